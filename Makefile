@@ -1,0 +1,69 @@
+# `make help` lists the targets. On a fresh machine (Linux, root, Go, Python 3.11)
+# `make test` and `make demo` install and build by themselves what they need.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TOUCHED := $(VENV)/.installed
+# Tests wait more than they compute: three at a time use two cores well. Each worker has
+# its own control plane; one file stays with one worker.
+WORKERS ?= 3
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: check
+check: lint types layers test ## All that CI checks before the demo.
+
+.PHONY: test
+test: build ## Run all tests, on a real kube-apiserver, real nodes and a real HAProxy.
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile $(TEST_ARGS)
+
+.PHONY: test-fast
+test-fast: install ## Run the tests that need no cluster, no nodes and no HAProxy.
+	$(BIN)/pytest -m "not cluster and not nodes and not haproxy" $(TEST_ARGS)
+
+.PHONY: demo
+demo: build ## Rollouts, drains and kills on three real nodes under load (DEMO_ARGS=...).
+	$(BIN)/python -m tests.demo $(DEMO_ARGS)
+
+.PHONY: lint
+lint: install ## Check style and formatting.
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+.PHONY: types
+types: install ## Check types.
+	$(BIN)/mypy
+
+.PHONY: layers
+layers: install ## Check who imports whom.
+	$(BIN)/lint-imports
+
+.PHONY: fmt
+fmt: install ## Format, and mend what can be mended by itself.
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.PHONY: install
+install: $(TOUCHED) ## Make the virtual environment.
+
+$(TOUCHED): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable . --group dev
+	touch $@
+
+.PHONY: packages
+packages: install ## Install the Debian packages that are missing (HAProxy, containerd, ...).
+	$(BIN)/python -m tests.cluster packages
+
+.PHONY: build
+build: packages ## Build Kubernetes and the container images, where not done yet.
+	$(BIN)/python -m tests.cluster build
+
+.PHONY: clean
+clean: ## Remove the virtual environment and caches of tools.
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,18 @@
+"""A finalizer-driven reconciler of load-balancer backends for Kubernetes.
+
+The data's way, from the top to the bottom and back:
+
+    pods, groups, load balancers, drivers
+      -> kube.informer (list + watch) -> kube.store (only the fields that decide)
+    controller     triggers -> queue -> snapshot -> core.desired -> core.plan
+                   -> core.guards -> apply                          BackendRecords
+                   registrar: core.registration <-> interpreter     Registered
+    deregistrar    core.deregistration <-> interpreter              Drained, finalizer off
+    drivers        sdk <- webhooks/haproxy, webhooks/memory, anybody's
+
+`core` decides and does no I/O, `wire` turns JSON into values, `interpreter` carries out
+steps, `kube` and `drivers` talk to the API server and to the webhook services,
+`controller` and `deregistrar` are the two processes; they meet in the cluster alone.
+"""
+
+__version__ = "0.1.0"
