@@ -1,0 +1,68 @@
+"""Conditions in the Kubernetes sense: what they are and how they change.
+
+`lastTransitionTime` moves only when the status does (Kubernetes API conventions).
+"""
+
+from datetime import datetime
+
+import attrs
+
+
+REGISTERED = "Registered"
+DRAINED = "Drained"
+DEREGISTERED = "Deregistered"
+CREATED = "Created"
+ATTRIBUTES_SYNCED = "AttributesSynced"
+READY = "Ready"
+REMOVALS_HELD = "RemovalsHeld"
+ACCEPTED = "Accepted"
+HEALTHY = "Healthy"
+
+_MESSAGE_LIMIT = 1024
+
+
+@attrs.frozen
+class Condition:
+    """One condition of an object.
+
+    Attributes:
+        type: what it is about, such as `Registered`.
+        status: True, False, or None where it is not known.
+        reason: a CamelCase word that people and alerts look for.
+        message: the sentence for people.
+        observed_generation: the spec that it speaks of.
+        since: when the status last changed.
+    """
+
+    type: str
+    status: bool | None
+    reason: str
+    message: str = ""
+    observed_generation: int = 0
+    since: datetime | None = None
+
+    def says_the_same(self, other: "Condition | None") -> bool:
+        """Tell whether writing this over `other` would tell a reader anything new."""
+        return other is not None and attrs.evolve(other, since=self.since) == _cut(self)
+
+
+def _cut(condition: Condition) -> Condition:
+    """Keep a message from filling the object that carries it."""
+    return attrs.evolve(condition, message=condition.message[:_MESSAGE_LIMIT])
+
+
+def find(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
+    """Find the condition of a type, None where it was never set."""
+    return next((c for c in conditions if c.type == kind), None)
+
+
+def with_condition(
+    conditions: tuple[Condition, ...], new: Condition, now: datetime
+) -> tuple[Condition, ...]:
+    """Set one condition among the others, keeping their order."""
+    old = find(conditions, new.type)
+    since = old.since if old is not None and old.status == new.status else now
+    placed = attrs.evolve(_cut(new), since=since or now)
+    if old is None:
+        return (*conditions, placed)
+    return tuple(placed if c.type == new.type else c for c in conditions)

@@ -1,0 +1,395 @@
+"""The end of a record: drain, deregister, finalizer off. Read from top to bottom.
+
+Before it: `lbcf.deregistrar` saw a deletionTimestamp. After it: the record is gone.
+The stages below are asked in order; the first that has something to do names the next
+step, and `learn` takes in what came of it. The rules and the interleavings behind them
+(model variants p04, p18 and p21; without them w03 to w09):
+
+1. Calls go out only under a permission: a quorum read that showed the record deleting.
+2. Without an address nothing was ever registered.
+3. The drain's clock starts with the first call and is written once it has to wait.
+4. A settled record is deregistered once. For any other, an ensure may still be out: one
+   call at once so that traffic stops, and one that counts after all ensures are over.
+5. The finalizer goes by compare-and-swap, after a success that counts, of this
+   incarnation. Where members are known by address alone, also no earlier than the
+   moment from which none of its own unanswered calls can hit the address's next owner.
+   A member named after its record has no next owner (p21), so nothing is waited for.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import attrs
+
+from lbcf.core import conditions, names
+from lbcf.core.conditions import Condition
+from lbcf.core.operations import Operation
+from lbcf.core.resources import BackendRecord, DrainProgress, LoadBalancerDriver
+from lbcf.core.steps import (
+    Abandoned,
+    CallDriver,
+    Conflicted,
+    Deregistered,
+    Finish,
+    Gone,
+    NeverRegistered,
+    Observed,
+    Permission,
+    ReadRecord,
+    Refused,
+    ReleaseRecord,
+    Reply,
+    Step,
+    StillRunning,
+    Succeeded,
+    Superseded,
+    Unanswered,
+    WriteStatus,
+)
+from lbcf.core.turn import (
+    DRIVER_RECHECK,
+    NO_STREAK,
+    UNKNOWN_DRIVER,
+    Absent,
+    Moment,
+    Report,
+    Streak,
+    retry_delay,
+    told,
+)
+from lbcf.core.values import MemberKey
+
+
+DRAINING = "Draining"
+"""Nothing new is sent to the backend; what runs may end until the deadline."""
+CONFIRMING = "WaitingToConfirm"
+"""Deregistered once; an ensure may still be out, so it is done again afterwards."""
+
+_CONNECTIONS_NEWS = 10.0
+"""Seconds between two writes that only tell another number of connections."""
+
+
+@attrs.frozen
+class Ending:
+    """What a deregistrar remembers of one deletion; all of it may be lost.
+
+    Attributes:
+        first_seen: monotonic seconds at which this incarnation saw the deletion.
+        permission: the latest observation of this turn.
+        driver: who is to be asked, or why nobody can be.
+        drain: how far a drain is, before it is written.
+        drained: the driver said that nothing is left.
+        early_done: a deregister succeeded while ensures might still be out.
+        final_done: a deregister succeeded that nothing can undo.
+        uncertain_until: monotonic seconds until which an own call may still land.
+        streak: answers in a row that were no success.
+        told_at: monotonic seconds of the last report.
+        pause: ends the turn.
+    """
+
+    first_seen: float
+    permission: Permission | None = None
+    driver: LoadBalancerDriver | Absent = UNKNOWN_DRIVER
+    drain: DrainProgress | None = None
+    drained: bool = False
+    early_done: bool = False
+    final_done: bool = False
+    uncertain_until: float = 0.0
+    streak: Streak = NO_STREAK
+    told_at: float = 0.0
+    report: Report | None = None
+    pause: timedelta | None = None
+    is_over: bool = False
+
+    def begin_turn(self, driver: LoadBalancerDriver | Absent) -> "Ending":
+        """Start a visit: permissions and reports of the last one are void."""
+        return attrs.evolve(
+            self, driver=driver, permission=None, report=None, pause=None
+        )
+
+
+Stage = Callable[[Ending, BackendRecord, Moment], Step | None]
+
+
+def next_step(ending: Ending, moment: Moment) -> Step:
+    """Say what to do now."""
+    if ending.is_over:
+        return Finish()
+    if ending.permission is None:
+        return ReadRecord()
+    record = ending.permission.record
+    steps = (stage(ending, record, moment) for stage in STAGES)
+    return next((step for step in steps if step is not None), Finish())
+
+
+def _leave_alone(_e: Ending, record: BackendRecord, _m: Moment) -> Step | None:
+    """A record that lives, or that we do not hold, is not ours to end."""
+    return None if record.is_deleting and record.is_held else Finish()
+
+
+def _abandon(_e: Ending, record: BackendRecord, _m: Moment) -> Step | None:
+    """A person ordered to let go."""
+    why = record.meta.annotations.get(names.ANNOTATION_ABANDON, "")
+    return ReleaseRecord(Abandoned(record, why)) if why else None
+
+
+def _never_registered(_e: Ending, record: BackendRecord, _m: Moment) -> Step | None:
+    """The address is written before the first ensure: without one there was none."""
+    return None if record.address else ReleaseRecord(NeverRegistered(record))
+
+
+def _tell(ending: Ending, record: BackendRecord, moment: Moment) -> Step | None:
+    """Write what people should know before pausing."""
+    report = ending.report
+    if report is None or not report.is_news(record):
+        return None
+    return WriteStatus(record, report.applied(record.status, moment.now))
+
+
+def _rest(ending: Ending, _r: BackendRecord, _m: Moment) -> Step | None:
+    """End the turn where the last answer asked for time."""
+    return None if ending.pause is None else Finish(again_after=ending.pause)
+
+
+def _drain(ending: Ending, record: BackendRecord, moment: Moment) -> Step | None:
+    """Let the backend finish, as long as the driver can and the deadline allows."""
+    driver, permission = ending.driver, ending.permission
+    if isinstance(driver, Absent) or permission is None or ending.drained:
+        return None
+    if record.spec.drain_timeout is None or not driver.declares(
+        Operation.DRAIN_BACKEND
+    ):
+        return None
+    progress = drain_progress(ending, record, moment)
+    if moment.now >= progress.deadline:
+        return None
+    return CallDriver(
+        Operation.DRAIN_BACKEND,
+        driver,
+        permission,
+        record.address,
+        drain_started_at=progress.started_at,
+        drain_deadline=progress.deadline,
+    )
+
+
+def drain_progress(
+    ending: Ending, record: BackendRecord, moment: Moment
+) -> DrainProgress:
+    """Say when the drain began and must end: as written, as remembered, or from now."""
+    known = record.status.drain or ending.drain
+    if known is not None:
+        return known
+    timeout = record.spec.drain_timeout or timedelta(0)
+    return DrainProgress(moment.now, moment.now + timeout)
+
+
+def _is_in_time(ending: Ending, moment: Moment) -> bool:
+    """Tell whether a driver should still spare what slipped in after the drain."""
+    return ending.drain is None or moment.now < ending.drain.deadline
+
+
+def is_final(ending: Ending, record: BackendRecord, moment: Moment) -> bool:
+    """Tell whether a deregister sent now cannot be undone by an ensure still out."""
+    return record.is_settled or _rest_of_confirming(ending, moment) <= 0
+
+
+def _rest_of_confirming(ending: Ending, moment: Moment) -> float:
+    """Count the seconds until every ensure sent before the deletion is over."""
+    driver = ending.driver
+    if isinstance(driver, Absent):
+        return 0.0
+    settling = driver.settling(Operation.ENSURE_BACKEND)
+    return ending.first_seen + settling.total_seconds() - moment.monotonic
+
+
+def _deregister(ending: Ending, record: BackendRecord, moment: Moment) -> Step | None:
+    """Take the backend out; again, once all ensures are over, if any may be out."""
+    driver, permission = ending.driver, ending.permission
+    if ending.final_done or isinstance(driver, Absent) or permission is None:
+        return None
+    final = is_final(ending, record, moment)
+    if ending.early_done and not final:
+        return Finish(timedelta(seconds=_rest_of_confirming(ending, moment)))
+    return CallDriver(
+        Operation.DEREGISTER_BACKEND,
+        driver,
+        permission,
+        record.address,
+        drained=ending.drained and _is_in_time(ending, moment),
+        final=final,
+    )
+
+
+def _outwait(ending: Ending, _r: BackendRecord, moment: Moment) -> Step | None:
+    """Keep the address ours until no own call can hit its next owner."""
+    driver = ending.driver
+    if isinstance(driver, Absent) or driver.member_key is MemberKey.RECORD:
+        return None
+    rest = ending.uncertain_until - moment.monotonic
+    return Finish(timedelta(seconds=rest)) if rest > 0 else None
+
+
+def _release(ending: Ending, record: BackendRecord, _m: Moment) -> Step | None:
+    """Let the record go, with the proof that its address is out."""
+    return ReleaseRecord(Deregistered(record)) if ending.final_done else None
+
+
+STAGES: tuple[Stage, ...] = (
+    _leave_alone,
+    _abandon,
+    _never_registered,
+    _tell,
+    _rest,
+    _drain,
+    _deregister,
+    _outwait,
+    _release,
+)
+
+
+def learn(ending: Ending, step: Step, reply: Reply, moment: Moment) -> Ending:
+    """Take in what came of a step."""
+    match reply:
+        case Gone():
+            return attrs.evolve(ending, is_over=True)
+        case Conflicted():
+            return attrs.evolve(ending, permission=None, final_done=False)
+        case Observed(permission):
+            if isinstance(step, WriteStatus):
+                ending = attrs.evolve(ending, told_at=moment.monotonic, report=None)
+            return _observed(ending, permission)
+        case Superseded(permission):
+            return _observed(ending, permission)
+        case Succeeded() | StillRunning() | Refused() | Unanswered():
+            return _called(ending, step, reply, moment)
+        case _:
+            return ending
+
+
+def _observed(ending: Ending, permission: Permission) -> Ending:
+    """Look at the record anew; without a driver there is only something to tell."""
+    ending = attrs.evolve(ending, permission=permission)
+    record, driver = permission.record, ending.driver
+    needless = ending.pause is not None or not record.address
+    if needless or not isinstance(driver, Absent):
+        return ending
+    message = (
+        f"{driver.message}, or set annotation {names.ANNOTATION_ABANDON} on this record "
+        f"to let go of {record.address} without deregistering it"
+    )
+    condition = _condition(record, conditions.DEREGISTERED, driver.reason, message)
+    return attrs.evolve(ending, report=Report(condition), pause=DRIVER_RECHECK)
+
+
+def _called(
+    ending: Ending,
+    step: Step,
+    reply: Succeeded | StillRunning | Refused | Unanswered,
+    moment: Moment,
+) -> Ending:
+    """Take in a driver's answer, or the lack of one."""
+    if not isinstance(step, CallDriver):
+        return ending
+    if isinstance(reply, StillRunning) or (
+        isinstance(reply, Unanswered) and reply.may_land
+    ):
+        until = moment.monotonic + step.driver.settling(step.operation).total_seconds()
+        ending = attrs.evolve(
+            ending, uncertain_until=max(until, ending.uncertain_until)
+        )
+    if isinstance(reply, Succeeded):
+        return _succeeded(ending, step)
+    if step.operation is Operation.DRAIN_BACKEND:
+        return _still_draining(ending, step, reply, moment)
+    return _not_deregistered(ending, step, reply, moment)
+
+
+def _succeeded(ending: Ending, step: CallDriver) -> Ending:
+    """Go on to the next stage."""
+    ending = attrs.evolve(ending, streak=NO_STREAK)
+    if step.operation is Operation.DRAIN_BACKEND:
+        return attrs.evolve(ending, drained=True, drain=_clock_of(step))
+    if step.final:
+        return attrs.evolve(ending, early_done=True, final_done=True)
+    record = step.permission.record
+    message = (
+        f"{step.address} is out of the load balancer; deregistered once more when no "
+        "registration sent earlier can arrive any more"
+    )
+    condition = _condition(record, conditions.DEREGISTERED, CONFIRMING, message)
+    return attrs.evolve(ending, early_done=True, report=Report(condition))
+
+
+def _clock_of(step: CallDriver) -> DrainProgress | None:
+    """Say the drain's clock as the driver was told it."""
+    if step.drain_started_at is None or step.drain_deadline is None:
+        return None
+    return DrainProgress(step.drain_started_at, step.drain_deadline)
+
+
+def _still_draining(
+    ending: Ending,
+    step: CallDriver,
+    reply: StillRunning | Refused | Unanswered,
+    moment: Moment,
+) -> Ending:
+    """Come again before the deadline, and tell who is waited for."""
+    record = step.permission.record
+    started = step.drain_started_at or moment.now
+    deadline = step.drain_deadline or moment.now
+    connections = reply.connections if isinstance(reply, StillRunning) else None
+    progress = DrainProgress(started, deadline, connections)
+    left = deadline - moment.now
+    if isinstance(reply, StillRunning):
+        reason = DRAINING
+        message = (
+            f"waiting for connections to end, until {deadline:%H:%M:%S} UTC at most"
+        )
+    else:
+        reason, message = told(reply, step.driver, step.operation)
+    streak = ending.streak.with_answer(step.operation, reply)
+    pause = retry_delay(reply, streak.length, moment)
+    changed = (
+        record.status.drain is None or record.status.drain.connections != connections
+    )
+    report = Report(
+        _condition(record, conditions.DRAINED, reason, message),
+        drain=progress,
+        due=changed and moment.monotonic - ending.told_at >= _CONNECTIONS_NEWS,
+    )
+    return attrs.evolve(
+        ending,
+        drain=attrs.evolve(progress, connections=None),
+        streak=streak,
+        report=report,
+        pause=max(min(pause, left), timedelta(0)),
+    )
+
+
+def _not_deregistered(
+    ending: Ending,
+    step: CallDriver,
+    reply: StillRunning | Refused | Unanswered,
+    moment: Moment,
+) -> Ending:
+    """Try again later, and tell why it is not done."""
+    reason, message = told(reply, step.driver, step.operation)
+    streak = ending.streak.with_answer(step.operation, reply)
+    pause = retry_delay(reply, streak.length, moment)
+    condition = _condition(
+        step.permission.record, conditions.DEREGISTERED, reason, message
+    )
+    return attrs.evolve(
+        ending,
+        streak=streak,
+        report=Report(condition, next_attempt=moment.now + pause),
+        pause=pause,
+    )
+
+
+def _condition(
+    record: BackendRecord, kind: str, reason: str, message: str
+) -> Condition:
+    """Say that something is not so yet."""
+    return Condition(kind, False, reason, message, record.meta.generation)

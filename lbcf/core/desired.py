@@ -1,0 +1,170 @@
+"""Which records a group should have: one per eligible backend, port and load balancer.
+
+Before it: `lbcf.core.eligibility`. After it: `lbcf.core.plan` compares with what is.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import attrs
+
+from lbcf.core import names
+from lbcf.core.cluster import Attachment, Snapshot
+from lbcf.core.eligibility import Eligible, Verdict, judge_pod
+from lbcf.core.resources import (
+    Backend,
+    BackendGroup,
+    BackendRecord,
+    PodBackend,
+    PodSelection,
+    RecordSpec,
+    StaticBackend,
+    StaticSelection,
+)
+from lbcf.core.values import AddressSource, Drain, MemberKey, Port, Uid
+
+
+Identity = tuple[str, Backend]
+"""Load balancer and backend: what a record is about, whoever wrote it."""
+
+
+@attrs.frozen
+class DesiredRecord:
+    """A record that should exist.
+
+    Attributes:
+        address: where the backend listens, empty where only the driver knows. It is in
+            `spec` only if it may be registered without a lock.
+        readable: what stands in front of its name.
+    """
+
+    group: BackendGroup
+    spec: RecordSpec
+    address: str
+    readable: tuple[str, int]
+
+    @property
+    def identity(self) -> Identity:
+        """Say what it is about."""
+        return (self.spec.load_balancer, self.spec.backend)
+
+    def name(self, leaving: Iterable[str] = ()) -> str:
+        """Name it.
+
+        Args:
+            leaving: the uids of all records of this identity that are on their way
+                out. None of them can have this name, for none was made beside itself.
+        """
+        backend, number = self.readable
+        parts = [
+            self.group.meta.key.name,
+            self.group.meta.uid,
+            self.spec.load_balancer,
+            *backend_identity(self.spec.backend),
+            self.address,
+            *sorted(leaving),
+        ]
+        return names.record_name(self.group.meta.key.name, backend, number, parts)
+
+    def labels(self) -> dict[str, str]:
+        """Say by which labels people and LBCF's tools find it."""
+        labels = {
+            names.LABEL_DRIVER: self.spec.driver,
+            names.LABEL_LOAD_BALANCER: self.spec.load_balancer,
+            names.LABEL_GROUP: self.group.meta.key.name,
+        }
+        match self.spec.backend:
+            case PodBackend(name=name):
+                labels[names.LABEL_POD] = name
+            case StaticBackend(address=address):
+                labels[names.LABEL_STATIC] = address
+            case _:
+                pass
+        return {key: names.label_value(value) for key, value in labels.items()}
+
+
+def backend_identity(backend: Backend) -> tuple[str, ...]:
+    """Spell a backend for hashing."""
+    match backend:
+        case PodBackend(name, uid, port):
+            return ("pod", name, uid, str(port))
+        case StaticBackend(address):
+            return ("static", address)
+        case _:
+            return (backend.kind, backend.name)
+
+
+def identity_of(record: BackendRecord) -> Identity:
+    """Say what an observed record is about."""
+    return (record.spec.load_balancer, record.spec.backend)
+
+
+def host_port(host: str, port: Port) -> str:
+    """Write an address as drivers take it; IPv6 in brackets (RFC 3986)."""
+    return f"[{host}]:{port.number}" if ":" in host else f"{host}:{port.number}"
+
+
+def drain_of(group: BackendGroup, attachment: Attachment) -> Drain:
+    """Say how a group's records are drained: its own word, the load balancer's, 30 s."""
+    return group.drain or attachment.load_balancer.drain or Drain()
+
+
+def desired_records(
+    snapshot: Snapshot, verdicts: Mapping[Uid, Verdict]
+) -> Iterator[DesiredRecord]:
+    """Say every record that should exist, for the load balancers that can be used."""
+    for attachment in snapshot.attachments.values():
+        for backend, address, readable in _backends(snapshot, verdicts):
+            yield _desired(snapshot.group, attachment, backend, address, readable)
+
+
+def judge_all(snapshot: Snapshot) -> dict[Uid, Verdict]:
+    """Judge every pod of a snapshot once."""
+    policy = snapshot.group.deregister_policy
+    return {pod.meta.uid: judge_pod(pod, policy) for pod in snapshot.pods}
+
+
+def _backends(
+    snapshot: Snapshot, verdicts: Mapping[Uid, Verdict]
+) -> Iterator[tuple[Backend, str, tuple[str, int]]]:
+    """Say every backend with its address and what its record's name begins with."""
+    match snapshot.group.selection:
+        case PodSelection(ports=ports):
+            for pod in snapshot.pods:
+                if not isinstance(verdicts[pod.meta.uid], Eligible):
+                    continue
+                name = pod.meta.key.name
+                for port in ports:
+                    backend = PodBackend(name, pod.meta.uid, port)
+                    yield backend, host_port(pod.address, port), (name, port.number)
+        case StaticSelection(addresses=addresses):
+            for address in addresses:
+                host, _, number = address.rpartition(":")
+                digits = int(number) if number.isdigit() else 0
+                yield StaticBackend(address), address, (host or address, digits)
+        case _:
+            return
+
+
+def _desired(
+    group: BackendGroup,
+    attachment: Attachment,
+    backend: Backend,
+    address: str,
+    readable: tuple[str, int],
+) -> DesiredRecord:
+    """Put one record's spec together from its group and load balancer."""
+    load_balancer, driver = attachment.load_balancer, attachment.driver
+    known = address if driver.address_source is AddressSource.BACKEND else ""
+    drain = drain_of(group, attachment)
+    spec = RecordSpec(
+        load_balancer=load_balancer.meta.key.name,
+        driver=load_balancer.driver,
+        lb_info=load_balancer.info or {},
+        lb_attributes=load_balancer.attributes,
+        parameters=group.parameters,
+        ensure_policy=group.ensure_policy,
+        backend=backend,
+        address=known if driver.member_key is MemberKey.RECORD else "",
+        drain_timeout=drain.timeout if drain.enabled else None,
+    )
+    return DesiredRecord(group, spec, known, readable)

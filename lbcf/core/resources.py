@@ -1,0 +1,358 @@
+"""Our own kinds as values: drivers, load balancers, groups, records.
+
+`lbcf.wire.resources` reads them from JSON and writes them back.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import attrs
+
+from lbcf.core import conditions
+from lbcf.core.conditions import Condition
+from lbcf.core.names import FINALIZER_RECORD, home_of
+from lbcf.core.operations import Operation
+from lbcf.core.selectors import Selector
+from lbcf.core.values import (
+    AddressSource,
+    DeregisterPolicy,
+    Drain,
+    EnsurePolicy,
+    MemberKey,
+    ObjectKey,
+    Port,
+    Uid,
+)
+
+
+@attrs.frozen
+class Meta:
+    """What every stored object has of its metadata.
+
+    Attributes:
+        key: namespace and name.
+        uid: the identity of this very object; a namesake has another.
+        resource_version: the version that was read, opaque but for its order (KEP-5504).
+        generation: counts changes of the spec.
+        deleting_since: deletionTimestamp, None while it lives.
+        finalizers: who must agree before it goes.
+        labels: all labels.
+        annotations: those of our own API group.
+    """
+
+    key: ObjectKey
+    uid: Uid
+    resource_version: str
+    generation: int = 0
+    deleting_since: datetime | None = None
+    finalizers: tuple[str, ...] = ()
+    labels: Mapping[str, str] = attrs.Factory(dict)
+    annotations: Mapping[str, str] = attrs.Factory(dict)
+
+
+_MARGIN = timedelta(seconds=2)
+_SKEW_AND_TRUNCATION = timedelta(seconds=3)
+_DEFAULT_TIMEOUT = timedelta(seconds=10)
+
+
+@attrs.frozen
+class LoadBalancerDriver:
+    """A webhook service that operates load balancers of one make.
+
+    Attributes:
+        url: where its operations live.
+        timeouts: by operation, for those that the driver lists.
+        late_effect: how long after a time-out a call may still take effect.
+        max_concurrent_calls: how many calls it bears at a time.
+    """
+
+    meta: Meta
+    url: str
+    timeouts: Mapping[str, timedelta] = attrs.Factory(dict)
+    accept_dry_run: bool = False
+    member_key: MemberKey = MemberKey.ADDRESS
+    address_source: AddressSource = AddressSource.DRIVER
+    late_effect: timedelta = timedelta(seconds=10)
+    max_concurrent_calls: int = 32
+    conditions: tuple[Condition, ...] = ()
+
+    def declares(self, operation: Operation) -> bool:
+        """Tell whether the driver lists this operation (needed for optional ones)."""
+        return operation in self.timeouts
+
+    def timeout(self, operation: Operation) -> timedelta:
+        """Say how long one call of this operation may take."""
+        return self.timeouts.get(operation, _DEFAULT_TIMEOUT)
+
+    def window(self, operation: Operation) -> timedelta:
+        """Say how long after its permission a call must have ended (W)."""
+        return self.timeout(operation) + _MARGIN
+
+    def settling(self, operation: Operation) -> timedelta:
+        """Say how long after a call without a definite answer it may take effect.
+
+        The window, the driver's own lateness, one second for deletionTimestamp being
+        cut to seconds and two for clocks that differ (model variant p18).
+        """
+        return self.window(operation) + self.late_effect + _SKEW_AND_TRUNCATION
+
+
+@attrs.frozen
+class LoadBalancer:
+    """A load balancer as the user asked for it, and its identity once created.
+
+    Attributes:
+        info: the identity that the driver gave it; None until it is created.
+        scope: namespaces that may use it; `*` for all; empty for its own.
+        epoch: what listBackends said of its memory when all records were last in.
+        backends: how many records were registered when that was last counted.
+    """
+
+    meta: Meta
+    driver: str
+    spec: Mapping[str, str]
+    attributes: Mapping[str, str] = attrs.Factory(dict)
+    scope: tuple[str, ...] = ()
+    ensure_policy: EnsurePolicy = EnsurePolicy()
+    drain: Drain | None = None
+    max_concurrent_calls: int | None = None
+    info: Mapping[str, str] | None = None
+    epoch: str = ""
+    backends: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def driver_key(self) -> ObjectKey:
+        """Say where its driver lives."""
+        return home_of(self.driver, self.meta.key.namespace)
+
+    def is_open_to(self, namespace: str) -> bool:
+        """Tell whether groups of a namespace may use it."""
+        home = namespace == self.meta.key.namespace
+        return home or namespace in self.scope or "*" in self.scope
+
+
+@attrs.frozen
+class PodSelection:
+    """Which pods of its namespace a group means.
+
+    Attributes:
+        ports: each of them becomes a backend of each pod.
+        selector: by labels; None where pods are named.
+        names: by name; None where pods are selected.
+        excluded: names that the selector must not catch.
+    """
+
+    ports: tuple[Port, ...]
+    selector: Selector | None = None
+    names: frozenset[str] | None = None
+    excluded: frozenset[str] = frozenset()
+
+    def selects(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Tell whether a pod belongs to the group."""
+        if self.names is not None:
+            return name in self.names
+        matched = self.selector is not None and self.selector.matches(labels)
+        return matched and name not in self.excluded
+
+
+@attrs.frozen
+class StaticSelection:
+    """Addresses that the user gives literally."""
+
+    addresses: tuple[str, ...]
+
+
+@attrs.frozen
+class UnsupportedSelection:
+    """A type of backends that this controller does not reconcile, by its field name."""
+
+    kind: str
+
+
+Selection = PodSelection | StaticSelection | UnsupportedSelection
+
+
+@attrs.frozen
+class GroupStatus:
+    """What a group's status says.
+
+    Attributes:
+        backends: backends selected, ready or not, each once.
+        registered: records that are in their load balancer.
+        draining: records on their way out.
+    """
+
+    backends: int = 0
+    registered: int = 0
+    draining: int = 0
+    observed_generation: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+@attrs.frozen
+class BackendGroup:
+    """Which backends go to which load balancers, and how.
+
+    Attributes:
+        drain: None where the load balancer's default holds.
+        max_unready_percent: above this part of unready backends, removals that only
+            readiness asks for are held; None: never.
+        status: counts and conditions as last written, for comparison.
+    """
+
+    meta: Meta
+    load_balancers: tuple[str, ...]
+    selection: Selection
+    parameters: Mapping[str, str] = attrs.Factory(dict)
+    deregister_policy: DeregisterPolicy = DeregisterPolicy.IF_NOT_READY
+    ensure_policy: EnsurePolicy = EnsurePolicy()
+    drain: Drain | None = None
+    max_unready_percent: int | None = None
+    status: GroupStatus = GroupStatus()
+
+
+@attrs.frozen
+class PodBackend:
+    """A port of a pod; uid is empty in records that LBCF in Go wrote."""
+
+    name: str
+    uid: Uid
+    port: Port
+
+
+@attrs.frozen
+class StaticBackend:
+    """A literal address."""
+
+    address: str
+
+
+@attrs.frozen
+class ForeignBackend:
+    """A backend of a type that this process reads but does not make."""
+
+    kind: str
+    name: str
+
+
+Backend = PodBackend | StaticBackend | ForeignBackend
+
+
+@attrs.frozen
+class RecordSpec:
+    """What a record promises to register, copied so that it outlives its sources.
+
+    Attributes:
+        address: known beforehand, else found by the registrar (see RecordStatus).
+        drain_timeout: None where it is deregistered at once.
+    """
+
+    load_balancer: str
+    driver: str
+    lb_info: Mapping[str, str]
+    backend: Backend
+    lb_attributes: Mapping[str, str] = attrs.Factory(dict)
+    parameters: Mapping[str, str] = attrs.Factory(dict)
+    ensure_policy: EnsurePolicy = EnsurePolicy()
+    address: str = ""
+    drain_timeout: timedelta | None = None
+
+
+@attrs.frozen
+class DrainProgress:
+    """A drain that had to wait; its clock survives restarts because it is written.
+
+    Attributes:
+        connections: as the driver last said, None where it does not say.
+    """
+
+    started_at: datetime
+    deadline: datetime
+    connections: int | None = None
+
+
+ANY_INCARNATION = "*"
+"""`ensuring` of a record for which a call of nobody-knows-whom may be out."""
+
+
+@attrs.frozen
+class RecordStatus:
+    """How far a record is.
+
+    Attributes:
+        address: written before the first ensure where the spec has none.
+        injected_info: what the driver wants back at every call.
+        ensuring: the incarnation that may have an ensure out, `*` for an unknown one.
+        next_attempt: as planned when a condition was last written.
+    """
+
+    address: str = ""
+    injected_info: Mapping[str, str] = attrs.Factory(dict)
+    conditions: tuple[Condition, ...] = ()
+    ensuring: str = ""
+    drain: DrainProgress | None = None
+    next_attempt: datetime | None = None
+
+
+@attrs.frozen
+class BackendRecord:
+    """One backend at one load balancer: written before it is done, kept until undone.
+
+    Attributes:
+        group: namespace and name of the owning group, None where nothing owns it.
+        group_uid: of that very group.
+    """
+
+    meta: Meta
+    spec: RecordSpec
+    status: RecordStatus = RecordStatus()
+    group: ObjectKey | None = None
+    group_uid: Uid = Uid("")
+
+    @property
+    def address(self) -> str:
+        """Say what may be registered; empty where nothing can be."""
+        return self.spec.address or self.status.address
+
+    @property
+    def driver_key(self) -> ObjectKey:
+        """Say where its driver lives."""
+        return home_of(self.spec.driver, self.meta.key.namespace)
+
+    @property
+    def load_balancer_key(self) -> ObjectKey:
+        """Say where its load balancer lives."""
+        return home_of(self.spec.load_balancer, self.meta.key.namespace)
+
+    @property
+    def is_deleting(self) -> bool:
+        """Tell whether its end was asked for."""
+        return self.meta.deleting_since is not None
+
+    @property
+    def is_held(self) -> bool:
+        """Tell whether our finalizer still holds it."""
+        return FINALIZER_RECORD in self.meta.finalizers
+
+    @property
+    def is_registered(self) -> bool:
+        """Tell whether its present spec is in the load balancer."""
+        registered = conditions.find(self.status.conditions, conditions.REGISTERED)
+        # A deletion that finalizers hold up counts as a change of the spec: the API
+        # server raises metadata.generation by one when it sets deletionTimestamp.
+        ensured = self.meta.generation - (1 if self.is_deleting else 0)
+        return (
+            registered is not None
+            and registered.status is True
+            and registered.observed_generation == ensured
+        )
+
+    @property
+    def is_settled(self) -> bool:
+        """Tell whether no ensure can be out any more: it may be ended at once."""
+        return (
+            self.is_registered
+            and not self.status.ensuring
+            and not self.spec.ensure_policy.is_always
+        )

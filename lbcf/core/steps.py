@@ -1,0 +1,235 @@
+"""What a record's life may ask of the world, and what the world may answer.
+
+`lbcf.core.registration` and `lbcf.core.deregistration` ask for one step at a time;
+`lbcf.interpreter` performs it and hands the reply back. Nothing else has effects, so
+a crash "between any two lines" is a crash before or after one of these.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import attrs
+
+from lbcf.core.operations import Operation
+from lbcf.core.resources import BackendRecord, LoadBalancerDriver, RecordStatus
+
+
+@attrs.frozen
+class Permission:
+    """A linearizable observation of a record that allows a driver call.
+
+    Attributes:
+        record: as observed: by a quorum read, or by the answer of one's own write.
+        at: monotonic seconds at which the observing API call BEGAN.
+    """
+
+    record: BackendRecord
+    at: float
+
+
+# --- steps -----------------------------------------------------------------------
+
+
+@attrs.frozen
+class ReadRecord:
+    """Read the record from the API server itself (a quorum read)."""
+
+
+@attrs.frozen
+class CallDriver:
+    """Call the driver, if the permission still covers the whole call.
+
+    Attributes:
+        permission: renewed by a quorum read if the call had to queue for too long.
+        drain_started_at: when the drain began (drainBackend only).
+        drain_deadline: when it ends at the latest (drainBackend only).
+        drained: whether nothing was left on the backend (deregisterBackend only).
+        final: no ensure can be out when this is sent; decided then, not at the answer.
+    """
+
+    operation: Operation
+    driver: LoadBalancerDriver
+    permission: Permission
+    address: str
+    drain_started_at: datetime | None = None
+    drain_deadline: datetime | None = None
+    drained: bool = False
+    final: bool = False
+
+
+@attrs.frozen
+class WriteStatus:
+    """Write the whole status, if the record is still the version that was read."""
+
+    record: BackendRecord
+    status: RecordStatus
+
+
+@attrs.frozen
+class TakeLock:
+    """Take the lock on (driver, load balancer, address) for this record.
+
+    Attributes:
+        takeover_after: how long its last holder must have been gone.
+    """
+
+    driver: LoadBalancerDriver
+    record: BackendRecord
+    address: str
+    takeover_after: timedelta
+
+
+@attrs.frozen
+class Deregistered:
+    """The proof that a record's address is out of its load balancer for good."""
+
+    record: BackendRecord
+
+
+@attrs.frozen
+class NeverRegistered:
+    """The proof that nothing was ever registered: the record has no address."""
+
+    record: BackendRecord
+
+
+@attrs.frozen
+class Abandoned:
+    """A person's order to let go without the driver, and why."""
+
+    record: BackendRecord
+    why: str
+
+
+Proof = Deregistered | NeverRegistered | Abandoned
+
+
+@attrs.frozen
+class ReleaseRecord:
+    """Take the finalizer off, if the record is still the version that was read."""
+
+    proof: Proof
+
+
+@attrs.frozen
+class Finish:
+    """Nothing more to do in this turn.
+
+    Attributes:
+        again_after: when to come again; None: when something changes.
+        failed: count it as a failure, so that turns without progress grow apart.
+    """
+
+    again_after: timedelta | None = None
+    failed: bool = False
+
+
+Step = ReadRecord | CallDriver | WriteStatus | TakeLock | ReleaseRecord | Finish
+
+
+# --- replies ---------------------------------------------------------------------
+
+
+@attrs.frozen
+class Observed:
+    """The record as the API server has it now, by reading or by writing it."""
+
+    permission: Permission
+
+
+@attrs.frozen
+class Gone:
+    """No such record exists any more (or another one has its name)."""
+
+
+@attrs.frozen
+class Conflicted:
+    """Somebody wrote the record since it was read; nothing was written."""
+
+
+@attrs.frozen
+class Succeeded:
+    """The driver has done it.
+
+    Attributes:
+        injected_info: None where the driver said nothing of it.
+        backend_addr: of generateBackendAddr.
+    """
+
+    injected_info: Mapping[str, str] | None = None
+    backend_addr: str = ""
+
+
+@attrs.frozen
+class StillRunning:
+    """The driver is at it and wants to be asked again.
+
+    Attributes:
+        again_after: its wish, None where it has none.
+        connections: what is left on the backend, None where it does not say.
+    """
+
+    message: str = ""
+    again_after: timedelta | None = None
+    connections: int | None = None
+
+
+@attrs.frozen
+class Refused:
+    """The driver said no; the call had no effect and will have none."""
+
+    message: str
+    again_after: timedelta | None = None
+
+
+@attrs.frozen
+class Unanswered:
+    """The driver gave no valid answer.
+
+    Attributes:
+        reason: CamelCase, such as `DriverTimedOut`.
+        may_land: the call may have taken effect, or may still.
+    """
+
+    reason: str
+    message: str
+    may_land: bool
+
+
+@attrs.frozen
+class Superseded:
+    """The call was not made: the record is another version by now."""
+
+    permission: Permission
+
+
+@attrs.frozen
+class LockTaken:
+    """The address is this record's alone."""
+
+
+@attrs.frozen
+class LockHeld:
+    """Another record has the address, or had it a moment ago.
+
+    Attributes:
+        holder: who, for people.
+        again_after: when the lock can be had at the earliest, None: not known.
+    """
+
+    holder: str
+    again_after: timedelta | None = None
+
+
+Reply = (
+    Observed
+    | Gone
+    | Conflicted
+    | Succeeded
+    | StillRunning
+    | Refused
+    | Unanswered
+    | Superseded
+    | LockTaken
+    | LockHeld
+)

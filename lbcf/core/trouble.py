@@ -1,0 +1,35 @@
+"""Which changes of a record's conditions people should hear of at once."""
+
+from lbcf.core import conditions
+from lbcf.core.conditions import Condition
+from lbcf.core.deregistration import CONFIRMING, DRAINING
+from lbcf.core.registration import LOAD_BALANCER_RESET
+from lbcf.core.resources import BackendRecord
+from lbcf.core.turn import DRIVER_RUNNING
+
+
+_IN_ORDER = frozenset({DRAINING, CONFIRMING, DRIVER_RUNNING, LOAD_BALANCER_RESET})
+"""Reasons that belong to a healthy life."""
+
+
+def new_trouble(
+    old: BackendRecord | None, new: BackendRecord | None, kinds: frozenset[str]
+) -> Condition | None:
+    """Find a condition that has just turned to trouble.
+
+    Args:
+        old: before the change; None is a start, at which nothing is news.
+        new: after it.
+        kinds: the types of conditions to look at.
+    """
+    if old is None or new is None:
+        return None
+    for condition in new.status.conditions:
+        if condition.type not in kinds or condition.status is not False:
+            continue
+        before = conditions.find(old.status.conditions, condition.type)
+        if before is not None and before.reason == condition.reason:
+            continue
+        if condition.reason not in _IN_ORDER:
+            return condition
+    return None

@@ -1,0 +1,99 @@
+"""The smallest values: identities, ports, policies. They know only themselves."""
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import NamedTuple, NewType
+
+import attrs
+
+
+Uid = NewType("Uid", str)
+
+
+class ObjectKey(NamedTuple):
+    """Namespace and name of an object; the key of stores, queues and log lines."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """Write it as kubectl does: `namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+class Protocol(StrEnum):
+    """The transport protocol of a backend's port."""
+
+    TCP = "TCP"
+    UDP = "UDP"
+
+
+class Port(NamedTuple):
+    """A port (1-65535) with its protocol."""
+
+    number: int
+    protocol: Protocol = Protocol.TCP
+
+    def __str__(self) -> str:
+        """Write it as `80/TCP`."""
+        return f"{self.number}/{self.protocol}"
+
+
+class MemberKey(StrEnum):
+    """By what a load balancer tells its members apart."""
+
+    ADDRESS = "Address"
+    RECORD = "Record"
+
+
+class AddressSource(StrEnum):
+    """Who says a backend's address: its driver, or the backend itself."""
+
+    DRIVER = "Driver"
+    BACKEND = "Backend"
+
+
+class Repeat(StrEnum):
+    """Whether an operation that succeeded is called again by period."""
+
+    IF_NOT_SUCC = "IfNotSucc"
+    ALWAYS = "Always"
+
+
+@attrs.frozen
+class EnsurePolicy:
+    """When to ensure again what is ensured.
+
+    Attributes:
+        repeat: once until it succeeds, or by period for ever.
+        period: time between two calls under `Always`.
+    """
+
+    repeat: Repeat = Repeat.IF_NOT_SUCC
+    period: timedelta = timedelta(minutes=1)
+
+    @property
+    def is_always(self) -> bool:
+        """Tell whether calls go out at any time of the record's life."""
+        return self.repeat is Repeat.ALWAYS
+
+
+class DeregisterPolicy(StrEnum):
+    """What makes a pod that lives on leave its load balancers."""
+
+    IF_NOT_READY = "IfNotReady"
+    IF_NOT_RUNNING = "IfNotRunning"
+    WEBHOOK = "Webhook"
+
+
+@attrs.frozen
+class Drain:
+    """How long a backend may finish what it has begun.
+
+    Attributes:
+        enabled: False deregisters at once.
+        timeout: from the start of the drain to the deregistration at the latest.
+    """
+
+    enabled: bool = True
+    timeout: timedelta = timedelta(seconds=30)

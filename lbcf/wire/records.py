@@ -1,0 +1,275 @@
+"""BackendRecord in JSON and back: reading, creating, patching.
+
+What we change is always a merge patch of the fields that we mean, never the object as
+read: fields that a newer version of this project added survive. `lbcf.kube.client` adds
+the uid and the resourceVersion that were read, so that a patch fails where anything has
+changed since.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from lbcf.core import names
+from lbcf.core.desired import DesiredRecord
+from lbcf.core.resources import (
+    Backend,
+    BackendRecord,
+    DrainProgress,
+    ForeignBackend,
+    Meta,
+    PodBackend,
+    RecordSpec,
+    RecordStatus,
+    StaticBackend,
+)
+from lbcf.core.values import ObjectKey, Uid
+from lbcf.wire.conditions import (
+    WireCondition,
+    parse_conditions,
+    render_conditions,
+    render_time,
+)
+from lbcf.wire.errors import Malformed
+from lbcf.wire.kube import ObjectMeta, decode
+from lbcf.wire.policies import (
+    WireEnsurePolicy,
+    parse_ensure_policy,
+    render_ensure_policy,
+)
+from lbcf.wire.ports import WirePort, parse_port
+
+
+class _PodBackend(msgspec.Struct):
+    name: str
+    port: WirePort
+    uid: str = ""
+
+
+class _NamedBackend(msgspec.Struct):
+    name: str = ""
+
+
+class _DrainSpec(msgspec.Struct, rename="camel"):
+    timeout_seconds: int = 30
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    lb_name: str
+    lb_driver: str
+    lb_info: dict[str, str] | None = None
+    lb_attributes: dict[str, str] | None = None
+    parameters: dict[str, str] | None = None
+    ensure_policy: WireEnsurePolicy | None = None
+    pod_backend: _PodBackend | None = None
+    service_backend: _NamedBackend | None = None
+    node_backend: _NamedBackend | None = None
+    static_addr: str | None = None
+    backend_addr: str = ""
+    drain: _DrainSpec | None = None
+
+
+class _Drain(msgspec.Struct, rename="camel"):
+    started_at: datetime | None = None
+    deadline: datetime | None = None
+    active_connections: int | None = None
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    backend_addr: str = ""
+    injected_info: dict[str, str] | None = None
+    conditions: list[WireCondition] | None = None
+    ensuring: str = ""
+    drain: _Drain | None = None
+    next_attempt: datetime | None = None
+
+
+class _Record(msgspec.Struct):
+    metadata: ObjectMeta
+    spec: _Spec
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_DECODER = msgspec.json.Decoder(_Record)
+
+
+def parse_record(raw: bytes) -> BackendRecord:
+    """Read a record, ours or one that LBCF in Go wrote.
+
+    Raises:
+        Malformed: it cannot be read.
+    """
+    record = decode(_DECODER, raw)
+    owner = record.metadata.controller("BackendGroup")
+    namespace = record.metadata.namespace
+    return BackendRecord(
+        meta=record.metadata.to_meta(),
+        spec=_parse_spec(record.spec),
+        status=_parse_status(record.status),
+        group=ObjectKey(namespace, owner.name) if owner else None,
+        group_uid=Uid(owner.uid if owner else ""),
+    )
+
+
+def _parse_spec(spec: _Spec) -> RecordSpec:
+    """Read what is promised."""
+    timeout = timedelta(seconds=spec.drain.timeout_seconds) if spec.drain else None
+    return RecordSpec(
+        load_balancer=spec.lb_name,
+        driver=spec.lb_driver,
+        lb_info=spec.lb_info or {},
+        backend=_parse_backend(spec),
+        lb_attributes=spec.lb_attributes or {},
+        parameters=spec.parameters or {},
+        ensure_policy=parse_ensure_policy(spec.ensure_policy),
+        address=spec.backend_addr,
+        drain_timeout=timeout,
+    )
+
+
+def _parse_backend(spec: _Spec) -> Backend:
+    """Read what is registered."""
+    if spec.pod_backend is not None:
+        pod = spec.pod_backend
+        return PodBackend(pod.name, Uid(pod.uid), parse_port(pod.port))
+    if spec.static_addr is not None:
+        return StaticBackend(spec.static_addr)
+    if spec.service_backend is not None:
+        return ForeignBackend("serviceBackend", spec.service_backend.name)
+    if spec.node_backend is not None:
+        return ForeignBackend("nodeBackend", spec.node_backend.name)
+    raise Malformed(
+        "spec names none of podBackend, staticAddr, serviceBackend, nodeBackend"
+    )
+
+
+def _parse_status(status: _Status) -> RecordStatus:
+    """Read how far it is."""
+    wire, drain = status.drain, None
+    if wire is not None and wire.started_at is not None and wire.deadline is not None:
+        drain = DrainProgress(wire.started_at, wire.deadline, wire.active_connections)
+    return RecordStatus(
+        address=status.backend_addr,
+        injected_info=status.injected_info or {},
+        conditions=parse_conditions(status.conditions),
+        ensuring=status.ensuring,
+        drain=drain,
+        next_attempt=status.next_attempt,
+    )
+
+
+def render_new_record(desired: DesiredRecord, name: str) -> dict[str, object]:
+    """Write a record to create: the finalizer and the owner are in it from the start."""
+    group = desired.group.meta
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "BackendRecord",
+        "metadata": {
+            "name": name,
+            "namespace": group.key.namespace,
+            "labels": desired.labels(),
+            "finalizers": [names.FINALIZER_RECORD],
+            "ownerReferences": [
+                {
+                    "apiVersion": names.API_VERSION,
+                    "kind": "BackendGroup",
+                    "name": group.key.name,
+                    "uid": group.uid,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": _render_spec(desired.spec),
+    }
+
+
+def _render_spec(spec: RecordSpec) -> dict[str, object]:
+    """Write what is promised; what is empty is left out."""
+    body: dict[str, object] = {
+        "lbName": spec.load_balancer,
+        "lbDriver": spec.driver,
+        "lbInfo": dict(spec.lb_info),
+        **_render_backend(spec.backend),
+        **_render_changeable(spec),
+    }
+    if spec.address:
+        body["backendAddr"] = spec.address
+    return {key: value for key, value in body.items() if value not in (None, {})}
+
+
+def _render_changeable(spec: RecordSpec) -> dict[str, object]:
+    """Write what may change in a record's life; None takes a field out of a patch."""
+    timeout = spec.drain_timeout
+    return {
+        "lbAttributes": dict(spec.lb_attributes) or None,
+        "parameters": dict(spec.parameters) or None,
+        "ensurePolicy": render_ensure_policy(spec.ensure_policy),
+        "drain": None
+        if timeout is None
+        else {"timeoutSeconds": int(timeout.total_seconds())},
+    }
+
+
+def _render_backend(backend: Backend) -> dict[str, object]:
+    """Write what is registered."""
+    match backend:
+        case PodBackend(name, uid, port):
+            where = {"port": port.number, "protocol": port.protocol.value}
+            return {"podBackend": {"name": name, "uid": uid, "port": where}}
+        case StaticBackend(address):
+            return {"staticAddr": address}
+        case ForeignBackend(kind):
+            raise ValueError(f"records with {kind} are not written here")
+
+
+def render_spec_update(record: BackendRecord, spec: RecordSpec) -> dict[str, object]:
+    """Patch what may change in a record's life."""
+    before, after = _render_changeable(record.spec), _render_changeable(spec)
+    changed = {k: _replaced(before[k], v) for k, v in after.items() if before[k] != v}
+    return {"spec": changed}
+
+
+def render_status_update(
+    record: BackendRecord, status: RecordStatus
+) -> dict[str, object]:
+    """Patch what differs of the status."""
+    before, after = _render_status(record.status), _render_status(status)
+    changed = {k: _replaced(before[k], v) for k, v in after.items() if before[k] != v}
+    return {"status": changed}
+
+
+def _replaced(before: object, after: object) -> object:
+    """Make a merge patch replace a map: keys that are gone must be said to be null."""
+    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+        return after
+    return {**dict.fromkeys(before, None), **after}
+
+
+def _render_status(status: RecordStatus) -> dict[str, object]:
+    """Write how far it is."""
+    drain, attempt = status.drain, status.next_attempt
+    return {
+        "backendAddr": status.address or None,
+        "injectedInfo": dict(status.injected_info) or None,
+        "conditions": render_conditions(status.conditions),
+        "ensuring": status.ensuring or None,
+        "drain": drain and _render_drain(drain),
+        "nextAttempt": attempt and render_time(attempt),
+    }
+
+
+def _render_drain(drain: DrainProgress) -> dict[str, object]:
+    """Write the drain's clock and what is left."""
+    return {
+        "startedAt": render_time(drain.started_at),
+        "deadline": render_time(drain.deadline),
+        "activeConnections": drain.connections,
+    }
+
+
+def render_release(meta: Meta, finalizer: str) -> dict[str, object]:
+    """Patch one finalizer away; the list is replaced, so it needs compare-and-swap."""
+    left = [f for f in meta.finalizers if f != finalizer]
+    return {"metadata": {"finalizers": left}}

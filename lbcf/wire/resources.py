@@ -1,0 +1,307 @@
+"""Drivers, load balancers and groups in JSON and back (records: `lbcf.wire.records`)."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import msgspec
+
+from lbcf.core import names
+from lbcf.core.conditions import Condition
+from lbcf.core.resources import (
+    BackendGroup,
+    GroupStatus,
+    LoadBalancer,
+    LoadBalancerDriver,
+    PodSelection,
+    Selection,
+    StaticSelection,
+    UnsupportedSelection,
+)
+from lbcf.core.selectors import Operator, Requirement, Selector
+from lbcf.core.values import AddressSource, DeregisterPolicy, Drain, MemberKey
+from lbcf.wire.conditions import WireCondition, parse_conditions, render_conditions
+from lbcf.wire.durations import parse_duration
+from lbcf.wire.errors import Malformed
+from lbcf.wire.kube import ObjectMeta, decode
+from lbcf.wire.policies import WireEnsurePolicy, parse_ensure_policy
+from lbcf.wire.ports import WirePort, parse_port
+
+
+class _Webhook(msgspec.Struct):
+    name: str
+    timeout: str = "10s"
+
+
+class _DriverSpec(msgspec.Struct, rename="camel"):
+    url: str
+    accept_dry_run_call: bool = False
+    webhooks: list[_Webhook] | None = None
+    member_key: str = MemberKey.ADDRESS.value
+    address_source: str = AddressSource.DRIVER.value
+    late_effect_seconds: int = 10
+    max_concurrent_calls: int = 32
+
+
+class _Conditions(msgspec.Struct):
+    conditions: list[WireCondition] | None = None
+
+
+class _Driver(msgspec.Struct):
+    metadata: ObjectMeta
+    spec: _DriverSpec
+    status: _Conditions = msgspec.field(default_factory=_Conditions)
+
+
+class _Drain(msgspec.Struct, rename="camel"):
+    enabled: bool = True
+    timeout_seconds: int = 30
+
+
+class _LoadBalancerSpec(msgspec.Struct, rename="camel"):
+    lb_driver: str
+    lb_spec: dict[str, str] | None = None
+    attributes: dict[str, str] | None = None
+    scope: list[str] | None = None
+    ensure_policy: WireEnsurePolicy | None = None
+    drain: _Drain | None = None
+    max_concurrent_calls: int | None = None
+
+
+class _LoadBalancerStatus(msgspec.Struct, rename="camel"):
+    lb_info: dict[str, str] | None = None
+    conditions: list[WireCondition] | None = None
+    epoch: str = ""
+    backends: int = 0
+
+
+class _LoadBalancer(msgspec.Struct):
+    metadata: ObjectMeta
+    spec: _LoadBalancerSpec
+    status: _LoadBalancerStatus = msgspec.field(default_factory=_LoadBalancerStatus)
+
+
+class _Expression(msgspec.Struct):
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class _ByLabel(msgspec.Struct, rename="camel"):
+    selector: dict[str, str] | None = None
+    match_expressions: list[_Expression] | None = None
+    except_: list[str] | None = msgspec.field(name="except", default=None)
+
+
+class _Pods(msgspec.Struct, rename="camel"):
+    ports: list[WirePort] | None = None
+    port: WirePort | None = None
+    by_label: _ByLabel | None = None
+    by_name: list[str] | None = None
+
+
+class _Protection(msgspec.Struct, rename="camel"):
+    max_unready_percent: int | None = None
+
+
+class _GroupSpec(msgspec.Struct, rename="camel"):
+    load_balancers: list[str] | None = None
+    lb_name: str = ""
+    pods: _Pods | None = None
+    static: list[str] | None = None
+    service: msgspec.Raw = msgspec.Raw()
+    nodes: msgspec.Raw = msgspec.Raw()
+    parameters: dict[str, str] | None = None
+    deregister_policy: str = DeregisterPolicy.IF_NOT_READY.value
+    ensure_policy: WireEnsurePolicy | None = None
+    drain: _Drain | None = None
+    protection: _Protection | None = None
+
+
+class _GroupStatus(msgspec.Struct, rename="camel"):
+    backends: int = 0
+    registered_backends: int = 0
+    draining: int = 0
+    observed_generation: int = 0
+    conditions: list[WireCondition] | None = None
+
+
+class _Group(msgspec.Struct):
+    metadata: ObjectMeta
+    spec: _GroupSpec
+    status: _GroupStatus = msgspec.field(default_factory=_GroupStatus)
+
+
+_DRIVER = msgspec.json.Decoder(_Driver)
+_LOAD_BALANCER = msgspec.json.Decoder(_LoadBalancer)
+_GROUP = msgspec.json.Decoder(_Group)
+
+
+def parse_driver(raw: bytes) -> LoadBalancerDriver:
+    """Read a LoadBalancerDriver.
+
+    Raises:
+        Malformed: it cannot be read.
+    """
+    driver = decode(_DRIVER, raw)
+    spec = driver.spec
+    try:
+        member_key = MemberKey(spec.member_key)
+        address_source = AddressSource(spec.address_source)
+    except ValueError as error:
+        raise Malformed(str(error)) from error
+    return LoadBalancerDriver(
+        meta=driver.metadata.to_meta(),
+        url=spec.url,
+        timeouts={w.name: parse_duration(w.timeout) for w in spec.webhooks or ()},
+        accept_dry_run=spec.accept_dry_run_call,
+        member_key=member_key,
+        address_source=address_source,
+        late_effect=timedelta(seconds=spec.late_effect_seconds),
+        max_concurrent_calls=spec.max_concurrent_calls,
+        conditions=parse_conditions(driver.status.conditions),
+    )
+
+
+def parse_load_balancer(raw: bytes) -> LoadBalancer:
+    """Read a LoadBalancer; it has an identity only once it says that it was created.
+
+    Raises:
+        Malformed: it cannot be read.
+    """
+    found = decode(_LOAD_BALANCER, raw)
+    spec, status = found.spec, found.status
+    return LoadBalancer(
+        meta=found.metadata.to_meta(),
+        driver=spec.lb_driver,
+        spec=spec.lb_spec or {},
+        attributes=spec.attributes or {},
+        scope=tuple(spec.scope or ()),
+        ensure_policy=parse_ensure_policy(spec.ensure_policy),
+        drain=_parse_drain(spec.drain),
+        max_concurrent_calls=spec.max_concurrent_calls,
+        info=status.lb_info or None,
+        epoch=status.epoch,
+        backends=status.backends,
+        conditions=parse_conditions(status.conditions),
+    )
+
+
+def parse_group(raw: bytes) -> BackendGroup:
+    """Read a BackendGroup, in the old and the new spelling, which add up.
+
+    Raises:
+        Malformed: it cannot be read.
+    """
+    group = decode(_GROUP, raw)
+    spec, status = group.spec, group.status
+    try:
+        policy = DeregisterPolicy(spec.deregister_policy)
+    except ValueError as error:
+        raise Malformed(str(error)) from error
+    lone = (spec.lb_name,) if spec.lb_name else ()
+    return BackendGroup(
+        meta=group.metadata.to_meta(),
+        load_balancers=tuple(dict.fromkeys([*lone, *(spec.load_balancers or ())])),
+        selection=_parse_selection(spec),
+        parameters=spec.parameters or {},
+        deregister_policy=policy,
+        ensure_policy=parse_ensure_policy(spec.ensure_policy),
+        drain=_parse_drain(spec.drain),
+        max_unready_percent=(spec.protection or _Protection()).max_unready_percent,
+        status=GroupStatus(
+            backends=status.backends,
+            registered=status.registered_backends,
+            draining=status.draining,
+            observed_generation=status.observed_generation,
+            conditions=parse_conditions(status.conditions),
+        ),
+    )
+
+
+def _parse_drain(found: _Drain | None) -> Drain | None:
+    """Read a drain; None where a default further up holds."""
+    if found is None:
+        return None
+    return Drain(found.enabled, timedelta(seconds=found.timeout_seconds))
+
+
+def _parse_selection(spec: _GroupSpec) -> Selection:
+    """Read which backends a group means."""
+    if spec.pods is not None:
+        return _parse_pods(spec.pods)
+    if spec.static is not None:
+        return StaticSelection(tuple(dict.fromkeys(spec.static)))
+    return UnsupportedSelection("service" if bytes(spec.service) else "nodes")
+
+
+def _parse_pods(pods: _Pods) -> PodSelection:
+    """Read which pods a group means."""
+    lone = [pods.port] if pods.port is not None else []
+    ports = tuple(dict.fromkeys(parse_port(p) for p in [*lone, *(pods.ports or ())]))
+    if not ports:
+        raise Malformed("spec.pods has neither ports nor port")
+    if pods.by_name is not None:
+        return PodSelection(ports, names=frozenset(pods.by_name))
+    if pods.by_label is None:
+        raise Malformed("spec.pods has neither byLabel nor byName")
+    selector = Selector(
+        pods.by_label.selector or {},
+        tuple(_parse_expression(e) for e in pods.by_label.match_expressions or ()),
+    )
+    excluded = frozenset(pods.by_label.except_ or ())
+    return PodSelection(ports, selector=selector, excluded=excluded)
+
+
+def _parse_expression(expression: _Expression) -> Requirement:
+    """Read one expression of a selector."""
+    try:
+        operator = Operator(expression.operator)
+    except ValueError as error:
+        raise Malformed(f"operator {expression.operator!r} is unknown") from error
+    return Requirement(expression.key, operator, frozenset(expression.values or ()))
+
+
+def render_driver_status(conditions: tuple[Condition, ...]) -> dict[str, object]:
+    """Patch a driver's conditions."""
+    return {"status": {"conditions": render_conditions(conditions)}}
+
+
+def render_group_status(status: GroupStatus) -> dict[str, object]:
+    """Patch a group's whole status."""
+    return {
+        "status": {
+            "backends": status.backends,
+            "registeredBackends": status.registered,
+            "draining": status.draining,
+            "observedGeneration": status.observed_generation,
+            "conditions": render_conditions(status.conditions),
+        },
+    }
+
+
+def render_load_balancer_status(
+    load_balancer: LoadBalancer,
+    conditions: tuple[Condition, ...],
+    *,
+    info: Mapping[str, str] | None = None,
+    epoch: str | None = None,
+    backends: int | None = None,
+) -> dict[str, object]:
+    """Patch a load balancer's conditions, and what else is given."""
+    status: dict[str, object] = {
+        "conditions": render_conditions(conditions),
+        "observedGeneration": load_balancer.meta.generation,
+    }
+    if info is not None:
+        status["lbInfo"] = dict(info)
+    if epoch is not None:
+        status["epoch"] = epoch
+    if backends is not None:
+        status["backends"] = backends
+    return {"status": status}
+
+
+def render_finalizer_added(load_balancer: LoadBalancer) -> dict[str, object]:
+    """Patch our finalizer on; the list is replaced, so it needs compare-and-swap."""
+    held = [*load_balancer.meta.finalizers, names.FINALIZER_LOAD_BALANCER]
+    return {"metadata": {"finalizers": held}}
