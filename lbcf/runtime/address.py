@@ -1,0 +1,49 @@
+"""Where a process listens: reads the text of a flag into an address, or into none."""
+
+import attrs
+
+
+_HIGHEST_PORT = 65535
+
+
+@attrs.frozen
+class BindAddress:
+    """Where to listen.
+
+    Attributes:
+        host: name or address without brackets; None means every interface.
+        port: 1-65535, or 0 for one that the system chooses.
+    """
+
+    host: str | None
+    port: int
+
+    def __str__(self) -> str:
+        """Write it as the flag is written."""
+        host = self.host or ""
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+
+def parse_bind_address(text: str) -> BindAddress | None:
+    """Read `host:port`, `[v6]:port` or `:port` (every interface); `0` means off: None.
+
+    Raises:
+        ValueError: it is none of these; says what was expected.
+    """
+    if text == "0":
+        return None
+    host, colon, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if bracketed:
+        host = host[1:-1]
+    if not colon or (":" in host) != bracketed or not _is_port(port):
+        raise ValueError(
+            f"cannot listen on {text!r}: write HOST:PORT, [IPV6]:PORT, :PORT for every "
+            f"interface (port 0-{_HIGHEST_PORT}), or 0 for off"
+        )
+    return BindAddress(host or None, int(port))
+
+
+def _is_port(text: str) -> bool:
+    """Whether the text is a decimal port number."""
+    return text.isascii() and text.isdigit() and int(text) <= _HIGHEST_PORT

@@ -1,0 +1,248 @@
+"""Keys to look at: between the triggers that name them and the workers that reconcile.
+
+A key stands for "look at this again", so any number of adds before a worker takes
+it are one. Rules:
+
+1. A key is with at most one worker at a time.
+2. A key added while it is in work is given out again after `done`, not before.
+3. A key added for later and again for later comes at the earlier of the two moments;
+   added for now, it comes now, and the later moment is forgotten.
+4. Urgent keys go first, yet after `URGENT_IN_A_ROW` of them one other key has its turn.
+
+All calls come from the one event loop; nothing here is safe between threads.
+"""
+
+import asyncio
+import contextlib
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from lbcf.runtime.clock import Clock
+from lbcf.runtime.delays import Delays
+from lbcf.runtime.metrics import Metrics
+
+
+K = TypeVar("K", bound=Hashable)
+
+URGENT_IN_A_ROW = 8
+"""How many urgent keys go before one that waits in the other lane."""
+
+
+class QueueClosed(Exception):  # noqa: N818 - an end, not an error
+    """The queue gives out no more keys."""
+
+
+class WorkQueue(Generic[K]):
+    """A queue that merges equal keys, delays them, and keeps each with one worker.
+
+    `len()` is the number of keys that are due and not taken.
+    """
+
+    def __init__(self, name: str, clock: Clock, metrics: Metrics | None = None) -> None:
+        self.name = name
+        self._clock = clock
+        # Key -> when it fell due. Plain dicts would make taking the first one slow:
+        # they scan over the places of those taken before.
+        self._urgent: OrderedDict[K, float] = OrderedDict()
+        self._normal: OrderedDict[K, float] = OrderedDict()
+        self._urgent_in_a_row = 0
+        self._started: dict[K, float] = {}
+        self._again: dict[K, bool] = {}
+        self._delays: Delays[K] = Delays()
+        self._timer: asyncio.TimerHandle | None = None
+        self._takers: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+        self._metrics = metrics and metrics.of_queue(
+            name,
+            depth=self.__len__,
+            unfinished=self._unfinished_seconds,
+            longest=self._longest_seconds,
+        )
+
+    def __len__(self) -> int:
+        return len(self._urgent) + len(self._normal)
+
+    @property
+    def in_work(self) -> int:
+        """Number of keys that workers have now."""
+        return len(self._started)
+
+    @property
+    def delayed(self) -> int:
+        """Number of keys that wait for their moment."""
+        return len(self._delays)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no key is due, and none is in work; some may be delayed."""
+        return not self._started and not len(self)
+
+    def add(self, key: K, *, urgent: bool = False) -> None:
+        """Have the key looked at as soon as a worker is free; nothing once closed.
+
+        Args:
+            key: what to look at.
+            urgent: before the keys that are not; sticks until the key is taken.
+        """
+        if self._closed:
+            return
+        urgent = self._delays.forget(key) or urgent
+        if key in self._started:
+            self._add_again(key, urgent=urgent)
+        else:
+            self._add_due(key, urgent=urgent)
+
+    def add_after(self, key: K, delay: timedelta, *, urgent: bool = False) -> None:
+        """Have the key looked at after the delay, or sooner if asked before.
+
+        Needs a running loop, whose timer it uses.
+        """
+        if self._closed:
+            return
+        if self._metrics:
+            self._metrics.retries.inc()
+        if delay <= timedelta(0) or self._is_due(key):
+            self.add(key, urgent=urgent)
+            return
+        moment = self._clock.monotonic() + delay.total_seconds()
+        if self._delays.set(key, moment, urgent=urgent):
+            self._wind_timer()
+
+    async def get(self) -> K:
+        """Wait for a key and take it; give it back with `done`.
+
+        A call that is cancelled has taken none.
+
+        Raises:
+            QueueClosed: `shutdown` was called, before or while waiting.
+        """
+        while not self._closed and not len(self):
+            taker = asyncio.get_running_loop().create_future()
+            self._takers.append(taker)
+            try:
+                await taker
+            except asyncio.CancelledError:
+                self._pass_on(taker)
+                raise
+        if self._closed:
+            raise QueueClosed(f"queue {self.name} gives out no more keys")
+        return self._take()
+
+    def done(self, key: K) -> None:
+        """Tell that the worker is through with a key that it got.
+
+        Raises:
+            KeyError: no worker has that key.
+        """
+        seconds = self._clock.monotonic() - self._started.pop(key)
+        if self._metrics:
+            self._metrics.worked.observe(seconds)
+        if key in self._again:
+            self._put(key, urgent=self._again.pop(key))
+
+    def shutdown(self) -> None:
+        """Give out no more keys; those in work may still be `done`."""
+        self._closed = True
+        if self._timer:
+            self._timer.cancel()
+        while self._takers:
+            self._wake_taker()
+
+    def _is_due(self, key: K) -> bool:
+        """Whether the key will be given out without any further add."""
+        return key in self._urgent or key in self._normal or key in self._again
+
+    def _add_again(self, key: K, *, urgent: bool) -> None:
+        """Note that a key in work changed meanwhile."""
+        if key not in self._again and self._metrics:
+            self._metrics.adds.inc()
+        self._again[key] = urgent or self._again.get(key, False)
+
+    def _add_due(self, key: K, *, urgent: bool) -> None:
+        """Put a key in its lane; one that becomes urgent changes the lane."""
+        if key in self._urgent:
+            return
+        if key in self._normal:
+            if urgent:
+                self._urgent[key] = self._normal.pop(key)
+            return
+        if self._metrics:
+            self._metrics.adds.inc()
+        self._put(key, urgent=urgent)
+
+    def _put(self, key: K, *, urgent: bool) -> None:
+        """Place a key that stands nowhere, and wake somebody for it."""
+        lane = self._urgent if urgent else self._normal
+        lane[key] = self._clock.monotonic()
+        self._wake_taker()
+
+    def _take(self) -> K:
+        """Move the next key from its lane into work."""
+        key, due = self._next_lane().popitem(last=False)
+        now = self._clock.monotonic()
+        self._started[key] = now
+        if self._metrics:
+            self._metrics.queued.observe(now - due)
+        return key
+
+    def _next_lane(self) -> OrderedDict[K, float]:
+        """Choose the lane, and count so that nobody waits for ever."""
+        others_wait = bool(self._normal)
+        if self._urgent and not (
+            others_wait and self._urgent_in_a_row >= URGENT_IN_A_ROW
+        ):
+            self._urgent_in_a_row += others_wait
+            return self._urgent
+        self._urgent_in_a_row = 0
+        return self._normal
+
+    def _wake_taker(self) -> None:
+        """Wake the first taker that still waits."""
+        while self._takers:
+            taker = self._takers.popleft()
+            if not taker.done():
+                taker.set_result(None)
+                return
+
+    def _pass_on(self, taker: "asyncio.Future[None]") -> None:
+        """Clean up after a cancelled taker."""
+        # Woken for a key and cancelled before it ran: without this, the key would
+        # lie there while the other takers sleep.
+        if taker.done() and not taker.cancelled():
+            self._wake_taker()
+            return
+        # An add between the cancellation and now may have thrown it out already.
+        with contextlib.suppress(ValueError):
+            self._takers.remove(taker)
+
+    def _wind_timer(self) -> None:
+        """Set the one timer to the earliest moment, unless it stands there already."""
+        moment = self._delays.earliest()
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        if moment is not None:
+            delay = moment - self._clock.monotonic()
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(delay, 0.0), self._release)
+
+    def _release(self) -> None:
+        """Add the keys whose moment has come; runs as the timer's callback."""
+        self._timer = None
+        for key, urgent in self._delays.take_until(self._clock.monotonic()):
+            self.add(key, urgent=urgent)
+        self._wind_timer()
+
+    def _unfinished_seconds(self) -> float:
+        """Return how long the keys now in work have been there, in sum."""
+        now = self._clock.monotonic()
+        return sum(now - started for started in self._started.values())
+
+    def _longest_seconds(self) -> float:
+        """Return how long the oldest key has been in work."""
+        # A dict keeps its order, so the first is the oldest.
+        oldest = next(iter(self._started.values()), None)
+        return 0.0 if oldest is None else self._clock.monotonic() - oldest

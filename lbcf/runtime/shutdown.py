@@ -1,0 +1,57 @@
+"""Signals of the operating system -> one event that a process waits for.
+
+The first SIGTERM or SIGINT asks for an orderly end; a second one ends the process
+where it stands. The records in the cluster carry on from any line.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+
+from collections.abc import Iterator
+from types import FrameType
+
+import structlog
+
+
+HURRIED_EXIT = 130
+"""Exit status after a second signal; what shells give for an interrupted program."""
+
+_log = structlog.get_logger(__name__)
+
+
+@contextlib.contextmanager
+def stop_on_signals(
+    *signals: signal.Signals,
+) -> Iterator[asyncio.Event]:
+    """Give an event that the first signal sets; restore what was there on leaving.
+
+    Args:
+        signals: what to listen to; SIGTERM and SIGINT when none is named.
+
+    Call it in the main thread, inside a running event loop.
+    """
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+    received: list[signal.Signals] = []
+
+    def ask(name: str) -> None:
+        _log.info("shutdown.requested", signal=name)
+        asked.set()
+
+    # A plain handler, not the loop's: it also runs while a callback blocks the
+    # loop, which is when somebody sends the second signal.
+    def receive(number: int, _frame: FrameType | None) -> None:
+        if received:
+            os._exit(HURRIED_EXIT)
+        received.append(signal.Signals(number))
+        loop.call_soon_threadsafe(ask, received[0].name)
+
+    listened = signals or (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.signal(number, receive) for number in listened}
+    try:
+        yield asked
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)

@@ -1,0 +1,192 @@
+"""Takes keys from a queue, has them reconciled, and acts on the result.
+
+Between `queue` and the reconcile functions of the processes. What happens after a
+key was looked at is decided here, in one place: nothing, later, or with backoff.
+"""
+
+import asyncio
+
+from collections.abc import Awaitable, Callable, Hashable
+from datetime import timedelta
+from typing import Generic, TypeVar, assert_never
+
+import structlog
+
+from lbcf.core import backoff
+from lbcf.runtime.clock import Clock
+from lbcf.runtime.queue import QueueClosed, WorkQueue
+from lbcf.runtime.result import Done, Failed, RequeueAfter, Result
+
+
+K = TypeVar("K", bound=Hashable)
+
+_log = structlog.get_logger(__name__)
+
+
+class Workers(Generic[K]):
+    """A number of tasks that empty a queue, one key each at a time.
+
+    Attributes:
+        queue: where the keys come from; `stop` closes it.
+    """
+
+    def __init__(
+        self,
+        queue: WorkQueue[K],
+        reconcile: Callable[[K], Awaitable[Result]],
+        count: int,
+        clock: Clock,
+        *,
+        base: timedelta = backoff.BASE,
+        cap: timedelta = backoff.CAP,
+    ) -> None:
+        """Get the parts ready; nothing runs before `start`.
+
+        Args:
+            queue: where the keys come from.
+            reconcile: looks at one key; may raise, which counts as `Failed`.
+            count: how many keys may be in work at a time; at least 1.
+            clock: gives the jitter.
+            base: the shortest wait after a failure.
+            cap: the longest wait after a failure, unless a longer one was asked for.
+        """
+        self.queue = queue
+        self._reconcile = reconcile
+        self._count = count
+        self._clock = clock
+        self._base = base
+        self._cap = cap
+        self._failures: dict[K, int] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._in_work: dict[asyncio.Task[None], K] = {}
+
+    def start(self) -> None:
+        """Begin to take keys; call it once, in a running loop."""
+        self._tasks = [
+            asyncio.create_task(self._work(), name=f"{self.queue.name}-{number}")
+            for number in range(self._count)
+        ]
+
+    async def wait(self) -> None:
+        """Wait until the workers have ended, which they do only when stopped.
+
+        Raises:
+            Exception: a worker broke down; a defect of this module or of the clock.
+        """
+        await asyncio.gather(*self._tasks)
+
+    async def stop(self, grace: timedelta) -> tuple[K, ...]:
+        """Take no more keys, let those in work finish; cancel them after the grace.
+
+        Returns:
+            The keys whose work was cut, the longest in work first.
+        """
+        self.queue.shutdown()
+        running = [task for task in self._tasks if not task.done()]
+        if not running:
+            return ()
+        cut: dict[asyncio.Task[None], K] = {}
+        try:
+            await asyncio.wait(running, timeout=grace.total_seconds())
+        finally:
+            # Also when somebody who lost patience cancels this very call.
+            cut.update(self._in_work)
+            for task, key in cut.items():
+                _log.warning("work.cut", queue=self.queue.name, key=key, grace=grace)
+                task.cancel()
+        await asyncio.wait(running)
+        return tuple(cut.values())
+
+    async def _work(self) -> None:
+        """Take keys until the queue closes: the life of one worker."""
+        while True:
+            try:
+                key = await self.queue.get()
+            except QueueClosed:
+                return
+            await self._work_on(key)
+
+    async def _work_on(self, key: K) -> None:
+        """Reconcile one key and act on the result."""
+        worker = asyncio.current_task()
+        assert worker is not None  # noqa: S101 - tells mypy that a task runs this
+        self._in_work[worker] = key
+        try:
+            with structlog.contextvars.bound_contextvars(
+                queue=self.queue.name, key=key
+            ):
+                result = await self._outcome(key, worker)
+                self._act_on(result, key)
+        finally:
+            del self._in_work[worker]
+            self.queue.done(key)
+
+    async def _outcome(self, key: K, worker: "asyncio.Task[None]") -> Result:
+        """Reconcile; make a failure of whatever is raised."""
+        try:
+            return await self._reconcile(key)
+        except asyncio.CancelledError as error:
+            # Something that the function awaited was cancelled, not this worker:
+            # it must not end for that, or a queue loses its workers one by one.
+            if worker.cancelling():
+                raise
+            return self._crashed(RuntimeError("a call was cancelled"), error)
+        except Exception as error:  # noqa: BLE001 - one bad key stops no other
+            return self._crashed(error, error)
+
+    @staticmethod
+    def _crashed(error: Exception, cause: BaseException) -> Failed:
+        """Log an exception that nobody foresaw, with its traceback."""
+        _log.error("reconcile.crashed", exc_info=cause)
+        return Failed(error)
+
+    def _act_on(self, result: Result, key: K) -> None:
+        """Put the key back for later, or leave it."""
+        match result:
+            case Done():
+                self._failures.pop(key, None)
+            case RequeueAfter(delay):
+                self._failures.pop(key, None)
+                self.queue.add_after(key, delay)
+            case Failed():
+                self._retry(result, key)
+            case _:
+                assert_never(result)
+
+    def _retry(self, failed: Failed, key: K) -> None:
+        """Put a key back with a wait that grows with its failures in a row."""
+        attempt = self._failures.get(key, 0) + 1
+        self._failures[key] = attempt
+        delay = backoff.delay_for(
+            attempt,
+            self._clock.jitter(),
+            base=self._base,
+            cap=self._cap,
+            at_least=failed.at_least,
+        )
+        _log.warning(
+            "reconcile.failed", error=failed.error, attempt=attempt, retry_after=delay
+        )
+        self.queue.add_after(key, delay)
+
+
+async def run_workers(
+    queue: WorkQueue[K],
+    reconcile: Callable[[K], Awaitable[Result]],
+    count: int,
+    clock: Clock,
+    *,
+    grace: timedelta,
+    base: timedelta = backoff.BASE,
+    cap: timedelta = backoff.CAP,
+) -> None:
+    """Work until cancelled, then stop with that grace: `Workers` for a task group.
+
+    The arguments are those of `Workers` and of `Workers.stop`.
+    """
+    workers = Workers(queue, reconcile, count, clock, base=base, cap=cap)
+    workers.start()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await workers.stop(grace)

@@ -1,0 +1,98 @@
+"""Signals, sent to this process and, where they end one, to a real child."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lbcf.runtime.shutdown import HURRIED_EXIT, stop_on_signals
+
+
+ROOT = Path(__file__).parents[2]
+
+CHILD = """
+import asyncio, time
+from lbcf.runtime.shutdown import stop_on_signals
+
+async def main():
+    with stop_on_signals() as asked:
+        print("listening", flush=True)
+        await asked.wait()
+        print("asked", flush=True)
+        {then}
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_first_signal_sets_the_event(number: signal.Signals) -> None:
+    """Each of the two asks for an orderly end."""
+    with stop_on_signals() as asked:
+        before = asked.is_set()
+        os.kill(os.getpid(), number)
+        await asyncio.wait_for(asked.wait(), 10)
+
+    assert not before
+
+
+async def test_what_was_there_before_comes_back() -> None:
+    """Leaving the block restores the handlers."""
+    before = signal.getsignal(signal.SIGTERM)
+    with stop_on_signals():
+        during = signal.getsignal(signal.SIGTERM)
+
+    assert before is signal.getsignal(signal.SIGTERM)
+    assert before is not during
+
+
+@contextlib.contextmanager
+def child(then: str) -> Iterator["subprocess.Popen[str]"]:
+    """Run a process that listens, and does something once it is asked to end."""
+    started = subprocess.Popen(
+        [sys.executable, "-c", CHILD.format(then=then)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert "listening\n" == next(iter(started.stdout or ()))
+        yield started
+    finally:
+        # A process that did not end would outlive the test run.
+        started.kill()
+        started.wait()
+        if started.stdout:
+            started.stdout.close()
+
+
+def test_asked_process_ends_as_it_likes() -> None:
+    """After one signal the process goes through its own end, with status 0."""
+    with child("print('tidy')") as process:
+        process.terminate()
+        output, _ = process.communicate()
+
+    assert output.endswith("asked\ntidy\n")
+    assert 0 == process.returncode
+
+
+@pytest.mark.parametrize(
+    "then", ["await asyncio.sleep(600)", "time.sleep(600)"], ids=["waiting", "stalled"]
+)
+def test_second_signal_ends_the_process_at_once(then: str) -> None:
+    """Also while the event loop stands still."""
+    with child(then) as process:
+        process.terminate()
+        for line in process.stdout or ():
+            if line == "asked\n":
+                break
+        process.send_signal(signal.SIGINT)
+
+        assert HURRIED_EXIT == process.wait(10)
