@@ -1,0 +1,31 @@
+"""The kinds that this project reads and writes, each with its narrow decoder."""
+
+from typing import Final
+
+from lbcf.core.cluster import Pod
+from lbcf.core.names import API_GROUP
+from lbcf.core.resources import (
+    BackendGroup,
+    BackendRecord,
+    LoadBalancer,
+    LoadBalancerDriver,
+)
+from lbcf.kube.resource import Resource
+from lbcf.wire.kube import parse_pod
+from lbcf.wire.records import parse_record
+from lbcf.wire.resources import parse_driver, parse_group, parse_load_balancer
+
+
+PODS: Final[Resource[Pod]] = Resource("", "v1", "pods", "Pod", parse_pod)
+DRIVERS: Final[Resource[LoadBalancerDriver]] = Resource(
+    API_GROUP, "v1beta1", "loadbalancerdrivers", "LoadBalancerDriver", parse_driver
+)
+LOAD_BALANCERS: Final[Resource[LoadBalancer]] = Resource(
+    API_GROUP, "v1beta1", "loadbalancers", "LoadBalancer", parse_load_balancer
+)
+GROUPS: Final[Resource[BackendGroup]] = Resource(
+    API_GROUP, "v1beta1", "backendgroups", "BackendGroup", parse_group
+)
+RECORDS: Final[Resource[BackendRecord]] = Resource(
+    API_GROUP, "v1beta1", "backendrecords", "BackendRecord", parse_record
+)

@@ -1,0 +1,300 @@
+"""Elects one leader among the processes of a kind, by a Lease.
+
+`cli` runs a process's work through `LeaderElector.run`; `client` carries the CAS writes.
+A candidate never compares the Lease's times with its own clock: a Lease whose version
+did not change for its whole duration, by one's own monotonic clock, is free. A leader
+that cannot renew stops working before anybody else can think so.
+"""
+
+import asyncio
+import os
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import NoReturn
+
+import attrs
+import structlog
+
+from lbcf.core.errors import LbcfError
+from lbcf.core.values import ObjectKey
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from lbcf.kube.leases import LEASES, Lease, micro_time
+from lbcf.kube.metadata import Identity, identity_of
+from lbcf.runtime.clock import Clock
+
+
+log = structlog.get_logger(__name__)
+
+
+class LeadershipLostError(LbcfError):
+    """This process led, and may do so no longer; its work has been stopped."""
+
+
+@attrs.frozen
+class Timing:
+    """The election's periods; each must be well below the one before it.
+
+    Attributes:
+        duration: others wait that long after the last renewal they saw; whole seconds.
+        renew_deadline: a leader gives up when it could not renew for that long.
+        retry: between two attempts, to get the Lease as well as to keep it.
+        request: the limit of one request, so that several fit before the deadline.
+    """
+
+    duration: timedelta = timedelta(seconds=15)
+    renew_deadline: timedelta = timedelta(seconds=10)
+    retry: timedelta = timedelta(seconds=2)
+    request: timedelta = timedelta(seconds=4)
+
+
+_RETRY_SPREAD = 0.2
+_EXIT_BEFORE_END = 0.95
+"""The part of the duration after which a process that still works is ended: clocks of
+two machines do not run at quite the same speed."""
+
+
+def _nobody_listens(_leading: bool) -> None:
+    """Tell nobody."""
+
+
+class LeaderElector:
+    """One candidate.
+
+    Args:
+        client: talks to the API server.
+        name: of the Lease.
+        namespace: of the Lease.
+        identity: of this process; another run of it must have another one.
+        clock: only its monotonic seconds decide.
+        timing: the periods.
+        exit_now: ends the process on the spot when its work does not stop in time.
+        on_leading: told True when it begins to lead and False when it ends.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        name: str,
+        namespace: str,
+        identity: str,
+        clock: Clock,
+        timing: Timing | None = None,
+        exit_now: Callable[[int], object] = os._exit,
+        on_leading: Callable[[bool], None] = _nobody_listens,
+    ) -> None:
+        self._client = client
+        self._key = ObjectKey(namespace, name)
+        self._identity = identity
+        self._clock = clock
+        self._timing = timing or Timing()
+        self._exit_now = exit_now
+        self._on_leading = on_leading
+        self._seen: Identity | None = None
+        self._seen_at = 0.0
+        self._lease: Lease | None = None
+        self._renewed_at = 0.0
+
+    async def run(self, worker: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the lead, work, and give the lead back once the work has ended.
+
+        Being cancelled cancels the worker; the Lease is renewed until that has ended.
+
+        Raises:
+            LeadershipLostError: others may lead now; the worker was cancelled and has
+                ended. Let the process end.
+        """
+        lease = await self._acquire()
+        log.info("leader.elected", lease=str(self._key), identity=self._identity)
+        self._on_leading(True)
+        guard = asyncio.create_task(self._guard())
+        try:
+            await self._lead(lease, worker)
+        finally:
+            self._on_leading(False)
+            guard.cancel()
+            await self._release()
+
+    async def _acquire(self) -> Lease:
+        """Try until the Lease is ours."""
+        while True:
+            try:
+                lease = await self._attempt()
+            except KubeError as error:
+                log.warning("leader.unknown", lease=str(self._key), error=str(error))
+            else:
+                if lease is not None:
+                    return lease
+            await self._clock.sleep(self._spread())
+
+    async def _attempt(self) -> Lease | None:
+        """Take the Lease if it is free; None if it is not, or another was faster."""
+        try:
+            found = await self._client.get(
+                LEASES, self._key, within=self._timing.request
+            )
+        except NotFound:
+            return await self._create()
+        if not self._is_free(found):
+            return None
+        kept = found.holder == self._identity
+        spec = {
+            "acquireTime": micro_time(self._clock.now()),
+            "leaseTransitions": found.transitions + (0 if kept else 1),
+        }
+        try:
+            return await self._write(found, spec)
+        except (Conflict, NotFound):
+            return None
+
+    def _is_free(self, found: Lease) -> bool:
+        """Tell whether nobody can believe to hold it.
+
+        Ours is free, too: it is what a write of ours left whose answer was lost.
+        """
+        now = self._clock.monotonic()
+        seen = identity_of(found.meta)
+        if seen != self._seen:
+            self._seen, self._seen_at = seen, now
+        if found.holder in ("", self._identity):
+            return True
+        duration = found.duration or self._timing.duration.total_seconds()
+        return now - self._seen_at >= duration
+
+    async def _create(self) -> Lease | None:
+        """Write the first Lease of that name."""
+        started = self._clock.monotonic()
+        spec = self._spec() | {
+            "acquireTime": micro_time(self._clock.now()),
+            "leaseTransitions": 0,
+        }
+        body = {"metadata": {"name": self._key.name}, "spec": spec}
+        try:
+            lease = await self._client.create(
+                LEASES, self._key.namespace, body, within=self._timing.request
+            )
+        except AlreadyExists:
+            return None
+        return self._keep(lease, started)
+
+    async def _lead(self, lease: Lease, worker: Callable[[], Awaitable[None]]) -> None:
+        """Work and renew side by side; whichever fails ends the other."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                renewing = group.create_task(self._renew(lease))
+                # The worker runs in this task and not in one of the group: when this
+                # task is cancelled, renewals go on until the work has ended.
+                try:
+                    await worker()
+                finally:
+                    renewing.cancel()
+        except BaseExceptionGroup as failures:
+            lost, others = failures.split(LeadershipLostError)
+            if lost is None:
+                raise failures.exceptions[0] from None
+            for other in others.exceptions if others else ():
+                log.exception("worker.failed", exc_info=other)
+            raise lost.exceptions[0] from None
+
+    async def _renew(self, lease: Lease) -> NoReturn:
+        """Renew until cancelled.
+
+        Raises:
+            LeadershipLostError: another holds it, or the deadline is over.
+        """
+        while True:
+            await self._clock.sleep(min(self._spread(), self._left()))
+            left = self._left()
+            if left <= timedelta(0):
+                self._lose(f"no renewal within {self._timing.renew_deadline}")
+            try:
+                lease = await self._renew_once(lease, min(left, self._timing.request))
+            except NotFound:
+                self._lose("somebody deleted the lease")
+            except KubeError as error:
+                log.warning("leader.unrenewed", lease=str(self._key), error=str(error))
+
+    async def _renew_once(self, lease: Lease, within: timedelta) -> Lease:
+        """Write a renewal; after a conflict find out whose the Lease is."""
+        try:
+            return await self._write(lease, {}, within)
+        except Conflict:
+            found = await self._client.get(LEASES, self._key, within=within)
+            if found.holder != self._identity:
+                self._lose(f"it is held by {found.holder or 'nobody'}")
+            # A renewal of ours whose answer was lost, or a stranger's label.
+            return found
+
+    async def _write(
+        self, lease: Lease, spec: dict[str, object], within: timedelta | None = None
+    ) -> Lease:
+        """CAS the Lease to be ours from now on."""
+        started = self._clock.monotonic()
+        written = await self._client.patch(
+            LEASES,
+            self._key,
+            {"spec": self._spec() | spec},
+            cas=lease.meta,
+            within=within or self._timing.request,
+        )
+        return self._keep(written, started)
+
+    def _keep(self, lease: Lease, started: float) -> Lease:
+        """Note what is ours: others saw it at the earliest when it was sent."""
+        self._lease, self._renewed_at = lease, started
+        return lease
+
+    def _lose(self, why: str) -> NoReturn:
+        """Stop believing that we lead."""
+        self._lease = None
+        log.error("leader.lost", lease=str(self._key), reason=why)
+        raise LeadershipLostError(f"lease {self._key}: {why}")
+
+    async def _guard(self) -> None:
+        """End the process if it still works when others may begin to."""
+        while True:
+            held = self._clock.monotonic() - self._renewed_at
+            left = self._timing.duration * _EXIT_BEFORE_END - timedelta(seconds=held)
+            if left <= timedelta(0):
+                log.critical("leader.overdue", lease=str(self._key))
+                self._exit_now(1)
+                return
+            await self._clock.sleep(left)
+
+    async def _release(self) -> None:
+        """Give the Lease back, if it is still ours; the next one need not wait then."""
+        if self._lease is None:
+            return
+        lease, self._lease = self._lease, None
+        released = {"holderIdentity": "", "leaseDurationSeconds": 1}
+        try:
+            await self._client.patch(
+                LEASES,
+                self._key,
+                {"spec": self._spec() | released},
+                cas=lease.meta,
+                within=self._timing.request,
+            )
+        except KubeError as error:
+            log.warning("leader.unreleased", lease=str(self._key), error=str(error))
+        else:
+            log.info("leader.released", lease=str(self._key))
+
+    def _left(self) -> timedelta:
+        """Return how long the last renewal still counts for us."""
+        passed = timedelta(seconds=self._clock.monotonic() - self._renewed_at)
+        return self._timing.renew_deadline - passed
+
+    def _spread(self) -> timedelta:
+        """Return the time between two attempts, never the same for two candidates."""
+        return self._timing.retry * (1 + _RETRY_SPREAD * self._clock.jitter())
+
+    def _spec(self) -> dict[str, object]:
+        """Say that it is ours, and renewed now."""
+        return {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": round(self._timing.duration.total_seconds()),
+            "renewTime": micro_time(self._clock.now()),
+        }

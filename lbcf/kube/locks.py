@@ -1,0 +1,132 @@
+"""Locks on addresses: one Lease each, so that two records never share a member.
+
+The registrar takes the lock before an address is registered. Nobody releases one: it is
+free when its holder no longer exists, which its user finds out, and then it is taken
+over from exactly the version that was seen. Leases without a user are swept.
+"""
+
+from typing import Final
+
+import attrs
+
+from lbcf.core.names import API_GROUP
+from lbcf.core.values import ObjectKey
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import AlreadyExists, Conflict, NotFound
+from lbcf.kube.leases import LEASES, Lease, micro_time
+from lbcf.kube.pages import Selection
+from lbcf.runtime.clock import Clock
+
+
+LABEL_LOCK: Final = f"{API_GROUP}/lock"
+_ADDRESS = "address"
+_ROUNDS = 3
+
+
+@attrs.frozen
+class Taken:
+    """The lock is ours.
+
+    Attributes:
+        lease: as it stands now.
+    """
+
+    lease: Lease
+
+
+@attrs.frozen
+class HeldBy:
+    """The lock is somebody else's.
+
+    Attributes:
+        holder: who, as it was written.
+        lease: the version in which that was seen; `take_over` replaces no other.
+    """
+
+    holder: str
+    lease: Lease
+
+
+class AddressLocks:
+    """The locks of one namespace."""
+
+    def __init__(self, client: KubeClient, namespace: str, clock: Clock) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._clock = clock
+
+    async def take(self, name: str, holder: str) -> Taken | HeldBy:
+        """Take a lock that is free, or say who has it; asking again is harmless.
+
+        Raises:
+            KubeError: as the tree tells; after `Unavailable` ask again.
+        """
+        for _ in range(_ROUNDS):
+            try:
+                return Taken(await self._create(name, holder))
+            except AlreadyExists:
+                pass
+            try:
+                lease = await self._client.get(LEASES, ObjectKey(self._namespace, name))
+            except NotFound:
+                continue  # Swept between the two requests.
+            return await self._judged(lease, holder)
+        raise Conflict(f"lease {self._namespace}/{name} comes and goes: try again")
+
+    async def take_over(self, held: HeldBy, holder: str) -> Taken | HeldBy:
+        """Take a lock from a holder that is known to be gone, if it still is that one's.
+
+        Raises:
+            KubeError: as the tree tells; after `Unavailable` begin with `take` again.
+        """
+        lease = held.lease
+        spec = self._spec(holder) | {"leaseTransitions": lease.transitions + 1}
+        try:
+            taken = await self._client.patch(
+                LEASES, lease.meta.key, {"spec": spec}, cas=lease.meta
+            )
+        except (Conflict, NotFound):
+            return await self.take(lease.meta.key.name, holder)
+        return Taken(taken)
+
+    async def list(self) -> tuple[Lease, ...]:
+        """Return all locks, for the sweep."""
+        selection = Selection(self._namespace, labels=f"{LABEL_LOCK}={_ADDRESS}")
+        return (await self._client.list(LEASES, selection)).objects
+
+    async def sweep(self, lease: Lease) -> bool:
+        """Delete a lock whose holder is gone; False when it has changed hands since.
+
+        Raises:
+            KubeError: as the tree tells.
+        """
+        meta = lease.meta
+        try:
+            await self._client.delete(
+                LEASES, meta.key, uid=meta.uid, version=meta.resource_version
+            )
+        except NotFound:
+            return True
+        except Conflict:
+            return False
+        return True
+
+    async def _create(self, name: str, holder: str) -> Lease:
+        """Write a new Lease."""
+        metadata = {"name": name, "labels": {LABEL_LOCK: _ADDRESS}}
+        body = {"metadata": metadata, "spec": self._spec(holder)}
+        return await self._client.create(LEASES, self._namespace, body)
+
+    async def _judged(self, lease: Lease, holder: str) -> Taken | HeldBy:
+        """Say whose an existing Lease is; one that was given back is taken at once."""
+        if lease.holder == holder:
+            return Taken(lease)
+        held = HeldBy(lease.holder, lease)
+        return held if lease.holder else await self.take_over(held, holder)
+
+    def _spec(self, holder: str) -> dict[str, object]:
+        """Say who holds it, since now."""
+        return {
+            "holderIdentity": holder,
+            "acquireTime": micro_time(self._clock.now()),
+        }

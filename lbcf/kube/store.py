@@ -1,0 +1,296 @@
+"""Holds what an informer has seen of a kind, for deciders to read without a request.
+
+`informer` feeds it from lists and watches, writers feed it with what their own writes
+returned (`observe`), and listeners turn its changes into keys for a queue. Watch and
+writers tell the same story at different speed; versions (KEP-5504: they are numbers that
+grow) decide whose is the later word.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Mapping
+from types import MappingProxyType
+from typing import Final, Generic, TypeVar, assert_never
+
+import structlog
+
+from lbcf.core.resources import Meta
+from lbcf.core.values import ObjectKey, Uid
+from lbcf.kube.index import Index, Terms
+from lbcf.kube.metadata import Identity, identity_of, number_of
+from lbcf.kube.pages import Page, Unreadable
+from lbcf.kube.resource import HasMeta
+from lbcf.kube.watching import Bookmark, Event, Obscured, Put, Removed
+
+
+T = TypeVar("T", bound=HasMeta)
+
+Listener = Callable[[T | None, T | None], None]
+"""Told the object before and after; cheap, never waits."""
+
+log = structlog.get_logger(__name__)
+
+_ENDS_REMEMBERED: Final = 10_000
+
+
+def _everything(_value: HasMeta) -> bool:
+    """Keep each object."""
+    return True
+
+
+class Store(Generic[T]):
+    """The objects of one kind.
+
+    Where an object cannot be read, its last readable version stays, and its key is in
+    `unreadable`: whoever decides about it must hold.
+
+    Args:
+        indexes: by name, for `by_index`.
+        keep: objects for which it is False are not held; pure.
+    """
+
+    def __init__(
+        self,
+        indexes: Mapping[str, Terms[T]] | None = None,
+        keep: Callable[[T], bool] = _everything,
+    ) -> None:
+        self._held: dict[ObjectKey, T] = {}
+        self._unreadable: dict[ObjectKey, Unreadable] = {}
+        self._indexes = {name: Index(terms) for name, terms in (indexes or {}).items()}
+        self._keep = keep
+        self._listeners: list[Listener[T]] = []
+        self._unreadable_listeners: list[Callable[[ObjectKey], None]] = []
+        self._progress = 0
+        self._fresh: set[ObjectKey] = set()
+        self._ended: dict[Uid, None] = {}
+        self._ended_before_list: frozenset[Uid] = frozenset()
+
+    def __len__(self) -> int:
+        """Return how many objects are held."""
+        return len(self._held)
+
+    @property
+    def progress(self) -> int:
+        """Return the newest version that lists and watches have told of."""
+        return self._progress
+
+    @property
+    def unreadable(self) -> Mapping[ObjectKey, str]:
+        """Return the keys of objects that cannot be read, with what is wrong."""
+        return MappingProxyType(
+            {key: found.message for key, found in self._unreadable.items()}
+        )
+
+    def get(self, key: ObjectKey) -> T | None:
+        """Return an object, None if it is not held."""
+        return self._held.get(key)
+
+    def values(self) -> Collection[T]:
+        """Return all objects, as a view."""
+        return self._held.values()
+
+    def by_index(self, name: str, term: Hashable) -> Collection[T]:
+        """Return the objects that an index finds under a value."""
+        return self._indexes[name].find(term)
+
+    def on_change(self, listener: Listener[T]) -> None:
+        """Tell a listener of each change from now on, after those added before it.
+
+        A namesake of another uid is told as an end and a beginning.
+        """
+        self._listeners.append(listener)
+
+    def on_unreadable(self, listener: Callable[[ObjectKey], None]) -> None:
+        """Tell a listener when a key comes into `unreadable`, changes there, or leaves."""
+        self._unreadable_listeners.append(listener)
+
+    def observe(self, value: T) -> None:
+        """Take what one's own write returned, so that the next decision sees it.
+
+        It may be old news: the watch may have told a later version, or the end.
+        """
+        seen = identity_of(value.meta)
+        newest = self._known(seen.key)
+        beaten = self._progress if newest is None else newest.number
+        if seen.number is None or beaten is None or seen.number <= beaten:
+            return
+        if seen.uid not in self._ended:
+            self._fresh.add(seen.key)
+            self._settle(value)
+
+    def observe_gone(self, meta: Meta) -> None:
+        """Take it that an object has ended by one's own write.
+
+        Args:
+            meta: of the object, as last read or as the write returned it.
+        """
+        ended = identity_of(meta)
+        if ended.number is None:
+            return
+        newest = self._known(ended.key)
+        if newest is not None and newest.uid == ended.uid:
+            self._remember_end(ended.uid)
+            self._drop(ended.key)
+        elif ended.number > self._progress:
+            # The watch has not even told its beginning.
+            self._remember_end(ended.uid)
+
+    def begin_list(self) -> None:
+        """Note that a consistent list is being asked for.
+
+        It will have all that was written before this moment. What is observed from now
+        on it may or may not have.
+        """
+        self._fresh.clear()
+        self._ended_before_list = frozenset(self._ended)
+
+    def replace(self, page: Page[T]) -> None:
+        """Become what a whole list says; only real differences are told."""
+        for uid in self._ended_before_list:
+            self._ended.pop(uid, None)
+        number = number_of(page.version)
+        # Not the greater of both: a restored etcd counts from an earlier number.
+        self._progress = number or 0
+        self._forget_all_but(page, number)
+        for value in page.objects:
+            self._put(value)
+        for unreadable in page.unreadable:
+            self._obscure(unreadable)
+
+    def apply(self, event: Event[T]) -> None:
+        """Follow one event of a watch."""
+        match event:
+            case Put(value):
+                self._put(value)
+                self._move(value.meta.resource_version)
+            case Obscured(unreadable):
+                self._obscure(unreadable)
+                self._move(unreadable.identity.version)
+            case Removed(identity):
+                self._remove(identity)
+                self._move(identity.version)
+            case Bookmark(version):
+                self._move(version)
+            case _:
+                assert_never(event)
+
+    def _put(self, value: T) -> None:
+        """Take an object from a list or watch, unless more is known already."""
+        if not self._is_outdated(identity_of(value.meta)):
+            self._fresh.discard(value.meta.key)
+            self._settle(value)
+
+    def _obscure(self, unreadable: Unreadable) -> None:
+        """Note that an object's newest version cannot be read."""
+        if self._is_outdated(unreadable.identity):
+            return
+        key = unreadable.identity.key
+        self._unreadable[key] = unreadable
+        log.warning("object.unreadable", key=str(key), message=unreadable.message)
+        self._tell_unreadable(key)
+
+    def _remove(self, ended: Identity) -> None:
+        """Let an object go that the watch says has gone."""
+        self._ended.pop(ended.uid, None)
+        if not self._is_outdated(ended):
+            self._fresh.discard(ended.key)
+            self._drop(ended.key)
+
+    def _is_outdated(self, told: Identity) -> bool:
+        """Tell whether a write of our own has shown a later state than this one."""
+        if told.uid in self._ended:
+            return True
+        if told.key not in self._fresh:
+            return False
+        newest = self._known(told.key)
+        if newest is None or newest.number is None or told.number is None:
+            return False
+        return newest.number > told.number
+
+    def _known(self, key: ObjectKey) -> Identity | None:
+        """Return the latest version known of an object, readable or not."""
+        if key in self._unreadable:
+            return self._unreadable[key].identity
+        held = self._held.get(key)
+        return None if held is None else identity_of(held.meta)
+
+    def _move(self, version: str) -> None:
+        """Note how far the watch has come."""
+        self._progress = max(self._progress, number_of(version) or 0)
+
+    def _remember_end(self, uid: Uid) -> None:
+        """Believe nothing more of an object until the watch tells its end.
+
+        Of one outside the selection it never will: hence the bound.
+        """
+        self._ended[uid] = None
+        if len(self._ended) > _ENDS_REMEMBERED:
+            self._ended.pop(next(iter(self._ended)))
+
+    def _forget_all_but(self, page: Page[T], number: int | None) -> None:
+        """Drop what a list does not have, but for what was written after it."""
+        listed = {value.meta.key for value in page.objects}
+        listed.update(unreadable.identity.key for unreadable in page.unreadable)
+        for key in [*self._held, *self._unreadable]:
+            known = self._known(key)
+            later = (
+                key in self._fresh
+                and known is not None
+                and (known.number or 0) > (number or 0)
+            )
+            if key not in listed and not later:
+                self._drop(key)
+
+    def _settle(self, value: T) -> None:
+        """Hold this version, or none if it is not to be kept; tell the difference."""
+        key = value.meta.key
+        if not self._keep(value):
+            self._drop(key)
+            return
+        old = self._held.get(key)
+        if old is not None and old.meta.uid != value.meta.uid:
+            self._drop(key)
+            old = None
+        cleared = self._unreadable.pop(key, None) is not None
+        if old is None or old.meta.resource_version != value.meta.resource_version:
+            self._hold(key, old, value)
+            self._tell(old, value)
+        elif cleared:
+            self._tell(old, old)
+        if cleared:
+            self._tell_unreadable(key)
+
+    def _hold(self, key: ObjectKey, old: T | None, new: T) -> None:
+        """Put an object in the old one's place."""
+        self._held[key] = new
+        for index in self._indexes.values():
+            if old is not None:
+                index.discard(old)
+            index.add(new)
+
+    def _drop(self, key: ObjectKey) -> None:
+        """Hold it no longer."""
+        obscured = self._unreadable.pop(key, None)
+        old = self._held.pop(key, None)
+        if old is not None:
+            for index in self._indexes.values():
+                index.discard(old)
+            self._tell(old, None)
+        if obscured is not None:
+            self._tell_unreadable(key)
+
+    def _tell(self, old: T | None, new: T | None) -> None:
+        """Tell the listeners; one that fails does not keep it from the others."""
+        for listener in self._listeners:
+            try:
+                listener(old, new)
+            except Exception:
+                either = new or old
+                key = None if either is None else str(either.meta.key)
+                log.exception("listener.failed", key=key)
+
+    def _tell_unreadable(self, key: ObjectKey) -> None:
+        """Tell the listeners that wait for unreadable objects."""
+        for listener in self._unreadable_listeners:
+            try:
+                listener(key)
+            except Exception:
+                log.exception("listener.failed", key=str(key))

@@ -1,0 +1,285 @@
+"""Sends one request to the API server and brings back its answer, or its error.
+
+`client` above it knows verbs and kinds; `connection` beside it knows the server. Time
+limits, short repetitions and credentials live here, and so does the line between what
+surely did not happen and what may have: nothing of the second sort is sent again.
+"""
+
+import asyncio
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import timedelta
+from typing import Final, Self
+
+import aiohttp
+import tenacity
+
+from lbcf.kube.connection import ConfigurationError, Connection
+from lbcf.kube.errors import (
+    TEXT_LIMIT,
+    KubeError,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+    error_of,
+)
+from lbcf.kube.exchange import Request
+from lbcf.runtime.clock import Clock
+
+
+ATTEMPTS: Final = 3
+PATIENCE: Final = timedelta(seconds=5)
+"""A server that wants to be left alone for longer is told to the caller instead."""
+CALL_LIMIT: Final = timedelta(seconds=30)
+POOL: Final = 64
+_FIRST_PAUSE = 0.1
+_CONNECT_SECONDS = 10.0
+_KEEP_ALIVE_SECONDS = 30.0
+"""Below the 90 s after which the API server closes an idle connection: a write must
+not meet a connection that is being closed, nobody could say whether it was read."""
+_READ_BUFFER = 2**18
+_FIRST_ERROR = 300
+
+
+class Transport:
+    """A pool of connections to one API server; `async with` closes it.
+
+    Args:
+        connection: where, and as whom.
+        clock: spreads the pauses between attempts.
+        user_agent: who asks, as the server's audit log shows it.
+        limit: for a whole `send`, with all its attempts.
+        pool: connections at a time; each open watch occupies one.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        clock: Clock,
+        *,
+        user_agent: str = "lbcf",
+        limit: timedelta = CALL_LIMIT,
+        pool: int = POOL,
+    ) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._headers = {
+            "Accept": "application/json",
+            # Near the server packing costs both sides more than it saves.
+            "Accept-Encoding": "identity",
+            "User-Agent": user_agent,
+        }
+        self._limit = limit
+        self._pool = pool
+        self._opened: aiohttp.ClientSession | None = None
+        self._renewing = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        """Connect lazily: the first request does."""
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        """Close every connection."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection; what is on its way is cut."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.close()
+
+    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+        """Return the body of a successful answer.
+
+        Repeats, at most twice and after a short pause, what was surely not applied:
+        a request that was throttled or never sent, and any that only reads.
+
+        Args:
+            request: what to send.
+            within: the time limit, None for the usual one.
+
+        Raises:
+            KubeError: as the tree of `lbcf.kube.errors` tells.
+        """
+        limit = (within or self._limit).total_seconds()
+        try:
+            async with asyncio.timeout(limit):
+                return await self._repeating(request)(self._attempt, request)
+        except TimeoutError as error:
+            raise Unavailable(
+                f"{request}: no answer within {limit:g} s", sent=None
+            ) from error
+
+    @asynccontextmanager
+    async def stream(
+        self, request: Request, silence: timedelta
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open an answer that comes in chunks; made once, never repeated.
+
+        Args:
+            request: what to send.
+            silence: after that long without a byte the peer counts as dead.
+
+        Raises:
+            KubeError: at the start, or while the chunks are read.
+        """
+        timeout = aiohttp.ClientTimeout(
+            total=None,
+            sock_connect=_CONNECT_SECONDS,
+            sock_read=silence.total_seconds(),
+        )
+        header = await self._authorization(request)
+        try:
+            async with self._request(request, header, timeout) as response:
+                if response.status >= _FIRST_ERROR or not _is_json(response):
+                    raise _refusal(request, response, await response.read())
+                yield response.content.iter_any()
+        except Unauthorized:
+            await self._newer_authorization(request, header)
+            raise
+        except (aiohttp.ClientError, OSError) as error:
+            raise _unreachable(request, error) from error
+
+    async def _attempt(self, request: Request) -> bytes:
+        """Send it once, and once more with newer credentials if these are refused."""
+        header = await self._authorization(request)
+        try:
+            return await self._once(request, header)
+        except Unauthorized:
+            newer = await self._newer_authorization(request, header)
+            if newer == header:
+                raise
+        return await self._once(request, newer)
+
+    async def _once(self, request: Request, header: str | None) -> bytes:
+        """Send it and read the answer."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
+        try:
+            async with self._request(request, header, timeout) as response:
+                body = await response.read()
+        except (aiohttp.ClientError, OSError) as error:
+            raise _unreachable(request, error) from error
+        if response.status >= _FIRST_ERROR or not _is_json(response):
+            raise _refusal(request, response, body)
+        return body
+
+    def _request(
+        self, request: Request, header: str | None, timeout: aiohttp.ClientTimeout
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """Put the request together."""
+        headers = {} if header is None else {"Authorization": header}
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        return self._session().request(
+            request.method,
+            self._connection.host + request.path,
+            params=request.query,
+            data=request.body,
+            headers=headers,
+            timeout=timeout,
+            server_hostname=self._connection.server_name,
+            proxy=self._connection.proxy,
+            allow_redirects=False,
+        )
+
+    def _session(self) -> aiohttp.ClientSession:
+        """Return the session; it can only be made where the loop runs."""
+        if self._opened is None:
+            connector = aiohttp.TCPConnector(
+                limit=self._pool,
+                keepalive_timeout=_KEEP_ALIVE_SECONDS,
+                ssl=self._connection.tls or True,
+            )
+            self._opened = aiohttp.ClientSession(
+                connector=connector, headers=self._headers, read_bufsize=_READ_BUFFER
+            )
+        return self._opened
+
+    async def _authorization(self, request: Request) -> str | None:
+        """Return the header that shows who we are."""
+        try:
+            return await self._connection.authorization()
+        except ConfigurationError as error:
+            raise Unavailable(f"{request}: {error}", sent=False) from error
+
+    async def _newer_authorization(
+        self, request: Request, refused: str | None
+    ) -> str | None:
+        """Read the credentials anew, unless another request has just done so."""
+        async with self._renewing:
+            if await self._authorization(request) == refused:
+                try:
+                    await self._connection.renew()
+                except ConfigurationError as error:
+                    raise Unavailable(f"{request}: {error}", sent=False) from error
+            return await self._authorization(request)
+
+    def _repeating(self, request: Request) -> tenacity.AsyncRetrying:
+        """Say what is sent again, when, and how often."""
+        return tenacity.AsyncRetrying(
+            stop=tenacity.stop_after_attempt(ATTEMPTS),
+            retry=tenacity.retry_if_exception(
+                lambda error: _is_repeatable(request, error)
+            ),
+            wait=self._pause,
+            sleep=self._sleep,
+            reraise=True,
+        )
+
+    def _pause(self, state: tenacity.RetryCallState) -> float:
+        """Return the seconds until the next attempt: the server's wish, spread."""
+        error = state.outcome.exception() if state.outcome else None
+        wish = error.retry_after if isinstance(error, KubeError) else None
+        least = wish.total_seconds() if wish else 0.0
+        spread = _FIRST_PAUSE * 2.0**state.attempt_number * self._clock.jitter()
+        return least + spread
+
+    async def _sleep(self, seconds: float) -> None:
+        """Wait by the project's clock."""
+        await self._clock.sleep(timedelta(seconds=seconds))
+
+
+def _is_repeatable(request: Request, error: BaseException) -> bool:
+    """Tell whether a second attempt can do no harm and is near enough."""
+    if not isinstance(error, Throttled | Unavailable):
+        return False
+    if error.retry_after is not None and error.retry_after > PATIENCE:
+        return False
+    return (
+        isinstance(error, Throttled)
+        or not error.maybe_applied
+        or request.method == "GET"
+    )
+
+
+def _is_json(response: aiohttp.ClientResponse) -> bool:
+    """Tell an API's answer from a page that some proxy puts in its place."""
+    return response.content_type == "application/json"
+
+
+def _refusal(
+    request: Request, response: aiohttp.ClientResponse, body: bytes
+) -> KubeError:
+    """Make the error of an answer that is none of the API's successes."""
+    if response.status < _FIRST_ERROR:
+        return Unavailable(
+            f"{request}: {response.status} with a body that is not JSON",
+            sent=True,
+            status=response.status,
+        )
+    return error_of(
+        str(request), response.status, body, response.headers.get("Retry-After")
+    )
+
+
+def _unreachable(request: Request, error: Exception) -> Unavailable:
+    """Make the error of a connection that was not made, or that broke."""
+    unsent = isinstance(
+        error,
+        aiohttp.ClientConnectorError
+        | aiohttp.ConnectionTimeoutError
+        | aiohttp.ClientHttpProxyError,
+    )
+    text = (str(error) or type(error).__name__)[:TEXT_LIMIT]
+    return Unavailable(f"{request}: {text}", sent=False if unsent else None)

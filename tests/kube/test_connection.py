@@ -1,0 +1,304 @@
+"""Configuration and credentials, from files as kubectl has them and as pods have them."""
+
+import ssl
+import stat
+import subprocess
+import sys
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trustme
+import yaml
+
+from aiohttp import web
+
+from lbcf.kube.client import connected
+from lbcf.kube.connection import ConfigurationError, Connection, connect
+from lbcf.kube.errors import Unavailable
+from tests.kube.builders import THINGS, PromptClock, a_thing, key, thing_json
+
+
+def kubeconfig(folder: Path, user: dict[str, object], **cluster: object) -> str:
+    """Write a kubeconfig."""
+    whole = {
+        "current-context": "here",
+        "contexts": [
+            {"name": "here", "context": {"cluster": "c", "user": "u"}},
+            {"name": "there", "context": {"cluster": "d", "user": "u"}},
+        ],
+        "clusters": [
+            {"name": "c", "cluster": {"server": "http://127.0.0.1:1/", **cluster}},
+            {"name": "d", "cluster": {"server": "http://127.0.0.2:1"}},
+        ],
+        "users": [{"name": "u", "user": user}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(whole))
+    return str(path)
+
+
+def plugin(folder: Path, expiry: str | None) -> dict[str, object]:
+    """Write an exec plugin that gives another token each time it runs."""
+    program = folder / "plugin"
+    status = {"token": "'$(wc -l < " + str(folder / "runs") + ")'"}
+    if expiry:
+        status["expirationTimestamp"] = expiry
+    fields = ",".join(f'"{name}":"{value}"' for name, value in status.items())
+    version = "client.authentication.k8s.io/v1"
+    credential = f'"apiVersion":"{version}","kind":"ExecCredential"'
+    program.write_text(
+        f"#!/bin/sh\necho run >> {folder / 'runs'}\n"
+        f"echo '{{{credential},\"status\":{{{fields}}}}}'\n"
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return {"exec": {"apiVersion": version, "command": str(program)}}
+
+
+class TestKubeconfig:
+    """Files."""
+
+    async def test_token(self, tmp_path: Path) -> None:
+        """Host and token are what the file says."""
+        connection = await connect(kubeconfig(tmp_path, {"token": "secret"}))
+
+        assert "http://127.0.0.1:1" == connection.host
+        assert "Bearer secret" == await connection.authorization()
+        assert connection.tls is None
+
+    async def test_context(self, tmp_path: Path) -> None:
+        """Another context is another server."""
+        connection = await connect(kubeconfig(tmp_path, {}), "there")
+
+        assert "http://127.0.0.2:1" == connection.host
+        assert await connection.authorization() is None
+
+    async def test_environment_names_the_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Without a path it is KUBECONFIG, whose missing files count as absent."""
+        path = kubeconfig(tmp_path, {"token": "secret"})
+        monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+        monkeypatch.setenv("KUBECONFIG", f"/no/such/file:{path}")
+        connection = await connect()
+
+        assert "Bearer secret" == await connection.authorization()
+
+    async def test_token_file_is_read_again(self, tmp_path: Path) -> None:
+        """A token that was rotated is found when the old one is refused."""
+        token = tmp_path / "token"
+        token.write_text("old\n")
+        connection = await connect(kubeconfig(tmp_path, {"tokenFile": str(token)}))
+        token.write_text("new\n")
+        assert "Bearer old" == await connection.authorization()
+
+        await connection.renew()
+        assert "Bearer new" == await connection.authorization()
+
+    async def test_plugin_without_an_expiry_runs_when_refused(
+        self, tmp_path: Path
+    ) -> None:
+        """Its token is kept until a server does not take it any more."""
+        connection = await connect(kubeconfig(tmp_path, plugin(tmp_path, None)))
+        await connection.authorization()
+        assert "Bearer 1" == await connection.authorization()
+
+        await connection.renew()
+        assert "Bearer 2" == await connection.authorization()
+
+    async def test_plugin_runs_again_when_its_token_expires(
+        self, tmp_path: Path
+    ) -> None:
+        """No request goes out with a token that is known to be over."""
+        user = plugin(tmp_path, "2001-01-01T00:00:00Z")
+        connection = await connect(kubeconfig(tmp_path, user))
+
+        assert "Bearer 2" == await connection.authorization()
+        assert "Bearer 3" == await connection.authorization()
+
+    async def test_plugins_token_is_kept_until_then(self, tmp_path: Path) -> None:
+        """A token that is good for long is asked for once."""
+        user = plugin(tmp_path, "2999-01-01T00:00:00Z")
+        connection = await connect(kubeconfig(tmp_path, user))
+
+        assert "Bearer 1" == await connection.authorization()
+        assert "Bearer 1" == await connection.authorization()
+
+    @pytest.mark.parametrize(
+        "text",
+        ["", "][", "just words", "current-context: x", "current-context: x\nusers: 7"],
+    )
+    async def test_broken_file_is_one_clear_line(
+        self, tmp_path: Path, text: str
+    ) -> None:
+        """The message names the file."""
+        path = tmp_path / "broken"
+        path.write_text(text)
+
+        with pytest.raises(ConfigurationError, match="broken"):
+            await connect(str(path))
+
+    async def test_missing_file_is_one_clear_line(self) -> None:
+        """The message says what to do."""
+        with pytest.raises(ConfigurationError, match="--kubeconfig"):
+            await connect("/no/such/file")
+
+    async def test_unknown_context_is_one_clear_line(self, tmp_path: Path) -> None:
+        """The message names it."""
+        with pytest.raises(ConfigurationError, match="nowhere"):
+            await connect(kubeconfig(tmp_path, {}), "nowhere")
+
+    async def test_failing_plugin_is_one_clear_line(self, tmp_path: Path) -> None:
+        """At the start; later it is an error of the request."""
+        user = plugin(tmp_path, "2001-01-01T00:00:00Z")
+        connection = await connect(kubeconfig(tmp_path, user))
+        (tmp_path / "plugin").write_text("#!/bin/sh\necho no luck >&2\nexit 3\n")
+
+        with pytest.raises(ConfigurationError, match="no luck"):
+            await connect(kubeconfig(tmp_path, user))
+        async with connected(connection, PromptClock()) as client:
+            with pytest.raises(Unavailable, match="no luck") as caught:
+                await client.create(THINGS, "shop", {})
+        assert caught.value.sent is False
+
+
+class TestPod:
+    """What the kubelet mounts."""
+
+    @pytest.fixture(name="account")
+    @staticmethod
+    def _account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """A pod's service account."""
+        root = "kubernetes_asyncio.config.incluster_config"
+        (tmp_path / "token").write_text("first\n")
+        trustme.CA().cert_pem.write_to_path(tmp_path / "ca.crt")
+        for name, file in (("TOKEN", "token"), ("CERT", "ca.crt")):
+            monkeypatch.setattr(f"{root}.SERVICE_{name}_FILENAME", tmp_path / file)
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+        return tmp_path
+
+    @pytest.mark.usefixtures("account")
+    async def test_service_account(self) -> None:
+        """Address, CA and token are found without a word."""
+        connection = await connect()
+
+        assert "https://[fd00::1]:443" == connection.host
+        assert connection.tls is not None
+        assert ssl.CERT_REQUIRED == connection.tls.verify_mode
+        assert "Bearer first" == await connection.authorization()
+
+    async def test_rotated_token(self, account: Path) -> None:
+        """A refused token is read anew at once, not a minute later."""
+        connection = await connect()
+        (account / "token").write_text("second\n")
+        await connection.renew()
+
+        assert "Bearer second" == await connection.authorization()
+
+    async def test_missing_token_is_one_clear_line(self, account: Path) -> None:
+        """The message says what is missing."""
+        (account / "token").unlink()
+
+        with pytest.raises(ConfigurationError, match="token file does not exist"):
+            await connect()
+
+
+class TestTls:
+    """A server that shows a certificate, and wants one."""
+
+    @pytest.fixture(name="ca")
+    @staticmethod
+    def _ca() -> trustme.CA:
+        """The cluster's CA."""
+        return trustme.CA()
+
+    @pytest.fixture(name="host")
+    @staticmethod
+    async def _host(ca: trustme.CA) -> AsyncIterator[str]:
+        """A server that takes clients of that CA only."""
+
+        async def give(_request: web.Request) -> web.Response:
+            return web.json_response(thing_json("web", 1))
+
+        application = web.Application()
+        application.router.add_route("*", "/{path:.*}", give)
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        ca.issue_cert("127.0.0.1").configure_cert(tls)
+        ca.configure_trust(tls)
+        tls.verify_mode = ssl.CERT_REQUIRED
+        runner = web.AppRunner(application)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+        await site.start()
+        yield f"https://127.0.0.1:{runner.addresses[0][1]}"
+        await runner.cleanup()
+
+    @staticmethod
+    def files(
+        folder: Path, ca: trustme.CA, client: trustme.CA
+    ) -> tuple[Path, dict[str, object]]:
+        """Write the CA and a client's certificate."""
+        ca.cert_pem.write_to_path(folder / "ca.pem")
+        issued = client.issue_cert("someone")
+        issued.cert_chain_pems[0].write_to_path(folder / "client.pem")
+        issued.private_key_pem.write_to_path(folder / "client.key")
+        user: dict[str, object] = {
+            "client-certificate": str(folder / "client.pem"),
+            "client-key": str(folder / "client.key"),
+        }
+        return folder / "ca.pem", user
+
+    async def connection(
+        self, folder: Path, host: str, ca: trustme.CA, client: trustme.CA
+    ) -> Connection:
+        """Read a kubeconfig with these certificates."""
+        trusted, user = self.files(folder, ca, client)
+        cluster = {"certificate-authority": str(trusted), "server": host}
+        return await connect(kubeconfig(folder, user, **cluster))
+
+    async def test_both_sides_are_checked(
+        self, tmp_path: Path, host: str, ca: trustme.CA
+    ) -> None:
+        """Server and client have certificates of the cluster's CA."""
+        connection = await self.connection(tmp_path, host, ca, ca)
+        async with connected(connection, PromptClock()) as client:
+            assert a_thing("web", 1) == await client.get(THINGS, key("web"))
+
+    async def test_strange_server_is_not_talked_to(
+        self, tmp_path: Path, host: str, ca: trustme.CA
+    ) -> None:
+        """Nothing is sent to a server that another CA vouches for."""
+        connection = await self.connection(tmp_path, host, trustme.CA(), ca)
+        async with connected(connection, PromptClock()) as client:
+            with pytest.raises(
+                Unavailable, match="certificate verify failed"
+            ) as caught:
+                await client.create(THINGS, "shop", {})
+
+        assert caught.value.sent is False
+
+    async def test_renewed_client_certificate_is_used(
+        self, tmp_path: Path, host: str, ca: trustme.CA
+    ) -> None:
+        """A file that was replaced counts for new connections."""
+        connection = await self.connection(tmp_path, host, ca, trustme.CA())
+        async with connected(connection, PromptClock()) as client:
+            with pytest.raises(Unavailable):
+                await client.get(THINGS, key("web"))
+            self.files(tmp_path, ca, ca)
+            await connection.renew()
+
+            assert a_thing("web", 1) == await client.get(THINGS, key("web"))
+
+
+def test_library_is_imported_only_to_connect() -> None:
+    """It costs 40 MB and half a second: whoever only needs values does not pay."""
+    program = (
+        "import sys, lbcf.kube.client, lbcf.kube.informer, lbcf.kube.lease\n"
+        "assert 'kubernetes_asyncio' not in sys.modules"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], check=False)
+
+    assert 0 == finished.returncode

@@ -1,0 +1,104 @@
+"""What every API server does, the real one and the one in a dict: reads, CAS, deletes."""
+
+from typing import cast
+
+import pytest
+
+from lbcf.core.values import ObjectKey, Uid
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import AlreadyExists, Conflict, NotFound
+from tests.kube.builders import CONFIG_MAPS
+from tests.kube.tiny_api import TinyApi
+
+
+@pytest.fixture(
+    name="api",
+    params=["tiny", pytest.param("real", marks=pytest.mark.cluster)],
+)
+def _api(request: pytest.FixtureRequest) -> KubeClient:
+    """A client of either server."""
+    if request.param == "tiny":
+        return KubeClient(TinyApi())
+    return cast("KubeClient", request.getfixturevalue("real"))
+
+
+@pytest.fixture(name="shop")
+def _shop(request: pytest.FixtureRequest) -> str:
+    """A namespace; the server in a dict needs none made."""
+    if "[tiny" in request.node.name:
+        return "shop"
+    return cast("str", request.getfixturevalue("namespace"))
+
+
+def named(name: str, **values: str) -> dict[str, object]:
+    """Make a ConfigMap."""
+    return {"metadata": {"name": name}, "data": values}
+
+
+async def test_created_object_is_read_back(api: KubeClient, shop: str) -> None:
+    """A create returns the object, and a get the same version of it."""
+    created = await api.create(CONFIG_MAPS, shop, named("a"))
+    found = await api.get(CONFIG_MAPS, ObjectKey(shop, "a"))
+
+    assert ObjectKey(shop, "a") == created.meta.key
+    assert created.meta == found.meta
+    assert found.meta.uid
+
+
+async def test_name_is_taken_once(api: KubeClient, shop: str) -> None:
+    """A second create says that the object exists."""
+    await api.create(CONFIG_MAPS, shop, named("a"))
+
+    with pytest.raises(AlreadyExists):
+        await api.create(CONFIG_MAPS, shop, named("a"))
+
+
+async def test_absent_object_is_not_found(api: KubeClient, shop: str) -> None:
+    """Get, patch and delete say so."""
+    absent = ObjectKey(shop, "absent")
+
+    with pytest.raises(NotFound):
+        await api.get(CONFIG_MAPS, absent)
+    with pytest.raises(NotFound):
+        await api.patch(CONFIG_MAPS, absent, {"data": {"x": "1"}})
+    with pytest.raises(NotFound):
+        await api.delete(CONFIG_MAPS, absent)
+
+
+async def test_patch_of_the_version_read_succeeds_once(
+    api: KubeClient, shop: str
+) -> None:
+    """Of two writers that read the same version the second gets a conflict."""
+    read = await api.create(CONFIG_MAPS, shop, named("a"))
+    key = read.meta.key
+    first = await api.patch(CONFIG_MAPS, key, {"data": {"x": "1"}}, cas=read.meta)
+
+    with pytest.raises(Conflict):
+        await api.patch(CONFIG_MAPS, key, {"data": {"x": "2"}}, cas=read.meta)
+    assert first.meta == (await api.get(CONFIG_MAPS, key)).meta
+
+
+async def test_patch_does_not_touch_a_namesake(api: KubeClient, shop: str) -> None:
+    """An object that was made anew is another one."""
+    read = await api.create(CONFIG_MAPS, shop, named("a"))
+    await api.delete(CONFIG_MAPS, read.meta.key)
+    await api.create(CONFIG_MAPS, shop, named("a"))
+
+    with pytest.raises(Conflict):
+        await api.patch(CONFIG_MAPS, read.meta.key, {"data": {"x": "1"}}, cas=read.meta)
+
+
+async def test_delete_names_what_it_means(api: KubeClient, shop: str) -> None:
+    """A wrong uid or an old version is refused; the right ones are not."""
+    read = await api.create(CONFIG_MAPS, shop, named("a"))
+    key = read.meta.key
+    now = await api.patch(CONFIG_MAPS, key, {"data": {"x": "1"}})
+
+    with pytest.raises(Conflict):
+        await api.delete(CONFIG_MAPS, key, uid=Uid("another"))
+    with pytest.raises(Conflict):
+        await api.delete(CONFIG_MAPS, key, version=read.meta.resource_version)
+    version = now.meta.resource_version
+    assert await api.delete(CONFIG_MAPS, key, uid=now.meta.uid, version=version) is None
+    with pytest.raises(NotFound):
+        await api.get(CONFIG_MAPS, key)

@@ -1,0 +1,461 @@
+"""The elector: one leader at a time, whatever fails.
+
+Aspects: first come, take-over, deadline, lost answers, strangers, worker and renewer end
+together, release at the end, exit where the work does not stop. Virtual time; the last
+tests are on a real API server.
+"""
+
+import asyncio
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import cast
+
+import attrs
+import pytest
+
+from lbcf.core.values import ObjectKey
+from lbcf.kube.client import KubeClient
+from lbcf.kube.lease import LeaderElector, LeadershipLostError, Timing
+from lbcf.kube.leases import LEASES, Lease
+from lbcf.runtime.clock import SystemClock
+from tests.fakes.clock import VirtualClock
+from tests.fakes.loop import run_virtual
+from tests.kube.tiny_api import Fault, Json, TinyApi
+
+
+PATH = "/apis/coordination.k8s.io/v1/namespaces/shop/leases/lbcf"
+FIRST = timedelta(hours=1)
+
+
+def seconds(number: float) -> timedelta:
+    """Spell a length of time."""
+    return timedelta(seconds=number)
+
+
+@attrs.define
+class Stage:
+    """An API server, and what candidates do on it.
+
+    Attributes:
+        told: names of workers as they begin (`+`) and end (`-`), with exits (`!`).
+    """
+
+    api: TinyApi = attrs.Factory(TinyApi)
+    clock: VirtualClock = attrs.Factory(VirtualClock)
+    told: list[str] = attrs.Factory(list)
+
+    def elector(self, name: str, api: TinyApi | None = None) -> LeaderElector:
+        """Make a candidate."""
+        return LeaderElector(
+            KubeClient(api or self.api),
+            name="lbcf",
+            namespace="shop",
+            identity=name,
+            clock=self.clock,
+            exit_now=lambda _code: self.told.append(f"!{name}"),
+        )
+
+    def working(
+        self, name: str, ending: timedelta = timedelta(0)
+    ) -> Callable[[], Awaitable[None]]:
+        """Make a worker that works until it is cancelled, and then winds up."""
+
+        async def work() -> None:
+            self.told.append(f"+{name}")
+            try:
+                await self.clock.sleep(FIRST)
+            finally:
+                await self.clock.sleep(ending)
+                self.told.append(f"-{name}")
+
+        return work
+
+    def start(self, name: str, ending: timedelta = timedelta(0)) -> asyncio.Task[None]:
+        """Run a candidate."""
+        return asyncio.create_task(self.elector(name).run(self.working(name, ending)))
+
+    @property
+    def lease(self) -> Json:
+        """Return the Lease's spec."""
+        return cast("Json", self.api.objects[PATH]["spec"])
+
+    def holder(self) -> object:
+        """Return who the Lease says has it."""
+        return self.lease["holderIdentity"]
+
+
+@pytest.fixture(name="stage")
+def _stage() -> Stage:
+    """An empty API server."""
+    return Stage()
+
+
+async def ended(task: asyncio.Task[None]) -> BaseException | None:
+    """Cancel a task, wait for it, and return what it raised."""
+    task.cancel()
+    return (await asyncio.gather(task, return_exceptions=True))[0]
+
+
+class TestElection:
+    """Who leads."""
+
+    def test_first_creates_the_lease(self, stage: Stage) -> None:
+        """The Lease says who holds it, in the API's own form of time."""
+
+        async def main() -> None:
+            task = stage.start("one")
+            await asyncio.sleep(1)
+            expected = {
+                "holderIdentity": "one",
+                "leaseDurationSeconds": 15,
+                "acquireTime": "2026-01-01T00:00:00.000000Z",
+                "renewTime": "2026-01-01T00:00:00.000000Z",
+                "leaseTransitions": 0,
+            }
+            assert expected == stage.lease
+            await ended(task)
+
+        run_virtual(main())
+
+    def test_second_waits_as_long_as_the_first_renews(self, stage: Stage) -> None:
+        """Renewals keep the lead for ever."""
+
+        async def main() -> None:
+            one = stage.start("one")
+            await asyncio.sleep(0.1)
+            two = stage.start("two")
+            await asyncio.sleep(600)
+            assert ["+one"] == stage.told
+            await ended(two)
+            await ended(one)
+
+        run_virtual(main())
+
+    def test_silent_leader_is_replaced(self, stage: Stage) -> None:
+        """A Lease that nobody renews is taken after its whole duration, not before."""
+
+        async def main() -> None:
+            dead = stage.start("dead")
+            await asyncio.sleep(0.1)
+            spec = dict(stage.lease)
+            await ended(dead)
+            stage.api.objects[PATH]["spec"] = spec
+            two = stage.start("two")
+            await asyncio.sleep(14.9)
+            assert "dead" == stage.holder()
+            await asyncio.sleep(3)
+            assert "two" == stage.holder()
+            assert 1 == stage.lease["leaseTransitions"]
+            await ended(two)
+
+        run_virtual(main())
+
+    def test_times_of_the_lease_do_not_matter(self, stage: Stage) -> None:
+        """A leader whose clock is years behind keeps the lead."""
+
+        async def main() -> None:
+            one = stage.start("one")
+            await asyncio.sleep(0.1)
+            two = stage.start("two")
+            for _ in range(60):
+                await asyncio.sleep(1)
+                stage.lease["renewTime"] = "2001-01-01T00:00:00.000000Z"
+            assert ["+one"] == stage.told
+            await ended(two)
+            await ended(one)
+
+        run_virtual(main())
+
+    def test_released_lease_is_taken_at_once(self, stage: Stage) -> None:
+        """After a clean end the next one waits for one retry, not for the duration."""
+
+        async def main() -> None:
+            one = stage.start("one")
+            await asyncio.sleep(0.1)
+            two = stage.start("two")
+            await asyncio.sleep(10)
+            await ended(one)
+            await asyncio.sleep(3)
+            assert ["+one", "-one", "+two"] == stage.told
+            await ended(two)
+
+        run_virtual(main())
+
+    def test_own_lost_answer_is_no_obstacle(self, stage: Stage) -> None:
+        """A create that was carried out unseen is found and used."""
+
+        async def main() -> None:
+            stage.api.fault = Fault.UNANSWERED
+            one = stage.start("one")
+            await asyncio.sleep(1)
+            stage.api.fault = None
+            await asyncio.sleep(3)
+            assert ["+one"] == stage.told
+            assert 0 == stage.lease["leaseTransitions"]
+            await ended(one)
+
+        run_virtual(main())
+
+    def test_unreachable_server_is_asked_again(self, stage: Stage) -> None:
+        """Nobody leads without having written so; nobody gives up either."""
+
+        async def main() -> None:
+            stage.api.fault = Fault.UNSENT
+            one = stage.start("one")
+            await asyncio.sleep(100)
+            assert [] == stage.told
+            stage.api.fault = None
+            await asyncio.sleep(3)
+            assert ["+one"] == stage.told
+            await ended(one)
+
+        run_virtual(main())
+
+
+class TestLoss:
+    """How a lead ends that should have gone on."""
+
+    @pytest.mark.parametrize("fault", [Fault.UNSENT, Fault.STALLED])
+    def test_worker_has_ended_before_the_lease(
+        self, stage: Stage, fault: Fault
+    ) -> None:
+        """Without renewals the work is cancelled at the deadline."""
+
+        async def main() -> None:
+            one = stage.start("one", ending=seconds(3))
+            await asyncio.sleep(1)
+            stage.api.fault = fault
+            await asyncio.sleep(12.9)
+            assert ["+one", "-one"] == stage.told
+            with pytest.raises(LeadershipLostError, match="no renewal within"):
+                await one
+
+        run_virtual(main())
+
+    def test_work_that_does_not_stop_ends_the_process(self, stage: Stage) -> None:
+        """Before anybody else can lead, by an exit that nothing can delay."""
+
+        async def main() -> None:
+            one = stage.start("one", ending=seconds(60))
+            await asyncio.sleep(1)
+            stage.api.fault = Fault.UNSENT
+            await asyncio.sleep(14)
+            assert ["+one", "!one"] == stage.told
+            await asyncio.gather(one, return_exceptions=True)
+
+        run_virtual(main())
+
+    def test_stalled_process_exits_when_it_wakes(self, stage: Stage) -> None:
+        """A process that was paused for longer than the Lease does not work on."""
+
+        async def main() -> None:
+            one = stage.start("one", ending=seconds(60))
+            await asyncio.sleep(1)
+            stage.clock.advance(seconds(100))
+            await asyncio.sleep(14)
+            assert "!one" in stage.told
+            await asyncio.gather(one, return_exceptions=True)
+
+        run_virtual(main())
+
+    def test_short_outage_is_lived_through(self, stage: Stage) -> None:
+        """Several attempts fit before the deadline."""
+
+        async def main() -> None:
+            one = stage.start("one")
+            for fault in (Fault.UNSENT, Fault.STALLED, Fault.UNANSWERED) * 3:
+                await asyncio.sleep(30)
+                stage.api.fault = fault
+                await asyncio.sleep(3)
+                stage.api.fault = None
+            await asyncio.sleep(30)
+            assert ["+one"] == stage.told
+            await ended(one)
+
+        run_virtual(main())
+
+    def test_strangers_change_does_not_matter(self, stage: Stage) -> None:
+        """A label put on the Lease is a conflict, but no loss."""
+
+        async def main() -> None:
+            one = stage.start("one")
+            client = KubeClient(stage.api)
+            for _ in range(20):
+                await asyncio.sleep(7)
+                labelled = {"metadata": {"labels": {"x": "y"}}}
+                await client.patch(LEASES, ObjectKey("shop", "lbcf"), labelled)
+            assert ["+one"] == stage.told
+            await ended(one)
+
+        run_virtual(main())
+
+    @pytest.mark.parametrize("taken", [True, False], ids=["taken", "deleted"])
+    def test_lease_in_other_hands_is_lost(self, stage: Stage, *, taken: bool) -> None:
+        """Another holder, or no Lease at all, ends the work at the next renewal."""
+
+        async def main() -> None:
+            one = stage.start("one")
+            await asyncio.sleep(1)
+            client, key = KubeClient(stage.api), ObjectKey("shop", "lbcf")
+            if taken:
+                await client.patch(LEASES, key, {"spec": {"holderIdentity": "two"}})
+            else:
+                await client.delete(LEASES, key)
+            await asyncio.sleep(3)
+            assert ["+one", "-one"] == stage.told
+            with pytest.raises(LeadershipLostError):
+                await one
+            if taken:
+                # It only looked: what is another's is not released either.
+                assert "two" == stage.holder()
+                assert stage.api.requests[-1].startswith("GET")
+
+        run_virtual(main())
+
+
+class TestEnd:
+    """How a lead ends in good order."""
+
+    def test_work_that_ends_releases(self, stage: Stage) -> None:
+        """The Lease is nobody's, and short, when `run` returns."""
+
+        async def work() -> None:
+            stage.told.append(str(stage.lease["holderIdentity"]))
+
+        run_virtual(stage.elector("one").run(work))
+
+        assert ["one"] == stage.told
+        assert "" == stage.lease["holderIdentity"]
+        assert 1 == stage.lease["leaseDurationSeconds"]
+
+    def test_work_that_fails_releases_and_raises(self, stage: Stage) -> None:
+        """The worker's own exception comes out, and no group around it."""
+
+        async def work() -> None:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            run_virtual(stage.elector("one").run(work))
+        assert "" == stage.lease["holderIdentity"]
+
+    def test_lease_is_kept_while_the_work_winds_up(self, stage: Stage) -> None:
+        """However long a cancelled worker needs; the release comes last."""
+
+        async def main() -> None:
+            one = stage.start("one", ending=seconds(90))
+            two = stage.start("two")
+            await asyncio.sleep(10)
+            one.cancel()
+            await asyncio.sleep(89)
+            assert ["+one"] == stage.told
+            assert "one" == stage.lease["holderIdentity"]
+            await asyncio.sleep(5)
+            assert ["+one", "-one", "+two"] == stage.told
+            assert one.cancelled()
+            await ended(two)
+
+        run_virtual(main())
+
+    def test_listener_hears_of_both(self, stage: Stage) -> None:
+        """A metric can follow."""
+        heard: list[bool] = []
+        elector = LeaderElector(
+            KubeClient(stage.api),
+            name="lbcf",
+            namespace="shop",
+            identity="one",
+            clock=stage.clock,
+            on_leading=heard.append,
+        )
+
+        async def work() -> None:
+            assert [True] == heard
+
+        run_virtual(elector.run(work))
+
+        assert [True, False] == heard
+
+    def test_candidate_that_never_led_releases_nothing(self, stage: Stage) -> None:
+        """The Lease stays its leader's."""
+
+        async def main() -> None:
+            one = stage.start("one")
+            await asyncio.sleep(0.1)
+            two = stage.start("two")
+            await asyncio.sleep(10)
+            await ended(two)
+            assert "one" == stage.lease["holderIdentity"]
+            await ended(one)
+
+        run_virtual(main())
+
+
+QUICK = Timing(
+    duration=seconds(1),
+    renew_deadline=seconds(0.7),
+    retry=seconds(0.1),
+    request=seconds(0.3),
+)
+
+
+@pytest.mark.cluster
+class TestRealServer:
+    """The same API, spoken by the real one."""
+
+    @staticmethod
+    def elector(client: KubeClient, namespace: str, identity: str) -> LeaderElector:
+        """Make a candidate with short periods."""
+        return LeaderElector(
+            client,
+            name="lbcf",
+            namespace=namespace,
+            identity=identity,
+            clock=SystemClock(),
+            timing=QUICK,
+        )
+
+    async def test_take_over_and_release(
+        self, real: KubeClient, namespace: str
+    ) -> None:
+        """An abandoned Lease is taken over; a released one is written as such."""
+        spec = {"holderIdentity": "dead", "leaseDurationSeconds": 1}
+        body = {"metadata": {"name": "lbcf"}, "spec": spec}
+        await real.create(LEASES, namespace, body)
+        led: list[Lease] = []
+
+        async def work() -> None:
+            led.append(await real.get(LEASES, ObjectKey(namespace, "lbcf")))
+            await asyncio.sleep(0.5)
+
+        await self.elector(real, namespace, "one").run(work)
+        released = await real.get(LEASES, ObjectKey(namespace, "lbcf"))
+
+        assert ["one"] == [lease.holder for lease in led]
+        assert 1 == led[0].transitions
+        assert "" == released.holder
+
+    async def test_of_many_one_leads_at_a_time(
+        self, real: KubeClient, namespace: str
+    ) -> None:
+        """Each of them gets its turn, and never two at once."""
+        at_work: list[str] = []
+        turns: list[str] = []
+
+        def working(name: str) -> Callable[[], Awaitable[None]]:
+            async def work() -> None:
+                at_work.append(name)
+                turns.append(name)
+                await asyncio.sleep(0.1)
+                assert [name] == at_work
+                at_work.remove(name)
+
+            return work
+
+        names = ["one", "two", "three", "four"]
+        async with asyncio.TaskGroup() as group:
+            for name in names:
+                elector = self.elector(real, namespace, name)
+                group.create_task(elector.run(working(name)))
+
+        assert sorted(names) == sorted(turns)
