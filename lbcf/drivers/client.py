@@ -1,0 +1,242 @@
+"""One driver's HTTP: bytes to an operation, bytes back, or a `DriverError`.
+
+`lbcf.drivers.pool` has rendered the request and parses the answer. A driver is not
+trusted: no redirects, no cookies, no proxies, a bound on time and on size.
+"""
+
+import asyncio
+import contextlib
+import io
+import os
+
+from collections.abc import Iterator
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Self
+
+import aiohttp
+import attrs
+import yarl
+
+from lbcf.core.operations import Operation
+from lbcf.drivers.errors import (
+    BadAnswer,
+    BadStatus,
+    ConnectionLost,
+    NotSent,
+    Redirected,
+    TimedOut,
+    TooLarge,
+)
+
+
+LARGEST_ANSWER = 1024 * 1024
+"""Bytes of an answer's body, counted after decompression."""
+
+_OK = 200
+_REDIRECTS = range(300, 400)
+
+_LARGE = 1024 * 1024
+"""Bytes of a request from which on it is sent in pieces."""
+
+_KEEPALIVE = 4.0
+"""Seconds that an idle connection is kept.
+
+Less than what common servers grant (5 s in uvicorn and Node.js): a server that closes
+while we send leaves a call of which nobody knows whether it arrived.
+"""
+
+_HEADERS = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "Content-Type": "application/json",
+    "User-Agent": "lbcf",
+}
+
+
+@attrs.define
+class _Flight:
+    """One call under way.
+
+    Attributes:
+        name: what it is called in messages.
+        connected: there is a connection, so that something may have been sent.
+    """
+
+    name: str
+    connected: bool = False
+
+
+class DriverClient:
+    """Sends operations to one URL. Make it and close it in one event loop."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=_HEADERS,
+            # The time-out is ours: aiohttp's own rounds up to whole seconds.
+            timeout=aiohttp.ClientTimeout(),
+            trace_configs=[_connection_watch()],
+        )
+
+    async def __aenter__(self) -> Self:
+        """Use it for a block."""
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Close it at the block's end."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; calls under way end as lost."""
+        await self._session.close()
+
+    async def post(
+        self,
+        name: str,
+        operation: Operation,
+        body: bytes,
+        timeout: timedelta,  # noqa: ASYNC109 - part of the error's text
+    ) -> bytes:
+        """Call an operation; return the body of its answer.
+
+        Args:
+            name: the driver, for messages.
+            operation: the last part of the URL.
+            body: JSON.
+            timeout: for all of it, from looking up the host to the answer's last byte.
+
+        Raises:
+            DriverError: see there.
+        """
+        flight = _Flight(f"{operation} of driver {name}")
+        with _translated(flight, timeout):
+            async with asyncio.timeout(timeout.total_seconds()):
+                return await self._answered(flight, operation, body)
+
+    async def _answered(
+        self, flight: _Flight, operation: Operation, body: bytes
+    ) -> bytes:
+        """Send and read the answer; on a new connection if the kept one was closed."""
+        try:
+            return await self._exchanged(flight, operation, body)
+        except aiohttp.ClientOSError as error:
+            if not _is_unwritten(error):
+                raise
+        return await self._exchanged(flight, operation, body)
+
+    async def _exchanged(
+        self, flight: _Flight, operation: Operation, body: bytes
+    ) -> bytes:
+        """Send, and read the answer."""
+        async with self._session.post(
+            yarl.URL(self._url) / operation,
+            # aiohttp writes large bytes in one go, and warns of it.
+            data=io.BytesIO(body) if len(body) > _LARGE else body,
+            allow_redirects=False,
+            trace_request_ctx=flight,
+        ) as response:
+            try:
+                _check_status(flight, response.status)
+                return await _whole_body(flight, response)
+            except BaseException:
+                # What is left of the body would be read to save the connection.
+                response.close()
+                raise
+
+
+def _connection_watch() -> aiohttp.TraceConfig:
+    """Return the hooks by which a flight learns that it has a connection."""
+    watch = aiohttp.TraceConfig()
+
+    async def connected(
+        _session: aiohttp.ClientSession, context: SimpleNamespace, _params: object
+    ) -> None:
+        context.trace_request_ctx.connected = True
+
+    # A new one counts from the end of the TLS handshake on.
+    watch.on_connection_create_end.append(connected)
+    watch.on_connection_reuseconn.append(connected)
+    return watch
+
+
+def _is_unwritten(error: Exception) -> bool:
+    """Tell whether the request surely did not go out.
+
+    aiohttp found the transport closed as it was about to write head and body, which
+    go out in one piece (a server cannot act on less than all pieces of a large body).
+    It never repeats a POST by itself.
+    """
+    return isinstance(error.__cause__, aiohttp.ClientConnectionResetError)
+
+
+def _check_status(flight: _Flight, status: int) -> None:
+    """Let 200 pass.
+
+    Raises:
+        BadStatus: it is another one.
+    """
+    if status in _REDIRECTS:
+        text = f"{flight.name}: answered with a redirect ({status}), never followed"
+        raise Redirected(text, status)
+    if status != _OK:
+        raise BadStatus(f"{flight.name}: answered with HTTP status {status}", status)
+
+
+async def _whole_body(flight: _Flight, response: aiohttp.ClientResponse) -> bytes:
+    """Read the body as long as it is small enough.
+
+    Raises:
+        TooLarge: it is not.
+    """
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > LARGEST_ANSWER:
+            raise TooLarge(f"{flight.name}: the answer is over {LARGEST_ANSWER} bytes")
+    return bytes(body)
+
+
+@contextlib.contextmanager
+def _translated(flight: _Flight, timeout: timedelta) -> Iterator[None]:
+    """Turn what aiohttp raises into our own errors."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise _timed_out(flight, timeout) from error
+    except aiohttp.ClientResponseError as error:
+        # Its text quotes what was received.
+        raise BadAnswer(f"{flight.name}: the answer is not valid HTTP") from error
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        if flight.connected and not _is_unwritten(error):
+            text = f"{flight.name}: the connection ended before the answer"
+            raise ConnectionLost(text) from error
+        raise NotSent(f"{flight.name}: cannot connect: {_cause(error)}") from error
+
+
+def _timed_out(flight: _Flight, timeout: timedelta) -> TimedOut:
+    """Say where the time went."""
+    seconds = f"{timeout.total_seconds():g} s"
+    if flight.connected:
+        return TimedOut(f"{flight.name}: no whole answer within {seconds}")
+    return TimedOut(f"{flight.name}: no connection within {seconds}", definite=True)
+
+
+def _cause(error: Exception) -> str:
+    """Say why there was no connection, in the system's words and without addresses."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return "its certificate is not trusted"
+        case aiohttp.ClientSSLError():
+            return "no TLS connection came about"
+        case aiohttp.ClientConnectorDNSError():
+            return "its host name cannot be resolved"
+        case aiohttp.ClientConnectorError():
+            number = error.os_error.errno
+            return os.strerror(number) if number else "no address of it takes any"
+        case ValueError():
+            return "its URL is not valid"
+        case _:
+            return type(error).__name__

@@ -1,0 +1,91 @@
+"""Why a call of a driver brought no valid answer.
+
+    LbcfError
+    `- DriverError
+       |- NotSent         DriverUnreachable      no connection: nothing was sent
+       |- TimedOut        DriverTimedOut         no whole answer in time
+       |- ConnectionLost  DriverConnectionLost   the connection ended before the answer
+       |- BadStatus       DriverBadStatus        an HTTP status other than 200
+       |- Redirected      DriverRedirected       a redirect, which is never followed
+       |- TooLarge        DriverAnswerTooLarge   a body beyond the limit
+       `- BadAnswer       DriverBadAnswer        200, but not the answer it should be
+
+The second column is the reason that conditions show. No text holds anything of a body:
+a driver's URL is a tenant's, and must not let the tenant read pages through us.
+"""
+
+# ruff: noqa: N818 - the names say what happened; the reasons are made of them
+
+from typing import ClassVar
+
+from lbcf.core.errors import LbcfError
+
+
+LONGEST_MESSAGE = 256
+"""Characters; conditions take no more of a driver's trouble."""
+
+
+class DriverError(LbcfError):
+    """A call without a valid answer.
+
+    Attributes:
+        reason: CamelCase, for conditions and metrics.
+        message: one sentence, at most 256 characters; also the text of the error.
+        definite: True where the call surely had no effect and will have none.
+    """
+
+    reason: ClassVar[str] = "DriverFailed"
+
+    def __init__(self, message: str, *, definite: bool = False) -> None:
+        self.message = message[:LONGEST_MESSAGE]
+        self.definite = definite
+        super().__init__(self.message)
+
+
+class NotSent(DriverError):
+    """No connection came about, so that nothing was sent."""
+
+    reason = "DriverUnreachable"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, definite=True)
+
+
+class TimedOut(DriverError):
+    """The time ran out; definite where it was spent on connecting."""
+
+    reason = "DriverTimedOut"
+
+
+class ConnectionLost(DriverError):
+    """The connection ended after the request, or a part of it, may have arrived."""
+
+    reason = "DriverConnectionLost"
+
+
+class BadStatus(DriverError):
+    """An HTTP status other than 200; `status` is its number."""
+
+    reason = "DriverBadStatus"
+
+    def __init__(self, message: str, status: int) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class Redirected(BadStatus):
+    """An HTTP status that points elsewhere."""
+
+    reason = "DriverRedirected"
+
+
+class TooLarge(DriverError):
+    """The body of the answer is larger than answers may be."""
+
+    reason = "DriverAnswerTooLarge"
+
+
+class BadAnswer(DriverError):
+    """Status 200, but no HTTP, no JSON, or not the operation's answer."""
+
+    reason = "DriverBadAnswer"

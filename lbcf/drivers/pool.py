@@ -1,0 +1,180 @@
+"""All drivers of a process: who may call now, and the call itself.
+
+    async with pool.slot(driver, load_balancer):     wait here, without a permission
+        answer = await pool.call(driver, operation, request, timeout=...)
+
+`lbcf.interpreter` calls; `lbcf.drivers.client` does the HTTP, `lbcf.wire.driver` the
+JSON.
+"""
+
+import contextlib
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from typing import Self, TypeVar, cast
+
+from prometheus_client import CollectorRegistry
+
+from lbcf.core.operations import Operation
+from lbcf.core.resources import LoadBalancerDriver
+from lbcf.core.values import ObjectKey
+from lbcf.drivers.client import DriverClient
+from lbcf.drivers.errors import BadAnswer, DriverError
+from lbcf.drivers.limits import Gates
+from lbcf.drivers.series import CallSeries
+from lbcf.runtime.clock import Clock
+from lbcf.wire.driver import (
+    ANSWERS,
+    REQUESTS,
+    Answer,
+    Malformed,
+    Request,
+    parse_answer,
+    render_request,
+)
+from lbcf.wire.driver_answers import (
+    HealthzAnswer,
+    ListBackendsAnswer,
+    RetriedAnswer,
+    Status,
+    ValidationAnswer,
+)
+
+
+_A = TypeVar("_A", bound=Answer)
+
+
+class DriverPool:
+    """Calls drivers, each within its limit. Make it and close it in one event loop."""
+
+    def __init__(self, clock: Clock, registry: CollectorRegistry) -> None:
+        self._clock = clock
+        self._series = CallSeries(registry)
+        self._drivers = Gates()
+        self._load_balancers = Gates()
+        self._clients: dict[str, DriverClient] = {}
+
+    async def __aenter__(self) -> Self:
+        """Use it for a block."""
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Close it at the block's end."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        while self._clients:
+            _, client = self._clients.popitem()
+            await client.close()
+
+    async def forget(self, url: str) -> None:
+        """Close the connections to a driver that is gone; calls under way are lost."""
+        client = self._clients.pop(url, None)
+        if client is not None:
+            await client.close()
+
+    @contextlib.asynccontextmanager
+    async def slot(
+        self,
+        driver: LoadBalancerDriver,
+        load_balancer: ObjectKey | None = None,
+        *,
+        limit: int | None = None,
+    ) -> AsyncIterator[None]:
+        """Wait until the driver, and its load balancer, may be called once more.
+
+        Args:
+            driver: it bears `max_concurrent_calls` at a time.
+            load_balancer: what the call is about.
+            limit: how many calls the load balancer bears at a time, None: no limit of
+                its own.
+
+        Who waits for a load balancer holds none of the driver's places.
+        """
+        async with contextlib.AsyncExitStack() as places:
+            with self._series.waiting.labels(str(driver.meta.key)).track_inprogress():
+                if load_balancer is not None and limit is not None:
+                    await places.enter_async_context(
+                        self._load_balancers.through(load_balancer, limit)
+                    )
+                await places.enter_async_context(
+                    self._drivers.through(driver.meta.key, driver.max_concurrent_calls)
+                )
+            yield
+
+    async def call(
+        self,
+        driver: LoadBalancerDriver,
+        operation: Operation,
+        request: Request[_A],
+        *,
+        timeout: timedelta,  # noqa: ASYNC109 - the driver's own, by operation
+    ) -> _A:
+        """Call the driver once; return its valid answer, whatever that says.
+
+        Args:
+            driver: whom to call.
+            operation: what to call.
+            request: of that operation.
+            timeout: for the whole call.
+
+        Raises:
+            DriverError: there was no valid answer.
+            ValueError: the request is another operation's.
+        """
+        if not isinstance(request, REQUESTS[operation]):
+            raise ValueError(f"{operation} is not asked by {type(request).__name__}")  # noqa: TRY004
+        name = str(driver.meta.key)
+        body = render_request(request)
+        with self._counted(name, operation) as outcome:
+            answer = await self._client(driver.url).post(name, operation, body, timeout)
+            parsed = _parsed(name, operation, answer)
+            outcome.append(_outcome(parsed))
+        return cast("_A", parsed)
+
+    def _client(self, url: str) -> DriverClient:
+        """Return the client of this URL."""
+        if url not in self._clients:
+            self._clients[url] = DriverClient(url)
+        return self._clients[url]
+
+    @contextlib.contextmanager
+    def _counted(self, driver: str, operation: Operation) -> Iterator[list[str]]:
+        """Count a call; the block appends its outcome to the list."""
+        began = self._clock.monotonic()
+        outcome: list[str] = []
+        try:
+            with self._series.in_flight.labels(driver).track_inprogress():
+                yield outcome
+        except DriverError as error:
+            outcome.append(error.reason)
+            raise
+        finally:
+            seconds = self._clock.monotonic() - began
+            self._series.duration.labels(driver, operation).observe(seconds)
+            said = outcome[-1] if outcome else "Cancelled"
+            self._series.calls.labels(driver, operation, said).inc()
+
+
+def _parsed(name: str, operation: Operation, body: bytes) -> Answer:
+    """Read the answer.
+
+    Raises:
+        BadAnswer: it is none; says where, without quoting it.
+    """
+    try:
+        return parse_answer(operation, body)
+    except Malformed as error:
+        raise BadAnswer(f"{operation} of driver {name}: {error}") from error
+
+
+def _outcome(answer: Answer) -> str:
+    """Return what a valid answer counts as: one of the statuses."""
+    match answer:
+        case RetriedAnswer() | ListBackendsAnswer():
+            return answer.status
+        case HealthzAnswer(healthy=fine) | ValidationAnswer(succ=fine):
+            return Status.SUCC if fine else Status.FAIL
+        case _:
+            raise AssertionError(ANSWERS)

@@ -1,0 +1,41 @@
+"""What Prometheus is told of the calls; `lbcf.drivers.pool` counts here."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+
+class CallSeries:
+    """The series of all driver calls of a process.
+
+    Attributes:
+        calls: by driver, operation and outcome (a status, or a DriverError's reason).
+        duration: seconds from the request to the outcome, without waiting for a slot.
+        in_flight: calls under way, by driver.
+        waiting: calls that wait for a slot, by driver.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.calls = Counter(
+            "lbcf_driver_calls_total",
+            "Driver calls by driver, operation and outcome.",
+            ["driver", "operation", "outcome"],
+            registry=registry,
+        )
+        self.duration = Histogram(
+            "lbcf_driver_call_duration_seconds",
+            "Time that driver calls took.",
+            ["driver", "operation"],
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+            registry=registry,
+        )
+        self.in_flight = Gauge(
+            "lbcf_driver_calls_in_flight",
+            "Driver calls under way.",
+            ["driver"],
+            registry=registry,
+        )
+        self.waiting = Gauge(
+            "lbcf_driver_calls_waiting",
+            "Driver calls that wait until the driver may be called.",
+            ["driver"],
+            registry=registry,
+        )

@@ -1,0 +1,92 @@
+"""All that a driver's author needs: `from lbcf import sdk`.
+
+Write a subclass of `Driver`, end the module with `run(MyDriver, default_port=9000)`.
+"""
+
+from lbcf.core.operations import Operation
+from lbcf.core.values import MemberKey
+from lbcf.runtime.clock import Clock, SystemClock
+from lbcf.sdk.driver import Driver
+from lbcf.sdk.results import Fail, NotThere, Refusal, RetryAfter, Running, Succ
+from lbcf.sdk.run import run, serve
+from lbcf.sdk.server import Service
+from lbcf.wire.driver_answers import (
+    Answer,
+    BackendAnswer,
+    BackendState,
+    ListBackendsAnswer,
+    ListedBackend,
+    Status,
+    WholeObject,
+)
+from lbcf.wire.driver_requests import (
+    BackendRequest,
+    BackendType,
+    CreateLoadBalancerRequest,
+    DeleteLoadBalancerRequest,
+    DeregisterBackendRequest,
+    Drain,
+    DrainBackendRequest,
+    EnsureBackendRequest,
+    EnsureLoadBalancerRequest,
+    GenerateBackendAddrRequest,
+    JudgePodDeregisterRequest,
+    ListBackendsRequest,
+    NodeAddress,
+    NodeBackend,
+    PodBackend,
+    PortSelector,
+    Request,
+    RetriedRequest,
+    ServiceBackend,
+    ValidateBackendRequest,
+    ValidateLoadBalancerRequest,
+    ValidationOperation,
+)
+
+
+__all__ = [
+    "Answer",
+    "BackendAnswer",
+    "BackendRequest",
+    "BackendState",
+    "BackendType",
+    "Clock",
+    "CreateLoadBalancerRequest",
+    "DeleteLoadBalancerRequest",
+    "DeregisterBackendRequest",
+    "Drain",
+    "DrainBackendRequest",
+    "Driver",
+    "EnsureBackendRequest",
+    "EnsureLoadBalancerRequest",
+    "Fail",
+    "GenerateBackendAddrRequest",
+    "JudgePodDeregisterRequest",
+    "ListBackendsAnswer",
+    "ListBackendsRequest",
+    "ListedBackend",
+    "MemberKey",
+    "NodeAddress",
+    "NodeBackend",
+    "NotThere",
+    "Operation",
+    "PodBackend",
+    "PortSelector",
+    "Refusal",
+    "Request",
+    "RetriedRequest",
+    "RetryAfter",
+    "Running",
+    "Service",
+    "ServiceBackend",
+    "Status",
+    "Succ",
+    "SystemClock",
+    "ValidateBackendRequest",
+    "ValidateLoadBalancerRequest",
+    "ValidationOperation",
+    "WholeObject",
+    "run",
+    "serve",
+]

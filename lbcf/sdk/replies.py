@@ -1,0 +1,144 @@
+"""From what an author's method returned or raised to the operation's answer.
+
+`lbcf.sdk.server` has read the request; here the one method is called. Nothing that it
+raises gets out.
+"""
+
+import math
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import cast
+
+import attrs
+import structlog
+
+from lbcf.core.operations import Operation
+from lbcf.runtime.clock import Clock
+from lbcf.sdk.driver import Driver
+from lbcf.sdk.results import Fail, NotThere, Refusal, RetryAfter, Running, Succ
+from lbcf.wire.driver import ANSWERS, LONGEST_MESSAGE, Answer, Request
+from lbcf.wire.driver_answers import (
+    HealthzAnswer,
+    JudgePodDeregisterAnswer,
+    ListBackendsAnswer,
+    RetriedAnswer,
+    Status,
+    ValidationAnswer,
+)
+
+
+Method = Callable[[Request[Answer]], Awaitable[object]]
+
+_METHODS: Mapping[Operation, str] = {
+    operation: operation.name.lower() for operation in Operation
+}
+"""An operation's method has the name of its constant, in small letters."""
+
+_REMOVALS = frozenset(
+    {
+        Operation.DRAIN_BACKEND,
+        Operation.DEREGISTER_BACKEND,
+        Operation.DELETE_LOAD_BALANCER,
+    }
+)
+"""Operations for which what is not there is done."""
+
+_log = structlog.get_logger(__name__)
+
+
+def served_operations(driver: Driver) -> frozenset[Operation]:
+    """Return the operations that the author has overridden, and healthz."""
+    return frozenset(
+        operation
+        for operation, name in _METHODS.items()
+        if operation is Operation.HEALTHZ
+        or getattr(type(driver), name) is not getattr(Driver, name)
+    )
+
+
+async def reply(
+    driver: Driver, operation: Operation, request: Request[Answer], clock: Clock
+) -> Answer:
+    """Perform the operation once; what it raises becomes an answer too."""
+    try:
+        return _answer(operation, await _result(driver, operation, request))
+    except Refusal as refusal:
+        return refused(operation, refusal)
+    except NotThere as missing:
+        if operation in _REMOVALS:
+            return _retried(operation, Status.SUCC, msg=str(missing))
+        return refused(operation, Fail(str(missing) or "not there"))
+    except Exception:  # noqa: BLE001  (an author's mistake must not leak, nor be lost)
+        incident = clock.new_id()
+        _log.exception("driver.broken", operation=operation, incident=incident)
+        text = f"unexpected error in the driver; its log tells more under {incident}"
+        return refused(operation, Fail(text))
+
+
+def refused(operation: Operation, refusal: Refusal) -> Answer:
+    """Return the answer that says no, in the form that the operation has for it."""
+    kind = ANSWERS[operation]
+    if issubclass(kind, HealthzAnswer):
+        return kind(healthy=False, msg=refusal.msg)
+    if issubclass(kind, ValidationAnswer):
+        return kind(succ=False, msg=refusal.msg)
+    if issubclass(kind, ListBackendsAnswer):
+        return kind(status=Status.FAIL, msg=refusal.msg)
+    status = Status.RUNNING if isinstance(refusal, RetryAfter) else Status.FAIL
+    return _retried(operation, status, msg=refusal.msg, retry_after=refusal.retry_after)
+
+
+async def _result(
+    driver: Driver, operation: Operation, request: Request[Answer]
+) -> object:
+    """Call the author's method."""
+    if operation is Operation.HEALTHZ:
+        return await driver.healthz()
+    method = cast("Method", getattr(driver, _METHODS[operation]))
+    return await method(request)
+
+
+def _answer(operation: Operation, result: object) -> Answer:
+    """Return the answer that the method's result stands for.
+
+    Raises:
+        TypeError: the method returned something that its operation has no answer for.
+    """
+    kind = ANSWERS[operation]
+    match result:
+        case Answer() if isinstance(result, kind):
+            return result
+        case bool() if kind is HealthzAnswer:
+            return HealthzAnswer(healthy=result)
+        case None if kind is ValidationAnswer:
+            return ValidationAnswer(succ=True)
+        case list() | tuple() if kind is JudgePodDeregisterAnswer:
+            return JudgePodDeregisterAnswer(succ=True, do_not_deregister=result)
+        case Succ() if issubclass(kind, RetriedAnswer):
+            return _retried(operation, Status.SUCC, **_said(result))
+        case Running() if issubclass(kind, RetriedAnswer):
+            return _retried(operation, Status.RUNNING, **_said(result))
+        case _:
+            raise TypeError(f"{operation} cannot be answered with {result!r:.80}")
+
+
+def _said(result: Succ | Running) -> dict[str, object]:
+    """Return the fields that the author set."""
+    return attrs.asdict(
+        result, recurse=False, filter=lambda _attribute, value: value is not None
+    )
+
+
+def _retried(operation: Operation, status: Status, **fields: object) -> Answer:
+    """Build the answer of a retried operation.
+
+    Raises:
+        TypeError: the operation's answer has no such field.
+    """
+    delay = fields.pop("retry_after", None)
+    if isinstance(delay, timedelta):
+        fields["min_retry_delay_in_seconds"] = max(math.ceil(delay.total_seconds()), 0)
+    fields["msg"] = str(fields.get("msg", ""))[:LONGEST_MESSAGE]
+    answer = cast("Callable[..., Answer]", ANSWERS[operation])
+    return answer(status=status, **fields)

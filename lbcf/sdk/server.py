@@ -1,0 +1,171 @@
+"""Serves a driver: HTTP in, the author's methods behind, in order per member.
+
+    request -> parsed -> [turn of its member] -> reply -> answer
+
+An operation that has begun is carried to its end, whether or not its caller is still
+there: half an operation is what nobody could repair.
+"""
+
+import asyncio
+
+from collections.abc import Coroutine, Hashable
+from datetime import timedelta
+
+import structlog
+
+from aiohttp import web
+
+from lbcf.core.operations import Operation
+from lbcf.runtime.clock import Clock, SystemClock
+from lbcf.sdk.driver import Driver
+from lbcf.sdk.replies import refused, reply, served_operations
+from lbcf.sdk.results import Fail
+from lbcf.sdk.turns import Turns, turn_key
+from lbcf.wire.driver import (
+    Answer,
+    Malformed,
+    Request,
+    parse_request,
+    render_answer,
+)
+from lbcf.wire.driver_requests import RetriedRequest
+
+
+LARGEST_REQUEST = 32 * 1024 * 1024
+"""Bytes, unpacked; judgePodDeregister brings all pods of a group that are not ready."""
+
+_PATIENCE = 30.0
+"""Seconds that a caller may take to send a request."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Service:
+    """One driver and its operations under way.
+
+    Make one per event loop, hand `application()` to aiohttp, and await `drain()`
+    before it is closed.
+    """
+
+    def __init__(self, driver: Driver, clock: Clock | None = None) -> None:
+        self._driver = driver
+        self._clock = clock or SystemClock()
+        self._turns = Turns()
+        self._served = served_operations(driver)
+        self._under_way: set[asyncio.Task[Answer]] = set()
+        self._stopping = False
+
+    @property
+    def busy_members(self) -> int:
+        """How many members have an operation under way or waiting."""
+        return len(self._turns)
+
+    def application(self) -> web.Application:
+        """Return the endpoints: one per operation, GET /healthz, the driver's own."""
+        app = web.Application(client_max_size=LARGEST_REQUEST)
+        app.add_routes(self._driver.routes())
+        app.router.add_get("/healthz", self._probe, allow_head=True)
+        app.router.add_route("*", "/{operation}", self._serve)
+        app.on_startup.append(self._start)
+        app.on_cleanup.append(self._stop)
+        return app
+
+    async def drain(self, grace: timedelta) -> None:
+        """Refuse what comes now, wait for what has begun, cut what takes too long."""
+        self._stopping = True
+        if not self._under_way:
+            return
+        _, late = await asyncio.wait(self._under_way, timeout=grace.total_seconds())
+        for task in late:
+            _log.error("operation.cut", operation=task.get_name(), grace=grace)
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+    async def _start(self, _app: web.Application) -> None:
+        await self._driver.start()
+
+    async def _stop(self, _app: web.Application) -> None:
+        await self._driver.stop()
+
+    async def _probe(self, _request: web.Request) -> web.Response:
+        """Answer a probe: 200, or 503 when the driver cannot serve."""
+        answer = await self._replied(Operation.HEALTHZ, b"")
+        healthy = getattr(answer, "healthy", False)
+        return _json(render_answer(answer), 200 if healthy else 503)
+
+    async def _serve(self, request: web.Request) -> web.Response:
+        """Answer one call."""
+        name = request.match_info["operation"]
+        if name not in self._served:
+            served = ", ".join(sorted(self._served))
+            return _error(404, f"no operation {name!r} here; there are: {served}")
+        if request.method != "POST":
+            return _error(405, f"{name} is called with POST")
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                body = await request.read()
+            answer = await self._replied(Operation(name), body)
+        except Malformed as error:
+            return _error(400, str(error))
+        except web.HTTPRequestEntityTooLarge:
+            return _error(413, f"a request may have {LARGEST_REQUEST} bytes")
+        except TimeoutError:
+            return _error(408, f"the request took over {_PATIENCE:g} s to arrive")
+        return _json(render_answer(answer), 200)
+
+    async def _replied(self, operation: Operation, body: bytes) -> Answer:
+        """Carry out one call.
+
+        Raises:
+            Malformed: the body is not a request of this operation.
+        """
+        request = parse_request(operation, body)
+        if self._stopping:
+            return refused(operation, Fail("the driver is stopping: ask again"))
+        key = turn_key(self._driver.member_key, request)
+        # Shielded: aiohttp cancels its own task when it closes a connection. Tasks
+        # begin in the order of their creation, which is that of the arrivals.
+        return await asyncio.shield(
+            self._begun(operation, self._in_turn(key, operation, request))
+        )
+
+    def _begun(
+        self, operation: Operation, work: Coroutine[None, None, Answer]
+    ) -> asyncio.Task[Answer]:
+        """Start the work as a task that outlives its caller."""
+        task = asyncio.create_task(work, name=operation)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return task
+
+    async def _in_turn(
+        self, key: Hashable, operation: Operation, request: Request[Answer]
+    ) -> Answer:
+        """Perform the operation when those before it are through, if not too late."""
+        if self._is_late(request):
+            return _too_late(operation)
+        async with self._turns.turn(key):
+            if self._is_late(request):
+                return _too_late(operation)
+            return await reply(self._driver, operation, request, self._clock)
+
+    def _is_late(self, request: Request[Answer]) -> bool:
+        """Tell whether the caller has given up on this call by its `notAfter`."""
+        limit = request.not_after if isinstance(request, RetriedRequest) else None
+        return limit is not None and limit < self._clock.now()
+
+
+def _too_late(operation: Operation) -> Answer:
+    """Return the answer to a call that was sent long ago."""
+    text = "arrived or got its turn after its notAfter: not performed"
+    return refused(operation, Fail(text))
+
+
+def _json(body: bytes, status: int) -> web.Response:
+    """Return a response with a JSON body."""
+    return web.Response(body=body, status=status, content_type="application/json")
+
+
+def _error(status: int, text: str) -> web.Response:
+    """Return an error that a person can read."""
+    return web.json_response({"error": text}, status=status)

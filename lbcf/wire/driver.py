@@ -1,0 +1,226 @@
+"""The driver protocol: bytes to messages and back, with the quirks of its history.
+
+lbcf.drivers renders requests and parses answers, lbcf.sdk does the reverse. Drivers
+written for tkestack's LBCF rely on Go's decoder, so it is followed where it is lenient:
+field names in any letter case, the last of several spellings counts, `null` is the same
+as missing, unknown fields are skipped.
+"""
+
+import functools
+import math
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from lbcf.core.operations import Operation
+from lbcf.wire import driver_answers as answers
+from lbcf.wire import driver_requests as requests
+from lbcf.wire.driver_answers import Answer, Message
+from lbcf.wire.driver_requests import Request
+from lbcf.wire.errors import Malformed
+
+
+__all__ = [
+    "ANSWERS",
+    "LONGEST_DELAY",
+    "LONGEST_MESSAGE",
+    "REQUESTS",
+    "Answer",
+    "Malformed",
+    "Operation",
+    "Request",
+    "parse_answer",
+    "parse_request",
+    "render_answer",
+    "render_request",
+]
+
+LONGEST_DELAY = 3600
+"""Seconds; a driver's wish for a longer delay is cut, a negative one is none."""
+
+LONGEST_MESSAGE = 256
+"""Characters of a driver's `msg` that are kept."""
+
+REQUESTS: Mapping[Operation, type[Request[Answer]]] = {
+    Operation.HEALTHZ: requests.HealthzRequest,
+    Operation.VALIDATE_LOAD_BALANCER: requests.ValidateLoadBalancerRequest,
+    Operation.CREATE_LOAD_BALANCER: requests.CreateLoadBalancerRequest,
+    Operation.ENSURE_LOAD_BALANCER: requests.EnsureLoadBalancerRequest,
+    Operation.DELETE_LOAD_BALANCER: requests.DeleteLoadBalancerRequest,
+    Operation.VALIDATE_BACKEND: requests.ValidateBackendRequest,
+    Operation.GENERATE_BACKEND_ADDR: requests.GenerateBackendAddrRequest,
+    Operation.ENSURE_BACKEND: requests.EnsureBackendRequest,
+    Operation.DEREGISTER_BACKEND: requests.DeregisterBackendRequest,
+    Operation.JUDGE_POD_DEREGISTER: requests.JudgePodDeregisterRequest,
+    Operation.LIST_BACKENDS: requests.ListBackendsRequest,
+    Operation.DRAIN_BACKEND: requests.DrainBackendRequest,
+}
+
+ANSWERS: Mapping[Operation, type[Answer]] = {
+    Operation.HEALTHZ: answers.HealthzAnswer,
+    Operation.VALIDATE_LOAD_BALANCER: answers.ValidationAnswer,
+    Operation.CREATE_LOAD_BALANCER: answers.CreateLoadBalancerAnswer,
+    Operation.ENSURE_LOAD_BALANCER: answers.RetriedAnswer,
+    Operation.DELETE_LOAD_BALANCER: answers.RetriedAnswer,
+    Operation.VALIDATE_BACKEND: answers.ValidationAnswer,
+    Operation.GENERATE_BACKEND_ADDR: answers.GenerateBackendAddrAnswer,
+    Operation.ENSURE_BACKEND: answers.BackendAnswer,
+    Operation.DEREGISTER_BACKEND: answers.BackendAnswer,
+    Operation.JUDGE_POD_DEREGISTER: answers.JudgePodDeregisterAnswer,
+    Operation.LIST_BACKENDS: answers.ListBackendsAnswer,
+    Operation.DRAIN_BACKEND: answers.DrainBackendAnswer,
+}
+
+_PARTS: Mapping[str, type[Message]] = {
+    "podBackend": requests.PodBackend,
+    "serviceBackend": requests.ServiceBackend,
+    "nodeBackend": requests.NodeBackend,
+    "port": requests.PortSelector,
+    "nodeAddresses": requests.NodeAddress,
+    "drain": requests.Drain,
+    "backends": answers.ListedBackend,
+}
+"""Fields that hold messages of their own (or a list of them), where they are not int."""
+
+_STRING_MAPS = frozenset(
+    {
+        "attributes",
+        "injectedInfo",
+        "lbAttributes",
+        "lbInfo",
+        "lbSpec",
+        "oldAttributes",
+        "oldParameters",
+        "parameters",
+    }
+)
+"""Fields whose keys are the user's; Go reads a null in them as an empty string."""
+
+_OLD_SPELLINGS = {
+    # LBCF's code has the first, its document the second.
+    "oldParameters": "OldParameters",
+    "minRetryDelayInSeconds": "minRetryDelayinSeconds",
+}
+_DELAY = "minRetryDelayInSeconds"
+
+_M = TypeVar("_M", bound=Message)
+
+
+def render_request(request: Request[Answer]) -> bytes:
+    """Write a request as JSON, doubled fields in both of their spellings."""
+    return _render(request)
+
+
+def parse_request(operation: Operation, body: bytes) -> Request[Answer]:
+    """Read a request of this operation; an empty body is the same as `{}`.
+
+    Raises:
+        Malformed: not JSON, a field of the wrong type, or a field that must be there.
+    """
+    return _parse(REQUESTS[operation], body or b"{}")
+
+
+def render_answer(answer: Answer) -> bytes:
+    """Write an answer as JSON, doubled fields in both of their spellings."""
+    return _render(answer)
+
+
+def parse_answer(operation: Operation, body: bytes) -> Answer:
+    """Read the answer to this operation; cut its message and its delay to size.
+
+    Raises:
+        Malformed: not JSON, a field of the wrong type, an unknown status, or a field
+            that must be there.
+    """
+    answer = _parse(ANSWERS[operation], body)
+    return msgspec.structs.replace(answer, msg=answer.msg[:LONGEST_MESSAGE])
+
+
+def _render(message: Message) -> bytes:
+    """Write a message without the fields that are not said."""
+    written: dict[str, object] = {
+        name: value
+        for name, value in msgspec.to_builtins(message).items()
+        if value is not None
+    }
+    for name, old in _OLD_SPELLINGS.items():
+        if name in written:
+            written[old] = written[name]
+    return msgspec.json.encode(written)
+
+
+def _parse(kind: type[_M], body: bytes) -> _M:
+    """Read a message of this kind as leniently as Go's decoder would."""
+    try:
+        return msgspec.convert(_straightened(kind, msgspec.json.decode(body)), kind)
+    # What comes in is foreign: so are its encoding and its depth.
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Malformed(f"not a valid {kind.__name__}: {_unquoted(error)}") from error
+
+
+def _unquoted(error: Exception) -> str:
+    """Say what is wrong and where, without showing what was there.
+
+    An answer may be a page that only we can reach; its text must not get out.
+    """
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8"
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    text = str(error)
+    if not text.startswith("Invalid enum value"):
+        return text
+    return "unknown word" + text[text.rindex(" - at ") :]
+
+
+def _straightened(kind: type[Message], value: object) -> object:
+    """Return the same JSON with our field names, without nulls and foreign fields."""
+    if not isinstance(value, dict):
+        return value
+    names = _names(kind)
+    straight: dict[str, object] = {}
+    for said, content in value.items():
+        name = names.get(said.casefold())
+        if name is not None and content is not None:
+            straight[name] = _straightened_field(name, content)
+    return straight
+
+
+@functools.cache
+def _names(kind: type[Message]) -> Mapping[str, str]:
+    """Return a message's field names by their case-folded form."""
+    fields = msgspec.structs.fields(kind)
+    return {field.encode_name.casefold(): field.encode_name for field in fields}
+
+
+def _straightened_field(name: str, content: object) -> object:
+    """Straighten what is inside a field; whole objects and unknown parts stay."""
+    if name == _DELAY:
+        return _seconds(content)
+    if name in _STRING_MAPS and isinstance(content, dict):
+        return {key: "" if value is None else value for key, value in content.items()}
+    part = _PARTS.get(name)
+    if part is None:
+        return content
+    if isinstance(content, list):
+        return [_straightened(part, item) for item in content]
+    return _straightened(part, content)
+
+
+def _seconds(content: object) -> int:
+    """Read a delay: a number, or a number in a string, from 0 to `LONGEST_DELAY`.
+
+    Raises:
+        Malformed: anything else; LBCF's document calls it a string, its code an int.
+    """
+    if content == "":
+        return 0
+    try:
+        number = float(content) if isinstance(content, str) else content
+        if isinstance(number, int | float) and not isinstance(number, bool):
+            return math.ceil(min(max(number, 0), LONGEST_DELAY))
+    except ValueError:
+        pass  # not a number, whether in words or as NaN
+    raise Malformed(f"{_DELAY} must be a number of seconds")

@@ -1,0 +1,135 @@
+"""What a driver answers, one type per operation.
+
+lbcf.sdk builds answers, lbcf.drivers reads them, `lbcf.wire.driver` turns them into
+bytes and back. Maps are string to string; whole objects (Pod, Service, Node) are as
+the API server gave them.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+
+StringMap = dict[str, str]
+WholeObject = dict[str, object]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Status(StrEnum):
+    """How an attempt ended: finished, failed, or going on (ask again)."""
+
+    SUCC = "Succ"
+    FAIL = "Fail"
+    RUNNING = "Running"
+
+
+class BackendState(StrEnum):
+    """How a load balancer treats one of its members."""
+
+    ACTIVE = "Active"
+    DRAINING = "Draining"
+    DOWN = "Down"
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Anything that travels: field names are camelCase on the wire."""
+
+
+class Answer(Message, frozen=True, kw_only=True):
+    """What a driver answers.
+
+    Attributes:
+        msg: a sentence for people; at most 256 characters of it are kept.
+    """
+
+    msg: str = ""
+
+
+class HealthzAnswer(Answer, frozen=True, kw_only=True):
+    """Whether the driver can serve."""
+
+    healthy: bool
+
+
+class ValidationAnswer(Answer, frozen=True, kw_only=True):
+    """Whether the driver takes what it was shown; `msg` says why not."""
+
+    succ: bool
+
+
+class JudgePodDeregisterAnswer(ValidationAnswer, frozen=True, kw_only=True):
+    """Which of the pods stay registered although they are not ready."""
+
+    do_not_deregister: Sequence[WholeObject] = ()
+
+
+class RetriedAnswer(Answer, frozen=True, kw_only=True):
+    """How one attempt ended.
+
+    Attributes:
+        status: Succ ends the task; Fail and Running ask for another attempt.
+        min_retry_delay_in_seconds: 0 to 3600; 0 leaves the delay to the caller.
+    """
+
+    status: Status
+    min_retry_delay_in_seconds: int = 0
+
+    @property
+    def min_retry_delay(self) -> timedelta | None:
+        """The least time before the next attempt; None leaves it to the caller."""
+        seconds = self.min_retry_delay_in_seconds
+        return timedelta(seconds=seconds) if seconds else None
+
+
+class CreateLoadBalancerAnswer(RetriedAnswer, frozen=True, kw_only=True):
+    """`lb_info` is the identity from now on; empty: lbSpec is the identity."""
+
+    lb_info: StringMap = msgspec.field(default_factory=dict)
+
+
+class GenerateBackendAddrAnswer(RetriedAnswer, frozen=True, kw_only=True):
+    """`backend_addr` is how the load balancer will know the backend."""
+
+    backend_addr: str = ""
+
+
+class BackendAnswer(RetriedAnswer, frozen=True, kw_only=True):
+    """An answer about one member.
+
+    Attributes:
+        injected_info: kept on Succ and handed back at every later call; None where
+            the driver says nothing of it.
+    """
+
+    injected_info: StringMap | None = None
+
+
+class DrainBackendAnswer(BackendAnswer, frozen=True, kw_only=True):
+    """`active_connections` is what is left on the backend, where it can be told."""
+
+    active_connections: Count | None = None
+
+
+class ListedBackend(Message, frozen=True, kw_only=True):
+    """A member that the driver put there; `record_id` may be unknown to it (empty)."""
+
+    backend_addr: str
+    record_id: str = msgspec.field(name="recordID", default="")
+    state: BackendState
+    active_connections: Count = 0
+
+
+class ListBackendsAnswer(Answer, frozen=True, kw_only=True):
+    """What this driver has on a load balancer.
+
+    Attributes:
+        status: Succ where the driver does not say; else the list means nothing.
+        epoch: changes when members that were added at run time were lost.
+    """
+
+    status: Status = Status.SUCC
+    epoch: str = ""
+    backends: Sequence[ListedBackend] = ()

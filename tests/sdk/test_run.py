@@ -1,0 +1,191 @@
+"""A driver as a process: flags, signals, and an end that cuts nothing."""
+
+import asyncio
+import contextlib
+import json
+import signal
+import socket
+import sys
+
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import cast
+
+import aiohttp
+import attrs
+import pytest
+
+from tests.sdk.services import Json, call, post
+
+
+@attrs.frozen
+class Running:
+    """A driver's process that serves.
+
+    Attributes:
+        process: to be sent signals.
+        url: where it serves.
+    """
+
+    process: Process
+    url: str
+
+    async def ended(self) -> tuple[int, list[Json]]:
+        """Wait for its end; return its status and what it logged until then."""
+        _, text = await self.process.communicate()
+        status = self.process.returncode
+        assert status is not None
+        return status, [json.loads(line) for line in text.splitlines()]
+
+
+async def started(*flags: str) -> Process:
+    """Start the driver in memory with these flags."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "webhooks.memory",
+        *flags,
+        cwd=Path(__file__).parents[2],
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+
+
+@contextlib.asynccontextmanager
+async def running(*flags: str) -> AsyncIterator[Running]:
+    """Run the driver on a free port until the test ends."""
+    process = await started("--bind-address", "127.0.0.1:0", *flags)
+    try:
+        assert process.stderr is not None
+        first = json.loads(await process.stderr.readline())
+        assert "driver.serving" == first["event"]
+        yield Running(process, f"http://{first['addresses'][0]}")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+async def behave(url: str, mode: str, seconds: float) -> None:
+    """Make the next ensureBackend go so."""
+    wish = {"operation": "ensureBackend", "mode": mode, "seconds": seconds}
+    status, _ = await post(url, "control/behave", json.dumps(wish).encode())
+    assert 200 == status
+
+
+async def until_refused(url: str) -> None:
+    """Wait until the driver takes no more connections."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    with contextlib.suppress(ConnectionError):
+        while True:
+            _, writer = await asyncio.open_connection(host, int(port))
+            writer.close()
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_an_idle_driver(number: signal.Signals) -> None:
+    """Nothing to wait for: the end is clean."""
+    async with running() as driver:
+        driver.process.send_signal(number)
+        status, logged = await driver.ended()
+
+    assert 0 == status
+    assert ["shutdown.requested", "driver.stopped"] == [e["event"] for e in logged]
+
+
+async def test_what_has_begun_is_answered_before_the_end() -> None:
+    """A rollout of the driver costs no call."""
+    async with running() as driver:
+        await behave(driver.url, "slow", 1)
+        under_way = asyncio.create_task(call(driver.url, "ensureBackend"))
+        await asyncio.sleep(0.2)
+        driver.process.send_signal(signal.SIGTERM)
+        await until_refused(driver.url)
+        assert not under_way.done()
+        assert "Succ" == (await under_way)["status"]
+        status, _ = await driver.ended()
+
+    assert 0 == status
+
+
+async def test_the_grace_period_ends() -> None:
+    """A stuck call is cut, and the log says so."""
+    async with running("--grace-period", "0.1") as driver:
+        await behave(driver.url, "slow", 600)
+        under_way = asyncio.create_task(call(driver.url, "ensureBackend"))
+        await asyncio.sleep(0.2)
+        driver.process.send_signal(signal.SIGTERM)
+        with pytest.raises(aiohttp.ClientError):
+            await under_way
+        status, logged = await driver.ended()
+
+    assert 0 == status
+    (cut,) = [event for event in logged if event["event"] == "operation.cut"]
+    assert ("ensureBackend", 0.1) == (cut["operation"], cut["grace"])
+
+
+async def test_a_second_signal_ends_at_once() -> None:
+    """A person who presses twice does not want to wait."""
+    async with running("--grace-period", "600") as driver:
+        await behave(driver.url, "slow", 600)
+        under_way = asyncio.create_task(call(driver.url, "ensureBackend"))
+        await asyncio.sleep(0.2)
+        driver.process.send_signal(signal.SIGTERM)
+        await until_refused(driver.url)
+        driver.process.send_signal(signal.SIGTERM)
+        with pytest.raises(aiohttp.ClientError):
+            await under_way
+        assert 130 == await driver.process.wait()
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        pytest.param(["--bind-address", "9000"], "HOST:PORT", id="no port"),
+        pytest.param(["--bind-address", "a:70000"], "HOST:PORT", id="port too high"),
+        pytest.param(["--bind-address", "0"], "must listen", id="off"),
+        pytest.param(["--log-level", "loud"], "debug", id="log level"),
+        pytest.param(["--log-format", "xml"], "console", id="log format"),
+        pytest.param(["--grace-period", "-1"], "0 to 86400", id="negative period"),
+        pytest.param(["--grace-period", "nan"], "0 to 86400", id="no number"),
+        pytest.param(["--member-key", "Name"], "Record", id="the driver's own flag"),
+        pytest.param(["--port", "9000"], "--port", id="unknown flag"),
+    ],
+)
+async def test_wrong_flags_are_told_in_one_line(flags: list[str], text: str) -> None:
+    """The line names the flag and what it takes; no traceback, no usage."""
+    process = await started(*flags)
+    _, told = await process.communicate()
+
+    assert 2 == process.returncode
+    (line,) = told.decode().splitlines()
+    assert line.startswith("memory: ")
+    assert flags[0] in line
+    assert text in line
+
+
+async def test_an_address_in_use_is_told_in_one_line() -> None:
+    """The line names the address."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = "127.0.0.1:{}".format(cast("tuple[str, int]", taken.getsockname())[1])
+        process = await started("--bind-address", address)
+        _, told = await process.communicate()
+
+    assert 1 == process.returncode
+    (line,) = told.decode().splitlines()
+    assert f"memory: cannot serve on {address}" in line
+    assert "in use" in line
+
+
+async def test_help_names_every_flag() -> None:
+    """What can be said is found by asking."""
+    process = await started("--help")
+    shown, _ = await process.communicate()
+
+    assert 0 == process.returncode
+    for flag in ("--bind-address", "--log-level", "--grace-period", "--member-key"):
+        assert flag in shown.decode()

@@ -1,0 +1,177 @@
+"""Any message of the driver protocol, for property tests."""
+
+from datetime import UTC
+
+from hypothesis import strategies as st
+
+from lbcf.core.operations import Operation
+from lbcf.wire import driver_answers as answers
+from lbcf.wire import driver_requests as requests
+from lbcf.wire.driver import LONGEST_DELAY, LONGEST_MESSAGE
+
+
+texts = st.text(st.characters(codec="utf-8"), max_size=8)
+maps = st.dictionaries(texts, texts, max_size=3)
+moments = st.datetimes(timezones=st.just(UTC))
+wholes = st.dictionaries(
+    texts,
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts,
+        lambda inner: (
+            st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2)
+        ),
+        max_leaves=4,
+    ),
+    max_size=3,
+)
+ports = st.builds(
+    requests.PortSelector,
+    port=st.integers(1, 65535),
+    protocol=st.sampled_from(["TCP", "UDP"]),
+)
+optional_maps = st.none() | maps
+validations = st.sampled_from(requests.ValidationOperation)
+node_addresses = st.builds(requests.NodeAddress, type=texts, address=texts)
+
+attempt = {
+    "record_id": texts,
+    "retry_id": texts,
+    "dry_run": st.booleans(),
+    "not_after": st.none() | moments,
+}
+member = {
+    **attempt,
+    "lb_info": maps,
+    "backend_addr": texts,
+    "parameters": maps,
+    "injected_info": maps,
+}
+balancer = {**attempt, "lb_info": maps, "attributes": maps}
+generation = {
+    **attempt,
+    "lb_info": maps,
+    "lb_attributes": maps,
+    "parameters": maps,
+}
+ending = {
+    "status": st.sampled_from(answers.Status),
+    "msg": st.text(st.characters(codec="utf-8"), max_size=LONGEST_MESSAGE),
+    "min_retry_delay_in_seconds": st.integers(0, LONGEST_DELAY),
+}
+
+REQUESTS: dict[Operation, st.SearchStrategy[requests.Request[answers.Answer]]] = {
+    Operation.HEALTHZ: st.builds(requests.HealthzRequest),
+    Operation.VALIDATE_LOAD_BALANCER: st.builds(
+        requests.ValidateLoadBalancerRequest,
+        lb_spec=maps,
+        operation=validations,
+        attributes=maps,
+        old_attributes=optional_maps,
+    ),
+    Operation.CREATE_LOAD_BALANCER: st.builds(
+        requests.CreateLoadBalancerRequest, **attempt, lb_spec=maps, attributes=maps
+    ),
+    Operation.ENSURE_LOAD_BALANCER: st.builds(
+        requests.EnsureLoadBalancerRequest, **balancer
+    ),
+    Operation.DELETE_LOAD_BALANCER: st.builds(
+        requests.DeleteLoadBalancerRequest, **balancer
+    ),
+    Operation.VALIDATE_BACKEND: st.builds(
+        requests.ValidateBackendRequest,
+        backend_type=st.sampled_from(requests.BackendType),
+        lb_info=maps,
+        operation=validations,
+        parameters=maps,
+        old_parameters=optional_maps,
+    ),
+    Operation.GENERATE_BACKEND_ADDR: st.one_of(
+        st.builds(
+            requests.GenerateBackendAddrRequest,
+            **generation,
+            pod_backend=st.builds(requests.PodBackend, pod=wholes, port=ports),
+        ),
+        st.builds(
+            requests.GenerateBackendAddrRequest,
+            **generation,
+            service_backend=st.builds(
+                requests.ServiceBackend,
+                service=wholes,
+                port=ports,
+                node_name=texts,
+                node_addresses=st.lists(node_addresses, max_size=2),
+            ),
+        ),
+        st.builds(
+            requests.GenerateBackendAddrRequest,
+            **generation,
+            node_backend=st.builds(requests.NodeBackend, node=wholes, port=ports),
+        ),
+    ),
+    Operation.ENSURE_BACKEND: st.builds(requests.EnsureBackendRequest, **member),
+    Operation.DEREGISTER_BACKEND: st.builds(
+        requests.DeregisterBackendRequest, **member, drained=st.booleans()
+    ),
+    Operation.JUDGE_POD_DEREGISTER: st.builds(
+        requests.JudgePodDeregisterRequest, not_ready_pods=st.lists(wholes, max_size=2)
+    ),
+    Operation.LIST_BACKENDS: st.builds(
+        requests.ListBackendsRequest, lb_info=maps, attributes=maps
+    ),
+    Operation.DRAIN_BACKEND: st.builds(
+        requests.DrainBackendRequest,
+        **member,
+        drain=st.none()
+        | st.builds(requests.Drain, started_at=moments, deadline=moments),
+    ),
+}
+
+ANSWERS: dict[Operation, st.SearchStrategy[answers.Answer]] = {
+    Operation.HEALTHZ: st.builds(answers.HealthzAnswer, healthy=st.booleans()),
+    Operation.VALIDATE_LOAD_BALANCER: st.builds(
+        answers.ValidationAnswer, succ=st.booleans(), msg=texts
+    ),
+    Operation.CREATE_LOAD_BALANCER: st.builds(
+        answers.CreateLoadBalancerAnswer, **ending, lb_info=maps
+    ),
+    Operation.ENSURE_LOAD_BALANCER: st.builds(answers.RetriedAnswer, **ending),
+    Operation.DELETE_LOAD_BALANCER: st.builds(answers.RetriedAnswer, **ending),
+    Operation.VALIDATE_BACKEND: st.builds(
+        answers.ValidationAnswer, succ=st.booleans(), msg=texts
+    ),
+    Operation.GENERATE_BACKEND_ADDR: st.builds(
+        answers.GenerateBackendAddrAnswer, **ending, backend_addr=texts
+    ),
+    Operation.ENSURE_BACKEND: st.builds(
+        answers.BackendAnswer, **ending, injected_info=optional_maps
+    ),
+    Operation.DEREGISTER_BACKEND: st.builds(
+        answers.BackendAnswer, **ending, injected_info=optional_maps
+    ),
+    Operation.JUDGE_POD_DEREGISTER: st.builds(
+        answers.JudgePodDeregisterAnswer,
+        succ=st.booleans(),
+        do_not_deregister=st.lists(wholes, max_size=2),
+    ),
+    Operation.LIST_BACKENDS: st.builds(
+        answers.ListBackendsAnswer,
+        status=st.sampled_from(answers.Status),
+        epoch=texts,
+        backends=st.lists(
+            st.builds(
+                answers.ListedBackend,
+                backend_addr=texts,
+                record_id=texts,
+                state=st.sampled_from(answers.BackendState),
+                active_connections=st.integers(0, 99),
+            ),
+            max_size=2,
+        ),
+    ),
+    Operation.DRAIN_BACKEND: st.builds(
+        answers.DrainBackendAnswer,
+        **ending,
+        injected_info=optional_maps,
+        active_connections=st.none() | st.integers(0, 99),
+    ),
+}

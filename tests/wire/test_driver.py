@@ -1,0 +1,388 @@
+"""The driver protocol's bytes: round trips, old spellings, and foreign input."""
+
+import json
+
+from datetime import UTC, datetime
+
+import pytest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lbcf.core.operations import Operation
+from lbcf.wire import driver
+from lbcf.wire.driver import (
+    LONGEST_DELAY,
+    LONGEST_MESSAGE,
+    Malformed,
+    parse_answer,
+    parse_request,
+    render_answer,
+    render_request,
+)
+from lbcf.wire.driver_answers import (
+    BackendAnswer,
+    DrainBackendAnswer,
+    ListBackendsAnswer,
+    RetriedAnswer,
+    Status,
+)
+from lbcf.wire.driver_requests import (
+    BackendType,
+    EnsureBackendRequest,
+    GenerateBackendAddrRequest,
+    HealthzRequest,
+    PodBackend,
+    PortSelector,
+    ValidateBackendRequest,
+    ValidationOperation,
+)
+from tests.wire.driver_strategies import ANSWERS, REQUESTS
+
+
+EVERY = pytest.mark.parametrize("operation", list(Operation))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["status", "succ", "msg", "recordID", "lbInfo", "port", "x"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+def asked(**said: object) -> bytes:
+    """Write an ensureBackend request with these fields beside those it must have."""
+    return json.dumps({"recordID": "r", "backendAddr": "1.2.3.4:5"} | said).encode()
+
+
+def answered(**said: object) -> bytes:
+    """Write a Succ with these fields beside."""
+    return json.dumps({"status": "Succ"} | said).encode()
+
+
+def retried(body: bytes) -> BackendAnswer:
+    """Read the answer to an ensureBackend."""
+    answer = parse_answer(Operation.ENSURE_BACKEND, body)
+    assert isinstance(answer, BackendAnswer)
+    return answer
+
+
+@EVERY
+def test_every_operation_has_both_types(operation: Operation) -> None:
+    """Each operation is told what is asked and what is answered."""
+    assert operation in driver.REQUESTS
+    assert operation in driver.ANSWERS
+
+
+@EVERY
+@given(data=st.data())
+def test_requests_come_back_as_they_went(
+    operation: Operation, data: st.DataObject
+) -> None:
+    """What is rendered and parsed is the same request again."""
+    request = data.draw(REQUESTS[operation])
+
+    assert request == parse_request(operation, render_request(request))
+
+
+@EVERY
+@given(data=st.data())
+def test_answers_come_back_as_they_went(
+    operation: Operation, data: st.DataObject
+) -> None:
+    """What is rendered and parsed is the same answer again."""
+    answer = data.draw(ANSWERS[operation])
+
+    assert answer == parse_answer(operation, render_answer(answer))
+
+
+@EVERY
+@given(data=st.data())
+def test_letter_case_of_fields_does_not_matter(
+    operation: Operation, data: st.DataObject
+) -> None:
+    """Capitals, as Go's decoder takes them, make no other message."""
+    request, answer = data.draw(REQUESTS[operation]), data.draw(ANSWERS[operation])
+
+    assert request == parse_request(operation, _shouted(render_request(request)))
+    assert answer == parse_answer(operation, _shouted(render_answer(answer)))
+
+
+def _shouted(body: bytes) -> bytes:
+    """Write the names of the outermost fields in capitals."""
+    return json.dumps({k.upper(): v for k, v in json.loads(body).items()}).encode()
+
+
+@EVERY
+@given(data=st.data())
+def test_unknown_fields_and_nulls_are_skipped(
+    operation: Operation, data: st.DataObject
+) -> None:
+    """A field from the future, and one that is null, change nothing."""
+    request = data.draw(REQUESTS[operation])
+    body = json.loads(render_request(request)) | {"future": {"a": [1]}}
+    missing = {name: None for name in ("drain", "notAfter") if name not in body}
+
+    assert request == parse_request(operation, json.dumps(body | missing).encode())
+
+
+@EVERY
+@given(body=st.binary(max_size=40) | JSON.map(lambda value: json.dumps(value).encode()))
+def test_foreign_input_is_malformed_or_a_message(
+    operation: Operation, body: bytes
+) -> None:
+    """Nothing but Malformed is raised, whatever comes in."""
+    for parse in (parse_request, parse_answer):
+        try:
+            parse(operation, body)
+        except Malformed as error:
+            assert "not a valid" in str(error) or "Delay" in str(error)  # noqa: PT017
+
+
+def test_nested_fields_take_any_letter_case_but_whole_objects_stay() -> None:
+    """A pod keeps its own field names and its nulls."""
+    body = json.dumps(
+        {
+            "recordid": "r",
+            "PODBACKEND": {"Pod": {"Kind": "Pod", "x": None}, "Port": {"PORT": 80}},
+        }
+    ).encode()
+
+    request = parse_request(Operation.GENERATE_BACKEND_ADDR, body)
+
+    assert isinstance(request, GenerateBackendAddrRequest)
+    assert (
+        PodBackend(pod={"Kind": "Pod", "x": None}, port=PortSelector(port=80))
+        == request.pod_backend
+    )
+
+
+@pytest.mark.parametrize("name", ["port", "portNumber", "Port", "portnumber"])
+def test_either_name_of_a_port_gives_both(name: str) -> None:
+    """A port that came in one spelling goes out in both."""
+    body = json.dumps(
+        {"recordID": "r", "podBackend": {"pod": {}, "port": {name: 8080}}}
+    ).encode()
+
+    sent = json.loads(
+        render_request(parse_request(Operation.GENERATE_BACKEND_ADDR, body))
+    )
+
+    assert {"port": 8080, "portNumber": 8080, "protocol": "TCP"} == sent["podBackend"][
+        "port"
+    ]
+
+
+def test_old_parameters_are_sent_in_both_spellings() -> None:
+    """LBCF's code reads one spelling, drivers after its document the other."""
+    request = ValidateBackendRequest(
+        backend_type=BackendType.POD,
+        operation=ValidationOperation.UPDATE,
+        old_parameters={"weight": "1"},
+    )
+
+    sent = json.loads(render_request(request))
+
+    assert {"weight": "1"} == sent["oldParameters"] == sent["OldParameters"]
+
+
+def test_retry_delay_is_sent_in_both_spellings() -> None:
+    """A caller after LBCF's document finds the delay too."""
+    answer = RetriedAnswer(status=Status.RUNNING, min_retry_delay_in_seconds=7)
+
+    sent = json.loads(render_answer(answer))
+
+    assert 7 == sent["minRetryDelayInSeconds"] == sent["minRetryDelayinSeconds"]
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        pytest.param(5, 5, id="a number"),
+        pytest.param("5", 5, id="a number in a string"),
+        pytest.param(" 5 ", 5, id="with spaces"),
+        pytest.param(1.2, 2, id="a fraction is rounded up"),
+        pytest.param("", 0, id="an empty string is unsaid"),
+        pytest.param(None, 0, id="null is unsaid"),
+        pytest.param(-3, 0, id="negative is none"),
+        pytest.param("-3", 0, id="negative in a string"),
+        pytest.param(10**30, LONGEST_DELAY, id="huge is cut"),
+        pytest.param("1e999", LONGEST_DELAY, id="infinite is cut"),
+    ],
+)
+@pytest.mark.parametrize(
+    "name",
+    ["minRetryDelayInSeconds", "minRetryDelayinSeconds", "MINRETRYDELAYINSECONDS"],
+)
+def test_retry_delay_is_read(name: str, said: object, seconds: int) -> None:
+    """A driver's wish is understood in every spelling, and cut to size."""
+    assert seconds == retried(answered(**{name: said})).min_retry_delay_in_seconds
+
+
+@pytest.mark.parametrize("said", ["soon", "nan", True, [], {"a": 1}])
+def test_retry_delay_must_be_a_number(said: object) -> None:
+    """What is no number makes the answer invalid, and is not quoted."""
+    with pytest.raises(Malformed, match=r"must be a number of seconds$"):
+        retried(answered(minRetryDelayInSeconds=said))
+
+
+def test_long_messages_are_cut() -> None:
+    """A driver cannot fill conditions without end."""
+    assert "x" * LONGEST_MESSAGE == retried(answered(msg="x" * 1000)).msg
+
+
+def test_last_of_two_spellings_counts() -> None:
+    """Go's decoder writes each into the same field."""
+    assert "b" == retried(b'{"status": "Succ", "msg": "a", "Msg": "b"}').msg
+
+
+def test_null_after_a_value_leaves_it() -> None:
+    """Go's decoder does nothing at a null."""
+    assert "a" == retried(b'{"status": "Succ", "msg": "a", "Msg": null}').msg
+
+
+def test_null_in_a_map_is_an_empty_string() -> None:
+    """Go reads it so; the key counts."""
+    assert {"a": "", "B": "c"} == retried(
+        answered(injectedInfo={"a": None, "B": "c"})
+    ).injected_info
+
+
+def test_unsaid_injected_info_is_none() -> None:
+    """Saying nothing is told apart from saying that there is nothing."""
+    assert retried(answered()).injected_info is None
+    assert {} == retried(answered(injectedInfo={})).injected_info
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        pytest.param(b"", "truncated", id="empty"),
+        pytest.param(b"<html>", "malformed", id="html"),
+        pytest.param(b'{"status": "Su', "truncated", id="cut"),
+        pytest.param(b'{"status": "Succ"} x', "trailing", id="more after it"),
+        pytest.param(b'{"status": "\xff"}', "not UTF-8", id="no UTF-8"),
+        pytest.param(b"[" * 100_000, "nested too deeply", id="deep"),
+        pytest.param(b"[]", "got `array`", id="an array"),
+        pytest.param(b"{}", "`status`", id="no status"),
+        pytest.param(b'{"status": null}', "`status`", id="null status"),
+        pytest.param(answered(msg=5), r"\$\.msg", id="a number as text"),
+        pytest.param(answered(injectedInfo={"a": 1}), "injectedInfo", id="wrong map"),
+        pytest.param(answered(injectedInfo=["a"]), "injectedInfo", id="no map"),
+    ],
+)
+def test_broken_answers_are_told(body: bytes, text: str) -> None:
+    """The error names what is wrong, and where."""
+    with pytest.raises(Malformed, match=text):
+        retried(body)
+
+
+@pytest.mark.parametrize("status", ["succ", "SUCC", "Success", "", "secret - at x"])
+def test_status_is_taken_literally_and_not_quoted(status: str) -> None:
+    """LBCF compares exactly; a foreign page's words do not get out."""
+    with pytest.raises(Malformed, match=r"unknown word - at `\$\.status`$"):
+        retried(answered(status=status))
+
+
+def test_negative_connections_are_malformed() -> None:
+    """A count that cannot be is no answer."""
+    with pytest.raises(Malformed, match="activeConnections"):
+        parse_answer(Operation.DRAIN_BACKEND, answered(activeConnections=-1))
+
+
+def test_unsaid_connections_are_none() -> None:
+    """A driver that cannot count says nothing."""
+    answer = parse_answer(Operation.DRAIN_BACKEND, answered())
+
+    assert isinstance(answer, DrainBackendAnswer)
+    assert answer.active_connections is None
+
+
+def test_a_list_without_status_is_a_success() -> None:
+    """The status is there only to say that it could not be listed."""
+    answer = parse_answer(Operation.LIST_BACKENDS, b'{"epoch": "1"}')
+
+    assert ListBackendsAnswer(epoch="1") == answer
+
+
+@pytest.mark.parametrize("operation", ["healthz", "judgePodDeregister"])
+def test_a_verdict_must_be_said(operation: str) -> None:
+    """A missing yes is not taken for a no: the answer is invalid."""
+    with pytest.raises(Malformed, match="missing required field"):
+        parse_answer(Operation(operation), b"{}")
+
+
+@pytest.mark.parametrize(
+    "backends",
+    [
+        pytest.param({}, id="none"),
+        pytest.param(
+            {
+                "podBackend": {"pod": {}, "port": {"port": 1}},
+                "nodeBackend": {"node": {}, "port": {"port": 1}},
+            },
+            id="two",
+        ),
+    ],
+)
+def test_an_address_is_asked_of_one_backend(backends: dict[str, object]) -> None:
+    """Neither none nor several make a request."""
+    body = json.dumps({"recordID": "r"} | backends).encode()
+
+    with pytest.raises(Malformed, match="exactly one"):
+        parse_request(Operation.GENERATE_BACKEND_ADDR, body)
+
+
+@pytest.mark.parametrize("port", [{}, {"port": 0}, {"port": 65536}, {"port": "80"}])
+def test_a_port_is_a_number_in_range(port: dict[str, object]) -> None:
+    """Ports are 1 to 65535."""
+    body = json.dumps({"recordID": "r", "podBackend": {"pod": {}, "port": port}})
+
+    with pytest.raises(Malformed, match="port"):
+        parse_request(Operation.GENERATE_BACKEND_ADDR, body.encode())
+
+
+def test_not_after_is_rfc_3339_in_utc() -> None:
+    """The limit goes out as Go and people read it."""
+    request = EnsureBackendRequest(
+        record_id="r",
+        backend_addr="1.2.3.4:5",
+        not_after=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+    )
+
+    assert "2026-01-02T03:04:05Z" == json.loads(render_request(request))["notAfter"]
+
+
+def test_not_after_without_zone_is_refused() -> None:
+    """A moment without a zone is none."""
+    with pytest.raises(Malformed, match="notAfter"):
+        parse_request(Operation.ENSURE_BACKEND, asked(notAfter="2026-01-02T03:04:05"))
+
+
+def test_healthz_may_have_no_body() -> None:
+    """LBCF's periodic look brings none."""
+    assert HealthzRequest() == parse_request(Operation.HEALTHZ, b"")
+
+
+def test_a_plain_request_of_lbcf_is_read() -> None:
+    """What LBCF in Go sends needs nothing of what is new."""
+    request = parse_request(Operation.ENSURE_BACKEND, asked(dryRun=False, lbInfo=None))
+
+    assert (
+        EnsureBackendRequest(record_id="r", backend_addr="1.2.3.4:5", lb_info={})
+        == request
+    )
+
+
+def test_unsaid_fields_are_not_sent() -> None:
+    """A driver that knows nothing of a new field is not shown a null."""
+    request = EnsureBackendRequest(record_id="r", backend_addr="1.2.3.4:5")
+
+    assert "notAfter" not in json.loads(render_request(request))
