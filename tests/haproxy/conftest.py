@@ -1,0 +1,73 @@
+"""Fixtures: one or more HAProxys, web servers behind them, and the driver."""
+
+import contextlib
+import shutil
+import tempfile
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from aiohttp import ClientSession
+
+from tests.haproxy.proxy import Haproxy
+from tests.haproxy.web import WebServer
+from webhooks.haproxy.connection import Limits
+from webhooks.haproxy.driver import HaproxyDriver
+from webhooks.haproxy.endpoints import AllowedEndpoints
+from webhooks.haproxy.load_balancers import LoadBalancers
+
+
+ANYWHERE = AllowedEndpoints(("/tmp/*/*.sock", "127.0.0.1:*"))
+"""Where the sockets of tests are."""
+
+StartProxy = Callable[[], Awaitable[Haproxy]]
+StartServer = Callable[..., Awaitable[WebServer]]
+
+
+@pytest.fixture(name="start_proxy")
+async def _start_proxy() -> AsyncIterator[StartProxy]:
+    """Start as many HAProxys as the test likes."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start() -> Haproxy:
+            # Short: a unix socket's path has no room for the test's name.
+            folder = Path(tempfile.mkdtemp(prefix="lbcf-haproxy-", dir="/tmp"))
+            stack.callback(shutil.rmtree, folder)
+            proxy = await Haproxy.start(folder)
+            stack.push_async_callback(proxy.stop)
+            return proxy
+
+        yield start
+
+
+@pytest.fixture(name="proxy")
+async def _proxy(start_proxy: StartProxy) -> Haproxy:
+    """Return a running HAProxy."""
+    return await start_proxy()
+
+
+@pytest.fixture(name="start_server")
+async def _start_server() -> AsyncIterator[StartServer]:
+    """Start as many web servers as the test likes."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start(name: str, host: str = "127.0.1.1") -> WebServer:
+            return await stack.enter_async_context(WebServer.running(name, host))
+
+        yield start
+
+
+@pytest.fixture(name="driver")
+def _driver() -> HaproxyDriver:
+    """Return a driver that has never done anything."""
+    return HaproxyDriver(LoadBalancers(ANYWHERE, Limits(patience=timedelta(seconds=2))))
+
+
+@pytest.fixture(name="client")
+async def _client() -> AsyncIterator[ClientSession]:
+    """Return somebody who can send requests."""
+    async with ClientSession() as session:
+        yield session

@@ -1,0 +1,208 @@
+"""A real HAProxy of one test: master and worker, in a folder of its own.
+
+The frontend and the backend are both called `web`, as many people call them; the
+backend has two servers of somebody else, neither of which ever gets a request.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Self
+
+import attrs
+
+from tests.haproxy.waiting import until
+from webhooks.haproxy.connection import Limits, exchange
+from webhooks.haproxy.endpoints import Endpoint
+from webhooks.haproxy.errors import HaproxyError
+
+
+MISSING = "haproxy is not installed: run `make packages`"
+
+CONFIGURATION = """\
+global
+  stats socket {folder}/admin.sock mode 600 level admin
+  stats socket {folder}/user.sock mode 600 level user
+  stats socket ipv4@127.0.0.1:{runtime_port} level admin
+  stats timeout 30s
+  hard-stop-after 10s
+  nbthread 2
+  maxconn 2000
+defaults
+  mode http
+  timeout connect 2s
+  timeout client 60s
+  timeout server 60s
+  retries 0
+frontend web
+  bind 127.0.0.1:{port}
+  default_backend web
+backend web
+  balance roundrobin
+  server foreign-1 127.0.1.250:9 disabled weight 33
+  server foreign-2 127.0.1.251:9 check inter 60s weight 44 disabled
+  server lbcf 127.0.1.252:9 disabled
+  server lbcfx-1 127.0.1.253:9 disabled
+backend fixed
+  balance static-rr
+backend hashed
+  balance source
+backend consistent
+  balance source
+  hash-type consistent
+"""
+
+FOREIGN = ("foreign-1", "foreign-2", "lbcf", "lbcfx-1")
+"""Servers of somebody else, two of them with names that nearly look like ours."""
+
+_CHANGING = ("srv_time_since_last_change", "srv_check_status", "srv_check_result")
+"""Columns that HAProxy changes by itself."""
+
+
+@attrs.define(eq=False)
+class Haproxy:
+    """A running HAProxy.
+
+    Attributes:
+        folder: of its sockets and configuration.
+        port: of its frontend on 127.0.0.1.
+        runtime_port: of its runtime API on 127.0.0.1.
+    """
+
+    folder: Path
+    port: int
+    runtime_port: int
+    _master: asyncio.subprocess.Process
+
+    @classmethod
+    async def start(cls, folder: Path) -> Self:
+        """Start it and wait for its runtime API.
+
+        Raises:
+            FileNotFoundError: it is not installed; says how to get it.
+        """
+        if shutil.which("haproxy") is None:
+            raise FileNotFoundError(MISSING)
+        port, runtime_port = _free_ports(2)
+        text = CONFIGURATION.format(folder=folder, port=port, runtime_port=runtime_port)
+        (folder / "haproxy.cfg").write_text(text)
+        with (folder / "haproxy.log").open("wb") as log:
+            command = ("haproxy", "-W", "-db", "-f", str(folder / "haproxy.cfg"))
+            master = await asyncio.create_subprocess_exec(
+                *command, stdout=log, stderr=log
+            )
+        proxy = cls(folder, port, runtime_port, master)
+        await until(proxy.worker)
+        await until(proxy._heeds_signals)
+        return proxy
+
+    async def stop(self) -> None:
+        """End it at once, hung or not, and all old workers with it."""
+        if self._master.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError, HaproxyError):
+            os.kill(await self.worker(), signal.SIGKILL)
+        self._master.terminate()
+        await self._master.wait()
+
+    async def reload(self) -> None:
+        """Let a new worker take over, and wait until it answers."""
+        before = await self.worker()
+        await until(self._heeds_signals)
+        self._master.send_signal(signal.SIGUSR2)
+
+        async def replaced() -> bool:
+            return await self.worker() not in {0, before}
+
+        await until(replaced)
+
+    async def _heeds_signals(self) -> bool:
+        """Tell whether the master would reload now.
+
+        A new worker answers some time before that, while its master, executing itself
+        anew, ignores SIGUSR2 (measured on HAProxy 2.6.12).
+        """
+        status = _proc_status(self._master.pid)
+        caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", status, re.MULTILINE)
+        return caught is not None and bool(
+            int(caught[1], 16) & 1 << (signal.SIGUSR2 - 1)
+        )
+
+    @contextlib.asynccontextmanager
+    async def hung(self) -> AsyncIterator[None]:
+        """Stop the worker from running for a while."""
+        worker = await self.worker()
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(worker, signal.SIGCONT)
+
+    async def worker(self) -> int:
+        """Return the process id of the worker; 0: there is none that answers."""
+        try:
+            answer = await self.ask("show info")
+        except HaproxyError:
+            return 0
+        lines = dict(
+            line.split(": ", 1) for line in answer.splitlines() if ": " in line
+        )
+        return int(lines["Pid"])
+
+    @property
+    def socket(self) -> str:
+        """The path of the runtime API."""
+        return str(self.folder / "admin.sock")
+
+    @property
+    def url(self) -> str:
+        """Where requests go."""
+        return f"http://127.0.0.1:{self.port}"
+
+    async def ask(self, line: str) -> str:
+        """Send a line to the runtime API, as any person might."""
+        return await exchange(Endpoint(path=self.socket), line, Limits())
+
+    async def rows(self, backend: str = "web") -> dict[str, dict[str, str]]:
+        """Return the servers' states by name, without what changes by itself."""
+        answer = await self.ask(f"show servers state {backend}")
+        _, header, *lines = answer.strip().splitlines()
+        names = header.removeprefix("# ").split()
+        rows = [dict(zip(names, line.split(" "), strict=True)) for line in lines]
+        return {
+            row["srv_name"]: {
+                name: value for name, value in row.items() if name not in _CHANGING
+            }
+            for row in rows
+        }
+
+    async def foreign(self) -> dict[str, dict[str, str]]:
+        """Return the servers of other people."""
+        return {
+            name: row for name, row in (await self.rows()).items() if name in FOREIGN
+        }
+
+    async def ours(self) -> list[str]:
+        """Return the names of all other servers."""
+        return sorted(set(await self.rows()) - set(FOREIGN))
+
+
+def _proc_status(pid: int) -> str:
+    """Return what the kernel says of a process."""
+    return Path(f"/proc/{pid}/status").read_text("ascii")
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports of 127.0.0.1 that nobody listens on now."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]

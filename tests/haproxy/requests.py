@@ -1,0 +1,76 @@
+"""Requests to the driver, with only what a test is about said."""
+
+from datetime import UTC, datetime, timedelta
+
+from lbcf.sdk import (
+    DeregisterBackendRequest,
+    Drain,
+    DrainBackendRequest,
+    EnsureBackendRequest,
+    ListBackendsRequest,
+)
+from tests.haproxy.proxy import Haproxy
+
+
+RECORD = "6a1b0c3e-7d5f-4f0e-9a35-2f0d9c1b7e11"
+"""The uid of some record."""
+
+NO_CHECK = {"check": "false"}
+"""Parameters of members that serve at once."""
+
+QUICK_CHECK = {"inter": "100ms", "downinter": "50ms"}
+"""Parameters of members whose checks a test waits for."""
+
+
+def an_identity(*proxies: Haproxy, backend: str = "web") -> dict[str, str]:
+    """Return the lbInfo of a load balancer."""
+    sockets = ",".join(proxy.socket for proxy in proxies)
+    return {"sockets": sockets, "backend": backend}
+
+
+def an_ensure(
+    lb_info: dict[str, str],
+    address: str,
+    record: str = RECORD,
+    parameters: dict[str, str] | None = None,
+    injected_info: dict[str, str] | None = None,
+) -> EnsureBackendRequest:
+    """Return a request to ensure a member, without health check unless said."""
+    return EnsureBackendRequest(
+        record_id=record,
+        lb_info=lb_info,
+        backend_addr=address,
+        parameters=NO_CHECK if parameters is None else parameters,
+        injected_info=injected_info or {},
+    )
+
+
+def a_drain(
+    lb_info: dict[str, str], record: str = RECORD, address: str = "127.0.1.1:1"
+) -> DrainBackendRequest:
+    """Return a request to drain a member."""
+    now = datetime.now(UTC)
+    return DrainBackendRequest(
+        record_id=record,
+        lb_info=lb_info,
+        backend_addr=address,
+        drain=Drain(started_at=now, deadline=now + timedelta(seconds=30)),
+    )
+
+
+def a_deregister(
+    lb_info: dict[str, str],
+    record: str = RECORD,
+    *,
+    drained: bool = True,
+    address: str = "127.0.1.1:1",
+) -> DeregisterBackendRequest:
+    """Return a request to deregister a member."""
+    return DeregisterBackendRequest(
+        record_id=record, lb_info=lb_info, backend_addr=address, drained=drained
+    )
+
+
+def a_list(lb_info: dict[str, str]) -> ListBackendsRequest:
+    """Return a request to list the members."""
+    return ListBackendsRequest(lb_info=lb_info)

@@ -1,0 +1,229 @@
+"""A member's whole life: registered, drained, deregistered, while requests flow."""
+
+import asyncio
+
+import pytest
+
+from aiohttp import ClientSession
+
+from lbcf.sdk import BackendState, Running, Succ
+from tests.haproxy.conftest import StartServer
+from tests.haproxy.proxy import Haproxy
+from tests.haproxy.requests import (
+    QUICK_CHECK,
+    RECORD,
+    a_deregister,
+    a_drain,
+    a_list,
+    an_ensure,
+    an_identity,
+)
+from tests.haproxy.waiting import until
+from tests.haproxy.web import Traffic, WebServer, ask
+from webhooks.haproxy.driver import HaproxyDriver
+
+
+pytestmark = pytest.mark.haproxy
+
+
+async def drained(driver: HaproxyDriver, lb_info: dict[str, str], record: str) -> None:
+    """Ask for a drain until it is over."""
+
+    async def is_over() -> bool:
+        return isinstance(await driver.drain_backend(a_drain(lb_info, record)), Succ)
+
+    await until(is_over)
+
+
+async def test_no_request_fails_while_members_come_and_go(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer
+) -> None:
+    """Ten members replace each other, with health checks; no request fails."""
+    lb_info = an_identity(proxy)
+    servers = [await start_server(f"server-{n}".lower()) for n in range(10)]
+    traffic = Traffic(proxy.url)
+    await driver.ensure_backend(
+        an_ensure(lb_info, servers[0].address, "r-0", QUICK_CHECK)
+    )
+    await until(lambda: _is_up(proxy, "lbcf-r-0"))
+
+    async with traffic.flowing():
+        for number in range(1, 10):
+            address = servers[number].address
+            await driver.ensure_backend(
+                an_ensure(lb_info, address, f"r-{number}", QUICK_CHECK)
+            )
+            await drained(driver, lb_info, f"r-{number - 1}")
+            await driver.deregister_backend(a_deregister(lb_info, f"r-{number - 1}"))
+
+    assert 0 == traffic.failed, traffic.answers
+    assert {server.name for server in servers} <= set(traffic.answers)
+    assert ["lbcf-r-9"] == await proxy.ours()
+
+
+async def _is_up(proxy: Haproxy, name: str) -> bool:
+    """Tell whether a server gets requests."""
+    return (await proxy.rows())[name]["srv_op_state"] == "2"
+
+
+async def test_a_dead_member_gets_no_request(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer
+) -> None:
+    """A member that nobody listens on is never sent a request, not even at first."""
+    lb_info = an_identity(proxy)
+    alive, dead = await start_server("alive"), await start_server("dead")
+    await dead.stop()
+    await driver.ensure_backend(an_ensure(lb_info, alive.address, "alive"))
+    traffic = Traffic(proxy.url)
+
+    async with traffic.flowing():
+        answer = await driver.ensure_backend(
+            an_ensure(lb_info, dead.address, "dead", QUICK_CHECK)
+        )
+        await asyncio.sleep(0.5)
+
+    assert "first health checks" in (answer.msg or "")
+    assert {"alive"} == set(traffic.answers)
+
+
+async def test_a_drain_waits_for_what_runs(
+    driver: HaproxyDriver,
+    proxy: Haproxy,
+    start_server: StartServer,
+    client: ClientSession,
+) -> None:
+    """A request in progress holds the drain; nothing new comes; it ends with it."""
+    lb_info = an_identity(proxy)
+    server = await start_server("old")
+    await driver.ensure_backend(an_ensure(lb_info, server.address))
+    held = asyncio.create_task(ask(client, f"{proxy.url}/slow"))
+    await until(lambda: _holds(server, 1))
+
+    going_on = await driver.drain_backend(a_drain(lb_info))
+    refused = await ask(client, proxy.url)
+    server.release()
+    answer = await held
+    await drained(driver, lb_info, RECORD)
+
+    assert isinstance(going_on, Running)
+    assert 1 == going_on.active_connections
+    assert ("503", "old") == (refused, answer)
+
+
+async def _holds(server: WebServer, count: int) -> bool:
+    """Tell whether so many requests are held by the server."""
+    return server.waiting == count
+
+
+async def test_the_last_one_stays_until_another_serves(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer
+) -> None:
+    """A drain begins once another member has passed its checks; no request fails."""
+    lb_info = an_identity(proxy)
+    old, new = await start_server("old"), await start_server("new")
+    slow_check = {"inter": "500ms", "downinter": "500ms"}
+    await driver.ensure_backend(an_ensure(lb_info, old.address, "old"))
+    traffic = Traffic(proxy.url)
+
+    async with traffic.flowing():
+        await driver.ensure_backend(an_ensure(lb_info, new.address, "new", slow_check))
+        going_on = await driver.drain_backend(a_drain(lb_info, "old"))
+        before = (await proxy.rows())["lbcf-old"]["srv_admin_state"]
+        await until(lambda: _is_up(proxy, "lbcf-new"))
+        await drained(driver, lb_info, "old")
+
+    assert isinstance(going_on, Running)
+    assert "another member" in (going_on.msg or "")
+    assert "0" == before
+    assert {"old", "new"} == set(traffic.answers)
+
+
+async def test_one_of_many_does_not_stay(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer
+) -> None:
+    """A drain begins at once where others serve, though one waits for its checks."""
+    lb_info = an_identity(proxy)
+    server = await start_server("any")
+    for record in ("old", "other"):
+        await driver.ensure_backend(an_ensure(lb_info, server.address, record))
+    never = {"inter": "1m", "downinter": "1m"}
+    await driver.ensure_backend(an_ensure(lb_info, server.address, "new", never))
+
+    answer = await driver.drain_backend(a_drain(lb_info, "old"))
+
+    assert isinstance(answer, Succ)
+
+
+async def test_ensure_ends_a_drain(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer,
+    client: ClientSession,
+) -> None:  # fmt: skip
+    """A member that was drained, and is ensured, serves again at once."""
+    lb_info = an_identity(proxy)
+    server = await start_server("back")
+    request = an_ensure(lb_info, server.address, parameters=QUICK_CHECK)
+    await driver.ensure_backend(request)
+    await until(lambda: _is_up(proxy, f"lbcf-{RECORD}"))
+    await drained(driver, lb_info, RECORD)
+
+    await driver.ensure_backend(request)
+
+    assert "back" == await ask(client, proxy.url)
+
+
+async def test_listed_as_it_goes_through_life(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer
+) -> None:
+    """A member is listed as Active, then Draining, then not at all."""
+    lb_info = an_identity(proxy)
+    server = await start_server("listed")
+    lists = []
+    await driver.ensure_backend(an_ensure(lb_info, server.address))
+    lists.append(await driver.list_backends(a_list(lb_info)))
+    await drained(driver, lb_info, RECORD)
+    lists.append(await driver.list_backends(a_list(lb_info)))
+    await driver.deregister_backend(a_deregister(lb_info))
+    lists.append(await driver.list_backends(a_list(lb_info)))
+
+    states = [[one.state for one in answer.backends] for answer in lists]
+    assert [[BackendState.ACTIVE], [BackendState.DRAINING], []] == states
+    assert (server.address, RECORD) == (
+        lists[0].backends[0].backend_addr,
+        lists[0].backends[0].record_id,
+    )
+    assert 1 == len({answer.epoch for answer in lists})
+
+
+async def test_each_operation_may_be_repeated(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer
+) -> None:
+    """Each operation succeeds again after it has succeeded."""
+    lb_info = an_identity(proxy)
+    ensure = an_ensure(lb_info, (await start_server("again")).address)
+
+    answers = [
+        *[await driver.ensure_backend(ensure) for _ in range(2)],
+        *[await driver.drain_backend(a_drain(lb_info)) for _ in range(2)],
+        *[await driver.deregister_backend(a_deregister(lb_info)) for _ in range(2)],
+        await driver.drain_backend(a_drain(lb_info)),
+    ]
+
+    assert all(isinstance(answer, Succ) for answer in answers), answers
+    assert [] == await proxy.ours()
+
+
+async def test_the_same_address_twice(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer,
+    client: ClientSession,
+) -> None:  # fmt: skip
+    """Two records hold one address; the end of one leaves the other in service."""
+    lb_info = an_identity(proxy)
+    server = await start_server("shared")
+    for record in ("one", "two"):
+        await driver.ensure_backend(an_ensure(lb_info, server.address, record))
+
+    await driver.drain_backend(a_drain(lb_info, "one"))
+    await driver.deregister_backend(a_deregister(lb_info, "one"))
+
+    assert ["lbcf-two"] == await proxy.ours()
+    assert "shared" == await ask(client, proxy.url)

@@ -1,0 +1,118 @@
+"""A reload or restart loses the members; the epoch tells, and an ensure repairs."""
+
+from collections.abc import Awaitable, Callable
+from typing import ClassVar
+
+import pytest
+
+from aiohttp import ClientSession
+
+from lbcf.sdk import Fail, Succ
+from tests.haproxy.conftest import StartServer
+from tests.haproxy.proxy import Haproxy
+from tests.haproxy.requests import (
+    RECORD,
+    a_deregister,
+    a_drain,
+    a_list,
+    an_ensure,
+    an_identity,
+)
+from tests.haproxy.web import ask
+from webhooks.haproxy.driver import HaproxyDriver
+from webhooks.haproxy.endpoints import Endpoint
+from webhooks.haproxy.runtime_api import RuntimeApi
+
+
+pytestmark = pytest.mark.haproxy
+
+
+async def test_lost_members_are_put_back(
+    driver: HaproxyDriver,
+    proxy: Haproxy,
+    start_server: StartServer,
+    client: ClientSession,
+) -> None:
+    """After a reload the epoch is new and the list empty; an ensure brings it back."""
+    lb_info = an_identity(proxy)
+    ensure = an_ensure(lb_info, (await start_server("again")).address)
+    await driver.ensure_backend(ensure)
+    before = await driver.list_backends(a_list(lb_info))
+
+    await proxy.reload()
+    lost = await driver.list_backends(a_list(lb_info))
+    await driver.ensure_backend(ensure)
+    after = await driver.list_backends(a_list(lb_info))
+
+    assert (1, 0, 1) == tuple(len(a.backends) for a in (before, lost, after))
+    assert before.epoch != lost.epoch == after.epoch
+    assert "again" == await ask(client, proxy.url)
+
+
+async def test_what_was_lost_can_be_taken_out(
+    driver: HaproxyDriver, proxy: Haproxy
+) -> None:
+    """After a reload a drain and a deregistration find nothing to be left."""
+    lb_info = an_identity(proxy)
+    await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
+    await proxy.reload()
+
+    assert isinstance(await driver.drain_backend(a_drain(lb_info)), Succ)
+    assert isinstance(await driver.deregister_backend(a_deregister(lb_info)), Succ)
+
+
+@pytest.mark.parametrize("operation", ["ensure", "drain", "deregister", "list"])
+async def test_down_is_not_gone(
+    driver: HaproxyDriver, proxy: Haproxy, operation: str
+) -> None:
+    """While HAProxy is down every operation fails and says where; none succeeds."""
+    lb_info = an_identity(proxy)
+    await proxy.stop()
+    operations: dict[str, Callable[[], Awaitable[object]]] = {
+        "ensure": lambda: driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80")),
+        "drain": lambda: driver.drain_backend(a_drain(lb_info)),
+        "deregister": lambda: driver.deregister_backend(a_deregister(lb_info)),
+        "list": lambda: driver.list_backends(a_list(lb_info)),
+    }
+
+    with pytest.raises(Fail, match=f"{proxy.socket} cannot be reached"):
+        await operations[operation]()
+
+
+async def test_ensuring_during_reloads(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer
+) -> None:
+    """Members that are ensured again after each change of epoch are all there."""
+    lb_info = an_identity(proxy)
+    address = (await start_server("many")).address
+    records = [f"{RECORD}-{number}" for number in range(5)]
+
+    for _ in range(3):
+        await proxy.reload()
+        for record in records:
+            await driver.ensure_backend(an_ensure(lb_info, address, record))
+    listed = await driver.list_backends(a_list(lb_info))
+
+    assert set(records) == {one.record_id for one in listed.backends}
+
+
+class TwoWorkers(RuntimeApi):
+    """During a reload: each question is answered by the next of these processes."""
+
+    workers: ClassVar[list[int]] = []
+
+    async def ask(self, _: str) -> str:
+        """Answer as the process would."""
+        pid = self.workers.pop(0)
+        head = f"Pid: {pid}\nStart_time_sec: 1\nStopping: 0\n\n1\n"
+        return f"{head}# be_id srv_name\n\n"
+
+
+async def test_an_old_worker_is_not_believed() -> None:
+    """Once the new worker was seen, answers of the old one are asked for again."""
+    api = TwoWorkers(Endpoint(path="/nowhere"))
+    api.workers[:] = [1, 2, 1, 1, 2, 3, 2, 3]
+
+    generations = [(await api.snapshot("web")).generation.pid for _ in range(5)]
+
+    assert [1, 2, 2, 3, 3] == generations

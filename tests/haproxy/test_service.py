@@ -1,0 +1,133 @@
+"""The driver as a process: flags, HTTP, an orderly end."""
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from aiohttp import ClientSession
+
+from tests.haproxy.conftest import StartServer
+from tests.haproxy.proxy import Haproxy
+from tests.haproxy.requests import NO_CHECK, RECORD, an_identity
+from tests.haproxy.web import ask
+
+
+@attrs.frozen
+class RunningDriver:
+    """A running driver and where it listens."""
+
+    child: asyncio.subprocess.Process
+    url: str
+
+
+async def started(*flags: str) -> asyncio.subprocess.Process:
+    """Start the driver with these flags."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "webhooks.haproxy", *flags, stderr=asyncio.subprocess.PIPE
+    )
+
+
+@contextlib.asynccontextmanager
+async def serving(*flags: str) -> AsyncIterator[RunningDriver]:
+    """Run the driver on a free port."""
+    child = await started("--bind-address", "127.0.0.1:0", *flags)
+    assert child.stderr is not None
+    try:
+        event = json.loads(await child.stderr.readline())
+        yield RunningDriver(child, f"http://{event['addresses'][0]}")
+    finally:
+        if child.returncode is None:
+            child.kill()
+        await child.wait()
+
+
+@pytest.mark.haproxy
+async def test_a_life_over_http(
+    proxy: Haproxy, start_server: StartServer, client: ClientSession
+) -> None:
+    """A member is registered, drained and deregistered by a process of its own."""
+    server = await start_server("served")
+    body: dict[str, object] = {
+        "recordID": RECORD,
+        "retryID": "1",
+        "lbInfo": an_identity(proxy),
+        "backendAddr": server.address,
+        "parameters": NO_CHECK,
+    }
+    seen = []
+    async with serving("--allow-sockets", proxy.socket) as driver:
+        for operation in ("ensureBackend", "drainBackend", "deregisterBackend"):
+            url = f"{driver.url}/{operation}"
+            async with client.post(url, json=body | {"drained": True}) as response:
+                seen.append((await response.json())["status"])
+            seen.append(await ask(client, proxy.url))
+        driver.child.send_signal(signal.SIGTERM)
+        status = await driver.child.wait()
+
+    assert ["Succ", "served", "Succ", "503", "Succ", "503"] == seen
+    assert [] == await proxy.ours()
+    assert 0 == status
+
+
+@pytest.mark.haproxy
+async def test_another_prefix(proxy: Haproxy, client: ClientSession) -> None:
+    """The prefix of the flag is that of the servers' names."""
+    body = {"recordID": RECORD, "lbInfo": an_identity(proxy)}
+    flags = ("--allow-sockets", "/tmp/*/admin.sock", "--name-prefix", "team_a")
+    async with serving(*flags) as driver:
+        url = f"{driver.url}/ensureBackend"
+        async with client.post(url, json=body | {"backendAddr": "127.0.1.1:1"}):
+            pass
+
+    assert [f"team_a-{RECORD}"] == await proxy.ours()
+
+
+async def test_other_sockets_are_not_opened(client: ClientSession) -> None:
+    """Without a flag, a load balancer can name sockets of HAProxy's folder alone."""
+    body = {"lbSpec": {"sockets": "/var/run/docker.sock", "backend": "web"}}
+    async with serving() as driver:
+        url = f"{driver.url}/validateLoadBalancer"
+        async with client.post(url, json=body) as response:
+            answer = await response.json()
+
+    assert not answer["succ"]
+    assert "--allow-sockets" in answer["msg"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--name-prefix", "a-b"), "name prefix 'a-b'"),
+        (("--name-prefix", ""), "name prefix ''"),
+        (("--command-timeout", "0"), "--command-timeout 0 is not"),
+        (("--command-timeout", "soon"), "--command-timeout"),
+        (("--bogus",), "--bogus"),
+    ],
+)
+async def test_wrong_flags(flags: tuple[str, ...], message: str) -> None:
+    """A wrong flag ends the process with one line that names it."""
+    child = await started(*flags)
+
+    _, said = await child.communicate()
+
+    assert message in said.decode()
+    assert 1 == said.decode().count("\n")
+    assert 2 == child.returncode
+
+
+async def test_without_haproxy_tests_fail_and_say_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine without HAProxy does not skip these tests: it is told what to do."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(FileNotFoundError, match="run `make packages`"):
+        await Haproxy.start(tmp_path)

@@ -1,0 +1,126 @@
+"""Real web servers behind HAProxy, and the requests that people send through it."""
+
+import asyncio
+import contextlib
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Self
+
+import attrs
+
+from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
+
+
+@attrs.define(eq=False)
+class WebServer:
+    """Answers its own name; `/slow` only once it is released.
+
+    Attributes:
+        name: what it answers.
+        address: where it listens, as a backend's address.
+        waiting: how many requests for `/slow` are held.
+    """
+
+    name: str
+    address: str = ""
+    waiting: int = 0
+    _released: asyncio.Event = attrs.field(factory=asyncio.Event)
+    _runner: web.AppRunner | None = None
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def running(cls, name: str, host: str) -> AsyncIterator[Self]:
+        """Listen on a free port of the host."""
+        server = cls(name)
+        app = web.Application()
+        app.router.add_get("/slow", server._slow)
+        app.router.add_get("/", server._fast)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, host, 0).start()
+        ip, port = runner.addresses[0][:2]
+        server.address = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+        server._runner = runner
+        try:
+            yield server
+        finally:
+            server.release()
+            await runner.cleanup()
+
+    async def stop(self) -> None:
+        """Die, as a process does."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def release(self) -> None:
+        """Let the requests that are held be answered."""
+        self._released.set()
+
+    async def _fast(self, _: web.Request) -> web.Response:
+        """Answer at once."""
+        return web.Response(text=self.name)
+
+    async def _slow(self, _: web.Request) -> web.Response:
+        """Answer when released."""
+        self.waiting += 1
+        try:
+            await self._released.wait()
+        finally:
+            self.waiting -= 1
+        return web.Response(text=self.name)
+
+
+@attrs.define(eq=False)
+class Traffic:
+    """People who send requests one after the other, some on new connections each time.
+
+    Attributes:
+        url: where to.
+        answers: how often each answer came: a server's name, `503`, an error's name.
+    """
+
+    url: str
+    answers: Counter[str] = attrs.field(factory=Counter)
+
+    @contextlib.asynccontextmanager
+    async def flowing(self, people: int = 6) -> AsyncIterator[None]:
+        """Send requests, as fast as they are answered, until the block ends."""
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            for number in range(people):
+                group.create_task(self._person(stop, keep=bool(number % 2)))
+            try:
+                yield
+            finally:
+                stop.set()
+
+    @property
+    def served(self) -> int:
+        """How many requests were answered by a server."""
+        return sum(self.answers.values()) - self.failed
+
+    @property
+    def failed(self) -> int:
+        """How many were not."""
+        return sum(
+            count for answer, count in self.answers.items() if not answer.islower()
+        )
+
+    async def _person(self, stop: asyncio.Event, *, keep: bool) -> None:
+        """Send one request after the other."""
+        connector = TCPConnector(force_close=not keep)
+        async with ClientSession(connector=connector) as session:
+            while not stop.is_set():
+                self.answers[await ask(session, self.url)] += 1
+                await asyncio.sleep(0.002)
+
+
+async def ask(session: ClientSession, url: str) -> str:
+    """Send one request; return the server's name, the bad status, or the error."""
+    try:
+        async with session.get(url, timeout=ClientTimeout(total=30)) as response:
+            text = await response.text()
+            return text if response.ok else str(response.status)
+    except (ClientError, TimeoutError) as error:
+        return type(error).__name__

@@ -1,0 +1,124 @@
+"""The commands that change a HAProxy: composed here and nowhere else. Pure.
+
+Each names one server, by a `MemberName`: so none can touch a server of other people.
+Texts and order as measured on HAProxy 2.6.12; the same commands work up to 3.2.
+"""
+
+import re
+
+import attrs
+
+from webhooks.haproxy.errors import InvalidInput
+from webhooks.haproxy.members import Member, MemberName
+
+
+POOL = "pool-max-conn -1 pool-purge-delay 5s"
+"""Without it servers added at run time open a connection per request before 3.0."""
+
+_BACKEND = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
+
+
+def checked_backend(text: str) -> str:
+    """Return the name of a backend.
+
+    Raises:
+        InvalidInput: HAProxy could not have a backend of that name.
+    """
+    if _BACKEND.fullmatch(text) is None:
+        raise InvalidInput(
+            f"backend {text!r:.120}: at most 100 letters, digits and `.` `_` `:` `-`"
+        )
+    return text
+
+
+@attrs.frozen
+class Target:
+    """One of our servers in one backend."""
+
+    backend: str = attrs.field(converter=checked_backend)
+    name: MemberName
+
+    def __str__(self) -> str:
+        return f"{self.backend}/{self.name}"
+
+
+@attrs.frozen
+class Command:
+    """A line, and the answer that means it was carried out; empty: a blank answer."""
+
+    line: str
+    success: str = ""
+
+
+def add(target: Target, member: Member) -> Command:
+    """Add a server; it starts in maintenance and gets nothing."""
+    words = (
+        f"add server {target} {member.address}",
+        member.options.fixed,
+        f"weight {member.options.weight}",
+        POOL,
+    )
+    return Command(" ".join(word for word in words if word), "New server registered.")
+
+
+def probe(target: Target) -> Command:
+    """Ask whether servers can be added; changes nothing.
+
+    The backend, its algorithm and the socket's level are looked at before the address
+    is, and none is given: the answer to success is the complaint about that.
+    """
+    return Command(f"add server {target}", "'server' expects <name> and <addr>")
+
+
+def serve(target: Target, *, check: bool, fresh: bool) -> Command:
+    """Put a server into service.
+
+    A server that leaves maintenance counts as up until its first check has failed:
+    requests would go to a dead one. Said to be down in the same line, it has to pass
+    its checks first. One that leaves a drain has passed them, and stays up.
+    """
+    words = [f"set server {target} state ready"]
+    if check:
+        words.insert(0, f"enable health {target}")
+        words += [f"set server {target} health down"] if fresh else []
+    return Command(";".join(words))
+
+
+def weigh(target: Target, weight: int) -> Command:
+    """Set the weight, 0 to 256."""
+    return Command(f"set server {target} weight {weight}")
+
+
+def watch(target: Target) -> Command:
+    """Switch on the health check that a server was added with."""
+    return Command(f"enable health {target}")
+
+
+def drain(target: Target) -> Command:
+    """Let in nobody new but persistent clients."""
+    return Command(f"set server {target} state drain")
+
+
+def rest(target: Target) -> Command:
+    """Let in nobody new at all; what is established goes on."""
+    return Command(f"set server {target} state maint")
+
+
+def cut(target: Target) -> Command:
+    """End what is established: requests in flight fail."""
+    return Command(f"shutdown sessions server {target}")
+
+
+def loosen(target: Target) -> Command:
+    """Close the idle connections of a server in maintenance; others go on.
+
+    HAProxy closes them as a server enters maintenance. One whose request ends after
+    that goes back to the pool, and keeps the server from being deleted for 15 to 25 s
+    (measured on HAProxy 2.6.12): so the server enters maintenance once more.
+    """
+    return Command(f"set server {target} state drain;set server {target} state maint")
+
+
+def delete(target: Target) -> Command:
+    """Take the server out; it must be in maintenance and unused."""
+    return Command(f"del server {target}", "Server deleted.")

@@ -1,0 +1,266 @@
+"""The driver's operations: requests in, answers out.
+
+`lbcf.sdk` reads the requests and writes the answers; `load_balancers` does the work.
+The controller should know this driver as `memberKey: Record` (a server's name comes
+from the record's id, so that two records may hold one address side by side) and
+`addressSource: Backend` (it has nothing to add to a pod's IP and port).
+
+When a member counts as registered: as soon as it is in HAProxy and not in maintenance.
+From then on HAProxy's own checks decide whether it is sent requests, and they go on
+deciding; a member that never passes them harms nobody and needs nobody to ask again.
+
+What a reload leaves in the old process is out of reach: requests that it still has do
+not show in a drain.
+"""
+
+import asyncio
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import attrs
+
+from lbcf.sdk import (
+    BackendState,
+    CreateLoadBalancerRequest,
+    DeleteLoadBalancerRequest,
+    DeregisterBackendRequest,
+    DrainBackendRequest,
+    Driver,
+    EnsureBackendRequest,
+    EnsureLoadBalancerRequest,
+    Fail,
+    ListBackendsAnswer,
+    ListBackendsRequest,
+    ListedBackend,
+    MemberKey,
+    RetryAfter,
+    Running,
+    Succ,
+    ValidateBackendRequest,
+    ValidateLoadBalancerRequest,
+    ValidationOperation,
+)
+from webhooks.haproxy.errors import HaproxyError, Uncertain
+from webhooks.haproxy.load_balancers import LoadBalancers, parse_identity
+from webhooks.haproxy.members import (
+    Address,
+    Member,
+    MemberName,
+    checked_prefix,
+    parse_address,
+)
+from webhooks.haproxy.parameters import check_change, parse_options
+from webhooks.haproxy.pool import Finished, Listing, Outcome
+from webhooks.haproxy.replies import Server
+
+
+ASK_AGAIN = timedelta(seconds=1)
+"""What is left on a member may be gone so soon."""
+
+PATIENCE = timedelta(seconds=8)
+"""An operation ends within it, whatever HAProxy does: callers wait 10 s by default."""
+
+_OPTIONS = "options"
+"""Key in injectedInfo: the options that a member was added with."""
+
+_DRY_RUN = Succ(msg="dry run: nothing was changed")
+
+
+@attrs.define(eq=False)
+class HaproxyDriver(Driver):
+    """Keeps members of HAProxy's backends over the runtime API.
+
+    Attributes:
+        load_balancers: finds the HAProxys that a request is about.
+        prefix: names of our servers begin with it and `-`.
+        patience: how long one operation may take.
+    """
+
+    member_key = MemberKey.RECORD
+    summary = "Registers backends as servers of HAProxy, over its runtime API."
+
+    load_balancers: LoadBalancers
+    prefix: str = attrs.field(default="lbcf", converter=checked_prefix)
+    patience: timedelta = PATIENCE
+
+    async def validate_load_balancer(
+        self, request: ValidateLoadBalancerRequest
+    ) -> None:
+        """Refuse what no member could be added to, and say why.
+
+        An update of one whose HAProxy is down for the moment is let pass.
+        """
+        async with self._attempt():
+            balancer = self.load_balancers.find(request.lb_spec)
+            _check_attributes(request.attributes)
+            if request.operation is ValidationOperation.CREATE:
+                await balancer.on_all(lambda pool: pool.probe(self.prefix))
+
+    async def create_load_balancer(self, request: CreateLoadBalancerRequest) -> Succ:
+        """Find the backend in all HAProxys; it is the operator who makes it."""
+        await self._probe(request.lb_spec, request.attributes)
+        return Succ(lb_info=parse_identity(request.lb_spec).render())
+
+    async def ensure_load_balancer(self, request: EnsureLoadBalancerRequest) -> Succ:
+        """Find the backend in all HAProxys, still."""
+        await self._probe(request.lb_info, request.attributes)
+        return Succ()
+
+    async def delete_load_balancer(self, _: DeleteLoadBalancerRequest) -> Succ:
+        """Leave the backend as it is: it belongs to the operator."""
+        return Succ()
+
+    async def validate_backend(self, request: ValidateBackendRequest) -> None:
+        """Refuse parameters that HAProxy would not take, or not while it runs."""
+        async with self._attempt():
+            parse_options(request.parameters)
+            if request.old_parameters is not None:
+                check_change(request.old_parameters, request.parameters)
+
+    async def ensure_backend(self, request: EnsureBackendRequest) -> Succ:
+        """Put the member into full service on all HAProxys."""
+        async with self._attempt():
+            balancer = self.load_balancers.find(request.lb_info)
+            wanted = Member(
+                self._name(request.record_id),
+                parse_address(request.backend_addr),
+                parse_options(request.parameters),
+            )
+            if request.dry_run:
+                return _DRY_RUN
+            added_with = request.injected_info.get(_OPTIONS)
+            outcome = await balancer.settle(
+                lambda pool: pool.ensure(wanted, added_with=added_with)
+            )
+        kept = {_OPTIONS: wanted.options.fixed}
+        return Succ(msg=outcome.note, injected_info=kept)
+
+    async def drain_backend(self, request: DrainBackendRequest) -> Succ | Running:
+        """Send nothing new to the member; finished when nothing is left anywhere."""
+        async with self._attempt():
+            balancer = self.load_balancers.find(request.lb_info)
+            name = self._name(request.record_id)
+            if request.dry_run:
+                return _DRY_RUN
+            outcome = await balancer.settle(lambda pool: pool.drain(name))
+        return _answer(outcome, counted=True)
+
+    async def deregister_backend(
+        self, request: DeregisterBackendRequest
+    ) -> Succ | Running:
+        """Take the member out of all HAProxys.
+
+        A member that was drained to the end, and still has connections, is asked for
+        again. One that was not (its deadline passed, or nobody wanted to wait) is cut
+        as soon as its connections stand in the way.
+        """
+        async with self._attempt():
+            balancer = self.load_balancers.find(request.lb_info)
+            name = self._name(request.record_id)
+            if request.dry_run:
+                return _DRY_RUN
+            outcome = await balancer.settle(
+                lambda pool: pool.deregister(name, may_cut=not request.drained)
+            )
+        return _answer(outcome, counted=False)
+
+    async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:
+        """List our members on all HAProxys.
+
+        The epoch changes when any HAProxy was reloaded or restarted. A member that is
+        not on all of them, or not up on all of them, is `Down`.
+        """
+        async with self._attempt():
+            balancer = self.load_balancers.find(request.lb_info)
+            listings = await balancer.on_all(
+                lambda pool: pool.list_members(self.prefix)
+            )
+        names = dict.fromkeys(name for one in listings for name in one.members)
+        return ListBackendsAnswer(
+            epoch=",".join(str(listing.generation) for listing in listings),
+            backends=[_listed(name, listings) for name in names],
+        )
+
+    async def _probe(
+        self, fields: Mapping[str, str], attributes: Mapping[str, str]
+    ) -> None:
+        """Find out whether members can be added to this load balancer."""
+        async with self._attempt():
+            _check_attributes(attributes)
+            balancer = self.load_balancers.find(fields)
+            await balancer.on_all(lambda pool: pool.probe(self.prefix))
+
+    def _name(self, record_id: str) -> MemberName:
+        """Return the name of a record's server."""
+        return MemberName(self.prefix, record_id)
+
+    @asynccontextmanager
+    async def _attempt(self) -> AsyncIterator[None]:
+        """Turn what goes wrong into an answer, and end in time.
+
+        Commands wait for each other where a HAProxy hangs; an operation that waited
+        on without end could add a member long after its record is gone.
+
+        Raises:
+            RetryAfter: what was sent may still take effect.
+            Fail: all else.
+        """
+        try:
+            async with asyncio.timeout(self.patience.total_seconds()):
+                yield
+        except TimeoutError as error:
+            seconds = self.patience.total_seconds()
+            text = f"HAProxy is too slow: not finished within {seconds:g} s"
+            raise RetryAfter(ASK_AGAIN, text) from error
+        except Uncertain as error:
+            raise RetryAfter(ASK_AGAIN, str(error)) from error
+        except HaproxyError as error:
+            raise Fail(str(error)) from error
+
+
+def _check_attributes(attributes: Mapping[str, str]) -> None:
+    """Refuse attributes: HAProxy's configuration is the operator's."""
+    if attributes:
+        name = min(attributes)
+        raise Fail(f"attributes: {name!r:.60} is unknown; this driver has none")
+
+
+def _answer(outcome: Outcome, *, counted: bool) -> Succ | Running:
+    """Return the answer that an outcome stands for."""
+    if isinstance(outcome, Finished):
+        return Succ(msg=outcome.note)
+    left = outcome.connections
+    return Running(
+        msg=f"{outcome.note} ({left} left)",
+        retry_after=ASK_AGAIN,
+        active_connections=left if counted else None,
+    )
+
+
+def _listed(name: MemberName, listings: Sequence[Listing]) -> ListedBackend:
+    """Return one member as all HAProxys together have it."""
+    servers = [listing.members.get(name) for listing in listings]
+    known = next(server for server in servers if server is not None)
+    return ListedBackend(
+        backend_addr=_address(known),
+        record_id=name.record_id,
+        state=_state(servers),
+        active_connections=sum(one.loads.get(name, 0) for one in listings),
+    )
+
+
+def _address(server: Server) -> str:
+    """Return where a server listens; empty where HAProxy has no address for it."""
+    return str(Address(server.address, server.port)) if server.address else ""
+
+
+def _state(servers: Sequence[Server | None]) -> BackendState:
+    """Return the state of a member that is these servers; None: it is not there."""
+    if any(server is not None and server.draining for server in servers):
+        return BackendState.DRAINING
+    if all(server is not None and not server.admin and server.operation
+           for server in servers):  # fmt: skip
+        return BackendState.ACTIVE
+    return BackendState.DOWN

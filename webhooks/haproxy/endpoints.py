@@ -1,0 +1,127 @@
+"""Where the runtime API of a HAProxy listens, and which of these may be used.
+
+A load balancer names its HAProxys, and users write load balancers: without a list of
+what is allowed they could make the driver talk to any socket of its machine.
+"""
+
+import ipaddress
+import posixpath
+import re
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+
+import attrs
+
+from webhooks.haproxy.errors import InvalidInput
+
+
+LONGEST_PATH = 107
+"""Bytes: what fits into a unix socket's address on Linux."""
+
+LAST_PORT = 65535
+
+_TCP = re.compile(
+    r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]{0,252})):([0-9]{1,5})"
+)
+
+
+@attrs.frozen
+class Endpoint:
+    """A stats socket: a unix path, or host and port.
+
+    Attributes:
+        path: absolute and normal; empty for TCP.
+        host: an IP address or a name; empty for a unix socket.
+        port: 1 to 65535; 0 for a unix socket.
+    """
+
+    path: str = ""
+    host: str = ""
+    port: int = 0
+
+    @property
+    def is_unix(self) -> bool:
+        """Whether it is a path on this machine."""
+        return bool(self.path)
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether the host is an IP address, which nobody can point elsewhere."""
+        try:
+            ipaddress.ip_address(self.host)
+        except ValueError:
+            return False
+        return True
+
+    def __str__(self) -> str:
+        if self.is_unix:
+            return self.path
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """Read `/path/to.sock`, `host:port` or `[ipv6]:port`.
+
+    Raises:
+        InvalidInput: anything else.
+    """
+    if text.startswith("/"):
+        return Endpoint(path=_checked_path(text))
+    found = _TCP.fullmatch(text)
+    if found is None or not 1 <= int(found[3]) <= LAST_PORT:
+        raise InvalidInput(
+            f"sockets: {text!r:.120} is neither an absolute path nor host:port"
+        )
+    return Endpoint(host=found[1].strip("[]"), port=int(found[3]))
+
+
+def _checked_path(text: str) -> str:
+    """Return the path of a unix socket.
+
+    Raises:
+        InvalidInput: it is too long, or says `..`, `//` or what cannot be printed.
+    """
+    if not text.isprintable() or len(text.encode()) > LONGEST_PATH:
+        raise InvalidInput(
+            f"sockets: {text!r:.120} is not a path of at most {LONGEST_PATH} bytes"
+        )
+    if posixpath.normpath(text) != text or text.startswith("//"):
+        raise InvalidInput(f"sockets: write {text!r} without `.`, `..` and double `/`")
+    return text
+
+
+@attrs.frozen
+class AllowedEndpoints:
+    """The endpoints that load balancers may name.
+
+    Attributes:
+        patterns: `*`, `?` and `[...]` stand for characters of one part of a path, or
+            of an IP address and port. A host name must be said in full: with a
+            wildcard anybody's domain could match.
+    """
+
+    patterns: Sequence[str] = ("/run/haproxy/*.sock",)
+
+    def check(self, endpoint: Endpoint) -> None:
+        """Let an allowed endpoint pass.
+
+        Raises:
+            InvalidInput: no pattern matches.
+        """
+        if not any(_matches(endpoint, pattern) for pattern in self.patterns):
+            raise InvalidInput(
+                f"sockets: {endpoint} is not allowed by this driver; it may use "
+                f"{', '.join(self.patterns)} (--allow-sockets)"
+            )
+
+
+def _matches(endpoint: Endpoint, pattern: str) -> bool:
+    """Tell whether the pattern allows the endpoint."""
+    if endpoint.is_unix:
+        return pattern.startswith("/") and PurePosixPath(endpoint.path).match(pattern)
+    if str(endpoint) == pattern:
+        return True
+    return endpoint.is_literal and fnmatchcase(str(endpoint), pattern)

@@ -1,0 +1,161 @@
+"""One load balancer: the same backend in one or several HAProxys.
+
+`driver` asks for an operation, `pool` performs it on each HAProxy, here the answers
+become one: it is done where it is done everywhere.
+"""
+
+import asyncio
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+import attrs
+
+from webhooks.haproxy.commands import checked_backend
+from webhooks.haproxy.connection import Limits
+from webhooks.haproxy.endpoints import AllowedEndpoints, Endpoint, parse_endpoint
+from webhooks.haproxy.errors import (
+    HaproxyError,
+    InvalidInput,
+    PartlyFailed,
+    Uncertain,
+)
+from webhooks.haproxy.pool import Finished, Outcome, Pool, Unfinished
+from webhooks.haproxy.runtime_api import RuntimeApi
+
+
+MOST_ENDPOINTS = 16
+"""HAProxys behind one load balancer."""
+
+_KNOWN = ("sockets", "backend")
+
+_T = TypeVar("_T")
+
+
+@attrs.frozen
+class Identity:
+    """What a load balancer is known by.
+
+    Attributes:
+        endpoints: of its HAProxys; one at least, none twice.
+        backend: name of the backend, the same in all of them.
+    """
+
+    endpoints: Sequence[Endpoint]
+    backend: str
+
+    def render(self) -> dict[str, str]:
+        """Return it as the controller keeps it."""
+        sockets = ",".join(str(endpoint) for endpoint in self.endpoints)
+        return {"sockets": sockets, "backend": self.backend}
+
+
+def parse_identity(fields: Mapping[str, str]) -> Identity:
+    """Read `sockets` (comma-separated) and `backend` of an lbSpec or lbInfo.
+
+    Raises:
+        InvalidInput: one is missing, unknown or cannot be used.
+    """
+    unknown = sorted(set(fields) - set(_KNOWN))
+    missing = [name for name in _KNOWN if not fields.get(name)]
+    if unknown or missing:
+        what = (
+            f"{unknown[0]!r:.60} is unknown" if unknown else f"{missing[0]} is missing"
+        )
+        raise InvalidInput(f"load balancer: {what}; it has `sockets` and `backend`")
+    texts = [text.strip() for text in fields["sockets"].split(",")]
+    endpoints = list(dict.fromkeys(parse_endpoint(text) for text in texts))
+    if len(endpoints) > MOST_ENDPOINTS:
+        raise InvalidInput(f"sockets: {len(endpoints)} are more than {MOST_ENDPOINTS}")
+    return Identity(endpoints, checked_backend(fields["backend"]))
+
+
+@attrs.frozen
+class LoadBalancer:
+    """The same backend in one or several HAProxys."""
+
+    pools: Sequence[Pool]
+
+    async def on_all(self, operation: Callable[[Pool], Awaitable[_T]]) -> list[_T]:
+        """Perform an operation on all HAProxys at once; one failure stops no other.
+
+        Raises:
+            HaproxyError: that of the only HAProxy.
+            PartlyFailed: one or more of several failed; says which, and why.
+            Uncertain: as `PartlyFailed`, and a change was sent and not answered.
+        """
+        results = await asyncio.gather(
+            *(operation(pool) for pool in self.pools), return_exceptions=True
+        )
+        failures: list[HaproxyError] = []
+        values: list[_T] = []
+        for result in results:
+            if isinstance(result, HaproxyError):
+                failures.append(result)
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                values.append(result)
+        if failures:
+            raise _joined(failures, len(self.pools))
+        return values
+
+    async def settle(self, operation: Callable[[Pool], Awaitable[Outcome]]) -> Outcome:
+        """Perform an operation on all HAProxys; finished when all are.
+
+        Raises:
+            HaproxyError: as `on_all` says.
+        """
+        outcomes = await self.on_all(operation)
+        left = [outcome for outcome in outcomes if isinstance(outcome, Unfinished)]
+        if left:
+            return Unfinished(sum(one.connections for one in left), left[0].note)
+        notes = [outcome.note for outcome in outcomes if outcome.note]
+        return Finished(notes[0] if notes else "")
+
+
+def _joined(failures: Sequence[HaproxyError], asked: int) -> HaproxyError:
+    """Return one error for those of all HAProxys."""
+    if asked == 1:
+        return failures[0]
+    text = f"{len(failures)} of {asked} HAProxys failed: " + "; ".join(
+        str(failure) for failure in failures
+    )
+    if any(isinstance(failure, Uncertain) for failure in failures):
+        return Uncertain(text)
+    return PartlyFailed(text)
+
+
+@attrs.define(eq=False)
+class LoadBalancers:
+    """All load balancers of this driver; they share the HAProxys.
+
+    Attributes:
+        allowed: which endpoints load balancers may name.
+        limits: of each answer of a HAProxy.
+        connect: makes the client of one HAProxy.
+    """
+
+    allowed: AllowedEndpoints
+    limits: Limits = attrs.field(factory=Limits)
+    connect: Callable[[Endpoint, Limits], RuntimeApi] = RuntimeApi
+    _apis: dict[Endpoint, RuntimeApi] = attrs.field(factory=dict, init=False)
+
+    def find(self, fields: Mapping[str, str]) -> LoadBalancer:
+        """Return the load balancer of this lbSpec or lbInfo; asks nobody.
+
+        Raises:
+            InvalidInput: it names no HAProxy that may be used, or no backend.
+        """
+        identity = parse_identity(fields)
+        for endpoint in identity.endpoints:
+            self.allowed.check(endpoint)
+        return LoadBalancer(
+            [Pool(self._api(one), identity.backend) for one in identity.endpoints]
+        )
+
+    def _api(self, endpoint: Endpoint) -> RuntimeApi:
+        """Return the one client of this HAProxy."""
+        if endpoint not in self._apis:
+            self._apis[endpoint] = self.connect(endpoint, self.limits)
+        return self._apis[endpoint]

@@ -1,0 +1,132 @@
+"""Which server of a HAProxy is ours, and where it listens.
+
+A record's id becomes a server's name behind our prefix. All commands take a
+`MemberName`, and none can be made that does not begin with the prefix: that, and
+nothing else, is what keeps the driver off the servers of other people.
+"""
+
+import ipaddress
+import re
+
+from ipaddress import IPv6Address
+from typing import Self
+
+import attrs
+
+from webhooks.haproxy.endpoints import LAST_PORT
+from webhooks.haproxy.errors import InvalidInput
+from webhooks.haproxy.parameters import Options
+from webhooks.haproxy.replies import IPAddress, Server
+
+
+DEFAULT_PREFIX = "lbcf"
+
+_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,19}")
+_RECORD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,98}")
+_PORT = re.compile(r"[0-9]{1,5}")
+
+
+def checked_prefix(text: str) -> str:
+    """Return a prefix that names can begin with.
+
+    There is no `-` in it: it ends the prefix, so that no prefix begins another's names.
+
+    Raises:
+        InvalidInput: it cannot be used.
+    """
+    if _PREFIX.fullmatch(text) is None:
+        raise InvalidInput(
+            f"name prefix {text!r:.60}: at most 20 letters, digits, `_` and `.`"
+        )
+    return text
+
+
+@attrs.frozen
+class MemberName:
+    """The name of one of our servers.
+
+    Attributes:
+        prefix: of this driver; the same as long as it has servers anywhere.
+        record_id: of the record that the server stands for.
+    """
+
+    prefix: str = attrs.field(converter=checked_prefix)
+    record_id: str = attrs.field()
+
+    @record_id.validator
+    def _check(self, _: object, value: str) -> None:
+        """Let pass what HAProxy takes as a name and a row cannot be confused by."""
+        if _RECORD_ID.fullmatch(value) is None:
+            raise InvalidInput(
+                f"recordID {value!r:.120}: at most 99 letters, digits and `.` `_` `:` "
+                "`-`, the first a letter or digit, can be in a server's name"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.prefix}-{self.record_id}"
+
+    @classmethod
+    def of_server(cls, prefix: str, server: str) -> Self | None:
+        """Return the name if the server is ours, else None."""
+        begin = f"{prefix}-"
+        rest = server.removeprefix(begin)
+        if not server.startswith(begin) or _RECORD_ID.fullmatch(rest) is None:
+            return None
+        return cls(prefix, rest)
+
+
+@attrs.frozen
+class Address:
+    """Where a member listens; the port is 1 to 65535."""
+
+    ip: IPAddress
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.ip}]" if isinstance(self.ip, IPv6Address) else str(self.ip)
+        return f"{host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """Read `IP:port` or `[IPv6]:port`.
+
+    HAProxy itself takes a missing port, `300.0.0.1`, host names and zone ids without
+    a word, and then has a server without an address (measured on 2.6.12).
+
+    Raises:
+        InvalidInput: anything else, and addresses that are nobody's or everybody's.
+    """
+    host, _, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    try:
+        ip = ipaddress.ip_address(host[1:-1] if bracketed else host)
+    except ValueError as error:
+        raise _not_an_address(text) from error
+    if bracketed != isinstance(ip, IPv6Address) or "%" in host:
+        raise _not_an_address(text)
+    if _PORT.fullmatch(port) is None or not 1 <= int(port) <= LAST_PORT:
+        raise _not_an_address(text)
+    if ip.is_unspecified or ip.is_multicast:
+        raise InvalidInput(f"backendAddr: nobody listens at {text}")
+    return Address(ip, int(port))
+
+
+def _not_an_address(text: str) -> InvalidInput:
+    """Return the error for a text that is no address."""
+    return InvalidInput(
+        f"backendAddr {text!r:.120}: write IP:port, or [IPv6]:port without a zone, "
+        "with a port of 1 to 65535"
+    )
+
+
+@attrs.frozen
+class Member:
+    """A server as it should be."""
+
+    name: MemberName
+    address: Address
+    options: Options
+
+    def is_at(self, server: Server) -> bool:
+        """Tell whether the server has this address and port."""
+        return (self.address.ip, self.address.port) == (server.address, server.port)

@@ -1,0 +1,223 @@
+"""One backend of one HAProxy: ensures, drains, deregisters and lists our members.
+
+Called by `load_balancers`, which has several of these. Each step is one turn: read the
+state, ask `decisions`, make at most one change. Then the next step reads again; so what
+a step concludes was always read after the last change, from one process.
+"""
+
+import asyncio
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import attrs
+
+from webhooks.haproxy import commands, decisions
+from webhooks.haproxy.commands import Command, Target
+from webhooks.haproxy.errors import (
+    NoSuchBackend,
+    NoSuchServer,
+    NotInMaintenance,
+    ServerExists,
+    StillConnected,
+    Unsettled,
+)
+from webhooks.haproxy.members import Member, MemberName
+from webhooks.haproxy.replies import Generation, Server
+from webhooks.haproxy.runtime_api import RuntimeApi
+
+
+MOST_STEPS = 20
+"""A member needs four steps at most; more means that somebody works against us."""
+
+QUIET_READINGS = 2
+"""A drain ends when nothing was left so many times in a row."""
+
+BETWEEN_READINGS = timedelta(milliseconds=100)
+
+BETWEEN_DELETIONS = timedelta(milliseconds=50)
+"""HAProxy needs a moment to detach a connection that has ended."""
+
+
+@attrs.frozen
+class Finished:
+    """Nothing is left to be done; `note` is for people and mostly empty."""
+
+    note: str = ""
+
+
+@attrs.frozen
+class Unfinished:
+    """It goes on, and is to be asked again.
+
+    Attributes:
+        connections: requests that are in progress or waiting.
+        note: what is waited for.
+    """
+
+    connections: int
+    note: str
+
+
+Outcome = Finished | Unfinished
+
+
+@attrs.frozen
+class Listing:
+    """Our members of one backend of one HAProxy.
+
+    Attributes:
+        generation: of the process that has them.
+        members: servers by name.
+        loads: requests in progress and waiting, by name.
+    """
+
+    generation: Generation
+    members: Mapping[MemberName, Server]
+    loads: Mapping[MemberName, int]
+
+
+@attrs.frozen
+class Pool:
+    """One backend of one HAProxy."""
+
+    api: RuntimeApi
+    backend: str = attrs.field(converter=commands.checked_backend)
+
+    async def probe(self, prefix: str) -> None:
+        """Find out whether members can be added here; changes nothing.
+
+        Raises:
+            Refused: no such backend, a static algorithm, or not level admin.
+        """
+        target = Target(self.backend, MemberName(prefix, "probe"))
+        async with self.api.turn():
+            await self.api.change(commands.probe(target))
+
+    async def ensure(self, wanted: Member, added_with: str | None = None) -> Outcome:
+        """Put the member into full service.
+
+        Finished as soon as HAProxy may send to it, or decides by its own checks when:
+        a member whose checks never pass would otherwise be asked for without end.
+
+        Raises:
+            AddressConflict, OptionConflict: the member is there and is another one.
+            NoSuchBackend: there is nothing to be a member of.
+            Unsettled: it does not stay as it was put.
+        """
+        target = Target(self.backend, wanted.name)
+        for _ in range(MOST_STEPS):
+            async with self.api.turn():
+                server = await self._server(target)
+                command = decisions.next_to_ensure(target, wanted, server, added_with)
+                if command is not None:
+                    await self._change(command)
+                elif server is not None and server.starting:
+                    return Finished("waits for its first health checks to pass")
+                else:
+                    return Finished()
+        raise Unsettled(
+            f"{target} did not come into service in {MOST_STEPS} steps: does somebody "
+            "else change its state?"
+        )
+
+    async def drain(self, name: MemberName) -> Outcome:
+        """Stop new traffic, and tell what is left; gone members have nothing left."""
+        target = Target(self.backend, name)
+        try:
+            for reading in range(QUIET_READINGS):
+                if reading:
+                    await asyncio.sleep(BETWEEN_READINGS.total_seconds())
+                outcome = await self._drain_step(target)
+                if outcome is not None:
+                    return outcome
+        except NoSuchBackend:
+            return Finished("the backend is gone")
+        return Finished()
+
+    async def _drain_step(self, target: Target) -> Outcome | None:
+        """Drain one step further; None: drained, and nothing was left on it now."""
+        async with self.api.turn():
+            snapshot = await self.api.snapshot(self.backend)
+            server = snapshot.server(str(target.name))
+            if server is None:
+                return Finished()
+            command = decisions.next_to_drain(target, server)
+            if command and decisions.must_stay(server, snapshot):
+                left = await self.api.load(self.backend, server) or 0
+                note = "serves until another member has passed its first checks"
+                return Unfinished(left, note)
+            if command:
+                await self._change(command)
+            left = await self.api.load(self.backend, server) or 0
+        return Unfinished(left, "requests are in progress") if left else None
+
+    async def deregister(self, name: MemberName, *, may_cut: bool) -> Outcome:
+        """Take the member out; with `may_cut` end what is still established on it."""
+        target = Target(self.backend, name)
+        for attempt in range(MOST_STEPS):
+            try:
+                async with self.api.turn():
+                    server = await self._server(target)
+                    if server is None:
+                        return Finished()
+                    await self._change(decisions.next_to_deregister(target, server))
+            except NoSuchBackend:
+                return Finished("the backend is gone")
+            except StillConnected:
+                await self._detach(target, may_cut=may_cut)
+                if attempt < MOST_STEPS - 1:
+                    await asyncio.sleep(BETWEEN_DELETIONS.total_seconds())
+        return await self._attached(target)
+
+    async def _detach(self, target: Target, *, may_cut: bool) -> None:
+        """Free a member that nobody new is let in to of the connections it has."""
+        async with self.api.turn():
+            server = await self._server(target)
+            if server is None or not server.in_maintenance:
+                return
+            left = await self.api.load(self.backend, server)
+            command = decisions.next_to_detach(target, left or 0, may_cut=may_cut)
+            if command is not None:
+                await self._change(command)
+
+    async def _attached(self, target: Target) -> Outcome:
+        """Tell what still keeps a member from being taken out."""
+        async with self.api.turn():
+            server = await self._server(target)
+            if server is None:
+                return Finished()
+            left = await self.api.load(self.backend, server) or 0
+        return Unfinished(left, "connections are still attached to it")
+
+    async def list_members(self, prefix: str) -> Listing:
+        """Return our members.
+
+        Raises:
+            NoSuchBackend: the backend is gone.
+        """
+        async with self.api.turn():
+            snapshot = await self.api.snapshot(self.backend)
+            members = {
+                name: server
+                for server in snapshot.servers()
+                if (name := MemberName.of_server(prefix, server.name)) is not None
+            }
+            loads: Mapping[str, int] = {}
+            if members:
+                number = next(iter(members.values())).backend_id
+                loads = await self.api.loads(self.backend, number)
+        counted = {name: loads.get(str(name), 0) for name in members}
+        return Listing(snapshot.generation, members, counted)
+
+    async def _server(self, target: Target) -> Server | None:
+        """Read the state of one member."""
+        snapshot = await self.api.snapshot(self.backend)
+        return snapshot.server(str(target.name))
+
+    async def _change(self, command: Command) -> None:
+        """Carry out a command; one that came too late is found by the next reading."""
+        try:
+            await self.api.change(command)
+        except (ServerExists, NoSuchServer, NotInMaintenance):
+            return
