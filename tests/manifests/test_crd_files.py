@@ -1,0 +1,190 @@
+"""What the CRD files must hold, read without an API server."""
+
+from typing import Any
+
+import pytest
+
+from lbcf.core.operations import Operation
+from lbcf.core.selectors import Operator
+from lbcf.core.values import (
+    AddressSource,
+    DeregisterPolicy,
+    MemberKey,
+    Protocol,
+    Repeat,
+)
+from tests.manifests.documents import Document, crds, schemas
+from tests.manifests.paths import nodes, value_at
+
+
+Node = tuple[str, Document]
+
+NODES = [
+    (f"{kind} {place or 'object'}", node)
+    for kind, schema in schemas().items()
+    for place, node in nodes(schema)
+    if place not in {"apiVersion", "kind", "metadata"}
+]
+BOUNDS = {
+    "string": ({"maxLength"}, {"enum"}, {"format"}),
+    "integer": ({"minimum", "maximum"}, {"minimum", "format"}),
+    "array": ({"maxItems", "x-kubernetes-list-type"},),
+    "object": ({"properties"}, {"maxProperties"}),
+    "boolean": (set[str](),),
+}
+RANGES = {
+    "LoadBalancerDriver spec.lateEffectSeconds": (0, 3600),
+    "LoadBalancerDriver spec.maxConcurrentCalls": (1, 10000),
+    "LoadBalancer spec.maxConcurrentCalls": (1, 10000),
+    "LoadBalancer spec.drain.timeoutSeconds": (0, 86400),
+    "BackendGroup spec.drain.timeoutSeconds": (0, 86400),
+    "BackendRecord spec.drain.timeoutSeconds": (0, 86400),
+    "BackendGroup spec.protection.maxUnreadyPercent": (0, 100),
+    "BackendGroup spec.nodes.ports[].port": (1, 65535),
+    "BackendRecord spec.serviceBackend.nodePort": (1, 65535),
+}
+ENUMERATIONS = {
+    "LoadBalancerDriver spec.webhooks[].name": Operation,
+    "LoadBalancerDriver spec.memberKey": MemberKey,
+    "LoadBalancerDriver spec.addressSource": AddressSource,
+    "LoadBalancer spec.ensurePolicy.policy": Repeat,
+    "BackendGroup spec.deregisterPolicy": DeregisterPolicy,
+    "BackendGroup spec.pods.ports[].protocol": Protocol,
+    "BackendGroup spec.pods.byLabel.matchExpressions[].operator": Operator,
+}
+DEFAULTS = {
+    "LoadBalancerDriver spec.acceptDryRunCall": False,
+    "LoadBalancerDriver spec.webhooks[].timeout": "10s",
+    "LoadBalancerDriver spec.memberKey": "Address",
+    "LoadBalancerDriver spec.addressSource": "Driver",
+    "LoadBalancerDriver spec.lateEffectSeconds": 10,
+    "LoadBalancerDriver spec.maxConcurrentCalls": 32,
+    "LoadBalancer spec.lbSpec": {},
+    "LoadBalancer spec.ensurePolicy.policy": "IfNotSucc",
+    "BackendGroup spec.deregisterPolicy": "IfNotReady",
+    "BackendGroup spec.deregisterWebhook.failurePolicy": "DoNothing",
+    "BackendGroup spec.pods.ports[].protocol": "TCP",
+    "BackendGroup spec.nodes.addressType": "InternalIP",
+    "BackendGroup spec.drain.enabled": True,
+    "BackendGroup spec.drain.timeoutSeconds": 30,
+}
+SHORT_NAMES = {
+    "LoadBalancerDriver": ["lbd", "driver"],
+    "LoadBalancer": ["lb"],
+    "BackendGroup": ["bg"],
+    "BackendRecord": ["br"],
+}
+ALIKE = (
+    ("ensurePolicy", "BackendGroup spec.ensurePolicy", "BackendRecord spec.ensurePolicy"),
+    ("labels", "BackendGroup spec.nodes.selector", "BackendGroup spec.pods.byLabel.selector"),
+    ("port", "BackendGroup spec.pods.port", "BackendGroup spec.service.port"),
+    ("ports", "BackendGroup spec.pods.port", "BackendGroup spec.pods.ports[]"),
+    ("pod's port", "BackendGroup spec.pods.port", "BackendRecord spec.podBackend.port"),
+    ("drain", "BackendGroup spec.drain", "LoadBalancer spec.drain"),
+    *(
+        (f"conditions of {kind}", "BackendRecord status.conditions", f"{kind} status.conditions")
+        for kind in schemas()
+    ),
+)  # fmt: skip
+
+
+def node_at(name: str) -> Document:
+    """The schema's node with a name such as `BackendGroup spec.drain`."""
+    return dict(NODES)[name]
+
+
+@pytest.mark.parametrize(("name", "node"), NODES, ids=[name for name, _ in NODES])
+def test_every_value_is_bounded(name: str, node: Document) -> None:
+    """No string, list, map or number is without a limit: CEL's budget counts on them."""
+    assert any(bound <= node.keys() for bound in BOUNDS[node["type"]]), name
+
+
+def test_every_field_is_described() -> None:
+    """Each field says what it means; `kubectl explain` has nothing else to show."""
+    silent = [
+        name
+        for name, node in NODES
+        if not name.endswith(("[]", "{}")) and len(node.get("description", "")) < 5
+    ]
+
+    assert [] == silent
+
+
+def test_every_default_is_described() -> None:
+    """A field with a default says so in its description."""
+    hidden = [
+        name
+        for name, node in NODES
+        if "default" in node and "Default: " not in node["description"]
+    ]
+
+    assert [] == hidden
+
+
+@pytest.mark.parametrize(("name", "bounds"), RANGES.items(), ids=list(RANGES))
+def test_ranges(name: str, bounds: tuple[int, int]) -> None:
+    """Numbers have the ranges that their descriptions promise."""
+    node = node_at(name)
+
+    assert bounds == (node["minimum"], node["maximum"])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), ENUMERATIONS.items(), ids=list(ENUMERATIONS)
+)
+def test_enumerations_are_those_of_the_code(name: str, words: Any) -> None:
+    """The schema takes exactly the words that the code knows."""
+    assert {word.value for word in words} == set(node_at(name)["enum"])
+
+
+@pytest.mark.parametrize(("name", "default"), DEFAULTS.items(), ids=list(DEFAULTS))
+def test_defaults(name: str, default: object) -> None:
+    """What is left unsaid has the value that the documentation promises."""
+    assert default == node_at(name)["default"]
+
+
+def test_no_other_defaults() -> None:
+    """A drain, a protection and a record's fields stay unsaid where they are unsaid."""
+    found = {name for name, node in NODES if "default" in node}
+    copies = (
+        "ensurePolicy.policy",
+        "protocol",
+        "drain.enabled",
+        "drain.timeoutSeconds",
+    )
+    rest = {name for name in found - DEFAULTS.keys() if not name.endswith(copies)}
+
+    assert {"LoadBalancerDriver spec.auth.bearerTokenSecretRef.key"} == rest
+
+
+@pytest.mark.parametrize(("what", "one", "other"), ALIKE, ids=[row[0] for row in ALIKE])
+def test_alike_things_have_one_schema(what: str, one: str, other: str) -> None:
+    """What means the same in two places takes the same values there."""
+    assert what
+    assert _bare(node_at(one)) == _bare(node_at(other))
+
+
+def _bare(node: Document) -> Document:
+    """A node without its own description, which may differ."""
+    return {key: value for key, value in node.items() if key != "description"}
+
+
+@pytest.mark.parametrize("kind", crds())
+def test_names(kind: str) -> None:
+    """Kinds have LBCF's group, version and short names, and the category `lbcf`."""
+    crd = crds()[kind]
+    names, version = crd["spec"]["names"], crd["spec"]["versions"][0]
+
+    assert f"{names['plural']}.lbcf.tkestack.io" == crd["metadata"]["name"]
+    assert SHORT_NAMES[kind] == names["shortNames"]
+    assert ["lbcf"] == names["categories"]
+    assert ("v1beta1", {"status": {}}) == (version["name"], version["subresources"])
+
+
+@pytest.mark.parametrize("kind", crds())
+def test_conditions_are_a_map_by_type(kind: str) -> None:
+    """Several writers may each apply their own condition (server-side apply)."""
+    conditions = value_at(schemas()[kind], "properties.status.properties.conditions")
+
+    assert "map" == conditions["x-kubernetes-list-type"]
+    assert ["type"] == conditions["x-kubernetes-list-map-keys"]

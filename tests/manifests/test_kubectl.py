@@ -1,0 +1,218 @@
+"""What people see of our kinds in kubectl."""
+
+import re
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.cluster import Cluster
+from tests.manifests.api import Api
+from tests.manifests.documents import Document, crds, schemas
+from tests.manifests.paths import nodes
+
+
+pytestmark = pytest.mark.cluster
+
+COLUMNS = {
+    "lbd": "NAME URL ACCEPTED HEALTHY AGE",
+    "driver": "NAME URL ACCEPTED HEALTHY AGE",
+    "lb": "NAME DRIVER CREATED SYNCED BACKENDS AGE",
+    "bg": "NAME LB BACKENDS REGISTERED DRAINING AGE",
+    "br": "NAME LB BACKEND ADDRESS REGISTERED REASON AGE",
+}
+WIDE = {**COLUMNS, "br": f"{COLUMNS['br']} DRIVER GROUP DRAIN-DEADLINE CONNECTIONS"}
+ONE_BACKEND: Mapping[str, Document] = {
+    "pod": {"podBackend": {"name": "web-0", "port": {"port": 80}}},
+    "service": {
+        "serviceBackend": {
+            "name": "web", "port": {"port": 80}, "nodePort": 30080, "nodeName": "n1",
+        }
+    },
+    "static": {"staticAddr": "198.51.100.1:80"},
+    "node": {"nodeBackend": {"name": "n2", "port": {"port": 80}}},
+}  # fmt: skip
+SHOWN_AS = {"pod": "web-0", "service": "n1", "static": "198.51.100.1:80", "node": "n2"}
+
+
+Table = dict[str, dict[str, str]]
+
+
+def a_record(name: str, backend: str = "pod", **more: object) -> Document:
+    """A record of a backend of some type."""
+    return {
+        "apiVersion": "lbcf.tkestack.io/v1beta1",
+        "kind": "BackendRecord",
+        "metadata": {
+            "name": name,
+            "labels": {"lbcf.tkestack.io/backend-group": "shop"},
+        },
+        "spec": {
+            "lbName": "web",
+            "lbDriver": "haproxy",
+            **ONE_BACKEND[backend],
+            **more,
+        },
+    }
+
+
+def a_condition(kind: str, status: str, reason: str) -> Document:
+    """A condition."""
+    since = "2026-01-01T00:00:00Z"
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": "",
+        "lastTransitionTime": since,
+    }
+
+
+def rows(text: str) -> Table:
+    """A table of kubectl: cells by the first cell of the row and by column."""
+    head, *lines = text.splitlines()
+    starts = [(m.group().strip(), m.start()) for m in re.finditer(r"\S+(?: +|$)", head)]
+    ends = [start for _, start in starts[1:]] + [None]
+    table = [
+        {
+            name: line[start:end].strip()
+            for (name, start), end in zip(starts, ends, strict=True)
+        }
+        for line in lines
+    ]
+    return {row["NAME"]: row for row in table}
+
+
+@pytest.fixture(name="records", scope="module")
+def _records(api: Api) -> list[Document]:
+    """Records of all types; one of them drains."""
+    draining = {
+        "backendAddr": "198.18.0.1:80",
+        "conditions": [
+            a_condition("Registered", "True", "Registered"),
+            a_condition("Drained", "False", "Draining"),
+        ],
+        "drain": {"deadline": "2026-01-01T00:00:30Z", "activeConnections": 2},
+    }
+    failing = {"conditions": [a_condition("Registered", "False", "DriverRefused")]}
+    return [
+        *(api.store(a_record(f"seen-{backend}", backend)) for backend in ONE_BACKEND),
+        api.store(a_record("early", backendAddr="198.18.0.9:80")),
+        api.store({**a_record("failing"), "status": failing}),
+        api.store({**a_record("draining"), "status": draining}),
+    ]
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize("short", COLUMNS)
+def test_columns(short: str, control_plane: Cluster) -> None:
+    """`kubectl get` shows the columns that answer the first question, and no others."""
+    get = ("get", short, "-A")
+    table, wide = (control_plane.kubectl(*get, *more) for more in ((), ("-o", "wide")))
+
+    assert f"NAMESPACE {COLUMNS[short]}".split() == table.splitlines()[0].split()
+    assert f"NAMESPACE {WIDE[short]}".split() == wide.splitlines()[0].split()
+
+
+@pytest.fixture(name="table", scope="module")
+def _table(control_plane: Cluster, api: Api, records: object) -> Table:
+    """What `kubectl get br -o wide` prints."""
+    assert records
+    return rows(control_plane.kubectl("get", "br", "-n", api.namespace, "-o", "wide"))
+
+
+@pytest.mark.parametrize("backend", SHOWN_AS)
+def test_backend_column(backend: str, table: Table) -> None:
+    """One column names the backend, whatever its type."""
+    assert SHOWN_AS[backend] == table[f"seen-{backend}"]["BACKEND"]
+
+
+def test_a_draining_record(table: Table) -> None:
+    """A record that drains says so, until when, and what is left on it."""
+    cells = {name: text for name, text in table["draining"].items() if name != "AGE"}
+
+    assert cells == {
+        "NAME": "draining",
+        "LB": "web",
+        "BACKEND": "web-0",
+        "ADDRESS": "198.18.0.1:80",
+        "REGISTERED": "True",
+        "REASON": "Draining",
+        "DRIVER": "haproxy",
+        "GROUP": "shop",
+        "DRAIN-DEADLINE": "2026-01-01T00:00:30Z",
+        "CONNECTIONS": "2",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "text"),
+    [
+        ("failing", "REGISTERED", "False"),
+        ("failing", "REASON", "DriverRefused"),
+        ("early", "ADDRESS", "198.18.0.9:80"),
+        ("seen-pod", "ADDRESS", ""),
+        ("seen-pod", "REASON", ""),
+    ],
+)
+def test_cells(name: str, column: str, text: str, table: Table) -> None:
+    """Records on their way in show their address as soon as it is known, and why."""
+    assert text == table[name][column]
+
+
+@pytest.mark.parametrize(
+    ("selector", "found"),
+    [
+        ("spec.podBackend.name=web-0", {"seen-pod", "early", "failing", "draining"}),
+        ("spec.nodeBackend.name=n2", {"seen-node"}),
+        ("spec.serviceBackend.nodeName=n1", {"seen-service"}),
+        ("spec.lbName=web,spec.serviceBackend.name=web", {"seen-service"}),
+        ("status.backendAddr=198.18.0.1:80", {"draining"}),
+        ("spec.lbName=nowhere", set[str]()),
+    ],
+)
+def test_selectable_fields(
+    selector: str,
+    found: set[str],
+    control_plane: Cluster,
+    api: Api,
+    records: list[Document],
+) -> None:
+    """Records can be asked for by load balancer, pod, node, Service and address."""
+    selectors = f"--field-selector={selector},spec.lbDriver=haproxy"
+    text = control_plane.kubectl(
+        "get", "br", "-n", api.namespace, selectors, "-o", "name"
+    )
+    ours = {d["metadata"]["name"] for d in records}
+
+    assert found == {line.split("/")[1] for line in text.split()} & ours
+
+
+@pytest.mark.usefixtures("stored")
+def test_category(control_plane: Cluster) -> None:
+    """`kubectl get lbcf` shows all our kinds at once."""
+    text = control_plane.kubectl("get", "lbcf", "-A", "-o", "name")
+    shown = {line.split(".")[0] for line in text.split()}
+
+    assert {kind.lower() for kind in crds()} == shown
+
+
+@pytest.mark.usefixtures("crds")
+@pytest.mark.parametrize(
+    "place",
+    [
+        f"{crds()[kind]['spec']['names']['plural']}{'.' if place else ''}{place}"
+        for kind, schema in schemas().items()
+        for place, node in nodes(schema)
+        if "properties" in node and not place.endswith("[]")
+    ],
+)
+def test_explain(place: str, control_plane: Cluster) -> None:
+    """`kubectl explain` has a sentence for each kind and each field of it."""
+    text = control_plane.kubectl("explain", place)
+    fields = re.findall(r"^  \S+\t<[^\n]*\n    (.*)", text, re.MULTILINE)
+
+    assert "<empty>" not in text
+    assert "<no description>" not in text
+    assert fields
+    assert all(field.strip() for field in fields), text
