@@ -1,0 +1,64 @@
+"""The command line: reads flags, builds a process, runs it.
+
+A flag or a file that cannot be used ends it with one line on standard error and exit
+status 2, before anything has been asked of the cluster.
+"""
+
+import argparse
+import asyncio
+import sys
+
+from collections.abc import Callable, Sequence
+
+from lbcf import __version__
+from lbcf.core.errors import LbcfError
+from lbcf.process import Parts, Program, run_process
+from lbcf.runtime.flags import WRONG_USAGE, OneLineParser
+from lbcf.runtime.health import CannotListen
+from lbcf.settings import Settings, add_flags, read_settings
+
+
+_DESCRIPTIONS = {
+    "controller": "Decide which backends belong to which load balancer, and register them.",
+    "deregistrar": "Drain and deregister backends whose BackendRecord is deleted.",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    parser = _parser()
+    flags = parser.parse_args(argv)
+    try:
+        settings = read_settings(flags.process, flags)
+        return asyncio.run(run_process(settings, _builder(settings)))
+    except (LbcfError, CannotListen, ValueError) as error:
+        print(f"lbcf {flags.process}: {error}", file=sys.stderr)  # noqa: T201
+        return WRONG_USAGE
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    parser = OneLineParser(
+        prog="lbcf",
+        description="Keeps load balancers and the backends of a Kubernetes cluster "
+        "in step, without a failing request.",
+    )
+    parser.add_argument("--version", action="version", version=f"lbcf {__version__}")
+    processes = parser.add_subparsers(dest="process", required=True, metavar="PROCESS")
+    for name, description in _DESCRIPTIONS.items():
+        one = processes.add_parser(name, help=description, description=description)
+        add_flags(one, name)
+    return parser
+
+
+def _builder(settings: Settings) -> Callable[[Parts], Program]:
+    """Say what a process runs; imported late, so that each loads only its own."""
+    if settings.process == "controller":
+        from lbcf.controller.app import Controller  # noqa: PLC0415
+
+        return Controller
+    from lbcf.deregistrar.app import DeregistrarProgram  # noqa: PLC0415
+
+    return DeregistrarProgram

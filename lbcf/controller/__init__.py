@@ -1,0 +1,12 @@
+"""The process that decides who is registered where, and registers it.
+
+    pods, groups, load balancers, drivers, records -> View (stores with indexes)
+      triggers: change -> keys
+        load balancers queue -> LoadBalancers   createLoadBalancer, ensure, delete
+        groups queue         -> Reconciler      snapshot -> desired -> plan -> guards -> apply
+        records queue        -> Registrar       core.registration <-> interpreter
+        status queue         -> GroupStatusWriter
+      Survey: listBackends by period -> records of a reset load balancer again
+
+It meets the deregistrar in the API server alone.
+"""

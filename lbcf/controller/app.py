@@ -1,0 +1,120 @@
+"""Puts the controller together: what it watches, its queues, its workers."""
+
+import asyncio
+
+from collections.abc import Sequence
+from typing import Any
+
+from lbcf.controller.apply import Applier
+from lbcf.controller.driver_care import DriverCare
+from lbcf.controller.group_status import GroupStatusWriter
+from lbcf.controller.load_balancers import LoadBalancers
+from lbcf.controller.reconciler import Reconciler
+from lbcf.controller.registrar import Registrar
+from lbcf.controller.scopes import Scopes
+from lbcf.controller.survey import Survey
+from lbcf.controller.triggers import Queues, Triggers
+from lbcf.controller.view import View
+from lbcf.core import conditions
+from lbcf.core.values import ObjectKey
+from lbcf.interpreter import Interpreter, LoadBalancerCalls
+from lbcf.interpreter.locks import AddressLocker
+from lbcf.interpreter.trouble import TroubleReporter
+from lbcf.kube.informer import Informer
+from lbcf.kube.kinds import DRIVERS, GROUPS, LOAD_BALANCERS, PODS, RECORDS
+from lbcf.kube.locks import AddressLocks
+from lbcf.kube.pages import Selection
+from lbcf.process import Parts
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.worker import Workers
+
+
+LIVING_PODS = Selection(fields="status.phase!=Succeeded,status.phase!=Failed")
+"""A pod that ends for good leaves this selection, which the watch tells as a deletion:
+the finished pods of jobs never take memory here."""
+
+_GROUP_WORKERS = 4
+_LOAD_BALANCER_WORKERS = 16
+_RECORD_WORKERS = 256
+_STATUS_WORKERS = 4
+_DRIVER_WORKERS = 8
+
+
+class Controller:
+    """The program of the controller process."""
+
+    def __init__(self, parts: Parts) -> None:
+        client, clock = parts.client, parts.clock
+        self._parts = parts
+        self._view = view = View()
+        self._queues = queues = Queues(
+            groups=self._queue("groups"),
+            load_balancers=self._queue("load-balancers"),
+            records=self._queue("records"),
+            statuses=self._queue("group-statuses"),
+            drivers=self._queue("drivers"),
+        )
+        locks = AddressLocks(client, parts.settings.namespace, clock)
+        interpreter = Interpreter(
+            client,
+            parts.drivers,
+            clock,
+            locks=AddressLocker(client, locks, clock),
+            observe=view.records.observe,
+        )
+        registrar = Registrar(view, queues.records, interpreter, parts.incarnation)
+        scopes = Scopes()
+        applier = Applier(client, view.records, clock, registrar)
+        statuses = GroupStatusWriter(view, client, parts.recorder, clock)
+        reconciler = Reconciler(view, scopes, applier, statuses.decided)
+        calls = LoadBalancerCalls(parts.drivers, clock)
+        care = DriverCare(view, client, parts.drivers, clock)
+        load_balancers = LoadBalancers(view, client, calls, clock)
+        self._survey = Survey(
+            view, client, calls, registrar, parts.settings.list_period, clock=clock
+        )
+        registered = frozenset({conditions.REGISTERED})
+        TroubleReporter(parts.recorder, registered, "Register").listen(view.records)
+        Triggers(view, scopes, queues, registrar, statuses).listen()
+        self._workers: list[Workers[ObjectKey]] = [
+            Workers(queues.groups, reconciler.reconcile, _GROUP_WORKERS, clock),
+            Workers(
+                queues.load_balancers,
+                load_balancers.reconcile,
+                _LOAD_BALANCER_WORKERS,
+                clock,
+            ),
+            Workers(queues.records, registrar.reconcile, _RECORD_WORKERS, clock),
+            Workers(queues.statuses, statuses.reconcile, _STATUS_WORKERS, clock),
+            Workers(queues.drivers, care.reconcile, _DRIVER_WORKERS, clock),
+        ]
+        self._informers: tuple[Informer[Any], ...] = (
+            Informer(client, DRIVERS, clock, store=view.drivers),
+            Informer(client, LOAD_BALANCERS, clock, store=view.load_balancers),
+            Informer(client, GROUPS, clock, store=view.groups),
+            Informer(client, RECORDS, clock, store=view.records),
+            Informer(client, PODS, clock, store=view.pods, selection=LIVING_PODS),
+        )
+
+    @property
+    def informers(self) -> Sequence[Informer[Any]]:
+        """What must have been read before anything is decided."""
+        return self._informers
+
+    async def work(self, stop: asyncio.Event) -> None:
+        """Work until told to stop; then finish the calls under way."""
+        survey = asyncio.create_task(self._survey.run())
+        for workers in self._workers:
+            workers.start()
+        await stop.wait()
+        survey.cancel()
+        grace = self._parts.settings.grace
+        await asyncio.gather(
+            survey,
+            *(workers.stop(grace) for workers in self._workers),
+            return_exceptions=True,
+        )
+
+    def _queue(self, name: str) -> WorkQueue[ObjectKey]:
+        """Make one of the queues."""
+        return WorkQueue(name, self._parts.clock, self._parts.metrics)

@@ -1,0 +1,172 @@
+"""A plan becomes API writes; what the API server says of each is an answer, not an error.
+
+Before it: `lbcf.core.guards`. After it: the registrar takes up what was created or
+updated, with the write itself as its permission; the deregistrar sees what was deleted.
+"""
+
+import asyncio
+
+from collections.abc import Awaitable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import attrs
+import structlog
+
+from lbcf.core.plan import Create, Plan, Removal, Update
+from lbcf.core.resources import BackendRecord
+from lbcf.core.steps import Permission
+from lbcf.core.values import ObjectKey
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from lbcf.kube.kinds import RECORDS
+from lbcf.kube.store import Store
+from lbcf.runtime.clock import Clock
+from lbcf.wire.records import render_new_record, render_spec_update
+
+
+_log = structlog.get_logger(__name__)
+
+
+@attrs.frozen
+class Written:
+    """A record as a create or an update of ours returned it.
+
+    Attributes:
+        before: the version that was updated, None for a new record.
+    """
+
+    permission: Permission
+    before: BackendRecord | None = None
+
+
+class TakesUp(Protocol):
+    """Whoever goes on with what was created or updated: the registrar."""
+
+    def expecting(self, key: ObjectKey) -> AbstractContextManager[None]:
+        """Leave a record alone while it is being written."""
+
+    def take_up(self, written: Written) -> None:
+        """Go on with a record, with the write as the permission."""
+
+
+class Applier:
+    """Writes plans.
+
+    Args:
+        client: the API server.
+        records: takes in what each write returned.
+        clock: times the permissions.
+        successor: goes on with each record that was created or updated.
+        at_once: how many writes may be under way.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        records: Store[BackendRecord],
+        clock: Clock,
+        successor: TakesUp,
+        *,
+        at_once: int = 64,
+    ) -> None:
+        self._client = client
+        self._records = records
+        self._clock = clock
+        self._successor = successor
+        self._slots = asyncio.Semaphore(at_once)
+
+    async def apply(self, plan: Plan) -> None:
+        """Write a plan, removals first, each write beside the others.
+
+        Raises:
+            ExceptionGroup: of KubeError; all other writes have been tried.
+        """
+        await self._all([self._remove(r) for r in plan.removals])
+        updates = [self._update(u) for u in plan.updates]
+        await self._all([*updates, *(self._create(c) for c in plan.creates)])
+
+    async def _all(self, writes: list[Awaitable[None]]) -> None:
+        """Do all of it, then tell what failed."""
+        results = await asyncio.gather(*writes, return_exceptions=True)
+        failed = [r for r in results if isinstance(r, Exception)]
+        if failed:
+            raise ExceptionGroup(
+                f"{len(failed)} of {len(writes)} writes failed", failed
+            )
+
+    async def _create(self, create: Create) -> None:
+        """Write a new record; one of that name is looked at, not overwritten."""
+        group = create.desired.group.meta.key
+        body = render_new_record(create.desired, create.name)
+        key = ObjectKey(group.namespace, create.name)
+        async with self._slots:
+            with self._successor.expecting(key):
+                began = self._clock.monotonic()
+                try:
+                    record = await self._client.create(RECORDS, group.namespace, body)
+                except AlreadyExists:
+                    await self._look(key)
+                    return
+                self._records.observe(record)
+                self._successor.take_up(Written(Permission(record, began)))
+        _log.info(
+            "record.created",
+            record=str(record.meta.key),
+            group=str(group),
+            load_balancer=record.spec.load_balancer,
+            address=create.desired.address,
+        )
+
+    async def _look(self, key: ObjectKey) -> None:
+        """Take in a record that our create found in its place."""
+        try:
+            self._records.observe(await self._client.get(RECORDS, key))
+        except NotFound:
+            _log.debug("record.gone", record=str(key))
+
+    async def _update(self, update: Update) -> None:
+        """Write what changed of a live record."""
+        meta = update.record.meta
+        body = render_spec_update(update.record, update.spec)
+        async with self._slots:
+            with self._successor.expecting(meta.key):
+                began = self._clock.monotonic()
+                try:
+                    record = await self._client.patch(RECORDS, meta.key, body, cas=meta)
+                except (Conflict, NotFound):
+                    await self._look(meta.key)
+                    raise
+                self._records.observe(record)
+                permission = Permission(record, began)
+                self._successor.take_up(Written(permission, before=update.record))
+        _log.info(
+            "record.updated", record=str(meta.key), generation=record.meta.generation
+        )
+
+    async def _remove(self, removal: Removal) -> None:
+        """Begin a record's end; the finalizer keeps it until it is deregistered."""
+        meta = removal.record.meta
+        async with self._slots:
+            try:
+                left = await self._client.delete(RECORDS, meta.key, uid=meta.uid)
+            except (NotFound, Conflict):
+                self._records.observe_gone(meta)
+                return
+        if left is None:
+            self._records.observe_gone(meta)
+        else:
+            self._records.observe(left)
+        _log.info(
+            "record.deleted",
+            record=str(meta.key),
+            address=removal.record.address,
+            reason=removal.reason,
+            message=removal.message,
+        )
+
+
+def worst_of(group: ExceptionGroup[Exception]) -> Exception:
+    """Choose the error of a group to tell of: one that is a defect goes first."""
+    defects = [e for e in group.exceptions if not isinstance(e, KubeError)]
+    return (defects or list(group.exceptions))[0]

@@ -1,0 +1,124 @@
+"""A driver's own conditions: whether it can be used, and whether it is well.
+
+Before it: a LoadBalancerDriver changed, or its period is over. After it: `Accepted` says
+whether the object makes sense, `Healthy` what the driver itself answers to healthz, which
+is asked of those that list it. Neither keeps anybody from calling: calls tell by
+themselves whether they work.
+"""
+
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import structlog
+
+from lbcf.controller.view import View
+from lbcf.core import conditions
+from lbcf.core.conditions import Condition
+from lbcf.core.operations import Operation
+from lbcf.core.resources import LoadBalancerDriver
+from lbcf.core.values import ObjectKey
+from lbcf.drivers.errors import DriverError
+from lbcf.drivers.pool import DriverPool
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Conflict, NotFound
+from lbcf.kube.kinds import DRIVERS
+from lbcf.runtime.clock import Clock
+from lbcf.runtime.result import Done, RequeueAfter, Result
+from lbcf.wire.driver_requests import HealthzRequest
+from lbcf.wire.resources import render_driver_status
+
+
+ACCEPTED = "Accepted"
+"""The driver's URL can be called."""
+URL_UNUSABLE = "UrlUnusable"
+"""The driver's URL is not one that can be called."""
+HEALTHY = "Healthy"
+"""The driver says that it is well."""
+UNHEALTHY = "Unhealthy"
+"""The driver says that it is not well."""
+
+_log = structlog.get_logger(__name__)
+
+_PERIOD = timedelta(seconds=15)
+
+
+class DriverCare:
+    """Looks after drivers."""
+
+    def __init__(
+        self, view: View, client: KubeClient, drivers: DriverPool, clock: Clock
+    ) -> None:
+        self._view = view
+        self._client = client
+        self._drivers = drivers
+        self._clock = clock
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Write what is to be said of one driver."""
+        driver = self._view.drivers.get(key)
+        if driver is None or driver.meta.deleting_since is not None:
+            return Done()
+        accepted = judge_url(driver)
+        found = conditions.with_condition(
+            driver.conditions, accepted, self._clock.now()
+        )
+        asked = accepted.status is True and driver.declares(Operation.HEALTHZ)
+        if asked:
+            healthy = await self._ask(driver)
+            found = conditions.with_condition(found, healthy, self._clock.now())
+        if found != driver.conditions:
+            await self._write(driver, found)
+        return RequeueAfter(_PERIOD) if asked else Done()
+
+    async def _ask(self, driver: LoadBalancerDriver) -> Condition:
+        """Ask a driver how it is."""
+        generation, operation = driver.meta.generation, Operation.HEALTHZ
+        kind = conditions.HEALTHY
+        try:
+            answer = await self._drivers.call(
+                driver, operation, HealthzRequest(), timeout=driver.timeout(operation)
+            )
+        except DriverError as error:
+            return Condition(kind, False, error.reason, error.message, generation)
+        if answer.healthy:
+            return Condition(kind, True, HEALTHY, answer.msg, generation)
+        message = answer.msg or "the driver answered healthy: false"
+        return Condition(kind, False, UNHEALTHY, message, generation)
+
+    async def _write(
+        self, driver: LoadBalancerDriver, found: tuple[Condition, ...]
+    ) -> None:
+        """Write a driver's conditions."""
+        try:
+            written = await self._client.patch(
+                DRIVERS,
+                driver.meta.key,
+                render_driver_status(found),
+                cas=driver.meta,
+                subresource="status",
+            )
+        except (Conflict, NotFound):
+            return  # it changed, which brings its key back
+        self._view.drivers.observe(written)
+        _log.info(
+            "driver.told",
+            driver=str(driver.meta.key),
+            conditions={c.type: c.reason for c in found},
+        )
+
+
+def judge_url(driver: LoadBalancerDriver) -> Condition:
+    """Say whether a driver's URL can be called."""
+    generation = driver.meta.generation
+    try:
+        parts = urlsplit(driver.url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname)
+        _ = parts.port
+    except ValueError:
+        usable = False
+    if usable:
+        return Condition(conditions.ACCEPTED, True, ACCEPTED, "", generation)
+    message = (
+        f"spec.url {driver.url!r} must be http://HOST[:PORT][/PATH] or https://..."
+    )
+    return Condition(conditions.ACCEPTED, False, URL_UNUSABLE, message, generation)

@@ -1,0 +1,191 @@
+"""A group's status and its events: counts and conditions, no more often than needed.
+
+Before it: `triggers` says that something about a group changed, `reconciler` what it
+decided. After it: `kubectl get bg` and `kubectl describe bg`. All that happened since
+the last write is told at once: a rollout of thousands costs a handful of writes.
+"""
+
+from collections import defaultdict
+from datetime import timedelta
+
+import attrs
+
+from lbcf.controller.reconciler import Decision
+from lbcf.controller.view import View
+from lbcf.core import conditions
+from lbcf.core.conditions import Condition
+from lbcf.core.names import API_VERSION
+from lbcf.core.resources import (
+    BackendGroup,
+    BackendRecord,
+    GroupStatus,
+    PodBackend,
+    StaticSelection,
+)
+from lbcf.core.values import ObjectKey
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Conflict, NotFound
+from lbcf.kube.events import EventRecorder, Reference
+from lbcf.kube.kinds import GROUPS
+from lbcf.runtime.clock import Clock
+from lbcf.runtime.result import Done, RequeueAfter, Result
+from lbcf.wire.resources import render_group_status
+
+
+RECONCILED = "Reconciled"
+"""Every load balancer of the group can be used, and everything could be read."""
+NOT_HELD = "NotHeld"
+"""No removal is held."""
+
+_BETWEEN_WRITES = timedelta(seconds=5)
+_NAMED = 3
+
+
+@attrs.frozen
+class _News:
+    """What happened to a group's backends since the last event, by name."""
+
+    registered: list[str] = attrs.Factory(list)
+    deregistered: list[str] = attrs.Factory(list)
+
+
+class GroupStatusWriter:
+    """Writes the status of groups."""
+
+    def __init__(
+        self, view: View, client: KubeClient, recorder: EventRecorder, clock: Clock
+    ) -> None:
+        self._view = view
+        self._client = client
+        self._recorder = recorder
+        self._clock = clock
+        self._decisions: dict[ObjectKey, Decision] = {}
+        self._written_at: dict[ObjectKey, float] = {}
+        self._news: defaultdict[ObjectKey, _News] = defaultdict(_News)
+
+    def decided(self, group: ObjectKey, decision: Decision) -> None:
+        """Note what was decided about a group."""
+        self._decisions[group] = decision
+
+    def record_changed(
+        self, old: BackendRecord | None, new: BackendRecord | None
+    ) -> None:
+        """Note which backends came and went."""
+        either = new or old
+        if either is None or either.group is None:
+            return
+        if new is None:
+            self._news[either.group].deregistered.append(_backend_name(either))
+        elif old is not None and new.is_registered and not old.is_registered:
+            self._news[either.group].registered.append(_backend_name(new))
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Write a group's status if it says anything new, and its events."""
+        group = self._view.groups.get(key)
+        if group is None:
+            for notes in (self._decisions, self._written_at, self._news):
+                notes.pop(key, None)
+            return Done()
+        rest = self._rest(key)
+        if rest > timedelta(0):
+            return RequeueAfter(rest)
+        status = self._status(group)
+        self._tell(group)
+        if status == group.status:
+            return Done()
+        self._written_at[key] = self._clock.monotonic()
+        try:
+            written = await self._client.patch(
+                GROUPS,
+                key,
+                render_group_status(status),
+                cas=group.meta,
+                subresource="status",
+            )
+        except (Conflict, NotFound):
+            return RequeueAfter(timedelta(seconds=1))
+        self._view.groups.observe(written)
+        return Done()
+
+    def _rest(self, key: ObjectKey) -> timedelta:
+        """Say how long to wait before the next write."""
+        last = self._written_at.get(key)
+        if last is None:
+            return timedelta(0)
+        return _BETWEEN_WRITES - timedelta(seconds=self._clock.monotonic() - last)
+
+    def _status(self, group: BackendGroup) -> GroupStatus:
+        """Say how a group is."""
+        records = self._view.records_of(group.meta.key)
+        found = group.status.conditions
+        for condition in self._conditions(group):
+            found = conditions.with_condition(found, condition, self._clock.now())
+        return GroupStatus(
+            backends=self._count(group),
+            registered=sum(1 for r in records if r.is_registered and not r.is_deleting),
+            draining=sum(1 for r in records if r.is_deleting),
+            observed_generation=group.meta.generation,
+            conditions=found,
+        )
+
+    def _count(self, group: BackendGroup) -> int:
+        """Count what a group selects."""
+        selection = group.selection
+        if isinstance(selection, StaticSelection):
+            return len(selection.addresses)
+        return sum(1 for _ in self._view.selected_pods(group))
+
+    def _conditions(self, group: BackendGroup) -> tuple[Condition, Condition]:
+        """Say what was decided, in words."""
+        decision = self._decisions.get(group.meta.key, Decision())
+        generation = group.meta.generation
+        if decision.doubts:
+            reason = decision.doubts[0].reason
+            message = "; ".join(doubt.message for doubt in decision.doubts)
+            ready = Condition(conditions.READY, False, reason, message, generation)
+        else:
+            ready = Condition(conditions.READY, True, RECONCILED, "", generation)
+        if decision.held:
+            names = [hold.record.meta.key.name for hold in decision.held]
+            message = f"{decision.held[0].message}; held: {_some(names)}"
+            reason = decision.held[0].reason
+            held = Condition(
+                conditions.REMOVALS_HELD, True, reason, message, generation
+            )
+        else:
+            held = Condition(conditions.REMOVALS_HELD, False, NOT_HELD, "", generation)
+        return ready, held
+
+    def _tell(self, group: BackendGroup) -> None:
+        """Record one event for all backends that came, and one for all that went."""
+        news = self._news.pop(group.meta.key, None)
+        if news is None:
+            return
+        regarding = Reference(
+            API_VERSION, "BackendGroup", group.meta.key, group.meta.uid
+        )
+        for names, verb, reason in (
+            (news.registered, "registered", "BackendsRegistered"),
+            (news.deregistered, "deregistered", "BackendsDeregistered"),
+        ):
+            if names:
+                noun = "backend" if len(names) == 1 else "backends"
+                note = f"{len(names)} {noun} {verb}: {_some(names)}"
+                action = "Register" if verb == "registered" else "Deregister"
+                self._recorder.record(
+                    regarding, reason=reason, action=action, note=note
+                )
+
+
+def _backend_name(record: BackendRecord) -> str:
+    """Call a backend as people do."""
+    backend = record.spec.backend
+    if isinstance(backend, PodBackend):
+        return f"{backend.name}:{backend.port.number}"
+    return record.address or record.meta.key.name
+
+
+def _some(names: list[str]) -> str:
+    """List the first few names."""
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"

@@ -1,0 +1,221 @@
+"""A LoadBalancer's own life: finalizer, create, ensure, delete.
+
+Before it: a LoadBalancer, its driver or the last of its records changed. After it: its
+`status.lbInfo` is the identity that records copy, and its conditions tell how it is.
+"""
+
+from datetime import timedelta
+
+import structlog
+
+from lbcf.controller.view import View
+from lbcf.core import conditions, names
+from lbcf.core.backoff import delay_for
+from lbcf.core.conditions import Condition
+from lbcf.core.operations import Operation
+from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
+from lbcf.core.turn import DRIVER_RECHECK, Absent, told
+from lbcf.core.values import ObjectKey, Uid
+from lbcf.interpreter import LoadBalancerCalls
+from lbcf.interpreter.load_balancers import Trouble, again_after
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Conflict, NotFound
+from lbcf.kube.kinds import LOAD_BALANCERS
+from lbcf.kube.preconditions import Body
+from lbcf.runtime.clock import Clock
+from lbcf.runtime.result import Done, RequeueAfter, Result
+from lbcf.wire.records import render_release
+from lbcf.wire.resources import render_finalizer_added, render_load_balancer_status
+
+
+CREATED = "Created"
+"""The driver created it, or found it."""
+SYNCED = "AttributesSynced"
+"""The driver gave it its attributes."""
+IN_USE = "InUse"
+"""It is being deleted, and records that need it are still there."""
+
+_log = structlog.get_logger(__name__)
+
+
+class LoadBalancers:
+    """Takes LoadBalancers through their life."""
+
+    def __init__(
+        self, view: View, client: KubeClient, calls: LoadBalancerCalls, clock: Clock
+    ) -> None:
+        self._view = view
+        self._client = client
+        self._calls = calls
+        self._clock = clock
+        self._attempts: dict[Uid, int] = {}
+        self._ensured_at: dict[Uid, float] = {}
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Take one load balancer as far as it goes."""
+        found = self._view.load_balancers.get(key)
+        if found is None:
+            return Done()
+        try:
+            if found.meta.deleting_since is not None:
+                return await self._end(found)
+            return await self._live(found)
+        except (Conflict, NotFound):
+            return RequeueAfter(timedelta(seconds=1))
+
+    async def _live(self, found: LoadBalancer) -> Result:
+        """Create what is not created, ensure what changed."""
+        if names.FINALIZER_LOAD_BALANCER not in found.meta.finalizers:
+            found = await self._patch(
+                found, render_finalizer_added(found), status=False
+            )
+        driver = self._view.driver(found.driver_key)
+        kind = conditions.ATTRIBUTES_SYNCED if found.info else conditions.CREATED
+        if isinstance(driver, Absent):
+            await self._tell(found, kind, driver.reason, driver.message)
+            return RequeueAfter(DRIVER_RECHECK)
+        if found.info is None:
+            identity = await self._calls.create(found, driver)
+            if not isinstance(identity, dict):
+                operation = Operation.CREATE_LOAD_BALANCER
+                return await self._trouble(found, driver, kind, operation, identity)
+            found = await self._created(found, identity)
+        found = await self._counted(found)
+        return await self._ensure(found, driver)
+
+    async def _counted(self, found: LoadBalancer) -> LoadBalancer:
+        """Write down how many backends are registered, for `kubectl get lb`."""
+        records = self._view.records.by_index("load_balancer", found.meta.key)
+        count = sum(1 for r in records if r.is_registered and not r.is_deleting)
+        if count == found.backends:
+            return found
+        body = render_load_balancer_status(found, found.conditions, backends=count)
+        return await self._patch(found, body)
+
+    async def _created(
+        self, found: LoadBalancer, identity: dict[str, str]
+    ) -> LoadBalancer:
+        """Write down the identity that all records will copy."""
+        self._attempts.pop(found.meta.uid, None)
+        _log.info("load_balancer.created", load_balancer=str(found.meta.key))
+        changed = self._with(found, conditions.CREATED, CREATED, "", status=True)
+        body = render_load_balancer_status(found, changed, info=identity)
+        return await self._patch(found, body)
+
+    async def _ensure(self, found: LoadBalancer, driver: LoadBalancerDriver) -> Result:
+        """Give it its attributes after each change, and by period where asked."""
+        kind = conditions.ATTRIBUTES_SYNCED
+        rest = self._rest(found)
+        if rest is None or rest > timedelta(0):
+            return Done() if rest is None else RequeueAfter(rest)
+        trouble = await self._calls.ensure(found, driver)
+        if trouble is not None:
+            operation = Operation.ENSURE_LOAD_BALANCER
+            return await self._trouble(found, driver, kind, operation, trouble)
+        uid = found.meta.uid
+        self._attempts.pop(uid, None)
+        self._ensured_at[uid] = self._clock.monotonic()
+        changed = self._with(found, kind, SYNCED, "", status=True)
+        if changed != found.conditions:
+            await self._patch(found, render_load_balancer_status(found, changed))
+        always = found.ensure_policy.is_always
+        return RequeueAfter(found.ensure_policy.period) if always else Done()
+
+    def _rest(self, found: LoadBalancer) -> timedelta | None:
+        """Say how long its attributes need no call; None: until they change."""
+        synced = conditions.find(found.conditions, conditions.ATTRIBUTES_SYNCED)
+        current = (
+            synced is not None
+            and synced.status is True
+            and synced.observed_generation == found.meta.generation
+        )
+        if not current:
+            return timedelta(0)
+        if not found.ensure_policy.is_always:
+            return None
+        last = self._ensured_at.setdefault(found.meta.uid, self._clock.monotonic())
+        passed = timedelta(seconds=self._clock.monotonic() - last)
+        return found.ensure_policy.period - passed
+
+    async def _end(self, found: LoadBalancer) -> Result:
+        """Delete it once no record needs it, and let it go."""
+        if names.FINALIZER_LOAD_BALANCER not in found.meta.finalizers:
+            return Done()
+        users = self._view.records.by_index("load_balancer", found.meta.key)
+        kind = conditions.CREATED
+        if users:
+            message = f"being deleted; waits for {len(users)} BackendRecords to end"
+            await self._tell(found, kind, IN_USE, message, status=True)
+            return Done()
+        if found.info is not None:
+            driver = self._view.driver(found.driver_key)
+            if isinstance(driver, Absent):
+                await self._tell(found, kind, driver.reason, driver.message)
+                return RequeueAfter(DRIVER_RECHECK)
+            trouble = await self._calls.delete(found, driver)
+            if trouble is not None:
+                operation = Operation.DELETE_LOAD_BALANCER
+                return await self._trouble(found, driver, kind, operation, trouble)
+        release = render_release(found.meta, names.FINALIZER_LOAD_BALANCER)
+        await self._client.patch(
+            LOAD_BALANCERS, found.meta.key, release, cas=found.meta
+        )
+        _log.info("load_balancer.deleted", load_balancer=str(found.meta.key))
+        return Done()
+
+    async def _trouble(
+        self,
+        found: LoadBalancer,
+        driver: LoadBalancerDriver,
+        kind: str,
+        operation: Operation,
+        trouble: Trouble,
+    ) -> Result:
+        """Tell what went wrong, and come again."""
+        attempts = self._attempts.get(found.meta.uid, 0) + 1
+        self._attempts[found.meta.uid] = attempts
+        reason, message = told(trouble, driver, operation)
+        await self._tell(found, kind, reason, message)
+        backoff = delay_for(attempts, self._clock.jitter())
+        return RequeueAfter(again_after(trouble, backoff))
+
+    async def _tell(
+        self,
+        found: LoadBalancer,
+        kind: str,
+        reason: str,
+        message: str,
+        *,
+        status: bool = False,
+    ) -> None:
+        """Write a condition, if it says anything new."""
+        changed = self._with(found, kind, reason, message, status=status)
+        if changed != found.conditions:
+            _log.info(
+                "load_balancer.told",
+                load_balancer=str(found.meta.key),
+                reason=reason,
+                message=message,
+            )
+            await self._patch(found, render_load_balancer_status(found, changed))
+
+    def _with(
+        self, found: LoadBalancer, kind: str, reason: str, message: str, *, status: bool
+    ) -> tuple[Condition, ...]:
+        """Set one of its conditions."""
+        new = Condition(kind, status, reason, message, found.meta.generation)
+        return conditions.with_condition(found.conditions, new, self._clock.now())
+
+    async def _patch(
+        self, found: LoadBalancer, body: Body, *, status: bool = True
+    ) -> LoadBalancer:
+        """Write by compare-and-swap, and let the view know."""
+        patched = await self._client.patch(
+            LOAD_BALANCERS,
+            found.meta.key,
+            body,
+            cas=found.meta,
+            subresource="status" if status else "",
+        )
+        self._view.load_balancers.observe(patched)
+        return patched

@@ -1,0 +1,107 @@
+"""One group: snapshot -> plan -> guards -> apply; nothing else.
+
+Before it: `triggers` put the group's key into the queue, with the pods that changed.
+After it: records are written, and `status` has something new to tell.
+"""
+
+from collections.abc import Callable
+
+import attrs
+import structlog
+
+from lbcf.controller.apply import Applier, worst_of
+from lbcf.controller.scopes import Scopes
+from lbcf.controller.snapshot import GROUP_UNREADABLE, take_snapshot
+from lbcf.controller.view import View
+from lbcf.core.cluster import Undecided
+from lbcf.core.guards import TOO_MANY_UNREADY, hold_readiness_removals
+from lbcf.core.plan import UNSUPPORTED, Hold, Plan, plan_group
+from lbcf.core.resources import BackendGroup, UnsupportedSelection
+from lbcf.core.values import ObjectKey
+from lbcf.runtime.result import Done, Failed, Result
+
+
+_log = structlog.get_logger(__name__)
+
+
+@attrs.frozen
+class Decision:
+    """What was last decided about a group, for its status.
+
+    Attributes:
+        doubts: why some or all of it is left as it is.
+        held: removals that a guard holds.
+    """
+
+    doubts: tuple[Undecided, ...] = ()
+    held: tuple[Hold, ...] = ()
+
+
+class Reconciler:
+    """Reconciles groups.
+
+    Args:
+        view: what has been read.
+        scopes: which pods of a group changed.
+        applier: writes plans.
+        decided: told what was decided about a group.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        scopes: Scopes,
+        applier: Applier,
+        decided: Callable[[ObjectKey, Decision], None],
+    ) -> None:
+        self._view = view
+        self._scopes = scopes
+        self._applier = applier
+        self._decided = decided
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Make a group's records what they should be."""
+        scope = self._scopes.take(key)
+        unreadable = self._view.groups.unreadable.get(key)
+        if unreadable is not None:
+            doubt = Undecided(GROUP_UNREADABLE, unreadable)
+            self._decided(key, Decision((doubt,)))
+            return Done()
+        group = self._view.groups.get(key)
+        # Its records are ended by the garbage collector, through ownerReferences.
+        if group is None or group.meta.deleting_since is not None:
+            return Done()
+        if group.max_unready_percent is not None:
+            scope = None  # the guard counts all of the group
+        snapshot = take_snapshot(self._view, group, scope)
+        if isinstance(snapshot, Undecided):
+            self._decided(key, Decision((snapshot,)))
+            return Done()
+        plan = hold_readiness_removals(plan_group(snapshot), group.max_unready_percent)
+        doubts = tuple(dict.fromkeys(snapshot.undecided.values()))
+        self._decided(key, _decision(group, plan, doubts))
+        return await self._apply(key, plan)
+
+    async def _apply(self, key: ObjectKey, plan: Plan) -> Result:
+        """Write a plan; if any of it fails, the whole group is looked at again."""
+        if plan.is_empty:
+            return Done()
+        try:
+            await self._applier.apply(plan)
+        except ExceptionGroup as errors:
+            self._scopes.widen(key)
+            error = worst_of(errors)
+            _log.warning("plan.failed", group=str(key), error=str(error))
+            return Failed(error)
+        return Done()
+
+
+def _decision(
+    group: BackendGroup, plan: Plan, doubts: tuple[Undecided, ...]
+) -> Decision:
+    """Say what is told of a plan."""
+    if isinstance(group.selection, UnsupportedSelection):
+        message = f"spec.{group.selection.kind} is not reconciled by this controller"
+        doubts = (*doubts, Undecided(UNSUPPORTED, message))
+    held = tuple(h for h in plan.holds if h.reason == TOO_MANY_UNREADY)
+    return Decision(doubts, held)

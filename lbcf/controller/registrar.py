@@ -1,0 +1,220 @@
+"""Live records: registers what is not registered, by `lbcf.core.registration`.
+
+Before it: `apply` wrote a record, or the view shows one that is not registered.
+After it: the record's status says Registered, or why not and when it is tried again.
+"""
+
+import contextlib
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import attrs
+import structlog
+
+from lbcf.controller.apply import Written
+from lbcf.controller.view import View
+from lbcf.core import registration
+from lbcf.core.registration import Enrolment, claim_after_update
+from lbcf.core.resources import (
+    ANY_INCARNATION,
+    BackendRecord,
+    LoadBalancerDriver,
+)
+from lbcf.core.steps import Permission
+from lbcf.core.turn import Absent, bears
+from lbcf.core.values import AddressSource, ObjectKey, Uid
+from lbcf.interpreter import Interpreter, Subject
+from lbcf.runtime.lanes import Lanes
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.result import Done, RequeueAfter, Result
+
+
+_log = structlog.get_logger(__name__)
+
+
+class Registrar:
+    """Registers records.
+
+    Args:
+        view: what has been read.
+        queue: of keys of records.
+        interpreter: carries out steps.
+        incarnation: who this process is, for `status.ensuring`.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        queue: WorkQueue[ObjectKey],
+        interpreter: Interpreter,
+        incarnation: str,
+    ) -> None:
+        self._view = view
+        self._queue = queue
+        self._interpreter = interpreter
+        self._incarnation = incarnation
+        self._enrolments: dict[Uid, Enrolment] = {}
+        self._permissions: dict[Uid, Permission] = {}
+        self._lanes = Lanes(queue)
+        self._expected: set[ObjectKey] = set()
+
+    @contextlib.contextmanager
+    def expecting(self, key: ObjectKey) -> Iterator[None]:
+        """Leave a record alone while this process is writing it.
+
+        The watch may tell of a create or an update before its answer is read: a turn
+        in between would not know that the write was our own, and would have to assume
+        that another incarnation has an ensure out.
+        """
+        self._expected.add(key)
+        try:
+            yield
+        finally:
+            self._expected.discard(key)
+            self._queue.add(key)
+
+    def take_up(self, written: Written) -> None:
+        """Take up a record that this process has just created or updated."""
+        record, before = written.permission.record, written.before
+        known = self._enrolment(record)
+        if before is None:
+            claimed: int | None = record.meta.generation
+        else:
+            claimed = claim_after_update(known.claimed, before, record)
+        self._enrolments[record.meta.uid] = attrs.evolve(known, claimed=claimed)
+        self._permissions[record.meta.uid] = written.permission
+
+    def record_changed(
+        self, old: BackendRecord | None, new: BackendRecord | None
+    ) -> None:
+        """Note what the store tells of a record."""
+        if new is None or new.is_deleting:
+            gone = old or new
+            if gone is not None:
+                self._enrolments.pop(gone.meta.uid, None)
+                self._permissions.pop(gone.meta.uid, None)
+            return
+        if _is_news(old, new):
+            self._queue.add(new.meta.key)
+
+    def reset(self, record: BackendRecord, why: str) -> None:
+        """Put a registered member back that its load balancer has lost."""
+        known = self._enrolment(record)
+        self._enrolments[record.meta.uid] = attrs.evolve(known, reset=why)
+        self._queue.add(record.meta.key)
+
+    def is_resetting(self, record: BackendRecord) -> bool:
+        """Tell whether a lost member is not yet written down as lost, or put back."""
+        enrolment = self._enrolments.get(record.meta.uid)
+        return enrolment is not None and bool(enrolment.reset)
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Take one record as far as it goes."""
+        record = self._view.records.get(key)
+        if record is None or record.is_deleting or key in self._expected:
+            return Done()
+        moment = self._interpreter.moment()
+        driver = self._view.driver(record.driver_key)
+        known = attrs.evolve(self._enrolment(record), driver=driver)
+        enrolment = registration.with_due(known, record, moment)
+        if not registration.needs_turn(enrolment, record):
+            return self._rest(record, enrolment)
+        return await self._lanes.turn(
+            record.driver_key,
+            bears(driver),
+            key,
+            lambda: self._turn(record, enrolment, driver),
+        )
+
+    async def _turn(
+        self,
+        record: BackendRecord,
+        enrolment: Enrolment,
+        driver: LoadBalancerDriver | Absent,
+    ) -> Result:
+        """Visit one record."""
+        uid = record.meta.uid
+        address = self._address(record, driver)
+        permission = self._permissions.pop(uid, None)
+        enrolment = enrolment.begin_turn(driver, address, permission)
+        self._enrolments[uid] = enrolment
+
+        def remember(learnt: Enrolment) -> None:
+            """Keep it even if the turn is cut."""
+            if uid in self._enrolments:
+                self._enrolments[uid] = learnt
+
+        finish = await self._interpreter.run(
+            Subject(record.meta.key, uid),
+            enrolment,
+            registration.next_step,
+            registration.learn,
+            remember,
+        )
+        now = self._view.records.get(record.meta.key)
+        if now is not None and now.meta.uid == uid and now.is_registered:
+            _log_registered(now, record)
+            if finish.again_after is None:
+                return self._rest(now, self._enrolment(now))
+        return _result(finish.again_after)
+
+    def _rest(self, record: BackendRecord, enrolment: Enrolment) -> Result:
+        """Leave a record that is as it should be; forget it if nothing is to come."""
+        moment = self._interpreter.moment()
+        again = registration.next_ensure(enrolment, record, moment)
+        if again is None and not enrolment.reset:
+            if not enrolment.uncertain:
+                self._enrolments.pop(record.meta.uid, None)
+            return Done()
+        self._enrolments[record.meta.uid] = enrolment  # its clock runs from here
+        return _result(again)
+
+    def _enrolment(self, record: BackendRecord) -> Enrolment:
+        """Recall what is known of a record."""
+        known = self._enrolments.get(record.meta.uid)
+        if known is not None:
+            return known
+        monotonic = self._interpreter.moment().monotonic
+        return Enrolment(self._incarnation, first_seen=monotonic)
+
+    def _address(
+        self, record: BackendRecord, driver: LoadBalancerDriver | Absent
+    ) -> str:
+        """Say where a backend listens, where that is the backend's own to say."""
+        if isinstance(driver, Absent) or record.address:
+            return ""
+        if driver.address_source is AddressSource.DRIVER:
+            return ""
+        return self._view.backend_address(record)
+
+
+def _is_news(old: BackendRecord | None, new: BackendRecord) -> bool:
+    """Tell whether a change asks for a turn; our own reports of trouble do not."""
+    if old is None:
+        return not new.is_registered or _needs_a_clock(new)
+    changed = old.meta.generation != new.meta.generation
+    return not new.is_registered and (changed or old.is_registered)
+
+
+def _needs_a_clock(record: BackendRecord) -> bool:
+    """Tell whether a registered record is to be ensured again some time."""
+    always = record.spec.ensure_policy.is_always
+    return always or record.status.ensuring == ANY_INCARNATION
+
+
+def _result(again_after: timedelta | None) -> Result:
+    """Say when to come again."""
+    return Done() if again_after is None else RequeueAfter(again_after)
+
+
+def _log_registered(now: BackendRecord, before: BackendRecord) -> None:
+    """Tell of a registration, once."""
+    if before.is_registered:
+        return
+    _log.info(
+        "record.registered",
+        record=str(now.meta.key),
+        load_balancer=now.spec.load_balancer,
+        address=now.address,
+    )

@@ -1,0 +1,148 @@
+"""One complete reading of all that decides about a group, or the lack of one.
+
+Before it: the `View`. After it: `lbcf.core.plan`. A reference that leads nowhere, or to
+something that cannot be read, is no empty answer: what depends on it is undecided.
+"""
+
+from collections.abc import Collection, Iterable
+
+from lbcf.controller.view import View
+from lbcf.core.cluster import Attachment, Pod, Snapshot, Undecided
+from lbcf.core.names import home_of
+from lbcf.core.resources import BackendGroup, BackendRecord, PodSelection
+from lbcf.core.turn import Absent
+from lbcf.core.values import DeregisterPolicy, ObjectKey
+
+
+GROUP_UNREADABLE = "GroupUnreadable"
+"""The BackendGroup cannot be understood."""
+POD_UNREADABLE = "PodUnreadable"
+"""A pod of the namespace cannot be understood, and might be one of the group's."""
+RECORD_UNREADABLE = "RecordUnreadable"
+"""A record of the namespace cannot be understood, and might be one of the group's."""
+LOAD_BALANCER_NOT_FOUND = "LoadBalancerNotFound"
+"""No LoadBalancer of that name exists where it should be."""
+LOAD_BALANCER_UNREADABLE = "LoadBalancerUnreadable"
+"""The LoadBalancer cannot be understood."""
+LOAD_BALANCER_NOT_CREATED = "LoadBalancerNotCreated"
+"""The driver has not created the load balancer yet."""
+OUT_OF_SCOPE = "LoadBalancerOutOfScope"
+"""The LoadBalancer's spec.scope does not name the group's namespace."""
+POLICY_UNSUPPORTED = "DeregisterPolicyUnsupported"
+"""The group asks for a policy that this controller does not carry out."""
+
+
+def take_snapshot(
+    view: View, group: BackendGroup, pods: Collection[str] | None = None
+) -> Snapshot | Undecided:
+    """Gather what decides about a group.
+
+    Args:
+        view: what has been read.
+        group: whose records are to be decided on.
+        pods: names of the only pods to look at, None for all of the group. Of a group
+            that selects none all is looked at: what it owns beside would be missed.
+    """
+    if not isinstance(group.selection, PodSelection):
+        pods = None
+    doubt = _doubt(view, group)
+    if doubt is not None:
+        return doubt
+    attachments: dict[str, Attachment] = {}
+    undecided: dict[str, Undecided] = {}
+    leaving: set[str] = set()
+    for name in group.load_balancers:
+        found = _attachment(view, group, name)
+        match found:
+            case Attachment():
+                attachments[name] = found
+            case Undecided():
+                undecided[name] = found
+            case None:
+                leaving.add(name)
+    return Snapshot(
+        group=group,
+        attachments=attachments,
+        undecided=undecided,
+        leaving=frozenset(leaving),
+        pods=tuple(_pods(view, group, pods)),
+        records=tuple(_records(view, group, pods)),
+    )
+
+
+def _doubt(view: View, group: BackendGroup) -> Undecided | None:
+    """Say what makes the whole reading doubtful."""
+    namespace = group.meta.key.namespace
+    if group.deregister_policy is DeregisterPolicy.WEBHOOK:
+        message = "deregisterPolicy Webhook is not carried out by this controller"
+        return Undecided(POLICY_UNSUPPORTED, message)
+    for store, reason, kind in (
+        (view.pods, POD_UNREADABLE, "pod"),
+        (view.records, RECORD_UNREADABLE, "BackendRecord"),
+    ):
+        for key, error in store.unreadable.items():
+            if key.namespace == namespace:
+                message = (
+                    f"{kind} {key} cannot be understood, nothing is changed: {error}"
+                )
+                return Undecided(reason, message)
+    return None
+
+
+def _attachment(
+    view: View, group: BackendGroup, name: str
+) -> Attachment | Undecided | None:
+    """Find one load balancer of a group; None: it is being deleted."""
+    key = home_of(name, group.meta.key.namespace)
+    unreadable = view.load_balancers.unreadable.get(key)
+    if unreadable is not None:
+        message = f"LoadBalancer {key} cannot be understood: {unreadable}"
+        return Undecided(LOAD_BALANCER_UNREADABLE, message)
+    found = view.load_balancers.get(key)
+    if found is None:
+        message = f"LoadBalancer {key} does not exist; create it or take it out of spec"
+        return Undecided(LOAD_BALANCER_NOT_FOUND, message)
+    if found.meta.deleting_since is not None:
+        return None
+    if not found.is_open_to(group.meta.key.namespace):
+        message = (
+            f"LoadBalancer {key} is not in scope here; add the namespace to its scope"
+        )
+        return Undecided(OUT_OF_SCOPE, message)
+    driver = view.driver(found.driver_key)
+    if isinstance(driver, Absent):
+        return Undecided(driver.reason, driver.message)
+    if found.info is None:
+        message = f"LoadBalancer {key} is not created yet; see its conditions"
+        return Undecided(LOAD_BALANCER_NOT_CREATED, message)
+    return Attachment(found, driver)
+
+
+def _pods(
+    view: View, group: BackendGroup, names: Collection[str] | None
+) -> Iterable[Pod]:
+    """Find the pods to look at."""
+    if names is None:
+        return view.selected_pods(group)
+    selection = group.selection
+    namespace = group.meta.key.namespace
+    found = (view.pods.get(ObjectKey(namespace, name)) for name in names)
+    return [
+        pod
+        for pod in found
+        if pod is not None
+        and isinstance(selection, PodSelection)
+        and selection.selects(pod.meta.key.name, pod.meta.labels)
+    ]
+
+
+def _records(
+    view: View, group: BackendGroup, names: Collection[str] | None
+) -> Iterable[BackendRecord]:
+    """Find the records to look at; a namesake of the group owns other ones."""
+    key = group.meta.key
+    if names is None:
+        found: Iterable[BackendRecord] = view.records_of(key)
+    else:
+        found = (r for n in names for r in view.records.by_index("pod", (key, n)))
+    return [record for record in found if record.group_uid == group.meta.uid]

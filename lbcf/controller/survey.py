@@ -1,0 +1,141 @@
+"""Looks by period whether load balancers still know their members.
+
+HAProxy forgets at every reload what was added at run time. A driver that declares
+listBackends names the present memory of its load balancer by an epoch. When that
+changes, every record of the load balancer is first written down as lost and then put
+back; the new epoch is written down last, so that a crash in between repeats the work.
+"""
+
+import asyncio
+
+from datetime import timedelta
+
+import structlog
+
+from lbcf.controller.registrar import Registrar
+from lbcf.controller.view import View
+from lbcf.core.operations import Operation
+from lbcf.core.resources import LoadBalancer
+from lbcf.core.turn import Absent
+from lbcf.core.values import ObjectKey
+from lbcf.interpreter import LoadBalancerCalls
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Conflict, KubeError, NotFound
+from lbcf.kube.kinds import LOAD_BALANCERS
+from lbcf.runtime.clock import Clock
+from lbcf.wire.driver_answers import ListBackendsAnswer
+from lbcf.wire.resources import render_load_balancer_status
+
+
+_log = structlog.get_logger(__name__)
+
+
+class Survey:
+    """Reads epochs.
+
+    Args:
+        view: what has been read.
+        client: the API server.
+        calls: to drivers, about load balancers.
+        registrar: puts members back.
+        period: between two readings of one load balancer.
+        clock: waits.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        client: KubeClient,
+        calls: LoadBalancerCalls,
+        registrar: Registrar,
+        period: timedelta,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._view = view
+        self._client = client
+        self._calls = calls
+        self._registrar = registrar
+        self._clock = clock
+        self._period = period
+        self._seen: dict[ObjectKey, str] = {}
+
+    async def run(self) -> None:
+        """Read all load balancers, period by period, until cancelled."""
+        while True:
+            due = [
+                lb for lb in self._view.load_balancers.values() if self._is_listed(lb)
+            ]
+            await asyncio.gather(*(self._read(lb) for lb in due))
+            await self._clock.sleep(self._period)
+
+    def _is_listed(self, load_balancer: LoadBalancer) -> bool:
+        """Tell whether its driver can list its members."""
+        if load_balancer.info is None or load_balancer.meta.deleting_since is not None:
+            return False
+        driver = self._view.driver(load_balancer.driver_key)
+        return not isinstance(driver, Absent) and driver.declares(
+            Operation.LIST_BACKENDS
+        )
+
+    async def _read(self, load_balancer: LoadBalancer) -> None:
+        """Read one epoch and act on it; whatever fails is read again next time."""
+        driver = self._view.driver(load_balancer.driver_key)
+        if isinstance(driver, Absent):
+            return
+        key = load_balancer.meta.key
+        listed = await self._calls.list(load_balancer, driver)
+        if not isinstance(listed, ListBackendsAnswer):
+            _log.debug("members.unlisted", load_balancer=str(key), why=listed.message)
+            return
+        if not listed.epoch or listed.epoch == load_balancer.epoch:
+            return
+        if load_balancer.epoch and self._seen.get(key) != listed.epoch:
+            self._reset(load_balancer, listed.epoch)
+        self._seen[key] = listed.epoch
+        if not self._is_resetting(key):
+            await self._write(load_balancer, listed.epoch)
+
+    def _reset(self, load_balancer: LoadBalancer, epoch: str) -> None:
+        """Have every registered member put back."""
+        key = load_balancer.meta.key
+        records = self._view.records.by_index("load_balancer", key)
+        lost = [r for r in records if not r.is_deleting and r.is_registered]
+        _log.warning(
+            "load_balancer.reset",
+            load_balancer=str(key),
+            epoch_before=load_balancer.epoch,
+            epoch=epoch,
+            records=len(lost),
+        )
+        for record in lost:
+            self._registrar.reset(
+                record, "the load balancer was reset and lost its members; putting back"
+            )
+
+    def _is_resetting(self, key: ObjectKey) -> bool:
+        """Tell whether a lost member is not yet written down as lost."""
+        records = self._view.records.by_index("load_balancer", key)
+        return any(
+            self._registrar.is_resetting(r) for r in records if not r.is_deleting
+        )
+
+    async def _write(self, load_balancer: LoadBalancer, epoch: str) -> None:
+        """Write down the epoch in which all records are in, or written down as lost."""
+        body = render_load_balancer_status(
+            load_balancer, load_balancer.conditions, epoch=epoch
+        )
+        try:
+            written = await self._client.patch(
+                LOAD_BALANCERS,
+                load_balancer.meta.key,
+                body,
+                cas=load_balancer.meta,
+                subresource="status",
+            )
+        except (Conflict, NotFound):
+            return
+        except KubeError as error:
+            _log.warning("epoch.unwritten", error=str(error))
+            return
+        self._view.load_balancers.observe(written)

@@ -1,0 +1,217 @@
+"""A change in the cluster -> the keys that must be looked at.
+
+Before it: the stores tell what was and what is. After it: four queues. Every change
+costs the keys that it concerns, never a scan of all.
+"""
+
+from datetime import timedelta
+
+import attrs
+
+from lbcf.controller.group_status import GroupStatusWriter
+from lbcf.controller.registrar import Registrar
+from lbcf.controller.scopes import Scopes
+from lbcf.controller.view import View
+from lbcf.core.cluster import Pod
+from lbcf.core.resources import (
+    BackendGroup,
+    BackendRecord,
+    LoadBalancer,
+    LoadBalancerDriver,
+    PodBackend,
+    PodSelection,
+)
+from lbcf.core.values import ObjectKey
+from lbcf.kube.resource import HasMeta
+from lbcf.runtime.queue import WorkQueue
+
+
+_COUNT = timedelta(seconds=5)
+"""How long changes are gathered before a load balancer's records are counted."""
+_GATHER = timedelta(seconds=1)
+"""How long changes are gathered before a group's status is looked at."""
+
+
+@attrs.frozen
+class Queues:
+    """Where keys go.
+
+    Attributes:
+        groups: whose records are to be planned.
+        load_balancers: to create, ensure, delete.
+        records: to register.
+        statuses: groups whose status may have something new to tell.
+        drivers: whose own conditions may have something new to tell.
+    """
+
+    groups: WorkQueue[ObjectKey]
+    load_balancers: WorkQueue[ObjectKey]
+    records: WorkQueue[ObjectKey]
+    statuses: WorkQueue[ObjectKey]
+    drivers: WorkQueue[ObjectKey]
+
+
+def is_same_backend(old: Pod | None, new: Pod | None) -> bool:
+    """Tell whether a change of a pod can change no decision."""
+    if old is None or new is None:
+        return False
+    aside = attrs.evolve(old.meta, resource_version="", generation=0, finalizers=())
+    beside = attrs.evolve(new.meta, resource_version="", generation=0, finalizers=())
+    return attrs.evolve(old, meta=aside) == attrs.evolve(new, meta=beside)
+
+
+def same_spec(old: HasMeta | None, new: HasMeta | None) -> bool:
+    """Tell whether only the status of an object changed."""
+    if old is None or new is None:
+        return False
+    before, after = old.meta, new.meta
+    return (before.uid, before.generation, before.deleting_since) == (
+        after.uid,
+        after.generation,
+        after.deleting_since,
+    )
+
+
+class Triggers:
+    """Listens to the stores and fills the queues."""
+
+    def __init__(
+        self,
+        view: View,
+        scopes: Scopes,
+        queues: Queues,
+        registrar: Registrar,
+        statuses: GroupStatusWriter,
+    ) -> None:
+        self._view = view
+        self._statuses = statuses
+        self._scopes = scopes
+        self._queues = queues
+        self._registrar = registrar
+
+    def listen(self) -> None:
+        """Begin to listen; before the informers start."""
+        view = self._view
+        view.pods.on_change(self.pod_changed)
+        view.pods.on_unreadable(self.neighbour_unreadable)
+        view.records.on_change(self.record_changed)
+        view.records.on_unreadable(self.neighbour_unreadable)
+        view.groups.on_change(self.group_changed)
+        view.groups.on_unreadable(self.look_at_group)
+        view.load_balancers.on_change(self.load_balancer_changed)
+        view.load_balancers.on_unreadable(self.load_balancer_unreadable)
+        view.drivers.on_change(self.driver_changed)
+        view.drivers.on_unreadable(self.look_at_users)
+
+    def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        """Look at the groups that select, or selected, a pod."""
+        if is_same_backend(old, new):
+            return
+        either = new or old
+        if either is None:
+            return
+        key = either.meta.key
+        leaving = new is None or new.is_terminating
+        for group in self._view.groups.by_index("namespace", key.namespace):
+            if any(_selects(group, pod) for pod in (old, new) if pod is not None):
+                self._scopes.note(group.meta.key, key.name)
+                self._queues.groups.add(group.meta.key, urgent=leaving)
+                self._look_at_status(group.meta.key)
+
+    def neighbour_unreadable(self, key: ObjectKey) -> None:
+        """Look at all groups of a namespace in which something cannot be read."""
+        for group in self._view.groups.by_index("namespace", key.namespace):
+            self.look_at_group(group.meta.key)
+
+    def look_at_group(self, key: ObjectKey) -> None:
+        """Look at a whole group."""
+        self._scopes.widen(key)
+        self._queues.groups.add(key)
+        self._look_at_status(key)
+
+    def _look_at_status(self, key: ObjectKey) -> None:
+        """Have a group's status looked at, together with what else is about to happen."""
+        self._queues.statuses.add_after(key, _GATHER)
+
+    def group_changed(self, old: BackendGroup | None, new: BackendGroup | None) -> None:
+        """Look at a group whose spec changed; our own writes of its status say nothing."""
+        either = new or old
+        if either is None or same_spec(old, new):
+            return
+        self.look_at_group(either.meta.key)
+
+    def record_changed(
+        self, old: BackendRecord | None, new: BackendRecord | None
+    ) -> None:
+        """Register what is not, and look again where a record came or went."""
+        either = new or old
+        if either is None:
+            return
+        self._registrar.record_changed(old, new)
+        self._statuses.record_changed(old, new)
+        self._count_again(either.load_balancer_key)
+        group = either.group
+        if group is None:
+            return
+        self._look_at_status(group)
+        if same_spec(old, new):
+            return
+        backend = either.spec.backend
+        if isinstance(backend, PodBackend):
+            self._scopes.note(group, backend.name)
+        else:
+            self._scopes.widen(group)
+        self._queues.groups.add(group)
+
+    def _count_again(self, key: ObjectKey) -> None:
+        """Have a load balancer's records counted; at once if it waits for their end."""
+        found = self._view.load_balancers.get(key)
+        if found is not None and found.meta.deleting_since is not None:
+            self._queues.load_balancers.add(key)
+        else:
+            self._queues.load_balancers.add_after(key, _COUNT)
+
+    def load_balancer_changed(
+        self, old: LoadBalancer | None, new: LoadBalancer | None
+    ) -> None:
+        """Look at a load balancer, and at its groups where that may change a record."""
+        either = new or old
+        if either is None:
+            return
+        self._queues.load_balancers.add(either.meta.key)
+        same = same_spec(old, new)
+        if same and (old and old.info) == (new and new.info):
+            return
+        self.load_balancer_unreadable(either.meta.key)
+
+    def load_balancer_unreadable(self, key: ObjectKey) -> None:
+        """Look at all groups of a load balancer."""
+        for group in self._view.groups.by_index("load_balancer", key):
+            self.look_at_group(group.meta.key)
+
+    def driver_changed(
+        self, old: LoadBalancerDriver | None, new: LoadBalancerDriver | None
+    ) -> None:
+        """Look at everything that a driver operates, if it changed itself."""
+        either = new or old
+        if either is None or same_spec(old, new):
+            return
+        self._queues.drivers.add(either.meta.key)
+        self.look_at_users(either.meta.key)
+
+    def look_at_users(self, driver: ObjectKey) -> None:
+        """Look at a driver's load balancers, their groups, and its waiting records."""
+        for load_balancer in self._view.load_balancers.by_index("driver", driver):
+            self._queues.load_balancers.add(load_balancer.meta.key)
+            self.load_balancer_unreadable(load_balancer.meta.key)
+        for record in self._view.records.by_index("driver", driver):
+            if not record.is_deleting and not record.is_registered:
+                self._queues.records.add(record.meta.key)
+
+
+def _selects(group: BackendGroup, pod: Pod) -> bool:
+    """Tell whether a group means a pod."""
+    selection = group.selection
+    return isinstance(selection, PodSelection) and selection.selects(
+        pod.meta.key.name, pod.meta.labels
+    )

@@ -1,0 +1,107 @@
+"""Everything the controller has read of the cluster, with the indexes it asks by.
+
+Before it: `lbcf.kube.informer`. After it: `snapshot` and the reconcilers.
+"""
+
+from collections.abc import Collection, Iterator
+
+from lbcf.core.cluster import Pod
+from lbcf.core.desired import host_port
+from lbcf.core.names import home_of
+from lbcf.core.resources import (
+    BackendGroup,
+    BackendRecord,
+    LoadBalancer,
+    LoadBalancerDriver,
+    PodBackend,
+    PodSelection,
+    StaticBackend,
+)
+from lbcf.core.turn import Absent, driver_or_absent
+from lbcf.core.values import ObjectKey
+from lbcf.kube.store import Store
+
+
+def _driver_of(owner: LoadBalancer | BackendRecord) -> Iterator[ObjectKey]:
+    """Index by who operates it."""
+    yield owner.driver_key
+
+
+def _group_of(record: BackendRecord) -> Iterator[ObjectKey]:
+    """Index records by who owns them."""
+    if record.group is not None:
+        yield record.group
+
+
+def _pod_of(record: BackendRecord) -> Iterator[tuple[ObjectKey, str]]:
+    """Index records by owner and pod."""
+    if record.group is not None and isinstance(record.spec.backend, PodBackend):
+        yield record.group, record.spec.backend.name
+
+
+def _load_balancer_of(record: BackendRecord) -> Iterator[ObjectKey]:
+    """Index records by where they are registered."""
+    yield record.load_balancer_key
+
+
+def load_balancers_of(group: BackendGroup) -> Iterator[ObjectKey]:
+    """Say where a group's load balancers live."""
+    for name in group.load_balancers:
+        yield home_of(name, group.meta.key.namespace)
+
+
+def _namespace_of(item: Pod | BackendGroup) -> Iterator[str]:
+    """Index by namespace."""
+    yield item.meta.key.namespace
+
+
+class View:
+    """The stores."""
+
+    def __init__(self) -> None:
+        self.pods: Store[Pod] = Store({"namespace": _namespace_of})
+        self.drivers: Store[LoadBalancerDriver] = Store()
+        self.load_balancers: Store[LoadBalancer] = Store({"driver": _driver_of})
+        self.groups: Store[BackendGroup] = Store(
+            {"namespace": _namespace_of, "load_balancer": load_balancers_of}
+        )
+        self.records: Store[BackendRecord] = Store(
+            {
+                "driver": _driver_of,
+                "group": _group_of,
+                "pod": _pod_of,
+                "load_balancer": _load_balancer_of,
+            }
+        )
+
+    def driver(self, key: ObjectKey) -> LoadBalancerDriver | Absent:
+        """Find a driver, or say why there is none."""
+        unreadable = self.drivers.unreadable.get(key)
+        return driver_or_absent(key, self.drivers.get(key), unreadable)
+
+    def records_of(self, group: ObjectKey) -> Collection[BackendRecord]:
+        """Find all records that a group owns."""
+        return self.records.by_index("group", group)
+
+    def selected_pods(self, group: BackendGroup) -> Iterator[Pod]:
+        """Find the pods that a group means."""
+        selection = group.selection
+        if not isinstance(selection, PodSelection):
+            return
+        for pod in self.pods.by_index("namespace", group.meta.key.namespace):
+            if selection.selects(pod.meta.key.name, pod.meta.labels):
+                yield pod
+
+    def backend_address(self, record: BackendRecord) -> str:
+        """Say where a record's own backend listens, empty where that is not known."""
+        backend = record.spec.backend
+        match backend:
+            case StaticBackend(address):
+                return address
+            case PodBackend(name, uid, port):
+                pod = self.pods.get(ObjectKey(record.meta.key.namespace, name))
+                if pod is None or pod.meta.uid != uid or not pod.address:
+                    return ""
+                return host_port(pod.address, port)
+            case _:
+                return ""

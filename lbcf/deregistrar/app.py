@@ -1,0 +1,65 @@
+"""Puts the deregistrar together: what it watches, its queue, its workers."""
+
+import asyncio
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lbcf.core import conditions
+from lbcf.core.resources import BackendRecord, LoadBalancerDriver
+from lbcf.core.values import ObjectKey
+from lbcf.deregistrar.reconciler import Deregistrar
+from lbcf.interpreter import Interpreter
+from lbcf.interpreter.trouble import TroubleReporter
+from lbcf.kube.informer import Informer
+from lbcf.kube.kinds import DRIVERS, RECORDS
+from lbcf.kube.store import Store
+from lbcf.process import Parts
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.worker import Workers
+
+
+_WORKERS = 512
+_TOLD = frozenset({conditions.DRAINED, conditions.DEREGISTERED})
+
+
+def _is_deleting(record: BackendRecord) -> bool:
+    """Keep in memory only what is about to end."""
+    return record.is_deleting
+
+
+def _driver_of(record: BackendRecord) -> Iterator[ObjectKey]:
+    """Index records by who operates them."""
+    yield record.driver_key
+
+
+class DeregistrarProgram:
+    """The program of the deregistrar process."""
+
+    def __init__(self, parts: Parts) -> None:
+        client, clock = parts.client, parts.clock
+        self._parts = parts
+        records: Store[BackendRecord] = Store({"driver": _driver_of}, keep=_is_deleting)
+        drivers: Store[LoadBalancerDriver] = Store()
+        queue: WorkQueue[ObjectKey] = WorkQueue("deletions", clock, parts.metrics)
+        interpreter = Interpreter(client, parts.drivers, clock, observe=records.observe)
+        deregistrar = Deregistrar(records, drivers, queue, interpreter)
+        records.on_change(deregistrar.record_changed)
+        drivers.on_change(deregistrar.driver_changed)
+        TroubleReporter(parts.recorder, _TOLD, "Deregister").listen(records)
+        self._workers = Workers(queue, deregistrar.reconcile, _WORKERS, clock)
+        self._informers: tuple[Informer[Any], ...] = (
+            Informer(client, DRIVERS, clock, store=drivers),
+            Informer(client, RECORDS, clock, store=records),
+        )
+
+    @property
+    def informers(self) -> Sequence[Informer[Any]]:
+        """What must have been read before anything is ended."""
+        return self._informers
+
+    async def work(self, stop: asyncio.Event) -> None:
+        """Work until told to stop; then finish the calls under way."""
+        self._workers.start()
+        await stop.wait()
+        await self._workers.stop(self._parts.settings.grace)

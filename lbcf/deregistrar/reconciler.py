@@ -1,0 +1,120 @@
+"""Deleted records: ends each, by `lbcf.core.deregistration`.
+
+Before it: a record got a deletionTimestamp. After it: its address is out of the load
+balancer and the record is gone, or its conditions say who is waited for.
+"""
+
+import structlog
+
+from lbcf.core import deregistration
+from lbcf.core.deregistration import Ending
+from lbcf.core.resources import BackendRecord, LoadBalancerDriver
+from lbcf.core.turn import Absent, bears, driver_or_absent
+from lbcf.core.values import ObjectKey, Uid
+from lbcf.interpreter import Interpreter, Subject
+from lbcf.kube.store import Store
+from lbcf.runtime.lanes import Lanes
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.result import Done, RequeueAfter, Result
+
+
+_log = structlog.get_logger(__name__)
+
+
+class Deregistrar:
+    """Ends records.
+
+    Args:
+        records: those that are being deleted.
+        drivers: who operates their load balancers.
+        queue: of keys of records.
+        interpreter: carries out steps.
+    """
+
+    def __init__(
+        self,
+        records: Store[BackendRecord],
+        drivers: Store[LoadBalancerDriver],
+        queue: WorkQueue[ObjectKey],
+        interpreter: Interpreter,
+    ) -> None:
+        self._records = records
+        self._drivers = drivers
+        self._queue = queue
+        self._interpreter = interpreter
+        self._endings: dict[Uid, Ending] = {}
+        self._lanes = Lanes(queue)
+
+    def record_changed(
+        self, old: BackendRecord | None, new: BackendRecord | None
+    ) -> None:
+        """Look at a record whose end was asked for, and forget one that has ended."""
+        if new is None:
+            if old is not None:
+                self._endings.pop(old.meta.uid, None)
+            return
+        if not new.is_deleting or not new.is_held:
+            return
+        if new.meta.uid not in self._endings:
+            monotonic = self._interpreter.moment().monotonic
+            self._endings[new.meta.uid] = Ending(first_seen=monotonic)
+        before = None if old is None else old.meta.annotations
+        if old is None or not old.is_deleting or before != new.meta.annotations:
+            self._queue.add(new.meta.key)
+
+    def driver_changed(
+        self, old: LoadBalancerDriver | None, new: LoadBalancerDriver | None
+    ) -> None:
+        """Look at all that waits for a driver which came, or which has changed."""
+        if new is None or (old and old.meta.generation == new.meta.generation):
+            return
+        for record in self._records.by_index("driver", new.meta.key):
+            self._queue.add(record.meta.key)
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Take one record's end as far as it goes."""
+        record = self._records.get(key)
+        if record is None or record.meta.uid not in self._endings:
+            return Done()
+        where = record.driver_key
+        driver = driver_or_absent(
+            where, self._drivers.get(where), self._drivers.unreadable.get(where)
+        )
+        return await self._lanes.turn(
+            where, bears(driver), key, lambda: self._turn(record, driver)
+        )
+
+    async def _turn(
+        self, record: BackendRecord, driver: LoadBalancerDriver | Absent
+    ) -> Result:
+        """Visit one record."""
+        uid = record.meta.uid
+
+        def remember(learnt: Ending) -> None:
+            """Keep it even if the turn is cut."""
+            self._endings[uid] = learnt
+
+        finish = await self._interpreter.run(
+            Subject(record.meta.key, uid),
+            self._endings[uid].begin_turn(driver),
+            deregistration.next_step,
+            deregistration.learn,
+            remember,
+        )
+        if self._endings[uid].is_over:
+            self._over(record, self._endings.pop(uid))
+            return Done()
+        if finish.again_after is None:
+            return Done()
+        return RequeueAfter(finish.again_after)
+
+    def _over(self, record: BackendRecord, ending: Ending) -> None:
+        """Take it that a record is gone, before the watch says so."""
+        self._records.observe_gone(record.meta)
+        _log.info(
+            "record.released",
+            record=str(record.meta.key),
+            load_balancer=record.spec.load_balancer,
+            address=record.address,
+            drained=ending.drained,
+        )

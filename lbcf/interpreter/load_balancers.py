@@ -1,0 +1,126 @@
+"""Calls about a load balancer itself: create, ensure, delete, list its members.
+
+No record is at stake, so no permission is needed: whoever calls has just read or
+written the LoadBalancer, and all of these are idempotent.
+"""
+
+from datetime import timedelta
+from typing import TypeVar
+
+from lbcf.core.operations import Operation
+from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
+from lbcf.core.steps import Refused, StillRunning, Succeeded, Unanswered
+from lbcf.drivers.errors import DriverError
+from lbcf.drivers.pool import DriverPool
+from lbcf.interpreter.messages import reply_of
+from lbcf.runtime.clock import Clock
+from lbcf.wire import driver_requests as requests
+from lbcf.wire.driver_answers import (
+    CreateLoadBalancerAnswer,
+    ListBackendsAnswer,
+    RetriedAnswer,
+    Status,
+)
+from lbcf.wire.driver_requests import Request
+
+
+A = TypeVar("A", bound=RetriedAnswer)
+Trouble = Refused | StillRunning | Unanswered
+
+
+class LoadBalancerCalls:
+    """The driver operations that are about load balancers."""
+
+    def __init__(self, drivers: DriverPool, clock: Clock) -> None:
+        self._drivers = drivers
+        self._clock = clock
+
+    async def create(
+        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
+    ) -> dict[str, str] | Trouble:
+        """Create it or find it; answers its identity, which is its spec if unsaid."""
+        operation = Operation.CREATE_LOAD_BALANCER
+        request = requests.CreateLoadBalancerRequest(
+            record_id=load_balancer.meta.uid,
+            retry_id=self._clock.new_id(),
+            not_after=self._clock.now() + driver.timeout(operation),
+            lb_spec=dict(load_balancer.spec),
+            attributes=dict(load_balancer.attributes),
+        )
+        answer = await self._ask(load_balancer, driver, operation, request)
+        if isinstance(answer, CreateLoadBalancerAnswer):
+            return answer.lb_info or dict(load_balancer.spec)
+        return answer
+
+    async def ensure(
+        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
+    ) -> Trouble | None:
+        """Give it its attributes; None: it has them."""
+        operation = Operation.ENSURE_LOAD_BALANCER
+        request = requests.EnsureLoadBalancerRequest(
+            record_id=load_balancer.meta.uid,
+            retry_id=self._clock.new_id(),
+            not_after=self._clock.now() + driver.timeout(operation),
+            lb_info=dict(load_balancer.info or {}),
+            attributes=dict(load_balancer.attributes),
+        )
+        answer = await self._ask(load_balancer, driver, operation, request)
+        return None if isinstance(answer, RetriedAnswer) else answer
+
+    async def delete(
+        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
+    ) -> Trouble | None:
+        """Delete it; None: it is gone."""
+        operation = Operation.DELETE_LOAD_BALANCER
+        request = requests.DeleteLoadBalancerRequest(
+            record_id=load_balancer.meta.uid,
+            retry_id=self._clock.new_id(),
+            not_after=self._clock.now() + driver.timeout(operation),
+            lb_info=dict(load_balancer.info or {}),
+            attributes=dict(load_balancer.attributes),
+        )
+        answer = await self._ask(load_balancer, driver, operation, request)
+        return None if isinstance(answer, RetriedAnswer) else answer
+
+    async def list(
+        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
+    ) -> ListBackendsAnswer | Trouble:
+        """Read which members the driver has put there, and their epoch."""
+        operation = Operation.LIST_BACKENDS
+        request = requests.ListBackendsRequest(
+            lb_info=dict(load_balancer.info or {}),
+            attributes=dict(load_balancer.attributes),
+        )
+        async with self._drivers.slot(driver, load_balancer.meta.key):
+            try:
+                answer = await self._drivers.call(
+                    driver, operation, request, timeout=driver.timeout(operation)
+                )
+            except DriverError as error:
+                return Unanswered(error.reason, str(error), may_land=False)
+        return answer if answer.status is Status.SUCC else Refused(answer.msg)
+
+    async def _ask(
+        self,
+        load_balancer: LoadBalancer,
+        driver: LoadBalancerDriver,
+        operation: Operation,
+        request: Request[A],
+    ) -> A | Trouble:
+        """Send a request; an answer comes back only if it is a success."""
+        async with self._drivers.slot(driver, load_balancer.meta.key):
+            try:
+                answer = await self._drivers.call(
+                    driver, operation, request, timeout=driver.timeout(operation)
+                )
+            except DriverError as error:
+                may_land = not error.definite
+                return Unanswered(error.reason, str(error), may_land=may_land)
+        reply = reply_of(answer)
+        return answer if isinstance(reply, Succeeded) else reply
+
+
+def again_after(trouble: Trouble, otherwise: timedelta) -> timedelta:
+    """Say when a driver that did not succeed wants to be asked again."""
+    wish = None if isinstance(trouble, Unanswered) else trouble.again_after
+    return wish or otherwise

@@ -1,0 +1,96 @@
+"""Locks on addresses, for load balancers that know their members by address alone.
+
+Two records may want one address: an address that is reused at once, two groups, two
+namespaces that share a load balancer. The first holds a Lease; the next one waits until
+that one's holder exists no more and none of the calls for its end can still arrive.
+Nobody releases a lock by a write: its holder's existence is the lock.
+"""
+
+from datetime import timedelta
+
+import attrs
+
+from lbcf.core.names import digest
+from lbcf.core.steps import LockHeld, LockTaken, TakeLock
+from lbcf.core.values import ObjectKey
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import NotFound
+from lbcf.kube.kinds import RECORDS
+from lbcf.kube.locks import AddressLocks, HeldBy
+from lbcf.runtime.clock import Clock
+
+
+_NAME_HASH = 40
+_LOOK_AGAIN = timedelta(seconds=5)
+
+
+@attrs.frozen
+class _GoneSince:
+    """Since when a holder is known not to exist, by this process's own clock."""
+
+    holder: str
+    at: float
+
+
+class AddressLocker:
+    """Takes locks for records."""
+
+    def __init__(self, client: KubeClient, locks: AddressLocks, clock: Clock) -> None:
+        self._client = client
+        self._locks = locks
+        self._clock = clock
+        self._gone: dict[str, _GoneSince] = {}
+
+    async def take(self, step: TakeLock) -> LockTaken | LockHeld:
+        """Take a lock, or say who has it and when to ask again.
+
+        Raises:
+            KubeError: the API server could not be asked.
+        """
+        name = lock_name(step)
+        holder = _holder(step)
+        held = await self._locks.take(name, holder)
+        if not isinstance(held, HeldBy):
+            self._gone.pop(name, None)
+            return LockTaken()
+        if await self._exists(held.holder):
+            self._gone.pop(name, None)
+            return LockHeld(held.holder, _LOOK_AGAIN)
+        rest = self._rest(name, held.holder, step.takeover_after)
+        if rest > timedelta(0):
+            return LockHeld(held.holder, rest)
+        self._gone.pop(name, None)
+        taken = await self._locks.take_over(held, holder)
+        if isinstance(taken, HeldBy):
+            return LockHeld(taken.holder, _LOOK_AGAIN)
+        return LockTaken()
+
+    def _rest(self, name: str, holder: str, quarantine: timedelta) -> timedelta:
+        """Say how long the last holder's calls may still arrive."""
+        now = self._clock.monotonic()
+        since = self._gone.get(name)
+        if since is None or since.holder != holder:
+            since = self._gone[name] = _GoneSince(holder, now)
+        return quarantine - timedelta(seconds=now - since.at)
+
+    async def _exists(self, holder: str) -> bool:
+        """Ask the API server itself whether a holder still exists."""
+        namespace, name, uid = holder.split("/", 2)
+        try:
+            record = await self._client.get(RECORDS, ObjectKey(namespace, name))
+        except NotFound:
+            return False
+        return record.meta.uid == uid
+
+
+def lock_name(step: TakeLock) -> str:
+    """Name the lock on (driver, load balancer, address)."""
+    info = step.record.spec.lb_info
+    identity = [str(step.driver.meta.key), *(f"{k}={info[k]}" for k in sorted(info))]
+    return f"addr-{digest([*identity, step.address], _NAME_HASH)}"
+
+
+def _holder(step: TakeLock) -> str:
+    """Name the holder."""
+    meta = step.record.meta
+    return f"{meta.key}/{meta.uid}"

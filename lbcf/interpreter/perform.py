@@ -1,0 +1,255 @@
+"""The one place where steps become calls of the API server and of drivers."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import attrs
+import msgspec
+import structlog
+
+from lbcf.core import names
+from lbcf.core.operations import Operation
+from lbcf.core.resources import BackendRecord
+from lbcf.core.steps import (
+    Abandoned,
+    CallDriver,
+    Conflicted,
+    Finish,
+    Gone,
+    Observed,
+    Permission,
+    ReadRecord,
+    ReleaseRecord,
+    Reply,
+    Step,
+    Superseded,
+    TakeLock,
+    Unanswered,
+    WriteStatus,
+)
+from lbcf.core.turn import Moment
+from lbcf.core.values import ObjectKey, Uid
+from lbcf.drivers.errors import DriverError
+from lbcf.drivers.pool import DriverPool
+from lbcf.interpreter.locks import AddressLocker
+from lbcf.interpreter.messages import backend_request, pod_request, reply_of
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Conflict, NotFound
+from lbcf.kube.kinds import PODS, RECORDS
+from lbcf.runtime.clock import Clock
+from lbcf.wire.driver_answers import RetriedAnswer
+from lbcf.wire.driver_requests import Request
+from lbcf.wire.records import render_release, render_status_update
+
+
+S = TypeVar("S")
+
+_log = structlog.get_logger(__name__)
+
+_USE_WITHIN = timedelta(seconds=2)
+"""A permission is good for the operation's time-out and 2 s: these 2 s are for us."""
+
+
+@attrs.frozen
+class Subject:
+    """The record that a turn is about; a namesake with another uid is not it."""
+
+    key: ObjectKey
+    uid: Uid
+
+
+class Interpreter:
+    """Performs steps.
+
+    Args:
+        client: the API server.
+        drivers: the webhook services.
+        clock: the time.
+        locks: on addresses; None in a process that takes none.
+        observe: called with each record that a write of ours returned.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        drivers: DriverPool,
+        clock: Clock,
+        *,
+        locks: AddressLocker | None = None,
+        observe: Callable[[BackendRecord], None] = lambda _record: None,
+    ) -> None:
+        self._client = client
+        self._drivers = drivers
+        self._clock = clock
+        self._locks = locks
+        self._observe = observe
+
+    def moment(self) -> Moment:
+        """Read the clock once for one decision."""
+        clock = self._clock
+        return Moment(clock.now(), clock.monotonic(), clock.jitter())
+
+    async def run(
+        self,
+        subject: Subject,
+        state: S,
+        next_step: Callable[[S, Moment], Step],
+        learn: Callable[[S, Step, Reply, Moment], S],
+        remember: Callable[[S], None],
+    ) -> Finish:
+        """Let the core ask and the world answer until the turn is over.
+
+        Args:
+            subject: the record.
+            state: what is known of it.
+            next_step: the core's question.
+            learn: what the core makes of a reply.
+            remember: keeps the state after each step, so that a turn that an error
+                ends in the middle forgets nothing.
+
+        Raises:
+            KubeError: the API server could not be asked; the turn is to be repeated.
+        """
+        while True:
+            step = next_step(state, self.moment())
+            if isinstance(step, Finish):
+                return step
+            reply = await self.perform(subject, step)
+            state = learn(state, step, reply, self.moment())
+            remember(state)
+
+    async def perform(self, subject: Subject, step: Step) -> Reply:
+        """Carry out one step.
+
+        Raises:
+            KubeError: the API server could not be asked.
+        """
+        match step:
+            case ReadRecord():
+                return await self._read(subject)
+            case WriteStatus():
+                return await self._write_status(step)
+            case CallDriver():
+                return await self._call_driver(subject, step)
+            case TakeLock():
+                return await self._take_lock(step)
+            case ReleaseRecord():
+                return await self._release(step)
+            case Finish():
+                raise ValueError("a finished turn has nothing to perform")
+
+    async def _read(self, subject: Subject) -> Observed | Gone:
+        """Read the record as it is now."""
+        began = self._clock.monotonic()
+        try:
+            record = await self._client.get(RECORDS, subject.key)
+        except NotFound:
+            return Gone()
+        if record.meta.uid != subject.uid:
+            return Gone()
+        return Observed(Permission(record, began))
+
+    async def _write_status(self, step: WriteStatus) -> Observed | Gone | Conflicted:
+        """Write the status by compare-and-swap."""
+        began = self._clock.monotonic()
+        meta = step.record.meta
+        body = render_status_update(step.record, step.status)
+        try:
+            record = await self._client.patch(
+                RECORDS, meta.key, body, cas=meta, subresource="status"
+            )
+        except NotFound:
+            return Gone()
+        except Conflict:
+            return Conflicted()
+        self._observe(record)
+        return Observed(Permission(record, began))
+
+    async def _release(self, step: ReleaseRecord) -> Gone | Conflicted | Observed:
+        """Take our finalizer off by compare-and-swap."""
+        began = self._clock.monotonic()
+        record = step.proof.record
+        if isinstance(step.proof, Abandoned):
+            _log.warning(
+                "record.abandoned",
+                record=str(record.meta.key),
+                address=record.address,
+                why=step.proof.why,
+            )
+        body = render_release(record.meta, names.FINALIZER_RECORD)
+        try:
+            left = await self._client.patch(
+                RECORDS, record.meta.key, body, cas=record.meta
+            )
+        except NotFound:
+            return Gone()
+        except Conflict:
+            return Conflicted()
+        # Taking off the last finalizer deletes the object in the same transaction,
+        # and does not raise its resourceVersion: what is returned is no new version.
+        if not left.meta.finalizers:
+            return Gone()
+        return Observed(Permission(left, began))
+
+    async def _take_lock(self, step: TakeLock) -> Reply:
+        """Take the lock on an address."""
+        if self._locks is None:
+            raise ValueError("this process takes no locks on addresses")
+        return await self._locks.take(step)
+
+    async def _call_driver(self, subject: Subject, step: CallDriver) -> Reply:
+        """Call the driver when it has a free place, under a permission still good."""
+        record, driver = step.permission.record, step.driver
+        async with self._drivers.slot(driver, record.load_balancer_key):
+            permission = step.permission
+            if self._clock.monotonic() > permission.at + _USE_WITHIN.total_seconds():
+                fresh = await self._read(subject)
+                if isinstance(fresh, Gone):
+                    return fresh
+                permission = fresh.permission
+                before, now = record.meta, permission.record.meta
+                if before.resource_version != now.resource_version:
+                    return Superseded(permission)
+            window = driver.window(step.operation).total_seconds()
+            rest = permission.at + window - self._clock.monotonic()
+            not_after = self._clock.now() + timedelta(seconds=rest)
+            request = await self._request(step, self._clock.new_id(), not_after)
+            return await self._ask(step, request)
+
+    async def _request(
+        self, step: CallDriver, retry_id: str, not_after: datetime
+    ) -> Request[RetriedAnswer]:
+        """Put the request together; a driver that finds addresses gets the whole pod."""
+        if step.operation is not Operation.GENERATE_BACKEND_ADDR:
+            return backend_request(step, retry_id, not_after)
+        record = step.permission.record
+        name = getattr(record.spec.backend, "name", "")
+        raw = await self._client.get_raw(
+            PODS, ObjectKey(record.meta.key.namespace, name)
+        )
+        pod = msgspec.json.decode(raw, type=dict[str, object])
+        return pod_request(record, pod, retry_id, not_after)
+
+    async def _ask(self, step: CallDriver, request: Request[RetriedAnswer]) -> Reply:
+        """Send the request and read the answer."""
+        driver = step.driver
+        try:
+            answer = await self._drivers.call(
+                driver,
+                step.operation,
+                request,
+                timeout=driver.timeout(step.operation),
+            )
+        except DriverError as error:
+            return Unanswered(error.reason, str(error), may_land=not error.definite)
+        reply = reply_of(answer)
+        _log.debug(
+            "driver.answered",
+            driver=str(driver.meta.key),
+            operation=step.operation.value,
+            record=str(step.permission.record.meta.key),
+            status=answer.status.value,
+            message=answer.msg,
+        )
+        return reply

@@ -1,0 +1,228 @@
+"""What every process of ours does around its own work, in the right order.
+
+    connect -> informers -> synced -> Lease -> work ... SIGTERM -> no new keys
+    -> calls under way finish -> Lease released -> end
+
+Before it: `lbcf.cli` and `lbcf.settings`. Inside it: `lbcf.controller` or
+`lbcf.deregistrar`, which say what to watch and what to do.
+"""
+
+import asyncio
+
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from functools import partial
+from typing import Any, Protocol
+
+import attrs
+import structlog
+
+from lbcf import __version__
+from lbcf.core.names import API_GROUP
+from lbcf.drivers.pool import DriverPool
+from lbcf.kube.client import KubeClient, connected
+from lbcf.kube.connection import connect
+from lbcf.kube.events import EventRecorder
+from lbcf.kube.informer import Informer
+from lbcf.kube.lease import LeaderElector, LeadershipLostError
+from lbcf.runtime import health, logs
+from lbcf.runtime.clock import Clock, SystemClock
+from lbcf.runtime.health import Check
+from lbcf.runtime.lag import LoopWatch
+from lbcf.runtime.metrics import Metrics
+from lbcf.runtime.shutdown import stop_on_signals
+from lbcf.settings import Settings
+
+
+_log = structlog.get_logger(__name__)
+
+_SILENCE_LIMIT = timedelta(minutes=5)
+"""A watch reconnects after 90 s without a byte: thrice that long it has failed to."""
+_LAST_EVENTS = timedelta(seconds=2)
+
+
+@attrs.frozen
+class Parts:
+    """What a process works with.
+
+    Attributes:
+        incarnation: this run of the process; no other run ever has the same.
+    """
+
+    settings: Settings
+    client: KubeClient
+    drivers: DriverPool
+    recorder: EventRecorder
+    clock: Clock
+    metrics: Metrics
+    incarnation: str
+
+
+class Program(Protocol):
+    """The work of one kind of process."""
+
+    @property
+    def informers(self) -> Sequence[Informer[Any]]:
+        """What it must have read before it works."""
+
+    async def work(self, stop: asyncio.Event) -> None:
+        """Work until told to stop, then finish what is under way."""
+
+
+async def run_process(settings: Settings, build: Callable[[Parts], Program]) -> int:
+    """Run a process until it is told to end; returns its exit status.
+
+    Raises:
+        ConfigurationError: the kubeconfig cannot be used.
+        CannotListen: an address for probes or metrics is taken.
+    """
+    logs.configure(settings.log_level, settings.log_format)
+    clock, metrics = SystemClock(), Metrics()
+    incarnation = clock.new_id()
+    kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
+    connection = await connect(kubeconfig, settings.context)
+    async with AsyncExitStack() as stack:
+        asked = stack.enter_context(stop_on_signals())
+        name = f"lbcf-{settings.process}"
+        client = await stack.enter_async_context(
+            connected(
+                connection,
+                clock,
+                user_agent=f"{name}/{__version__}",
+                field_manager=name,
+            )
+        )
+        parts = Parts(
+            settings=settings,
+            client=client,
+            drivers=await stack.enter_async_context(
+                DriverPool(clock, metrics.registry)
+            ),
+            recorder=EventRecorder(
+                client,
+                clock,
+                controller=f"{API_GROUP}/{settings.process}",
+                instance=incarnation,
+            ),
+            clock=clock,
+            metrics=metrics,
+            incarnation=incarnation,
+        )
+        host = _Host(parts, build(parts), asked)
+        await stack.enter_async_context(host.probes())
+        _log.info(
+            "process.started",
+            process=settings.process,
+            version=__version__,
+            incarnation=incarnation,
+        )
+        status = await host.run()
+    _log.info("process.ended", status=status)
+    return status
+
+
+class _Host:
+    """Runs a program with everything around it."""
+
+    def __init__(self, parts: Parts, program: Program, asked: asyncio.Event) -> None:
+        self._parts = parts
+        self._program = program
+        self._asked = asked
+        self._is_working = False
+        self._loop_watch = LoopWatch(parts.clock, parts.metrics)
+
+    def probes(self) -> Any:
+        """Serve the probes."""
+        settings, program = self._parts.settings, self._program
+        live: dict[str, Check] = {"event-loop": self._loop_watch.check}
+        ready: dict[str, Check] = {}
+        for informer in program.informers:
+            live[f"watch-{informer.resource.plural}"] = partial(self._silent, informer)
+            ready[f"synced-{informer.resource.plural}"] = partial(_unsynced, informer)
+        return health.serve(
+            probes=settings.probes,
+            metrics=settings.metrics,
+            live=live,
+            ready=ready,
+            registry=self._parts.metrics,
+        )
+
+    def _silent(self, informer: Informer[Any]) -> str | None:
+        """Say since when a watch has heard nothing, if that is too long."""
+        if informer.last_heard is None:
+            return None
+        silent = self._parts.clock.monotonic() - informer.last_heard
+        if silent <= _SILENCE_LIMIT.total_seconds():
+            return None
+        return f"nothing heard from the API server for {silent:.0f} s"
+
+    async def run(self) -> int:
+        """Work, and keep everything around it alive until the work has ended."""
+        background: list[asyncio.Task[Any]] = [
+            asyncio.create_task(informer.run()) for informer in self._program.informers
+        ]
+        background.append(asyncio.create_task(self._loop_watch.run()))
+        background.append(asyncio.create_task(self._parts.recorder.run()))
+        try:
+            return await self._until_asked(asyncio.create_task(self._lead()))
+        finally:
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+
+    async def _until_asked(self, leading: "asyncio.Task[None]") -> int:
+        """Wait for the end of the work, or end the waiting for it."""
+        asked = asyncio.create_task(self._asked.wait())
+        await asyncio.wait({leading, asked}, return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        if not self._is_working:
+            leading.cancel()
+        try:
+            await leading
+        except asyncio.CancelledError:
+            return 0
+        except LeadershipLostError as error:
+            _log.error("leader.lost", error=str(error))
+            return 1
+        return 0
+
+    async def _lead(self) -> None:
+        """Work, as the one process of its kind that does."""
+        parts = self._parts
+        if not parts.settings.leader_elect:
+            await self._work()
+            return
+        name = f"lbcf-{parts.settings.process}"
+        elector = LeaderElector(
+            parts.client,
+            name=name,
+            namespace=parts.settings.namespace,
+            identity=parts.incarnation,
+            clock=parts.clock,
+            on_leading=lambda leading: parts.metrics.set_leader(name, leading=leading),
+        )
+        await elector.run(self._work)
+
+    async def _work(self) -> None:
+        """Work once everything has been read."""
+        for informer in self._program.informers:
+            await informer.synced.wait()
+        if self._asked.is_set():
+            return
+        self._is_working = True
+        _log.info("work.started")
+        await self._program.work(self._asked)
+        _log.info("work.finished")
+        try:
+            async with asyncio.timeout(_LAST_EVENTS.total_seconds()):
+                await self._parts.recorder.flush()
+        except TimeoutError:
+            _log.warning("events.dropped")
+
+
+def _unsynced(informer: Informer[Any]) -> str | None:
+    """Say that something has not been read yet."""
+    if informer.synced.is_set():
+        return None
+    return f"{informer.resource.plural} have not been listed yet"

@@ -1,0 +1,150 @@
+"""Flags to one frozen value, read once; everything below gets what it needs of it.
+
+Before it: `lbcf.cli`. After it: `lbcf.process` builds a process from it.
+"""
+
+import argparse
+import os
+
+from datetime import timedelta
+from pathlib import Path
+
+import attrs
+
+from lbcf.core.errors import LbcfError
+from lbcf.core.names import SYSTEM_NAMESPACE
+from lbcf.runtime.address import BindAddress, parse_bind_address
+
+
+class SettingsError(LbcfError):
+    """A flag that cannot be used; the text names it and what it may be."""
+
+
+@attrs.frozen
+class Settings:
+    """How one process is to run.
+
+    Attributes:
+        process: `controller` or `deregistrar`.
+        kubeconfig: a file; None: KUBECONFIG, or the pod's own service account.
+        context: of the kubeconfig; None: its current one.
+        namespace: where the Leases live.
+        metrics: where to serve /metrics; None: nowhere.
+        probes: where to serve /healthz and /readyz; None: nowhere.
+        leader_elect: wait for the Lease before working.
+        grace: how long calls under way may take once the process is told to end.
+        list_period: between two readings of a load balancer's members.
+    """
+
+    process: str
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str = SYSTEM_NAMESPACE
+    metrics: BindAddress | None = None
+    probes: BindAddress | None = None
+    leader_elect: bool = True
+    log_level: str = "info"
+    log_format: str = "json"
+    grace: timedelta = timedelta(seconds=25)
+    list_period: timedelta = timedelta(seconds=2)
+
+
+_PORTS = {"controller": (11029, 11028), "deregistrar": (11039, 11038)}
+"""Metrics and probes; they differ, so that all processes run on one host."""
+
+
+def add_flags(parser: argparse.ArgumentParser, process: str) -> None:
+    """Describe the flags of a process."""
+    metrics, probes = _PORTS[process]
+    add = parser.add_argument
+    add("--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, else in-cluster")
+    add("--context", metavar="NAME", help="context of the kubeconfig")
+    add(
+        "--namespace",
+        default=os.environ.get("POD_NAMESPACE") or SYSTEM_NAMESPACE,
+        help="where the Leases live (default: $POD_NAMESPACE, else kube-system)",
+    )
+    add(
+        "--metrics-bind-address",
+        default=f":{metrics}",
+        metavar="[HOST]:PORT",
+        help="where to serve /metrics; 0: nowhere (default: %(default)s)",
+    )
+    add(
+        "--health-probe-bind-address",
+        default=f":{probes}",
+        metavar="[HOST]:PORT",
+        help="where to serve /healthz and /readyz; 0: nowhere (default: %(default)s)",
+    )
+    add(
+        "--leader-elect",
+        default=True,
+        action=argparse.BooleanOptionalAction,
+        help="work only while holding the Lease (default: yes)",
+    )
+    add("--log-level", default="info", help="debug, info, warning or error")
+    add("--log-format", default="json", choices=["json", "console"])
+    add(
+        "--grace-period",
+        default=25.0,
+        type=float,
+        metavar="SECONDS",
+        help="for calls under way at SIGTERM (default: %(default)s)",
+    )
+    if process == "controller":
+        add(
+            "--list-backends-period",
+            default=2.0,
+            type=float,
+            metavar="SECONDS",
+            help="between two readings of a load balancer's members (default: 2)",
+        )
+
+
+def read_settings(process: str, flags: argparse.Namespace) -> Settings:
+    """Make settings of parsed flags.
+
+    Raises:
+        SettingsError: a value that cannot be used.
+    """
+    return Settings(
+        process=process,
+        kubeconfig=_kubeconfig(flags.kubeconfig),
+        context=flags.context,
+        namespace=flags.namespace,
+        metrics=_address("--metrics-bind-address", flags.metrics_bind_address),
+        probes=_address("--health-probe-bind-address", flags.health_probe_bind_address),
+        leader_elect=flags.leader_elect,
+        log_level=flags.log_level,
+        log_format=flags.log_format,
+        grace=_seconds("--grace-period", flags.grace_period),
+        list_period=_seconds(
+            "--list-backends-period", getattr(flags, "list_backends_period", 2.0)
+        ),
+    )
+
+
+def _kubeconfig(flag: str | None) -> Path | None:
+    """Say which file to read, None inside a pod."""
+    named = flag or os.environ.get("KUBECONFIG")
+    if not named:
+        return None
+    path = Path(named).expanduser()
+    if not path.is_file():
+        raise SettingsError(f"--kubeconfig {named}: no such file")
+    return path
+
+
+def _address(flag: str, text: str) -> BindAddress | None:
+    """Read where to listen."""
+    try:
+        return parse_bind_address(text)
+    except ValueError as error:
+        raise SettingsError(f"{flag} {text}: {error}") from error
+
+
+def _seconds(flag: str, number: float) -> timedelta:
+    """Read a length of time."""
+    if not 0 < number <= 3600:  # noqa: PLR2004 - an hour is longer than any use of it
+        raise SettingsError(f"{flag} {number:g}: must be above 0 and at most 3600")
+    return timedelta(seconds=number)

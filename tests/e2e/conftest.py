@@ -1,0 +1,32 @@
+"""The control plane with our CRDs, and a stage on it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import Cluster
+from tests.e2e.stage import Stage, staged
+
+
+@pytest.fixture(name="bare")
+async def _bare(
+    control_plane: Cluster,
+    crds: Path,
+    namespace: str,
+    tmp_path: Path,
+) -> AsyncIterator[Stage]:
+    """A namespace with nothing in it and no process running."""
+    assert crds.name == "crds"
+    async with staged(control_plane, namespace, tmp_path) as stage:
+        yield stage
+
+
+@pytest.fixture(name="stage")
+async def _stage(bare: Stage) -> Stage:
+    """Driver, controller and deregistrar running, one load balancer and one group."""
+    await bare.start_driver()
+    await bare.start("controller")
+    await bare.start("deregistrar")
+    await bare.setting()
+    return bare

@@ -1,0 +1,111 @@
+"""Objects of the API as tests see them: whole, as JSON."""
+
+import json
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from lbcf.core.names import API_GROUP
+from lbcf.core.resources import Meta
+from lbcf.kube.metadata import parse_meta_only
+from lbcf.kube.resource import Resource
+
+
+@attrs.frozen
+class Whole:
+    """An object, whole."""
+
+    meta: Meta
+    body: Mapping[str, Any]
+
+    def condition(self, kind: str) -> Mapping[str, Any]:
+        """Return a condition, empty where it was never set."""
+        found = self.body.get("status", {}).get("conditions", [])
+        return next((c for c in found if c["type"] == kind), {})
+
+
+def parse_whole(raw: bytes) -> Whole:
+    """Read an object without losing anything of it."""
+    return Whole(parse_meta_only(raw).meta, json.loads(raw))
+
+
+def _ours(plural: str, kind: str) -> Resource[Whole]:
+    """One of our own kinds."""
+    return Resource(API_GROUP, "v1beta1", plural, kind, parse_whole)
+
+
+PODS = Resource("", "v1", "pods", "Pod", parse_whole)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", parse_whole)
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event", parse_whole)
+DRIVERS = _ours("loadbalancerdrivers", "LoadBalancerDriver")
+LOAD_BALANCERS = _ours("loadbalancers", "LoadBalancer")
+GROUPS = _ours("backendgroups", "BackendGroup")
+RECORDS = _ours("backendrecords", "BackendRecord")
+
+
+def a_pod(name: str, **labels: str) -> dict[str, Any]:
+    """A pod that no kubelet runs: its status is the test's to write.
+
+    It is bound to no node, since the garbage collector ends pods of nodes that do not
+    exist.
+    """
+    return {
+        "metadata": {"name": name, "labels": {"app": "web", **labels}},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "web", "image": "web"}],
+        },
+    }
+
+
+def pod_status(address: str, *, ready: bool = True) -> dict[str, Any]:
+    """The status that a kubelet would write."""
+    return {
+        "status": {
+            "phase": "Running",
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+            "conditions": [{"type": "Ready", "status": str(ready)}],
+        }
+    }
+
+
+def a_driver(url: str, **spec: object) -> dict[str, Any]:
+    """A driver of the kind that needs no locks and no questions about addresses."""
+    operations = ("drainBackend", "listBackends", "ensureBackend", "deregisterBackend")
+    return {
+        "metadata": {"name": "memory"},
+        "spec": {
+            "driverType": "Webhook",
+            "url": url,
+            "memberKey": "Record",
+            "addressSource": "Backend",
+            "lateEffectSeconds": 1,
+            "webhooks": [{"name": name, "timeout": "2s"} for name in operations],
+            **spec,
+        },
+    }
+
+
+def a_load_balancer(name: str = "front", driver: str = "memory") -> dict[str, Any]:
+    """A load balancer."""
+    return {
+        "metadata": {"name": name},
+        "spec": {"lbDriver": driver, "lbSpec": {"name": name}},
+    }
+
+
+def a_group(
+    name: str = "web", *, lbs: tuple[str, ...] = ("front",), **spec: object
+) -> dict[str, Any]:
+    """A group of the pods labelled app=web."""
+    pods = {
+        "ports": [{"port": 80, "protocol": "TCP"}],
+        "byLabel": {"selector": {"app": "web"}},
+    }
+    return {
+        "metadata": {"name": name},
+        "spec": {"loadBalancers": list(lbs), "pods": pods, **spec},
+    }

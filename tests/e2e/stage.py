@@ -1,0 +1,312 @@
+"""Starts the real processes, feeds the real API server, and looks at both."""
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+import time
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+
+from lbcf.core.values import ObjectKey
+from lbcf.kube.client import KubeClient, connected
+from lbcf.kube.connection import connect
+from lbcf.kube.errors import KubeError, NotFound
+from lbcf.kube.pages import Selection
+from lbcf.runtime.clock import SystemClock
+from tests.cluster import Cluster
+from tests.cluster.ports import free_ports
+from tests.e2e import objects
+from tests.e2e.objects import Whole
+
+
+T = TypeVar("T")
+PATIENCE = 30.0
+
+
+class Process:
+    """One process of ours, with its output in a file."""
+
+    def __init__(self, name: str, argv: list[str], log: Path) -> None:
+        self.name = name
+        self.argv = argv
+        self.log = log
+        self._running: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Start it; its output is appended."""
+        with self.log.open("ab") as out:
+            self._running = await asyncio.create_subprocess_exec(
+                *self.argv, stdout=out, stderr=out
+            )
+
+    async def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal and wait for the end; returns the exit status."""
+        running = self._running
+        assert running is not None, f"{self.name} was not started"
+        with contextlib.suppress(ProcessLookupError):
+            running.send_signal(how)
+        return await asyncio.wait_for(running.wait(), PATIENCE)
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has been started and has not ended."""
+        return self._running is not None and self._running.returncode is None
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """The log events of a name, in order."""
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        found = [json.loads(line) for line in lines if line.startswith("{")]
+        return [event for event in found if event.get("event") == name]
+
+
+class Stage:
+    """A namespace on a control plane, and the processes that work in the cluster."""
+
+    def __init__(
+        self, cluster: Cluster, namespace: str, client: KubeClient, folder: Path
+    ) -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+        self.client = client
+        self.folder = folder
+        self.processes: dict[str, Process] = {}
+        self.driver_url = ""
+        self._tag = namespace
+
+    def user(self, process: str) -> str:
+        """Under whose name a process of this stage is in the audit log."""
+        return f"{process}.{self._tag}"
+
+    async def start(self, process: str, *flags: str) -> Process:
+        """Start the controller or the deregistrar."""
+        probes, metrics = free_ports(2)
+        argv = [
+            *(sys.executable, "-m", "lbcf", process),
+            *("--kubeconfig", str(self.cluster.kubeconfig_for(self.user(process)))),
+            *("--namespace", self.namespace),
+            *("--health-probe-bind-address", f"127.0.0.1:{probes}"),
+            *("--metrics-bind-address", f"127.0.0.1:{metrics}"),
+            *flags,
+        ]
+        return await self._run(process, argv)
+
+    async def start_driver(self, *flags: str) -> Process:
+        """Start the in-memory driver; its address stays the same over restarts."""
+        if not self.driver_url:
+            self.driver_url = f"http://127.0.0.1:{free_ports(1)[0]}"
+        address = self.driver_url.removeprefix("http://")
+        argv = [
+            *(sys.executable, "-m", "webhooks.memory"),
+            *("--bind-address", address, "--member-key", "Record", *flags),
+        ]
+        process = await self._run("driver", argv)
+        await eventually(self._driver_answers, "the driver answers")
+        return process
+
+    async def _run(self, name: str, argv: list[str]) -> Process:
+        """Start a process, or start it again."""
+        known = self.processes.get(name)
+        if known is None or known.argv != argv:
+            earlier = len(list(self.folder.glob(f"{name}-*.log")))
+            known = Process(name, argv, self.folder / f"{name}-{earlier}.log")
+            self.processes[name] = known
+        await known.start()
+        return known
+
+    async def _driver_answers(self) -> bool:
+        """Whether the driver's port answers."""
+        try:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(f"{self.driver_url}/healthz") as answer,
+            ):
+                return answer.status == 200
+        except aiohttp.ClientError:
+            return False
+
+    async def control(self, path: str, **body: object) -> Any:
+        """Ask the in-memory driver to do something, or what it has."""
+        method = "POST" if body else "GET"
+        url = f"{self.driver_url}/control/{path}"
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, url, json=body or None) as answer,
+        ):
+            assert answer.status == 200, await answer.text()
+            return await answer.json(content_type=None)
+
+    async def behave(self, operation: str, mode: str, **how: object) -> None:
+        """Let the driver's next calls of an operation go wrong."""
+        await self.control("behave", operation=operation, mode=mode, **how)
+
+    async def calls(self, operation: str) -> list[dict[str, Any]]:
+        """The calls of an operation that have ended."""
+        history = (await self.control("history"))["calls"]
+        return [call for call in history if call["operation"] == operation]
+
+    async def create(self, resource: Any, body: Mapping[str, Any]) -> Whole:
+        """Create an object in the stage's namespace."""
+        whole: Whole = await self.client.create(resource, self.namespace, body)
+        return whole
+
+    async def patch(
+        self,
+        resource: Any,
+        name: str,
+        body: Mapping[str, Any],
+        sub: str = "",
+    ) -> Whole:
+        """Patch an object in the stage's namespace."""
+        whole: Whole = await self.client.patch(
+            resource, self.key(name), body, subresource=sub
+        )
+        return whole
+
+    async def delete(self, resource: Any, name: str) -> None:
+        """Delete an object in the stage's namespace."""
+        await self.client.delete(resource, self.key(name))
+
+    def key(self, name: str) -> ObjectKey:
+        """Name an object of the stage's namespace."""
+        return ObjectKey(self.namespace, name)
+
+    async def get(self, resource: Any, name: str) -> Whole | None:
+        """Read an object, None if there is none."""
+        try:
+            whole: Whole = await self.client.get(resource, self.key(name))
+        except NotFound:
+            return None
+        return whole
+
+    async def listed(self, resource: Any) -> tuple[Whole, ...]:
+        """List objects of the stage's namespace."""
+        page = await self.client.list(resource, Selection(namespace=self.namespace))
+        return tuple(page.objects)
+
+    async def add_pod(
+        self, name: str, address: str, *, ready: bool = True, **labels: str
+    ) -> Whole:
+        """Create a pod and write its status, as a kubelet would."""
+        await self.create(objects.PODS, objects.a_pod(name, **labels))
+        return await self.set_pod(name, address, ready=ready)
+
+    async def set_pod(self, name: str, address: str, *, ready: bool) -> Whole:
+        """Write a pod's status."""
+        body = objects.pod_status(address, ready=ready)
+        return await self.patch(objects.PODS, name, body, "status")
+
+    async def setting(self, **spec: object) -> None:
+        """Create driver, load balancer and group."""
+        await self.create(objects.DRIVERS, objects.a_driver(self.driver_url, **spec))
+        await self.create(objects.LOAD_BALANCERS, objects.a_load_balancer())
+        await self.create(objects.GROUPS, objects.a_group())
+
+    async def records(self) -> dict[str, Whole]:
+        """All records of the namespace, by address."""
+        listed = await self.listed(objects.RECORDS)
+        return {
+            r.body["spec"].get("backendAddr")
+            or r.body.get("status", {}).get("backendAddr", r.meta.key.name): r
+            for r in listed
+        }
+
+    async def registered(self) -> set[str]:
+        """Addresses of the records that say they are registered."""
+        return {
+            address
+            for address, record in (await self.records()).items()
+            if record.condition("Registered").get("status") == "True"
+        }
+
+    async def members(self) -> set[str]:
+        """Addresses that the load balancer has."""
+        listed = (await self.control("members"))["members"]
+        return {m["backendAddr"] for m in listed}
+
+    async def until_registered(self, *addresses: str) -> None:
+        """Wait until records and members are exactly these."""
+
+        async def settled() -> bool:
+            return await self.registered() == set(addresses) == await self.members()
+
+        await eventually(settled, f"registered are exactly {sorted(addresses)}", self)
+
+    async def until(self, told: str, check: Callable[[], Awaitable[T]]) -> T:
+        """Wait until a check says yes; its answer is returned."""
+        return await eventually(check, told, self)
+
+    async def until_reason(self, kind: str, reason: str) -> Whole:
+        """Wait until some record's condition has a reason."""
+
+        async def found() -> Whole | None:
+            for record in await self.listed(objects.RECORDS):
+                if record.condition(kind).get("reason") == reason:
+                    return record
+            return None
+
+        record = await self.until(f"{kind} says {reason}", found)
+        assert record is not None
+        return record
+
+    async def end(self) -> None:
+        """End all processes that still run, and let go of what they held."""
+        for process in self.processes.values():
+            if process.runs:
+                await process.end(signal.SIGKILL)
+        for kind in (objects.GROUPS, objects.RECORDS, objects.LOAD_BALANCERS):
+            for held in await self.listed(kind):
+                name = held.meta.key.name
+                with contextlib.suppress(NotFound):
+                    await self.delete(kind, name)
+                    await self.patch(kind, name, {"metadata": {"finalizers": None}})
+
+    def story(self) -> str:
+        """What the processes said last, for a test that failed."""
+        parts = []
+        for process in self.processes.values():
+            lines = process.log.read_text().splitlines()[-25:]
+            parts.append("\n".join([f"--- {process.name}", *lines]))
+        return "\n".join(parts)
+
+
+async def eventually(
+    check: Callable[[], Awaitable[T]], told: str, stage: Stage | None = None
+) -> T:
+    """Ask again and again until the answer is yes; fail after half a minute."""
+    end = time.monotonic() + PATIENCE
+    last: object = None
+    while time.monotonic() < end:
+        try:
+            last = answer = await check()
+        except (KubeError, aiohttp.ClientConnectionError) as error:
+            last = error
+        else:
+            if answer:
+                return answer
+        await asyncio.sleep(0.05)
+    story = stage.story() if stage else ""
+    records = await stage.listed(objects.RECORDS) if stage else ()
+    states = json.dumps([r.body.get("status") for r in records], indent=1)
+    raise AssertionError(
+        f"not within {PATIENCE:g} s: {told} ({last!r})\n{states}\n{story}"
+    )
+
+
+@contextlib.asynccontextmanager
+async def staged(
+    cluster: Cluster, namespace: str, folder: Path
+) -> AsyncIterator[Stage]:
+    """Give a stage, and end its processes afterwards."""
+    connection = await connect(str(cluster.kubeconfig))
+    async with connected(connection, SystemClock(), user_agent="test") as client:
+        stage = Stage(cluster, namespace, client, folder)
+        try:
+            yield stage
+        finally:
+            await stage.end()

@@ -1,0 +1,207 @@
+"""The processes themselves: how they start, end, take over and survive."""
+
+import asyncio
+import signal
+import sys
+
+import aiohttp
+import pytest
+
+from tests.cluster import AuditEvent
+from tests.e2e import objects
+from tests.e2e.stage import Stage
+
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+
+
+async def _lbcf(*argv: str) -> tuple[int, str]:
+    """Run the command line to its end; status and standard error."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "lbcf", *argv, stderr=asyncio.subprocess.PIPE
+    )
+    _, err = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode is not None
+    return process.returncode, err.decode()
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["controller", "--kubeconfig", "/nowhere"], "--kubeconfig /nowhere"),
+        (["controller", "--speed", "9"], "--speed"),
+        (["pilot"], "pilot"),
+        (["controller", "--grace-period", "-1"], "--grace-period"),
+        (["controller", "--metrics-bind-address", "x"], "--metrics-bind-address"),
+        (["deregistrar", "--log-level", "loud"], "loud"),
+    ],
+    ids=[
+        "no kubeconfig",
+        "no such flag",
+        "no such process",
+        "range",
+        "address",
+        "level",
+    ],
+)
+async def test_wrong_flags_end_in_one_line(argv: list[str], told: str) -> None:
+    """Status 2, and one line that names the flag."""
+    status, err = await _lbcf(*argv)
+
+    assert 2 == status
+    assert told in err
+    assert 1 == len(err.strip().splitlines()), err
+
+
+async def test_broken_kubeconfig_ends_in_one_line(stage: Stage) -> None:
+    """A kubeconfig that is none, and a context that it does not have."""
+    broken = stage.folder / "broken"
+    broken.write_text("clusters: 7")
+
+    status, err = await _lbcf("controller", "--kubeconfig", str(broken))
+    assert (2, 1) == (status, len(err.strip().splitlines())), err
+    config = str(stage.cluster.kubeconfig)
+    status, err = await _lbcf(
+        "controller", "--kubeconfig", config, "--context", "elsewhere"
+    )
+    assert (2, 1) == (status, len(err.strip().splitlines())), err
+    assert "elsewhere" in err
+
+
+async def test_taken_address_ends_in_one_line(stage: Stage) -> None:
+    """Two processes cannot serve probes on one port."""
+    taken = stage.driver_url.removeprefix("http://")
+    config = str(stage.cluster.kubeconfig)
+
+    status, err = await _lbcf(
+        *("controller", "--kubeconfig", config, "--log-level", "error"),
+        *("--health-probe-bind-address", taken),
+    )
+
+    assert 2 == status
+    assert taken in err
+    assert 1 == len(err.strip().splitlines()), err
+
+
+async def test_sigterm_finishes_the_call_and_releases_the_lease_last(
+    stage: Stage,
+) -> None:
+    """A registration under way at SIGTERM is written down before the Lease goes."""
+    await stage.behave("ensureBackend", "slow", seconds=1.5)
+    await stage.add_pod("a", "10.0.0.1")
+
+    async def under_way() -> bool:
+        return await stage.members() == {"10.0.0.1:80"}
+
+    await stage.until("the driver has begun", under_way)
+    assert set() == await stage.registered()
+    assert 0 == await stage.processes["controller"].end()
+
+    assert {"10.0.0.1:80"} == await stage.registered()
+    writes = _writes(stage, "controller")
+    assert "leases" == writes[-1].resource
+    lease = await stage.get(objects.LEASES, "lbcf-controller")
+    assert lease is not None
+    assert "" == lease.body["spec"].get("holderIdentity", "")
+
+
+async def test_sigterm_of_the_deregistrar_finishes_the_call(stage: Stage) -> None:
+    """A deregistration under way at SIGTERM is finished, finalizer and all."""
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+    await stage.behave("deregisterBackend", "slow", seconds=1.5)
+    await stage.delete(objects.PODS, "a")
+
+    async def under_way() -> bool:
+        return await stage.members() == set()
+
+    await stage.until("the driver has begun", under_way)
+    assert 0 == await stage.processes["deregistrar"].end()
+
+    assert () == await stage.listed(objects.RECORDS)
+    assert "leases" == _writes(stage, "deregistrar")[-1].resource
+
+
+def _writes(stage: Stage, process: str) -> list[AuditEvent]:
+    """The writes of a process, in order."""
+    return [e for e in stage.cluster.audit(stage.user(process)) if e.is_write]
+
+
+async def test_standby_takes_over_at_once_from_a_leader_that_ends(stage: Stage) -> None:
+    """Two controllers: one works; when it ends, the other goes on."""
+    first = stage.processes.pop("controller")
+    await stage.start("controller")
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+
+    assert 0 == await first.end()
+    await stage.add_pod("b", "10.0.0.2")
+
+    await stage.until_registered("10.0.0.1:80", "10.0.0.2:80")
+
+
+async def test_standby_ends_at_sigterm(stage: Stage) -> None:
+    """A process that never led has nothing to release and ends."""
+    first = stage.processes.pop("controller")
+    standby = await stage.start("controller")
+
+    async def up() -> bool:
+        return bool(standby.events("process.started"))
+
+    await stage.until("the standby is up", up)
+    assert 0 == await standby.end()
+    assert first.runs
+    assert 0 == await first.end()
+
+
+@pytest.mark.parametrize("victim", ["controller", "deregistrar"])
+async def test_killed_process_loses_nothing(stage: Stage, victim: str) -> None:
+    """Kill -9 in the middle of registrations and removals: all is as it should be."""
+    names = [f"p{number}" for number in range(20)]
+    for number, name in enumerate(names[:10]):
+        await stage.add_pod(name, f"10.0.0.{number}")
+    await stage.until_registered(*(f"10.0.0.{n}:80" for n in range(10)))
+    operation = "ensureBackend" if victim == "controller" else "deregisterBackend"
+    await stage.behave(operation, "slow", times=10, seconds=0.4)
+    for number, name in enumerate(names[10:], 10):
+        await stage.add_pod(name, f"10.0.0.{number}")
+    for name in names[:10]:
+        await stage.delete(objects.PODS, name)
+    await asyncio.sleep(0.2)
+
+    await stage.processes[victim].end(signal.SIGKILL)
+    await stage.start(victim, "--no-leader-elect")
+
+    await stage.until_registered(*(f"10.0.0.{n}:80" for n in range(10, 20)))
+    records = await stage.listed(objects.RECORDS)
+    assert 10 == len([r for r in records if r.meta.deleting_since is None])
+
+
+async def _page(url: str) -> str:
+    """Read a page that must be there."""
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        text = await answer.text()
+        assert 200 == answer.status, text
+        return text
+
+
+@pytest.mark.parametrize("process", ["controller", "deregistrar"])
+async def test_probes_and_metrics(stage: Stage, process: str) -> None:
+    """Ready once everything has been read; metrics under the names people know."""
+    running = stage.processes[process]
+
+    async def working() -> bool:
+        return bool(running.events("work.started"))
+
+    await stage.until("it works", working)
+    flags = dict(zip(running.argv[4::2], running.argv[5::2], strict=False))
+    probes = flags["--health-probe-bind-address"]
+
+    assert "ok" == await _page(f"http://{probes}/healthz")
+    assert "[+]synced-backendrecords ok" in await _page(
+        f"http://{probes}/readyz?verbose"
+    )
+    page = await _page(f"http://{flags['--metrics-bind-address']}/metrics")
+    assert f'leader_election_master_status{{name="lbcf-{process}"}} 1.0' in page
+    assert "workqueue_depth" in page
+    assert "lbcf_driver_calls_total" in page

@@ -1,0 +1,172 @@
+"""What bad input and bad drivers get: a reason, another try, and nothing lost."""
+
+import pytest
+
+from tests.e2e import objects
+from tests.e2e.stage import Stage
+
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+
+
+async def test_driver_that_is_down_is_named_and_retried(stage: Stage) -> None:
+    """Nobody listens: the record says so; the driver returns and all is registered."""
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+    await stage.processes["driver"].end()
+    await stage.add_pod("b", "10.0.0.2")
+
+    record = await stage.until_reason("Registered", "DriverUnreachable")
+    assert "memory" in record.condition("Registered")["message"]
+    assert record.body["status"]["nextAttempt"]
+
+    await stage.delete(objects.PODS, "a")
+    await stage.start_driver()
+    await stage.until_registered("10.0.0.2:80")
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason", "told"),
+    [
+        ("fail", "DriverRefused", "answered Fail: full"),
+        ("run", "DriverRunning", "answered Running: full"),
+        ("break", "DriverRefused", "answered Fail"),
+        ("late", "DriverTimedOut", "2"),
+    ],
+)
+async def test_driver_that_does_not_register(
+    stage: Stage, mode: str, reason: str, told: str
+) -> None:
+    """Each kind of answer, and none, has its reason; the member comes in the end."""
+    await stage.behave("ensureBackend", mode, times=2, seconds=3, msg="full")
+    await stage.add_pod("a", "10.0.0.1")
+
+    record = await stage.until_reason("Registered", reason)
+    assert told in record.condition("Registered")["message"]
+    await stage.until_registered("10.0.0.1:80")
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"), [("fail", "DriverRefused"), ("run", "DriverRunning")]
+)
+async def test_driver_that_does_not_deregister(
+    stage: Stage, mode: str, reason: str
+) -> None:
+    """The record stays until the driver has let go, and says what it waits for."""
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+    await stage.behave("deregisterBackend", mode, times=2, msg="later")
+    await stage.delete(objects.PODS, "a")
+
+    record = await stage.until_reason("Deregistered", reason)
+    assert "later" in record.condition("Deregistered")["message"]
+    await stage.until_registered()
+
+
+async def test_unknown_load_balancer_holds_and_says_so(stage: Stage) -> None:
+    """Other load balancers of the group go on; the unknown one is named."""
+    await stage.patch(
+        objects.GROUPS, "web", {"spec": {"loadBalancers": ["front", "nowhere"]}}
+    )
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+
+    async def told() -> bool:
+        group = await stage.get(objects.GROUPS, "web")
+        assert group is not None
+        ready = group.condition("Ready")
+        named = f"{stage.namespace}/nowhere does not exist" in ready.get("message", "")
+        return named and ready["reason"] == "LoadBalancerNotFound"
+
+    await stage.until("the group names it", told)
+
+
+async def test_load_balancer_that_vanishes_keeps_its_members(stage: Stage) -> None:
+    """A load balancer that is gone is no reason to remove anything."""
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+    await stage.processes["controller"].end()
+    await stage.delete(objects.LOAD_BALANCERS, "front")
+    await stage.patch(
+        objects.LOAD_BALANCERS, "front", {"metadata": {"finalizers": None}}
+    )
+    await stage.start("controller")
+    await stage.until("the group is undecided", lambda: _not_found(stage))
+
+    assert {"10.0.0.1:80"} == await stage.members()
+    assert {"10.0.0.1:80"} == await stage.registered()
+
+
+async def _not_found(stage: Stage) -> bool:
+    """Whether the group says that its load balancer does not exist."""
+    group = await stage.get(objects.GROUPS, "web")
+    assert group is not None
+    return group.condition("Ready").get("reason") == "LoadBalancerNotFound"
+
+
+async def test_unknown_driver_is_told_where_it_matters(bare: Stage) -> None:
+    """The load balancer waits for its driver by name, and goes on when it comes."""
+    await bare.start_driver()
+    await bare.start("controller")
+    await bare.create(objects.LOAD_BALANCERS, objects.a_load_balancer())
+    await bare.create(objects.GROUPS, objects.a_group())
+    await bare.add_pod("a", "10.0.0.1")
+
+    async def told() -> bool:
+        found = await bare.get(objects.LOAD_BALANCERS, "front")
+        assert found is not None
+        created = found.condition("Created")
+        return (
+            created.get("reason") == "DriverNotFound"
+            and f"{bare.namespace}/memory" in created["message"]
+        )
+
+    await bare.until("the load balancer waits for its driver", told)
+    await bare.create(objects.DRIVERS, objects.a_driver(bare.driver_url))
+    await bare.until_registered("10.0.0.1:80")
+
+
+async def test_deleted_driver_holds_records_until_it_is_back(stage: Stage) -> None:
+    """Without a driver nobody can deregister: the record says so and stays."""
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+    draining = {"metadata": {"labels": {"lbcf.tkestack.io/driver-draining": "true"}}}
+    await stage.patch(objects.DRIVERS, "memory", draining)
+    await stage.delete(objects.DRIVERS, "memory")
+    await stage.delete(objects.PODS, "a")
+
+    async def told() -> bool:
+        records = await stage.listed(objects.RECORDS)
+        reasons = {r.condition("Deregistered").get("reason") for r in records}
+        return reasons == {"DriverNotFound"} or not reasons
+
+    await stage.patch(objects.GROUPS, "web", {"spec": {"loadBalancers": ["other"]}})
+    await stage.until("nothing is lost", told)
+    await stage.create(objects.DRIVERS, objects.a_driver(stage.driver_url))
+    await stage.until("it is put right", lambda: _nothing_left(stage))
+
+
+async def _nothing_left(stage: Stage) -> bool:
+    """Whether no member is without a record."""
+    return await stage.members() == await stage.registered()
+
+
+async def test_abandoned_record_is_let_go(stage: Stage) -> None:
+    """A person may order a record to be let go without its driver."""
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+    await stage.processes["driver"].end()
+    await stage.delete(objects.PODS, "a")
+    record = await stage.until_reason("Deregistered", "DriverUnreachable")
+
+    why = {"lbcf.tkestack.io/abandon": "the load balancer was scrapped"}
+    await stage.patch(
+        objects.RECORDS, record.meta.key.name, {"metadata": {"annotations": why}}
+    )
+
+    async def gone() -> bool:
+        return not await stage.listed(objects.RECORDS)
+
+    await stage.until("the record is gone", gone)
+    [told] = stage.processes["deregistrar"].events("record.abandoned")
+    assert "the load balancer was scrapped" == told["why"]
