@@ -1,0 +1,96 @@
+"""What the demo did and when: steps, kills, reloads, troubles.
+
+`script` and `kills` write it, `screen` shows its last lines, `verdict` counts from it,
+and a failed request is explained with it. Moments are seconds of the monotonic clock.
+"""
+
+import time
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import attrs
+
+
+KILL_SHADOW = (
+    5.0  # seconds after a kill within which a failure is told together with it
+)
+
+
+@attrs.frozen
+class Span:
+    """Something that lasted: its name, its begin and its end (moments)."""
+
+    name: str
+    begin: float
+    end: float
+
+    def covers(self, moment: float) -> bool:
+        """Tell whether the moment is inside."""
+        return self.begin <= moment <= self.end
+
+
+@attrs.define
+class Journal:
+    """All that happened.
+
+    Attributes:
+        begin: moment of the start; lines are told relative to it.
+        lines: moment and text, for people.
+        steps: steps of the script that ended.
+        counts: how often each kind of thing was completed.
+        kills: moment and name of each kill.
+        gaps: for each reload, from its signal until traffic was served again.
+        troubles: what must not happen in a demo; each makes it fail.
+    """
+
+    begin: float = attrs.field(factory=time.monotonic)
+    lines: list[tuple[float, str]] = attrs.field(factory=list)
+    steps: list[Span] = attrs.field(factory=list)
+    counts: Counter[str] = attrs.field(factory=Counter)
+    kills: list[tuple[float, str]] = attrs.field(factory=list)
+    gaps: list[Span] = attrs.field(factory=list)
+    troubles: list[str] = attrs.field(factory=list)
+    current: str = ""
+
+    def tell(self, text: str) -> None:
+        """Note a line."""
+        self.lines.append((time.monotonic(), text))
+
+    def trouble(self, text: str) -> None:
+        """Note a line that makes the demo fail."""
+        self.troubles.append(text)
+        self.tell(f"TROUBLE: {text}")
+
+    def killed(self, name: str) -> None:
+        """Note that a process was killed."""
+        self.kills.append((time.monotonic(), name))
+        self.counts[f"kill {name}"] += 1
+
+    @contextmanager
+    def step(self, kind: str, text: str) -> Iterator[None]:
+        """Note a step of the script; it counts if it ends without an exception."""
+        begin = time.monotonic()
+        self.current = text
+        self.tell(text)
+        try:
+            yield
+            self.counts[kind] += 1
+        finally:
+            self.steps.append(Span(text, begin, time.monotonic()))
+            self.current = ""
+
+    def around(self, moment: float) -> str:
+        """What was going on then, for the explanation of a failed request."""
+        running = [span.name for span in self.steps if span.covers(moment)]
+        words = running or [self.current or "between two steps"]
+        for at, name in reversed(self.kills):
+            if 0 <= moment - at <= KILL_SHADOW:
+                words.append(f"{moment - at:.1f} s after the kill of the {name}")
+                break
+        return ", ".join(words)
+
+    def in_gap(self, moment: float) -> bool:
+        """Tell whether a request sent then met a reloaded HAProxy without members."""
+        return any(gap.covers(moment) for gap in self.gaps)
