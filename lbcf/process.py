@@ -8,6 +8,7 @@ Before it: `lbcf.cli` and `lbcf.settings`. Inside it: `lbcf.controller` or
 """
 
 import asyncio
+import platform
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -198,7 +199,7 @@ class _Host:
             parts.client,
             name=name,
             namespace=parts.settings.namespace,
-            identity=parts.incarnation,
+            identity=f"{platform.node()}_{parts.incarnation}",
             clock=parts.clock,
             on_leading=lambda leading: parts.metrics.set_leader(name, leading=leading),
         )

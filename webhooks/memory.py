@@ -98,6 +98,7 @@ class MemoryDriver(sdk.Driver):
         """Put the member into full service."""
 
         def ensure() -> sdk.Succ:
+            """Put it there."""
             self.members.ensure(request)
             return sdk.Succ()
 
@@ -107,6 +108,7 @@ class MemoryDriver(sdk.Driver):
         """Let nothing new in; done when its sessions have ended."""
 
         def drain() -> _Outcome:
+            """Mark it, and count what is left."""
             member = self.members.find(request)
             member.state = sdk.BackendState.DRAINING
             if not member.sessions:
@@ -121,6 +123,7 @@ class MemoryDriver(sdk.Driver):
         """Take the member out; sessions that it still has are cut and counted."""
 
         def deregister() -> sdk.Succ:
+            """Take it out."""
             self.members.remove(request)
             return sdk.Succ()
 

@@ -133,6 +133,7 @@ class Control:
         self._history.append(call)
 
     async def _list_members(self, _request: web.Request) -> web.Response:
+        """Show all members, the epoch, and how many sessions were cut."""
         listed = {
             "epoch": self._members.epoch,
             "cut": self._members.cut,
@@ -141,9 +142,11 @@ class Control:
         return web.Response(body=msgspec.json.encode(listed))
 
     async def _list_history(self, _request: web.Request) -> web.Response:
+        """Show the calls that have ended."""
         return web.Response(body=msgspec.json.encode({"calls": list(self._history)}))
 
     async def _set_sessions(self, request: web.Request) -> web.Response:
+        """Change the sessions of the members that are named."""
         wish = await _wish(request, Sessions)
         found = [member for member in self._members if wish.concerns(member)]
         for member in found:
@@ -152,18 +155,22 @@ class Control:
         return web.json_response({"changed": len(found)})
 
     async def _set_behaviour(self, request: web.Request) -> web.Response:
+        """Let the next calls go so."""
         self.behave(await _wish(request, Behaviour))
         return _done()
 
     async def _set_keep(self, request: web.Request) -> web.Response:
+        """Name the pods that stay."""
         self.keep = (await _wish(request, Keep)).pods
         return _done()
 
     async def _restart(self, _request: web.Request) -> web.Response:
+        """Lose all members."""
         self._members.lose_all()
         return _done()
 
     async def _reset(self, _request: web.Request) -> web.Response:
+        """Forget everything."""
         self._members.lose_all()
         self._members.cut = 0
         self._history.clear()

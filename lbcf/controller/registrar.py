@@ -58,6 +58,8 @@ class Registrar:
         self._permissions: dict[Uid, Permission] = {}
         self._lanes = Lanes(queue)
         self._expected: set[ObjectKey] = set()
+        # Beside the enrolments: a turn under way writes those over with what it knew.
+        self._resets: dict[Uid, str] = {}
 
     @contextlib.contextmanager
     def expecting(self, key: ObjectKey) -> Iterator[None]:
@@ -94,20 +96,21 @@ class Registrar:
             if gone is not None:
                 self._enrolments.pop(gone.meta.uid, None)
                 self._permissions.pop(gone.meta.uid, None)
+                self._resets.pop(gone.meta.uid, None)
             return
         if _is_news(old, new):
             self._queue.add(new.meta.key)
 
     def reset(self, record: BackendRecord, why: str) -> None:
         """Put a registered member back that its load balancer has lost."""
-        known = self._enrolment(record)
-        self._enrolments[record.meta.uid] = attrs.evolve(known, reset=why)
+        self._resets[record.meta.uid] = why
         self._queue.add(record.meta.key)
 
     def is_resetting(self, record: BackendRecord) -> bool:
         """Tell whether a lost member is not yet written down as lost, or put back."""
         enrolment = self._enrolments.get(record.meta.uid)
-        return enrolment is not None and bool(enrolment.reset)
+        waits = record.meta.uid in self._resets
+        return waits or (enrolment is not None and bool(enrolment.reset))
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Take one record as far as it goes."""
@@ -117,6 +120,8 @@ class Registrar:
         moment = self._interpreter.moment()
         driver = self._view.driver(record.driver_key)
         known = attrs.evolve(self._enrolment(record), driver=driver)
+        if record.meta.uid in self._resets:
+            known = attrs.evolve(known, reset=self._resets[record.meta.uid])
         enrolment = registration.with_due(known, record, moment)
         if not registration.needs_turn(enrolment, record):
             return self._rest(record, enrolment)
@@ -135,6 +140,7 @@ class Registrar:
     ) -> Result:
         """Visit one record."""
         uid = record.meta.uid
+        self._resets.pop(uid, None)  # the enrolment carries it from here
         address = self._address(record, driver)
         permission = self._permissions.pop(uid, None)
         enrolment = enrolment.begin_turn(driver, address, permission)

@@ -50,7 +50,6 @@ def take_snapshot(
         return doubt
     attachments: dict[str, Attachment] = {}
     undecided: dict[str, Undecided] = {}
-    leaving: set[str] = set()
     for name in group.load_balancers:
         found = _attachment(view, group, name)
         match found:
@@ -59,12 +58,11 @@ def take_snapshot(
             case Undecided():
                 undecided[name] = found
             case None:
-                leaving.add(name)
+                pass  # being deleted: its records go
     return Snapshot(
         group=group,
         attachments=attachments,
         undecided=undecided,
-        leaving=frozenset(leaving),
         pods=tuple(_pods(view, group, pods)),
         records=tuple(_records(view, group, pods)),
     )

@@ -59,8 +59,8 @@ class Snapshot:
 
     Attributes:
         attachments: by name of load balancer, those that can be used.
-        undecided: by name of load balancer, why its records stay as they are.
-        leaving: names of load balancers whose records are to go.
+        undecided: by name of load balancer, why its records stay as they are. Records of
+            load balancers that are in neither are to go.
         pods: those that the group selects.
         records: all that the group owns, also those being deleted.
     """
@@ -68,6 +68,5 @@ class Snapshot:
     group: BackendGroup
     attachments: Mapping[str, Attachment]
     undecided: Mapping[str, Undecided]
-    leaving: frozenset[str]
     pods: tuple[Pod, ...]
     records: tuple[BackendRecord, ...]

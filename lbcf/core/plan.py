@@ -177,7 +177,7 @@ def _fate(
     name = record.spec.load_balancer
     if (undecided := snapshot.undecided.get(name)) is not None:
         return Hold(record, undecided.reason, undecided.message)
-    if name in snapshot.leaving or name not in snapshot.attachments:
+    if name not in snapshot.attachments:
         message = f"load balancer {name} is leaving group {snapshot.group.meta.key}"
         return Removal(record, DETACHED, message)
     if isinstance(snapshot.group.selection, UnsupportedSelection) or isinstance(

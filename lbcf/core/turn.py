@@ -72,15 +72,14 @@ def driver_or_absent(
 
     Args:
         key: where the driver should be.
-        driver: as found, None where it was not.
+        driver: as found, None where it was not; its last readable version where it
+            cannot be understood now, which nobody may go by.
         unreadable: why it could not be understood, None where that is not so.
     """
-    if driver is not None:
-        return driver
     if unreadable is not None:
         message = f"LoadBalancerDriver {key} cannot be understood: {unreadable}"
         return Absent(DRIVER_UNREADABLE, message)
-    return Absent(
+    return driver or Absent(
         DRIVER_NOT_FOUND, f"LoadBalancerDriver {key} does not exist; create it"
     )
 

@@ -154,6 +154,7 @@ def _connection_watch() -> aiohttp.TraceConfig:
     async def connected(
         _session: aiohttp.ClientSession, context: SimpleNamespace, _params: object
     ) -> None:
+        """Note the connection."""
         context.trace_request_ctx.connected = True
 
     # A new one counts from the end of the TLS handshake on.

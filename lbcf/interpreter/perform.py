@@ -243,6 +243,14 @@ class Interpreter:
             )
         except DriverError as error:
             return Unanswered(error.reason, str(error), may_land=not error.definite)
+        except Exception as error:  # noqa: BLE001 - told to the reader of the record
+            # A defect of ours, but the call may be out: to forget that would be worse.
+            _log.exception("driver.call_broke", driver=str(driver.meta.key))
+            reason, message = (
+                "DriverCallBroke",
+                f"{type(error).__name__} in this process",
+            )
+            return Unanswered(reason, message, may_land=True)
         reply = reply_of(answer)
         _log.debug(
             "driver.answered",

@@ -150,6 +150,7 @@ def _told(parse: Callable[[str], object]) -> Callable[[str], object]:
     """Return the same parser; argparse shows the text of this error alone."""
 
     def parse_or_tell(text: str) -> object:
+        """Parse, and say what was wrong."""
         try:
             return parse(text)
         except ValueError as error:

@@ -82,9 +82,11 @@ class Service:
         await asyncio.gather(*late, return_exceptions=True)
 
     async def _start(self, _app: web.Application) -> None:
+        """Let the driver open what it needs."""
         await self._driver.start()
 
     async def _stop(self, _app: web.Application) -> None:
+        """Let the driver close it."""
         await self._driver.stop()
 
     async def _probe(self, _request: web.Request) -> web.Response:

@@ -179,7 +179,7 @@ def parse_load_balancer(raw: bytes) -> LoadBalancer:
         ensure_policy=parse_ensure_policy(spec.ensure_policy),
         drain=_parse_drain(spec.drain),
         max_concurrent_calls=spec.max_concurrent_calls,
-        info=status.lb_info or None,
+        info=status.lb_info,
         epoch=status.epoch,
         backends=status.backends,
         conditions=parse_conditions(status.conditions),

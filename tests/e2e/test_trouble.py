@@ -1,8 +1,12 @@
 """What bad input and bad drivers get: a reason, another try, and nothing lost."""
 
+from functools import partial
+
 import pytest
 
+from lbcf.kube.resource import Resource
 from tests.e2e import objects
+from tests.e2e.objects import Whole
 from tests.e2e.stage import Stage
 
 
@@ -170,3 +174,65 @@ async def test_abandoned_record_is_let_go(stage: Stage) -> None:
     await stage.until("the record is gone", gone)
     [told] = stage.processes["deregistrar"].events("record.abandoned")
     assert "the load balancer was scrapped" == told["why"]
+
+
+async def _says(
+    stage: Stage, resource: Resource[Whole], name: str, **told: str
+) -> bool:
+    """Whether conditions have these reasons, by type."""
+    found = await stage.get(resource, name)
+    assert found is not None
+    return told == {kind: found.condition(kind).get("reason") for kind in told}
+
+
+async def test_load_balancer_that_cannot_be_created_says_why(bare: Stage) -> None:
+    """Fail is shown, retried, and in the end forgotten; attributes follow."""
+    await bare.start_driver()
+    await bare.start("controller")
+    await bare.behave("createLoadBalancer", "fail", times=2, msg="quota")
+    await bare.create(objects.DRIVERS, objects.a_driver(bare.driver_url))
+    await bare.create(objects.LOAD_BALANCERS, objects.a_load_balancer())
+
+    refused = partial(
+        _says, bare, objects.LOAD_BALANCERS, "front", Created="DriverRefused"
+    )
+    await bare.until("the refusal is shown", refused)
+    done = {"Created": "Created", "AttributesSynced": "AttributesSynced"}
+    await bare.until(
+        "it is created", partial(_says, bare, objects.LOAD_BALANCERS, "front", **done)
+    )
+
+
+async def test_load_balancer_waits_for_its_records(stage: Stage) -> None:
+    """One that is being deleted goes after the last record, not before."""
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+    await stage.control("sessions", backendAddr="10.0.0.1:80", sessions=1)
+    await stage.delete(objects.LOAD_BALANCERS, "front")
+
+    waits = partial(_says, stage, objects.LOAD_BALANCERS, "front", Created="InUse")
+    await stage.until("it waits", waits)
+    assert [] == await stage.calls("deleteLoadBalancer")
+    await stage.control("sessions", backendAddr="10.0.0.1:80", sessions=0)
+
+    async def gone() -> bool:
+        return await stage.get(objects.LOAD_BALANCERS, "front") is None
+
+    await stage.until("it is gone", gone)
+    assert 1 == len(await stage.calls("deleteLoadBalancer"))
+
+
+async def test_driver_is_asked_how_it_is(bare: Stage) -> None:
+    """A driver that lists healthz gets a condition Healthy, well or not."""
+    await bare.start_driver()
+    await bare.start("controller")
+    body = objects.a_driver(bare.driver_url, webhooks=[{"name": "healthz"}])
+    await bare.create(objects.DRIVERS, body)
+
+    well = partial(
+        _says, bare, objects.DRIVERS, "memory", Accepted="Accepted", Healthy="Healthy"
+    )
+    await bare.until("it is well", well)
+    await bare.processes["driver"].end()
+    down = partial(_says, bare, objects.DRIVERS, "memory", Healthy="DriverUnreachable")
+    await bare.until("it is not", down)

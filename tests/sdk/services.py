@@ -59,9 +59,14 @@ async def _succeed(_request: EnsureBackendRequest) -> Succ | Running:
 
 
 @contextlib.asynccontextmanager
-async def serving(service: Service) -> AsyncIterator[str]:
-    """Serve on the loopback interface; give the URL."""
-    runner = web.AppRunner(service.application(), shutdown_timeout=0.1)
+async def serving(service: Service, *, cancelling: bool = False) -> AsyncIterator[str]:
+    """Serve on the loopback interface; give the URL.
+
+    With `cancelling`, aiohttp cancels its own task when a caller hangs up.
+    """
+    runner = web.AppRunner(
+        service.application(), shutdown_timeout=0.1, handler_cancellation=cancelling
+    )
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

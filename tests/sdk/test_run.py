@@ -52,6 +52,18 @@ async def started(*flags: str) -> Process:
     )
 
 
+async def finished(*flags: str) -> tuple[int | None, str, str]:
+    """Run the driver to its end; return its status and both of its outputs."""
+    process = await started(*flags)
+    try:
+        shown, told = await process.communicate()
+    finally:
+        # A driver that serves in spite of its flags must not outlive the test.
+        if process.returncode is None:
+            process.kill()
+    return process.returncode, shown.decode(), told.decode()
+
+
 @contextlib.asynccontextmanager
 async def running(*flags: str) -> AsyncIterator[Running]:
     """Run the driver on a free port until the test ends."""
@@ -156,11 +168,10 @@ async def test_a_second_signal_ends_at_once() -> None:
 )
 async def test_wrong_flags_are_told_in_one_line(flags: list[str], text: str) -> None:
     """The line names the flag and what it takes; no traceback, no usage."""
-    process = await started(*flags)
-    _, told = await process.communicate()
+    status, _, told = await finished(*flags)
 
-    assert 2 == process.returncode
-    (line,) = told.decode().splitlines()
+    assert 2 == status
+    (line,) = told.splitlines()
     assert line.startswith("memory: ")
     assert flags[0] in line
     assert text in line
@@ -172,20 +183,18 @@ async def test_an_address_in_use_is_told_in_one_line() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         address = "127.0.0.1:{}".format(cast("tuple[str, int]", taken.getsockname())[1])
-        process = await started("--bind-address", address)
-        _, told = await process.communicate()
+        status, _, told = await finished("--bind-address", address)
 
-    assert 1 == process.returncode
-    (line,) = told.decode().splitlines()
+    assert 1 == status
+    (line,) = told.splitlines()
     assert f"memory: cannot serve on {address}" in line
     assert "in use" in line
 
 
 async def test_help_names_every_flag() -> None:
     """What can be said is found by asking."""
-    process = await started("--help")
-    shown, _ = await process.communicate()
+    status, shown, _ = await finished("--help")
 
-    assert 0 == process.returncode
+    assert 0 == status
     for flag in ("--bind-address", "--log-level", "--grace-period", "--member-key"):
-        assert flag in shown.decode()
+        assert flag in shown

@@ -294,11 +294,12 @@ async def test_a_call_in_time_is_performed() -> None:
     assert "Succ" == answer["status"]
 
 
-async def test_a_caller_that_hangs_up_cuts_nothing() -> None:
+@pytest.mark.parametrize("cancelling", [False, True])
+async def test_a_caller_that_hangs_up_cuts_nothing(cancelling: bool) -> None:
     """What has begun goes on to its end, and its member waits for that."""
     driver, done = PlainDriver(), asyncio.Event()
     driver.on_ensure = held_by(done)
-    async with serving(Service(driver)) as url:
+    async with serving(Service(driver), cancelling=cancelling) as url:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await call(url, "ensureBackend", retryID="1")

@@ -1,0 +1,21 @@
+"""Ways to an API server for what never asks one."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+
+from lbcf.kube.exchange import Request
+
+
+class Nobody:
+    """No API server: being asked fails the test."""
+
+    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+        """Fail the test."""
+        raise AssertionError(f"{request} {within}")
+
+    def stream(
+        self, request: Request, silence: timedelta
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Fail the test."""
+        raise AssertionError(f"{request} {silence}")

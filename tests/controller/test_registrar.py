@@ -1,0 +1,116 @@
+"""When the registrar comes again to records that are registered already."""
+
+from datetime import timedelta
+
+import pytest
+
+from prometheus_client import CollectorRegistry
+
+from lbcf.controller.registrar import Registrar
+from lbcf.controller.view import View
+from lbcf.core.operations import Operation
+from lbcf.core.resources import BackendRecord
+from lbcf.core.steps import Refused, Reply, Step, StillRunning, Unanswered
+from lbcf.core.turn import Moment
+from lbcf.core.values import ObjectKey
+from lbcf.drivers.pool import DriverPool
+from lbcf.interpreter import Interpreter, Subject
+from lbcf.kube.client import KubeClient
+from lbcf.kube.watching import Put
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.result import Done, RequeueAfter, Result
+from tests.builders import ALWAYS, SETTLING, a_record, a_spec, seconds
+from tests.controller.exchanges import Nobody
+from tests.controller.views import everyday, show
+from tests.core.world import World
+from tests.fakes.clock import VirtualClock
+
+
+ALWAYS_ENSURED = a_record(registered=True, spec=a_spec(ensure_policy=ALWAYS))
+DOUBTED = a_record(registered=True, ensuring="*")
+
+
+class WorldInterpreter(Interpreter):
+    """Carries out steps in a world of one record, and shows it to the view."""
+
+    def __init__(self, world: World, view: View) -> None:
+        clock = VirtualClock()
+        pool = DriverPool(clock, CollectorRegistry())
+        super().__init__(KubeClient(Nobody()), pool, clock)
+        self._world = world
+        self._view = view
+
+    def moment(self) -> Moment:
+        """Read the world's clock."""
+        return self._world.moment()
+
+    async def perform(self, subject: Subject, step: Step) -> Reply:
+        """Carry out a step, and tell the view what is there now."""
+        reply = self._world.perform(step)
+        if self._world.record is not None:
+            assert subject.key == self._world.record.meta.key
+            self._view.records.apply(Put(self._world.record))
+        return reply
+
+
+def started(record: BackendRecord) -> tuple[World, Registrar]:
+    """Start a process that finds a record."""
+    world, view = World(record, monotonic=100.0), show(everyday(), record)
+    queue: WorkQueue[ObjectKey] = WorkQueue("records", VirtualClock())
+    return world, Registrar(view, queue, WorldInterpreter(world, view), "me")
+
+
+async def visits(world: World, registrar: Registrar, count: int) -> list[Result]:
+    """Visit the record as often as it asks for, each time when it asks for it."""
+    results: list[Result] = []
+    for _ in range(count):
+        result = await registrar.reconcile(world.stored.meta.key)
+        results.append(result)
+        world.monotonic += _wish(result).total_seconds()
+    return results
+
+
+def _wish(result: Result) -> timedelta:
+    """Say when a worker comes again."""
+    return result.delay if isinstance(result, RequeueAfter) else timedelta(0)
+
+
+async def test_policy_always_goes_on_after_a_restart() -> None:
+    """A record that another incarnation registered is ensured by period, too."""
+    world, registrar = started(ALWAYS_ENSURED)
+
+    results = await visits(world, registrar, 3)
+
+    assert [RequeueAfter(seconds(60))] * 3 == results
+    assert 2 == len(world.calls(Operation.ENSURE_BACKEND))
+
+
+async def test_doubted_record_is_confirmed_after_a_restart() -> None:
+    """Once, when the calls of older incarnations are over."""
+    world, registrar = started(DOUBTED)
+
+    results = await visits(world, registrar, 2)
+
+    assert [RequeueAfter(seconds(SETTLING)), Done()] == results
+    assert 1 == len(world.calls(Operation.ENSURE_BACKEND))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Refused("no"),
+        StillRunning("busy"),
+        Unanswered("DriverTimedOut", "no answer in 10 s", may_land=True),
+    ],
+)
+async def test_failing_to_ensure_again_is_paused(answer: Reply) -> None:
+    """The period is over, but a driver that fails is not asked without a pause."""
+    world, registrar = started(ALWAYS_ENSURED)
+    world.answers.extend([answer] * 3)
+
+    results = await visits(world, registrar, 5)
+
+    pauses = [_wish(result).total_seconds() for result in results]
+    assert 60 == pauses[0]
+    assert all(1 <= pause <= 8 for pause in pauses[1:4])
+    assert 60 == pauses[4]

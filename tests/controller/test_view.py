@@ -1,0 +1,106 @@
+"""What the view answers: indexes, drivers, pods of a group, addresses of backends."""
+
+import pytest
+
+from lbcf.controller.view import View
+from lbcf.core.resources import (
+    Backend,
+    ForeignBackend,
+    PodBackend,
+    PodSelection,
+    StaticBackend,
+    StaticSelection,
+)
+from lbcf.core.turn import DRIVER_NOT_FOUND, DRIVER_UNREADABLE, Absent
+from lbcf.core.values import Port, Uid
+from tests.builders import (
+    WEB,
+    a_backend,
+    a_driver,
+    a_group,
+    a_key,
+    a_load_balancer,
+    a_pod,
+    a_record,
+    a_spec,
+)
+from tests.controller.views import everyday, obscure, show
+
+
+def test_indexes_find_what_they_say() -> None:
+    """By driver, group, pod, load balancer and namespace."""
+    view, record = show(everyday(), a_record()), a_record()
+    web = a_key("web")
+
+    assert (record,) == view.records.by_index("driver", a_key("proxy"))
+    assert (record,) == view.records.by_index("pod", (web, "web-1"))
+    assert (record,) == view.records.by_index("load_balancer", a_key("front"))
+    assert (record,) == view.records_of(web)
+    assert (a_group(),) == view.groups.by_index("load_balancer", a_key("front"))
+    assert (a_group(),) == view.groups.by_index("namespace", "shop")
+    assert (a_load_balancer(),) == view.load_balancers.by_index(
+        "driver", a_key("proxy")
+    )
+
+
+def test_shared_load_balancers_are_found_where_they_live() -> None:
+    """A group of any namespace is found under the key in kube-system."""
+    group = a_group(load_balancers=("lbcf-front",))
+    view = show(View(), group)
+    shared = a_key("lbcf-front", "kube-system")
+
+    assert (group,) == view.groups.by_index("load_balancer", shared)
+
+
+def test_driver_is_found_or_said_to_be_missing() -> None:
+    """Whoever needs it tells people what to do."""
+    view = everyday()
+
+    assert a_driver() == view.driver(a_key("proxy"))
+    missing = view.driver(a_key("other"))
+    assert isinstance(missing, Absent)
+    assert DRIVER_NOT_FOUND == missing.reason
+    assert "shop/other does not exist; create it" in missing.message
+
+
+def test_driver_that_was_never_readable_is_said_to_be_so() -> None:
+    """That is another trouble than a missing one."""
+    view = View()
+    obscure(view.drivers, a_key("proxy"))
+
+    absent = view.driver(a_key("proxy"))
+
+    assert isinstance(absent, Absent)
+    assert DRIVER_UNREADABLE == absent.reason
+
+
+def test_pods_of_a_group_are_those_it_selects_in_its_namespace() -> None:
+    """By name or by label, never beyond."""
+    one, two = a_pod(), a_pod("web-2")
+    view = show(everyday(), one, two, a_pod("web-1", namespace="other"))
+    named = a_group(selection=PodSelection((WEB,), names=frozenset({"web-2"})))
+
+    assert [one, two] == list(view.selected_pods(a_group()))
+    assert [two] == list(view.selected_pods(named))
+    static = a_group(selection=StaticSelection(("a:1",)))
+    assert [] == list(view.selected_pods(static))
+
+
+@pytest.mark.parametrize(
+    ("backend", "address"),
+    [
+        pytest.param(a_backend(), "10.0.0.1:8080", id="pod"),
+        pytest.param(a_backend("web-2"), "", id="no such pod"),
+        pytest.param(a_backend("bare"), "", id="pod without an address"),
+        pytest.param(PodBackend("web-1", Uid("before"), Port(80)), "", id="namesake"),
+        pytest.param(StaticBackend("a:1"), "a:1", id="static"),
+        pytest.param(ForeignBackend("nodeBackend", "node-1"), "", id="foreign"),
+    ],
+)
+def test_backend_s_own_address_is_known_or_empty(
+    backend: Backend, address: str
+) -> None:
+    """A namesake of a pod that is gone is another backend."""
+    view = show(everyday(), a_pod(), a_pod("bare", address=""))
+
+    assert address == view.backend_address(a_record(spec=a_spec(backend=backend)))

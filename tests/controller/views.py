@@ -1,0 +1,52 @@
+"""Views of made-up clusters, and the ways in which an object cannot be read."""
+
+from typing import TypeVar
+
+from lbcf.controller.view import View
+from lbcf.core.cluster import Pod
+from lbcf.core.resources import (
+    BackendGroup,
+    BackendRecord,
+    LoadBalancer,
+    LoadBalancerDriver,
+)
+from lbcf.core.values import ObjectKey, Uid
+from lbcf.kube.metadata import Identity
+from lbcf.kube.pages import Unreadable
+from lbcf.kube.resource import HasMeta
+from lbcf.kube.store import Store
+from lbcf.kube.watching import Obscured, Put
+from tests.builders import a_driver, a_group, a_load_balancer
+
+
+T = TypeVar("T", bound=HasMeta)
+
+Thing = Pod | BackendRecord | BackendGroup | LoadBalancer | LoadBalancerDriver
+
+
+def show(view: View, *things: Thing) -> View:
+    """Let the watches tell of objects."""
+    for thing in things:
+        match thing:
+            case Pod():
+                view.pods.apply(Put(thing))
+            case BackendRecord():
+                view.records.apply(Put(thing))
+            case BackendGroup():
+                view.groups.apply(Put(thing))
+            case LoadBalancer():
+                view.load_balancers.apply(Put(thing))
+            case LoadBalancerDriver():
+                view.drivers.apply(Put(thing))
+    return view
+
+
+def everyday() -> View:
+    """Make a view of the everyday group, load balancer and driver."""
+    return show(View(), a_driver(), a_load_balancer(), a_group())
+
+
+def obscure(store: Store[T], key: ObjectKey, version: int = 9) -> None:
+    """Let the watch tell of an object that cannot be read."""
+    identity = Identity(key, Uid(f"uid-{key.name}"), str(version))
+    store.apply(Obscured(Unreadable(identity, "spec.lbName: expected str")))

@@ -1,0 +1,662 @@
+"""Whole ends of records: which steps in which order, which waits, which words."""
+
+from datetime import timedelta
+
+import attrs
+import pytest
+
+from lbcf.core import conditions, names
+from lbcf.core.conditions import Condition
+from lbcf.core.deregistration import CONFIRMING, DRAINING, Ending
+from lbcf.core.operations import Operation
+from lbcf.core.resources import (
+    BackendRecord,
+    DrainProgress,
+    LoadBalancerDriver,
+    RecordStatus,
+)
+from lbcf.core.steps import (
+    Abandoned,
+    CallDriver,
+    Deregistered,
+    Finish,
+    NeverRegistered,
+    Refused,
+    ReleaseRecord,
+    Reply,
+    Step,
+    StillRunning,
+    Succeeded,
+    Unanswered,
+    WriteStatus,
+)
+from lbcf.core.turn import DRIVER_RECHECK, Absent
+from lbcf.core.values import MemberKey
+from tests.builders import (
+    ALWAYS,
+    SETTLING,
+    START,
+    a_driver,
+    a_record,
+    a_spec,
+    seconds,
+)
+from tests.core.world import World, conflict_at, gone_at
+
+
+PLAIN = a_driver(member_key=MemberKey.ADDRESS)
+DRAINER = a_driver(drains=True)
+MISSING = Absent("DriverNotFound", "LoadBalancerDriver shop/proxy does not exist")
+LOST = Unanswered("DriverTimedOut", "no answer in 10 s", may_land=True)
+UNSENT = Unanswered("DriverUnreachable", "connection refused", may_land=False)
+NO = Refused("quota exceeded")
+
+SETTLED = a_record(registered=True, deleting=True)
+DOUBTED = a_record(registered=True, ensuring="*", deleting=True)
+DRAINED_FOR_30 = a_record(
+    spec=a_spec(drain_timeout=seconds(30)), registered=True, deleting=True
+)
+
+
+def visit(
+    world: World,
+    ending: Ending | None = None,
+    *,
+    driver: LoadBalancerDriver | Absent | None = None,
+) -> tuple[Ending, Finish]:
+    """Pay a record a visit; without a memory it is the first one."""
+    ending = ending or Ending(first_seen=world.monotonic)
+    return world.end(ending.begin_turn(driver or a_driver()))
+
+
+def deregisters(world: World) -> list[bool]:
+    """List the deregister calls: was each a final one?"""
+    return [call.final for call in world.calls(Operation.DEREGISTER_BACKEND)]
+
+
+def word(record: BackendRecord, kind: str) -> Condition:
+    """Find what a record says."""
+    found = conditions.find(record.status.conditions, kind)
+    assert found is not None
+    return found
+
+
+def still(connections: int | None = 3) -> StillRunning:
+    """Answer that so many connections are left."""
+    return StillRunning("draining", connections=connections)
+
+
+# --- without a drain ----------------------------------------------------------------
+
+
+def test_settled_record_takes_one_call_and_one_write() -> None:
+    """Nothing can be out: read, deregister, let go."""
+    world = World(SETTLED)
+
+    ending, finish = visit(world)
+
+    assert ["ReadRecord", "deregisterBackend", "ReleaseRecord"] == world.kinds
+    assert [True] == deregisters(world)
+    assert ReleaseRecord(Deregistered(SETTLED)) == world.steps[-1]
+    assert (None, True, Finish()) == (world.record, ending.is_over, finish)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        pytest.param(DOUBTED, id="star"),
+        pytest.param(
+            a_record(registered=True, ensuring="me", deleting=True), id="ensuring"
+        ),
+        pytest.param(a_record(deleting=True), id="never said to be registered"),
+        pytest.param(
+            attrs.evolve(SETTLED, meta=attrs.evolve(SETTLED.meta, generation=3)),
+            id="changed since",
+        ),
+        pytest.param(
+            a_record(registered=True, spec=a_spec(ensure_policy=ALWAYS), deleting=True),
+            id="ensured at any time",
+        ),
+    ],
+)
+def test_unsettled_record_is_deregistered_at_once_and_again(
+    record: BackendRecord,
+) -> None:
+    """At once so that traffic stops; again when no ensure can come any more."""
+    world = World(record)
+
+    ending, finish = visit(world)
+
+    assert [False] == deregisters(world)
+    assert Finish(seconds(SETTLING)) == finish
+    assert CONFIRMING == word(world.stored, conditions.DEREGISTERED).reason
+
+    world.monotonic = SETTLING - 1
+    ending, finish = visit(world, ending)
+    assert ([False], Finish(seconds(1))) == (deregisters(world), finish)
+
+    world.monotonic = SETTLING
+    visit(world, ending)
+    assert [False, True] == deregisters(world)
+    assert None is world.record
+    assert 1 == len(world.writes)
+
+
+def test_unsettled_record_seen_long_ago_is_deregistered_once() -> None:
+    """All that was sent before its deletion is over by now."""
+    world = World(DOUBTED, monotonic=SETTLING)
+
+    visit(world, Ending(first_seen=0.0))
+
+    assert [True] == deregisters(world)
+    assert None is world.record
+
+
+def test_memory_lost_after_the_first_call_starts_over() -> None:
+    """Another incarnation counts its own time, and trusts its own calls alone."""
+    world = World(DOUBTED)
+    visit(world)
+    world.monotonic = SETTLING
+
+    _, finish = visit(world)
+
+    assert [False, False] == deregisters(world)
+    assert Finish(seconds(SETTLING)) == finish
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        pytest.param(a_record(registered=True), id="alive"),
+        pytest.param(a_record(registered=True, deleting=True, held=False), id="freed"),
+    ],
+)
+def test_record_that_is_not_ours_to_end_is_left_alone(record: BackendRecord) -> None:
+    """What a stale cache believed does not matter."""
+    world = World(record)
+
+    _, finish = visit(world)
+
+    assert (["ReadRecord"], Finish()) == (world.kinds, finish)
+
+
+def test_record_without_an_address_is_let_go_at_once() -> None:
+    """An address is written before the first ensure; the driver is not even needed."""
+    record = a_record(spec=a_spec(address=""), deleting=True)
+    world = World(record)
+
+    visit(world, driver=MISSING)
+
+    assert ReleaseRecord(NeverRegistered(record)) == world.steps[-1]
+    assert ["ReadRecord", "ReleaseRecord"] == world.kinds
+
+
+def test_address_found_later_is_deregistered_too() -> None:
+    """It stands in the status."""
+    status = RecordStatus(address="virtual:1")
+    world = World(a_record(spec=a_spec(address=""), status=status, deleting=True))
+
+    visit(world)
+
+    assert ["virtual:1"] == [
+        call.address for call in world.calls(Operation.DEREGISTER_BACKEND)
+    ]
+
+
+def test_abandoned_record_is_let_go_without_the_driver() -> None:
+    """A person's order outdoes everything; their words are kept."""
+    record = a_record(
+        deleting=True, annotations={names.ANNOTATION_ABANDON: "it burned down"}
+    )
+    world = World(record)
+
+    visit(world, driver=MISSING)
+
+    assert ReleaseRecord(Abandoned(record, "it burned down")) == world.steps[-1]
+
+
+def test_order_to_abandon_must_say_why() -> None:
+    """An annotation without a value is no order."""
+    world = World(
+        a_record(
+            registered=True, deleting=True, annotations={names.ANNOTATION_ABANDON: ""}
+        )
+    )
+
+    visit(world)
+
+    assert "deregisterBackend" in world.kinds
+
+
+# --- races and failures ---------------------------------------------------------------
+
+
+def test_conflict_at_the_end_starts_over_with_another_call() -> None:
+    """Whatever was written may have changed what the call proved."""
+    world = World(SETTLED)
+    world.before = conflict_at(ReleaseRecord)
+
+    visit(world)
+
+    again = ["ReadRecord", "deregisterBackend", "ReleaseRecord"]
+    assert again * 2 == world.kinds
+    assert None is world.record
+
+
+def test_conflict_that_shows_an_ensure_starts_over_as_unsettled() -> None:
+    """What was final for one version is not for the next."""
+    world = World(SETTLED)
+
+    def sign(w: World, step: Step) -> None:
+        if isinstance(step, ReleaseRecord):
+            w.put(status=attrs.evolve(w.stored.status, ensuring="*"))
+
+    world.before = sign
+
+    _, finish = visit(world)
+
+    assert [True] == deregisters(world)
+    assert None is not world.record
+    assert Finish(seconds(SETTLING)) == finish
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_record_that_is_gone_ends_it(number: int) -> None:
+    """Wherever that is noticed."""
+    world = World(SETTLED)
+    world.before = gone_at(number)
+
+    ending, finish = visit(world)
+
+    assert (True, Finish()) == (ending.is_over, finish)
+
+
+def test_other_finalizers_keep_a_record_that_is_done() -> None:
+    """Ours is off; the rest is not ours to wait for."""
+    meta = attrs.evolve(
+        SETTLED.meta, finalizers=(*SETTLED.meta.finalizers, "other/thing")
+    )
+    world = World(attrs.evolve(SETTLED, meta=meta))
+
+    _, finish = visit(world)
+
+    assert ("other/thing",) == world.stored.meta.finalizers
+    assert Finish() == finish
+
+
+@pytest.mark.parametrize("answer", [NO, LOST, UNSENT, StillRunning("working")])
+def test_nothing_is_let_go_before_a_success(answer: Reply) -> None:
+    """Each other answer is told and tried again."""
+    world = World(SETTLED)
+    world.answers.append(answer)
+
+    ending, finish = visit(world)
+
+    assert "ReleaseRecord" not in world.kinds
+    assert Finish(again_after=seconds(1)) == finish
+    assert False is word(world.stored, conditions.DEREGISTERED).status
+    assert START + seconds(1) == world.stored.status.next_attempt
+
+    visit(world, ending)
+    assert None is world.record
+
+
+def test_same_refusal_is_told_once_and_asked_ever_more_seldom() -> None:
+    """A driver that says no for a day costs one write."""
+    world = World(SETTLED)
+    world.answers.extend([NO] * 8)
+    ending, finish = visit(world)
+    pauses = [finish.again_after]
+    for _ in range(7):
+        ending, finish = visit(world, ending)
+        pauses.append(finish.again_after)
+
+    assert [seconds(n) for n in (1, 2, 4, 8, 16, 32, 60, 60)] == pauses
+    assert 1 == len(world.writes)
+
+
+def test_long_refusal_is_told_once() -> None:
+    """The API keeps less of it than the driver said."""
+    world = World(SETTLED)
+    world.answers.extend([Refused("x" * 5000)] * 2)
+    ending, _ = visit(world)
+
+    visit(world, ending)
+
+    assert 1 == len(world.writes)
+
+
+def test_member_known_by_address_is_kept_until_lost_calls_are_over() -> None:
+    """They would hit the address's next owner."""
+    world = World(SETTLED)
+    world.answers.append(LOST)
+    ending, _ = visit(world, driver=PLAIN)
+    world.monotonic = 2.0
+
+    ending, finish = visit(world, ending, driver=PLAIN)
+
+    assert [True, True] == deregisters(world)
+    assert Finish(seconds(SETTLING - 2)) == finish
+    world.monotonic = SETTLING
+    visit(world, ending, driver=PLAIN)
+    assert None is world.record
+    assert 2 == len(deregisters(world))
+
+
+def test_of_two_lost_calls_the_later_one_counts() -> None:
+    """Each may land for as long as it may."""
+    world = World(SETTLED)
+    world.answers.extend([LOST, LOST])
+    ending, _ = visit(world, driver=PLAIN)
+    world.monotonic = 10.0
+    ending, _ = visit(world, ending, driver=PLAIN)
+
+    _, finish = visit(world, ending, driver=PLAIN)
+
+    assert Finish(seconds(SETTLING)) == finish
+
+
+def test_call_that_may_take_longest_counts() -> None:
+    """A drain may have a longer time-out than a deregistration that comes after it."""
+    driver = attrs.evolve(PLAIN, timeouts={"drainBackend": seconds(60)})
+    world = World(DRAINED_FOR_30)
+    world.answers.extend([LOST, Refused("wait"), LOST])
+    ending, _ = visit(world, driver=driver)
+    world.monotonic = 31.0
+    ending, _ = visit(world, ending, driver=driver)
+    ending, _ = visit(world, ending, driver=driver)
+
+    _, finish = visit(world, ending, driver=driver)
+
+    assert Finish(seconds(SETTLING + 50 - 31)) == finish
+
+
+@pytest.mark.parametrize("answer", [UNSENT, NO])
+def test_call_that_cannot_land_is_not_waited_for(answer: Reply) -> None:
+    """A definite answer, or none sent at all, leaves nothing out there."""
+    world = World(SETTLED)
+    world.answers.append(answer)
+    ending, _ = visit(world, driver=PLAIN)
+
+    visit(world, ending, driver=PLAIN)
+
+    assert None is world.record
+
+
+def test_member_named_after_its_record_has_no_next_owner() -> None:
+    """Nothing is waited for."""
+    world = World(SETTLED)
+    world.answers.append(LOST)
+    ending, _ = visit(world)
+
+    visit(world, ending)
+
+    assert None is world.record
+
+
+def test_missing_driver_is_told_once_with_the_way_out() -> None:
+    """The message names the annotation and the address."""
+    world = World(SETTLED)
+
+    ending, finish = visit(world, driver=MISSING)
+    _, again = visit(world, ending, driver=MISSING)
+
+    told = word(world.stored, conditions.DEREGISTERED)
+    assert (False, "DriverNotFound") == (told.status, told.reason)
+    assert names.ANNOTATION_ABANDON in told.message
+    assert "10.0.0.1:8080" in told.message
+    assert Finish(again_after=DRIVER_RECHECK) == finish == again
+    assert 1 == len(world.writes)
+
+
+def test_driver_that_comes_back_is_asked_at_once() -> None:
+    """Nothing of the pause outlives the turn."""
+    world = World(SETTLED)
+    ending, _ = visit(world, driver=MISSING)
+
+    visit(world, ending)
+
+    assert None is world.record
+
+
+# --- drains ---------------------------------------------------------------------------
+
+
+def test_idle_backend_is_drained_without_a_write() -> None:
+    """Most have nothing left: one more call, no more."""
+    world = World(DRAINED_FOR_30)
+
+    visit(world, driver=DRAINER)
+
+    expected = ["ReadRecord", "drainBackend", "deregisterBackend", "ReleaseRecord"]
+    assert expected == world.kinds
+    assert [True] == [c.drained for c in world.calls(Operation.DEREGISTER_BACKEND)]
+
+
+@pytest.mark.parametrize(
+    ("record", "driver"),
+    [
+        pytest.param(SETTLED, DRAINER, id="not wanted"),
+        pytest.param(DRAINED_FOR_30, a_driver(), id="not offered"),
+        pytest.param(
+            a_record(
+                spec=a_spec(drain_timeout=timedelta(0)), registered=True, deleting=True
+            ),
+            DRAINER,
+            id="no time for it",
+        ),
+    ],
+)
+def test_drain_is_left_out(record: BackendRecord, driver: LoadBalancerDriver) -> None:
+    """Both sides must want it, and there must be time."""
+    world = World(record)
+
+    visit(world, driver=driver)
+
+    assert [] == world.calls(Operation.DRAIN_BACKEND)
+    assert [False] == [c.drained for c in world.calls(Operation.DEREGISTER_BACKEND)]
+
+
+def test_waiting_drain_is_written_down_with_its_clock() -> None:
+    """Who is waited for, since when, until when."""
+    world = World(DRAINED_FOR_30)
+    world.answers.append(still())
+
+    _, finish = visit(world, driver=DRAINER)
+
+    assert DrainProgress(START, START + seconds(30), 3) == world.stored.status.drain
+    told = word(world.stored, conditions.DRAINED)
+    assert (False, DRAINING) == (told.status, told.reason)
+    assert "until 00:00:30 UTC" in told.message
+    assert Finish(again_after=seconds(1)) == finish
+
+
+def test_drain_call_says_when_it_began_and_must_end() -> None:
+    """The driver may cut what is left only past the deadline."""
+    world = World(DRAINED_FOR_30)
+    world.answers.extend([still(), still()])
+    ending, _ = visit(world, driver=DRAINER)
+    world.monotonic = 4.0
+
+    visit(world, ending, driver=DRAINER)
+
+    for call in world.calls(Operation.DRAIN_BACKEND):
+        assert START == call.drain_started_at
+        assert START + seconds(30) == call.drain_deadline
+
+
+def test_number_of_connections_is_written_every_ten_seconds_at_most() -> None:
+    """It changes all the time; nobody watches it by the second."""
+    world = World(DRAINED_FOR_30)
+    world.answers.extend(still(n) for n in (9, 8, 7, 6, 6))
+    world.monotonic = 100.0
+    ending = None
+    written = []
+    for moment in (100.0, 105.0, 109.9, 110.0, 125.0):
+        world.monotonic = moment
+        ending, _ = visit(world, ending, driver=DRAINER)
+        assert world.stored.status.drain is not None
+        written.append(world.stored.status.drain.connections)
+
+    assert [9, 9, 9, 6, 6] == written
+    assert 2 == len(world.writes)
+
+
+def test_drain_is_polled_at_ever_longer_intervals_up_to_five_seconds() -> None:
+    """Or as the driver wishes."""
+    world = World(DRAINED_FOR_30)
+    world.answers.extend([*[still()] * 6, StillRunning("slow", seconds(8))])
+    ending, finish = visit(world, driver=DRAINER)
+    pauses = [finish.again_after]
+    for _ in range(6):
+        ending, finish = visit(world, ending, driver=DRAINER)
+        pauses.append(finish.again_after)
+
+    assert [seconds(n) for n in (1, 2, 3, 4, 5, 5, 8)] == pauses
+
+
+def test_deadline_ends_the_drain() -> None:
+    """Whatever is left then is cut by the deregistration."""
+    world = World(DRAINED_FOR_30)
+    world.answers.append(still())
+    ending, _ = visit(world, driver=DRAINER)
+    world.monotonic = 30.0
+
+    visit(world, ending, driver=DRAINER)
+
+    assert 1 == len(world.calls(Operation.DRAIN_BACKEND))
+    assert [False] == [c.drained for c in world.calls(Operation.DEREGISTER_BACKEND)]
+    assert None is world.record
+
+
+def test_pause_does_not_reach_beyond_the_deadline() -> None:
+    """However long the driver wants to be left alone."""
+    world = World(DRAINED_FOR_30)
+    world.answers.append(StillRunning("come tomorrow", seconds(86400)))
+
+    _, finish = visit(world, driver=DRAINER)
+
+    assert Finish(again_after=seconds(30)) == finish
+
+
+def test_deadline_survives_a_restart() -> None:
+    """It is counted from what is written, not from the new beginning."""
+    world = World(DRAINED_FOR_30)
+    world.answers.extend([still(), still()])
+    visit(world, driver=DRAINER)
+    world.monotonic = 29.0
+
+    _, finish = visit(world, driver=DRAINER)
+
+    (_, second) = world.calls(Operation.DRAIN_BACKEND)
+    assert START + seconds(30) == second.drain_deadline
+    assert Finish(again_after=seconds(1)) == finish
+    world.monotonic = 30.0
+    visit(world, driver=DRAINER)
+    assert None is world.record
+
+
+def test_deadline_is_kept_where_it_could_not_be_written() -> None:
+    """A write that was lost does not start the clock anew."""
+    world = World(DRAINED_FOR_30)
+    world.answers.extend([still(), still()])
+    ending, _ = visit(world, driver=DRAINER)
+    world.record = DRAINED_FOR_30
+    world.monotonic = 20.0
+
+    visit(world, ending, driver=DRAINER)
+
+    (_, second) = world.calls(Operation.DRAIN_BACKEND)
+    assert START + seconds(30) == second.drain_deadline
+
+
+@pytest.mark.parametrize(("moment", "drained"), [(29.0, True), (30.0, False)])
+def test_what_slips_in_after_a_drain_is_spared_until_the_deadline(
+    moment: float, drained: bool
+) -> None:
+    """Past it the driver may cut what has come since."""
+    world = World(DRAINED_FOR_30)
+    world.answers.extend([Succeeded(), NO])
+    ending, _ = visit(world, driver=DRAINER)
+    world.monotonic = moment
+
+    visit(world, ending, driver=DRAINER)
+
+    calls = world.calls(Operation.DEREGISTER_BACKEND)
+    assert [True, drained] == [call.drained for call in calls]
+    assert 1 == len(world.calls(Operation.DRAIN_BACKEND))
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"), [(NO, "DriverRefused"), (LOST, "DriverTimedOut")]
+)
+def test_failing_drain_is_told_and_tried_until_the_deadline(
+    answer: Reply, reason: str
+) -> None:
+    """A driver that cannot drain does not keep the backend in for ever."""
+    world = World(DRAINED_FOR_30)
+    world.answers.extend([answer] * 2)
+
+    ending, finish = visit(world, driver=DRAINER)
+
+    assert reason == word(world.stored, conditions.DRAINED).reason
+    assert Finish(again_after=seconds(1)) == finish
+    visit(world, ending, driver=DRAINER)
+    assert 2 == len(world.calls(Operation.DRAIN_BACKEND))
+    world.monotonic = 30.0
+    visit(world, ending, driver=DRAINER)
+    assert None is world.record
+
+
+def test_failure_after_a_long_drain_is_tried_again_soon() -> None:
+    """The polls of the drain were no failures."""
+    world = World(DRAINED_FOR_30)
+    world.answers.extend([*[still()] * 20, LOST])
+    ending = None
+    for _ in range(20):
+        ending, _ = visit(world, ending, driver=DRAINER)
+    world.monotonic = 30.0
+
+    _, finish = visit(world, ending, driver=DRAINER)
+
+    assert Finish(again_after=seconds(1)) == finish
+
+
+def test_unsettled_record_is_drained_first_and_then_confirmed_if_need_be() -> None:
+    """The time of the drain counts for the calls that may be out."""
+    spec = a_spec(drain_timeout=seconds(30))
+    world = World(a_record(spec=spec, registered=True, ensuring="*", deleting=True))
+    world.answers.append(still())
+    ending, _ = visit(world, driver=DRAINER)
+    world.monotonic = SETTLING
+
+    visit(world, ending, driver=DRAINER)
+
+    assert [True] == deregisters(world)
+    assert None is world.record
+
+
+def test_lost_drain_call_is_outwaited_where_addresses_are_members() -> None:
+    """A late drain would stop the traffic of the address's next owner."""
+    driver = a_driver(member_key=MemberKey.ADDRESS, drains=True)
+    world = World(DRAINED_FOR_30)
+    world.answers.append(LOST)
+    ending, _ = visit(world, driver=driver)
+    world.monotonic = 5.0
+
+    _, finish = visit(world, ending, driver=driver)
+
+    assert Finish(seconds(SETTLING - 5)) == finish
+
+
+@pytest.mark.parametrize("kind", [CallDriver, WriteStatus])
+def test_conflicts_do_not_stop_a_drain(kind: type[Step]) -> None:
+    """What was learnt is written on the next version."""
+    world = World(DRAINED_FOR_30)
+    world.answers.append(still())
+    world.before = conflict_at(kind)
+
+    _, finish = visit(world, driver=DRAINER)
+
+    assert DRAINING == word(world.stored, conditions.DRAINED).reason
+    assert Finish(again_after=seconds(1)) == finish

@@ -1,0 +1,83 @@
+"""Which pods are backends: the order of the checks, their reasons, the policies."""
+
+import pytest
+
+from lbcf.core.eligibility import (
+    FINISHED,
+    NO_ADDRESS,
+    NOT_READY,
+    TERMINATING,
+    Eligible,
+    Ineligible,
+    Waiting,
+    judge_pod,
+)
+from lbcf.core.values import DeregisterPolicy
+from tests.builders import a_pod
+
+
+STRICT = DeregisterPolicy.IF_NOT_READY
+PATIENT = DeregisterPolicy.IF_NOT_RUNNING
+
+
+@pytest.mark.parametrize("policy", [STRICT, PATIENT])
+def test_ready_pod_with_an_address_is_a_backend(policy: DeregisterPolicy) -> None:
+    """All that is needed is an address and a readiness probe that says yes."""
+    assert Eligible() == judge_pod(a_pod(), policy)
+
+
+@pytest.mark.parametrize("policy", [STRICT, PATIENT])
+def test_terminating_pod_leaves_whatever_it_still_serves(
+    policy: DeregisterPolicy,
+) -> None:
+    """Deletion comes before all else: a pod that is going may still be ready."""
+    verdict = judge_pod(a_pod(deleting=True, phase="Failed"), policy)
+
+    assert Ineligible(TERMINATING, "pod web-1 is being deleted") == verdict
+
+
+@pytest.mark.parametrize("policy", [STRICT, PATIENT])
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_finished_pod_leaves(policy: DeregisterPolicy, phase: str) -> None:
+    """A terminal phase is the end, even before readiness and address say so."""
+    verdict = judge_pod(a_pod(phase=phase, ready=False, address=""), policy)
+
+    assert Ineligible(FINISHED, f"pod web-1 has ended: {phase}") == verdict
+
+
+def test_unready_pod_leaves_by_readiness_alone() -> None:
+    """IfNotReady takes it out, marked as what a guard may hold."""
+    verdict = judge_pod(a_pod(ready=False), STRICT)
+
+    assert Ineligible(NOT_READY, "pod web-1 is not ready", by_readiness=True) == verdict
+
+
+def test_unready_pod_that_lost_its_address_leaves() -> None:
+    """Its sandbox is gone and its address may be anybody's: it is not kept in."""
+    verdict = judge_pod(a_pod(ready=False, address=""), STRICT)
+
+    assert isinstance(verdict, Ineligible)
+    assert (NOT_READY, True) == (verdict.reason, verdict.by_readiness)
+
+
+def test_unready_pod_waits_where_only_its_end_counts() -> None:
+    """IfNotRunning neither registers nor deregisters a pod that is merely not ready."""
+    verdict = judge_pod(a_pod(ready=False), PATIENT)
+
+    assert isinstance(verdict, Waiting)
+    assert NOT_READY == verdict.reason
+    assert "deregisterPolicy IfNotRunning keeps it" in verdict.message
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Unknown", ""])
+def test_phase_that_is_not_terminal_ends_nothing(phase: str) -> None:
+    """A node that has not been heard of is no reason to throw its pods out."""
+    assert Eligible() == judge_pod(a_pod(phase=phase), PATIENT)
+
+
+@pytest.mark.parametrize("policy", [STRICT, PATIENT])
+def test_ready_pod_without_an_address_waits(policy: DeregisterPolicy) -> None:
+    """There is nothing to register yet, and no reason to deregister."""
+    verdict = judge_pod(a_pod(address=""), policy)
+
+    assert Waiting(NO_ADDRESS, "pod web-1 has no address yet") == verdict

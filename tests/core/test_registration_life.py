@@ -1,0 +1,682 @@
+"""Whole lives up to Registered: which steps in which order, and what they leave behind."""
+
+from typing import Protocol
+
+import attrs
+import pytest
+
+from lbcf.core import conditions
+from lbcf.core.operations import Operation
+from lbcf.core.registration import (
+    ADDRESS_IN_USE,
+    ADDRESS_UNKNOWN,
+    LOAD_BALANCER_RESET,
+    Enrolment,
+    claim_after_update,
+    with_due,
+)
+from lbcf.core.resources import BackendRecord, LoadBalancerDriver, RecordStatus
+from lbcf.core.steps import (
+    Finish,
+    LockHeld,
+    Permission,
+    Refused,
+    Reply,
+    Step,
+    StillRunning,
+    Succeeded,
+    TakeLock,
+    Unanswered,
+    WriteStatus,
+)
+from lbcf.core.turn import DRIVER_RECHECK, Absent
+from lbcf.core.values import AddressSource, MemberKey
+from tests.builders import (
+    ALWAYS,
+    SETTLING,
+    START,
+    a_driver,
+    a_record,
+    a_spec,
+    seconds,
+)
+from tests.core.world import World, conflict_at, gone_at
+
+
+ME = "me"
+PLAIN = a_driver(member_key=MemberKey.ADDRESS)
+FINDER = a_driver(member_key=MemberKey.ADDRESS, address_source=AddressSource.DRIVER)
+NAMING_FINDER = a_driver(address_source=AddressSource.DRIVER)
+NOWHERE = a_record(spec=a_spec(address=""))
+MISSING = Absent("DriverNotFound", "LoadBalancerDriver shop/proxy does not exist")
+LOST = Unanswered("DriverTimedOut", "no answer in 10 s", may_land=True)
+UNSENT = Unanswered("DriverUnreachable", "connection refused", may_land=False)
+NO = Refused("quota exceeded")
+BUSY = StillRunning("working on it")
+
+
+def visit(
+    world: World,
+    known: Enrolment | None = None,
+    *,
+    driver: LoadBalancerDriver | Absent | None = None,
+    address: str = "",
+) -> tuple[Enrolment, Finish]:
+    """Pay a record a visit, as the registrar does: with what is due by the clock."""
+    known = known or Enrolment(ME, first_seen=world.monotonic)
+    known = with_due(
+        attrs.evolve(known, driver=driver or a_driver()), world.stored, world.moment()
+    )
+    return world.register(known.begin_turn(driver or a_driver(), address))
+
+
+def take_up(
+    world: World,
+    *,
+    driver: LoadBalancerDriver | Absent | None = None,
+    address: str = "",
+) -> tuple[Enrolment, Finish]:
+    """Visit a record that this incarnation has just created."""
+    record = world.stored
+    known = Enrolment(
+        ME, first_seen=world.monotonic, claimed=record.meta.generation
+    ).begin_turn(driver or a_driver(), address, Permission(record, world.monotonic))
+    return world.register(known)
+
+
+class Start(Protocol):
+    """A first visit, of either kind."""
+
+    def __call__(
+        self, world: World, *, driver: LoadBalancerDriver | Absent
+    ) -> tuple[Enrolment, Finish]:
+        """Visit a record for the first time."""
+
+
+def word(record: BackendRecord) -> tuple[bool | None, str]:
+    """Say what a record's Registered condition says."""
+    found = conditions.find(record.status.conditions, conditions.REGISTERED)
+    assert found is not None
+    return found.status, found.reason
+
+
+def test_own_record_with_an_address_takes_one_call_and_one_write() -> None:
+    """The create was the permission and the claim: nothing is read, nothing marked."""
+    world = World(a_record())
+
+    _, finish = take_up(world)
+
+    assert ["ensureBackend", "WriteStatus"] == world.kinds
+    assert world.stored.is_settled
+    assert Finish() == finish
+
+
+def test_member_known_by_address_is_locked_then_written_then_ensured() -> None:
+    """What B must know before the first ensure is in the record by then."""
+    world = World(NOWHERE)
+
+    take_up(world, driver=PLAIN, address="10.0.0.1:8080")
+
+    assert ["TakeLock", "WriteStatus", "ensureBackend", "WriteStatus"] == world.kinds
+    assert RecordStatus(address="10.0.0.1:8080", ensuring=ME) == world.writes[0]
+    assert world.stored.is_settled
+
+
+def test_address_that_only_the_driver_knows_is_asked_for_first() -> None:
+    """Its answer is locked and written like any other."""
+    world = World(NOWHERE)
+    world.answers.append(Succeeded(backend_addr="virtual:1"))
+
+    take_up(world, driver=FINDER)
+
+    assert ["generateBackendAddr", "TakeLock", "WriteStatus"] == world.kinds[:3]
+    assert ["virtual:1"] == [c.address for c in world.calls(Operation.ENSURE_BACKEND)]
+    assert "virtual:1" == world.stored.address
+
+
+def test_driver_that_gives_no_address_is_asked_again_later() -> None:
+    """Succ without an address is no answer: it must not be asked in a circle."""
+    world = World(NOWHERE)
+    world.answers.append(Succeeded())
+
+    _, finish = take_up(world, driver=FINDER)
+
+    assert (False, "DriverBadAnswer") == word(world.stored)
+    assert ["generateBackendAddr", "WriteStatus"] == world.kinds
+    assert Finish(again_after=seconds(1)) == finish
+
+
+def test_member_named_after_its_record_needs_no_lock() -> None:
+    """Two of them may have one address."""
+    world = World(NOWHERE)
+    world.answers.append(Succeeded(backend_addr="virtual:1"))
+
+    take_up(world, driver=NAMING_FINDER)
+
+    expected = ["generateBackendAddr", "WriteStatus", "ensureBackend", "WriteStatus"]
+    assert expected == world.kinds
+
+
+def test_address_in_use_is_waited_for_and_not_written() -> None:
+    """B would deregister the holder's member if it were."""
+    world = World(NOWHERE)
+    world.locks.append(LockHeld("shop/other/uid-other", seconds(7)))
+
+    known, finish = take_up(world, driver=PLAIN, address="10.0.0.1:8080")
+
+    assert (False, ADDRESS_IN_USE) == word(world.stored)
+    assert "shop/other/uid-other" in world.stored.status.conditions[0].message
+    assert ("", "") == (world.stored.address, world.stored.status.ensuring)
+    assert Finish(again_after=seconds(7)) == finish
+
+    visit(world, known, driver=PLAIN, address="10.0.0.1:8080")
+
+    assert world.stored.is_registered
+
+
+def test_backend_that_moved_while_waiting_is_locked_anew() -> None:
+    """Neither the address that it had then nor the lock on that is used."""
+    world = World(NOWHERE)
+    known = attrs.evolve(Enrolment(ME, 0.0), address="10.0.0.1:8080", locked=True)
+
+    visit(world, known, driver=PLAIN, address="10.0.0.7:8080")
+
+    locks = [s.address for s in world.steps if isinstance(s, TakeLock)]
+    assert ["10.0.0.7:8080"] == locks
+    assert "10.0.0.7:8080" == world.stored.address
+
+
+def test_lock_once_taken_is_not_asked_for_again() -> None:
+    """A conflict at the write of the address costs a read, not another lock."""
+    world = World(NOWHERE)
+    world.before = conflict_at(WriteStatus)
+
+    take_up(world, driver=PLAIN, address="10.0.0.1:8080")
+
+    assert ["TakeLock", "WriteStatus", "ReadRecord", "WriteStatus"] == world.kinds[:4]
+
+
+def test_address_found_by_a_driver_is_kept_for_the_next_turn() -> None:
+    """It is not asked twice, and the lock stays."""
+    world = World(NOWHERE)
+    world.answers.append(Succeeded(backend_addr="virtual:1"))
+    world.locks.append(LockHeld("shop/other/uid-other"))
+    known, _ = take_up(world, driver=FINDER)
+
+    visit(world, known, driver=FINDER)
+
+    assert 1 == len(world.calls(Operation.GENERATE_BACKEND_ADDR))
+    assert "virtual:1" == world.stored.address
+
+
+def test_unknown_address_of_a_backend_is_told_and_waited_for() -> None:
+    """Without it there is nothing to lock, write or ensure."""
+    for start in (visit, take_up):
+        world = World(NOWHERE)
+
+        _, finish = start(world, driver=PLAIN)
+
+        assert (False, ADDRESS_UNKNOWN) == word(world.stored)
+        assert "WriteStatus" == world.kinds[-1]
+        assert None is not finish.again_after
+
+
+def test_record_of_another_incarnation_is_doubted_for_good() -> None:
+    """Its creator may have a call out, now and later: nobody knows, B must confirm."""
+    world = World(a_record())
+
+    visit(world)
+
+    expected = ["ReadRecord", "WriteStatus", "ensureBackend", "WriteStatus"]
+    assert expected == world.kinds
+    assert ["*", "*"] == [status.ensuring for status in world.writes]
+    assert world.stored.is_registered
+    assert not world.stored.is_settled
+
+
+@pytest.mark.parametrize("ensuring", ["other", "*"])
+def test_marker_of_another_incarnation_becomes_a_star(ensuring: str) -> None:
+    """It is never replaced by our own name."""
+    world = World(a_record(ensuring=ensuring))
+
+    visit(world)
+
+    assert {"*"} == {status.ensuring for status in world.writes}
+
+
+def test_marker_of_another_incarnation_outdoes_a_claim() -> None:
+    """It signed at this generation after us: what we once knew is over."""
+    world = World(a_record(ensuring="other"))
+
+    visit(world, Enrolment(ME, 0.0, claimed=1))
+
+    assert "WriteStatus" == world.kinds[1]
+    assert "*" == world.stored.status.ensuring
+
+
+@pytest.mark.parametrize("answer", [NO, UNSENT], ids=["refused", "never sent"])
+def test_definite_failure_lets_the_marker_go_in_the_end(answer: Reply) -> None:
+    """All calls had definite answers: whoever signed signs off."""
+    world = World(a_record())
+    world.answers.append(answer)
+
+    known, _ = take_up(world)
+    assert ME == world.stored.status.ensuring
+    visit(world, known)
+
+    assert world.stored.is_settled
+
+
+def test_report_of_a_call_does_not_sign_over_a_star() -> None:
+    """Another incarnation took the record up while the driver was refusing ours."""
+    world = World(a_record())
+    world.answers.append(NO)
+
+    def take_over(w: World, step: Step) -> None:
+        if isinstance(step, WriteStatus) and not w.stored.status.ensuring:
+            w.put(status=attrs.evolve(w.stored.status, ensuring="*"))
+
+    world.before = take_over
+
+    known, _ = take_up(world)
+    visit(world, known)
+
+    assert world.stored.is_registered
+    assert "*" == world.stored.status.ensuring
+
+
+@pytest.mark.parametrize("answer", [LOST, BUSY], ids=["lost", "running"])
+def test_call_without_an_answer_leaves_a_star_for_good(answer: Reply) -> None:
+    """It may land whenever it likes, also after the Registered write."""
+    world = World(a_record())
+    world.answers.append(answer)
+
+    known, _ = take_up(world)
+    assert "*" == world.stored.status.ensuring
+    visit(world, known)
+
+    assert world.stored.is_registered
+    assert "*" == world.stored.status.ensuring
+
+
+def test_call_without_an_answer_is_remembered_over_a_change() -> None:
+    """The next generation is claimed, but it is not signed off."""
+    world = World(a_record())
+    world.answers.append(LOST)
+    known, _ = take_up(world)
+    world.put(spec=a_spec(parameters={"weight": "2"}))
+
+    visit(world, attrs.evolve(known, claimed=2))
+
+    assert "*" == world.stored.status.ensuring
+
+
+def test_refusal_is_told_with_its_words_and_the_next_attempt() -> None:
+    """Nothing is stuck in the dark."""
+    world = World(a_record())
+    world.answers.append(NO)
+
+    _, finish = take_up(world)
+
+    (condition,) = world.stored.status.conditions
+    assert (False, "DriverRefused") == (condition.status, condition.reason)
+    assert condition.message == (
+        "driver shop/proxy at ensureBackend answered Fail: quota exceeded"
+    )
+    assert START + seconds(1) == world.stored.status.next_attempt
+    assert Finish(again_after=seconds(1)) == finish
+
+
+def test_same_refusal_is_told_once() -> None:
+    """A driver that says no for a day costs one write."""
+    world = World(a_record())
+    world.answers.extend([NO] * 8)
+    known, _ = take_up(world)
+    pauses = []
+    for _ in range(7):
+        known, finish = visit(world, known)
+        assert finish.again_after is not None
+        pauses.append(finish.again_after.total_seconds())
+
+    assert [2, 4, 8, 16, 32, 60, 60] == pauses
+    assert 1 == len(world.writes)
+
+
+def test_busy_driver_is_asked_again_soon_and_a_failing_one_seldom() -> None:
+    """Patience with the one is not counted as failures of the other."""
+    world = World(a_record())
+    world.answers.extend([BUSY] * 7 + [NO])
+    known, finish = take_up(world)
+    pauses = [finish.again_after]
+    for _ in range(7):
+        known, finish = visit(world, known)
+        pauses.append(finish.again_after)
+
+    assert [seconds(n) for n in (1, 2, 3, 4, 5, 5, 5, 1)] == pauses
+
+
+@pytest.mark.parametrize(
+    "answer", [Refused("no", seconds(300)), StillRunning("wait", seconds(300))]
+)
+def test_wish_of_the_driver_is_honoured(answer: Reply) -> None:
+    """It knows best when it can be asked again."""
+    world = World(a_record())
+    world.answers.append(answer)
+
+    _, finish = take_up(world)
+
+    assert Finish(again_after=seconds(300)) == finish
+
+
+def test_success_clears_the_next_attempt_and_keeps_what_the_driver_wants_back() -> None:
+    """An answer that says nothing of injectedInfo changes nothing of it."""
+    status = RecordStatus(injected_info={"id": "7"}, next_attempt=START)
+    world = World(a_record(status=status))
+
+    take_up(world)
+
+    assert {"id": "7"} == world.stored.status.injected_info
+    assert None is world.stored.status.next_attempt
+
+
+def test_what_the_driver_wants_back_is_written_with_the_success() -> None:
+    """Also when it takes something back."""
+    world = World(a_record(status=RecordStatus(injected_info={"id": "7"})))
+    world.answers.append(Succeeded(injected_info={}))
+
+    take_up(world)
+
+    assert {} == world.stored.status.injected_info
+
+
+def test_conflict_at_the_end_starts_over() -> None:
+    """The answer was for another version: read, ensure, write."""
+    world = World(a_record())
+    world.before = conflict_at(WriteStatus)
+
+    take_up(world)
+
+    expected = ["ReadRecord", "ensureBackend", "WriteStatus"]
+    assert ["ensureBackend", "WriteStatus", *expected] == world.kinds
+    assert world.stored.is_registered
+
+
+def test_call_under_an_old_permission_is_made_under_the_new_one() -> None:
+    """The record changed while the call waited for its place."""
+    world = World(a_record())
+
+    def wait(w: World, _step: Step) -> None:
+        if len(w.steps) == 1:
+            w.monotonic += 5
+            w.put(spec=a_spec(parameters={"weight": "2"}))
+
+    world.before = wait
+
+    take_up(world)
+
+    last = world.calls(Operation.ENSURE_BACKEND)[-1]
+    assert {"weight": "2"} == last.permission.record.spec.parameters
+    assert world.stored.is_registered
+    assert not world.stored.is_settled
+
+
+def test_record_that_is_deleted_meanwhile_is_left_alone() -> None:
+    """No ensure under a permission that showed it deleting."""
+    world = World(a_record())
+    world.delete()
+
+    _, finish = visit(world)
+
+    assert ["ReadRecord"] == world.kinds
+    assert Finish() == finish
+
+
+def test_record_that_is_gone_ends_the_turn() -> None:
+    """Wherever that is noticed."""
+    for at_step in (1, 2, 3):
+        world = World(NOWHERE)
+        world.before = gone_at(at_step)
+
+        known, finish = visit(world, driver=PLAIN, address="10.0.0.1:8080")
+
+        assert known.is_over
+        assert Finish() == finish
+
+
+@pytest.mark.parametrize("start", [visit, take_up])
+def test_missing_driver_is_told_once(start: Start) -> None:
+    """And looked for again, though the news of it should come by itself."""
+    world = World(a_record())
+
+    known, finish = start(world, driver=MISSING)
+
+    assert (False, "DriverNotFound") == word(world.stored)
+    assert Finish(again_after=DRIVER_RECHECK) == finish
+
+    _, again = visit(world, known, driver=MISSING)
+    assert (1, finish) == (len(world.writes), again)
+    assert [] == world.calls(Operation.ENSURE_BACKEND)
+
+
+def test_missing_driver_writes_no_marker_for_a_record_without_an_address() -> None:
+    """Nobody is ensuring it."""
+    world = World(NOWHERE)
+
+    take_up(world, driver=MISSING)
+
+    assert [("", "")] == [(s.address, s.ensuring) for s in world.writes]
+
+
+def test_changed_parameters_are_ensured_with_one_call_and_one_write() -> None:
+    """The update of a settled record was our own: it is the claim and the permission."""
+    before = a_record(registered=True)
+    world = World(before)
+    world.put(spec=a_spec(parameters={"weight": "2"}))
+    after = world.stored
+    known = Enrolment(ME, 0.0, claimed=claim_after_update(None, before, after))
+
+    world.register(known.begin_turn(a_driver(), "", Permission(after, 0.0)))
+
+    assert ["ensureBackend", "WriteStatus"] == world.kinds
+    assert world.stored.is_settled
+
+
+def test_change_that_others_made_is_ensured_under_a_star() -> None:
+    """Whoever made it may have a call out."""
+    world = World(a_record(registered=True))
+    world.put(spec=a_spec(parameters={"weight": "2"}))
+
+    visit(world)
+
+    assert {"*"} == {status.ensuring for status in world.writes}
+    assert world.stored.is_registered
+
+
+# --- ensuring again ---------------------------------------------------------------
+
+
+def test_policy_always_ensures_by_period_without_a_write() -> None:
+    """Its permission is a quorum read."""
+    world = World(a_record(registered=True, spec=a_spec(ensure_policy=ALWAYS)))
+    known, finish = visit(world)
+    assert ([], Finish(seconds(60))) == (world.calls(Operation.ENSURE_BACKEND), finish)
+    world.monotonic = 60.0
+
+    known, finish = visit(world, known)
+
+    assert ["ReadRecord", "ensureBackend"] == world.kinds[-2:]
+    assert Finish(seconds(60)) == finish
+    assert [] == world.writes
+
+
+def test_policy_always_writes_what_the_driver_says_anew() -> None:
+    """What it wants back may change at each call."""
+    world = World(a_record(registered=True, spec=a_spec(ensure_policy=ALWAYS)))
+    known = Enrolment(ME, 0.0)
+    world.monotonic = 60.0
+    world.answers.append(Succeeded(injected_info={"id": "8"}))
+
+    visit(world, known)
+
+    assert {"id": "8"} == world.stored.status.injected_info
+    assert 1 == len(world.writes)
+
+
+@pytest.mark.parametrize("answer", [NO, LOST, BUSY])
+def test_member_that_is_in_stays_registered_while_ensuring_it_fails(
+    answer: Reply,
+) -> None:
+    """It was not taken out; the driver is asked again after a pause."""
+    world = World(a_record(registered=True, spec=a_spec(ensure_policy=ALWAYS)))
+    world.monotonic = 60.0
+    world.answers.append(answer)
+
+    _, finish = visit(world, Enrolment(ME, 0.0))
+
+    assert world.stored.is_registered
+    assert [] == world.writes
+    assert Finish(again_after=seconds(1)) == finish
+
+
+def test_member_that_is_in_stays_registered_while_its_driver_is_missing() -> None:
+    """Only ensuring it again is late."""
+    world = World(a_record(registered=True, spec=a_spec(ensure_policy=ALWAYS)))
+    world.monotonic = 60.0
+    known = attrs.evolve(Enrolment(ME, 0.0), due=True)
+
+    _, finish = world.register(known.begin_turn(MISSING, ""))
+
+    assert world.stored.is_registered
+    assert Finish(again_after=DRIVER_RECHECK) == finish
+
+
+def test_doubted_record_is_ensured_once_more_when_all_older_calls_are_over() -> None:
+    """One of them may have landed over ours with older parameters."""
+    world = World(a_record())
+    known, finish = visit(world)
+    assert Finish(seconds(SETTLING)) == finish
+    world.monotonic = SETTLING
+
+    known, finish = visit(world, known)
+
+    assert 2 == len(world.calls(Operation.ENSURE_BACKEND))
+    assert Finish() == finish
+    assert "*" == world.stored.status.ensuring
+
+    world.monotonic = 1000.0
+    assert Finish() == visit(world, known)[1]
+    assert 2 == len(world.calls(Operation.ENSURE_BACKEND))
+
+
+def test_own_lost_call_with_older_parameters_is_outwaited_too() -> None:
+    """It may land over the new ones: measured on LBCF in Go, where it stays for ever."""
+    world = World(a_record())
+    world.monotonic = 100.0
+    world.answers.append(LOST)
+    known, _ = visit(world, Enrolment(ME, 0.0))
+    world.monotonic = 105.0
+    world.put(spec=a_spec(parameters={"weight": "2"}))
+
+    known, finish = visit(world, known)
+
+    assert world.stored.is_registered
+    assert Finish(seconds(SETTLING - 5)) == finish
+    world.monotonic = 100.0 + SETTLING
+    assert Finish() == visit(world, known)[1]
+    assert 3 == len(world.calls(Operation.ENSURE_BACKEND))
+
+
+def test_own_lost_call_is_outwaited_over_two_changes() -> None:
+    """A later lost call does not make the earlier one forgotten."""
+    world = World(a_record())
+    world.monotonic = 100.0
+    world.answers.extend([LOST, LOST])
+    known, _ = visit(world, Enrolment(ME, 0.0))
+    world.put(spec=a_spec(parameters={"weight": "2"}))
+    known, _ = visit(world, known)
+
+    known, finish = visit(world, known)
+
+    assert Finish(seconds(SETTLING)) == finish
+
+
+def test_driver_that_is_always_busy_first_is_confirmed_once() -> None:
+    """A call with the present parameters does no harm, however late it lands."""
+    world = World(a_record())
+    world.answers.extend([BUSY, Succeeded(), BUSY, Succeeded()])
+    known, _ = visit(world)
+    known, _ = visit(world, known)
+    world.monotonic = SETTLING
+    known, _ = visit(world, known)
+
+    _, finish = visit(world, known)
+
+    assert Finish() == finish
+    assert 4 == len(world.calls(Operation.ENSURE_BACKEND))
+
+
+# --- a load balancer that lost its members ------------------------------------------
+
+
+def test_lost_member_is_written_down_as_lost_before_it_is_put_back() -> None:
+    """A crash in between leaves a record that asks for it."""
+    world = World(a_record(registered=True))
+
+    known, _ = visit(world, attrs.evolve(Enrolment(ME, 0.0), reset="it was reset"))
+
+    expected = ["ReadRecord", "WriteStatus", "ensureBackend", "WriteStatus"]
+    assert expected == world.kinds
+    confessed = world.writes[0]
+    assert ME == confessed.ensuring
+    assert LOAD_BALANCER_RESET == confessed.conditions[0].reason
+    assert world.stored.is_settled
+    assert "" == known.reset
+
+
+def test_lost_member_of_a_doubted_record_stays_doubted() -> None:
+    """The star outlives everything."""
+    world = World(a_record(registered=True, ensuring="*"))
+
+    visit(world, attrs.evolve(Enrolment(ME, 0.0), reset="it was reset"))
+
+    assert {"*"} == {status.ensuring for status in world.writes}
+
+
+def test_lost_member_without_a_driver_is_told() -> None:
+    """It is out, and nobody can put it back."""
+    world = World(a_record(registered=True))
+    known = attrs.evolve(Enrolment(ME, 0.0), reset="it was reset")
+
+    known, finish = visit(world, known, driver=MISSING)
+
+    assert (False, "DriverNotFound") == word(world.stored)
+    assert Finish(again_after=DRIVER_RECHECK) == finish
+
+
+# --- claims ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("claimed", "before", "may_claim"),
+    [
+        pytest.param(None, a_record(registered=True), True, id="it was settled"),
+        pytest.param(1, a_record(), True, id="it was claimed"),
+        pytest.param(None, a_record(), False, id="it was not"),
+        pytest.param(7, a_record(), False, id="another generation was"),
+        pytest.param(1, a_record(ensuring="other"), False, id="others signed"),
+        pytest.param(1, a_record(ensuring="*"), False, id="it was doubted"),
+        pytest.param(
+            1,
+            a_record(spec=a_spec(ensure_policy=ALWAYS)),
+            False,
+            id="calls at any time",
+        ),
+    ],
+)
+def test_own_update_claims_what_nobody_else_can_be_ensuring(
+    claimed: int | None, before: BackendRecord, may_claim: bool
+) -> None:
+    """The version that was changed tells."""
+    after = attrs.evolve(before, meta=attrs.evolve(before.meta, generation=2))
+
+    assert (2 if may_claim else None) == claim_after_update(claimed, before, after)

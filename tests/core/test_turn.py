@@ -1,0 +1,134 @@
+"""What all turns share: streaks, pauses, reports, words, missing drivers."""
+
+import attrs
+import pytest
+
+from lbcf.core.conditions import Condition
+from lbcf.core.operations import Operation
+from lbcf.core.resources import DrainProgress, RecordStatus
+from lbcf.core.steps import Refused, StillRunning, Unanswered
+from lbcf.core.turn import (
+    DRIVER_NOT_FOUND,
+    DRIVER_UNREADABLE,
+    NO_STREAK,
+    Absent,
+    Report,
+    driver_or_absent,
+    poll_delay,
+    retry_delay,
+    told,
+)
+from tests.builders import START, a_driver, a_key, a_record, at, seconds
+
+
+ENSURE, DRAIN = Operation.ENSURE_BACKEND, Operation.DRAIN_BACKEND
+NO, BUSY = Refused("no"), StillRunning("busy")
+LOST = Unanswered("DriverTimedOut", "no answer in 10 s", may_land=True)
+SAID = Condition("Registered", False, "DriverRefused", "no", 1, START)
+PROGRESS = DrainProgress(START, START + seconds(30), 3)
+
+
+def test_streak_counts_answers_of_one_kind() -> None:
+    """Fail and silence are one kind: no success; Running is another."""
+    twice = NO_STREAK.with_answer(ENSURE, NO).with_answer(ENSURE, LOST)
+
+    assert 2 == twice.length
+    assert 1 == twice.with_answer(ENSURE, BUSY).length
+    assert 1 == twice.with_answer(DRAIN, NO).length
+
+
+def test_polls_come_ever_more_slowly_up_to_five_seconds() -> None:
+    """Unless the driver has a wish."""
+    assert [1, 2, 3, 4, 5, 5] == [
+        poll_delay(n, None).total_seconds() for n in (1, 2, 3, 4, 5, 60)
+    ]
+    assert seconds(90) == poll_delay(1, seconds(90))
+
+
+@pytest.mark.parametrize("reply", [NO, LOST])
+def test_failures_are_retried_with_backoff_and_jitter(
+    reply: Refused | Unanswered,
+) -> None:
+    """The n-th wait lies between 2**(n-1) and 2**n seconds."""
+    assert [1, 2, 4] == [
+        retry_delay(reply, n, at(0)).total_seconds() for n in (1, 2, 3)
+    ]
+    assert 1.5 == retry_delay(reply, 1, at(0, jitter=0.5)).total_seconds()
+
+
+def test_words_name_driver_operation_and_answer() -> None:
+    """The reason is for alerts, the message for people."""
+    driver = a_driver()
+
+    assert (
+        "DriverRefused",
+        "driver shop/proxy at ensureBackend answered Fail: no",
+    ) == (told(NO, driver, ENSURE))
+    assert "answered Fail: (no message)" in told(Refused(""), driver, ENSURE)[1]
+    assert (
+        "DriverRunning",
+        "driver shop/proxy at ensureBackend answered Running: busy",
+    ) == (told(BUSY, driver, ENSURE))
+    assert (
+        "DriverTimedOut",
+        "driver shop/proxy at ensureBackend: no answer in 10 s",
+    ) == (told(LOST, driver, ENSURE))
+
+
+def test_missing_driver_is_told_with_what_to_do() -> None:
+    """One that exists but cannot be understood is another trouble."""
+    key = a_key("proxy")
+
+    assert a_driver() == driver_or_absent(key, a_driver(), None)
+    missing = driver_or_absent(key, None, None)
+    unreadable = driver_or_absent(key, None, "spec.url: expected str")
+    assert isinstance(missing, Absent)
+    assert isinstance(unreadable, Absent)
+    assert (DRIVER_NOT_FOUND, DRIVER_UNREADABLE) == (missing.reason, unreadable.reason)
+    assert "spec.url" in unreadable.message
+
+
+@pytest.mark.parametrize(
+    ("report", "is_news"),
+    [
+        pytest.param(Report(SAID), False, id="said already"),
+        pytest.param(Report(SAID, next_attempt=START), False, id="a moment is no news"),
+        pytest.param(Report(attrs.evolve(SAID, message="never")), True, id="words"),
+        pytest.param(Report(SAID, marker="me"), False, id="marker as it is"),
+        pytest.param(Report(SAID, marker="*"), True, id="another marker"),
+        pytest.param(Report(SAID, drain=PROGRESS), True, id="a drain begins"),
+        pytest.param(Report(SAID, due=True), False, id="due without a drain"),
+    ],
+)
+def test_report_is_news_where_the_record_says_otherwise(
+    report: Report, is_news: bool
+) -> None:
+    """Each write costs; each must tell something."""
+    record = a_record(status=RecordStatus(conditions=(SAID,)), ensuring="me")
+
+    assert is_news is report.is_news(record)
+
+
+@pytest.mark.parametrize("due", [True, False])
+def test_progress_of_a_drain_is_news_when_it_is_due(due: bool) -> None:
+    """Numbers change all the time."""
+    record = a_record(status=RecordStatus(conditions=(SAID,), drain=PROGRESS))
+
+    assert due is Report(SAID, drain=PROGRESS, due=due).is_news(record)
+
+
+def test_report_keeps_what_it_does_not_speak_of() -> None:
+    """The drain's clock above all."""
+    before = RecordStatus(address="a:1", ensuring="*", drain=PROGRESS)
+
+    after = Report(SAID, next_attempt=START).applied(before, START)
+
+    assert after == attrs.evolve(before, conditions=(SAID,), next_attempt=START)
+
+
+def test_driver_that_could_be_read_before_is_absent_all_the_same() -> None:
+    """Its last readable version is not how it is now: nobody is called by it."""
+    found = driver_or_absent(a_key("memory"), a_driver(), "spec.url: expected str")
+
+    assert isinstance(found, Absent)
+    assert DRIVER_UNREADABLE == found.reason

@@ -1,0 +1,134 @@
+"""Pods and metadata: read narrowly, and never guessed at."""
+
+import msgspec
+import pytest
+
+from lbcf.core.cluster import Pod
+from lbcf.wire.errors import Malformed
+from lbcf.wire.kube import ObjectMeta, Owner, parse_pod
+from tests.builders import START, a_key, a_pod
+
+
+META = {
+    "name": "web-1",
+    "namespace": "shop",
+    "uid": "uid-web-1",
+    "resourceVersion": "1",
+    "generation": 1,
+    "labels": {"app": "web"},
+}
+READY = {"type": "Ready", "status": "True"}
+
+
+def pod(**status: object) -> Pod:
+    """Read a pod of a status."""
+    return parse_pod(msgspec.json.encode({"metadata": META, "status": status}))
+
+
+def meta(**fields: object) -> ObjectMeta:
+    """Read metadata with more in it."""
+    return msgspec.convert({**META, **fields}, ObjectMeta)
+
+
+def test_ready_pod_is_read() -> None:
+    """Unknown fields and other conditions do not matter."""
+    found = pod(
+        phase="Running",
+        podIP="10.0.0.1",
+        podIPs=[{"ip": "10.0.0.1"}],
+        conditions=[{"type": "Initialized", "status": "False"}, READY],
+    )
+
+    assert a_pod() == found
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        None,
+        [],
+        [{"type": "Ready", "status": "False"}],
+        [{"type": "Ready", "status": "Unknown"}],
+        [{"type": "ContainersReady", "status": "True"}],
+    ],
+)
+def test_pod_is_ready_only_if_it_says_so(conditions: object) -> None:
+    """Nothing else stands for the Ready condition."""
+    assert not pod(conditions=conditions).is_ready
+
+
+def test_pod_without_a_status_has_nothing() -> None:
+    """It was just created."""
+    found = parse_pod(msgspec.json.encode({"metadata": META}))
+
+    assert ("", "", False) == (found.address, found.phase, found.is_ready)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"metadata": {}}',
+        b'{"metadata": {"name": 7, "uid": "u", "resourceVersion": "1"}}',
+        b'{"metadata": {"name": "\xff", "uid": "u", "resourceVersion": "1"}}',
+    ],
+)
+def test_pod_that_cannot_be_read_is_malformed(raw: bytes) -> None:
+    """Nobody may conclude that it is not there."""
+    with pytest.raises(Malformed):
+        parse_pod(raw)
+
+
+def test_message_names_the_field() -> None:
+    """People are to find it."""
+    with pytest.raises(Malformed, match=r"status\.podIP"):
+        pod(podIP=7)
+
+
+def test_deletion_and_finalizers_are_read() -> None:
+    """They say that an object is ending, and who holds it."""
+    found = meta(deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["a/b"]).to_meta()
+
+    assert (START, ("a/b",)) == (found.deleting_since, found.finalizers)
+
+
+def test_missing_and_null_fields_are_empty() -> None:
+    """Go writes either."""
+    found = meta(labels=None, annotations=None, finalizers=None, deletionTimestamp=None)
+
+    assert ({}, {}) == (found.to_meta().labels, found.to_meta().annotations)
+    assert ((), None) == (found.to_meta().finalizers, found.to_meta().deleting_since)
+
+
+def test_only_our_annotations_are_kept() -> None:
+    """Others are large, and change all the time."""
+    ours = {"lbcf.tkestack.io/abandon": "it burned down"}
+
+    found = meta(annotations={"kubectl.kubernetes.io/last-applied": "{}", **ours})
+
+    assert ours == found.to_meta().annotations
+    assert a_key("web-1") == found.to_meta().key
+
+
+@pytest.mark.parametrize(
+    ("owner", "is_found"),
+    [
+        pytest.param({"controller": True}, True, id="controller"),
+        pytest.param({"controller": False}, False, id="not the controller"),
+        pytest.param({}, False, id="unsaid"),
+        pytest.param(
+            {"controller": True, "kind": "ReplicaSet"}, False, id="other kind"
+        ),
+    ],
+)
+def test_controlling_owner_is_found_by_kind(
+    owner: dict[str, object], is_found: bool
+) -> None:
+    """Of several owners only one controls."""
+    whole = {"kind": "BackendGroup", "name": "web", "uid": "u", **owner}
+    found = meta(ownerReferences=[{"kind": "Other", "controller": True}, whole])
+
+    expected = Owner("BackendGroup", "web", "u", True) if is_found else None
+    assert expected == found.controller("BackendGroup")

@@ -1,0 +1,362 @@
+"""Drivers, load balancers, groups: the new spelling, the old one, and what is neither."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from lbcf.core import names
+from lbcf.core.conditions import Condition
+from lbcf.core.operations import Operation
+from lbcf.core.resources import (
+    BackendGroup,
+    GroupStatus,
+    LoadBalancer,
+    LoadBalancerDriver,
+    PodSelection,
+    StaticSelection,
+    UnsupportedSelection,
+)
+from lbcf.core.selectors import Operator, Requirement, Selector
+from lbcf.core.values import (
+    AddressSource,
+    DeregisterPolicy,
+    Drain,
+    MemberKey,
+    Port,
+    Protocol,
+)
+from lbcf.wire.errors import Malformed
+from lbcf.wire.resources import (
+    parse_driver,
+    parse_group,
+    parse_load_balancer,
+    render_driver_status,
+    render_finalizer_added,
+    render_group_status,
+    render_load_balancer_status,
+)
+from tests.builders import ALWAYS, BY_LABEL, START, a_load_balancer, seconds
+
+
+NAMED = {"name": "it", "namespace": "shop", "uid": "u", "resourceVersion": "7"}
+PODS: dict[str, Any] = {
+    "ports": [{"port": 8080}],
+    "byLabel": {"selector": {"app": "web"}},
+}
+
+
+def whole(spec: object, status: object) -> bytes:
+    """Write an object."""
+    body = {"metadata": NAMED, "spec": spec}
+    return msgspec.json.encode(body if status is None else {**body, "status": status})
+
+
+def driver(status: object = None, **spec: object) -> LoadBalancerDriver:
+    """Read a driver."""
+    return parse_driver(whole({"url": "http://driver.test", **spec}, status))
+
+
+def load_balancer(status: object = None, **spec: object) -> LoadBalancer:
+    """Read a load balancer."""
+    return parse_load_balancer(whole({"lbDriver": "proxy", **spec}, status))
+
+
+def group(status: object = None, **spec: object) -> BackendGroup:
+    """Read a group of pods at one load balancer, unless told otherwise."""
+    return parse_group(whole({"loadBalancers": ["front"], **spec}, status))
+
+
+def pods_of(**pods: object) -> PodSelection:
+    """Read which pods a group means."""
+    selection = group(pods=pods).selection
+    assert isinstance(selection, PodSelection)
+    return selection
+
+
+# --- drivers ------------------------------------------------------------------------
+
+
+def test_driver_has_defaults_for_all_but_its_url() -> None:
+    """They are those of LBCF's drivers: members by address, addresses from the driver."""
+    found = driver(webhooks=None)
+
+    assert (MemberKey.ADDRESS, AddressSource.DRIVER) == (
+        found.member_key,
+        found.address_source,
+    )
+    assert (seconds(10), 32, {}) == (
+        found.late_effect,
+        found.max_concurrent_calls,
+        found.timeouts,
+    )
+    assert not found.accept_dry_run
+
+
+def test_driver_says_all_of_it() -> None:
+    """Time-outs are by operation; one without gets 10 s."""
+    found = driver(
+        memberKey="Record",
+        addressSource="Backend",
+        lateEffectSeconds=5,
+        maxConcurrentCalls=8,
+        acceptDryRunCall=True,
+        webhooks=[{"name": "drainBackend"}, {"name": "ensureBackend", "timeout": "1m"}],
+    )
+
+    assert (MemberKey.RECORD, AddressSource.BACKEND) == (
+        found.member_key,
+        found.address_source,
+    )
+    assert (seconds(5), 8, True) == (
+        found.late_effect,
+        found.max_concurrent_calls,
+        found.accept_dry_run,
+    )
+    assert seconds(60) == found.timeout(Operation.ENSURE_BACKEND)
+    assert seconds(10) == found.timeout(Operation.DRAIN_BACKEND)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"memberKey": "Name"}, "Name"),
+        ({"addressSource": "Pod"}, "Pod"),
+        ({"webhooks": [{"name": "ensureBackend", "timeout": "soon"}]}, "soon"),
+        ({"url": 7}, r"spec\.url"),
+    ],
+)
+def test_driver_that_cannot_be_understood_says_why(
+    spec: dict[str, object], message: str
+) -> None:
+    """A word that we do not know may mean anything."""
+    with pytest.raises(Malformed, match=message):
+        driver(**spec)
+
+
+# --- load balancers -------------------------------------------------------------------
+
+
+def test_load_balancer_has_no_identity_before_it_is_created() -> None:
+    """Missing and null are the same; an empty identity is one, or it is made anew."""
+    assert None is load_balancer().info
+    assert None is load_balancer({}).info
+    assert None is load_balancer({"lbInfo": None}).info
+    assert {} == load_balancer({"lbInfo": {}}).info
+
+
+def test_load_balancer_says_all_of_it() -> None:
+    """What the user asks for, and what the driver gave."""
+    found = load_balancer(
+        {"lbInfo": {"id": "7"}, "epoch": "e1", "conditions": [{"type": "Created"}]},
+        lbSpec={"a": "b"},
+        attributes={"c": "d"},
+        scope=["other"],
+        ensurePolicy={"policy": "Always"},
+        drain={"timeoutSeconds": 5},
+        maxConcurrentCalls=1,
+    )
+
+    assert ({"a": "b"}, {"c": "d"}, ("other",)) == (
+        found.spec,
+        found.attributes,
+        found.scope,
+    )
+    assert (ALWAYS, Drain(True, seconds(5)), 1) == (
+        found.ensure_policy,
+        found.drain,
+        found.max_concurrent_calls,
+    )
+    assert ({"id": "7"}, "e1") == (found.info, found.epoch)
+    assert (Condition("Created", None, ""),) == found.conditions
+
+
+def test_load_balancer_of_lbcf_in_go_is_read() -> None:
+    """It wrote null for what was not there."""
+    found = load_balancer(
+        {"lbInfo": None, "conditions": None},
+        lbSpec=None,
+        attributes=None,
+        scope=None,
+        ensurePolicy=None,
+    )
+
+    assert load_balancer() == found
+
+
+# --- groups ---------------------------------------------------------------------------
+
+
+def test_old_and_new_spelling_of_a_group_mean_the_same() -> None:
+    """The words lbName, port and portNumber were once all that there was."""
+    old = parse_group(
+        whole(
+            {
+                "lbName": "front",
+                "pods": {**PODS, "ports": None, "port": {"portNumber": 8080}},
+            },
+            None,
+        )
+    )
+
+    assert group(pods=PODS) == old
+    assert BY_LABEL == old.selection
+
+
+def test_old_spelling_is_added_where_both_are_there() -> None:
+    """And names that come twice are one."""
+    found = group(
+        loadBalancers=["front", "back", "front"],
+        lbName="old",
+        pods={**PODS, "port": {"port": 9090}},
+    )
+
+    assert ("old", "front", "back") == found.load_balancers
+    assert isinstance(found.selection, PodSelection)
+    assert (Port(9090), Port(8080)) == found.selection.ports
+
+
+def test_ports_that_come_twice_are_one() -> None:
+    """The number alone does not make a port: its protocol belongs to it."""
+    ports = [{"port": 53}, {"port": 53, "protocol": "udp"}, {"portNumber": 53}]
+
+    assert (Port(53), Port(53, Protocol.UDP)) == pods_of(
+        ports=ports, byName=["web-1"]
+    ).ports
+
+
+def test_pods_are_selected_by_labels_and_expressions() -> None:
+    """With those left out that are named."""
+    found = pods_of(
+        ports=[{"port": 80}],
+        byLabel={
+            "selector": {"app": "web"},
+            "matchExpressions": [
+                {"key": "track", "operator": "NotIn", "values": ["canary"]},
+                {"key": "version", "operator": "Exists"},
+            ],
+            "except": ["web-3"],
+        },
+    )
+
+    requirements = (
+        Requirement("track", Operator.NOT_IN, frozenset({"canary"})),
+        Requirement("version", Operator.EXISTS),
+    )
+    assert Selector({"app": "web"}, requirements) == found.selector
+    assert frozenset({"web-3"}) == found.excluded
+
+
+def test_pods_are_selected_by_name() -> None:
+    """An empty list names none; it is not the same as no list."""
+    named = pods_of(ports=[{"port": 80}], byName=["web-1", "web-2"])
+    none = pods_of(ports=[{"port": 80}], byName=[])
+
+    assert (frozenset({"web-1", "web-2"}), None) == (named.names, named.selector)
+    assert frozenset() == none.names
+
+
+def test_other_types_of_backends_are_named() -> None:
+    """They are not reconciled, and not mistaken for groups of nothing."""
+    assert UnsupportedSelection("service") == group(service={"name": "web"}).selection
+    assert UnsupportedSelection("nodes") == group(nodes={"ports": []}).selection
+    assert (
+        StaticSelection(("a:1", "b:1")) == group(static=["a:1", "b:1", "a:1"]).selection
+    )
+
+
+def test_group_says_how_its_backends_are_treated() -> None:
+    """Parameters, policies, drain, protection."""
+    found = group(
+        pods=PODS,
+        parameters={"weight": "3"},
+        deregisterPolicy="IfNotRunning",
+        ensurePolicy={"policy": "Always", "minPeriod": "1m"},
+        drain={"enabled": False},
+        protection={"maxUnreadyPercent": 0},
+    )
+
+    assert {"weight": "3"} == found.parameters
+    assert DeregisterPolicy.IF_NOT_RUNNING is found.deregister_policy
+    assert (ALWAYS, Drain(False), 0) == (
+        found.ensure_policy,
+        found.drain,
+        found.max_unready_percent,
+    )
+
+
+def test_group_has_defaults() -> None:
+    """Those of LBCF; drain and protection are for others to say."""
+    found = group(pods=PODS, protection={}, parameters=None, ensurePolicy=None)
+
+    assert (DeregisterPolicy.IF_NOT_READY, None, None, {}) == (
+        found.deregister_policy,
+        found.drain,
+        found.max_unready_percent,
+        found.parameters,
+    )
+    assert group(pods=PODS) == found
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"pods": {**PODS, "ports": []}}, "neither ports nor port"),
+        ({"pods": {"ports": PODS["ports"]}}, "neither byLabel nor byName"),
+        ({"pods": PODS, "deregisterPolicy": "Never"}, "Never"),
+        ({"pods": PODS, "drain": {"timeoutSeconds": "5s"}}, "timeoutSeconds"),
+        (
+            {
+                "pods": {
+                    **PODS,
+                    "byLabel": {"matchExpressions": [{"key": "a", "operator": "Gt"}]},
+                }
+            },
+            "'Gt' is unknown",
+        ),
+    ],
+)
+def test_group_that_cannot_be_understood_says_why(
+    spec: dict[str, object], message: str
+) -> None:
+    """It is held as it is, and is not taken for one that selects nothing."""
+    with pytest.raises(Malformed, match=message):
+        group(**spec)
+
+
+# --- writing ----------------------------------------------------------------------------
+
+
+def test_group_status_is_read_as_it_was_written() -> None:
+    """Else it would be written again and again."""
+    ready = Condition("Ready", False, "Because", "why", 3, START)
+    status = GroupStatus(4, 3, 2, 1, (ready,))
+    body: Any = render_group_status(status)
+
+    assert status == group(body["status"], pods=PODS).status
+
+
+def test_load_balancer_status_keeps_what_is_not_given() -> None:
+    """A merge patch leaves alone what it does not name."""
+    front = a_load_balancer(generation=3)
+
+    plain: Any = render_load_balancer_status(front, ())
+    full: Any = render_load_balancer_status(front, (), info={"id": "7"}, epoch="e2")
+
+    assert {"conditions": [], "observedGeneration": 3} == plain["status"]
+    assert ({"id": "7"}, "e2") == (full["status"]["lbInfo"], full["status"]["epoch"])
+
+
+def test_driver_status_is_its_conditions() -> None:
+    """They are read as they were written."""
+    accepted = Condition("Accepted", True, "Accepted", "", 1, START)
+    body: Any = render_driver_status((accepted,))
+
+    assert (accepted,) == driver(body["status"]).conditions
+
+
+def test_our_finalizer_goes_beside_others() -> None:
+    """The list is replaced as a whole."""
+    expected = {"metadata": {"finalizers": [names.FINALIZER_LOAD_BALANCER]}}
+
+    assert expected == render_finalizer_added(a_load_balancer())
