@@ -61,6 +61,7 @@ class Controller:
             clock,
             locks=AddressLocker(client, locks, clock),
             observe=view.records.observe,
+            limit=view.limit,
         )
         registrar = Registrar(view, queues.records, interpreter, parts.incarnation)
         scopes = Scopes()

@@ -79,6 +79,11 @@ class View:
         unreadable = self.drivers.unreadable.get(key)
         return driver_or_absent(key, self.drivers.get(key), unreadable)
 
+    def limit(self, load_balancer: ObjectKey) -> int | None:
+        """Say how many calls a load balancer bears at a time, None: any number."""
+        found = self.load_balancers.get(load_balancer)
+        return None if found is None else found.max_concurrent_calls
+
     def records_of(self, group: ObjectKey) -> Collection[BackendRecord]:
         """Find all records that a group owns."""
         return self.records.by_index("group", group)

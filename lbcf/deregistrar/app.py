@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lbcf.core import conditions
-from lbcf.core.resources import BackendRecord, LoadBalancerDriver
+from lbcf.core.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.values import ObjectKey
 from lbcf.deregistrar.reconciler import Deregistrar
 from lbcf.interpreter import Interpreter
 from lbcf.interpreter.trouble import TroubleReporter
 from lbcf.kube.informer import Informer
-from lbcf.kube.kinds import DRIVERS, RECORDS
+from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS, RECORDS
 from lbcf.kube.store import Store
 from lbcf.process import Parts
 from lbcf.runtime.queue import WorkQueue
@@ -41,8 +41,17 @@ class DeregistrarProgram:
         self._parts = parts
         records: Store[BackendRecord] = Store({"driver": _driver_of}, keep=_is_deleting)
         drivers: Store[LoadBalancerDriver] = Store()
+        load_balancers: Store[LoadBalancer] = Store()
         queue: WorkQueue[ObjectKey] = WorkQueue("deletions", clock, parts.metrics)
-        interpreter = Interpreter(client, parts.drivers, clock, observe=records.observe)
+
+        def limit(key: ObjectKey) -> int | None:
+            """Say how many calls a load balancer bears at a time, None: any number."""
+            found = load_balancers.get(key)
+            return None if found is None else found.max_concurrent_calls
+
+        interpreter = Interpreter(
+            client, parts.drivers, clock, observe=records.observe, limit=limit
+        )
         deregistrar = Deregistrar(records, drivers, queue, interpreter)
         records.on_change(deregistrar.record_changed)
         drivers.on_change(deregistrar.driver_changed)
@@ -50,6 +59,7 @@ class DeregistrarProgram:
         self._workers = Workers(queue, deregistrar.reconcile, _WORKERS, clock)
         self._informers: tuple[Informer[Any], ...] = (
             Informer(client, DRIVERS, clock, store=drivers),
+            Informer(client, LOAD_BALANCERS, clock, store=load_balancers),
             Informer(client, RECORDS, clock, store=records),
         )
 

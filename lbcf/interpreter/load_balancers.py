@@ -91,7 +91,8 @@ class LoadBalancerCalls:
             lb_info=dict(load_balancer.info or {}),
             attributes=dict(load_balancer.attributes),
         )
-        async with self._drivers.slot(driver, load_balancer.meta.key):
+        limit = load_balancer.max_concurrent_calls
+        async with self._drivers.slot(driver, load_balancer.meta.key, limit=limit):
             try:
                 answer = await self._drivers.call(
                     driver, operation, request, timeout=driver.timeout(operation)
@@ -108,7 +109,8 @@ class LoadBalancerCalls:
         request: Request[A],
     ) -> A | Trouble:
         """Send a request; an answer comes back only if it is a success."""
-        async with self._drivers.slot(driver, load_balancer.meta.key):
+        limit = load_balancer.max_concurrent_calls
+        async with self._drivers.slot(driver, load_balancer.meta.key, limit=limit):
             try:
                 answer = await self._drivers.call(
                     driver, operation, request, timeout=driver.timeout(operation)

@@ -68,6 +68,7 @@ class Interpreter:
         clock: the time.
         locks: on addresses; None in a process that takes none.
         observe: called with each record that a write of ours returned.
+        limit: says how many calls a load balancer bears at a time, None: any number.
     """
 
     def __init__(
@@ -78,12 +79,14 @@ class Interpreter:
         *,
         locks: AddressLocker | None = None,
         observe: Callable[[BackendRecord], None] = lambda _record: None,
+        limit: Callable[[ObjectKey], int | None] = lambda _key: None,
     ) -> None:
         self._client = client
         self._drivers = drivers
         self._clock = clock
         self._locks = locks
         self._observe = observe
+        self._limit = limit
 
     def moment(self) -> Moment:
         """Read the clock once for one decision."""
@@ -201,7 +204,8 @@ class Interpreter:
     async def _call_driver(self, subject: Subject, step: CallDriver) -> Reply:
         """Call the driver when it has a free place, under a permission still good."""
         record, driver = step.permission.record, step.driver
-        async with self._drivers.slot(driver, record.load_balancer_key):
+        where = record.load_balancer_key
+        async with self._drivers.slot(driver, where, limit=self._limit(where)):
             permission = step.permission
             if self._clock.monotonic() > permission.at + _USE_WITHIN.total_seconds():
                 fresh = await self._read(subject)

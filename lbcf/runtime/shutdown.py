@@ -37,8 +37,8 @@ def stop_on_signals(
     received: list[signal.Signals] = []
 
     def ask(name: str) -> None:
+        asked.set()  # first: to log may fail, where nobody reads it any more
         _log.info("shutdown.requested", signal=name)
-        asked.set()
 
     # A plain handler, not the loop's: it also runs while a callback blocks the
     # loop, which is when somebody sends the second signal.

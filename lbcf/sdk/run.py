@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import NoReturn
 
 import structlog
 
@@ -18,13 +17,11 @@ from aiohttp import web
 
 from lbcf.runtime import logs
 from lbcf.runtime.address import BindAddress, parse_bind_address
+from lbcf.runtime.flags import OneLineParser
 from lbcf.runtime.shutdown import stop_on_signals
 from lbcf.sdk.driver import Driver
 from lbcf.sdk.server import Service
 
-
-WRONG_USAGE = 2
-"""Exit status after a flag that cannot be used, as argparse has it."""
 
 CANNOT_START = 1
 """Exit status when the address is taken or the driver's `start` failed."""
@@ -33,14 +30,6 @@ _CLOSING = 2.0
 """Seconds for writing the last answers, once their operations have ended."""
 
 _log = structlog.get_logger(__name__)
-
-
-class _OneLineParser(argparse.ArgumentParser):
-    """Says what is wrong in one line, without the usage."""
-
-    def error(self, message: str) -> NoReturn:
-        """End the process."""
-        self.exit(WRONG_USAGE, f"{self.prog}: {message} (--help lists the flags)\n")
 
 
 def run(
@@ -110,7 +99,7 @@ def _listening(runner: web.AppRunner) -> list[str]:
 def _parser(driver: object, default_port: int) -> argparse.ArgumentParser:
     """Return the flags that every driver has."""
     summary = getattr(driver, "summary", None)
-    parser = _OneLineParser(prog=_program(), description=summary)
+    parser = OneLineParser(prog=_program(), description=summary)
     parser.add_argument(
         "--bind-address",
         type=_told(_address),

@@ -3,6 +3,7 @@
 import asyncio
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -249,3 +250,24 @@ async def test_api_writes_per_lifecycle(bare: Stage) -> None:
     per_lifecycle = len(writes) / lifecycles
     print(f"API writes per lifecycle: {per_lifecycle:.2f}")
     assert per_lifecycle <= 4.1, kinds
+
+
+async def test_load_balancer_that_bears_one_call_gets_one_at_a_time(
+    bare: Stage,
+) -> None:
+    """MaxConcurrentCalls of a load balancer holds for all its members together."""
+    await bare.start_driver()
+    await bare.start("controller")
+    await bare.create(objects.DRIVERS, objects.a_driver(bare.driver_url))
+    alone = objects.a_load_balancer()
+    alone["spec"]["maxConcurrentCalls"] = 1
+    await bare.create(objects.LOAD_BALANCERS, alone)
+    await bare.behave("ensureBackend", "slow", times=5, seconds=0.2)
+    for number in range(5):
+        await bare.add_pod(f"p{number}", f"10.0.0.{number}")
+    await bare.create(objects.GROUPS, objects.a_group())
+
+    await bare.until_registered(*(f"10.0.0.{n}:80" for n in range(5)))
+
+    calls = sorted(await bare.calls("ensureBackend"), key=lambda call: call["began"])
+    assert all(a["ended"] <= b["began"] for a, b in pairwise(calls))
