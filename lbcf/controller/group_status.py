@@ -144,7 +144,8 @@ class GroupStatusWriter:
             message = "; ".join(doubt.message for doubt in decision.doubts)
             ready = Condition(conditions.READY, False, reason, message, generation)
         else:
-            ready = Condition(conditions.READY, True, RECONCILED, "", generation)
+            message = "every load balancer of the group can be used"
+            ready = Condition(conditions.READY, True, RECONCILED, message, generation)
         if decision.held:
             names = [hold.record.meta.key.name for hold in decision.held]
             message = f"{decision.held[0].message}; held: {_some(names)}"
@@ -153,7 +154,13 @@ class GroupStatusWriter:
                 conditions.REMOVALS_HELD, True, reason, message, generation
             )
         else:
-            held = Condition(conditions.REMOVALS_HELD, False, NOT_HELD, "", generation)
+            held = Condition(
+                conditions.REMOVALS_HELD,
+                False,
+                NOT_HELD,
+                "no removal is held back",
+                generation,
+            )
         return ready, held
 
     def _tell(self, group: BackendGroup) -> None:

@@ -146,6 +146,18 @@ async def test_silence_ends_at_the_time_out(pool: DriverPool) -> None:
     assert not error.definite
 
 
+async def test_each_call_has_its_own_time_out(pool: DriverPool) -> None:
+    """Of two calls of one silent driver, the one that was given less ends first."""
+    async with serving(silent) as url:
+        patient = asyncio.create_task(ensure(pool, url, PATIENT))
+        await asyncio.sleep(0.05)  # it is the first of the two
+        with pytest.raises(TimedOut):
+            await ensure(pool, url, HASTY)
+        assert not patient.done()
+        patient.cancel()
+        await asyncio.gather(patient, return_exceptions=True)
+
+
 async def test_an_endless_body_is_cut(pool: DriverPool) -> None:
     """A body without an end is not collected for ever."""
     piece = b"10000\r\n" + b" " * 0x10000 + b"\r\n"

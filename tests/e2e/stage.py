@@ -26,7 +26,8 @@ from tests.e2e.objects import Whole
 
 
 T = TypeVar("T")
-PATIENCE = 30.0
+PATIENCE = 60.0
+"""Seconds; the garbage collector learns of new kinds every half minute."""
 
 
 class Process:
@@ -96,14 +97,14 @@ class Stage:
         ]
         return await self._run(process, argv)
 
-    async def start_driver(self, *flags: str) -> Process:
+    async def start_driver(self, member_key: str = "Record") -> Process:
         """Start the in-memory driver; its address stays the same over restarts."""
         if not self.driver_url:
             self.driver_url = f"http://127.0.0.1:{free_ports(1)[0]}"
         address = self.driver_url.removeprefix("http://")
         argv = [
             *(sys.executable, "-m", "webhooks.memory"),
-            *("--bind-address", address, "--member-key", "Record", *flags),
+            *("--bind-address", address, "--member-key", member_key),
         ]
         process = await self._run("driver", argv)
         await eventually(self._driver_answers, "the driver answers")
@@ -278,7 +279,7 @@ class Stage:
 async def eventually(
     check: Callable[[], Awaitable[T]], told: str, stage: Stage | None = None
 ) -> T:
-    """Ask again and again until the answer is yes; fail after half a minute."""
+    """Ask again and again until the answer is yes; fail after a minute."""
     end = time.monotonic() + PATIENCE
     last: object = None
     while time.monotonic() < end:

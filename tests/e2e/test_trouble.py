@@ -10,7 +10,7 @@ from tests.e2e.objects import Whole
 from tests.e2e.stage import Stage
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
 
 
 async def test_driver_that_is_down_is_named_and_retried(stage: Stage) -> None:

@@ -10,7 +10,7 @@ from tests.manifests.api import Api
 from tests.manifests.documents import Document, samples
 
 
-@pytest.fixture(scope="package", name="api")
+@pytest.fixture(scope="module", name="api")
 def _api(control_plane: Cluster, policies: Path) -> Iterator[Api]:
     """The API server with our kinds and policies, and a namespace of this session's."""
     assert policies.is_dir()
@@ -21,7 +21,7 @@ def _api(control_plane: Cluster, policies: Path) -> Iterator[Api]:
         yield api
 
 
-@pytest.fixture(scope="package", name="stored")
+@pytest.fixture(scope="module", name="stored")
 def _stored(api: Api) -> Iterator[dict[str, Document]]:
     """Every sample, stored; nobody changes them."""
     yield {name: api.store(sample) for name, sample in samples().items()}
