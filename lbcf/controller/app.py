@@ -55,11 +55,12 @@ class Controller:
             drivers=self._queue("drivers"),
         )
         locks = AddressLocks(client, parts.settings.namespace, clock)
+        self._locker = AddressLocker(client, locks, clock)
         interpreter = Interpreter(
             client,
             parts.drivers,
             clock,
-            locks=AddressLocker(client, locks, clock),
+            locks=self._locker,
             observe=view.records.observe,
             limit=view.limit,
         )
@@ -104,14 +105,18 @@ class Controller:
 
     async def work(self, stop: asyncio.Event) -> None:
         """Work until told to stop; then finish the calls under way."""
-        survey = asyncio.create_task(self._survey.run())
+        rounds = [
+            asyncio.create_task(self._survey.run()),
+            asyncio.create_task(self._locker.sweep_forever()),
+        ]
         for workers in self._workers:
             workers.start()
         await stop.wait()
-        survey.cancel()
+        for one in rounds:
+            one.cancel()
         grace = self._parts.settings.grace
         await asyncio.gather(
-            survey,
+            *rounds,
             *(workers.stop(grace) for workers in self._workers),
             return_exceptions=True,
         )

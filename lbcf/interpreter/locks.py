@@ -3,18 +3,20 @@
 Two records may want one address: an address that is reused at once, two groups, two
 namespaces that share a load balancer. The first holds a Lease; the next one waits until
 that one's holder exists no more and none of the calls for its end can still arrive.
-Nobody releases a lock by a write: its holder's existence is the lock.
+Nobody releases a lock by a write: its holder's existence is the lock. Those of holders
+long gone are swept away.
 """
 
 from datetime import timedelta
 
 import attrs
+import structlog
 
 from lbcf.core.names import digest
 from lbcf.core.steps import LockHeld, LockTaken, TakeLock
 from lbcf.core.values import ObjectKey
 from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import NotFound
+from lbcf.kube.errors import KubeError, NotFound
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.locks import AddressLocks, HeldBy
 from lbcf.runtime.clock import Clock
@@ -22,6 +24,11 @@ from lbcf.runtime.clock import Clock
 
 _NAME_HASH = 40
 _LOOK_AGAIN = timedelta(seconds=5)
+_BETWEEN_SWEEPS = timedelta(minutes=10)
+_STALE = timedelta(hours=2)
+"""Longer than any quarantine: time-outs end at 1 m and lateEffectSeconds at an hour."""
+
+_log = structlog.get_logger(__name__)
 
 
 @attrs.frozen
@@ -64,6 +71,37 @@ class AddressLocker:
         if isinstance(taken, HeldBy):
             return LockHeld(taken.holder, _LOOK_AGAIN)
         return LockTaken()
+
+    async def sweep_forever(self) -> None:
+        """Delete stale locks now and then, until cancelled."""
+        while True:
+            try:
+                await self.sweep()
+            except KubeError as error:
+                _log.warning("locks.unswept", error=str(error))
+            await self._clock.sleep(_BETWEEN_SWEEPS)
+
+    async def sweep(self) -> int:
+        """Delete the locks whose holders have been gone for long; returns how many.
+
+        Only from the very version in which the holder was seen: whoever takes a lock
+        over in the meantime keeps it.
+
+        Raises:
+            KubeError: the API server could not be asked.
+        """
+        swept = 0
+        leases = await self._locks.list()
+        for lease in leases:
+            name = lease.meta.key.name
+            if not lease.holder or await self._exists(lease.holder):
+                self._gone.pop(name, None)
+            elif self._rest(name, lease.holder, _STALE) <= timedelta(0):
+                swept += await self._locks.sweep(lease)
+                self._gone.pop(name, None)
+        kept = {lease.meta.key.name for lease in leases}
+        self._gone = {n: since for n, since in self._gone.items() if n in kept}
+        return swept
 
     def _rest(self, name: str, holder: str, quarantine: timedelta) -> timedelta:
         """Say how long the last holder's calls may still arrive."""
