@@ -9,6 +9,8 @@ TOUCHED := $(VENV)/.installed
 # Tests wait more than they compute: three at a time use two cores well. Each worker has
 # its own control plane; one file stays with one worker.
 WORKERS ?= 3
+# SECONDS is a variable of bash, too: only one from make's own command line counts.
+SOAK_SECONDS := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600)
 
 .PHONY: help
 help: ## List the targets.
@@ -28,6 +30,14 @@ test-fast: install ## Run the tests that need no cluster, no nodes and no HAProx
 .PHONY: demo
 demo: build ## Rollouts, drains and kills on three real nodes under load (DEMO_ARGS=...).
 	$(BIN)/python -m tests.demo $(DEMO_ARGS)
+
+.PHONY: faults
+faults: build ## Sampled crashes, pauses, twins and bad networks on a real API server (FAULTS_ARGS=...).
+	$(BIN)/python -m tests.faults $(FAULTS_ARGS)
+
+.PHONY: soak
+soak: build ## Traffic through a real HAProxy while all of ours is killed every second (SECONDS=600).
+	$(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS)
 
 .PHONY: lint
 lint: install ## Check style and formatting.

@@ -22,12 +22,17 @@ _DESCRIPTIONS = {
     "controller": "Decide which backends belong to which load balancer, and register them.",
     "deregistrar": "Drain and deregister backends whose BackendRecord is deleted.",
 }
+_CONFORMANCE = "conformance"
+_KIT = "Find out over HTTP whether a driver keeps to the driver protocol."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
+    given = sys.argv[1:] if argv is None else list(argv)
+    if given[:1] == [_CONFORMANCE]:
+        return _examine(given[1:])
     parser = _parser()
-    flags = parser.parse_args(argv)
+    flags = parser.parse_args(given)
     try:
         settings = read_settings(flags.process, flags)
         return asyncio.run(run_process(settings, _builder(settings)))
@@ -50,7 +55,17 @@ def _parser() -> argparse.ArgumentParser:
     for name, description in _DESCRIPTIONS.items():
         one = processes.add_parser(name, help=description, description=description)
         add_flags(one, name)
+    processes.add_parser(_CONFORMANCE, help=_KIT)
     return parser
+
+
+def _examine(argv: Sequence[str]) -> int:
+    """Examine a driver; needs no cluster, hence none of what the processes are made of."""
+    from lbcf.conformance import command  # noqa: PLC0415
+
+    parser = OneLineParser(prog=f"lbcf {_CONFORMANCE}", description=_KIT)
+    command.add_flags(parser)
+    return command.run(parser.parse_args(argv))
 
 
 def _builder(settings: Settings) -> Callable[[Parts], Program]:

@@ -8,6 +8,7 @@ Before it: `lbcf.cli` and `lbcf.settings`. Inside it: `lbcf.controller` or
 """
 
 import asyncio
+import os
 import platform
 
 from collections.abc import Callable, Sequence
@@ -27,7 +28,7 @@ from lbcf.kube.connection import connect
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.informer import Informer
 from lbcf.kube.lease import LeaderElector, LeadershipLostError
-from lbcf.runtime import health, logs
+from lbcf.runtime import collector, failpoints, health, logs
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.health import Check
 from lbcf.runtime.lag import LoopWatch
@@ -77,8 +78,10 @@ async def run_process(settings: Settings, build: Callable[[Parts], Program]) -> 
     Raises:
         ConfigurationError: the kubeconfig cannot be used.
         CannotListen: an address for probes or metrics is taken.
+        ValueError: the failpoint that the environment asks for is none.
     """
     logs.configure(settings.log_level, settings.log_format)
+    failpoints.arm(os.environ.get(failpoints.VARIABLE))
     clock, metrics = SystemClock(), Metrics()
     incarnation = clock.new_id()
     kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
@@ -212,6 +215,7 @@ class _Host:
         if self._asked.is_set():
             return
         self._is_working = True
+        collector.relax()
         _log.info("work.started")
         await self._program.work(self._asked)
         _log.info("work.finished")

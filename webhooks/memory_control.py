@@ -2,14 +2,15 @@
 
     GET  members, history         what there is; what was called and when
     POST sessions                 {"backendAddr" or "recordID", "add" or "sessions": n}
-    POST behave                   {"operation", "mode", "times", "seconds", "msg"}
+    POST behave                   {"operation", "mode", "times", "every", "seconds", "msg"}
     POST keep                     {"pods": ["namespace/name"]}: judgePodDeregister
     POST restart                  lose all members, with a new epoch
     POST reset                    forget members, history and behaviours
 
 A behaviour holds for the next `times` calls of its operation: `fail`, `run` (both
 without effect), `slow` (the effect at once, the answer after `seconds`), `late` (the
-effect after `seconds`, then the answer), `break` (an unexpected exception).
+effect after `seconds`, then the answer), `break` (an unexpected exception). With `every`
+n it is each n-th call that is met, and those between go as they should.
 """
 
 import collections
@@ -43,11 +44,17 @@ class Mode(StrEnum):
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
-    """What the next calls of an operation meet; `seconds` is for slow and late."""
+    """What the next calls of an operation meet; `seconds` is for slow and late.
+
+    Attributes:
+        times: so many calls are met.
+        every: one call in so many is met, the last of these.
+    """
 
     operation: sdk.Operation
     mode: Mode
     times: Annotated[int, msgspec.Meta(ge=1)] = 1
+    every: Annotated[int, msgspec.Meta(ge=1)] = 1
     seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0
     msg: str = "told to"
 
@@ -101,6 +108,7 @@ class Control:
         self.keep: frozenset[str] = frozenset()
         self._members = members
         self._behaviours: dict[sdk.Operation, tuple[Behaviour, int]] = {}
+        """By operation, with how many calls are still to come under it."""
         self._history: collections.deque[Call] = collections.deque(
             maxlen=_LONGEST_HISTORY
         )
@@ -119,14 +127,17 @@ class Control:
 
     def behave(self, behaviour: Behaviour) -> None:
         """Let the next calls of the operation go so."""
-        self._behaviours[behaviour.operation] = (behaviour, behaviour.times)
+        calls = behaviour.times * behaviour.every
+        self._behaviours[behaviour.operation] = (behaviour, calls)
 
     def next_behaviour(self, operation: sdk.Operation) -> Behaviour | None:
         """Return how this call is to go and count it; None: as it should."""
         behaviour, left = self._behaviours.pop(operation, (None, 0))
-        if behaviour is not None and left > 1:
+        if behaviour is None:
+            return None
+        if left > 1:
             self._behaviours[operation] = (behaviour, left - 1)
-        return behaviour
+        return None if (left - 1) % behaviour.every else behaviour
 
     def remember(self, call: Call) -> None:
         """Note a call that has ended."""

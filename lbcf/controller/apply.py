@@ -8,6 +8,7 @@ import asyncio
 
 from collections.abc import Awaitable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Protocol
 
 import attrs
@@ -18,14 +19,22 @@ from lbcf.core.resources import BackendRecord
 from lbcf.core.steps import Permission
 from lbcf.core.values import ObjectKey
 from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from lbcf.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    KubeError,
+    NotFound,
+    Unavailable,
+)
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.store import Store
+from lbcf.runtime import failpoints
 from lbcf.runtime.clock import Clock
 from lbcf.wire.records import render_new_record, render_spec_update
 
 
 _log = structlog.get_logger(__name__)
+_UNHEARD = partial(Unavailable, sent=None)
 
 
 @attrs.frozen
@@ -58,7 +67,10 @@ class Applier:
         records: takes in what each write returned.
         clock: times the permissions.
         successor: goes on with each record that was created or updated.
-        at_once: how many writes may be under way.
+        at_once: how many records may be under way that are made or changed. Few, so that
+            they are registered as fast as they are made: a write is a permission to
+            call the driver for seconds only.
+        ends_at_once: how many removals may be under way beside them.
     """
 
     def __init__(
@@ -68,13 +80,15 @@ class Applier:
         clock: Clock,
         successor: TakesUp,
         *,
-        at_once: int = 64,
+        at_once: int = 16,
+        ends_at_once: int = 32,
     ) -> None:
         self._client = client
         self._records = records
         self._clock = clock
         self._successor = successor
         self._slots = asyncio.Semaphore(at_once)
+        self._ends = asyncio.Semaphore(ends_at_once)
 
     async def apply(self, plan: Plan) -> None:
         """Write a plan, removals first, each write beside the others.
@@ -89,7 +103,7 @@ class Applier:
     async def _all(self, writes: list[Awaitable[None]]) -> None:
         """Do all of it, then tell what failed."""
         results = await asyncio.gather(*writes, return_exceptions=True)
-        failed = [r for r in results if isinstance(r, Exception)]
+        failed = [_told(r) for r in results if isinstance(r, BaseException)]
         if failed:
             raise ExceptionGroup(
                 f"{len(failed)} of {len(writes)} writes failed", failed
@@ -104,7 +118,8 @@ class Applier:
             with self._successor.expecting(key):
                 began = self._clock.monotonic()
                 try:
-                    record = await self._client.create(RECORDS, group.namespace, body)
+                    write = self._client.create(RECORDS, group.namespace, body)
+                    record = await failpoints.through(write, _UNHEARD)
                 except AlreadyExists:
                     await self._look(key)
                     return
@@ -133,7 +148,8 @@ class Applier:
             with self._successor.expecting(meta.key):
                 began = self._clock.monotonic()
                 try:
-                    record = await self._client.patch(RECORDS, meta.key, body, cas=meta)
+                    write = self._client.patch(RECORDS, meta.key, body, cas=meta)
+                    record = await failpoints.through(write, _UNHEARD)
                 except (Conflict, NotFound):
                     await self._look(meta.key)
                     raise
@@ -147,12 +163,17 @@ class Applier:
     async def _remove(self, removal: Removal) -> None:
         """Begin a record's end; the finalizer keeps it until it is deregistered."""
         meta = removal.record.meta
-        async with self._slots:
+        async with self._ends:
             try:
-                left = await self._client.delete(RECORDS, meta.key, uid=meta.uid)
-            except (NotFound, Conflict):
+                write = self._client.delete(RECORDS, meta.key, uid=meta.uid)
+                left = await failpoints.through(write, _UNHEARD)
+            except NotFound:
                 self._records.observe_gone(meta)
                 return
+            except Conflict:
+                # A namesake, most likely; what else may be meant is no end of it.
+                await self._look(meta.key)
+                raise
         if left is None:
             self._records.observe_gone(meta)
         else:
@@ -164,6 +185,13 @@ class Applier:
             reason=removal.reason,
             message=removal.message,
         )
+
+
+def _told(error: BaseException) -> Exception:
+    """Make a failure of a write that was cancelled below us: it may be done or not."""
+    if isinstance(error, Exception):
+        return error
+    return Unavailable("a write was cut off", sent=None)
 
 
 def worst_of(group: ExceptionGroup[Exception]) -> Exception:

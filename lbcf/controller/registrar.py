@@ -20,6 +20,7 @@ from lbcf.core.resources import (
     ANY_INCARNATION,
     BackendRecord,
     LoadBalancerDriver,
+    StaticBackend,
 )
 from lbcf.core.steps import Permission
 from lbcf.core.turn import Absent, bears
@@ -158,6 +159,9 @@ class Registrar:
             registration.learn,
             remember,
         )
+        if _has_ended(self._enrolments.get(uid)):
+            # The view lags behind: by what it shows, the record would be due at once.
+            return Done()
         now = self._view.records.get(record.meta.key)
         if now is not None and now.meta.uid == uid and now.is_registered:
             _log_registered(now, record)
@@ -190,9 +194,19 @@ class Registrar:
         """Say where a backend listens, where that is the backend's own to say."""
         if isinstance(driver, Absent) or record.address:
             return ""
-        if driver.address_source is AddressSource.DRIVER:
+        # Nobody but its user says a static address: the protocol has no question for it.
+        is_static = isinstance(record.spec.backend, StaticBackend)
+        if driver.address_source is AddressSource.DRIVER and not is_static:
             return ""
         return self._view.backend_address(record)
+
+
+def _has_ended(enrolment: Enrolment | None) -> bool:
+    """Tell whether a turn found its record deleted, or gone; the watch will tell."""
+    if enrolment is None or enrolment.is_over:
+        return True
+    permission = enrolment.permission
+    return permission is not None and permission.record.is_deleting
 
 
 def _is_news(old: BackendRecord | None, new: BackendRecord) -> bool:

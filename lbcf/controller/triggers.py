@@ -19,7 +19,6 @@ from lbcf.core.resources import (
     LoadBalancer,
     LoadBalancerDriver,
     PodBackend,
-    PodSelection,
 )
 from lbcf.core.values import ObjectKey
 from lbcf.kube.resource import HasMeta
@@ -55,9 +54,14 @@ def is_same_backend(old: Pod | None, new: Pod | None) -> bool:
     """Tell whether a change of a pod can change no decision."""
     if old is None or new is None:
         return False
-    aside = attrs.evolve(old.meta, resource_version="", generation=0, finalizers=())
-    beside = attrs.evolve(new.meta, resource_version="", generation=0, finalizers=())
-    return attrs.evolve(old, meta=aside) == attrs.evolve(new, meta=beside)
+    return _deciding(old) == _deciding(new)
+
+
+def _deciding(pod: Pod) -> tuple[object, ...]:
+    """Say all of a pod that decisions are made from."""
+    meta = pod.meta
+    known = (meta.uid, meta.deleting_since, meta.labels, meta.annotations)
+    return (*known, pod.address, pod.is_ready, pod.phase)
 
 
 def same_spec(old: HasMeta | None, new: HasMeta | None) -> bool:
@@ -112,11 +116,12 @@ class Triggers:
             return
         key = either.meta.key
         leaving = new is None or new.is_terminating
-        for group in self._view.groups.by_index("namespace", key.namespace):
-            if any(_selects(group, pod) for pod in (old, new) if pod is not None):
-                self._scopes.note(group.meta.key, key.name)
-                self._queues.groups.add(group.meta.key, urgent=leaving)
-                self._look_at_status(group.meta.key)
+        pods = [pod for pod in (old, new) if pod is not None]
+        groups = (g.meta.key for pod in pods for g in self._view.groups_meaning(pod))
+        for group in dict.fromkeys(groups):
+            self._scopes.note(group, key.name)
+            self._queues.groups.add(group, urgent=leaving)
+            self._look_at_status(group)
 
     def neighbour_unreadable(self, key: ObjectKey) -> None:
         """Look at all groups of a namespace in which something cannot be read."""
@@ -207,11 +212,3 @@ class Triggers:
         for record in self._view.records.by_index("driver", driver):
             if not record.is_deleting and not record.is_registered:
                 self._queues.records.add(record.meta.key)
-
-
-def _selects(group: BackendGroup, pod: Pod) -> bool:
-    """Tell whether a group means a pod."""
-    selection = group.selection
-    return isinstance(selection, PodSelection) and selection.selects(
-        pod.meta.key.name, pod.meta.labels
-    )

@@ -5,6 +5,13 @@ Before it: `lbcf.kube.informer`. After it: `snapshot` and the reconcilers.
 
 from collections.abc import Collection, Iterator
 
+from lbcf.controller.selection import (
+    Templates,
+    clues_for,
+    clues_of,
+    does_select,
+    template_of,
+)
 from lbcf.core.cluster import Pod
 from lbcf.core.desired import host_port
 from lbcf.core.names import home_of
@@ -50,20 +57,26 @@ def load_balancers_of(group: BackendGroup) -> Iterator[ObjectKey]:
         yield home_of(name, group.meta.key.namespace)
 
 
-def _namespace_of(item: Pod | BackendGroup) -> Iterator[str]:
-    """Index by namespace."""
-    yield item.meta.key.namespace
+def _namespace_of(group: BackendGroup) -> Iterator[str]:
+    """Index groups by namespace."""
+    yield group.meta.key.namespace
 
 
 class View:
     """The stores."""
 
     def __init__(self) -> None:
-        self.pods: Store[Pod] = Store({"namespace": _namespace_of})
+        self.pods: Store[Pod] = Store({"template": template_of})
+        self._templates = Templates()
+        self.pods.on_change(self._templates.pod_changed)
         self.drivers: Store[LoadBalancerDriver] = Store()
         self.load_balancers: Store[LoadBalancer] = Store({"driver": _driver_of})
         self.groups: Store[BackendGroup] = Store(
-            {"namespace": _namespace_of, "load_balancer": load_balancers_of}
+            {
+                "namespace": _namespace_of,
+                "load_balancer": load_balancers_of,
+                "clue": clues_of,
+            }
         )
         self.records: Store[BackendRecord] = Store(
             {
@@ -88,14 +101,26 @@ class View:
         """Find all records that a group owns."""
         return self.records.by_index("group", group)
 
+    def groups_meaning(self, pod: Pod) -> Iterator[BackendGroup]:
+        """Find the groups that select a pod."""
+        for clue in clues_for(pod):
+            for group in self.groups.by_index("clue", clue):
+                if does_select(group, pod):
+                    yield group
+
     def selected_pods(self, group: BackendGroup) -> Iterator[Pod]:
         """Find the pods that a group means."""
-        selection = group.selection
+        selection, namespace = group.selection, group.meta.key.namespace
         if not isinstance(selection, PodSelection):
             return
-        for pod in self.pods.by_index("namespace", group.meta.key.namespace):
-            if selection.selects(pod.meta.key.name, pod.meta.labels):
-                yield pod
+        if selection.names is not None:
+            found = (self.pods.get(ObjectKey(namespace, n)) for n in selection.names)
+            yield from (pod for pod in found if pod is not None)
+        elif selection.selector is not None:
+            for template in self._templates.matching(namespace, selection.selector):
+                for pod in self.pods.by_index("template", template):
+                    if pod.meta.key.name not in selection.excluded:
+                        yield pod
 
     def backend_address(self, record: BackendRecord) -> str:
         """Say where a record's own backend listens, empty where that is not known."""

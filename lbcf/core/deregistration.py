@@ -7,7 +7,8 @@ step, and `learn` takes in what came of it. The rules and the interleavings behi
 
 1. Calls go out only under a permission: a quorum read that showed the record deleting.
 2. Without an address nothing was ever registered.
-3. The drain's clock starts with the first call and is written once it has to wait.
+3. The drain's clock starts with the first call that may have reached the driver, and is
+   written once it has to wait: while nobody could be asked, nothing was drained.
 4. A settled record is deregistered once. For any other, an ensure may still be out: one
    call at once so that traffic stops, and one that counts after all ensures are over.
 5. The finalizer goes by compare-and-swap, after a success that counts, of this
@@ -328,6 +329,18 @@ def _clock_of(step: CallDriver) -> DrainProgress | None:
     return DrainProgress(step.drain_started_at, step.drain_deadline)
 
 
+def _has_begun(
+    ending: Ending, record: BackendRecord, reply: StillRunning | Refused | Unanswered
+) -> bool:
+    """Tell whether the drain's clock runs: some call of it may have been heard.
+
+    Were it started by a driver that cannot be reached, the deadline could pass with
+    traffic still coming in, and all of it would be cut (seen in a soak).
+    """
+    unsent = isinstance(reply, Unanswered) and not reply.may_land
+    return not unsent or (record.status.drain or ending.drain) is not None
+
+
 def _still_draining(
     ending: Ending,
     step: CallDriver,
@@ -339,7 +352,9 @@ def _still_draining(
     started = step.drain_started_at or moment.now
     deadline = step.drain_deadline or moment.now
     connections = reply.connections if isinstance(reply, StillRunning) else None
-    progress = DrainProgress(started, deadline, connections)
+    progress: DrainProgress | None = DrainProgress(started, deadline, connections)
+    if not _has_begun(ending, record, reply):
+        progress = None
     left = deadline - moment.now
     if isinstance(reply, StillRunning):
         reason = DRAINING
@@ -360,7 +375,7 @@ def _still_draining(
     )
     return attrs.evolve(
         ending,
-        drain=attrs.evolve(progress, connections=None),
+        drain=attrs.evolve(progress, connections=None) if progress else None,
         streak=streak,
         report=report,
         pause=max(min(pause, left), timedelta(0)),

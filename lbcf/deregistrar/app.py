@@ -19,7 +19,9 @@ from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Workers
 
 
-_WORKERS = 512
+_WORKERS = 2048
+"""Most of them wait to take a finalizer off, for which there is time; each costs about
+a kilobyte and a half."""
 _TOLD = frozenset({conditions.DRAINED, conditions.DEREGISTERED})
 
 

@@ -13,7 +13,7 @@ from lbcf.core.turn import Absent, bears, driver_or_absent
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.interpreter import Interpreter, Subject
 from lbcf.kube.store import Store
-from lbcf.runtime.lanes import Lanes
+from lbcf.runtime.lanes import Lanes, Leave
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, RequeueAfter, Result
 
@@ -80,19 +80,24 @@ class Deregistrar:
         driver = driver_or_absent(
             where, self._drivers.get(where), self._drivers.unreadable.get(where)
         )
-        return await self._lanes.turn(
-            where, bears(driver), key, lambda: self._turn(record, driver)
+        return await self._lanes.turn_until(
+            where, bears(driver), key, lambda leave: self._turn(record, driver, leave)
         )
 
     async def _turn(
-        self, record: BackendRecord, driver: LoadBalancerDriver | Absent
+        self, record: BackendRecord, driver: LoadBalancerDriver | Absent, leave: Leave
     ) -> Result:
-        """Visit one record."""
+        """Visit one record.
+
+        To take a finalizer off is in no hurry: the next record may begin its drain.
+        """
         uid = record.meta.uid
 
         def remember(learnt: Ending) -> None:
             """Keep it even if the turn is cut."""
             self._endings[uid] = learnt
+            if learnt.final_done:
+                leave()
 
         finish = await self._interpreter.run(
             Subject(record.meta.key, uid),

@@ -1,7 +1,10 @@
 """The one place where steps become calls of the API server and of drivers."""
 
+import asyncio
+
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 import attrs
@@ -30,13 +33,14 @@ from lbcf.core.steps import (
 )
 from lbcf.core.turn import Moment
 from lbcf.core.values import ObjectKey, Uid
-from lbcf.drivers.errors import DriverError
+from lbcf.drivers.errors import DriverError, TimedOut
 from lbcf.drivers.pool import DriverPool
 from lbcf.interpreter.locks import AddressLocker
 from lbcf.interpreter.messages import backend_request, pod_request, reply_of
 from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import Conflict, NotFound
+from lbcf.kube.errors import Conflict, NotFound, Unavailable
 from lbcf.kube.kinds import PODS, RECORDS
+from lbcf.runtime import failpoints
 from lbcf.runtime.clock import Clock
 from lbcf.wire.driver_answers import RetriedAnswer
 from lbcf.wire.driver_requests import Request
@@ -47,6 +51,7 @@ S = TypeVar("S")
 
 _log = structlog.get_logger(__name__)
 
+_UNHEARD = partial(Unavailable, sent=None)
 _USE_WITHIN = timedelta(seconds=2)
 """A permission is good for the operation's time-out and 2 s: these 2 s are for us."""
 
@@ -146,7 +151,9 @@ class Interpreter:
         """Read the record as it is now."""
         began = self._clock.monotonic()
         try:
-            record = await self._client.get(RECORDS, subject.key)
+            record = await failpoints.through(
+                self._client.get(RECORDS, subject.key), _UNHEARD
+            )
         except NotFound:
             return Gone()
         if record.meta.uid != subject.uid:
@@ -159,9 +166,10 @@ class Interpreter:
         meta = step.record.meta
         body = render_status_update(step.record, step.status)
         try:
-            record = await self._client.patch(
+            write = self._client.patch(
                 RECORDS, meta.key, body, cas=meta, subresource="status"
             )
+            record = await failpoints.through(write, _UNHEARD)
         except NotFound:
             return Gone()
         except Conflict:
@@ -182,9 +190,8 @@ class Interpreter:
             )
         body = render_release(record.meta, names.FINALIZER_RECORD)
         try:
-            left = await self._client.patch(
-                RECORDS, record.meta.key, body, cas=record.meta
-            )
+            write = self._client.patch(RECORDS, record.meta.key, body, cas=record.meta)
+            left = await failpoints.through(write, _UNHEARD)
         except NotFound:
             return Gone()
         except Conflict:
@@ -199,7 +206,7 @@ class Interpreter:
         """Take the lock on an address."""
         if self._locks is None:
             raise ValueError("this process takes no locks on addresses")
-        return await self._locks.take(step)
+        return await failpoints.through(self._locks.take(step), _UNHEARD)
 
     async def _call_driver(self, subject: Subject, step: CallDriver) -> Reply:
         """Call the driver when it has a free place, under a permission still good."""
@@ -239,14 +246,20 @@ class Interpreter:
         """Send the request and read the answer."""
         driver = step.driver
         try:
-            answer = await self._drivers.call(
+            call = self._drivers.call(
                 driver,
                 step.operation,
                 request,
                 timeout=driver.timeout(step.operation),
             )
+            answer = await failpoints.through(call, TimedOut)
         except DriverError as error:
             return Unanswered(error.reason, str(error), may_land=not error.definite)
+        except asyncio.CancelledError:
+            if _is_ending():
+                raise
+            # Something below was cancelled, not this turn: the call may be out.
+            return Unanswered("DriverCallCut", "the call was cut off", may_land=True)
         except Exception as error:  # noqa: BLE001 - told to the reader of the record
             # A defect of ours, but the call may be out: to forget that would be worse.
             _log.exception("driver.call_broke", driver=str(driver.meta.key))
@@ -265,3 +278,9 @@ class Interpreter:
             message=answer.msg,
         )
         return reply
+
+
+def _is_ending() -> bool:
+    """Tell whether the turn itself is to end, with its process."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

@@ -1,8 +1,7 @@
 """Finds the API server and the credentials, by kubeconfig or from inside a pod.
 
 kubernetes-asyncio reads the configuration, runs exec plugins and refreshes tokens;
-`Transport` sends the requests. The library is imported here alone and only when asked,
-since it costs 40 MB and half a second.
+`Transport` sends the requests.
 """
 
 import asyncio
@@ -16,6 +15,7 @@ from typing import Any
 import attrs
 
 from lbcf.core.errors import LbcfError
+from lbcf.kube.library import library
 
 
 class ConfigurationError(LbcfError):
@@ -78,9 +78,8 @@ def _default_kubeconfig() -> str:
 
 async def _from_pod() -> Connection:
     """Use the service account that the kubelet mounts."""
-    from kubernetes_asyncio import client, config  # noqa: PLC0415 - costly, see above
-
-    configuration = client.Configuration()
+    parts = library()
+    configuration, config = parts.configuration(), parts.config
     load_incluster_config: Callable[..., None] = config.load_incluster_config
 
     async def load() -> None:
@@ -92,10 +91,9 @@ async def _from_pod() -> Connection:
 
 async def _from_file(kubeconfig: str, context: str | None) -> Connection:
     """Use a kubeconfig file, or several as in KUBECONFIG."""
-    from kubernetes_asyncio import client, config  # noqa: PLC0415 - costly, see above
-
+    parts = library()
     paths = _existing(kubeconfig)
-    configuration = client.Configuration()
+    configuration, config = parts.configuration(), parts.config
     exclusive = asyncio.Lock()
 
     async def load() -> None:

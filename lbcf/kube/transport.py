@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import Final, Self
 
 import aiohttp
-import tenacity
 
 from lbcf.kube.connection import ConfigurationError, Connection
 from lbcf.kube.errors import (
@@ -25,6 +24,7 @@ from lbcf.kube.errors import (
     error_of,
 )
 from lbcf.kube.exchange import Request
+from lbcf.kube.turns import Turns
 from lbcf.runtime.clock import Clock
 
 
@@ -33,6 +33,9 @@ PATIENCE: Final = timedelta(seconds=5)
 """A server that wants to be left alone for longer is told to the caller instead."""
 CALL_LIMIT: Final = timedelta(seconds=30)
 POOL: Final = 64
+AT_ONCE: Final = 32
+"""Requests at a time, watches aside. More of them would only wait in the server, where
+nobody could say any more which of them goes first."""
 _FIRST_PAUSE = 0.1
 _CONNECT_SECONDS = 10.0
 _KEEP_ALIVE_SECONDS = 30.0
@@ -72,6 +75,7 @@ class Transport:
         }
         self._limit = limit
         self._pool = pool
+        self._turns = Turns(min(pool, AT_ONCE))
         self._opened: aiohttp.ClientSession | None = None
         self._renewing = asyncio.Lock()
 
@@ -105,11 +109,24 @@ class Transport:
         limit = (within or self._limit).total_seconds()
         try:
             async with asyncio.timeout(limit):
-                return await self._repeating(request)(self._attempt, request)
+                async with self._turns.of(request):
+                    return await self._sent(request)
         except TimeoutError as error:
             raise Unavailable(
                 f"{request}: no answer within {limit:g} s", sent=None
             ) from error
+
+    async def _sent(self, request: Request) -> bytes:
+        """Send it, and again where that can do no harm."""
+        for number in range(1, ATTEMPTS):
+            try:
+                return await self._attempt(request)
+            except KubeError as error:
+                if not _is_repeatable(request, error):
+                    raise
+                pause = self._pause(error, number)
+            await self._clock.sleep(pause)
+        return await self._attempt(request)
 
     @asynccontextmanager
     async def stream(
@@ -215,32 +232,13 @@ class Transport:
                     raise Unavailable(f"{request}: {error}", sent=False) from error
             return await self._authorization(request)
 
-    def _repeating(self, request: Request) -> tenacity.AsyncRetrying:
-        """Say what is sent again, when, and how often."""
-        return tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(ATTEMPTS),
-            retry=tenacity.retry_if_exception(
-                lambda error: _is_repeatable(request, error)
-            ),
-            wait=self._pause,
-            sleep=self._sleep,
-            reraise=True,
-        )
-
-    def _pause(self, state: tenacity.RetryCallState) -> float:
-        """Return the seconds until the next attempt: the server's wish, spread."""
-        error = state.outcome.exception() if state.outcome else None
-        wish = error.retry_after if isinstance(error, KubeError) else None
-        least = wish.total_seconds() if wish else 0.0
-        spread = _FIRST_PAUSE * 2.0**state.attempt_number * self._clock.jitter()
-        return least + spread
-
-    async def _sleep(self, seconds: float) -> None:
-        """Wait by the project's clock."""
-        await self._clock.sleep(timedelta(seconds=seconds))
+    def _pause(self, error: KubeError, number: int) -> timedelta:
+        """Say how long to wait after an attempt: the server's wish, spread."""
+        spread = _FIRST_PAUSE * 2.0**number * self._clock.jitter()
+        return (error.retry_after or timedelta(0)) + timedelta(seconds=spread)
 
 
-def _is_repeatable(request: Request, error: BaseException) -> bool:
+def _is_repeatable(request: Request, error: KubeError) -> bool:
     """Tell whether a second attempt can do no harm and is near enough."""
     if not isinstance(error, Throttled | Unavailable):
         return False

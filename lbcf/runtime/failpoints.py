@@ -17,6 +17,7 @@ it is not set, `through` hands back the very call it was given.
 """
 
 import asyncio
+import contextlib
 import os
 
 from collections.abc import Callable, Coroutine
@@ -74,7 +75,11 @@ class Failpoint:
             parsed = cls(int(number), Mode(mode), float(seconds or 0))
         except ValueError:
             parsed = None
-        if parsed is None or parsed.number < 1 or not 0 <= parsed.seconds < float("inf"):
+        if (
+            parsed is None
+            or parsed.number < 1
+            or not 0 <= parsed.seconds < float("inf")
+        ):
             raise ValueError(_expected(text))
         if (parsed.mode is Mode.HANG_BEFORE) != bool(colon and seconds):
             raise ValueError(_expected(text))
@@ -110,7 +115,7 @@ class Armed:
         self._passed += 1
         if self._passed != self._failpoint.number:
             return await call
-        name = call.__qualname__
+        name = getattr(call, "__qualname__", "")
         _log.warning("failpoint.hit", mode=self._failpoint.mode, effect=name)
         return await self._fail(call, lost)
 
@@ -144,10 +149,8 @@ async def _held(call: Call[T], seconds: float) -> None:
 
 async def _answered(call: Call[T]) -> None:
     """Make a call and drop its answer, be it good or bad."""
-    try:
+    with contextlib.suppress(Exception):
         await call
-    except Exception as error:
-        _log.debug("failpoint.dropped", error=str(error))
 
 
 _armed: Armed | None = None

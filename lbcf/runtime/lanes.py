@@ -14,6 +14,10 @@ from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, Result
 
 
+Leave = Callable[[], None]
+"""Gives the place in the lane to the next record."""
+
+
 class Lanes:
     """Counts turns by driver, and keeps the keys that have to wait, in order.
 
@@ -42,14 +46,39 @@ class Lanes:
             record: what is visited.
             visit: the turn itself.
         """
+        return await self.turn_until(driver, bears, record, lambda _leave: visit())
+
+    async def turn_until(
+        self,
+        driver: ObjectKey,
+        bears: int,
+        record: ObjectKey,
+        visit: Callable[[Leave], Awaitable[Result]],
+    ) -> Result:
+        """Visit a record as `turn` does; the visit may leave the lane before its end.
+
+        Args:
+            driver: whose lane.
+            bears: how many calls the driver bears at a time.
+            record: what is visited.
+            visit: the turn itself; it calls its argument once the driver has done all
+                that was asked of it, so that what is left to do keeps nobody waiting.
+        """
         if self._under_way[driver] >= 2 * bears:
             self._parked[driver][record] = None
             return Done()
         self._under_way[driver] += 1
+        staying = [driver]
+
+        def leave() -> None:
+            """Leave the lane, once."""
+            if staying:
+                self._leave(staying.pop())
+
         try:
-            return await visit()
+            return await visit(leave)
         finally:
-            self._leave(driver)
+            leave()
 
     def _leave(self, driver: ObjectKey) -> None:
         """End a turn and let parked records come back.

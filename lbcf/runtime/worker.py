@@ -105,6 +105,9 @@ class Workers(Generic[K]):
             except QueueClosed:
                 return
             await self._work_on(key)
+            # A key that wants to come again at once, and waits for nothing, would keep
+            # the loop for itself: no watch could tell what it waits for.
+            await asyncio.sleep(0)
 
     async def _work_on(self, key: K) -> None:
         """Reconcile one key and act on the result."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from sys import intern
 
 import msgspec
 
@@ -26,9 +27,9 @@ def parse_conditions(found: Sequence[WireCondition] | None) -> tuple[Condition, 
     """Read the conditions of an object."""
     return tuple(
         Condition(
-            type=c.type,
+            type=intern(c.type),
             status=_STATUSES.get(c.status),
-            reason=c.reason,
+            reason=intern(c.reason),
             message=c.message,
             observed_generation=c.observed_generation,
             since=c.last_transition_time,

@@ -6,6 +6,7 @@ hundred KiB less, than as a model of the official client (measured).
 """
 
 from datetime import datetime
+from sys import intern
 from typing import TypeVar
 
 import msgspec
@@ -15,6 +16,7 @@ from lbcf.core.names import API_GROUP
 from lbcf.core.resources import Meta
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.wire.errors import Malformed
+from lbcf.wire.sharing import NOTHING, shared_map, shared_texts
 
 
 class Owner(msgspec.Struct, rename="camel"):
@@ -42,16 +44,18 @@ class ObjectMeta(msgspec.Struct, rename="camel"):
 
     def to_meta(self) -> Meta:
         """Turn it into the core's value; only annotations of our group are kept."""
-        annotations = self.annotations or {}
+        annotations = {
+            k: v for k, v in (self.annotations or NOTHING).items() if API_GROUP in k
+        }
         return Meta(
-            key=ObjectKey(self.namespace, self.name),
+            key=ObjectKey(intern(self.namespace), self.name),
             uid=Uid(self.uid),
             resource_version=self.resource_version,
             generation=self.generation,
             deleting_since=self.deletion_timestamp,
-            finalizers=tuple(self.finalizers or ()),
-            labels=self.labels or {},
-            annotations={k: v for k, v in annotations.items() if API_GROUP in k},
+            finalizers=shared_texts(self.finalizers),
+            labels=shared_map(self.labels),
+            annotations=shared_map(annotations),
         )
 
     def controller(self, kind: str) -> Owner | None:
@@ -104,5 +108,5 @@ def parse_pod(raw: bytes) -> Pod:
         meta=pod.metadata.to_meta(),
         address=pod.status.pod_ip,
         is_ready=any(c.type == "Ready" and c.status == "True" for c in conditions),
-        phase=pod.status.phase,
+        phase=intern(pod.status.phase),
     )

@@ -7,6 +7,9 @@ from lbcf.wire.durations import parse_duration, render_duration
 from lbcf.wire.errors import Malformed
 
 
+_ONCE = EnsurePolicy()
+
+
 class WireEnsurePolicy(msgspec.Struct, rename="camel"):
     """When to ensure again."""
 
@@ -21,7 +24,7 @@ def parse_ensure_policy(found: WireEnsurePolicy | None) -> EnsurePolicy:
         Malformed: an unknown policy or period.
     """
     if found is None:
-        return EnsurePolicy()
+        return _ONCE
     try:
         repeat = Repeat(found.policy)
     except ValueError as error:

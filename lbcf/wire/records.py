@@ -8,6 +8,7 @@ changed since.
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from sys import intern
 
 import msgspec
 
@@ -39,6 +40,7 @@ from lbcf.wire.policies import (
     render_ensure_policy,
 )
 from lbcf.wire.ports import WirePort, parse_port
+from lbcf.wire.sharing import shared_map
 
 
 class _PodBackend(msgspec.Struct):
@@ -107,8 +109,8 @@ def parse_record(raw: bytes) -> BackendRecord:
         meta=record.metadata.to_meta(),
         spec=_parse_spec(record.spec),
         status=_parse_status(record.status),
-        group=ObjectKey(namespace, owner.name) if owner else None,
-        group_uid=Uid(owner.uid if owner else ""),
+        group=ObjectKey(intern(namespace), intern(owner.name)) if owner else None,
+        group_uid=Uid(intern(owner.uid) if owner else ""),
     )
 
 
@@ -116,12 +118,12 @@ def _parse_spec(spec: _Spec) -> RecordSpec:
     """Read what is promised."""
     timeout = timedelta(seconds=spec.drain.timeout_seconds) if spec.drain else None
     return RecordSpec(
-        load_balancer=spec.lb_name,
-        driver=spec.lb_driver,
-        lb_info=spec.lb_info or {},
+        load_balancer=intern(spec.lb_name),
+        driver=intern(spec.lb_driver),
+        lb_info=shared_map(spec.lb_info),
         backend=_parse_backend(spec),
-        lb_attributes=spec.lb_attributes or {},
-        parameters=spec.parameters or {},
+        lb_attributes=shared_map(spec.lb_attributes),
+        parameters=shared_map(spec.parameters),
         ensure_policy=parse_ensure_policy(spec.ensure_policy),
         address=spec.backend_addr,
         drain_timeout=timeout,
@@ -151,7 +153,7 @@ def _parse_status(status: _Status) -> RecordStatus:
         drain = DrainProgress(wire.started_at, wire.deadline, wire.active_connections)
     return RecordStatus(
         address=status.backend_addr,
-        injected_info=status.injected_info or {},
+        injected_info=shared_map(status.injected_info),
         conditions=parse_conditions(status.conditions),
         ensuring=status.ensuring,
         drain=drain,

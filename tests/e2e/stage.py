@@ -59,6 +59,12 @@ class Process:
         """Whether it has been started and has not ended."""
         return self._running is not None and self._running.returncode is None
 
+    @property
+    def pid(self) -> int:
+        """The process id of its last start."""
+        assert self._running is not None, f"{self.name} was not started"
+        return self._running.pid
+
     def events(self, name: str) -> list[dict[str, Any]]:
         """The log events of a name, in order."""
         lines = self.log.read_text().splitlines() if self.log.exists() else []

@@ -1,0 +1,161 @@
+"""Rules on the driver and its load balancers as wholes."""
+
+from lbcf.conformance.bench import Bench
+from lbcf.conformance.findings import Broken, Noted
+from lbcf.conformance.rules import BOTH_SIDES, LIST, OPERATIONS, rule
+from lbcf.core.operations import Operation
+from lbcf.wire.driver_answers import (
+    CreateLoadBalancerAnswer,
+    HealthzAnswer,
+    JudgePodDeregisterAnswer,
+    ValidationAnswer,
+)
+
+
+_SUFFIX = "-gone"
+
+
+@rule(OPERATIONS)
+async def healthz(bench: Bench) -> None:
+    """Healthz answers whether the driver can serve; this one can."""
+    answer = await bench.ask(Operation.HEALTHZ, {})
+    fine = isinstance(answer, HealthzAnswer) and answer.healthy
+    bench.expect(fine, f"healthz says that it is not healthy: {answer.msg!r:.120}")
+
+
+@rule(BOTH_SIDES)
+async def create_twice(bench: Bench) -> None:
+    """Creating a load balancer again is Succ and gives the same identity."""
+    fields = {
+        "recordID": bench.new_id(),
+        "lbSpec": dict(bench.target.lb_spec),
+        "attributes": {},
+    }
+    first = await bench.settle(Operation.CREATE_LOAD_BALANCER, fields)
+    second = await bench.settle(Operation.CREATE_LOAD_BALANCER, fields)
+    before, after = (
+        one.lb_info if isinstance(one, CreateLoadBalancerAnswer) else {}
+        for one in (first, second)
+    )
+    bench.expect(
+        before == after, f"lbInfo was {before}, and is {after} the second time"
+    )
+
+
+@rule(BOTH_SIDES)
+async def ensure_load_balancer_twice(bench: Bench) -> None:
+    """Ensuring a load balancer that is ensured is Succ."""
+    fields = {"recordID": bench.new_id(), "lbInfo": bench.lb_info, "attributes": {}}
+    await bench.settle(Operation.ENSURE_LOAD_BALANCER, fields)
+    await bench.settle(Operation.ENSURE_LOAD_BALANCER, fields)
+
+
+@rule(BOTH_SIDES)
+async def gone_load_balancer(bench: Bench) -> None:
+    """Draining and deregistering on a load balancer that is gone is Succ."""
+    made_up = {key: value + _SUFFIX for key, value in bench.lb_info.items()}
+    given = bench.lb_info | dict(bench.target.gone)
+    member = bench.member()
+    fields = {"lbInfo": given if bench.target.gone else made_up}
+    try:
+        if bench.drains:
+            await bench.drain(member, **fields)
+        await bench.deregister(member, **fields)
+    except Broken as broken:
+        if bench.target.gone:
+            raise
+        hint = "with an identity that was made up; give a good one with --gone-lb"
+        raise Noted(f"{broken.text} ({hint})", broken.exchange) from broken
+
+
+@rule(OPERATIONS, LIST)
+async def epoch_is_steady(bench: Bench) -> None:
+    """The epoch stays the same while no members are lost."""
+    before = (await bench.listing()).epoch
+    member = bench.member()
+    await bench.ensure(member)
+    await bench.deregister(member)
+    after = (await bench.listing()).epoch
+    bench.expect(before == after, f"epoch was {before!r:.60}, now it is {after!r:.60}")
+
+
+@rule(OPERATIONS)
+async def valid_load_balancer(bench: Bench) -> None:
+    """ValidateLoadBalancer takes the load balancer that the kit was given."""
+    fields = {
+        "lbSpec": dict(bench.target.lb_spec),
+        "operation": "Create",
+        "attributes": {},
+    }
+    answer = await bench.ask(Operation.VALIDATE_LOAD_BALANCER, fields)
+    _expect_taken(bench, Operation.VALIDATE_LOAD_BALANCER, answer)
+    more = {"operation": "Update", "oldAttributes": {}}
+    answer = await bench.ask(Operation.VALIDATE_LOAD_BALANCER, fields | more)
+    _expect_taken(bench, Operation.VALIDATE_LOAD_BALANCER, answer)
+
+
+@rule(OPERATIONS)
+async def valid_backend(bench: Bench) -> None:
+    """ValidateBackend takes the parameters that the kit was given."""
+    parameters = dict(bench.target.parameters)
+    fields = {
+        "backendType": "Pod",
+        "lbInfo": bench.lb_info,
+        "operation": "Create",
+        "parameters": parameters,
+    }
+    answer = await bench.ask(Operation.VALIDATE_BACKEND, fields)
+    _expect_taken(bench, Operation.VALIDATE_BACKEND, answer)
+    # Both spellings of the old ones, as every caller sends them.
+    more = {"OldParameters": parameters, "oldParameters": parameters}
+    answer = await bench.ask(
+        Operation.VALIDATE_BACKEND, fields | more | {"operation": "Update"}
+    )
+    _expect_taken(bench, Operation.VALIDATE_BACKEND, answer)
+
+
+def _expect_taken(bench: Bench, operation: Operation, answer: object) -> None:
+    """Go on if a validation says yes."""
+    taken = isinstance(answer, ValidationAnswer) and answer.succ
+    bench.expect(taken, f"{operation} refuses what the kit was told to use")
+
+
+@rule(OPERATIONS)
+async def judged_pods_were_asked_for(bench: Bench) -> None:
+    """JudgePodDeregister names only pods that it was shown."""
+    pods = [
+        {"metadata": {"namespace": "conformance", "name": f"pod-{number}"}}
+        for number in range(2)
+    ]
+    answer = await bench.ask(Operation.JUDGE_POD_DEREGISTER, {"notReadyPods": pods})
+    kept = (
+        list(answer.do_not_deregister)
+        if isinstance(answer, JudgePodDeregisterAnswer)
+        else []
+    )
+    shown = {_pod_name(pod) for pod in pods}
+    strange = [pod for pod in kept if _pod_name(pod) not in shown]
+    bench.expect(
+        not strange, f"doNotDeregister has pods that were not asked for: {strange}"
+    )
+
+
+def _pod_name(pod: object) -> tuple[object, object]:
+    """Return what pods are matched by."""
+    match pod:
+        case {"metadata": {"namespace": namespace, "name": name}}:
+            return (namespace, name)
+        case _:
+            return (None, None)
+
+
+RULES = (
+    healthz,
+    create_twice,
+    ensure_load_balancer_twice,
+    valid_load_balancer,
+    valid_backend,
+    gone_load_balancer,
+    epoch_is_steady,
+    judged_pods_were_asked_for,
+)

@@ -1,0 +1,263 @@
+"""Reads the flags of `lbcf conformance` into a target.
+
+Before it: `lbcf.cli`. After it: `lbcf.conformance.command`. The pytest plugin reads
+its options with the same functions.
+"""
+
+import argparse
+import asyncio
+import os
+import shlex
+import ssl
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import yarl
+
+from lbcf.conformance.target import DEFAULT_ADDRESSES, Connect, Restart, Target
+from lbcf.core.errors import LbcfError
+from lbcf.core.operations import Operation
+from lbcf.core.values import MemberKey
+
+
+class WrongFlag(LbcfError):  # noqa: N818  (it says what happened)
+    """A flag that cannot be used; the text names it and what it may be."""
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Describe the flags."""
+    add = parser.add_argument
+    add("url", metavar="URL", help="the driver's, without an operation")
+    for flag, text in (
+        ("--lb-spec", "of the load balancer that the kit may use"),
+        ("--gone-lb", "lbInfo of one that is not there, over that of the first"),
+        ("--parameters", "of the backends"),
+    ):
+        add(
+            flag, action="append", default=[], metavar="K=V", help=f"{text}; repeatable"
+        )
+    add(
+        "--member-key",
+        choices=[key.value for key in MemberKey],
+        default=MemberKey.ADDRESS.value,
+        help="as the LoadBalancerDriver says (default: %(default)s)",
+    )
+    add(
+        "--operations",
+        action="append",
+        default=[],
+        metavar="A,B",
+        help="that it declares: drainBackend and listBackends are asked for only then, "
+        "and what is named here must be served",
+    )
+    add(
+        "--address",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="that may be registered; repeatable (default: "
+        f"{DEFAULT_ADDRESSES[0]} to {DEFAULT_ADDRESSES[-1]})",
+    )
+    _add_hooks(parser)
+    _add_transport(parser)
+    _add_run(parser)
+
+
+def _add_hooks(parser: argparse.ArgumentParser) -> None:
+    """Describe what lets the kit do more than call."""
+    add = parser.add_argument
+    add(
+        "--restart-command",
+        metavar="CMD",
+        help="kills the driver and starts it again; returns when it was started",
+    )
+    add(
+        "--connections-command",
+        metavar="CMD",
+        help="lets the member $LBCF_BACKEND_ADDR of record $LBCF_RECORD_ID have "
+        "$LBCF_CONNECTIONS connections",
+    )
+
+
+def _add_transport(parser: argparse.ArgumentParser) -> None:
+    """Describe how the driver is reached."""
+    add = parser.add_argument
+    add("--ca-file", metavar="FILE", help="authorities for https, as PEM")
+    add("--client-certificate", metavar="FILE", help="certificate and key, as PEM")
+    add("--token-file", metavar="FILE", help="bearer token that is sent along")
+    add("--timeout", default="10", metavar="SECONDS", help="of a call (default: 10)")
+    add(
+        "--patience",
+        default="20",
+        metavar="SECONDS",
+        help="how long a task may be Running (default: 20)",
+    )
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    """Describe what is run and where it is written down."""
+    add = parser.add_argument
+    add(
+        "--rule",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="only this; repeatable",
+    )
+    add("--seed", type=int, default=1, help="same seed, same ids (default: 1)")
+    add(
+        "--load", type=int, default=0, metavar="N", help="then run N lifecycles as load"
+    )
+    add("--json", metavar="FILE", help="write the report as JSON")
+    add("--junit", metavar="FILE", help="write the report as JUnit XML")
+
+
+def read_target(chosen: argparse.Namespace) -> Target:
+    """Return what the flags describe.
+
+    Raises:
+        WrongFlag: one of them cannot be used.
+    """
+    return Target(
+        url=read_url(chosen.url),
+        lb_spec=read_map("--lb-spec", chosen.lb_spec),
+        gone=read_map("--gone-lb", chosen.gone_lb),
+        parameters=read_map("--parameters", chosen.parameters),
+        member_key=MemberKey(chosen.member_key),
+        declared=read_operations(chosen.operations),
+        addresses=tuple(dict.fromkeys(chosen.address)) or DEFAULT_ADDRESSES,
+        restart=read_restart(chosen.restart_command),
+        connect=read_connect(chosen.connections_command),
+        seed=chosen.seed,
+        timeout=_seconds("--timeout", chosen.timeout),
+        patience=_seconds("--patience", chosen.patience),
+        tls=_tls(chosen.ca_file, chosen.client_certificate),
+        token=_token(chosen.token_file),
+    )
+
+
+def read_url(text: str) -> str:
+    """Return a URL that operations can be added to."""
+    try:
+        url = yarl.URL(text)
+        if url.scheme in {"http", "https"} and url.host and not url.query_string:
+            return text.rstrip("/")
+    except ValueError:
+        pass  # told below, with what was expected
+    raise _refused("URL", text, "http://HOST:PORT/PATH or https://...")
+
+
+def read_map(flag: str, pairs: Iterable[str]) -> dict[str, str]:
+    """Read K=V pairs."""
+    read = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise _refused(flag, pair, "KEY=VALUE")
+        read[key] = value
+    return read
+
+
+def read_operations(texts: Iterable[str]) -> frozenset[Operation]:
+    """Read names of operations, with commas between them."""
+    names = [name.strip() for text in texts for name in text.split(",")]
+    known = [operation.value for operation in Operation]
+    for name in names:
+        if name not in known:
+            raise _refused("--operations", name, f"of {', '.join(known)}")
+    return frozenset(Operation(name) for name in names)
+
+
+def read_restart(command: str | None) -> Restart | None:
+    """Return what runs the command."""
+    if not command:
+        return None
+    words = _words("--restart-command", command)
+
+    async def restart() -> None:
+        """Run it."""
+        await _run(words, {})
+
+    return restart
+
+
+def read_connect(command: str | None) -> Connect | None:
+    """Return what runs the command for a member."""
+    if not command:
+        return None
+    words = _words("--connections-command", command)
+
+    async def connect(address: str, record: str, connections: int) -> None:
+        """Run it."""
+        said = {
+            "LBCF_BACKEND_ADDR": address,
+            "LBCF_RECORD_ID": record,
+            "LBCF_CONNECTIONS": str(connections),
+        }
+        await _run(words, said)
+
+    return connect
+
+
+async def _run(words: Sequence[str], said: Mapping[str, str]) -> None:
+    """Run a command to its end.
+
+    Raises:
+        OSError: it cannot be started, or failed.
+    """
+    # Its output is ours: a pipe would stay open as long as a driver that it started.
+    child = await asyncio.create_subprocess_exec(
+        *words, env=os.environ | said, stdin=asyncio.subprocess.DEVNULL
+    )
+    status = await child.wait()
+    if status:
+        raise OSError(f"{words[0]} ended with status {status}")
+
+
+def _words(flag: str, command: str) -> list[str]:
+    """Split a command as a shell would."""
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise _refused(flag, command, "a command with its quotes closed") from error
+
+
+def _seconds(flag: str, text: str) -> timedelta:
+    """Read seconds, up to an hour."""
+    try:
+        seconds = float(text)
+        if 0 < seconds <= timedelta(hours=1).total_seconds():
+            return timedelta(seconds=seconds)
+    except ValueError:
+        pass  # told below, with what was expected
+    raise _refused(flag, text, "a number of seconds above 0, up to 3600")
+
+
+def _tls(authorities: str | None, certificate: str | None) -> ssl.SSLContext | None:
+    """Return how https is done; None: as the system has it."""
+    if not authorities and not certificate:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=authorities)
+        if certificate:
+            context.load_cert_chain(certificate)
+    except (OSError, ssl.SSLError) as error:
+        raise WrongFlag(f"--ca-file, --client-certificate: {error}") from error
+    return context
+
+
+def _token(path: str | None) -> str:
+    """Read the token of a file."""
+    if path is None:
+        return ""
+    try:
+        return Path(path).read_text("ascii").strip()
+    except (OSError, UnicodeError) as error:
+        raise WrongFlag(f"--token-file {path}: {error}") from error
+
+
+def _refused(flag: str, text: str, expected: str) -> WrongFlag:
+    """Return what says what was wrong."""
+    return WrongFlag(f"{flag} {text!r:.100}: write {expected}")

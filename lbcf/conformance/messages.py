@@ -1,0 +1,203 @@
+"""Rules on messages: what requests may look like, and what answers must look like."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import msgspec
+
+from lbcf.conformance.answers import check_strictly
+from lbcf.conformance.bench import Bench
+from lbcf.conformance.findings import Broken, Exchange, NotApplicable, Noted
+from lbcf.conformance.rules import ADDITIONS, BOTH_SIDES, COMMON, OPERATIONS, rule
+from lbcf.core.operations import Operation
+from lbcf.wire.driver_answers import GenerateBackendAddrAnswer, Status
+
+
+ENSURE = Operation.ENSURE_BACKEND
+DEREGISTER = Operation.DEREGISTER_BACKEND
+
+_LONG_AGO = "2001-01-01T00:00:00Z"
+_PORT = 8080
+_PORTS: Mapping[str, Mapping[str, object]] = {
+    "port and portNumber": {"port": _PORT, "portNumber": _PORT, "protocol": "TCP"},
+    "port alone": {"port": _PORT, "protocol": "TCP"},
+    "portNumber alone": {"portNumber": _PORT, "protocol": "TCP"},
+}
+_BAD_ADDRESSES = ("", "nonsense", "198.18.0.1", "198.18.0.1:99999")
+
+
+@rule(OPERATIONS)
+async def both_spellings(bench: Bench) -> None:
+    """A port is understood by its new name, its old name, and by both."""
+    seen: dict[str, str] = {}
+    for said, port in _PORTS.items():
+        answer = await bench.attempt(
+            Operation.GENERATE_BACKEND_ADDR, _a_pod(bench, port)
+        )
+        if answer.status is not Status.SUCC and not seen:
+            raise NotApplicable(f"takes no made-up pod: {answer.msg!r:.120}")
+        got = (
+            answer.backend_addr if isinstance(answer, GenerateBackendAddrAnswer) else ""
+        )
+        seen[said] = got or str(answer.status)
+    if len(set(seen.values())) != 1:
+        text = f"the answers differ: {seen}"
+        if not bench.target.is_plain:
+            bench.fail(text)
+        raise Noted(f"{text}; callers send both names", bench.line.exchanges[-1])
+
+
+def _a_pod(bench: Bench, port: Mapping[str, object]) -> dict[str, object]:
+    """Return a request for the address of a pod."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"namespace": "conformance", "name": "pod", "uid": bench.name},
+        "spec": {"nodeName": "node", "containers": []},
+        "status": {"phase": "Running", "podIP": "198.18.0.1", "hostIP": "198.18.0.254"},
+    }
+    return {
+        "recordID": bench.new_id(),
+        "lbInfo": bench.lb_info,
+        "lbAttributes": {},
+        "parameters": dict(bench.target.parameters),
+        "podBackend": {"pod": pod, "port": port},
+    }
+
+
+@rule(BOTH_SIDES)
+async def unknown_fields(bench: Bench) -> None:
+    """Fields that the driver does not know are skipped."""
+    member = bench.member()
+    more = {"fromTheFuture": {"deeply": [1, None, "x"]}, "x": 1.5, "": True}
+    await bench.ensure(member, **more)
+    await bench.expect_present(member, "after ensureBackend with unknown fields")
+    await bench.deregister(member, **more)
+    await bench.expect_absent(member, "after deregisterBackend with unknown fields")
+
+
+@rule(BOTH_SIDES)
+async def null_is_missing(bench: Bench) -> None:
+    """A field that is null, and one that is missing, count as empty."""
+    optional = ["injectedInfo", "dryRun", "notAfter", "drained"]
+    if not bench.target.parameters:
+        optional.append("parameters")
+    for is_there in (True, False):
+        member = bench.member()
+        for operation in (ENSURE, DEREGISTER):
+            fields = bench.fields(member, retryID=bench.new_id())
+            said = {key: value for key, value in fields.items() if key not in optional}
+            if is_there:
+                said |= dict.fromkeys(optional)
+            await _expect_done(
+                bench, operation, said, "null" if is_there else "missing"
+            )
+
+
+async def _expect_done(
+    bench: Bench, operation: Operation, said: dict[str, object], form: str
+) -> None:
+    """Call without what is filled in elsewhere, then until it is done."""
+    exchange = await bench.exchange(operation, said)
+    if not exchange.is_answered or _status(exchange) == Status.FAIL:
+        text = f"{operation} with optional fields that are {form} was not accepted"
+        raise Broken(text, exchange)
+    if _status(exchange) != Status.SUCC:
+        await bench.settle(operation, said)
+
+
+@rule(ADDITIONS)
+async def late_calls(bench: Bench) -> None:
+    """A call that arrives after its notAfter is answered Fail and has no effect."""
+    member = bench.member()
+    fields = bench.fields(member, notAfter=_LONG_AGO)
+    answer = await bench.attempt(ENSURE, fields)
+    await bench.expect_absent(member, "after an ensureBackend that came too late")
+    if answer.status is not Status.FAIL:
+        text = f"ensureBackend after its notAfter is {answer.status}, not Fail"
+        if bench.lists:
+            bench.fail(text)
+        raise Noted(text, bench.line.exchanges[-1])
+    await bench.ensure(member)
+    await bench.attempt(DEREGISTER, fields | {"drained": False})
+    await bench.expect_present(member, "after a deregisterBackend that came too late")
+
+
+@rule(BOTH_SIDES)
+async def malformed_requests(bench: Bench) -> None:
+    """A body that is no request of the operation is not answered with Succ."""
+    member = bench.member()
+    whole = msgspec.json.encode(bench.fields(member, retryID=bench.new_id()))
+    wrong_map = msgspec.json.encode(bench.fields(member, lbInfo="none"))
+    wrong_address = msgspec.json.encode(bench.fields(member, backendAddr=8080))
+    for body in (b"<html>", b"[]", b'"text"', whole[:-1], wrong_map, wrong_address):
+        for operation in (ENSURE, DEREGISTER):
+            exchange = await bench.line.send(operation, body)
+            if exchange.status is None:
+                text = f"{operation} did not answer a malformed request"
+                raise Broken(text, exchange)
+            if exchange.is_answered and _status(exchange) == Status.SUCC:
+                text = f"{operation} answered Succ to a malformed request"
+                raise Broken(text, exchange)
+    await bench.expect_absent(member, "after malformed requests")
+
+
+@rule(OPERATIONS)
+async def invalid_addresses(bench: Bench) -> None:
+    """EnsureBackend does not answer Succ for what is no address (advice only)."""
+    taken: list[str] = []
+    shown: Exchange | None = None
+    for address in _BAD_ADDRESSES:
+        member = bench.member(address)
+        fields = bench.fields(member, retryID=bench.new_id())
+        exchange = await bench.exchange(ENSURE, fields)
+        if exchange.is_answered and _status(exchange) == Status.SUCC:
+            taken.append(address)
+            shown = exchange
+    if taken:
+        raise Noted(f"ensureBackend answered Succ for {taken}", shown)
+
+
+@rule(COMMON)
+async def valid_answers(bench: Bench) -> None:
+    """Answers are 200 with JSON: status spelled exactly, delays 0 to 3600 seconds."""
+    member = bench.member()
+    life = [(ENSURE, bench.fields(member)), (ENSURE, bench.fields(member))]
+    if bench.drains:
+        more = {"drain": bench.drain_times()}
+        life.append((Operation.DRAIN_BACKEND, bench.fields(member, **more)))
+    life.append((DEREGISTER, bench.fields(member, drained=False)))
+    for operation, fields in life:
+        fields |= {
+            "retryID": bench.new_id(),
+            "dryRun": False,
+            "notAfter": bench.moment(timedelta(minutes=1)),
+        }
+        check_strictly(operation, await bench.exchange(operation, fields))
+    check_strictly(Operation.HEALTHZ, await bench.exchange(Operation.HEALTHZ, {}))
+    if bench.lists:
+        fields = {"lbInfo": bench.lb_info, "attributes": {}}
+        exchange = await bench.exchange(Operation.LIST_BACKENDS, fields)
+        check_strictly(Operation.LIST_BACKENDS, exchange)
+
+
+def _status(exchange: Exchange) -> object:
+    """Return what a 200 says, in whatever letter case it names it; None: nothing."""
+    try:
+        said = msgspec.json.decode(exchange.answer)
+    except msgspec.MsgspecError:
+        return None
+    if not isinstance(said, dict):
+        return None
+    return {str(key).casefold(): value for key, value in said.items()}.get("status")
+
+
+RULES = (
+    both_spellings,
+    unknown_fields,
+    null_is_missing,
+    late_calls,
+    malformed_requests,
+    invalid_addresses,
+    valid_answers,
+)

@@ -1,0 +1,567 @@
+"""Drivers that each break one rule: the memory driver, with one thing done wrong."""
+
+import asyncio
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import attrs
+import msgspec
+
+from aiohttp import web
+
+from lbcf import sdk
+from lbcf.core.values import MemberKey
+from tests.conformance.stages import Json, Twist, decoded
+from webhooks.memory import MemoryDriver
+from webhooks.memory_members import Member, Members
+
+
+Made = Callable[[], MemoryDriver]
+Succ = sdk.Succ
+Outcome = sdk.Succ | sdk.Running
+
+
+class Unhealthy(MemoryDriver):
+    """Never well."""
+
+    async def healthz(self) -> bool:
+        """Say so."""
+        return False
+
+
+class Recreating(MemoryDriver):
+    """Creates another load balancer each time."""
+
+    async def create_load_balancer(
+        self, request: sdk.CreateLoadBalancerRequest
+    ) -> Outcome:
+        """Name it after the attempt."""
+        return Succ(lb_info=request.lb_spec | {"number": request.retry_id})
+
+
+class OnceEnsured(MemoryDriver):
+    """Takes a load balancer that is ensured already for a mistake."""
+
+    ensured = False
+
+    async def ensure_load_balancer(
+        self, _request: sdk.EnsureLoadBalancerRequest
+    ) -> Outcome:
+        """Refuse the second time."""
+        if self.ensured:
+            raise sdk.Fail("it is ensured")
+        self.ensured = True
+        return Succ()
+
+
+class Refusing(MemoryDriver):
+    """Refuses every load balancer and all parameters."""
+
+    async def validate_load_balancer(
+        self, _request: sdk.ValidateLoadBalancerRequest
+    ) -> None:
+        """Refuse."""
+        raise sdk.Fail("not this one")
+
+    async def validate_backend(self, _request: sdk.ValidateBackendRequest) -> None:
+        """Refuse."""
+        raise sdk.Fail("not these")
+
+
+class GoneIsFailure(MemoryDriver):
+    """Cannot bear that a load balancer is gone."""
+
+    async def deregister_backend(
+        self, request: sdk.DeregisterBackendRequest
+    ) -> Outcome:
+        """Refuse on any other load balancer."""
+        if request.lb_info != {"name": "lb"}:
+            raise sdk.Fail("no such load balancer")
+        return await super().deregister_backend(request)
+
+
+class Unsteady(MemoryDriver):
+    """Has another epoch at each look."""
+
+    async def list_backends(
+        self, request: sdk.ListBackendsRequest
+    ) -> sdk.ListBackendsAnswer:
+        """List with a new epoch."""
+        self.members.epoch += "x"
+        return await super().list_backends(request)
+
+
+class Judging(MemoryDriver):
+    """Keeps pods that nobody asked about."""
+
+    async def judge_pod_deregister(
+        self, _request: sdk.JudgePodDeregisterRequest
+    ) -> Sequence[sdk.WholeObject]:
+        """Name a foreign pod."""
+        return [{"metadata": {"namespace": "other", "name": "pod"}}]
+
+
+class Listless(MemoryDriver):
+    """Says Succ, and has done nothing."""
+
+    async def ensure_backend(self, _request: sdk.EnsureBackendRequest) -> Outcome:
+        """Do nothing."""
+        return Succ()
+
+
+class Strict(MemoryDriver):
+    """Takes what is there already for a mistake."""
+
+    async def ensure_backend(self, request: sdk.EnsureBackendRequest) -> Outcome:
+        """Refuse what is there."""
+        if self.members.has(request):
+            raise sdk.Fail("it is there already")
+        return await super().ensure_backend(request)
+
+
+class Doubling(MemoryDriver):
+    """Adds a member each time that it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times: Counter[str] = Counter()
+
+    async def ensure_backend(self, request: sdk.EnsureBackendRequest) -> Outcome:
+        """Count it."""
+        self.times[request.backend_addr] += not request.dry_run
+        return await super().ensure_backend(request)
+
+    async def deregister_backend(
+        self, request: sdk.DeregisterBackendRequest
+    ) -> Outcome:
+        """Take all of them out."""
+        self.times[request.backend_addr] *= request.dry_run
+        return await super().deregister_backend(request)
+
+    async def list_backends(
+        self, request: sdk.ListBackendsRequest
+    ) -> sdk.ListBackendsAnswer:
+        """List a member as often as it was ensured."""
+        answer = await super().list_backends(request)
+        return sdk.ListBackendsAnswer(
+            epoch=answer.epoch,
+            backends=[
+                one
+                for one in answer.backends
+                for _ in range(self.times[one.backend_addr])
+            ],
+        )
+
+
+class MissingIsFailure(MemoryDriver):
+    """Takes it for a mistake that what it shall take out is not there."""
+
+    async def deregister_backend(
+        self, request: sdk.DeregisterBackendRequest
+    ) -> Outcome:
+        """Refuse what is not there."""
+        if not self.members.has(request):
+            raise sdk.Fail("no such member")
+        return await super().deregister_backend(request)
+
+
+class GoneForGood(MemoryDriver):
+    """Takes it for a mistake to be asked twice to take a member out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gone: set[str] = set()
+
+    async def deregister_backend(
+        self, request: sdk.DeregisterBackendRequest
+    ) -> Outcome:
+        """Refuse what was there and is there no more."""
+        if self.members.has(request):
+            self.gone.add(request.record_id)
+        elif request.record_id in self.gone:
+            raise sdk.Fail("it was deregistered")
+        return await super().deregister_backend(request)
+
+
+class MissingDrainIsFailure(MemoryDriver):
+    """The same for drains."""
+
+    async def drain_backend(self, request: sdk.DrainBackendRequest) -> Outcome:
+        """Refuse what is not there."""
+        if not self.members.has(request):
+            raise sdk.Fail("no such member")
+        return await super().drain_backend(request)
+
+
+class DrainAdds(MemoryDriver):
+    """Registers what it is asked to drain."""
+
+    async def drain_backend(self, request: sdk.DrainBackendRequest) -> Outcome:
+        """Put it there."""
+        if not self.members.has(request):
+            await super().ensure_backend(_as_ensure(request))
+        return await super().drain_backend(request)
+
+
+class Keeping(MemoryDriver):
+    """Says that it took out a member that was drained, and has not."""
+
+    async def deregister_backend(
+        self, request: sdk.DeregisterBackendRequest
+    ) -> Outcome:
+        """Do nothing after a drain."""
+        return Succ() if request.drained else await super().deregister_backend(request)
+
+
+class Sweeping(MemoryDriver):
+    """Takes out every member, whomever it is asked for."""
+
+    async def deregister_backend(
+        self, request: sdk.DeregisterBackendRequest
+    ) -> Outcome:
+        """Take out all."""
+        if request.dry_run:
+            return Succ()
+        epoch = self.members.epoch
+        self.members.lose_all()
+        self.members.epoch = epoch
+        return Succ()
+
+
+class Tombstones(MemoryDriver):
+    """Never lets a member back in."""
+
+    def __init__(self, member_key: MemberKey = MemberKey.ADDRESS) -> None:
+        super().__init__(member_key)
+        self.dead: set[str] = set()
+
+    async def ensure_backend(self, request: sdk.EnsureBackendRequest) -> Outcome:
+        """Refuse those who were there."""
+        if request.record_id in self.dead:
+            raise sdk.Fail("that was deregistered")
+        return await super().ensure_backend(request)
+
+    async def deregister_backend(
+        self, request: sdk.DeregisterBackendRequest
+    ) -> Outcome:
+        """Remember it for ever."""
+        self.dead.add(request.record_id)
+        return await super().deregister_backend(request)
+
+
+class ByAddress(MemoryDriver):
+    """Says that it names members after records, and goes by addresses."""
+
+    def __init__(self) -> None:
+        super().__init__(MemberKey.ADDRESS)
+        self.member_key = MemberKey.RECORD
+
+
+class Undraining(MemoryDriver):
+    """Answers drains, and leaves the member in service."""
+
+    async def drain_backend(self, _request: sdk.DrainBackendRequest) -> Outcome:
+        """Do nothing."""
+        return Succ()
+
+
+class UntilDeadline(MemoryDriver):
+    """Drains until the deadline, also where nothing is left."""
+
+    async def drain_backend(self, request: sdk.DrainBackendRequest) -> Outcome:
+        """Say that it goes on."""
+        await super().drain_backend(request)
+        return sdk.Running(active_connections=0)
+
+
+class DrainsAll(MemoryDriver):
+    """Drains the whole load balancer."""
+
+    async def drain_backend(self, request: sdk.DrainBackendRequest) -> Outcome:
+        """Drain all."""
+        for member in self.members:
+            member.state = sdk.BackendState.DRAINING
+        return await super().drain_backend(request)
+
+
+class StaysDraining(MemoryDriver):
+    """Ensures what is there without ending its drain."""
+
+    async def ensure_backend(self, request: sdk.EnsureBackendRequest) -> Outcome:
+        """Leave what is there as it is."""
+        if self.members.has(request):
+            return Succ()
+        return await super().ensure_backend(request)
+
+
+class Impatient(MemoryDriver):
+    """Takes a drain for ended as soon as it has begun."""
+
+    async def drain_backend(self, request: sdk.DrainBackendRequest) -> Outcome:
+        """Say that nothing is left."""
+        await super().drain_backend(request)
+        return Succ()
+
+
+class Background(MemoryDriver):
+    """Answers Running and works on, whatever comes meanwhile."""
+
+    async def ensure_backend(self, request: sdk.EnsureBackendRequest) -> Outcome:
+        """Begin; done when it is there."""
+        if self.members.has(request):
+            return await super().ensure_backend(request)
+        asyncio.get_running_loop().call_later(0.04, self.members.ensure, request)
+        return sdk.Running()
+
+
+class LostUpdates(MemoryDriver):
+    """Reads all members, adds one, and writes all back: with a pause in between."""
+
+    async def ensure_backend(self, request: sdk.EnsureBackendRequest) -> Outcome:
+        """Lose what others added meanwhile."""
+        before: list[Member] = list(self.members)
+        await asyncio.sleep(0.005)
+        outcome = await super().ensure_backend(request)
+        kept = {one.record_id for one in before} | {request.record_id}
+        for one in list(self.members):
+            if one.record_id not in kept:
+                self.members.remove(_as_deregister(one))
+        return outcome
+
+
+class Forgetful(MemoryDriver):
+    """Takes out only what it remembers, which a crash makes it forget."""
+
+    def __init__(self, members: Members) -> None:
+        super().__init__()
+        self.members = members
+        self.known: set[str] = set()
+
+    async def ensure_backend(self, request: sdk.EnsureBackendRequest) -> Outcome:
+        """Remember what is new."""
+        if not self.members.has(request):
+            self.known.add(request.backend_addr)
+        return await super().ensure_backend(request)
+
+    async def deregister_backend(
+        self, request: sdk.DeregisterBackendRequest
+    ) -> Outcome:
+        """Leave what it does not remember."""
+        if request.backend_addr not in self.known:
+            return Succ()
+        return await super().deregister_backend(request)
+
+
+def _forgetful() -> Made:
+    """Return what makes drivers of one load balancer."""
+    members = Members(MemberKey.ADDRESS, sdk.SystemClock())
+    return lambda: Forgetful(members)
+
+
+def _as_ensure(request: sdk.DrainBackendRequest) -> sdk.EnsureBackendRequest:
+    """Return the request that would put the member there."""
+    return sdk.EnsureBackendRequest(
+        record_id=request.record_id,
+        lb_info=request.lb_info,
+        backend_addr=request.backend_addr,
+    )
+
+
+def _as_deregister(member: Member) -> sdk.DeregisterBackendRequest:
+    """Return the request that would take the member out."""
+    return sdk.DeregisterBackendRequest(
+        record_id=member.record_id,
+        lb_info=dict(member.lb_info),
+        backend_addr=member.backend_addr,
+    )
+
+
+def _without(field: str) -> Twist:
+    """Return what keeps a field of requests from the driver."""
+
+    def strip(_name: str, body: bytes) -> bytes:
+        """Take it out of what is JSON."""
+        said = decoded(body)
+        return msgspec.json.encode(_less(said, field)) if field in said else body
+
+    return Twist(request=strip)
+
+
+def _less(said: Json, field: str) -> Json:
+    """Return the rest."""
+    return {name: value for name, value in said.items() if name != field}
+
+
+def _refusing(is_wrong: Callable[[Json], bool]) -> Twist:
+    """Return what refuses requests before the driver sees them."""
+
+    def refuse(_name: str, body: bytes) -> bytes | web.Response:
+        """Let pass, or say 400."""
+        if is_wrong(decoded(body)):
+            return web.json_response({"error": "I do not like it"}, status=400)
+        return body
+
+    return Twist(request=refuse)
+
+
+def _forgiving(_name: str, body: bytes) -> bytes | web.Response:
+    """Answer Succ to what is no JSON object."""
+    is_fine = body == b"{}" or decoded(body)
+    return body if is_fine else web.json_response({"status": "Succ"})
+
+
+def _answering(**fields: object) -> Twist:
+    """Return what changes fields of the answers that have a status."""
+
+    def change(_name: str, body: bytes) -> bytes:
+        """Change it."""
+        said = decoded(body)
+        return msgspec.json.encode(said | fields) if "status" in said else body
+
+    return Twist(answer=change)
+
+
+def _accepted(_name: str, body: bytes) -> web.Response:
+    """Answer with another status that means well."""
+    return web.Response(body=body, status=202, content_type="application/json")
+
+
+def _needs_old_port(said: Json) -> bool:
+    """Tell whether a pod's port goes by its new name alone."""
+    match said.get("podBackend"):
+        case {"port": {"portNumber": _}}:
+            return False
+        case {"port": _}:
+            return True
+        case _:
+            return False
+
+
+_KNOWN = {
+    "recordID", "retryID", "dryRun", "notAfter", "lbInfo", "backendAddr", "parameters",
+    "injectedInfo", "drained", "drain", "lbSpec", "attributes", "oldAttributes",
+    "operation", "backendType", "OldParameters", "oldParameters", "lbAttributes",
+    "podBackend", "notReadyPods",
+}  # fmt: skip
+
+
+@attrs.frozen
+class Break:
+    """A driver and the rules that it breaks.
+
+    Attributes:
+        name: of the break.
+        rules: the first is the one that is about it; all of them fail, and no other.
+        is_fatal: nearly nothing works with it: other rules may fail, too.
+        make: makes the driver.
+        twist: what happens on the way to it.
+        member_key: as it is declared.
+    """
+
+    name: str
+    rules: tuple[str, ...]
+    make: Made = MemoryDriver
+    twist: Twist | None = None
+    member_key: MemberKey = MemberKey.ADDRESS
+    is_fatal: bool = False
+
+
+BREAKS = (
+    Break("not healthy", ("healthz",), Unhealthy),
+    Break("creates another one", ("create-twice",), Recreating),
+    Break("ensures once", ("ensure-load-balancer-twice",), OnceEnsured),
+    Break("refuses all", ("valid-load-balancer", "valid-backend"), Refusing),
+    Break("gone is failure", ("gone-load-balancer",), GoneIsFailure),
+    Break("new epoch each time", ("epoch-is-steady",), Unsteady),
+    Break("judges strangers", ("judged-pods-were-asked-for",), Judging),
+    Break("does nothing", ("ensured-is-listed",), Listless, is_fatal=True),
+    Break("ensured is failure", ("ensure-twice", "ensure-after-drain"), Strict),
+    Break("adds twice", ("ensure-twice", "ensure-after-drain"), Doubling),
+    Break(
+        "unknown is failure",
+        (
+            "deregister-unknown",
+            "deregister-twice",
+            "gone-load-balancer",
+            "others-stay",
+            "restart-in-the-middle",
+        ),
+        MissingIsFailure,
+    ),
+    Break("twice is failure", ("deregister-twice",), GoneForGood),
+    Break(
+        "unknown drain is failure",
+        ("drain-unknown", "gone-load-balancer"),
+        MissingDrainIsFailure,
+    ),
+    Break("a drain registers", ("drain-unknown",), DrainAdds),
+    Break("keeps what was drained", ("deregister-removes",), Keeping),
+    Break("takes out all", ("others-stay",), Sweeping),
+    Break("never again", ("ensure-after-deregister", "order-of-arrival"), Tombstones),
+    Break(
+        "by address, not by record",
+        ("records-share-an-address",),
+        ByAddress,
+        member_key=MemberKey.RECORD,
+    ),
+    Break("performs dry runs", ("dry-run-changes-nothing",), twist=_without("dryRun")),
+    Break(
+        "does not drain",
+        ("drained-is-out-of-service", "drain-waits-for-connections"),
+        Undraining,
+    ),
+    Break(
+        "drains until the deadline",
+        ("drain-ends-when-idle",),
+        UntilDeadline,
+        is_fatal=True,
+    ),
+    Break(
+        "drains all", ("drain-leaves-others", "drain-waits-for-connections"), DrainsAll
+    ),
+    Break("stays draining", ("ensure-after-drain",), StaysDraining),
+    Break("forgets connections", ("drain-waits-for-connections",), Impatient),
+    Break("one spelling", ("both-spellings",), twist=_refusing(_needs_old_port)),
+    Break(
+        "refuses the unknown",
+        ("unknown-fields",),
+        twist=_refusing(lambda said: bool(set(said) - _KNOWN)),
+    ),
+    Break(
+        "refuses null",
+        ("null-is-missing",),
+        twist=_refusing(lambda said: None in said.values()),
+    ),
+    Break("performs late calls", ("late-calls",), twist=_without("notAfter")),
+    Break("takes anything", ("malformed-requests",), twist=Twist(request=_forgiving)),
+    Break(
+        "spells it differently",
+        ("valid-answers",),
+        twist=_answering(status="SUCC"),
+        is_fatal=True,
+    ),
+    Break(
+        "other HTTP status",
+        ("valid-answers",),
+        twist=Twist(answer=_accepted),
+        is_fatal=True,
+    ),
+    Break(
+        "delay below zero",
+        ("valid-answers",),
+        twist=_answering(minRetryDelayInSeconds=-1),
+    ),
+    Break(
+        "works on in the background", ("order-of-arrival", "lost-caller"), Background
+    ),
+    Break(
+        "delivers late", ("lost-caller", "order-of-arrival"), twist=Twist(is_late=True)
+    ),
+    Break("loses updates", ("parallel-members", "order-of-arrival"), LostUpdates),
+    Break(
+        "forgets in a crash",
+        ("restart-in-the-middle", "drain-waits-for-connections"),
+        _forgetful(),
+    ),
+)

@@ -1,0 +1,27 @@
+"""Drivers that do one thing wrong: the kit finds it, and names the rule."""
+
+import pytest
+
+from lbcf.conformance.findings import Outcome
+from lbcf.conformance.kit import CATALOGUE
+from tests.conformance.breaks import BREAKS, Break
+from tests.conformance.stages import a_target, ended, results_of
+
+
+@pytest.mark.parametrize("broken", [pytest.param(one, id=one.name) for one in BREAKS])
+async def test_breaks_are_found_and_named(broken: Break) -> None:
+    """The rule that is about the break fails, and all rules that fail are expected."""
+    async with a_target(broken.make, broken.twist, broken.member_key) as target:
+        results = await results_of(target)
+
+    failed = ended(results, Outcome.FAILED)
+    assert set(broken.rules) == (
+        failed & set(broken.rules) if broken.is_fatal else failed
+    )
+    assert results[broken.rules[0]].exchange is not None
+
+
+def test_every_rule_has_its_break() -> None:
+    """No rule is there that was never seen failing; one is advice only."""
+    broken = {one.rules[0] for one in BREAKS} | {"valid-backend"}
+    assert {"invalid-addresses"} == {rule.name for rule in CATALOGUE} - broken

@@ -1,0 +1,53 @@
+"""The contract as a file: what is checked in is what the wire types say."""
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+import yaml
+
+from lbcf.conformance.openapi import document, render
+from lbcf.core.operations import Operation
+
+
+FILE = Path(__file__).parents[2] / "docs" / "openapi" / "driver.yaml"
+
+Json = dict[str, "Json"]
+
+
+def test_the_file_is_not_stale() -> None:
+    """If it is: `python -m lbcf.conformance.openapi docs/openapi/driver.yaml`."""
+    assert render() == FILE.read_text("utf-8")
+
+
+def test_the_file_says_what_the_document_says() -> None:
+    """YAML is only another form of it."""
+    assert document() == yaml.safe_load(FILE.read_text("utf-8"))
+
+
+def test_every_operation_is_a_path() -> None:
+    """Nothing is missing, nothing more is there."""
+    paths = cast("Json", document())["paths"]
+    assert {f"/{operation}" for operation in Operation} == set(paths)
+
+
+@pytest.mark.parametrize(
+    ("schema", "field"),
+    [
+        ("ValidateBackendRequest", "OldParameters"),
+        ("PortSelector", "portNumber"),
+        ("RetriedAnswer", "minRetryDelayinSeconds"),
+        ("DrainBackendAnswer", "minRetryDelayinSeconds"),
+    ],
+)
+def test_old_spellings_are_there(schema: str, field: str) -> None:
+    """Authors see both names of a field."""
+    schemas = cast("Json", document())["components"]["schemas"]
+    assert field in schemas[schema]["properties"]
+
+
+def test_fields_are_described() -> None:
+    """What docstrings say of fields is in the file, base types' included."""
+    schemas = cast("Json", document())["components"]["schemas"]
+    fields = schemas["EnsureBackendRequest"]["properties"]
+    assert "a call that arrives later" in str(fields["notAfter"]["description"])

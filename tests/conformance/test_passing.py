@@ -1,0 +1,141 @@
+"""Drivers that keep to the protocol pass, each with the rules that are about it."""
+
+from datetime import timedelta
+
+import attrs
+import pytest
+
+from lbcf.conformance.findings import Outcome
+from lbcf.conformance.kit import CATALOGUE, Unreachable, examine
+from lbcf.conformance.target import OPTIONAL, Target
+from lbcf.core.operations import Operation
+from lbcf.core.values import MemberKey
+from lbcf.sdk import Service
+from tests.conformance.plain import PlainLbcfDriver
+from tests.conformance.stages import (
+    LB,
+    HastyClock,
+    a_target,
+    ended,
+    results_of,
+    serving,
+)
+from tests.haproxy.proxy import Haproxy
+from tests.haproxy.requests import an_identity
+from webhooks.haproxy.driver import HaproxyDriver
+from webhooks.memory import MemoryDriver
+
+
+EVERY_RULE = {rule.name for rule in CATALOGUE}
+
+
+@pytest.mark.parametrize("member_key", MemberKey)
+async def test_the_memory_driver_passes(member_key: MemberKey) -> None:
+    """It serves all operations, and takes anything for an address."""
+    async with a_target(
+        lambda: MemoryDriver(member_key), member_key=member_key
+    ) as target:
+        results = await results_of(target)
+
+    skipped = set() if member_key is MemberKey.RECORD else {"records-share-an-address"}
+    assert {"invalid-addresses"} == ended(results, Outcome.NOTED)
+    assert skipped == ended(results, Outcome.NOT_APPLICABLE)
+    assert EVERY_RULE - skipped - {"invalid-addresses"} == ended(
+        results, Outcome.PASSED
+    )
+
+
+async def test_a_plain_lbcf_driver_passes() -> None:
+    """It is asked for nothing that LBCF does not know; what it lacks is noted only."""
+    driver = PlainLbcfDriver()
+    async with serving(driver.application) as served:
+        target = Target(url=served.url, lb_spec=LB, restart=served.restart)
+        results = await results_of(target)
+
+    noted = {"both-spellings", "invalid-addresses", "late-calls"}
+    assert set() == ended(results, Outcome.FAILED)
+    assert noted == ended(results, Outcome.NOTED)
+    assert set() == driver.members
+    assert {rule.name for rule in CATALOGUE if rule.needs} | {
+        "records-share-an-address",
+        "drain-waits-for-connections",
+    } == ended(results, Outcome.NOT_APPLICABLE)
+
+
+async def test_what_is_declared_must_be_served() -> None:
+    """A plain driver that is declared to drain fails."""
+    async with serving(PlainLbcfDriver().application) as served:
+        target = Target(
+            url=served.url, lb_spec=LB, declared=frozenset({Operation.DRAIN_BACKEND})
+        )
+        results = await results_of(target)
+
+    assert "drain-unknown" in ended(results, Outcome.FAILED)
+    assert "HTTP 404" in results["drain-unknown"].text
+
+
+@pytest.mark.haproxy
+async def test_the_haproxy_driver_passes(proxy: Haproxy, driver: HaproxyDriver) -> None:
+    """On a real HAProxy; nothing is left of the kit, and nobody else was touched."""
+    before = await proxy.foreign()
+    async with serving(lambda: Service(driver).application()) as served:
+        target = Target(
+            url=served.url,
+            lb_spec=an_identity(proxy),
+            gone={"backend": "nowhere"},
+            parameters={"check": "false"},
+            member_key=MemberKey.RECORD,
+            declared=OPTIONAL,
+            restart=served.restart,
+        )
+        results = await results_of(target)
+
+    assert {
+        "both-spellings",
+        "judged-pods-were-asked-for",
+        "drain-waits-for-connections",
+    } == ended(results, Outcome.NOT_APPLICABLE)
+    assert {
+        name: one.text
+        for name, one in results.items()
+        if one.outcome in {Outcome.FAILED, Outcome.NOTED}
+    } == {}
+    assert [] == await proxy.ours()
+    assert before == await proxy.foreign()
+
+
+async def test_nobody_there() -> None:
+    """A URL at which nobody answers is told as such, not as broken rules."""
+    async with serving(PlainLbcfDriver().application) as served:
+        url = served.url
+
+    with pytest.raises(Unreachable, match="no driver at"):
+        await examine(Target(url=url), HastyClock())
+
+
+async def test_few_addresses_are_enough_for_few_rules() -> None:
+    """Rules that need more addresses than were given say so, and do not fail."""
+    async with a_target(MemoryDriver) as target:
+        few = attrs.evolve(target, addresses=("198.18.0.1:80",))
+        results = await results_of(few)
+
+    assert set() == ended(results, Outcome.FAILED)
+    assert "--address" in results["others-stay"].text
+
+
+async def test_a_driver_that_never_answers() -> None:
+    """A call that takes too long is what the rule tells."""
+
+    class Silent(MemoryDriver):
+        """Never says how it is."""
+
+        async def healthz(self) -> bool:
+            """Take for ever."""
+            await HastyClock().sleep(timedelta(hours=1))
+            return True
+
+    rules = [rule for rule in CATALOGUE if rule.name == "healthz"]
+    async with a_target(Silent) as target:
+        quick = attrs.evolve(target, timeout=timedelta(milliseconds=200))
+        with pytest.raises(Unreachable, match="no whole answer within"):
+            await examine(quick, HastyClock(), rules)

@@ -1,0 +1,78 @@
+"""When a drain's clock starts: with the first call that may have been heard."""
+
+import pytest
+
+from lbcf.core import conditions
+from lbcf.core.deregistration import Ending
+from lbcf.core.operations import Operation
+from lbcf.core.resources import DrainProgress
+from lbcf.core.steps import Refused, Reply, StillRunning, Unanswered
+from tests.builders import START, a_driver, a_record, a_spec, seconds
+from tests.core.world import World
+
+
+DRAINER = a_driver(drains=True)
+RECORD = a_record(
+    spec=a_spec(drain_timeout=seconds(30)), registered=True, deleting=True
+)
+UNSENT = Unanswered("DriverUnreachable", "connection refused", may_land=False)
+LOST = Unanswered("DriverTimedOut", "no answer in 10 s", may_land=True)
+BUSY = StillRunning("draining", connections=3)
+
+
+def visit(world: World, ending: Ending | None = None) -> Ending:
+    """Pay the record a visit; without a memory it is the first one."""
+    ending = ending or Ending(first_seen=world.monotonic)
+    return world.end(ending.begin_turn(DRAINER))[0]
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_driver_that_cannot_be_reached_starts_no_clock(restarted: bool) -> None:
+    """However long it takes: new traffic is stopped first, then there is all the time.
+
+    Else the deadline passes while traffic still comes in, and all of it is cut.
+    """
+    world = World(RECORD)
+    world.answers.extend([UNSENT, BUSY])
+    ending = visit(world)
+    reason = conditions.find(world.stored.status.conditions, conditions.DRAINED)
+
+    assert reason is not None
+    assert ("DriverUnreachable", None) == (reason.reason, world.stored.status.drain)
+
+    world.monotonic = 40.0
+    visit(world, None if restarted else ending)
+
+    began = START + seconds(40)
+    assert DrainProgress(began, began + seconds(30), 3) == world.stored.status.drain
+    assert [] == world.calls(Operation.DEREGISTER_BACKEND)
+
+
+@pytest.mark.parametrize("answer", [LOST, BUSY, Refused("quota exceeded")])
+def test_driver_that_may_have_heard_starts_the_clock(answer: Reply) -> None:
+    """From then on there is a deadline, whatever the driver says."""
+    world = World(RECORD)
+    world.answers.append(answer)
+
+    visit(world)
+
+    drain = world.stored.status.drain
+    assert drain is not None
+    assert (START, START + seconds(30)) == (drain.started_at, drain.deadline)
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_clock_that_runs_is_not_stopped_by_an_unreachable_driver(
+    restarted: bool,
+) -> None:
+    """The drain has begun: its deadline holds."""
+    world = World(RECORD)
+    world.answers.extend([BUSY, UNSENT])
+    ending = visit(world)
+    world.monotonic = 5.0
+    ending = visit(world, None if restarted else ending)
+    world.monotonic = 31.0
+
+    visit(world, None if restarted else ending)
+
+    assert [False] == [c.drained for c in world.calls(Operation.DEREGISTER_BACKEND)]

@@ -1,0 +1,88 @@
+"""Places at the API server: so many at a time, ends before completions before begins."""
+
+import asyncio
+
+from lbcf.kube.exchange import Method, Request
+from lbcf.kube.turns import Turns
+
+
+class Visits:
+    """Requests that hold their place until the test ends them."""
+
+    def __init__(self, places: int) -> None:
+        self.turns = Turns(places)
+        self.order: list[str] = []
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self._ends: dict[str, asyncio.Event] = {}
+
+    async def come(self, name: str, method: Method = "GET") -> None:
+        """Ask for a place."""
+        self._ends[name] = asyncio.Event()
+        self.tasks[name] = asyncio.create_task(self._visit(name, method))
+        await asyncio.sleep(0)
+
+    async def _visit(self, name: str, method: Method) -> None:
+        """Hold a place until told to go."""
+        async with self.turns.of(Request(method, "/")):
+            self.order.append(name)
+            await self._ends[name].wait()
+
+    async def end(self, name: str) -> None:
+        """Leave a place, and let whoever gets it begin."""
+        self._ends[name].set()
+        await self.tasks[name]
+        await asyncio.sleep(0)
+
+
+async def test_no_more_than_the_places_are_taken() -> None:
+    """The third waits until one of two has left."""
+    visits = Visits(2)
+    for name in "abc":
+        await visits.come(name)
+    assert ["a", "b"] == visits.order
+
+    await visits.end("a")
+
+    assert ["a", "b", "c"] == visits.order
+
+
+async def test_what_ends_goes_before_what_completes_and_what_begins() -> None:
+    """And among equals who came first."""
+    visits = Visits(1)
+    await visits.come("first")
+    methods: tuple[Method, ...] = ("POST", "PATCH", "GET", "DELETE", "PATCH")
+    for number, method in enumerate(methods):
+        await visits.come(f"{method}{number}", method)
+
+    while len(visits.order) < 6:
+        await visits.end(visits.order[-1])
+
+    expected = ["first", "GET2", "DELETE3", "PATCH1", "PATCH4", "POST0"]
+    assert expected == visits.order
+
+
+async def test_who_gives_up_waiting_takes_no_place() -> None:
+    """The one behind gets it."""
+    visits = Visits(1)
+    for name in "abc":
+        await visits.come(name)
+    visits.tasks["b"].cancel()
+
+    await visits.end("a")
+
+    assert ["a", "c"] == visits.order
+
+
+async def test_place_given_to_one_who_gives_up_at_that_moment_goes_on() -> None:
+    """Cancelled after the place was given and before it could be taken."""
+    visits = Visits(1)
+    for name in "abc":
+        await visits.come(name)
+    visits.tasks["a"].cancel()
+    await asyncio.sleep(0)  # a leaves, b has the place and has not run
+
+    visits.tasks["b"].cancel()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+    assert "c" in visits.order
