@@ -161,7 +161,7 @@ async def test_abandoned_record_is_let_go(stage: Stage) -> None:
     await stage.until_registered("10.0.0.1:80")
     await stage.processes["driver"].end()
     await stage.delete(objects.PODS, "a")
-    record = await stage.until_reason("Deregistered", "DriverUnreachable")
+    record = await stage.until_reason("Drained", "DriverUnreachable")
 
     why = {"lbcf.tkestack.io/abandon": "the load balancer was scrapped"}
     await stage.patch(

@@ -20,7 +20,7 @@ from lbcf import sdk
 from lbcf.core.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.connection import connect
-from lbcf.kube.errors import Conflict, KubeError, NotFound
+from lbcf.kube.errors import KubeError
 from lbcf.kube.pages import Selection
 from lbcf.kube.resource import Resource
 from tests.cluster import Cluster
@@ -187,7 +187,7 @@ async def _clear(stage: Stage) -> None:
     for kind in (objects.GROUPS, objects.RECORDS, objects.LOAD_BALANCERS,
                  objects.DRIVERS):  # fmt: skip
         for held in await stage.listed(kind):
-            with contextlib.suppress(NotFound, Conflict):
+            with contextlib.suppress(KubeError):
                 await stage.client.delete(kind, held.meta.key)
                 off = {"metadata": {"finalizers": None}}
                 await stage.client.patch(kind, held.meta.key, off)
