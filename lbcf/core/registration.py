@@ -280,7 +280,10 @@ def _lock(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
         return None
     if driver.member_key is MemberKey.RECORD:
         return None
+    # A drain that lands late takes the next owner out of service as well.
     wait = driver.settling(Operation.DEREGISTER_BACKEND)
+    if driver.declares(Operation.DRAIN_BACKEND):
+        wait = max(wait, driver.settling(Operation.DRAIN_BACKEND))
     return TakeLock(driver, record, e.address, wait)
 
 
