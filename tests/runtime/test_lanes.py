@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lbcf.core.values import ObjectKey
-from lbcf.runtime.lanes import Lanes
+from lbcf.runtime.lanes import Lanes, Leave
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, Result
 from tests.builders import a_key
@@ -177,3 +177,32 @@ async def _end_first(bench: Bench, parked: set[str], vanishing: set[str]) -> Non
             continue
         if not await bench.come(name):
             parked.add(name)
+
+
+async def test_turn_may_leave_its_lane_before_its_end() -> None:
+    """The next record comes at once, and the end of the turn frees no second place."""
+    bench = Bench()
+    through, over = asyncio.Event(), asyncio.Event()
+
+    async def visit(leave: Leave) -> Result:
+        """Leave twice, which counts once, and go on."""
+        await through.wait()
+        leave()
+        leave()
+        await over.wait()
+        return Done()
+
+    turn = asyncio.create_task(bench.lanes.turn_until(SLOW, 1, a_key("a"), visit))
+    await asyncio.sleep(0)
+    begun = [await bench.come("b"), await bench.come("c")]
+    through.set()
+    await asyncio.sleep(0)
+    returned = await bench.brought_back()
+    begun += [await bench.come("c"), await bench.come("d")]
+    over.set()
+    await turn
+
+    assert ([True, False, True, False], ["c"]) == (begun, returned)
+    assert [] == await bench.brought_back()
+    for task in bench.tasks.values():
+        task.cancel()

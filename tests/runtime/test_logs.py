@@ -216,3 +216,13 @@ def test_unknown_words_are_refused(level: str, output: str, message: str) -> Non
     """The message names the word and those that exist."""
     with pytest.raises(ValueError, match=message):
         logs.configure(level, output)
+
+
+def test_text_that_is_no_unicode_does_not_silence_an_event() -> None:
+    """Half a surrogate comes out escaped."""
+    stream = io.StringIO()
+    logs.configure("info", "json", stream)
+
+    structlog.get_logger().info("odd", text="\ud800")
+
+    assert "\ud800" == json.loads(stream.getvalue())["text"]

@@ -230,6 +230,16 @@ async def test_the_next_calls_fail_on_wish(
     assert Status.SUCC is (await bench.ensure()).status
 
 
+async def test_one_call_in_so_many_fails_on_wish(bench: Bench) -> None:
+    """And those between succeed, until as many have failed as were asked for."""
+    await bench.tell("behave", operation="ensureBackend", mode="fail", times=2, every=3)
+
+    statuses = [(await bench.ensure()).status for _ in range(9)]
+
+    failed = [number for number, s in enumerate(statuses, 1) if s is Status.FAIL]
+    assert [3, 6] == failed
+
+
 async def test_a_call_breaks_on_wish(bench: Bench) -> None:
     """An unexpected exception is a Fail with a number to look for."""
     await bench.tell("behave", operation="ensureBackend", mode="break", msg="secret")
