@@ -27,6 +27,11 @@ test: build ## Run all tests, on a real kube-apiserver, real nodes and a real HA
 test-fast: install ## Run the tests that need no cluster, no nodes and no HAProxy.
 	$(BIN)/pytest -m "not cluster and not nodes and not haproxy" $(TEST_ARGS)
 
+.PHONY: sweep
+sweep: install ## Fail each step of both processes in virtual time, and hunt mutants.
+	$(BIN)/python -m tests.sweep $(SWEEP_ARGS)
+	$(BIN)/python -m tests.sweep --mutants
+
 .PHONY: demo
 demo: build ## Rollouts, drains and kills on three real nodes under load (DEMO_ARGS=...).
 	$(BIN)/python -m tests.demo $(DEMO_ARGS)
@@ -38,6 +43,14 @@ faults: build ## Sampled crashes, pauses, twins and bad networks on a real API s
 .PHONY: soak
 soak: build ## Traffic through a real HAProxy while all of ours is killed every second (SECONDS=600).
 	$(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS)
+
+.PHONY: bench
+bench: build ## Measure speed, cost and memory on a real control plane (BENCH_ARGS=...).
+	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+.PHONY: model
+model: packages ## Search all states of the lifecycle's protocol, then let SPIN do it too.
+	pypy3 -m tests.model $(MODEL_ARGS)
 
 .PHONY: lint
 lint: install ## Check style and formatting.

@@ -7,7 +7,7 @@ import contextlib
 import os
 import subprocess
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.cluster.binaries import Say
@@ -30,14 +30,16 @@ PACKAGES = {
     "socat": "socat",
     "util-linux": "unshare",
 }
+# What the search of the lifecycle's model runs on; a cluster does without.
+SEARCH = {"gcc": "gcc", "pypy3": "pypy3", "spin": "spin"}
 POLICY = Path("/usr/sbin/policy-rc.d")
 
 
-def missing_packages() -> list[str]:
+def missing_packages(packages: Mapping[str, str] = PACKAGES) -> list[str]:
     """The packages whose program is nowhere on this machine."""
     return [
         package
-        for package, program in PACKAGES.items()
+        for package, program in packages.items()
         if find_program(program) is None
     ]
 
@@ -49,7 +51,7 @@ def install_packages(say: Say) -> None:
         MissingError: Something is missing and this is not root on Debian.
         ClusterError: apt-get failed.
     """
-    missing = missing_packages()
+    missing = missing_packages(PACKAGES | SEARCH)
     if not missing:
         return
     if os.geteuid() or find_program("apt-get") is None:

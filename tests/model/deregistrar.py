@@ -1,0 +1,180 @@
+"""What a deregistrar may do next: from a deletion to the finalizer's end.
+
+It remembers less than the real one: whether it has drained or deregistered before is
+asked anew in each turn, so that it may repeat what the real one does once.
+"""
+
+from __future__ import annotations
+
+from tests.model import decisions, world
+from tests.model import layout as at
+from tests.model.rules import Rules
+from tests.model.world import State, Step, Steps
+
+
+def steps(s: State, rules: Rules, out: Steps) -> None:
+    """Add what each deregistrar may do."""
+    for w in range(rules.deregistrars):
+        b = at.deregistrar(w)
+        stage = s[b + at.STAGE]
+        if stage == at.IDLE:
+            for r in range(rules.records):
+                _begin(s, rules, w, r, out)
+            continue
+        STAGES[stage](s, rules, w, out)
+        if rules.crashes:
+            n = bytearray(s)
+            if stage == at.SENT:
+                _lose(n, rules, w)
+            world.rest(n, b)
+            text = "{b} ends; another begins in its place"
+            out.append(Step((text, w, 0), n, fault=True))
+
+
+def _lose(n: bytearray, rules: Rules, w: int) -> None:
+    """Let a deregistrar's call go on without it."""
+    b = at.deregistrar(w)
+    drain = n[b + at.CARRIES] == at.DRAIN
+    world.lose_call(n, rules, b, at.LATE_DRAIN if drain else at.LATE_DEREGISTER)
+
+
+def _begin(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
+    """Begin a turn by a quorum read."""
+    d = at.record(r)
+    if s[d + at.PHASE] == at.GONE and s[d + at.ADDRESS] and not rules.fresh_deregister:
+        text = "{b} still has {r} as deleting in its cache"
+        out.append(_permitted(s, w, r, at.FINAL, text))
+    if s[d + at.PHASE] != at.DELETING:
+        return
+    if not s[d + at.ADDRESS]:
+        n = bytearray(s)
+        b = at.deregistrar(w)
+        n[b : b + 5] = bytes((at.ANSWERED, r, 1, 0, at.NEVER))
+        out.append(Step(("{b} reads {r}: deleting, without an address", w, r), n))
+        return
+    final = is_final(s, rules, r)
+    text = "{b} reads {r}: deleting" + ("" if final else "; this call will not count")
+    out.append(_permitted(s, w, r, at.FINAL if final else at.EARLY, text))
+    if rules.drains:
+        text = "{b} reads {r}: deleting; it drains first"
+        out.append(_permitted(s, w, r, at.DRAIN, text))
+
+
+def is_final(s: State, rules: Rules, r: int) -> bool:
+    """Tell whether a deregister cannot be undone by an ensure still out."""
+    d = at.record(r)
+    registered, mark, always = s[d + at.REGISTERED], s[d + at.MARK], s[d + at.ALWAYS]
+    if not rules.waits_unmarked:
+        registered = 1
+    if not rules.reads_mark or not rules.marks:
+        mark = decisions.NOBODY
+    settled = decisions.is_settled(registered, mark, always)
+    return settled or s[d + at.AGE] >= rules.wait - rules.skew
+
+
+def _permitted(s: State, w: int, r: int, call: int, text: str) -> Step:
+    """Give a deregistrar a permission that begins now."""
+    n = bytearray(s)
+    b = at.deregistrar(w)
+    current = s[at.record(r) + at.PHASE] == at.DELETING
+    n[b : b + 5] = bytes((at.PERMITTED, r, current, 0, call))
+    return Step((text, w, r), n)
+
+
+def _send(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Send the call, or do not."""
+    b = at.deregistrar(w)
+    r = s[b + at.WHICH]
+    n = bytearray(s)
+    if world.may_send(s, rules, b):
+        n[b + at.STAGE] = at.SENT
+        out.append(Step((f"{{b}} sends {_CALLS[s[b + at.CARRIES]]}", w, r), n))
+        n = bytearray(s)
+    world.rest(n, b)
+    out.append(Step(("{b} does not call for {r} now, or is refused", w, r), n))
+
+
+_CALLS = {
+    at.EARLY: "deregister({r})",
+    at.FINAL: "deregister({r})",
+    at.DRAIN: "drain({r})",
+}
+
+
+def _in_flight(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Let the call be executed, or stay without a definite answer."""
+    b = at.deregistrar(w)
+    r = s[b + at.WHICH]
+    n = bytearray(s)
+    n[b + at.STAGE] = at.EFFECTIVE
+    n[b + at.SINCE] = 0
+    call = _CALLS[s[b + at.CARRIES]]
+    if s[b + at.CARRIES] == at.DRAIN:
+        world.drain(n, rules, r)
+    else:
+        world.take_out(n, rules, r)
+    out.append(Step((f"the load balancer executes {{b}}'s {call}", w, r), n))
+    if rules.silences:
+        n = bytearray(s)
+        _lose(n, rules, w)
+        text = f"{{b}}'s {call} is without a definite answer, and still out"
+        out.append(Step((text, w, r), n, fault=True))
+
+
+def _answer(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Let the answer arrive: only a deregister that counts lets the record go."""
+    b = at.deregistrar(w)
+    r = s[b + at.WHICH]
+    n = bytearray(s)
+    call = s[b + at.CARRIES]
+    counts = call == at.FINAL or (call == at.EARLY and not rules.releases_on_final)
+    if counts:
+        n[b + at.STAGE] = at.ANSWERED
+        n[at.record(r) + at.ENDED] = 1
+    else:
+        world.rest(n, b)
+    out.append(Step((f"{{b}} is told of its {_CALLS[call]}", w, r), n))
+
+
+def _release(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Take the finalizer off, from the version that was read."""
+    b = at.deregistrar(w)
+    r = s[b + at.WHICH]
+    deleting = s[at.record(r) + at.PHASE] == at.DELETING
+    n = bytearray(s)
+    world.rest(n, b)
+    if deleting and (s[b + at.CURRENT] or not rules.releases_by_cas):
+        broken = world.end(n, r)
+        text = "{b} takes the finalizer off: {r} is gone"
+        out.append(Step((text, w, r), n, broken))
+    elif _hits_namesake(s, rules, r):
+        d = at.record(1)
+        world.touch(n, 1)
+        n[d + at.UNHELD] = 1
+        broken = world.end(n, 1) if n[d + at.PHASE] == at.DELETING else ""
+        out.append(
+            Step(("{b} takes the finalizer off {r}'s namesake", w, r), n, broken)
+        )
+    else:
+        out.append(Step(("{b} cannot let {r} go: it has changed", w, r), n))
+        if deleting and s[b + at.CARRIES] == at.FINAL:
+            n = bytearray(s)
+            n[b + at.CURRENT] = 1
+            out.append(Step(("{b} reads {r} again: deleting", w, r), n))
+
+
+def _hits_namesake(s: State, rules: Rules, r: int) -> bool:
+    """Tell whether a release by name alone hits another record of that name."""
+    if rules.releases_by_cas or not rules.namesake or r != 0:
+        return False
+    second = s[at.record(1) + at.PHASE]
+    first = s[at.record(0) + at.PHASE]
+    return first == at.GONE and second in (at.LIVE, at.DELETING)
+
+
+STAGES = {
+    at.PERMITTED: _send,
+    at.SENT: _in_flight,
+    at.EFFECTIVE: _answer,
+    at.ANSWERED: _release,
+}

@@ -1,0 +1,94 @@
+"""How a state of the model is laid out in bytes.
+
+A state is one `bytes`: the load balancer, the records, the registrars with what each
+remembers of each record, the deregistrars, and the calls whose callers have gone.
+"""
+
+from __future__ import annotations
+
+
+# --- the load balancer and the lock -------------------------------------------------
+LOCK, LOCK_AGE, EPOCH, RESETS = range(4)
+"""Holder of the lock (0 nobody, 1 + record); ticks since that holder has been gone;
+whether the epoch has changed and nobody wrote it down; resets that have been."""
+
+MEMBERS = 4
+MEMBER = 3
+IS_IN, IS_DRAINED, HAS = range(MEMBER)
+"""Of a member: whether it is in, gets no new traffic, which parameters it has."""
+
+# --- records ------------------------------------------------------------------------
+MAX_RECORDS = 3
+RECORDS = MEMBERS + MAX_RECORDS * MEMBER
+RECORD = 11
+PHASE, ADDRESS, REGISTERED, MARK, CHANGED, ALWAYS, AGE = range(7)
+ENSURED, ENDED, LOST, UNHELD = range(7, RECORD)
+"""Of a record: phase; whether an address is written; Registered at its generation;
+`ensuring`; changes of its spec; policy; ticks since its deletion; whether an ensure ever
+took effect; whether a deregister that counts was answered; whether a reset took it; whether a namesake's
+release took its finalizer."""
+
+ABSENT, LIVE, DELETING, GONE = range(4)
+
+# --- workers ------------------------------------------------------------------------
+STAGE, WHICH, CURRENT, SINCE, CARRIES = range(5)
+"""Of a worker: stage; record; whether no one wrote that record since it was read; ticks
+since the permission; a registrar's parameters, or what a deregistrar's call is."""
+IDLE, READ, LOCKED, PERMITTED, SENT, EFFECTIVE, ANSWERED = range(7)
+
+KEPT, KEPT_AGE, SURVEYED = range(5, 8)
+"""Of a registrar: the permission of an own update and its age; read the new epoch."""
+MEMORY, CLOCK = range(2)
+"""Of a registrar and a record: what it remembers; ticks since it has known the record."""
+CLAIMS, DOUBTS, HAS_LOCK, RESETTING, CONFIRMED = 1, 2, 4, 8, 16
+"""The bits of `MEMORY`."""
+KEPT_IS_CURRENT, KEPT_IS_MINE, KEPT_IS_ANYBODYS, KEPT_HAS_ADDRESS = 2, 4, 8, 16
+KEPT_IN_TURN = 32
+"""The bits of `KEPT` beside 1: nobody wrote since; the mark and address it shows; it
+came in the middle of a turn, which goes on by reads of its own."""
+OLDER_ARE_OVER = 2
+"""The bit of an ensure's `CARRIES` beside the parameters: sent when none older is out."""
+
+MAX_REGISTRARS = 2
+REGISTRARS = RECORDS + MAX_RECORDS * RECORD
+MEMORIES = 8
+REGISTRAR = MEMORIES + MAX_RECORDS * 2
+
+MAX_DEREGISTRARS = 2
+DEREGISTRARS = REGISTRARS + MAX_REGISTRARS * REGISTRAR
+DEREGISTRAR = 5
+EARLY, FINAL, NEVER, DRAIN = range(4)
+"""What a deregistrar's `CARRIES` says: a deregister that does not count, one that does,
+that nothing was ever registered, a drain."""
+
+# --- calls without a caller: 0 none, else 1 + ticks since the permission --------------
+ORPHANS = DEREGISTRARS + MAX_DEREGISTRARS * DEREGISTRAR
+ORPHAN = 4
+LATE_ENSURE, LATE_NEW_ENSURE, LATE_DEREGISTER, LATE_DRAIN = range(ORPHAN)
+
+SIZE = ORPHANS + MAX_RECORDS * ORPHAN
+
+
+def record(r: int) -> int:
+    """Say where a record begins."""
+    return RECORDS + r * RECORD
+
+
+def registrar(w: int) -> int:
+    """Say where a registrar begins."""
+    return REGISTRARS + w * REGISTRAR
+
+
+def memory(w: int, r: int) -> int:
+    """Say where begins what a registrar remembers of a record."""
+    return REGISTRARS + w * REGISTRAR + MEMORIES + r * 2
+
+
+def deregistrar(w: int) -> int:
+    """Say where a deregistrar begins."""
+    return DEREGISTRARS + w * DEREGISTRAR
+
+
+def orphan(r: int, kind: int) -> int:
+    """Say where a record's calls of a kind are that have lost their caller."""
+    return ORPHANS + r * ORPHAN + kind

@@ -1,0 +1,259 @@
+/* The same protocol once more, for another checker, written from the rules and not from
+   the Python model: marks, claims, the lock, two deregisters, late calls, ends at any time.
+
+   spin -a [-DADDRESS] [-D<weaker>...] lifecycle.pml
+   Without ADDRESS members are named after their records, and one record is enough: no
+   two meet. With it two records want the one address. Times are ticks; LIFE is the
+   longest time from a permission to the last effect of a call.
+
+   Weaker: WAIT, TAKEOVER (numbers), NOLOCK, NOMARKS, NOTAKEOVER, CLEARSTAR, FORGET,
+   UNMARKED, EARLYENDS, NOCAS. */
+#define LIFE 1
+#define SKEW 1
+#ifndef WAIT
+#define WAIT 3
+#endif
+#ifndef TAKEOVER
+#define TAKEOVER 2
+#endif
+#ifdef ADDRESS
+#define N 2
+#else
+#define N 1
+#endif
+#define ABSENT 0
+#define LIVE 1
+#define DELETING 2
+#define GONE 3
+#define NOBODY 0
+#define ANYBODY 3
+#define DEAD 4
+#define NONE 9
+
+bit member;                                   /* the load balancer has the address */
+byte phase[N]; bit placed[N]; bit registered[N]; byte mark[N];
+byte since[N];                                /* ticks since the deletion */
+bit ensured[N]; bit over[N];                  /* ever took effect; ended for good */
+byte holder; byte vacant;                     /* of the lock; ticks since it is gone */
+byte which[4]; bit fresh[4]; byte age[4];     /* age: 0 no permission, else 1 + ticks */
+bit claims[4]; bit doubts[4];                 /* of registrar w on record r: 2 * r + w */
+byte late_ensure[N]; byte late_end[N];        /* 0 none, else 1 + ticks */
+
+#define MINE(w, r) (2 * (r) + (w))
+#define ALONE(w, r, me) ((!doubts[MINE(w, r)]) && \
+                         (mark[r] == me || (claims[MINE(w, r)] && mark[r] == NOBODY)))
+#ifdef NOCAS
+#define MAYWRITE(w, r) (phase[r] == LIVE || phase[r] == DELETING)
+#else
+#define MAYWRITE(w, r) (fresh[w])
+#endif
+#define SETTLED(r) (registered[r] && mark[r] == NOBODY)
+#ifdef NOLOCK
+#define FREE(r) (1)
+#else
+#define FREE(r) (holder == 0 || holder == (r) + 1 || \
+                 (phase[holder - 1] == GONE && vacant >= TAKEOVER))
+#endif
+#define HELD(r) ((phase[r] == LIVE || phase[r] == DELETING) && (placed[r] || ensured[r]))
+#define WRONG(r) (phase[r] == LIVE && registered[r] && !member)
+
+inline wrote(r) {                             /* all that was read of r is outdated */
+  byte k;
+  for (k : 0 .. 3) { if :: which[k] == r -> fresh[k] = 0 :: else fi };
+  k = 0
+}
+inline executes_ensure(r) {
+  assert(!(over[r] && !member));              /* S3 */
+  member = 1; ensured[r] = 1
+}
+inline goes(r) {
+  assert(!(ensured[r] && !over[r]));          /* S5 */
+  phase[r] = GONE; registered[r] = 0; mark[r] = NOBODY; since[r] = 0;
+  claims[MINE(0, r)] = 0; claims[MINE(1, r)] = 0;
+  doubts[MINE(0, r)] = 0; doubts[MINE(1, r)] = 0;
+  wrote(r);
+  if :: holder == r + 1 -> vacant = 0 :: else fi
+}
+inline left_alone(queue, a) { if :: queue == 0 || a < queue -> queue = a :: else fi }
+inline permit(w, r) { which[w] = r; fresh[w] = 1; age[w] = 1 }
+inline judge() {
+  assert(!(member && !HELD(0) && !HELD(N - 1)));     /* S1 */
+  assert(!WRONG(0) && !WRONG(N - 1))                 /* S2 */
+}
+
+proctype Registrar(byte me) {
+  byte r, w; bit alone;
+  w = me - 1;
+idle:
+  atomic { which[w] = NONE; fresh[w] = 0; age[w] = 0; alone = 0;
+           if :: r = 0 :: N > 1 -> r = N - 1 fi };
+  if
+#ifdef ADDRESS
+  :: atomic { phase[r] == LIVE && !placed[r] && FREE(r) ->
+       holder = r + 1; vacant = 0; which[w] = r; fresh[w] = 1 }; goto place
+#else
+  :: atomic { phase[r] == ABSENT ->
+       phase[r] = LIVE; placed[r] = 1; claims[MINE(w, r)] = 1; permit(w, r) }; goto send
+#endif
+  :: atomic { phase[r] == LIVE && placed[r] && !registered[r] ->
+       alone = ALONE(w, r, me);
+       if
+       :: mark[r] == ANYBODY || alone
+#ifdef NOTAKEOVER
+       :: mark[r] != NOBODY && mark[r] != me && mark[r] != ANYBODY
+#else
+       :: mark[r] != ANYBODY && !alone -> wrote(r); mark[r] = ANYBODY
+#endif
+       :: mark[r] == NOBODY && !alone -> wrote(r); mark[r] = ANYBODY
+       fi;
+       permit(w, r) }; goto send
+  :: atomic { mark[0] == me || mark[N - 1] == me || claims[w] || doubts[w] ->
+       goto stop }
+  :: goto idle
+  fi;
+place:
+  if
+  :: atomic { MAYWRITE(w, r) -> wrote(r); placed[r] = 1; mark[r] = me; permit(w, r) };
+     goto send
+  :: atomic { !MAYWRITE(w, r) -> goto idle }
+  :: goto stop
+  fi;
+send:
+  if :: goto sent :: goto idle :: goto stop fi;
+sent:
+  if
+  :: atomic { executes_ensure(r); age[w] = 0 }; goto answered
+  :: atomic { skip; left_alone(late_ensure[r], age[w]);
+#ifndef FORGET
+       doubts[MINE(w, r)] = 1;
+#endif
+       goto idle }
+  :: atomic { skip; left_alone(late_ensure[r], age[w]); goto stop }
+  fi;
+answered:
+  if
+  :: atomic { fresh[w] ->
+       alone = ALONE(w, r, me);
+#ifdef CLEARSTAR
+       alone = (alone || !doubts[MINE(w, r)]);
+#endif
+       wrote(r); registered[r] = 1;
+       mark[r] = (alone -> NOBODY : ANYBODY);
+       judge() }; goto idle
+  :: atomic { !fresh[w] -> goto idle }
+  :: goto stop
+  fi;
+stop:
+  atomic { claims[w] = 0; doubts[w] = 0;
+    if :: N > 1 -> claims[MINE(w, N - 1)] = 0; doubts[MINE(w, N - 1)] = 0 :: else fi;
+    if :: mark[0] == me -> mark[0] = DEAD :: else fi;
+    if :: mark[N - 1] == me -> mark[N - 1] = DEAD :: else fi };
+  goto idle
+}
+
+proctype Deregistrar(byte w) {
+  byte r; bit counts;
+idle:
+  atomic { which[w] = NONE; fresh[w] = 0; age[w] = 0; counts = 0;
+           if :: r = 0 :: N > 1 -> r = N - 1 fi };
+  if
+  :: atomic { phase[r] == DELETING && !placed[r] -> which[w] = r; fresh[w] = 1 };
+     goto release
+  :: atomic { phase[r] == DELETING && placed[r] ->
+       counts = SETTLED(r) || since[r] + SKEW >= WAIT;
+#ifdef NOMARKS
+       counts = counts || registered[r];
+#endif
+#ifdef UNMARKED
+       counts = counts || mark[r] == NOBODY;
+#endif
+#ifdef EARLYENDS
+       counts = 1;
+#endif
+       permit(w, r) }
+  :: goto idle
+  fi;
+  if :: skip :: goto idle fi;
+  if
+  :: atomic { member = 0; age[w] = 0; judge() }
+  :: atomic { skip; left_alone(late_end[r], age[w]); goto idle }
+  fi;
+  if
+  :: atomic { counts -> over[r] = 1 }
+  :: goto idle
+  fi;
+release:
+  if
+  :: atomic { MAYWRITE(w, r) && phase[r] == DELETING -> goes(r); judge(); goto idle }
+  :: atomic { !(MAYWRITE(w, r) && phase[r] == DELETING) -> goto idle }
+  :: goto idle
+  fi
+}
+
+active proctype Users() {
+  do
+#ifdef ADDRESS
+  :: atomic { phase[0] == ABSENT -> phase[0] = LIVE }
+  :: atomic { phase[0] != ABSENT && phase[1] == ABSENT -> phase[1] = LIVE }
+  :: atomic { phase[1] == LIVE -> phase[1] = DELETING; since[1] = 0; wrote(1) }
+#endif
+  :: atomic { phase[0] == LIVE -> phase[0] = DELETING; since[0] = 0; wrote(0) }
+  od
+}
+
+active proctype Network() {
+  do
+  :: atomic { late_ensure[0] -> executes_ensure(0) }
+  :: atomic { late_ensure[0] -> late_ensure[0] = 0 }
+  :: atomic { late_end[0] -> member = 0; judge() }
+  :: atomic { late_end[0] -> late_end[0] = 0 }
+#ifdef ADDRESS
+  :: atomic { late_ensure[1] -> executes_ensure(1) }
+  :: atomic { late_ensure[1] -> late_ensure[1] = 0 }
+  :: atomic { late_end[1] -> member = 0; judge() }
+  :: atomic { late_end[1] -> late_end[1] = 0 }
+#endif
+  od
+}
+
+#define YOUNG(x) (x <= LIFE)
+#define OLDER(x) if :: x > 0 -> x++ :: else fi
+#define AGING(r) (late_ensure[r] || late_end[r] || \
+                  (phase[r] == DELETING && since[r] < WAIT) || \
+                  (holder == r + 1 && phase[r] == GONE && vacant < TAKEOVER))
+
+inline ages(r) {
+  OLDER(late_ensure[r]); OLDER(late_end[r]);
+  if :: phase[r] == DELETING && since[r] < WAIT -> since[r]++ :: else fi;
+  if :: holder == r + 1 && phase[r] == GONE && vacant < TAKEOVER -> vacant++ :: else fi
+}
+
+active proctype Clock() {
+  do
+  :: atomic {
+       YOUNG(age[0]) && YOUNG(age[1]) && YOUNG(age[2]) && YOUNG(age[3]) &&
+       YOUNG(late_ensure[0]) && YOUNG(late_end[0]) &&
+       YOUNG(late_ensure[N - 1]) && YOUNG(late_end[N - 1]) &&
+       (age[0] || age[1] || age[2] || age[3] || AGING(0) || AGING(N - 1)) ->
+       OLDER(age[0]); OLDER(age[1]); OLDER(age[2]); OLDER(age[3]);
+       ages(0);
+#ifdef ADDRESS
+       ages(1)
+#endif
+     }
+  od
+}
+
+init {
+  atomic {
+    which[0] = NONE; which[1] = NONE; which[2] = NONE; which[3] = NONE;
+    run Registrar(1);
+#ifdef TWO
+    run Registrar(2);
+#endif
+    run Deregistrar(2);
+#ifdef TWO_ENDS
+    run Deregistrar(3)
+#endif
+  }
+}

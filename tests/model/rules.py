@@ -1,0 +1,106 @@
+"""A protocol and the world it has to stand: what `variants` names and the search takes.
+
+The defaults are what is built. Each field in the second half takes one rule away, or puts
+one in another form; a variant that does so must be refuted. Times are ticks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rules:
+    """One variant of the protocol, and its bounds.
+
+    Attributes:
+        keyed: members are named after their records (memberKey Record); else two records
+            with one address mean one member, and a lock on the address is taken.
+        records: how many there are at most; all have the same address.
+        registrars: incarnations at work at the same time.
+        deregistrars: the same, of the other process.
+        always: ensurePolicy Always until a change of the spec makes it IfNotSucc.
+        updates: whether the first record's spec is changed once.
+        resets: whether the load balancer loses all members once.
+        namesake: the second record has the first one's name, and comes after its end.
+        drains: whether members are drained before they are deregistered.
+        life: longest time from a permission to the last effect of a call (W + L).
+        drain_life: the same of drains, where they may take longer.
+        wait: from the deletion to the confirming deregister, where one is due.
+        takeover: from the end of a lock's holder to its next one.
+        skew: by how much a deregistrar may believe to have waited longer than it has.
+        crashes: whether incarnations end at any time.
+        silences: whether calls stay without a definite answer.
+        bounded_late: a call is over `life` after its permission.
+        bounded_pause: so is the time from a permission to the call.
+        not_after: the driver refuses a call that arrives after its time.
+        lock: how an address is made one record's own: lease, list or none.
+        address_first: the address is written before the first ensure.
+        lock_first: the lock is taken before the address is written.
+        fresh_ensure: ensures go out on a quorum read or an own write.
+        fresh_deregister: so do drains and deregisters.
+        marks: `ensuring` is written.
+        takes_over: another incarnation's mark is first made `*`.
+        takes_over_always: also under policy Always.
+        star_stays: `*` is cleared by nobody.
+        doubts: a call without a definite answer is remembered by its incarnation.
+        claims: an incarnation's own create is its claim.
+        claims_soundly: an own update is a claim only where no call can be out.
+        waits_unmarked: a record without mark that never was registered is not settled.
+        reads_mark: a registered record with a mark is not settled.
+        confesses: a registered record is written down as lost before it is put back.
+        confirms: under `*`, the ensure is sent again when all older ones are over.
+        counts_from_change: that time is counted from the change of the spec.
+        judges_at_sending: whether it has passed is asked when the ensure is sent.
+        releases_on_final: the finalizer goes after a success that counts only.
+        releases_by_cas: the finalizer goes from the version that was read.
+        drops_old_permission: the permission of an own update that came in the middle of a
+            turn is not kept for later.
+        resets_all: a reset puts records back that are being registered, too.
+        remembers: an incarnation loses its memory only together with its name.
+        calm: a run without faults in which no mark of nobody-knows-whom may appear.
+    """
+
+    keyed: bool = True
+    records: int = 1
+    registrars: int = 2
+    deregistrars: int = 2
+    always: bool = False
+    updates: bool = False
+    resets: bool = False
+    namesake: bool = False
+    drains: bool = False
+    life: int = 1
+    drain_life: int = 1
+    wait: int = 3
+    takeover: int = 2
+    skew: int = 1
+    crashes: bool = True
+    silences: bool = True
+    bounded_late: bool = True
+    bounded_pause: bool = True
+    not_after: bool = False
+    lock: str = "lease"
+    address_first: bool = True
+    lock_first: bool = True
+    fresh_ensure: bool = True
+    fresh_deregister: bool = True
+    marks: bool = True
+    takes_over: bool = True
+    takes_over_always: bool = True
+    star_stays: bool = True
+    doubts: bool = True
+    claims: bool = True
+    claims_soundly: bool = True
+    waits_unmarked: bool = True
+    reads_mark: bool = True
+    confesses: bool = True
+    confirms: bool = True
+    counts_from_change: bool = True
+    judges_at_sending: bool = True
+    releases_on_final: bool = True
+    releases_by_cas: bool = True
+    drops_old_permission: bool = True
+    resets_all: bool = True
+    remembers: bool = True
+    calm: bool = False

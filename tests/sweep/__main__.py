@@ -1,0 +1,135 @@
+"""The sweep's command line: everything, one case, or the mutants.
+
+python -m tests.sweep                       all single faults, all pairs
+python -m tests.sweep --sample 0.02         a part of both, by --seed
+python -m tests.sweep --replay CASE         one run, step by step
+python -m tests.sweep --mutants             each guard taken out in turn
+"""
+
+import argparse
+import sys
+import time
+
+from functools import partial
+
+from tests.sweep.explore import (
+    Case,
+    Tally,
+    bare_cases,
+    chosen,
+    firsts_of,
+    sweep_pairs,
+    sweep_singles,
+)
+from tests.sweep.faults import read_plan
+from tests.sweep.mutants import MUTANTS, hunt
+from tests.sweep.pool import silence, tally_all
+from tests.sweep.scenarios import SCENARIOS
+
+
+_SHOWN = 20
+_EVERY = 20
+
+
+def main() -> int:
+    """Run what the flags say; returns 1 where a rule was broken or a mutant lives."""
+    parser = argparse.ArgumentParser(prog="python -m tests.sweep", description=__doc__)
+    add = parser.add_argument
+    add("--replay", metavar="SCENARIO/SETTING/STEP:MODE,...", help="one run")
+    add("--mutants", action="store_true", help="take out each guard, find who notices")
+    add("--only", action="append", metavar="NAME", help="this scenario or mutant")
+    add("--no-pairs", action="store_true", help="single faults only")
+    add("--sample", type=float, default=1.0, metavar="PART", help="of all cases")
+    add("--seed", type=int, default=1, help="of the sample")
+    add("--workers", type=int, default=2)
+    flags = parser.parse_args()
+    silence()
+    if flags.replay:
+        return _replay(flags.replay)
+    if flags.mutants:
+        return _mutants(flags.only or [])
+    return _sweep(flags)
+
+
+def _replay(text: str) -> int:
+    """Run one case and show its steps."""
+    case = read_case(text)
+    outcome = case.play()
+    for step in outcome.steps:
+        mark = f"  <-- {step.mode}" if step.mode else ""
+        print(f"{step.number:4} {step.at:9.3f} {step.who:15} {step.what}{mark}")
+    print(outcome.breach or "no rule was broken")
+    return int(outcome.breach is not None)
+
+
+def read_case(text: str) -> Case:
+    """Read a case as it is printed.
+
+    Raises:
+        SystemExit: there is no such case.
+    """
+    name, _, rest = text.partition("/")
+    setting, _, plan = rest.partition("/")
+    if name not in SCENARIOS or setting not in SCENARIOS[name].settings:
+        names = ", ".join(sorted(SCENARIOS))
+        sys.exit(f"{text}: scenarios are {names}; settings record, backend, driver")
+    return Case(name, setting, tuple(sorted(read_plan(plan).items())))
+
+
+def _sweep(flags: argparse.Namespace) -> int:
+    """Run everything, or a sample of it."""
+    began = time.monotonic()
+    bare = [c for c in bare_cases() if not flags.only or c.scenario in flags.only]
+    whole = Tally()
+    sample = partial(chosen, seed=flags.seed, part=flags.sample)
+    singles = partial(sweep_singles, sample=sample)
+    whole.add(tally_all(singles, bare, flags.workers, partial(_tell, "singles", began)))
+    if not flags.no_pairs:
+        short = [c for c in bare if SCENARIOS[c.scenario].is_short]
+        firsts = [first for case in short for first in firsts_of(case)]
+        pairs = partial(sweep_pairs, sample=sample)
+        tell = partial(_tell, "pairs", began)
+        whole.add(tally_all(pairs, firsts, flags.workers, tell))
+    _report(whole, bare, time.monotonic() - began, flags)
+    return int(bool(whole.breaches))
+
+
+def _tell(what: str, began: float, done: int, tally: Tally) -> None:
+    """Show that it goes on."""
+    if done % _EVERY == 0:
+        seconds = time.monotonic() - began
+        text = f"{what}: {done} done, {tally.runs} runs, {seconds:.0f} s"
+        print(text, file=sys.stderr)
+
+
+def _report(
+    whole: Tally, bare: list[Case], seconds: float, flags: argparse.Namespace
+) -> None:
+    """Print what came of it."""
+    for case, breach in sorted(whole.breaches.items())[:_SHOWN]:
+        print(f"BROKEN  {breach}\n    python -m tests.sweep --replay {case}")
+    print(f"scenarios   {len({c.scenario for c in bare})} in {len(bare)} settings")
+    print(f"faults      {sum(whole.modes.values())} of {len(whole.modes)} modes")
+    print(f"runs        {whole.runs}")
+    print(f"steps       {whole.steps}, the oracle looked {whole.looks} times")
+    print(f"violations  {len(whole.breaches)}")
+    print(f"seconds     {seconds:.0f}   (seed {flags.seed}, part {flags.sample:g})")
+
+
+def _mutants(only: list[str]) -> int:
+    """Take out each guard and show who notices."""
+    alive = 0
+    for name, mutant in MUTANTS.items():
+        if only and name not in only:
+            continue
+        kill = hunt(mutant)
+        alive += kill is None
+        print(f"{'SURVIVES' if kill is None else 'killed  '} {name}: {mutant.loses}")
+        if kill is not None:
+            print(f"    after {kill.runs} runs by {kill.case}: {kill.breach}")
+    print(f"{alive} of {len(only or MUTANTS)} mutants survive")
+    return int(bool(alive))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""A load balancer that takes effect when it is told to, and a driver in front of it.
+
+It does what `webhooks.memory` does (`test_contracts` holds both to one suite) but it
+keeps no order, knows no `notAfter` and remembers nobody: the plainest driver that the
+protocol allows. Whoever calls `perform` decides the moment of the effect.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import cast
+
+import attrs
+import msgspec
+
+from lbcf.core.operations import Operation
+from lbcf.core.values import MemberKey
+from lbcf.wire import driver_answers as answers
+from lbcf.wire import driver_requests as requests
+from lbcf.wire.driver import Answer, Request, render_answer
+from lbcf.wire.driver_answers import BackendState, Status
+
+
+AnyMember = requests.BackendRequest[answers.BackendAnswer]
+_SUCC = answers.BackendAnswer(status=Status.SUCC)
+
+
+@attrs.define
+class Member:
+    """A backend on the load balancer.
+
+    Attributes:
+        record_id: who put it there, or ensured it last.
+        sessions: connections that are open now.
+    """
+
+    lb_info: Mapping[str, str]
+    address: str
+    record_id: str
+    parameters: Mapping[str, str]
+    state: BackendState = BackendState.ACTIVE
+    sessions: int = 0
+
+
+class Balancer:
+    """Members and operations.
+
+    Attributes:
+        members: by what tells them apart.
+        epoch: another one after each loss of all members.
+        busy: sessions that a member has from the start, by address.
+        on_empty: told the record whose drain found nothing left.
+    """
+
+    def __init__(self, member_key: MemberKey) -> None:
+        self.members: dict[Hashable, Member] = {}
+        self.epoch = "epoch-1"
+        self.busy: dict[str, int] = {}
+        self.on_empty: Callable[[str], None] = lambda _record_id: None
+        self.member_key = member_key
+        self._operations: Mapping[Operation, Callable[[Request[Answer]], Answer]] = {
+            Operation.CREATE_LOAD_BALANCER: _create,
+            Operation.ENSURE_LOAD_BALANCER: _nothing,
+            Operation.DELETE_LOAD_BALANCER: _nothing,
+            Operation.GENERATE_BACKEND_ADDR: _address,
+            Operation.ENSURE_BACKEND: self._ensure,
+            Operation.DRAIN_BACKEND: self._drain,
+            Operation.DEREGISTER_BACKEND: self._deregister,
+            Operation.LIST_BACKENDS: self._list,
+        }
+
+    def perform(self, operation: Operation, request: Request[Answer]) -> bytes:
+        """Take the effect of a call now, and answer."""
+        return render_answer(self._operations[operation](request))
+
+    def find(self, address: str) -> list[Member]:
+        """Return all members with an address."""
+        return [m for m in self.members.values() if m.address == address]
+
+    def lose_all(self) -> None:
+        """Forget every member, as a load balancer does that was reloaded."""
+        self.members.clear()
+        self.epoch = f"epoch-{int(self.epoch.rpartition('-')[2]) + 1}"
+
+    def _key(self, request: AnyMember) -> Hashable:
+        """Say what tells a member apart."""
+        named = request.record_id
+        if self.member_key is MemberKey.ADDRESS:
+            named = request.backend_addr
+        return (frozenset(request.lb_info.items()), named)
+
+    def _ensure(self, request: Request[Answer]) -> Answer:
+        """Put the member into full service, with these parameters."""
+        wanted = cast("requests.EnsureBackendRequest", request)
+        key = self._key(wanted)
+        before = self.members.get(key)
+        address = wanted.backend_addr
+        sessions = self.busy.get(address, 0) if before is None else before.sessions
+        self.members[key] = Member(
+            wanted.lb_info,
+            address,
+            wanted.record_id,
+            wanted.parameters,
+            sessions=sessions,
+        )
+        return _SUCC
+
+    def _drain(self, request: Request[Answer]) -> Answer:
+        """Let nothing new in; one that is not there is drained."""
+        wanted = cast("AnyMember", request)
+        member = self.members.get(self._key(wanted))
+        if member is not None:
+            member.state = BackendState.DRAINING
+        if member is None or not member.sessions:
+            self.on_empty(wanted.record_id)
+            return answers.DrainBackendAnswer(status=Status.SUCC)
+        return answers.DrainBackendAnswer(
+            status=Status.RUNNING, active_connections=member.sessions
+        )
+
+    def _deregister(self, request: Request[Answer]) -> Answer:
+        """Take the member out; one that is not there is out."""
+        self.members.pop(self._key(cast("AnyMember", request)), None)
+        return _SUCC
+
+    def _list(self, request: Request[Answer]) -> Answer:
+        """List the members of a load balancer."""
+        lb_info = cast("requests.ListBackendsRequest", request).lb_info
+        listed = [
+            answers.ListedBackend(
+                backend_addr=member.address,
+                record_id=member.record_id,
+                state=member.state,
+                active_connections=member.sessions,
+            )
+            for member in self.members.values()
+            if member.lb_info == lb_info
+        ]
+        return answers.ListBackendsAnswer(epoch=self.epoch, backends=listed)
+
+
+def _create(request: Request[Answer]) -> Answer:
+    """Know the load balancer by its spec."""
+    spec = cast("requests.CreateLoadBalancerRequest", request).lb_spec
+    return answers.CreateLoadBalancerAnswer(status=Status.SUCC, lb_info=spec)
+
+
+def _nothing(_request: Request[Answer]) -> Answer:
+    """Succeed without a change."""
+    return answers.RetriedAnswer(status=Status.SUCC)
+
+
+class _Status(msgspec.Struct, rename={"pod_ip": "podIP"}):
+    """Where a pod is."""
+
+    pod_ip: str = ""
+
+
+class _Pod(msgspec.Struct):
+    """A pod as far as its address goes."""
+
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+def _address(request: Request[Answer]) -> Answer:
+    """Answer host:port of a pod."""
+    backend = cast("requests.GenerateBackendAddrRequest", request).pod_backend
+    host = msgspec.convert(backend.pod, _Pod).status.pod_ip if backend else ""
+    if backend is None or not host:
+        return answers.GenerateBackendAddrAnswer(status=Status.FAIL, msg="no address")
+    return answers.GenerateBackendAddrAnswer(
+        status=Status.SUCC, backend_addr=f"{host}:{backend.port.port}"
+    )

@@ -1,0 +1,169 @@
+"""Guards of locks, permissions, compare-and-swap, and of the two programs."""
+
+from datetime import timedelta
+
+from lbcf.controller import apply as apply_module
+from lbcf.controller import registrar as registrar_module
+from lbcf.controller.registrar import Registrar
+from lbcf.core import registration
+from lbcf.deregistrar.reconciler import Deregistrar
+from lbcf.interpreter import perform
+from lbcf.interpreter.locks import AddressLocker
+from lbcf.interpreter.perform import Interpreter
+from lbcf.kube.locks import AddressLocks
+from tests.sweep.edits import Edit, Mutant, Value
+
+
+_LIFE = ("life", "early", "patient", "register")
+_PARAMETERS = ("parameters", "parameters-back", "parameters-and-end")
+_LOCKED = ("reuse/backend", "reuse-early/backend", "two-waiters/backend")
+
+ACTING: dict[str, Mutant] = {
+    "no-quarantine": Mutant(
+        "a lock is taken over only when its last holder's calls are over",
+        (
+            Edit(
+                AddressLocker,
+                "_rest",
+                "return quarantine - timedelta(seconds=now - since.at)",
+                "return timedelta(0)",
+            ),
+        ),
+        ("two-deregistrars/backend", "reuse/backend", "drain-in-vain/backend"),
+    ),
+    "drain-not-quarantined": Mutant(
+        "nor before a late drain is over",
+        (
+            Edit(
+                registration,
+                "_lock",
+                "if driver.declares(Operation.DRAIN_BACKEND):",
+                "if False:",
+            ),
+        ),
+        ("slow-drain",),
+        modes=("crash-late",),
+    ),
+    "holder-by-name": Mutant(
+        "a lock's holder is one record, not whoever has its name",
+        (Edit(AddressLocker, "_exists", "record.meta.uid == uid", "True"),),
+        ("static-again/backend",),
+    ),
+    "takeover-unguarded": Mutant(
+        "a lock is taken over from exactly the version that was seen",
+        (Edit(AddressLocks, "take_over", "cas=lease.meta", "cas=None"),),
+        ("two-waiters/backend", "two-waiters/driver"),
+    ),
+    "ensures-from-the-cache": Mutant(
+        "an ensure needs a quorum read or a write of one's own",
+        (
+            Edit(
+                Registrar,
+                "_turn",
+                "permission = self._permissions.pop(uid, None)",
+                "permission = Permission(record, self._interpreter.moment().monotonic)",
+            ),
+        ),
+        ("always-orphaned", "group-gone", "reuse-later/backend", "two-registrars"),
+    ),
+    "deregisters-from-the-cache": Mutant(
+        "a deregistration needs a quorum read",
+        (
+            Edit(
+                Deregistrar,
+                "_turn",
+                "self._endings[uid].begin_turn(driver)",
+                "__import__('attrs').evolve(self._endings[uid].begin_turn(driver), "
+                "permission=__import__('lbcf.core.steps').core.steps.Permission("
+                "record, self._interpreter.moment().monotonic))",
+            ),
+        ),
+        ("reuse-later/backend", "reuse-later/driver"),
+    ),
+    "reads-any-namesake": Mutant(
+        "a namesake of another uid is another record",
+        (
+            Edit(
+                Interpreter, "_read", "if record.meta.uid != subject.uid:", "if False:"
+            ),
+        ),
+        ("static-again", "reuse-later/backend"),
+    ),
+    "permission-for-ever": Mutant(
+        "a permission that waited for its turn is renewed",
+        (Value(perform, "_USE_WITHIN", timedelta(days=1)),),
+        ("crowd-orphaned",),
+    ),
+    "renewed-unseen": Mutant(
+        "a renewed permission counts for the same version only",
+        (
+            Edit(
+                Interpreter,
+                "_call_driver",
+                "if before.resource_version != now.resource_version:",
+                "if False:",
+            ),
+        ),
+        ("crowd-orphaned",),
+    ),
+    "status-without-cas": Mutant(
+        "a status is written to the version that was read, or not at all",
+        (Edit(Interpreter, "_write_status", "cas=meta,", "cas=None,"),),
+        ("static-again",),
+        modes=("crash-late", "cancel-late", "timeout-late", "reset-late", "5xx-late"),
+    ),
+    "release-without-cas": Mutant(
+        "the finalizer goes from the version that was read, or not at all",
+        (Edit(Interpreter, "_release", "cas=record.meta", "cas=None"),),
+        ("static-returns",),
+        modes=("crash-late", "cancel-late", "timeout-late", "reset-late", "5xx-late"),
+    ),
+    "deletes-any-namesake": Mutant(
+        "a record is deleted by its uid",
+        (Edit(apply_module.Applier, "_remove", "uid=meta.uid", "uid=None"),),
+        ("static-returns",),
+        modes=("crash-late", "cancel-late", "timeout-late", "reset-late", "5xx-late"),
+    ),
+    "refused-is-gone": Mutant(
+        "a refused deletion is not the end of a record",
+        (
+            Edit(
+                apply_module.Applier,
+                "_remove",
+                "await self._look(meta.key)\n            raise",
+                "self._records.observe_gone(meta)\n            return",
+            ),
+        ),
+        ("life",),
+    ),
+    "cut-write-forgotten": Mutant(
+        "a write that was cut off below us has failed",
+        (
+            Edit(
+                apply_module.Applier,
+                "_all",
+                "isinstance(r, BaseException)",
+                "isinstance(r, Exception)",
+            ),
+        ),
+        ("register", "parameters"),
+        modes=("cancel",),
+    ),
+    "static-asks-the-driver": Mutant(
+        "a static address is its user's to say",
+        (Edit(Registrar, "_address", "and not is_static", ""),),
+        ("static-again/driver",),
+    ),
+    "believes-the-view": Mutant(
+        "a turn that found its record ended waits for the watch",
+        (
+            Edit(
+                registrar_module,
+                "_has_ended",
+                "if enrolment is None or enrolment.is_over:",
+                "return False\n    if enrolment is None or enrolment.is_over:",
+            ),
+        ),
+        ("two-registrars/record",),
+    ),
+}

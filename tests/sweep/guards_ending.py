@@ -1,0 +1,168 @@
+"""Guards of `lbcf.core.deregistration`, of load balancers and their resets."""
+
+from lbcf.controller import apply as apply_module
+from lbcf.controller.load_balancers import LoadBalancers
+from lbcf.controller.survey import Survey
+from lbcf.core import deregistration, registration
+from lbcf.core.resources import BackendRecord
+from tests.sweep.edits import Edit, Mutant
+
+
+_LIFE = ("life", "early", "patient", "register")
+_PARAMETERS = ("parameters", "parameters-back", "parameters-and-end")
+_LOCKED = ("reuse/backend", "reuse-early/backend", "two-waiters/backend")
+
+ENDING: dict[str, Mutant] = {
+    "unconfirmed": Mutant(
+        "a record that is not settled is deregistered once more",
+        (Edit(deregistration, "is_final", "record.is_settled or", "True or"),),
+        _LIFE,
+        modes=("crash-late", "timeout-late", "reset-late", "5xx-late"),
+    ),
+    "confirmed-too-soon": Mutant(
+        "and not before the last ensure is over",
+        (
+            Edit(
+                deregistration,
+                "_rest_of_confirming",
+                "settling.total_seconds()",
+                "driver.window(Operation.ENSURE_BACKEND).total_seconds()",
+            ),
+        ),
+        _LIFE,
+        modes=("crash-late", "timeout-late", "reset-late", "5xx-late"),
+    ),
+    "final-by-the-answer": Mutant(
+        "whether a deregistration counts is decided when it is sent",
+        (
+            Edit(
+                deregistration,
+                "_called",
+                "return _succeeded(ending, step)",
+                "return _succeeded(ending, attrs.evolve(step, final=is_final("
+                "ending, step.permission.record, moment)))",
+            ),
+        ),
+        ("late-answer",),
+        modes=("crash-late", "timeout-late", "reset-late", "5xx-late"),
+    ),
+    "never-outwaits": Mutant(
+        "a deregistrar outlives its own calls before it lets an address go",
+        (
+            Edit(
+                deregistration,
+                "_outwait",
+                "return Finish(timedelta(seconds=rest)) if rest > 0 else None",
+                "return None if rest else None",
+            ),
+        ),
+        ("slow-drain",),
+        modes=("reset-late", "5xx-late"),
+    ),
+    "unregistered-is-out": Mutant(
+        "only a record without an address was never registered",
+        (
+            Edit(
+                deregistration,
+                "_never_registered",
+                "None if record.address else",
+                "None if record.is_registered else",
+            ),
+        ),
+        ("early",),
+    ),
+    "drain-in-memory": Mutant(
+        "a drain's clock is the one that is written down",
+        (
+            Edit(
+                deregistration,
+                "drain_progress",
+                "record.status.drain or ending.drain",
+                "ending.drain",
+            ),
+        ),
+        ("drain-in-vain/record",),
+    ),
+    "drains-once": Mutant(
+        "a drain goes on until it is over",
+        (
+            Edit(
+                deregistration,
+                "_drain",
+                "if moment.now >= progress.deadline:",
+                "if ending.drain is not None:",
+            ),
+        ),
+        ("drain/record",),
+    ),
+    "drains-for-ever": Mutant(
+        "a drain ends at its deadline",
+        (
+            Edit(
+                deregistration,
+                "_drain",
+                "if moment.now >= progress.deadline:",
+                "if False:",
+            ),
+        ),
+        ("drain-in-vain/record",),
+    ),
+    "always-is-settled": Mutant(
+        "under policy Always no record is settled",
+        (
+            Edit(
+                BackendRecord,
+                "is_settled",
+                "and not self.spec.ensure_policy.is_always",
+                "",
+            ),
+        ),
+        ("always",),
+    ),
+    "final-survives-a-conflict": Mutant(
+        "after a conflict the record is deregistered again",
+        (
+            Edit(
+                deregistration,
+                "learn",
+                "final_done=False",
+                "final_done=ending.final_done",
+            ),
+        ),
+        ("early", "life", "two-deregistrars", "two-registrars"),
+    ),
+    "epoch-first": Mutant(
+        "a new epoch is written when all lost members are written down as lost",
+        (Edit(Survey, "_read", "if not self._is_resetting(key):", "if True:"),),
+        ("reset/record",),
+    ),
+    "reset-untold": Mutant(
+        "a lost member is written down as lost before it is put back",
+        (
+            Edit(
+                registration,
+                "_confess_reset",
+                "if not e.reset or not record.is_registered:",
+                "if True:",
+            ),
+        ),
+        ("reset-in-vain",),
+    ),
+    "load-balancer-first": Mutant(
+        "a load balancer stays as long as records need it",
+        (Edit(LoadBalancers, "_end", "if users:", "if False:"),),
+        ("load-balancer-gone/record",),
+    ),
+    "finalizer-later": Mutant(
+        "the finalizer is in the create",
+        (
+            Edit(
+                apply_module,
+                "render_new_record",
+                '"finalizers": [names.FINALIZER_RECORD],',
+                '"finalizers": [],',
+            ),
+        ),
+        ("life/record",),
+    ),
+}

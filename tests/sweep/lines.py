@@ -1,0 +1,248 @@
+"""A process's ways out: to the API server, and to the driver.
+
+`ApiLine` stands in `Transport`'s place below `KubeClient`, `DriverLine` has a fake
+client below the real `DriverPool`. Both only say what a step is; `Process.carry` says
+how it goes. Each line sees the API server's history at its own speed.
+"""
+
+import asyncio
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+
+from lbcf.core.operations import Operation
+from lbcf.drivers.client import DriverClient
+from lbcf.drivers.errors import (
+    BadStatus,
+    ConnectionLost,
+    DriverError,
+    NotSent,
+    TimedOut,
+)
+from lbcf.drivers.pool import DriverPool
+from lbcf.kube.errors import Conflict, KubeError, Throttled, Unavailable
+from lbcf.kube.exchange import Request
+from lbcf.runtime.clock import Clock
+from lbcf.wire.driver import parse_request
+from lbcf.wire.driver_answers import Status
+from tests.kube.tiny_history import TOO_OLD, Watch
+from tests.kube.tiny_rules import metadata_of, place_of
+from tests.sweep.faults import Ending, Io, Kind
+
+
+if TYPE_CHECKING:
+    from tests.sweep.process import Process
+    from tests.sweep.world import World
+
+
+API_LATENCY = 0.005
+WATCH_LAG = 0.02
+API_LIMIT = 30.0
+API_LATE = 8.0
+"""Seconds after the sender gave up at which a write still comes through."""
+_JUST_UNDER = 0.01
+
+
+class ApiLine:
+    """Implements `Exchange` for one process."""
+
+    def __init__(self, process: "Process", world: "World", behind: int) -> None:
+        self._process = process
+        self._world = world
+        history = world.api.history
+        self._visible = max(0, history.version - behind)
+        self._listed_at = self._visible if behind else None
+        self._gaps = 0
+        self._holds = 0
+        self._waiting: list[asyncio.Future[None]] = []
+        self._is_open = True
+
+    def close(self) -> None:
+        """Tell nothing more."""
+        self._is_open = False
+
+    def arrived(self, version: int) -> None:
+        """Note that the server has something new; it comes with the watch's lag."""
+        if self._is_open and not self._holds:
+            asyncio.get_running_loop().call_later(WATCH_LAG, self._show, version)
+
+    def hold(self, seconds: float, *, gap: bool = False) -> None:
+        """Let the watches tell nothing for a while."""
+        self._holds += 1
+        asyncio.get_running_loop().call_later(seconds, self._release, gap)
+
+    def _release(self, gap: bool) -> None:
+        """Let the watches go on, or tell them that they missed too much."""
+        self._holds -= 1
+        self._gaps += gap
+        self._listed_at = None
+        self._show(self._world.api.history.version)
+
+    def _show(self, version: int) -> None:
+        """Let the watches see up to a version."""
+        if self._holds:
+            return
+        self._visible = max(self._visible, version)
+        waiting, self._waiting = self._waiting, []
+        for news in waiting:
+            if not news.done():
+                news.set_result(None)
+
+    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+        """Send one request; it is one step."""
+        limit = within.total_seconds() if within else API_LIMIT
+        io = Io(
+            _kind_of(request),
+            str(request),
+            partial(self._perform, request, self._meant(request)),
+            API_LATENCY,
+            limit,
+            limit + API_LATE,
+            partial(_api_error, str(request)),
+        )
+        return await self._process.carry(io)
+
+    def _meant(self, request: Request) -> object:
+        """Say the uid of the object that a request can mean at most."""
+        found = self._world.api.objects.get(place_of(request.path).path)
+        return None if found is None else metadata_of(found)["uid"]
+
+    def _perform(self, request: Request, meant: object) -> bytes:
+        """Let the server act; a list may be older than it should be.
+
+        A write that arrives late may find a namesake in the place of what was meant.
+        """
+        hit = self._meant(request)
+        answer = self._world.api.perform(request, at=self._listed_at)
+        if request.method in {"PATCH", "DELETE"} and hit != meant:
+            self._world.fail(f"S3: {request} was meant for {meant} and hit {hit}")
+        return answer
+
+    @asynccontextmanager
+    async def stream(
+        self, request: Request, silence: timedelta
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open a watch; opening it is one step, and it lasts until it is broken."""
+        _ = silence
+        io = Io(
+            Kind.WATCH,
+            f"WATCH {request.path}",
+            lambda: b"",
+            API_LATENCY,
+            API_LIMIT,
+            API_LIMIT,
+            partial(_api_error, str(request)),
+        )
+        await self._process.carry(io)
+        yield self._chunks(self._world.api.watch(request))
+
+    async def _chunks(self, watch: Watch) -> AsyncIterator[bytes]:
+        """Give out what is to be seen."""
+        gaps = self._gaps
+        while True:
+            if gaps != self._gaps:
+                yield TOO_OLD
+                return
+            chunk = watch.take(self._visible)
+            if chunk:
+                yield chunk
+                continue
+            news = asyncio.get_running_loop().create_future()
+            self._waiting.append(news)
+            await news
+
+
+class DriverLine(DriverPool):
+    """The real pool, with a fake client below it."""
+
+    def __init__(self, process: "Process", world: "World", clock: Clock) -> None:
+        super().__init__(clock, CollectorRegistry())
+        self._client_below = _DriverWire(process, world)
+
+    def _client(self, _url: str) -> DriverClient:
+        """Return the one client there is."""
+        return self._client_below
+
+
+class _DriverWire(DriverClient):
+    """Carries calls as steps."""
+
+    def __init__(self, process: "Process", world: "World") -> None:
+        self._process = process
+        self._world = world
+
+    async def close(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+    async def post(
+        self,
+        name: str,
+        operation: Operation,
+        body: bytes,
+        timeout: timedelta,  # noqa: ASYNC109 - as the real one has it
+    ) -> bytes:
+        """Send one call; it is one step."""
+        request = parse_request(operation, body)
+        limit = timeout.total_seconds()
+        world = self._world
+        named = getattr(request, "record_id", "")
+        world.oracle.sent(self._process.name, operation, request)
+        io = Io(
+            Kind.CALL,
+            f"{operation} {named} {getattr(request, 'backend_addr', '')}",
+            lambda: world.balancer.perform(operation, request),
+            world.setting.latency_of(operation),
+            limit,
+            limit + world.setting.late_effect - _JUST_UNDER,
+            partial(_driver_error, f"{operation} of driver {name}"),
+            _said,
+        )
+        return await self._process.carry(io)
+
+
+def _kind_of(request: Request) -> Kind:
+    """Say what a request is."""
+    if request.method != "GET":
+        return Kind.WRITE
+    return Kind.READ if place_of(request.path).name else Kind.LIST
+
+
+def _api_error(asked: str, ending: Ending) -> KubeError:
+    """Make the error that `Transport` would raise."""
+    match ending:
+        case Ending.CONFLICT:
+            return Conflict(f"{asked}: 409", status=HTTPStatus.CONFLICT)
+        case Ending.THROTTLED:
+            wish = timedelta(seconds=1)
+            return Throttled(asked, status=429, retry_after=wish)
+        case Ending.UNSENT:
+            return Unavailable(f"{asked}: refused", sent=False)
+        case Ending.BROKEN:
+            return Unavailable(f"{asked}: 503", sent=True, status=503)
+        case _:
+            return Unavailable(f"{asked}: no answer", sent=None)
+
+
+def _driver_error(asked: str, ending: Ending) -> DriverError:
+    """Make the error that `DriverClient` would raise."""
+    match ending:
+        case Ending.UNSENT:
+            return NotSent(f"{asked}: cannot connect")
+        case Ending.BROKEN:
+            return BadStatus(f"{asked}: 500", 500)
+        case Ending.RESET:
+            return ConnectionLost(f"{asked}: reset")
+        case _:
+            return TimedOut(f"{asked}: no whole answer")
+
+
+def _said(ending: Ending) -> bytes:
+    """Write what a driver says that does not succeed."""
+    status = Status.FAIL if ending is Ending.FAIL else Status.RUNNING
+    return b'{"status":"%s","msg":"told to"}' % status.encode()

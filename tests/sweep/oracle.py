@@ -1,0 +1,228 @@
+"""What must be true after every step, and what in the end.
+
+It reads the API server's objects as JSON and the load balancer's members, and nothing
+of the code under test. `World` calls `look` after each effect, `sent` before each call.
+
+S1 nothing is registered that no record names; S2 a record that is gone left nothing
+behind; S3 a live registered record's member is in, in full service, with its parameters;
+S4 no deregistration before the drain is over, and its deadline never moves; S5 the
+finalizer goes after the member.
+"""
+
+from collections.abc import Collection, Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, cast
+
+import attrs
+
+from lbcf.core.operations import Operation
+from lbcf.core.values import MemberKey
+from lbcf.wire import driver_requests as requests
+from lbcf.wire.driver import Answer, Request
+from lbcf.wire.driver_answers import BackendState
+from tests.kube.tiny_rules import Json
+from tests.sweep.balancer import Member
+from tests.sweep.cluster import Wish
+from tests.sweep.seen import Seen, see
+
+
+if TYPE_CHECKING:
+    from tests.sweep.world import World
+
+_GRAIN = timedelta(seconds=1.1)
+"""Deadlines are written in whole seconds."""
+
+
+@attrs.define
+class _DrainClock:
+    """What is known of one record's drain.
+
+    Attributes:
+        deadline: the earliest that was ever told to the driver.
+        is_empty: the driver has said that nothing is left.
+    """
+
+    deadline: datetime
+    is_empty: bool = False
+
+
+class Oracle:
+    """Looks, and tells the world what is wrong.
+
+    Attributes:
+        records: by path.
+        looks: how often it looked.
+    """
+
+    def __init__(self, world: "World") -> None:
+        self.records: dict[str, Seen] = {}
+        self.looks = 0
+        self._world = world
+        self._lost: set[str] = set()
+        self._clocks: dict[str, _DrainClock] = {}
+
+    def stored(self, path: str, whole: Json | None) -> None:
+        """Take in a record's new version, or its end."""
+        before = self.records.pop(path, None)
+        if whole is None:
+            return
+        seen = self.records[path] = see(whole)
+        if before and before.deadline and before.deadline != seen.deadline:
+            self._world.fail(f"S4: the deadline of {seen.name} moved")
+
+    def load_balancer_ended(self, name: str) -> None:
+        """A load balancer may not go while a record needs it."""
+        if any(seen.lb_name == name for seen in self.records.values()):
+            self._world.fail(f"load balancer {name} went before its records")
+
+    def members_lost(self) -> None:
+        """Forgive that what was in is in no more, until it is put back."""
+        self._lost = {seen.uid for seen in self.records.values()}
+
+    def look(self) -> None:
+        """Compare records and members.
+
+        Nothing of what follows waits for anything: it is true at any moment.
+        """
+        self.looks += 1
+        for member in self.members():
+            self._lost.discard(member.record_id)
+            if not any(self._names(seen, member) for seen in self.records.values()):
+                self._stray(member)
+        for seen in self.records.values():
+            if seen.is_in and not seen.is_deleting and seen.uid not in self._lost:
+                self._check_in(seen)
+
+    def _names(self, seen: Seen, member: Member) -> bool:
+        """Tell whether a record answers for a member."""
+        if self._world.setting.member_key is MemberKey.RECORD:
+            return seen.uid == member.record_id and seen.address == member.address
+        return seen.address == member.address and seen.lb_info == member.lb_info
+
+    def _stray(self, member: Member) -> None:
+        """Tell of a member that no record names."""
+        alive = {seen.uid for seen in self.records.values()}
+        rule = "S1" if member.record_id in alive else "S2/S5"
+        self._world.fail(
+            f"{rule}: {member.address} of {member.record_id} is registered, and no "
+            "record names it"
+        )
+
+    def _check_in(self, seen: Seen) -> None:
+        """Hold the load balancer to what a live record says."""
+        member = self.member_of(seen)
+        if member is None:
+            self._world.fail(f"S3: {seen.name} says Registered, its member is out")
+        elif member.state is not BackendState.ACTIVE:
+            self._world.fail(f"S3: {seen.name} lives, its member is {member.state}")
+        elif seen.is_settled and member.parameters != seen.parameters:
+            self._world.fail(f"S3: {seen.name} is settled with other parameters")
+
+    def members(self) -> Collection[Member]:
+        """Return all members."""
+        return self._world.balancer.members.values()
+
+    def member_of(self, seen: Seen) -> Member | None:
+        """Find a record's member."""
+        return next((m for m in self.members() if self._names(seen, m)), None)
+
+    def sent(self, who: str, operation: Operation, request: Request[Answer]) -> None:
+        """Look at a call that is about to be sent."""
+        if isinstance(request, requests.DrainBackendRequest):
+            self._drain_sent(request)
+        elif operation is Operation.DEREGISTER_BACKEND:
+            self._deregister_sent(
+                who, cast("requests.DeregisterBackendRequest", request)
+            )
+
+    def _drain_sent(self, request: requests.DrainBackendRequest) -> None:
+        """Note the drain's clock; one that is written down may not be another."""
+        if request.drain is None:
+            self._world.fail("S4: a drain without a clock")
+            return
+        clock = self._clocks.setdefault(
+            request.record_id, _DrainClock(request.drain.deadline)
+        )
+        clock.deadline = min(clock.deadline, request.drain.deadline)
+
+    def drained(self, record_id: str) -> None:
+        """Note that a drain found nothing left."""
+        if record_id in self._clocks:
+            self._clocks[record_id].is_empty = True
+
+    def _deregister_sent(
+        self, who: str, request: requests.DeregisterBackendRequest
+    ) -> None:
+        """Hold a deregistration to the drain before it."""
+        seen = next(
+            (s for s in self.records.values() if s.uid == request.record_id), None
+        )
+        if seen is None or not seen.drains or not self._world.setting.drains:
+            return
+        clock = self._clocks.get(request.record_id)
+        now = self._world.now()
+        if clock is None:
+            self._world.fail(f"S4: {who} deregisters {seen.name} without a drain")
+        elif not clock.is_empty and now < clock.deadline - _GRAIN:
+            self._world.fail(f"S4: {who} deregisters {seen.name} before its drain ends")
+
+    def unsettled(self) -> Iterator[str]:
+        """Say what is not as it should be in the end."""
+        wanted = self._world.wanted()
+        alive = [s for s in self.records.values() if not s.is_deleting]
+        for seen in self.records.values():
+            if seen.is_deleting:
+                yield f"{seen.name} is still being deleted"
+        by_backend = {(s.group, s.lb_name, _key(s.backend)): s for s in alive}
+        if len(by_backend) != len(alive):
+            yield "two records say the same"
+        for key in by_backend.keys() - wanted.keys():
+            if self._world.has_load_balancer(key[1]):
+                yield f"{key} has a record that nobody wants"
+        served: set[str] = set()
+        for key, wish in wanted.items():
+            yield from self._unserved(key, wish, by_backend.get(key), served)
+        names = {str(m.lb_info.get("id")) for m in self.members()}
+        if len(self.members()) != len(served) and all(
+            map(self._world.has_load_balancer, names)
+        ):
+            yield f"{len(self.members())} members for {len(served)}"
+
+    def _unserved(
+        self,
+        key: tuple[str, str, str],
+        wish: Wish,
+        seen: Seen | None,
+        served: set[str],
+    ) -> Iterator[str]:
+        """Say what one wish lacks."""
+        if seen is None:
+            yield f"{key} has no record"
+            return
+        one_of_many = self._world.setting.member_key is MemberKey.ADDRESS
+        if one_of_many and not seen.is_in and self._is_served(wish.address, seen):
+            return
+        served.add(wish.address if one_of_many else seen.uid)
+        member = self.member_of(seen)
+        if not seen.is_current:
+            yield f"{seen.name} is not registered"
+        elif member is None or member.address != wish.address:
+            yield f"{seen.name} is not in at {wish.address}"
+        elif member.parameters != wish.parameters:
+            yield f"{seen.name} is in with {member.parameters}"
+        elif member.state is not BackendState.ACTIVE:
+            yield f"{seen.name} is in as {member.state}"
+
+    def _is_served(self, address: str, seen: Seen) -> bool:
+        """Tell whether another record has the address that this one waits for."""
+        return any(
+            other.is_current and other.address == address and other.uid != seen.uid
+            for other in self.records.values()
+        )
+
+
+def _key(backend: Json) -> str:
+    """Spell a backend as `World.wanted` does."""
+    if "staticAddr" in backend:
+        return str(backend["staticAddr"])
+    return f"{backend['name']}/{backend['uid']}"

@@ -1,0 +1,7 @@
+"""All scenarios, by name: what users and kubelets do while steps fail."""
+
+from tests.sweep import crowds, lives
+from tests.sweep.stage import SCENARIOS
+
+
+__all__ = ["SCENARIOS", "crowds", "lives"]

@@ -1,0 +1,221 @@
+"""A cluster in virtual time: API server, load balancer, processes, users.
+
+`scenarios` plays the users, `process` runs what ships, `oracle` looks. A `Plan` says
+which step of I/O fails, and how; without one nothing fails.
+"""
+
+import asyncio
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from tests.kube.tiny_history import Change
+from tests.sweep import objects
+from tests.sweep.cluster import Cluster
+from tests.sweep.faults import Io, Kind, Plan, Trouble
+from tests.sweep.objects import Setting
+from tests.sweep.oracle import Oracle
+from tests.sweep.process import DISTURBED, OWNER, Process
+
+
+RESTART = 2.0
+"""Seconds until a process that crashed is back."""
+MOST_STEPS = 4000
+"""A run with more runs hot."""
+OLDER = 12
+"""How many versions an older list is behind."""
+
+
+class BreachError(Exception):
+    """A rule was broken; the text says which, and by what."""
+
+
+@attrs.frozen
+class Step:
+    """One step, as it was counted."""
+
+    number: int
+    who: str
+    kind: Kind
+    what: str
+    at: float
+    mode: str | None
+
+
+class World(Cluster):
+    """All of it.
+
+    Attributes:
+        oracle: looks.
+        processes: all that ever ran.
+        steps: all that was counted.
+        played_at: seconds at which users did their last.
+        troubles: modes of the next calls of an operation, as a play wants them.
+    """
+
+    def __init__(self, setting: Setting, plan: Plan) -> None:
+        super().__init__(setting)
+        self.oracle = Oracle(self)
+        self.processes: list[Process] = []
+        self.steps: list[Step] = []
+        self.played_at = 0.0
+        self.troubles: dict[str, list[str]] = {}
+        self.on_step: Callable[[Step], None] = lambda _step: None
+        self._plan = plan
+        self._breach: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._tasks: list[asyncio.Task[Any]] = []
+        self.balancer.on_empty = self.oracle.drained
+        self.api.on_change.append(self._changed)
+        self.api.put(objects.driver_path(), objects.driver(setting))
+        self.api.put(objects.load_balancer_path("front"), objects.load_balancer())
+
+    # --- what processes do ------------------------------------------------------------
+
+    def count(self, process: Process, io: Io) -> str | None:
+        """Number a step, and say by which mode it goes; None: well."""
+        number = len(self.steps) + 1
+        mode = self._plan.get(number) or self._troubled(io)
+        step = Step(number, process.name, io.kind, io.what, self.second(), mode)
+        self.steps.append(step)
+        self.on_step(step)
+        if number > MOST_STEPS:
+            self.fail(f"more than {MOST_STEPS} steps: it runs hot")
+        return mode
+
+    def _troubled(self, io: Io) -> str | None:
+        """Say how a call goes whose trouble is a part of the play."""
+        modes = self.troubles.get(io.what.partition(" ")[0])
+        return modes.pop(0) if modes else None
+
+    def look(self, io: Io) -> None:
+        """Look after an effect."""
+        if io.kind in {Kind.WRITE, Kind.CALL}:
+            self.oracle.look()
+
+    def fail(self, text: str) -> None:
+        """Tell of a breach; the first one counts, and ends the run."""
+        if not self._breach.done():
+            self._breach.set_exception(BreachError(text))
+
+    @property
+    def is_faultless(self) -> bool:
+        """Tell whether nothing is planned to fail."""
+        return not self._plan
+
+    @property
+    def breach(self) -> BaseException | None:
+        """Return the first breach, None as long as there is none."""
+        return self._breach.exception() if self._breach.done() else None
+
+    def _changed(self, change: Change) -> None:
+        """Let everybody see a change, each in his time."""
+        if change.place.plural == "backendrecords":
+            self.oracle.stored(change.place.path, change.after)
+        elif change.place.plural == "loadbalancers" and change.after is None:
+            self.oracle.load_balancer_ended(change.place.name)
+        for process in self.processes:
+            process.api.arrived(change.version)
+
+    # --- what becomes of processes ----------------------------------------------------
+
+    def start(self, role: str, *, behind: int = 0) -> Process:
+        """Start a process."""
+        process = Process(self, role, len(self.processes) + 1, behind)
+        self.processes.append(process)
+        process.start()
+        return process
+
+    def crash(self, process: Process, *, is_old: bool = False) -> None:
+        """Kill a process and have it started again."""
+        if process.is_alive:
+            process.kill()
+            asyncio.get_running_loop().call_later(
+                RESTART, self._restart, process.role, OLDER if is_old else 0
+            )
+
+    def _restart(self, role: str, behind: int) -> None:
+        """Start a process anew; with older lists its watches are behind for a while."""
+        process = self.start(role, behind=behind)
+        if behind:
+            process.api.hold(DISTURBED)
+
+    def trouble(self, process: Process, trouble: Trouble) -> None:
+        """Let something happen to a process."""
+        match trouble:
+            case Trouble.LAG:
+                process.api.hold(DISTURBED)
+            case Trouble.GAP:
+                process.api.hold(DISTURBED, gap=True)
+            case Trouble.PAUSE:
+                process.pause(DISTURBED)
+            case Trouble.TWIN:
+                self.start(process.role)
+            case Trouble.OLD | Trouble.SLOW:
+                pass
+
+    def crash_any(self, role: str, *, is_old: bool) -> None:
+        """Kill the first process of a kind that runs."""
+        for process in self._alive(role)[:1]:
+            self.crash(process, is_old=is_old)
+
+    def disturb_any(self, role: str, trouble: Trouble) -> None:
+        """Let something happen to the newest process of a kind."""
+        for process in self._alive(role)[-1:]:
+            self.trouble(process, trouble)
+
+    def _alive(self, role: str) -> list[Process]:
+        """Return the processes of a kind that run."""
+        return [p for p in self.processes if p.role == role and p.is_alive]
+
+    def lose_members(self) -> None:
+        """Let the load balancer forget its members."""
+        self.oracle.members_lost()
+        self.balancer.lose_all()
+
+    # --- time ---------------------------------------------------------------------------
+
+    async def run(self, script: "Callable[[World], Any]") -> None:
+        """Play a script to its end.
+
+        Raises:
+            BreachError: a rule was broken.
+        """
+        playing = asyncio.ensure_future(script(self))
+        await asyncio.wait({playing, self._breach}, return_when=asyncio.FIRST_COMPLETED)
+        if self._breach.done():
+            playing.cancel()
+            self._breach.result()
+        await playing
+
+    def own(self, task: "asyncio.Task[Any]") -> None:
+        """Note whose task it is."""
+        process = OWNER.get()
+        if process is None:
+            return
+        process.tasks.append(task)
+        if not process.is_alive:
+            task.cancel()
+
+    async def close(self) -> None:
+        """End everything."""
+        if self._breach.done():
+            self._breach.exception()
+        else:
+            self._breach.cancel()
+        for process in self.processes:
+            process.kill()
+        tasks = [task for process in self.processes for task in process.tasks]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def calm(self, patience: float = 300.0) -> None:
+        """Wait until all is as it should be, or for as long as patience lasts."""
+        await self.until(lambda: not any(self.oracle.unsettled()), patience)
+
+    async def until(self, test: Callable[[], bool], patience: float = 300.0) -> None:
+        """Wait until something is so, or for as long as patience lasts."""
+        end = self.second() + patience
+        # Nothing tells of it: members and objects are looked at as a user would.
+        while not test() and self.second() < end:  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
