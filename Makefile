@@ -50,7 +50,7 @@ bench: build ## Measure speed, cost and memory on a real control plane (BENCH_AR
 
 .PHONY: model
 model: packages ## Search all states of the lifecycle's protocol, then let SPIN do it too.
-	pypy3 -m tests.model $(MODEL_ARGS)
+	pypy3 -m tests.model --page docs/counterexamples.md
 
 .PHONY: lint
 lint: install ## Check style and formatting.

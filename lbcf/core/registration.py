@@ -299,7 +299,9 @@ def _mark(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
     """Make `ensuring` tell the truth before this incarnation's first call."""
     wanted = marker(e, record)
     covered = record.status.ensuring in {wanted, ANY_INCARNATION}
-    if covered or _is_claimed(e, record) or _is_always(record):
+    # Under policy Always nobody needs to sign, but who has signed may still sign off.
+    unsigned = _is_always(record) and not record.status.ensuring
+    if covered or unsigned or _is_claimed(e, record):
         return None
     return WriteStatus(record, attrs.evolve(record.status, ensuring=wanted))
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.model import drain_clock, spin
+from pathlib import Path
+
+from tests.model import drain_clock, page, spin
 from tests.model.built import BUILT
 from tests.model.search import Found, search
 from tests.model.variants import Variant
@@ -47,9 +49,11 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.model", description=__doc__)
     parser.add_argument("names", nargs="*", help="such as b01, w, spin, drain")
     parser.add_argument("--traces", action="store_true", help="print each trace")
+    parser.add_argument("--page", metavar="FILE", help="write it all as a page, too")
     chosen = parser.parse_args(argv)
     names = tuple(chosen.names)
     wrong = 0
+    entries: dict[str, str] = {}
     for variant in BUILT + WEAKER:
         if names and not variant.name.startswith(names):
             continue
@@ -57,12 +61,25 @@ def main(argv: list[str] | None = None) -> int:
         traces = chosen.traces or bool(names)
         show(variant, found, traces=traces or not is_as_expected(variant, found))
         wrong += not is_as_expected(variant, found)
+        entries[variant.name] = page.entry(variant, found)
     if not names or "drain".startswith(names):
         wrong += drain_clock.show()
     if not names or "spin".startswith(names):
         wrong += spin.show()
     print("all as expected" if not wrong else f"{wrong} NOT AS EXPECTED")
+    if chosen.page:
+        write(Path(chosen.page), entries)
     return bool(wrong)
+
+
+def write(file: Path, entries: dict[str, str]) -> None:
+    """Write the page, whole if all was searched, else its entries alone."""
+    built = "".join(entries[v.name] for v in BUILT if v.name in entries)
+    weaker = "".join(entries[v.name] for v in WEAKER if v.name in entries)
+    if len(entries) == len(BUILT + WEAKER):
+        weaker = page.WEAKER_HEAD + weaker + page.tail()
+        built = page.HEAD + built
+    file.write_text(built + weaker)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ overlap. A STEP has
     step       create, update, delete, read, write, lock, call, release, abandon or crash
     record     uid
     began, ended   seconds of one clock; `began` is what Permission.at says
-    of         the version that it was based on (or the whole FACTS of it)
+    of         the version that it was based on, or the whole FACTS of it: a watch may
+               show a version whose writer never heard of its success
     op         of a call: ensure, deregister, drain or generate
     final      of a deregister: it counts
     proof      of a release: deregistered, never or abandoned
@@ -75,6 +76,7 @@ class Event:
     ended: float
     outcome: str
     of: int | None
+    based_on: Facts | None
     now: Facts | None
     op: str
     final: bool
@@ -108,6 +110,7 @@ def event_of(number: int, given: Mapping[str, Any]) -> Event:
         ended=given["ended"],
         outcome=given.get("outcome", ""),
         of=of["version"] if isinstance(of, Mapping) else of,
+        based_on=facts_of(of) if isinstance(of, Mapping) else None,
         now=None if now is None else facts_of(now),
         op=given.get("op", ""),
         final=given.get("final", False),

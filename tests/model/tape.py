@@ -31,6 +31,7 @@ from lbcf.core.steps import (
 )
 from lbcf.core.values import MemberKey
 from lbcf.interpreter.locks import lock_name
+from lbcf.kube.errors import KubeError
 
 
 Json = dict[str, object]
@@ -100,7 +101,7 @@ class Tape:
     ) -> None:
         """Note a step that was performed; an error means that it may have been done."""
         noted: Json = {"actor": actor, "record": uid, "began": began, "ended": ended}
-        self._steps.append({**noted, **_step(step), **_outcome(reply)})
+        self._steps.append({**noted, **_step(step), **_outcome(step, reply)})
 
     def wrote(
         self,
@@ -148,7 +149,7 @@ def _step(step: Step) -> Json:
             return {"step": "read"}
 
 
-def _outcome(reply: Reply | BaseException) -> Json:
+def _outcome(step: Step, reply: Reply | BaseException) -> Json:
     """Write down what came of it."""
     match reply:
         case Observed(permission) | Superseded(permission):
@@ -156,6 +157,9 @@ def _outcome(reply: Reply | BaseException) -> Json:
             return {"outcome": outcome, "now": facts(permission.record)}
         case Unanswered():
             return {"outcome": "unanswered" if reply.may_land else "unsent"}
+        case KubeError() if isinstance(step, CallDriver):
+            # The permission was too old and could not be renewed: nothing was sent.
+            return {"outcome": "unsent"}
         case BaseException():
             return {"outcome": "unknown"}
         case _:

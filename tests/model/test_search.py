@@ -1,5 +1,6 @@
 """The protocol as built holds, and each rule is needed: without it the model is refuted."""
 
+import re
 import shutil
 import subprocess
 
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.model import page
 from tests.model.__main__ import is_as_expected
 from tests.model.built import BUILT, QUICK
 from tests.model.rules import Rules
@@ -16,6 +18,8 @@ from tests.model.weaker import SLOW, WEAKER
 
 
 ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "counterexamples.md"
+"""What `make model` wrote."""
 
 IN_TIME = [v for v in WEAKER if v.name not in SLOW]
 QUICKLY = [v for v in BUILT if v.name in QUICK]
@@ -27,7 +31,7 @@ def test_a_weaker_protocol_is_refuted(variant: Variant) -> None:
     found = search(variant.rules, alive=variant.alive)
 
     assert variant.breaks == found.broken[: len(variant.breaks)]
-    assert found.trace
+    assert page.section(variant, found) in PAGE.read_text()
 
 
 @pytest.mark.parametrize("variant", QUICKLY, ids=lambda v: f"{v.name} {v.rule}")
@@ -36,19 +40,25 @@ def test_what_is_built_holds(variant: Variant) -> None:
     found = search(variant.rules, alive=variant.alive)
 
     assert is_as_expected(variant, found), found.trace
+    assert page.row(variant, found) in PAGE.read_text()
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(shutil.which("pypy3") is None, reason="pypy3 is not installed")
-def test_the_larger_searches_come_out_as_well() -> None:
+def test_the_larger_searches_come_out_as_well(tmp_path: Path) -> None:
     """Under PyPy the larger weaker ones are refuted, and two larger built ones hold."""
-    command = ["pypy3", "-m", "tests.model", *SLOW, "b01", "b20"]
+    own = tmp_path / "page.md"
+    names = [*SLOW, "b01", "b20"]
+    command = ["pypy3", "-m", "tests.model", "--page", str(own), *names]
 
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False
     )
 
     assert "all as expected" in done.stdout, done.stdout[-2000:] + done.stderr
+    whole = PAGE.read_text()
+    for entry in re.split(r"(?=\n### |\| b)", own.read_text()):
+        assert entry in whole
 
 
 def test_a_shortest_trace_tells_the_way_in_words() -> None:

@@ -31,7 +31,8 @@ class Memory:
 
     Attributes:
         seen: the version that a turn observed last.
-        kept: the version that an own update made, for the next turn to begin with.
+        kept: the versions that own updates made, for later turns to begin with, and
+            when; an update may come while a turn goes on.
         claims: generations for which nobody else can have an ensure out.
         doubts: an own ensure had no definite answer.
         has_lock: on the record's address.
@@ -40,7 +41,7 @@ class Memory:
     """
 
     seen: Facts | None = None
-    kept: Facts | None = None
+    kept: list[tuple[float, Facts]] = field(default_factory=list)
     claims: set[int] = field(default_factory=set)
     doubts: bool = False
     has_lock: bool = False
@@ -50,7 +51,12 @@ class Memory:
 
 @dataclass
 class Witness:
-    """The model, as far as a trace has taken it."""
+    """The model, as far as a trace has taken it.
+
+    Attributes:
+        takeovers: locks taken from others, to be judged when all ends are known: who is
+            paused tells of a release long after it was made.
+    """
 
     keyed: bool
     settling: Mapping[str, float]
@@ -60,14 +66,18 @@ class Witness:
     deleted: dict[str, float] = field(default_factory=dict)
     gone: dict[str, float] = field(default_factory=dict)
     locks: dict[str, str] = field(default_factory=dict)
+    takeovers: list[tuple[Event, str]] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
 
     def learn_version(self, e: Event) -> str:
         """Note a version; what it says can never change."""
-        if e.now is None:
-            return ""
-        known = self.versions.setdefault((e.record, e.now.version), e.now)
-        return "" if known == e.now else f"version {e.now.version} was another before"
+        for shown in (e.based_on, e.now):
+            if shown is None:
+                continue
+            known = self.versions.setdefault((e.record, shown.version), shown)
+            if known != shown:
+                return f"version {shown.version} was another before"
+        return ""
 
     def observe(self, e: Event, memory: Memory) -> None:
         """Take in the record as the outcome shows it."""
@@ -75,9 +85,10 @@ class Witness:
             memory.seen = None
         if e.outcome == "gone":
             memory.seen = None
+        if e.outcome == "gone" or (e.step == "release" and e.outcome == "unknown"):
             self.gone.setdefault(e.record, e.began)
         if e.now is not None and e.step == "update":
-            memory.kept = e.now
+            memory.kept.append((e.ended, e.now))
         elif e.now is not None:
             memory.seen = e.now
         changes = e.step in ("write", "update", "release") and e.of is not None
@@ -93,6 +104,17 @@ class Witness:
                     return Refusal(event, f"not a compare-and-swap: {why}")
         return None
 
+    def early_takeover(self) -> Refusal | None:
+        """Find a lock that was taken while a call of its last holder might be out."""
+        wait = max(self.settling["deregister"], self.settling["drain"])
+        for event, holder in self.takeovers:
+            if holder not in self.gone:
+                return Refusal(event, f"{holder} holds the lock, and exists")
+            since = event.ended - self.gone[holder]
+            if since < wait:
+                return Refusal(event, f"{holder} ended {since:.3f} s ago, not {wait} s")
+        return None
+
 
 def basis(e: Event, memory: Memory) -> Facts | str:
     """Return the version that permits a step, or why none does.
@@ -100,7 +122,9 @@ def basis(e: Event, memory: Memory) -> Facts | str:
     That is what the turn observed last, or an own update that is newer: one that is older
     than what the turn has observed, or written, since may hide that it has signed off.
     """
-    seen, kept = memory.seen, memory.kept
+    seen = memory.seen
+    known = [facts for at, facts in memory.kept if at <= e.began]
+    kept = known[-1] if known else None
     newest = seen
     if kept is not None and (seen is None or kept.version >= seen.version):
         newest = kept

@@ -1,7 +1,8 @@
 """The sweep's command line: everything, one case, or the mutants.
 
-python -m tests.sweep                       all single faults, all pairs
-python -m tests.sweep --sample 0.02         a part of both, by --seed
+python -m tests.sweep                       all single faults, and a part of the pairs
+python -m tests.sweep --pairs 1             all pairs as well: some hours
+python -m tests.sweep --sample 0.02         a part of the single faults, by --seed
 python -m tests.sweep --replay CASE         one run, step by step
 python -m tests.sweep --mutants             each guard taken out in turn
 """
@@ -38,9 +39,9 @@ def main() -> int:
     add("--replay", metavar="SCENARIO/SETTING/STEP:MODE,...", help="one run")
     add("--mutants", action="store_true", help="take out each guard, find who notices")
     add("--only", action="append", metavar="NAME", help="this scenario or mutant")
-    add("--no-pairs", action="store_true", help="single faults only")
-    add("--sample", type=float, default=1.0, metavar="PART", help="of all cases")
-    add("--seed", type=int, default=1, help="of the sample")
+    add("--sample", type=float, default=1.0, metavar="PART", help="of single faults")
+    add("--pairs", type=float, default=0.06, metavar="PART", help="of pairs of faults")
+    add("--seed", type=int, default=1, help="of the samples")
     add("--workers", type=int, default=2)
     flags = parser.parse_args()
     silence()
@@ -81,13 +82,13 @@ def _sweep(flags: argparse.Namespace) -> int:
     began = time.monotonic()
     bare = [c for c in bare_cases() if not flags.only or c.scenario in flags.only]
     whole = Tally()
-    sample = partial(chosen, seed=flags.seed, part=flags.sample)
-    singles = partial(sweep_singles, sample=sample)
+    sample = partial(chosen, seed=flags.seed)
+    singles = partial(sweep_singles, sample=partial(sample, part=flags.sample))
     whole.add(tally_all(singles, bare, flags.workers, partial(_tell, "singles", began)))
-    if not flags.no_pairs:
+    if flags.pairs:
         short = [c for c in bare if SCENARIOS[c.scenario].is_short]
         firsts = [first for case in short for first in firsts_of(case)]
-        pairs = partial(sweep_pairs, sample=sample)
+        pairs = partial(sweep_pairs, sample=partial(sample, part=flags.pairs))
         tell = partial(_tell, "pairs", began)
         whole.add(tally_all(pairs, firsts, flags.workers, tell))
     _report(whole, bare, time.monotonic() - began, flags)
@@ -113,7 +114,8 @@ def _report(
     print(f"runs        {whole.runs}")
     print(f"steps       {whole.steps}, the oracle looked {whole.looks} times")
     print(f"violations  {len(whole.breaches)}")
-    print(f"seconds     {seconds:.0f}   (seed {flags.seed}, part {flags.sample:g})")
+    parts = f"{flags.sample:g} of single faults, {flags.pairs:g} of pairs"
+    print(f"seconds     {seconds:.0f}   (seed {flags.seed}, {parts})")
 
 
 def _mutants(only: list[str]) -> int:

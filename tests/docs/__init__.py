@@ -1,0 +1,1 @@
+"""Parts of the documents that are drawn from the code, and their tests."""

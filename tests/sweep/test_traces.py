@@ -1,0 +1,82 @@
+"""What both processes do is what the model does, without faults and with them."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+import structlog
+
+from lbcf.core.resources import LoadBalancerDriver
+from lbcf.wire.resources import parse_driver
+from tests.model.follow import follow
+from tests.sweep import objects
+from tests.sweep.explore import Case, bare_cases, chosen, singles_of
+from tests.sweep.guards import MUTANTS
+from tests.sweep.pool import SILENT
+from tests.sweep.run import Outcome
+from tests.sweep.scenarios import SCENARIOS
+from tests.sweep.traces import taped
+
+
+SEED = 2
+PART = 0.004
+META: dict[str, object] = {"namespace": "shop", "name": "driver", "uid": "uid-d", "resourceVersion": "1"}
+
+
+@pytest.fixture(autouse=True)
+def _silent() -> Iterator[None]:
+    """Thousands of crashes are nothing to log; other tests look at logs."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(SILENT))
+    yield
+    structlog.configure(**before)
+
+
+def driver_of(case: Case) -> LoadBalancerDriver:
+    """The driver that a case is played with: it says how long calls may live."""
+    raw = objects.driver(SCENARIOS[case.scenario].settings[case.setting])
+    raw["metadata"] |= META
+    return parse_driver(msgspec.json.encode(raw))
+
+
+def judged(case: Case) -> tuple[Outcome, str | None]:
+    """Play a case, and follow it in the model: the first step that it does not allow."""
+    with taped(driver_of(case)) as tape:
+        outcome = case.play()
+    refusal = follow(tape.trace())
+    return outcome, None if refusal is None else f"{case}: {refusal}"
+
+
+@pytest.mark.parametrize("bare", bare_cases(), ids=str)
+def test_model_allows_what_is_done(bare: Case) -> None:
+    """Each step of a run, and of a sample of runs with one fault, is one of its own."""
+    outcome, refusal = judged(bare)
+    sample = [c for c in singles_of(bare, outcome) if chosen(c, SEED, PART)]
+
+    refusals = [refusal, *(judged(case)[1] for case in sample)]
+
+    assert {None} == set(refusals)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param("always-orphaned/backend/22:crash-before", id="mark under Always"),
+        pytest.param("hasty/record/12:timeout", id="change during an ensure"),
+        pytest.param("reuse-name/backend/32:pause", id="late word of a release"),
+        pytest.param("parameters-later/record/29:lost", id="lost answer to a change"),
+        pytest.param("crowd/record/37:reset", id="permission that was not renewed"),
+    ],
+)
+def test_what_was_refused_once_is_allowed(case: str) -> None:
+    """Each of these was a mistake in the code, or in how its trace was read."""
+    scenario, setting, plan = case.split("/")
+    step, mode = plan.split(":")
+
+    assert judged(Case(scenario, setting, ((int(step), mode),)))[1] is None
+
+
+def test_run_without_a_guard_is_refused() -> None:
+    """The model sees at once that an ensure went out unwritten."""
+    with MUTANTS["ensures-unwritten"].made():
+        assert judged(Case("life", "backend"))[1] is not None
