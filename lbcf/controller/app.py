@@ -26,6 +26,7 @@ from lbcf.kube.locks import AddressLocks
 from lbcf.kube.pages import Selection
 from lbcf.process import Parts
 from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.recall import Recall
 from lbcf.runtime.worker import Workers
 
 
@@ -63,6 +64,7 @@ class Controller:
             locks=self._locker,
             observe=view.records.observe,
             limit=view.limit,
+            recall=Recall(queues.records),
         )
         registrar = Registrar(view, queues.records, interpreter, parts.incarnation)
         scopes = Scopes()

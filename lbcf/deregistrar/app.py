@@ -16,6 +16,7 @@ from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS, RECORDS
 from lbcf.kube.store import Store
 from lbcf.process import Parts
 from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.recall import Recall
 from lbcf.runtime.worker import Workers
 
 
@@ -52,7 +53,12 @@ class DeregistrarProgram:
             return None if found is None else found.max_concurrent_calls
 
         interpreter = Interpreter(
-            client, parts.drivers, clock, observe=records.observe, limit=limit
+            client,
+            parts.drivers,
+            clock,
+            observe=records.observe,
+            limit=limit,
+            recall=Recall(queue),
         )
         deregistrar = Deregistrar(records, drivers, queue, interpreter)
         records.on_change(deregistrar.record_changed)

@@ -42,6 +42,7 @@ from lbcf.kube.errors import Conflict, NotFound, Unavailable
 from lbcf.kube.kinds import PODS, RECORDS
 from lbcf.runtime import failpoints
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.recall import Recall
 from lbcf.wire.driver_answers import RetriedAnswer
 from lbcf.wire.driver_requests import Request
 from lbcf.wire.records import render_release, render_status_update
@@ -74,6 +75,7 @@ class Interpreter:
         locks: on addresses; None in a process that takes none.
         observe: called with each record that a write of ours returned.
         limit: says how many calls a load balancer bears at a time, None: any number.
+        recall: told whether drivers could be reached, None where nobody waits.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Interpreter:
         locks: AddressLocker | None = None,
         observe: Callable[[BackendRecord], None] = lambda _record: None,
         limit: Callable[[ObjectKey], int | None] = lambda _key: None,
+        recall: Recall | None = None,
     ) -> None:
         self._client = client
         self._drivers = drivers
@@ -92,6 +95,7 @@ class Interpreter:
         self._locks = locks
         self._observe = observe
         self._limit = limit
+        self._recall = recall
 
     def moment(self) -> Moment:
         """Read the clock once for one decision."""
@@ -124,8 +128,20 @@ class Interpreter:
             if isinstance(step, Finish):
                 return step
             reply = await self.perform(subject, step)
+            if isinstance(step, CallDriver):
+                self._tell(subject, step, reply)
             state = learn(state, step, reply, self.moment())
             remember(state)
+
+    def _tell(self, subject: Subject, step: CallDriver, reply: Reply) -> None:
+        """Tell whether a driver could be reached."""
+        driver = step.driver.meta.key
+        if self._recall is None or isinstance(reply, Gone | Superseded):
+            return
+        if isinstance(reply, Unanswered) and not reply.may_land:
+            self._recall.missed(driver, subject.key)
+        else:
+            self._recall.reached(driver, subject.key)
 
     async def perform(self, subject: Subject, step: Step) -> Reply:
         """Carry out one step.

@@ -20,7 +20,13 @@ from tests.sweep.traces import taped
 
 SEED = 2
 PART = 0.004
-META: dict[str, object] = {"namespace": "shop", "name": "driver", "uid": "uid-d", "resourceVersion": "1"}
+META = {
+    "namespace": "shop",
+    "name": "driver",
+    "uid": "uid-d",
+    "resourceVersion": "1",
+    "generation": 1,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -35,8 +41,8 @@ def _silent() -> Iterator[None]:
 def driver_of(case: Case) -> LoadBalancerDriver:
     """The driver that a case is played with: it says how long calls may live."""
     raw = objects.driver(SCENARIOS[case.scenario].settings[case.setting])
-    raw["metadata"] |= META
-    return parse_driver(msgspec.json.encode(raw))
+    whole = {**raw, "metadata": META}
+    return parse_driver(msgspec.json.encode(whole))
 
 
 def judged(case: Case) -> tuple[Outcome, str | None]:

@@ -1,0 +1,36 @@
+"""Records come back when their driver can be reached again."""
+
+from lbcf.core.values import ObjectKey
+from lbcf.runtime.clock import SystemClock
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.recall import Recall
+from tests.builders import a_key
+
+
+SLOW, OTHER = a_key("slow"), a_key("other")
+A, B, C = a_key("a"), a_key("b"), a_key("c")
+
+
+async def test_first_call_that_gets_through_brings_all_others_back() -> None:
+    """In the order in which they missed it; once."""
+    queue: WorkQueue[ObjectKey] = WorkQueue("records", SystemClock())
+    recall = Recall(queue)
+    for record in (A, B, C, A):
+        recall.missed(SLOW, record)
+
+    recall.reached(SLOW, B)
+    recall.reached(SLOW, B)
+
+    assert 2 == len(queue)
+    assert [A, C] == [await queue.get(), await queue.get()]
+
+
+async def test_other_drivers_bring_nobody_back() -> None:
+    """Each driver is waited for on its own."""
+    queue: WorkQueue[ObjectKey] = WorkQueue("records", SystemClock())
+    recall = Recall(queue)
+    recall.missed(SLOW, A)
+
+    recall.reached(OTHER, B)
+
+    assert 0 == len(queue)
