@@ -42,6 +42,7 @@ _log = structlog.get_logger(__name__)
 _SILENCE_LIMIT = timedelta(minutes=5)
 """A watch reconnects after 90 s without a byte: thrice that long it has failed to."""
 _LAST_EVENTS = timedelta(seconds=2)
+_ELECTION_POOL = 2
 
 
 @attrs.frozen
@@ -89,12 +90,19 @@ async def run_process(settings: Settings, build: Callable[[Parts], Program]) -> 
     async with AsyncExitStack() as stack:
         asked = stack.enter_context(stop_on_signals())
         name = f"lbcf-{settings.process}"
+        agent = f"{name}/{__version__}"
         client = await stack.enter_async_context(
+            connected(connection, clock, user_agent=agent, field_manager=name)
+        )
+        # A renewal that waited behind thousands of writes would come too late (seen in
+        # a storm of 2,000 deletions on an API server that was slow).
+        elections = await stack.enter_async_context(
             connected(
                 connection,
                 clock,
-                user_agent=f"{name}/{__version__}",
+                user_agent=f"{agent} leader-election",
                 field_manager=name,
+                pool=_ELECTION_POOL,
             )
         )
         parts = Parts(
@@ -113,7 +121,7 @@ async def run_process(settings: Settings, build: Callable[[Parts], Program]) -> 
             metrics=metrics,
             incarnation=incarnation,
         )
-        host = _Host(parts, build(parts), asked)
+        host = _Host(parts, build(parts), asked, elections)
         await stack.enter_async_context(host.probes())
         _log.info(
             "process.started",
@@ -129,8 +137,15 @@ async def run_process(settings: Settings, build: Callable[[Parts], Program]) -> 
 class _Host:
     """Runs a program with everything around it."""
 
-    def __init__(self, parts: Parts, program: Program, asked: asyncio.Event) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        program: Program,
+        asked: asyncio.Event,
+        elections: KubeClient,
+    ) -> None:
         self._parts = parts
+        self._elections = elections
         self._program = program
         self._asked = asked
         self._is_working = False
@@ -199,7 +214,7 @@ class _Host:
             return
         name = f"lbcf-{parts.settings.process}"
         elector = LeaderElector(
-            parts.client,
+            self._elections,
             name=name,
             namespace=parts.settings.namespace,
             identity=f"{platform.node()}_{parts.incarnation}",

@@ -7,6 +7,7 @@ import sys
 import aiohttp
 import pytest
 
+from lbcf import __version__
 from tests.cluster import AuditEvent
 from tests.e2e import objects
 from tests.e2e.stage import Process, Stage
@@ -81,6 +82,18 @@ async def test_taken_address_ends_in_one_line(stage: Stage) -> None:
     assert 2 == status
     assert taken in err
     assert 1 == len(err.strip().splitlines()), err
+
+
+async def test_leases_are_renewed_on_connections_of_their_own(stage: Stage) -> None:
+    """A renewal never waits behind the work's own requests."""
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+
+    requests = stage.cluster.audit(stage.user("controller"))
+    agents = {("lbcf-controller" == e.name, e.agent.split()[-1]) for e in requests}
+
+    work = f"lbcf-controller/{__version__}"
+    assert {(True, "leader-election"), (False, work)} == agents
 
 
 async def test_sigterm_finishes_the_call_and_releases_the_lease_last(

@@ -40,7 +40,7 @@ def main() -> int:
     add("--mutants", action="store_true", help="take out each guard, find who notices")
     add("--only", action="append", metavar="NAME", help="this scenario or mutant")
     add("--sample", type=float, default=1.0, metavar="PART", help="of single faults")
-    add("--pairs", type=float, default=0.06, metavar="PART", help="of pairs of faults")
+    add("--pairs", type=float, default=0.04, metavar="PART", help="of pairs of faults")
     add("--seed", type=int, default=1, help="of the samples")
     add("--workers", type=int, default=2)
     flags = parser.parse_args()
