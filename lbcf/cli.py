@@ -9,19 +9,23 @@ import asyncio
 import sys
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from lbcf import __version__
+from lbcf.admission import flags as admission_flags
 from lbcf.core.errors import LbcfError
 from lbcf.process import Parts, Program, run_process
 from lbcf.runtime.flags import WRONG_USAGE, OneLineParser
 from lbcf.runtime.health import CannotListen
-from lbcf.settings import Settings, add_flags, read_settings
+from lbcf.settings import Settings, SettingsError, add_flags, read_settings
 
 
 _DESCRIPTIONS = {
     "controller": "Decide which backends belong to which load balancer, and register them.",
+    "admission": "Let drivers see LoadBalancers and BackendGroups before they are stored.",
     "deregistrar": "Drain and deregister backends whose BackendRecord is deleted.",
 }
+_ADMISSION = "admission"
 _CONFORMANCE = "conformance"
 _KIT = "Find out over HTTP whether a driver keeps to the driver protocol."
 
@@ -35,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     flags = parser.parse_args(given)
     try:
         settings = read_settings(flags.process, flags)
-        return asyncio.run(run_process(settings, _builder(settings)))
+        return asyncio.run(run_process(settings, _builder(settings, flags)))
     except (LbcfError, CannotListen, ValueError) as error:
         print(f"lbcf {flags.process}: {error}", file=sys.stderr)  # noqa: T201
         return WRONG_USAGE
@@ -55,6 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     for name, description in _DESCRIPTIONS.items():
         one = processes.add_parser(name, help=description, description=description)
         add_flags(one, name)
+        if name == _ADMISSION:
+            admission_flags.add_flags(one)
     processes.add_parser(_CONFORMANCE, help=_KIT)
     return parser
 
@@ -68,12 +74,21 @@ def _examine(argv: Sequence[str]) -> int:
     return command.run(parser.parse_args(argv))
 
 
-def _builder(settings: Settings) -> Callable[[Parts], Program]:
+def _builder(
+    settings: Settings, flags: argparse.Namespace
+) -> Callable[[Parts], Program]:
     """Say what a process runs; imported late, so that each loads only its own."""
     if settings.process == "controller":
         from lbcf.controller.app import Controller  # noqa: PLC0415
 
         return Controller
+    if settings.process == _ADMISSION:
+        try:
+            from lbcf.admission.app import Admission  # noqa: PLC0415
+        except ModuleNotFoundError as error:
+            raise SettingsError(f"{error}: pip install 'lbcf[admission]'") from error
+
+        return partial(Admission, webhook=admission_flags.read_flags(flags))
     from lbcf.deregistrar.app import DeregistrarProgram  # noqa: PLC0415
 
     return DeregistrarProgram

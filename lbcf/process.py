@@ -3,15 +3,15 @@
     connect -> informers -> synced -> Lease -> work ... SIGTERM -> no new keys
     -> calls under way finish -> Lease released -> end
 
-Before it: `lbcf.cli` and `lbcf.settings`. Inside it: `lbcf.controller` or
-`lbcf.deregistrar`, which say what to watch and what to do.
+Before it: `lbcf.cli` and `lbcf.settings`. Inside it: `lbcf.controller`,
+`lbcf.deregistrar` or `lbcf.admission`, which say what to watch and what to do.
 """
 
 import asyncio
 import os
 import platform
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
@@ -68,6 +68,10 @@ class Program(Protocol):
     @property
     def informers(self) -> Sequence[Informer[Any]]:
         """What it must have read before it works."""
+
+    @property
+    def ready(self) -> Mapping[str, Check]:
+        """What /readyz asks beside that everything has been read."""
 
     async def work(self, stop: asyncio.Event) -> None:
         """Work until told to stop, then finish what is under way."""
@@ -155,7 +159,7 @@ class _Host:
         """Serve the probes."""
         settings, program = self._parts.settings, self._program
         live: dict[str, Check] = {"event-loop": self._loop_watch.check}
-        ready: dict[str, Check] = {}
+        ready: dict[str, Check] = dict(program.ready)
         for informer in program.informers:
             live[f"watch-{informer.resource.plural}"] = partial(self._silent, informer)
             ready[f"synced-{informer.resource.plural}"] = partial(_unsynced, informer)

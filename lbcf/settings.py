@@ -25,7 +25,7 @@ class Settings:
     """How one process is to run.
 
     Attributes:
-        process: `controller` or `deregistrar`.
+        process: `controller`, `deregistrar` or `admission`.
         kubeconfig: a file; None: KUBECONFIG, or the pod's own service account.
         context: of the kubeconfig; None: its current one.
         namespace: where the Leases live.
@@ -49,7 +49,11 @@ class Settings:
     list_period: timedelta = timedelta(seconds=2)
 
 
-_PORTS = {"controller": (11029, 11028), "deregistrar": (11039, 11038)}
+_PORTS = {
+    "controller": (11029, 11028),
+    "deregistrar": (11039, 11038),
+    "admission": (11049, 11048),
+}
 """Metrics and probes; they differ, so that all processes run on one host."""
 
 
@@ -76,12 +80,13 @@ def add_flags(parser: argparse.ArgumentParser, process: str) -> None:
         metavar="[HOST]:PORT",
         help="where to serve /healthz and /readyz; 0: nowhere (default: %(default)s)",
     )
-    add(
-        "--leader-elect",
-        default=True,
-        action=argparse.BooleanOptionalAction,
-        help="work only while holding the Lease (default: yes)",
-    )
+    if process != "admission":
+        add(
+            "--leader-elect",
+            default=True,
+            action=argparse.BooleanOptionalAction,
+            help="work only while holding the Lease (default: yes)",
+        )
     add("--log-level", default="info", help="debug, info, warning or error")
     add("--log-format", default="json", choices=["json", "console"])
     add(
@@ -114,7 +119,7 @@ def read_settings(process: str, flags: argparse.Namespace) -> Settings:
         namespace=flags.namespace,
         metrics=_address("--metrics-bind-address", flags.metrics_bind_address),
         probes=_address("--health-probe-bind-address", flags.health_probe_bind_address),
-        leader_elect=flags.leader_elect,
+        leader_elect=getattr(flags, "leader_elect", False),
         log_level=flags.log_level,
         log_format=flags.log_format,
         grace=_seconds("--grace-period", flags.grace_period),

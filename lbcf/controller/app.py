@@ -2,7 +2,7 @@
 
 import asyncio
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lbcf.controller.apply import Applier
@@ -25,6 +25,7 @@ from lbcf.kube.kinds import DRIVERS, GROUPS, LOAD_BALANCERS, PODS, RECORDS
 from lbcf.kube.locks import AddressLocks
 from lbcf.kube.pages import Selection
 from lbcf.process import Parts
+from lbcf.runtime.health import Check
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.recall import Recall
 from lbcf.runtime.worker import Workers
@@ -104,6 +105,11 @@ class Controller:
     def informers(self) -> Sequence[Informer[Any]]:
         """What must have been read before anything is decided."""
         return self._informers
+
+    @property
+    def ready(self) -> Mapping[str, Check]:
+        """Nothing but what it reads must be there."""
+        return {}
 
     async def work(self, stop: asyncio.Event) -> None:
         """Work until told to stop; then finish the calls under way."""

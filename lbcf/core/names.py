@@ -23,6 +23,8 @@ LABEL_LOAD_BALANCER: Final = f"{API_GROUP}/lb-name"
 LABEL_GROUP: Final = f"{API_GROUP}/backend-group"
 LABEL_POD: Final = f"{API_GROUP}/backend-pod"
 LABEL_STATIC: Final = f"{API_GROUP}/backend-static-addr"
+LABEL_DRAINING: Final = f"{API_GROUP}/driver-draining"
+"""On a LoadBalancerDriver, with the value `true`: nothing new may use it."""
 ANNOTATION_ABANDON: Final = f"{API_GROUP}/abandon"
 """Ours: takes the finalizer off without asking the driver; the value says why."""
 

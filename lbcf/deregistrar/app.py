@@ -2,7 +2,7 @@
 
 import asyncio
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lbcf.core import conditions
@@ -15,6 +15,7 @@ from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS, RECORDS
 from lbcf.kube.store import Store
 from lbcf.process import Parts
+from lbcf.runtime.health import Check
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.recall import Recall
 from lbcf.runtime.worker import Workers
@@ -75,6 +76,11 @@ class DeregistrarProgram:
     def informers(self) -> Sequence[Informer[Any]]:
         """What must have been read before anything is ended."""
         return self._informers
+
+    @property
+    def ready(self) -> Mapping[str, Check]:
+        """Nothing but what it reads must be there."""
+        return {}
 
     async def work(self, stop: asyncio.Event) -> None:
         """Work until told to stop; then finish the calls under way."""

@@ -1,0 +1,235 @@
+"""Keeps the TLS settings of the server current, without a restart.
+
+Either files that somebody else renews (cert-manager, say), or a certificate of our own
+in a Secret that all replicas share: whoever finds it due makes a new one, and
+compare-and-swap lets one of them win. What the API server is to trust is published
+first, then used: see `lbcf.core.renewal`.
+"""
+
+import ssl
+import tempfile
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+import structlog
+
+from lbcf.admission.authority import Bundle, end_of, held_in, renewed
+from lbcf.admission.objects import (
+    SECRETS,
+    WEBHOOK_CONFIGURATIONS,
+    KeptBundle,
+    encoded,
+    render_secret,
+    render_trust,
+)
+from lbcf.core.errors import LbcfError
+from lbcf.core.renewal import Renewal, renewal_of
+from lbcf.core.values import ObjectKey
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from lbcf.runtime.clock import Clock
+
+
+_log = structlog.get_logger(__name__)
+
+PERIOD = timedelta(seconds=30)
+"""Between two looks; a new authority is published that long before it signs."""
+_RETRY = timedelta(seconds=2)
+
+
+class UnusableError(LbcfError):
+    """A certificate that cannot be served; says which, and why."""
+
+
+@attrs.frozen
+class Serving:
+    """A certificate with its key, in PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+class Source(Protocol):
+    """Where the certificate comes from."""
+
+    async def current(self) -> Serving:
+        """Read what is to be served now.
+
+        Raises:
+            LbcfError: there is nothing, or it cannot be read.
+        """
+
+
+class Files:
+    """A certificate that somebody else puts into two files, and renews there."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._certificate = certificate
+        self._key = key
+
+    async def current(self) -> Serving:
+        """Read both files.
+
+        Raises:
+            UnusableError: one of them cannot be read.
+        """
+        try:
+            return Serving(self._certificate.read_bytes(), self._key.read_bytes())
+        except OSError as error:
+            raise UnusableError(f"{error.filename}: {error.strerror}") from error
+
+
+class SharedSecret:
+    """A certificate of our own.
+
+    Args:
+        client: reads and writes the Secret and the webhook configuration.
+        secret: where the replicas keep it.
+        configuration: name of the ValidatingWebhookConfiguration that is to trust it.
+        names: names and addresses by which the API server calls us.
+        clock: says when a new one is due.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        secret: ObjectKey,
+        configuration: str,
+        names: Sequence[str],
+        *,
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._secret = secret
+        self._configuration = ObjectKey("", configuration)
+        self._names = names
+        self._clock = clock
+
+    async def current(self) -> Serving:
+        """Renew what is due, let the API server trust it, and give it out.
+
+        Raises:
+            KubeError: the Secret or the configuration cannot be read or written.
+        """
+        bundle = await self._renewed()
+        await self._publish(bundle)
+        return Serving(bundle.leaf, bundle.leaf_key)
+
+    async def _renewed(self) -> Bundle:
+        """Read the Secret, and bring it up to date; the faster replica wins."""
+        kept = await self._read()
+        old = kept.bundle if kept is not None else Bundle()
+        now = self._clock.now()
+        renewal = renewal_of(held_in(old), self._names, now)
+        if renewal is Renewal.NOTHING:
+            return old
+        new = renewed(old, renewal, self._names, now)
+        try:
+            await self._write(kept, new)
+        except (Conflict, AlreadyExists, NotFound):
+            return await self._renewed()
+        _log.info("certificate.renewed", secret=str(self._secret), what=renewal.name)
+        return new
+
+    async def _read(self) -> KeptBundle | None:
+        """Read the Secret, None where there is none."""
+        try:
+            return await self._client.get(SECRETS, self._secret)
+        except NotFound:
+            return None
+
+    async def _write(self, kept: KeptBundle | None, new: Bundle) -> None:
+        """Write the Secret over exactly the version that was read."""
+        body = render_secret(self._secret.name, new)
+        if kept is None:
+            await self._client.create(SECRETS, self._secret.namespace, body)
+        else:
+            change = {"data": body["data"]}
+            await self._client.patch(SECRETS, self._secret, change, cas=kept.meta)
+
+    async def _publish(self, bundle: Bundle) -> None:
+        """Let the API server trust our authorities."""
+        trusted = encoded(bundle.authorities)
+        for _ in range(3):
+            found = await self._client.get(WEBHOOK_CONFIGURATIONS, self._configuration)
+            change = render_trust(found, trusted)
+            if not change:
+                return
+            try:
+                await self._client.patch(
+                    WEBHOOK_CONFIGURATIONS, self._configuration, change, cas=found.meta
+                )
+            except Conflict:
+                continue  # read it again
+            _log.info("authority.published", configuration=self._configuration.name)
+            return
+
+
+class Keeper:
+    """Keeps the server's TLS context at what a source gives out.
+
+    Attributes:
+        context: for the server; what is loaded later serves new connections.
+    """
+
+    def __init__(self, source: Source, clock: Clock) -> None:
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._source = source
+        self._clock = clock
+        self._serving: Serving | None = None
+        self._end: datetime | None = None
+        self._trouble = "no certificate has been loaded yet"
+
+    async def load(self) -> None:
+        """Come back once there is a certificate to serve."""
+        while self._serving is None:
+            if not await self._refreshed():
+                await self._clock.sleep(_RETRY)
+
+    async def keep(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            await self._clock.sleep(PERIOD * (0.75 + self._clock.jitter() / 2))
+            await self._refreshed()
+
+    def check(self) -> str | None:
+        """Say what is wrong with the certificate that is served."""
+        if self._end is None:
+            return self._trouble
+        if self._clock.now() < self._end:
+            return None
+        return f"the certificate is over since {self._end}: {self._trouble}"
+
+    async def _refreshed(self) -> bool:
+        """Read what is to be served, and serve it; False if that went wrong."""
+        try:
+            serving = await self._source.current()
+            if serving != self._serving:
+                self._serve(serving)
+        except (KubeError, UnusableError) as error:
+            self._trouble = str(error)
+            _log.warning("certificate.unusable", error=str(error))
+            return False
+        return True
+
+    def _serve(self, serving: Serving) -> None:
+        """Use a certificate from the next connection on.
+
+        Raises:
+            UnusableError: it is none, or the key is another one's.
+        """
+        try:
+            end = end_of(serving.certificate)
+            # The ssl module reads files alone.
+            with tempfile.NamedTemporaryFile() as file:
+                file.write(serving.certificate + b"\n" + serving.key)
+                file.flush()
+                self.context.load_cert_chain(file.name)
+        except (ValueError, OSError) as error:
+            raise UnusableError(f"the certificate cannot be used: {error}") from error
+        self._serving, self._end, self._trouble = serving, end, "not renewed"
+        _log.info("certificate.loaded", good_until=end.isoformat())

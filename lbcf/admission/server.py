@@ -1,0 +1,141 @@
+"""Serves the API server: a question over HTTPS, a verdict back.
+
+`reviewer` finds the verdict; `credentials` has the certificate.
+"""
+
+import contextlib
+import ssl
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from lbcf.admission.reviewer import Reviewer
+from lbcf.core.admission import Admitted, Verdict
+from lbcf.runtime.address import BindAddress
+from lbcf.runtime.clock import Clock
+from lbcf.runtime.health import CannotListen
+from lbcf.wire.durations import parse_duration
+from lbcf.wire.errors import Malformed
+from lbcf.wire.review import Review, parse_review, render_review
+
+
+PATH: Final = "/validate"
+_LARGEST: Final = 8 * 1024 * 1024
+"""Bytes of a question: two objects of 1.5 MiB at most (etcd's limit), and room."""
+_DEFAULT: Final = timedelta(seconds=10)
+"""The API server's time-out where it does not say (webhook configurations, v1)."""
+_RESERVE: Final = timedelta(seconds=1)
+"""Kept of the API server's time-out for the way back."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Series:
+    """What Prometheus is told of the questions."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.reviews = Counter(
+            "lbcf_admission_reviews_total",
+            "Questions of the API server by resource, operation and verdict.",
+            ["resource", "operation", "verdict"],
+            registry=registry,
+        )
+        self.duration = Histogram(
+            "lbcf_admission_review_duration_seconds",
+            "Time that verdicts took.",
+            ["resource"],
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+            registry=registry,
+        )
+
+
+class Endpoint:
+    """The one path that the API server calls."""
+
+    def __init__(self, reviewer: Reviewer, clock: Clock, series: Series) -> None:
+        self._reviewer = reviewer
+        self._clock = clock
+        self._series = series
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """Answer one question."""
+        try:
+            within = time_left(request.query.get("timeout"))
+            review = parse_review(await request.read())
+        except Malformed as error:
+            return web.Response(status=400, text=str(error))
+        began = self._clock.monotonic()
+        verdict = await self._reviewer.review(review, within)
+        self._count(review, verdict, self._clock.monotonic() - began)
+        return web.Response(
+            body=render_review(review.uid, verdict), content_type="application/json"
+        )
+
+    def _count(self, review: Review, verdict: Verdict, seconds: float) -> None:
+        """Tell of a verdict."""
+        about, resource = f"{review.namespace}/{review.name}", review.resource
+        if isinstance(verdict, Admitted):
+            said = "Warned" if verdict.warnings else "Admitted"
+            _log.debug("review.admitted", resource=resource, about=about)
+        else:
+            said = verdict.cause.value
+            _log.info(
+                "review.refused",
+                resource=resource,
+                about=about,
+                operation=review.operation,
+                message=verdict.message,
+            )
+        self._series.reviews.labels(resource, review.operation, said).inc()
+        self._series.duration.labels(resource).observe(seconds)
+
+
+def time_left(timeout: str | None) -> timedelta:
+    """Say how long a verdict may take.
+
+    Args:
+        timeout: what the API server says of its own patience, such as `10s`.
+
+    Raises:
+        Malformed: that is no duration.
+    """
+    whole = _DEFAULT if timeout is None else parse_duration(timeout)
+    return max(whole - _RESERVE, whole / 2)
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    endpoint: Endpoint, address: BindAddress, tls: ssl.SSLContext, grace: timedelta
+) -> AsyncIterator[int]:
+    """Serve until the block is left, then finish what is under way; gives the port.
+
+    Raises:
+        CannotListen: the address cannot be used.
+    """
+    app = web.Application(client_max_size=_LARGEST)
+    app.add_routes([web.post(PATH, endpoint.answer)])
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=grace.total_seconds(),
+    )
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, address.host, address.port, ssl_context=tls)
+        try:
+            await site.start()
+        except OSError as error:
+            told = f"cannot listen on {address}: {error.strerror}"
+            raise CannotListen(told) from error
+        port: int = runner.addresses[0][1]
+        _log.info("webhook.serving", host=address.host or "*", port=port, path=PATH)
+        yield port
+    finally:
+        await runner.cleanup()
