@@ -35,8 +35,6 @@ from lbcf.wire.review import Review, backend_type_of
 
 
 T = TypeVar("T", bound=HasMeta)
-_NO_SUCH_OPERATION = 404
-"""What drivers answer that validate nothing: so does every one made with our SDK."""
 
 
 class Reviewer:
@@ -165,7 +163,7 @@ class Reviewer:
                     driver, operation, request, timeout=driver.timeout(operation)
                 )
         except BadStatus as error:
-            if error.status == _NO_SUCH_OPERATION:
+            if error.is_unserved:
                 return Admitted()
             return admission.judge_silence(str(error), self._policy)
         except DriverError as error:

@@ -50,11 +50,13 @@ class LoadBalancers:
         self._clock = clock
         self._attempts: dict[Uid, int] = {}
         self._ensured_at: dict[Uid, float] = {}
+        self._validated: dict[ObjectKey, tuple[Uid, int]] = {}
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Take one load balancer as far as it goes."""
         found = self._view.load_balancers.get(key)
         if found is None:
+            self._validated.pop(key, None)
             return Done()
         try:
             if found.meta.deleting_since is not None:
@@ -75,6 +77,10 @@ class LoadBalancers:
             await self._tell(found, kind, driver.reason, driver.message)
             return RequeueAfter(DRIVER_RECHECK)
         if found.info is None:
+            trouble = await self._validate(found, driver)
+            if trouble is not None:
+                operation = Operation.VALIDATE_LOAD_BALANCER
+                return await self._trouble(found, driver, kind, operation, trouble)
             identity = await self._calls.create(found, driver)
             if not isinstance(identity, dict):
                 operation = Operation.CREATE_LOAD_BALANCER
@@ -82,6 +88,18 @@ class LoadBalancers:
             found = await self._created(found, identity)
         found = await self._counted(found)
         return await self._ensure(found, driver)
+
+    async def _validate(
+        self, found: LoadBalancer, driver: LoadBalancerDriver
+    ) -> Trouble | None:
+        """Ask the driver for objections, until it has none to this very spec."""
+        spec = (found.meta.uid, found.meta.generation)
+        if self._validated.get(found.meta.key) == spec:
+            return None
+        trouble = await self._calls.validate(found, driver)
+        if trouble is None:
+            self._validated[found.meta.key] = spec
+        return trouble
 
     async def _counted(self, found: LoadBalancer) -> LoadBalancer:
         """Write down how many backends are registered, for `kubectl get lb`."""
@@ -97,6 +115,7 @@ class LoadBalancers:
     ) -> LoadBalancer:
         """Write down the identity that all records will copy."""
         self._attempts.pop(found.meta.uid, None)
+        self._validated.pop(found.meta.key, None)
         _log.info("load_balancer.created", load_balancer=str(found.meta.key))
         changed = self._with(found, conditions.CREATED, CREATED, "", status=True)
         body = render_load_balancer_status(found, changed, info=identity)

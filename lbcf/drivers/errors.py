@@ -16,6 +16,7 @@ a driver's URL is a tenant's, and must not let the tenant read pages through us.
 
 # ruff: noqa: N818 - the names say what happened; the reasons are made of them
 
+from http import HTTPStatus
 from typing import ClassVar
 
 from lbcf.core.errors import LbcfError
@@ -71,6 +72,11 @@ class BadStatus(DriverError):
     def __init__(self, message: str, status: int) -> None:
         self.status = status
         super().__init__(message)
+
+    @property
+    def is_unserved(self) -> bool:
+        """Tell whether the driver has no such operation: so the SDK's drivers say it."""
+        return self.status == HTTPStatus.NOT_FOUND
 
 
 class Redirected(BadStatus):

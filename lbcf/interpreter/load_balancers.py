@@ -10,7 +10,7 @@ from typing import TypeVar
 from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.steps import Refused, StillRunning, Succeeded, Unanswered
-from lbcf.drivers.errors import DriverError
+from lbcf.drivers.errors import BadStatus, DriverError
 from lbcf.drivers.pool import DriverPool
 from lbcf.interpreter.messages import reply_of
 from lbcf.runtime.clock import Clock
@@ -34,6 +34,30 @@ class LoadBalancerCalls:
     def __init__(self, drivers: DriverPool, clock: Clock) -> None:
         self._drivers = drivers
         self._clock = clock
+
+    async def validate(
+        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
+    ) -> Trouble | None:
+        """Let the driver look at it before it is created; None: it has no objection.
+
+        `lbcf admission` has asked already where it is installed, and could reach the
+        driver; to ask again changes nothing.
+        """
+        operation = Operation.VALIDATE_LOAD_BALANCER
+        request = requests.ValidateLoadBalancerRequest(
+            lb_spec=dict(load_balancer.spec), attributes=dict(load_balancer.attributes)
+        )
+        limit = load_balancer.max_concurrent_calls
+        async with self._drivers.slot(driver, load_balancer.meta.key, limit=limit):
+            try:
+                answer = await self._drivers.call(
+                    driver, operation, request, timeout=driver.timeout(operation)
+                )
+            except DriverError as error:
+                if isinstance(error, BadStatus) and error.is_unserved:
+                    return None
+                return Unanswered(error.reason, str(error), may_land=False)
+        return None if answer.succ else Refused(answer.msg)
 
     async def create(
         self, load_balancer: LoadBalancer, driver: LoadBalancerDriver

@@ -236,3 +236,29 @@ async def test_driver_is_asked_how_it_is(bare: Stage) -> None:
     await bare.processes["driver"].end()
     down = partial(_says, bare, objects.DRIVERS, "memory", Healthy="DriverUnreachable")
     await bare.until("it is not", down)
+
+
+async def test_load_balancer_that_its_driver_refuses_is_not_created(
+    bare: Stage,
+) -> None:
+    """Its condition has the driver's words; mended, it is created."""
+    await bare.start_driver()
+    await bare.start("controller")
+    await bare.create(objects.DRIVERS, objects.a_driver(bare.driver_url))
+    body = objects.a_load_balancer()
+    body["spec"]["attributes"] = {"refuse": "no such region"}
+    await bare.create(objects.LOAD_BALANCERS, body)
+
+    async def told(status: str) -> bool:
+        found = await bare.get(objects.LOAD_BALANCERS, "front")
+        assert found is not None
+        created = found.condition("Created")
+        refused = "validateLoadBalancer answered Fail: no such region"
+        said = created.get("message", "")
+        return created.get("status") == status and (status == "True" or refused in said)
+
+    await bare.until("the refusal is told", partial(told, "False"))
+    assert [] == await bare.calls("createLoadBalancer")
+    fine = {"spec": {"attributes": {"refuse": None}}}
+    await bare.patch(objects.LOAD_BALANCERS, "front", fine)
+    await bare.until("it is created", partial(told, "True"))
