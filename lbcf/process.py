@@ -11,8 +11,8 @@ import asyncio
 import os
 import platform
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
@@ -24,10 +24,13 @@ from lbcf import __version__
 from lbcf.core.names import API_GROUP
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient, connected
-from lbcf.kube.connection import connect
+from lbcf.kube.connection import Connection, connect
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.informer import Informer
 from lbcf.kube.lease import LeaderElector, LeadershipLostError
+from lbcf.kube.secrets import MOST as MOST_SECRETS
+from lbcf.kube.secrets import Secrets
+from lbcf.kube.transport import POOL
 from lbcf.runtime import collector, failpoints, health, logs
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.health import Check
@@ -41,6 +44,7 @@ _log = structlog.get_logger(__name__)
 
 _SILENCE_LIMIT = timedelta(minutes=5)
 """A watch reconnects after 90 s without a byte: thrice that long it has failed to."""
+_SECRETS_WITHIN = timedelta(seconds=5)
 _LAST_EVENTS = timedelta(seconds=2)
 _ELECTION_POOL = 2
 
@@ -50,11 +54,13 @@ class Parts:
     """What a process works with.
 
     Attributes:
+        secrets: those that drivers name.
         incarnation: this run of the process; no other run ever has the same.
     """
 
     settings: Settings
     client: KubeClient
+    secrets: Secrets
     drivers: DriverPool
     recorder: EventRecorder
     clock: Clock
@@ -109,11 +115,18 @@ async def run_process(settings: Settings, build: Callable[[Parts], Program]) -> 
                 pool=_ELECTION_POOL,
             )
         )
+        secrets = await stack.enter_async_context(_following_secrets(connection, clock))
         parts = Parts(
             settings=settings,
             client=client,
+            secrets=secrets,
             drivers=await stack.enter_async_context(
-                DriverPool(clock, metrics.registry)
+                DriverPool(
+                    clock,
+                    metrics.registry,
+                    find=secrets.find,
+                    places=settings.driver_places,
+                )
             ),
             recorder=EventRecorder(
                 client,
@@ -136,6 +149,19 @@ async def run_process(settings: Settings, build: Callable[[Parts], Program]) -> 
         status = await host.run()
     _log.info("process.ended", status=status)
     return status
+
+
+@asynccontextmanager
+async def _following_secrets(
+    connection: Connection, clock: Clock
+) -> AsyncIterator[Secrets]:
+    """Give what follows Secrets; its watches are no burden to other requests."""
+    async with connected(connection, clock, pool=MOST_SECRETS + POOL) as client:
+        secrets = Secrets(client, clock)
+        try:
+            yield secrets
+        finally:
+            await secrets.close()
 
 
 class _Host:
@@ -231,6 +257,8 @@ class _Host:
         """Work once everything has been read."""
         for informer in self._program.informers:
             await informer.synced.wait()
+        # Otherwise the first calls of drivers that need Secrets would all be refused.
+        await self._parts.secrets.settle(_SECRETS_WITHIN)
         if self._asked.is_set():
             return
         self._is_working = True

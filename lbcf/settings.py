@@ -13,6 +13,7 @@ import attrs
 
 from lbcf.core.errors import LbcfError
 from lbcf.core.names import SYSTEM_NAMESPACE
+from lbcf.drivers.places import Place, parse_place
 from lbcf.runtime.address import BindAddress, parse_bind_address
 
 
@@ -34,6 +35,7 @@ class Settings:
         leader_elect: wait for the Lease before working.
         grace: how long calls under way may take once the process is told to end.
         list_period: between two readings of a load balancer's members.
+        driver_places: where drivers may be; anywhere where there are none.
     """
 
     process: str
@@ -47,6 +49,7 @@ class Settings:
     log_format: str = "json"
     grace: timedelta = timedelta(seconds=25)
     list_period: timedelta = timedelta(seconds=2)
+    driver_places: tuple[Place, ...] = ()
 
 
 _PORTS = {
@@ -96,6 +99,14 @@ def add_flags(parser: argparse.ArgumentParser, process: str) -> None:
         metavar="SECONDS",
         help="for calls under way at SIGTERM (default: %(default)s)",
     )
+    add(
+        "--driver-url-allow",
+        default=[],
+        action="append",
+        metavar="SCHEME://HOST[:PORT]",
+        help="where drivers may be, such as https://*.drivers.svc; * stands for any "
+        "text, without a port all are meant; repeatable (default: anywhere)",
+    )
     if process == "controller":
         add(
             "--list-backends-period",
@@ -126,7 +137,16 @@ def read_settings(process: str, flags: argparse.Namespace) -> Settings:
         list_period=_seconds(
             "--list-backends-period", getattr(flags, "list_backends_period", 2.0)
         ),
+        driver_places=tuple(map(_place, flags.driver_url_allow)),
     )
+
+
+def _place(text: str) -> Place:
+    """Read where drivers may be."""
+    try:
+        return parse_place(text)
+    except ValueError as error:
+        raise SettingsError(f"--driver-url-allow {text!r:.100}: {error}") from error
 
 
 def _kubeconfig(flag: str | None) -> Path | None:

@@ -80,7 +80,10 @@ class Controller:
         )
         registered = frozenset({conditions.REGISTERED})
         TroubleReporter(parts.recorder, registered, "Register").listen(view.records)
-        Triggers(view, scopes, queues, registrar, statuses).listen()
+        triggers = Triggers(view, scopes, queues, registrar, statuses)
+        triggers.listen()
+        parts.secrets.on_change(triggers.secret_changed)
+        parts.secrets.follow(view.drivers)
         self._workers: list[Workers[ObjectKey]] = [
             Workers(queues.groups, reconciler.reconcile, _GROUP_WORKERS, clock),
             Workers(

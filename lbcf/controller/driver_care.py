@@ -1,7 +1,7 @@
 """A driver's own conditions: whether it can be used, and whether it is well.
 
-Before it: a LoadBalancerDriver changed, or its period is over. After it: `Accepted` says
-whether the object makes sense, `Healthy` what the driver itself answers to healthz, which
+Before it: a LoadBalancerDriver or a Secret of it changed, or its period is over. After
+it: `Accepted` says whether it can be called, credentials included, `Healthy` what the driver itself answers to healthz, which
 is asked of those that list it. Neither keeps anybody from calling: calls tell by
 themselves whether they work.
 """
@@ -17,7 +17,7 @@ from lbcf.core.conditions import Condition
 from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancerDriver
 from lbcf.core.values import ObjectKey
-from lbcf.drivers.errors import DriverError
+from lbcf.drivers.errors import DriverError, SecretUnread
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
@@ -29,7 +29,7 @@ from lbcf.wire.resources import render_driver_status
 
 
 ACCEPTED = "Accepted"
-"""The driver's URL can be called."""
+"""The driver can be called."""
 URL_UNUSABLE = "UrlUnusable"
 """The driver's URL is not one that can be called."""
 HEALTHY = "Healthy"
@@ -39,6 +39,7 @@ UNHEALTHY = "Unhealthy"
 
 _log = structlog.get_logger(__name__)
 
+_SOON = timedelta(seconds=1)
 _PERIOD = timedelta(seconds=15)
 
 
@@ -58,7 +59,9 @@ class DriverCare:
         driver = self._view.drivers.get(key)
         if driver is None or driver.meta.deleting_since is not None:
             return Done()
-        accepted = judge_url(driver)
+        accepted = self._judged(driver)
+        if accepted is None:
+            return RequeueAfter(_SOON)
         found = conditions.with_condition(
             driver.conditions, accepted, self._clock.now()
         )
@@ -68,7 +71,21 @@ class DriverCare:
             found = conditions.with_condition(found, healthy, self._clock.now())
         if found != driver.conditions:
             await self._write(driver, found)
-        return RequeueAfter(_PERIOD) if asked else Done()
+        again = asked or accepted.status is not True
+        return RequeueAfter(_PERIOD) if again else Done()
+
+    def _judged(self, driver: LoadBalancerDriver) -> Condition | None:
+        """Say whether a driver can be called; None: its Secrets are being read."""
+        accepted = judge_url(driver)
+        refusal = self._drivers.refusal(driver) if accepted.status is True else None
+        if refusal is None:
+            return accepted
+        if isinstance(refusal, SecretUnread) and not refusal.is_told:
+            return None
+        generation = driver.meta.generation
+        return Condition(
+            conditions.ACCEPTED, False, refusal.reason, refusal.message, generation
+        )
 
     async def _ask(self, driver: LoadBalancerDriver) -> Condition:
         """Ask a driver how it is."""

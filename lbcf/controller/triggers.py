@@ -201,8 +201,12 @@ class Triggers:
         either = new or old
         if either is None or same_spec(old, new):
             return
-        self._queues.drivers.add(either.meta.key)
-        self.look_at_users(either.meta.key)
+        self.secret_changed(either.meta.key)
+
+    def secret_changed(self, driver: ObjectKey) -> None:
+        """Look at a driver that may be called differently now, and at its users."""
+        self._queues.drivers.add(driver)
+        self.look_at_users(driver)
 
     def look_at_users(self, driver: ObjectKey) -> None:
         """Look at a driver's load balancers, their groups, and its waiting records."""

@@ -56,6 +56,31 @@ _DEFAULT_TIMEOUT = timedelta(seconds=10)
 
 
 @attrs.frozen
+class SecretKey:
+    """A key of a Secret in the namespace of who names it."""
+
+    name: str
+    key: str
+
+
+@attrs.frozen
+class Security:
+    """How a driver is called: `spec.tls` and `spec.auth`.
+
+    Attributes:
+        ca_bundle: PEM certificates that its own must chain to; empty: the system's.
+        server_name: that its certificate must carry; empty: the host of its URL.
+        client_certificate: name of a Secret with `tls.crt` and `tls.key`; empty: none.
+        token: where the bearer token is; None: none is sent.
+    """
+
+    ca_bundle: bytes = attrs.field(default=b"", repr=False)
+    server_name: str = ""
+    client_certificate: str = ""
+    token: SecretKey | None = None
+
+
+@attrs.frozen
 class LoadBalancerDriver:
     """A webhook service that operates load balancers of one make.
 
@@ -64,6 +89,7 @@ class LoadBalancerDriver:
         timeouts: by operation, for those that the driver lists.
         late_effect: how long after a time-out a call may still take effect.
         max_concurrent_calls: how many calls it bears at a time.
+        security: how it is known, and how it knows us.
     """
 
     meta: Meta
@@ -74,7 +100,16 @@ class LoadBalancerDriver:
     address_source: AddressSource = AddressSource.DRIVER
     late_effect: timedelta = timedelta(seconds=10)
     max_concurrent_calls: int = 32
+    security: Security = Security()
     conditions: tuple[Condition, ...] = ()
+
+    @property
+    def secrets(self) -> frozenset[ObjectKey]:
+        """Say which Secrets it needs; those of other namespaces cannot be named."""
+        token = self.security.token
+        names = {self.security.client_certificate, token.name if token else ""}
+        home = self.meta.key.namespace
+        return frozenset(ObjectKey(home, name) for name in names if name)
 
     def declares(self, operation: Operation) -> bool:
         """Tell whether the driver lists this operation (needed for optional ones)."""

@@ -64,6 +64,8 @@ class DeregistrarProgram:
         deregistrar = Deregistrar(records, drivers, queue, interpreter)
         records.on_change(deregistrar.record_changed)
         drivers.on_change(deregistrar.driver_changed)
+        parts.secrets.on_change(deregistrar.secret_changed)
+        parts.secrets.follow(drivers)
         TroubleReporter(parts.recorder, _TOLD, "Deregister").listen(records)
         self._workers = Workers(queue, deregistrar.reconcile, _WORKERS, clock)
         self._informers: tuple[Informer[Any], ...] = (

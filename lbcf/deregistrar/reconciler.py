@@ -68,7 +68,11 @@ class Deregistrar:
         """Look at all that waits for a driver which came, or which has changed."""
         if new is None or (old and old.meta.generation == new.meta.generation):
             return
-        for record in self._records.by_index("driver", new.meta.key):
+        self.secret_changed(new.meta.key)
+
+    def secret_changed(self, driver: ObjectKey) -> None:
+        """Look at all that waits for a driver which may be called differently now."""
+        for record in self._records.by_index("driver", driver):
             self._queue.add(record.meta.key)
 
     async def reconcile(self, key: ObjectKey) -> Result:

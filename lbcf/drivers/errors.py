@@ -3,9 +3,17 @@
     LbcfError
     `- DriverError
        |- NotSent         DriverUnreachable      no connection: nothing was sent
+       |  |- NotAllowed      DriverUrlNotAllowed       its URL is outside of our limits
+       |  |- SecretMissing   DriverSecretNotFound      a Secret that it names is not there
+       |  |- SecretUnread    DriverSecretUnread        ... has not been read, or may not be
+       |  |- SecretUnusable  DriverSecretUnusable      ... does not hold what it should
+       |  |- CaUnusable      DriverCaBundleUnusable    spec.tls.caBundle is no certificate
+       |  |- NotTrusted      DriverNotTrusted          its certificate is not good
+       |  `- WeRefused       DriverRefusesCertificate  ours is not good for it, or missing
        |- TimedOut        DriverTimedOut         no whole answer in time
        |- ConnectionLost  DriverConnectionLost   the connection ended before the answer
        |- BadStatus       DriverBadStatus        an HTTP status other than 200
+       |- Unauthorized    DriverUnauthorized     401 or 403: the bearer token is not good
        |- Redirected      DriverRedirected       a redirect, which is never followed
        |- TooLarge        DriverAnswerTooLarge   a body beyond the limit
        `- BadAnswer       DriverBadAnswer        200, but not the answer it should be
@@ -52,6 +60,60 @@ class NotSent(DriverError):
         super().__init__(message, definite=True)
 
 
+class NotAllowed(NotSent):
+    """The operator does not let drivers be there."""
+
+    reason = "DriverUrlNotAllowed"
+
+
+class SecretMissing(NotSent):
+    """A Secret that the driver names is not there."""
+
+    reason = "DriverSecretNotFound"
+
+
+class SecretUnread(NotSent):
+    """A Secret that the driver names has not been read yet, or cannot be.
+
+    Attributes:
+        is_told: the API server has said why it cannot be read.
+    """
+
+    reason = "DriverSecretUnread"
+
+    def __init__(self, message: str, *, is_told: bool = True) -> None:
+        self.is_told = is_told
+        super().__init__(message)
+
+
+class SecretUnusable(NotSent):
+    """A Secret that the driver names does not hold what it should."""
+
+    reason = "DriverSecretUnusable"
+
+
+class CaUnusable(NotSent):
+    """The driver's own list of authorities cannot be used."""
+
+    reason = "DriverCaBundleUnusable"
+
+
+class NotTrusted(NotSent):
+    """The driver did not prove who it is: nothing was sent."""
+
+    reason = "DriverNotTrusted"
+
+
+class WeRefused(NotSent):
+    """The driver ended the TLS handshake because of our certificate, or for want of one.
+
+    A server acts on nothing before the client's certificate is verified (RFC 8446, 4.4.4),
+    although with TLS 1.3 the client may have sent its request by then.
+    """
+
+    reason = "DriverRefusesCertificate"
+
+
 class TimedOut(DriverError):
     """The time ran out; definite where it was spent on connecting."""
 
@@ -77,6 +139,12 @@ class BadStatus(DriverError):
     def is_unserved(self) -> bool:
         """Tell whether the driver has no such operation: so the SDK's drivers say it."""
         return self.status == HTTPStatus.NOT_FOUND
+
+
+class Unauthorized(BadStatus):
+    """HTTP status 401 or 403: the driver wants another bearer token."""
+
+    reason = "DriverUnauthorized"
 
 
 class Redirected(BadStatus):

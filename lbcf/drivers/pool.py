@@ -3,24 +3,37 @@
     async with pool.slot(driver, load_balancer):     wait here, without a permission
         answer = await pool.call(driver, operation, request, timeout=...)
 
-`lbcf.interpreter` calls; `lbcf.drivers.client` does the HTTP, `lbcf.wire.driver` the
-JSON.
+`lbcf.interpreter` calls; `lbcf.drivers.client` does the HTTP, `lbcf.drivers.access` says
+with which credentials, `lbcf.wire.driver` does the JSON.
 """
 
 import contextlib
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Self, TypeVar, cast
 
+import structlog
+
 from prometheus_client import CollectorRegistry
 
+from lbcf.core.access import Secret
 from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancerDriver
 from lbcf.core.values import ObjectKey
+from lbcf.drivers.access import (
+    Find,
+    access_of,
+    check_place,
+    needed,
+    no_secrets,
+    stamp_of,
+)
 from lbcf.drivers.client import DriverClient
 from lbcf.drivers.errors import BadAnswer, DriverError
 from lbcf.drivers.limits import Gates
+from lbcf.drivers.lines import Lines
+from lbcf.drivers.places import Place
 from lbcf.drivers.series import CallSeries
 from lbcf.runtime.clock import Clock
 from lbcf.wire.driver import (
@@ -39,20 +52,39 @@ from lbcf.wire.driver_answers import (
     Status,
     ValidationAnswer,
 )
+from lbcf.wire.traces import Trace, new_trace
 
 
 _A = TypeVar("_A", bound=Answer)
 
+_log = structlog.get_logger(__name__)
+
 
 class DriverPool:
-    """Calls drivers, each within its limit. Make it and close it in one event loop."""
+    """Calls drivers, each within its limit. Make it and close it in one event loop.
 
-    def __init__(self, clock: Clock, registry: CollectorRegistry) -> None:
+    Args:
+        clock: the time.
+        registry: counts the calls.
+        find: looks up the Secrets that drivers name.
+        places: where drivers may be; anywhere where there are none.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        registry: CollectorRegistry,
+        *,
+        find: Find = no_secrets,
+        places: Sequence[Place] = (),
+    ) -> None:
         self._clock = clock
         self._series = CallSeries(registry)
+        self._find = find
+        self._places = places
         self._drivers = Gates()
         self._load_balancers = Gates()
-        self._clients: dict[str, DriverClient] = {}
+        self._lines = Lines()
 
     async def __aenter__(self) -> Self:
         """Use it for a block."""
@@ -64,15 +96,20 @@ class DriverPool:
 
     async def close(self) -> None:
         """Close all connections."""
-        while self._clients:
-            _, client = self._clients.popitem()
-            await client.close()
+        await self._lines.close()
 
-    async def forget(self, url: str) -> None:
+    async def forget(self, driver: ObjectKey) -> None:
         """Close the connections to a driver that is gone; calls under way are lost."""
-        client = self._clients.pop(url, None)
-        if client is not None:
-            await client.close()
+        await self._lines.forget(driver)
+
+    def refusal(self, driver: LoadBalancerDriver) -> DriverError | None:
+        """Say why a driver would not be called at all; None: it would be."""
+        try:
+            check_place(driver, self._places)
+            access_of(driver, needed(driver, self._find))
+        except DriverError as error:
+            return error
+        return None
 
     @contextlib.asynccontextmanager
     async def slot(
@@ -127,20 +164,36 @@ class DriverPool:
             raise ValueError(f"{operation} is not asked by {type(request).__name__}")  # noqa: TRY004
         name = str(driver.meta.key)
         body = render_request(request)
-        with self._counted(name, operation) as outcome:
-            answer = await self._client(driver.url).post(name, operation, body, timeout)
+        trace = new_trace(self._clock.new_id())
+        with self._counted(name, operation, trace) as outcome:
+            check_place(driver, self._places)
+            secrets = needed(driver, self._find)
+            async with self._lines.to(
+                driver.meta.key,
+                stamp_of(driver, secrets),
+                lambda: self._connect(driver, secrets),
+            ) as client:
+                answer = await client.post(
+                    name, operation, body, timeout, headers=trace.headers()
+                )
             parsed = _parsed(name, operation, answer)
             outcome.append(_outcome(parsed))
         return cast("_A", parsed)
 
-    def _client(self, url: str) -> DriverClient:
-        """Return the client of this URL."""
-        if url not in self._clients:
-            self._clients[url] = DriverClient(url)
-        return self._clients[url]
+    def _connect(
+        self, driver: LoadBalancerDriver, secrets: Mapping[str, Secret]
+    ) -> DriverClient:
+        """Return new connections to a driver.
+
+        Raises:
+            NotSent: its credentials cannot be used.
+        """
+        return DriverClient(driver.url, access_of(driver, secrets))
 
     @contextlib.contextmanager
-    def _counted(self, driver: str, operation: Operation) -> Iterator[list[str]]:
+    def _counted(
+        self, driver: str, operation: Operation, trace: Trace
+    ) -> Iterator[list[str]]:
         """Count a call; the block appends its outcome to the list."""
         began = self._clock.monotonic()
         outcome: list[str] = []
@@ -155,6 +208,13 @@ class DriverPool:
             self._series.duration.labels(driver, operation).observe(seconds)
             said = outcome[-1] if outcome else "Cancelled"
             self._series.calls.labels(driver, operation, said).inc()
+            _log.debug(
+                "driver.called",
+                driver=driver,
+                operation=operation,
+                outcome=said,
+                trace_id=trace.trace_id,
+            )
 
 
 def _parsed(name: str, operation: Operation, body: bytes) -> Answer:

@@ -71,6 +71,7 @@ class Informer(Generic[T]):
         store: what has been seen.
         synced: set when the store holds a whole list.
         last_heard: monotonic seconds of the last sign of life, None before the first.
+        last_error: what ended the last turn badly; None since something was read.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Informer(Generic[T]):
         self.store: Store[T] = Store() if store is None else store
         self.synced = asyncio.Event()
         self.last_heard: float | None = None
+        self.last_error: Exception | None = None
         self._client = client
         self._resource = resource
         self._clock = clock
@@ -104,7 +106,7 @@ class Informer(Generic[T]):
         """Follow the collection until cancelled; no failure ends it."""
         while True:
             self._fruitless += 1
-            error = await self._turn()
+            self.last_error = error = await self._turn()
             delay = self._delay(error)
             self._log_end(error, delay)
             await self._clock.sleep(delay)
@@ -190,6 +192,7 @@ class Informer(Generic[T]):
 
     def _hear(self) -> None:
         """Note a sign of life."""
+        self.last_error = None
         self.last_heard = self._clock.monotonic()
 
     def _delay(self, error: Exception | None) -> timedelta:

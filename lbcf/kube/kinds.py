@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from lbcf.core.access import Secret
 from lbcf.core.cluster import Pod
 from lbcf.core.names import API_GROUP
 from lbcf.core.resources import (
@@ -11,12 +12,13 @@ from lbcf.core.resources import (
     LoadBalancerDriver,
 )
 from lbcf.kube.resource import Resource
-from lbcf.wire.kube import parse_pod
+from lbcf.wire.kube import parse_pod, parse_secret
 from lbcf.wire.records import parse_record
 from lbcf.wire.resources import parse_driver, parse_group, parse_load_balancer
 
 
 PODS: Final[Resource[Pod]] = Resource("", "v1", "pods", "Pod", parse_pod)
+SECRETS: Final[Resource[Secret]] = Resource("", "v1", "secrets", "Secret", parse_secret)
 DRIVERS: Final[Resource[LoadBalancerDriver]] = Resource(
     API_GROUP, "v1beta1", "loadbalancerdrivers", "LoadBalancerDriver", parse_driver
 )

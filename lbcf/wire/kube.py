@@ -1,4 +1,4 @@
-"""What Kubernetes' own objects say, read narrowly: metadata and pods.
+"""What Kubernetes' own objects say, read narrowly: metadata, pods and Secrets.
 
 Before it: bytes from `lbcf.kube`. After it: values of `lbcf.core.cluster`. Only the
 fields that decisions use are decoded: a pod costs a tenth of a millisecond less, and a
@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from lbcf.core.access import Secret
 from lbcf.core.cluster import Pod
 from lbcf.core.names import API_GROUP
 from lbcf.core.resources import Meta
@@ -80,7 +81,14 @@ class _Pod(msgspec.Struct):
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
 
+class _Secret(msgspec.Struct):
+    metadata: ObjectMeta
+    type: str = ""
+    data: dict[str, bytes] | None = None  # in base64, which msgspec takes off
+
+
 T = TypeVar("T")
+_SECRET = msgspec.json.Decoder(_Secret)
 _POD = msgspec.json.Decoder(_Pod)
 
 
@@ -110,3 +118,13 @@ def parse_pod(raw: bytes) -> Pod:
         is_ready=any(c.type == "Ready" and c.status == "True" for c in conditions),
         phase=intern(pod.status.phase),
     )
+
+
+def parse_secret(raw: bytes) -> Secret:
+    """Read a Secret.
+
+    Raises:
+        Malformed: it cannot be read; the text quotes nothing of it.
+    """
+    secret = decode(_SECRET, raw)
+    return Secret(secret.metadata.to_meta(), secret.type, secret.data or {})

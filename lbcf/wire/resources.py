@@ -13,6 +13,8 @@ from lbcf.core.resources import (
     LoadBalancer,
     LoadBalancerDriver,
     PodSelection,
+    SecretKey,
+    Security,
     Selection,
     StaticSelection,
     UnsupportedSelection,
@@ -32,6 +34,21 @@ class _Webhook(msgspec.Struct):
     timeout: str = "10s"
 
 
+class _SecretRef(msgspec.Struct):
+    name: str
+    key: str = "token"
+
+
+class _Tls(msgspec.Struct, rename="camel"):
+    ca_bundle: bytes = b""
+    server_name: str = ""
+    client_certificate_secret_ref: _SecretRef | None = None
+
+
+class _Auth(msgspec.Struct, rename="camel"):
+    bearer_token_secret_ref: _SecretRef | None = None
+
+
 class _DriverSpec(msgspec.Struct, rename="camel"):
     url: str
     accept_dry_run_call: bool = False
@@ -40,6 +57,8 @@ class _DriverSpec(msgspec.Struct, rename="camel"):
     address_source: str = AddressSource.DRIVER.value
     late_effect_seconds: int = 10
     max_concurrent_calls: int = 32
+    tls: _Tls | None = None
+    auth: _Auth | None = None
 
 
 class _Conditions(msgspec.Struct):
@@ -158,7 +177,19 @@ def parse_driver(raw: bytes) -> LoadBalancerDriver:
         address_source=address_source,
         late_effect=timedelta(seconds=spec.late_effect_seconds),
         max_concurrent_calls=spec.max_concurrent_calls,
+        security=_parse_security(spec.tls or _Tls(), spec.auth or _Auth()),
         conditions=parse_conditions(driver.status.conditions),
+    )
+
+
+def _parse_security(tls: _Tls, auth: _Auth) -> Security:
+    """Read how a driver is called."""
+    certificate, token = tls.client_certificate_secret_ref, auth.bearer_token_secret_ref
+    return Security(
+        ca_bundle=tls.ca_bundle,
+        server_name=tls.server_name,
+        client_certificate="" if certificate is None else certificate.name,
+        token=None if token is None else SecretKey(token.name, token.key),
     )
 
 

@@ -210,9 +210,9 @@ async def test_a_forgotten_driver_is_called_anew(pool: DriverPool) -> None:
         held = asyncio.create_task(ensure(pool, url))
         await settle()
         await asyncio.sleep(0.02)
-        await pool.forget(url)
+        await pool.forget(a_driver(url).meta.key)
         with pytest.raises(ConnectionLost):
             await held
     async with serving(replying(response())) as url:
-        await pool.forget(url)
+        await pool.forget(a_driver(url).meta.key)
         assert Status.SUCC is (await ensure(pool, url)).status

@@ -7,7 +7,7 @@ how it goes. Each line sees the API server's history at its own speed.
 
 import asyncio
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from lbcf.core.access import Secret
 from lbcf.core.operations import Operation
+from lbcf.core.resources import LoadBalancerDriver
 from lbcf.drivers.client import DriverClient
 from lbcf.drivers.errors import (
     BadStatus,
@@ -165,7 +167,9 @@ class DriverLine(DriverPool):
         super().__init__(clock, CollectorRegistry())
         self._client_below = _DriverWire(process, world)
 
-    def _client(self, _url: str) -> DriverClient:
+    def _connect(
+        self, _driver: LoadBalancerDriver, _secrets: Mapping[str, Secret]
+    ) -> DriverClient:
         """Return the one client there is."""
         return self._client_below
 
@@ -186,6 +190,7 @@ class _DriverWire(DriverClient):
         operation: Operation,
         body: bytes,
         timeout: timedelta,  # noqa: ASYNC109 - as the real one has it
+        headers: Mapping[str, str] | None = None,  # noqa: ARG002 - nobody looks
     ) -> bytes:
         """Send one call; it is one step."""
         request = parse_request(operation, body)

@@ -24,6 +24,7 @@ from lbcf.core.names import API_GROUP
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder, Limits
 from lbcf.kube.lease import LeaderElector, LeadershipLostError
+from lbcf.kube.secrets import Secrets
 from lbcf.process import Parts, Program
 from lbcf.runtime.metrics import Metrics
 from lbcf.settings import Settings
@@ -207,6 +208,7 @@ class Process:
                 list_period=_LISTING if setting.lists else _NEVER,
             ),
             client=client,
+            secrets=Secrets(client, clock),
             drivers=drivers,
             recorder=recorder,
             clock=clock,

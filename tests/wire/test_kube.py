@@ -5,7 +5,7 @@ import pytest
 
 from lbcf.core.cluster import Pod
 from lbcf.wire.errors import Malformed
-from lbcf.wire.kube import ObjectMeta, Owner, parse_pod
+from lbcf.wire.kube import ObjectMeta, Owner, parse_pod, parse_secret
 from tests.builders import START, a_key, a_pod
 
 
@@ -132,3 +132,23 @@ def test_controlling_owner_is_found_by_kind(
 
     expected = Owner("BackendGroup", "web", "u", True) if is_found else None
     assert expected == found.controller("BackendGroup")
+
+
+def test_a_secret_is_read_out_of_base64() -> None:
+    """Its values are bytes, and are shown to nobody."""
+    metadata = {"name": "it", "namespace": "shop", "uid": "u", "resourceVersion": "7"}
+    body = {"metadata": metadata, "type": "Opaque", "data": {"token": "aHVzaA=="}}
+    secret = parse_secret(msgspec.json.encode(body))
+
+    assert ("Opaque", {"token": b"hush"}) == (secret.kind, secret.values)
+    assert "hush" not in repr(secret)
+
+
+def test_a_secret_that_is_broken_is_not_quoted() -> None:
+    """The message says where, and nothing of what is there."""
+    metadata = {"name": "it", "uid": "u", "resourceVersion": "7"}
+    body = {"metadata": metadata, "data": {"token": "hush!"}}
+    with pytest.raises(Malformed) as raised:
+        parse_secret(msgspec.json.encode(body))
+
+    assert "hush" not in str(raised.value)

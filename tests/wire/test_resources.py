@@ -14,6 +14,8 @@ from lbcf.core.resources import (
     LoadBalancer,
     LoadBalancerDriver,
     PodSelection,
+    SecretKey,
+    Security,
     StaticSelection,
     UnsupportedSelection,
 )
@@ -23,6 +25,7 @@ from lbcf.core.values import (
     DeregisterPolicy,
     Drain,
     MemberKey,
+    ObjectKey,
     Port,
     Protocol,
 )
@@ -360,3 +363,45 @@ def test_our_finalizer_goes_beside_others() -> None:
     expected = {"metadata": {"finalizers": [names.FINALIZER_LOAD_BALANCER]}}
 
     assert expected == render_finalizer_added(a_load_balancer())
+
+
+def test_security_of_a_driver() -> None:
+    """The bundle is read out of base64, Secrets are named, and stay in its namespace."""
+    read = driver(
+        tls={
+            "caBundle": "cGVt",
+            "serverName": "driver.test",
+            "clientCertificateSecretRef": {"name": "certificate"},
+        },
+        auth={"bearerTokenSecretRef": {"name": "token", "key": "value"}},
+    )
+
+    expected = Security(
+        b"pem", "driver.test", "certificate", SecretKey("token", "value")
+    )
+    assert expected == read.security
+    keys = {ObjectKey("shop", "certificate"), ObjectKey("shop", "token")}
+    assert keys == read.secrets
+    assert "pem" not in repr(read)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, Security()),
+        ({"tls": {}, "auth": {}}, Security()),
+        (
+            {"auth": {"bearerTokenSecretRef": {"name": "t"}}},
+            Security(token=SecretKey("t", "token")),
+        ),
+    ],
+)
+def test_security_that_is_left_out(spec: dict[str, Any], expected: Security) -> None:
+    """Nothing said is nothing needed; a token's key has a default."""
+    assert expected == driver(**spec).security
+
+
+def test_a_bundle_that_is_no_base64() -> None:
+    """It cannot be read, and nobody calls without it."""
+    with pytest.raises(Malformed, match="caBundle"):
+        driver(tls={"caBundle": "%"})

@@ -1,0 +1,195 @@
+"""From what a driver says of its security to what its connections are made with.
+
+`lbcf.drivers.pool` asks before each call: an edited Secret counts from the next call on.
+Whatever is missing or broken is told before anything is sent, by the driver's own words:
+never is a call sent without the token or the certificate that it should have.
+"""
+
+import os
+import ssl
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+import attrs
+
+from lbcf.core.access import Lack, NoSecret, Secret
+from lbcf.core.resources import LoadBalancerDriver, Security
+from lbcf.core.values import ObjectKey
+from lbcf.drivers.errors import (
+    CaUnusable,
+    NotAllowed,
+    SecretMissing,
+    SecretUnread,
+    SecretUnusable,
+)
+from lbcf.drivers.places import Place, is_allowed
+
+
+Find = Callable[[ObjectKey], Secret | NoSecret]
+"""Looks a Secret up."""
+
+TLS_KIND = "kubernetes.io/tls"
+TOKEN_KIND = "Opaque"  # noqa: S105 - a type of Secrets, no secret
+"""The only type that tokens are taken from: who may write a driver must not be able to
+have a service account's token, or a registry's password, sent to an address of theirs."""
+
+
+@attrs.frozen
+class Access:
+    """How one driver is called.
+
+    Attributes:
+        tls: how https is verified; None: by the system's authorities.
+        server_name: that the certificate must carry; None: the URL's host.
+        shows_certificate: a client certificate is shown.
+        token: of `Authorization: Bearer`; empty: not sent.
+    """
+
+    tls: ssl.SSLContext | None = None
+    shows_certificate: bool = False
+    server_name: str | None = None
+    token: str = attrs.field(default="", repr=False)
+
+
+def no_secrets(_key: ObjectKey) -> NoSecret:
+    """Look up nothing: where there is no cluster there are no Secrets."""
+    return NoSecret(Lack.MISSING)
+
+
+def needed(driver: LoadBalancerDriver, find: Find) -> dict[str, Secret]:
+    """Return the Secrets that a driver names, by name.
+
+    Raises:
+        SecretMissing: one of them is not there.
+        SecretUnread: one of them has not been read, or cannot be.
+    """
+    found = {}
+    for key in sorted(driver.secrets):
+        secret = find(key)
+        if isinstance(secret, NoSecret):
+            raise _lacking(driver, key, secret)
+        found[key.name] = secret
+    return found
+
+
+def stamp_of(driver: LoadBalancerDriver, secrets: Mapping[str, Secret]) -> Hashable:
+    """Return what changes whenever connections are to be made anew."""
+    versions = ((s.meta.uid, s.meta.resource_version) for s in secrets.values())
+    return (driver.url, driver.security, *versions)
+
+
+def access_of(driver: LoadBalancerDriver, secrets: Mapping[str, Secret]) -> Access:
+    """Make of a driver's words and its Secrets how it is called.
+
+    Raises:
+        CaUnusable: its authorities are no certificates.
+        SecretUnusable: a Secret does not hold what it should.
+    """
+    security = driver.security
+    context = None
+    if security.ca_bundle or security.client_certificate:
+        context = _context(driver, security)
+    if context is not None and security.client_certificate:
+        _load(driver, context, secrets[security.client_certificate])
+    token = ""
+    if security.token is not None:
+        token = _token(driver, secrets[security.token.name], security.token.key)
+    return Access(
+        tls=context,
+        shows_certificate=bool(security.client_certificate),
+        server_name=security.server_name or None,
+        token=token,
+    )
+
+
+def check_place(driver: LoadBalancerDriver, places: Sequence[Place]) -> None:
+    """Let a driver be called that is where drivers may be.
+
+    Raises:
+        NotAllowed: it is not.
+    """
+    if not is_allowed(driver.url, places):
+        text = "its spec.url is not among what --driver-url-allow lets drivers have"
+        raise NotAllowed(f"driver {driver.meta.key}: {text}")
+
+
+def _lacking(
+    driver: LoadBalancerDriver, key: ObjectKey, lack: NoSecret
+) -> SecretMissing | SecretUnread:
+    """Say what is missing."""
+    where = f"driver {driver.meta.key}: Secret {key}"
+    if lack.lack is Lack.MISSING:
+        return SecretMissing(f"{where} is not there: create it")
+    said = f": {lack.text}" if lack.text else ""
+    text = f"{where} has not been read yet{said}"
+    return SecretUnread(text, is_told=bool(lack.text))
+
+
+def _context(driver: LoadBalancerDriver, security: Security) -> ssl.SSLContext:
+    """Return how a driver's certificate is verified."""
+    if not security.ca_bundle:
+        return ssl.create_default_context()
+    try:
+        bundle = security.ca_bundle.decode("ascii")
+        context = ssl.create_default_context(cadata=bundle)
+    except (ssl.SSLError, ValueError) as error:
+        text = "spec.tls.caBundle must be PEM certificates, base64-encoded"
+        raise CaUnusable(f"driver {driver.meta.key}: {text}") from error
+    # What is named is trusted, whoever signed it: as Go reads such bundles.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def _load(driver: LoadBalancerDriver, context: ssl.SSLContext, secret: Secret) -> None:
+    """Let connections show the certificate of a Secret.
+
+    Raises:
+        SecretUnusable: it has none, or not its key.
+    """
+    _check_kind(driver, secret, TLS_KIND)
+    pair = [_value(driver, secret, key) for key in ("tls.crt", "tls.key")]
+    # OpenSSL reads files alone; these are in memory, and gone when they are closed.
+    # The certificate comes first, as in the files of servers.
+    file = os.memfd_create("lbcf-client-certificate")
+    try:
+        os.write(file, b"\n".join(pair))
+        # A password that is none: otherwise OpenSSL would ask for it at the terminal.
+        context.load_cert_chain(f"/proc/self/fd/{file}", password="")
+    except (ssl.SSLError, ValueError) as error:
+        text = "tls.crt and tls.key are no PEM certificate with its unencrypted key"
+        raise _unusable(driver, secret, text) from error
+    finally:
+        os.close(file)
+
+
+def _token(driver: LoadBalancerDriver, secret: Secret, key: str) -> str:
+    """Return the token of a Secret, without the newline that editors leave.
+
+    Raises:
+        SecretUnusable: it has none.
+    """
+    _check_kind(driver, secret, TOKEN_KIND)
+    token = _value(driver, secret, key).decode("latin-1").strip("\r\n")
+    if not token or not all("!" <= char <= "~" for char in token):
+        text = f"the token in {key} must be of visible ASCII characters"
+        raise _unusable(driver, secret, text)
+    return token
+
+
+def _check_kind(driver: LoadBalancerDriver, secret: Secret, kind: str) -> None:
+    """Take Secrets of one type alone."""
+    if secret.kind != kind:
+        text = f"its type is {secret.kind or 'unsaid'}, it must be {kind}"
+        raise _unusable(driver, secret, text)
+
+
+def _value(driver: LoadBalancerDriver, secret: Secret, key: str) -> bytes:
+    """Return a key's value."""
+    if key not in secret.values:
+        raise _unusable(driver, secret, f"it has no key {key}")
+    return secret.values[key]
+
+
+def _unusable(driver: LoadBalancerDriver, secret: Secret, text: str) -> SecretUnusable:
+    """Say what is wrong with a Secret; never quotes of it."""
+    return SecretUnusable(f"driver {driver.meta.key}: Secret {secret.meta.key}: {text}")

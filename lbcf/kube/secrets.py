@@ -1,0 +1,137 @@
+"""Follows the Secrets that drivers name, each by a watch on its one name.
+
+Before it: the store of drivers tells which are named. After it: `lbcf.drivers.access`
+looks them up, and listeners have the drivers tried again. Nobody needs the right to
+list Secrets: RBAC grants list and watch by resourceNames to who selects by the name.
+"""
+
+import asyncio
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
+
+import attrs
+
+from lbcf.core.access import Lack, NoSecret, Secret
+from lbcf.core.resources import LoadBalancerDriver
+from lbcf.core.values import ObjectKey
+from lbcf.kube.client import KubeClient
+from lbcf.kube.informer import Informer
+from lbcf.kube.kinds import SECRETS
+from lbcf.kube.pages import Selection
+from lbcf.kube.store import Store
+from lbcf.runtime.clock import Clock
+
+
+MOST = 1000
+"""Secrets that are followed: each has a connection of its own."""
+
+_TOO_MANY = NoSecret(Lack.UNREAD, f"{MOST} others are followed already, which is most")
+
+
+@attrs.frozen(eq=False)
+class _Watch:
+    """One Secret, and what follows it."""
+
+    informer: Informer[Secret]
+    task: asyncio.Task[None]
+
+
+class Secrets:
+    """The Secrets that drivers name.
+
+    Args:
+        client: of its own: watches occupy connections.
+        clock: the time.
+    """
+
+    def __init__(self, client: KubeClient, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._named: dict[ObjectKey, frozenset[ObjectKey]] = {}
+        self._watches: dict[ObjectKey, _Watch] = {}
+        self._listeners: list[Callable[[ObjectKey], None]] = []
+
+    def follow(self, drivers: Store[LoadBalancerDriver]) -> None:
+        """Follow from now on what these drivers name."""
+        drivers.on_change(self._driver_changed)
+
+    def on_change(self, listener: Callable[[ObjectKey], None]) -> None:
+        """Tell a listener the key of each driver of which a Secret has changed."""
+        self._listeners.append(listener)
+
+    def find(self, key: ObjectKey) -> Secret | NoSecret:
+        """Return a Secret that some driver names, or why there is none."""
+        watch = self._watches.get(key)
+        if watch is None:
+            return _TOO_MANY
+        store, informer = watch.informer.store, watch.informer
+        if key in store.unreadable:
+            return NoSecret(Lack.UNREAD, store.unreadable[key])
+        found = store.get(key)
+        if found is not None:
+            return found
+        if informer.synced.is_set():
+            return NoSecret(Lack.MISSING)
+        error = informer.last_error
+        return NoSecret(Lack.UNREAD, "" if error is None else str(error))
+
+    async def settle(self, within: timedelta) -> None:
+        """Wait until all have been read, no longer than that."""
+        reads = [
+            asyncio.create_task(watch.informer.synced.wait())
+            for watch in self._watches.values()
+        ]
+        if reads:
+            _, late = await asyncio.wait(reads, timeout=within.total_seconds())
+            for read in late:
+                read.cancel()
+
+    async def close(self) -> None:
+        """End all watches."""
+        tasks = [watch.task for watch in self._watches.values()]
+        self._watches.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _driver_changed(
+        self, old: LoadBalancerDriver | None, new: LoadBalancerDriver | None
+    ) -> None:
+        """Follow what it names now, and no longer what it alone has named."""
+        if old is not None:
+            self._named.pop(old.meta.key, None)
+        if new is not None and new.secrets:
+            self._named[new.meta.key] = new.secrets
+        wanted = {key for keys in self._named.values() for key in keys}
+        for key in self._watches.keys() - wanted:
+            self._watches.pop(key).task.cancel()
+        for key in sorted(wanted - self._watches.keys()):
+            if len(self._watches) < MOST:
+                self._watches[key] = self._started(key)
+
+    def _started(self, key: ObjectKey) -> _Watch:
+        """Begin to follow a Secret."""
+        store: Store[Secret] = Store()
+        tell = partial(self._tell, key)
+        store.on_change(lambda _old, _new: tell())
+        store.on_unreadable(lambda _key: tell())
+        informer = Informer(
+            self._client,
+            SECRETS,
+            self._clock,
+            store=store,
+            selection=Selection(key.namespace, fields=f"metadata.name={key.name}"),
+        )
+        return _Watch(informer, asyncio.create_task(informer.run()))
+
+    def _tell(self, key: ObjectKey) -> None:
+        """Tell of the drivers that name a Secret."""
+        for driver in list(self._users(key)):
+            for listener in self._listeners:
+                listener(driver)
+
+    def _users(self, key: ObjectKey) -> Iterator[ObjectKey]:
+        """Find the drivers that name a Secret."""
+        return (driver for driver, keys in self._named.items() if key in keys)

@@ -1,0 +1,73 @@
+"""Patterns of URLs: what they let through, and what only looks alike."""
+
+import pytest
+
+from lbcf.drivers.places import is_allowed, parse_place
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url"),
+    [
+        ("https://driver.test", "https://driver.test/path"),
+        ("https://driver.test", "https://driver.test:8443"),
+        ("https://driver.test", "https://DRIVER.test."),
+        ("https://Driver.Test:443", "https://driver.test"),
+        ("*://*.svc", "http://a.b.svc:80"),
+        ("http://10.0.*:9000", "http://10.0.3.4:9000"),
+        ("http://[fd00::1]:90", "http://[fd00::1]:90/"),
+        ("*://*", "http://anything"),
+    ],
+)
+def test_what_is_allowed(pattern: str, url: str) -> None:
+    """Scheme, host and port each match."""
+    assert is_allowed(url, [parse_place(pattern)])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url"),
+    [
+        ("https://driver.test", "http://driver.test"),
+        ("https://driver.test", "https://driver.test.evil"),
+        ("https://driver.test", "https://evil/driver.test"),
+        ("https://driver.test", "https://driver.test@evil"),
+        ("https://*.svc", "https://evil/?x=.svc"),
+        ("https://*.svc", "https://evil#.svc"),
+        ("https://*.svc", "https://svc"),
+        ("https://driver.test:443", "https://driver.test:444"),
+        ("http://10.0.0.1", "http://10.0.0.11"),
+        ("http://driver.test", "ftp://driver.test"),
+        ("*://*", "not a url"),
+    ],
+)
+def test_what_is_not(pattern: str, url: str) -> None:
+    """Nothing but the host counts as the host."""
+    assert not is_allowed(url, [parse_place(pattern)])
+
+
+def test_one_of_several_is_enough_and_none_is_anywhere() -> None:
+    """Patterns add up; an operator who gives none restricts nothing."""
+    places = [parse_place("https://a"), parse_place("https://b")]
+
+    assert is_allowed("https://b", places)
+    assert not is_allowed("https://c", places)
+    assert is_allowed("https://c", [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "driver.test",
+        "ftp://driver.test",
+        "https://",
+        "https://a/path",
+        "https://user@a",
+        "https://a:b",
+        "https://[::1",
+        "https://[::1]x",
+        "",
+    ],
+)
+def test_patterns_that_are_none(text: str) -> None:
+    """What is wrong is said with an example."""
+    with pytest.raises(ValueError, match=r"such as https://\*"):
+        parse_place(text)
