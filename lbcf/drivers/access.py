@@ -5,7 +5,6 @@ Whatever is missing or broken is told before anything is sent, by the driver's o
 never is a call sent without the token or the certificate that it should have.
 """
 
-import os
 import ssl
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -23,6 +22,7 @@ from lbcf.drivers.errors import (
     SecretUnusable,
 )
 from lbcf.drivers.places import Place, is_allowed
+from lbcf.runtime.certificates import load_authorities, load_pair
 
 
 Find = Callable[[ObjectKey], Secret | NoSecret]
@@ -129,14 +129,12 @@ def _context(driver: LoadBalancerDriver, security: Security) -> ssl.SSLContext:
     """Return how a driver's certificate is verified."""
     if not security.ca_bundle:
         return ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        bundle = security.ca_bundle.decode("ascii")
-        context = ssl.create_default_context(cadata=bundle)
-    except (ssl.SSLError, ValueError) as error:
+        load_authorities(context, security.ca_bundle)
+    except ValueError as error:
         text = "spec.tls.caBundle must be PEM certificates, base64-encoded"
         raise CaUnusable(f"driver {driver.meta.key}: {text}") from error
-    # What is named is trusted, whoever signed it: as Go reads such bundles.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
 
 
@@ -147,19 +145,12 @@ def _load(driver: LoadBalancerDriver, context: ssl.SSLContext, secret: Secret) -
         SecretUnusable: it has none, or not its key.
     """
     _check_kind(driver, secret, TLS_KIND)
-    pair = [_value(driver, secret, key) for key in ("tls.crt", "tls.key")]
-    # OpenSSL reads files alone; these are in memory, and gone when they are closed.
-    # The certificate comes first, as in the files of servers.
-    file = os.memfd_create("lbcf-client-certificate")
+    certificate, key = (_value(driver, secret, k) for k in ("tls.crt", "tls.key"))
     try:
-        os.write(file, b"\n".join(pair))
-        # A password that is none: otherwise OpenSSL would ask for it at the terminal.
-        context.load_cert_chain(f"/proc/self/fd/{file}", password="")
-    except (ssl.SSLError, ValueError) as error:
-        text = "tls.crt and tls.key are no PEM certificate with its unencrypted key"
+        load_pair(context, certificate, key)
+    except ValueError as error:
+        text = f"tls.crt and tls.key are {error}"
         raise _unusable(driver, secret, text) from error
-    finally:
-        os.close(file)
 
 
 def _token(driver: LoadBalancerDriver, secret: Secret, key: str) -> str:

@@ -7,11 +7,15 @@ its load balancer. All methods are idempotent, and touch only what they were ask
 
 import abc
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from types import MappingProxyType
 from typing import ClassVar
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 
+from lbcf.core.operations import Operation
 from lbcf.core.values import MemberKey
 from lbcf.sdk.results import Running, Succ
 from lbcf.wire.driver_answers import ListBackendsAnswer, WholeObject
@@ -39,9 +43,15 @@ class Driver(abc.ABC):
 
     Attributes:
         member_key: by what the load balancer tells its members apart.
+        late_effect: how long after a time-out an operation may still take effect.
+        max_concurrent_calls: how many it bears at a time.
+        timeouts: of operations that need other than 10 s, up to a minute.
     """
 
     member_key: MemberKey = MemberKey.ADDRESS
+    late_effect: timedelta = timedelta(seconds=10)
+    max_concurrent_calls: int = 32
+    timeouts: ClassVar[Mapping[Operation, timedelta]] = MappingProxyType({})
 
     summary: ClassVar[str] = "A driver of load balancers."
     """What `--help` says of it."""
@@ -55,6 +65,9 @@ class Driver(abc.ABC):
     def routes(self) -> Sequence[web.RouteDef]:
         """Return further endpoints, outside of the protocol; none unless overridden."""
         return ()
+
+    def register_series(self, registry: CollectorRegistry) -> None:  # noqa: B027
+        """Register series of your own, for /metrics; once, before `start`."""
 
     async def healthz(self) -> bool:
         """Tell whether operations can be performed now."""

@@ -5,21 +5,24 @@ Sits above `lbcf.sdk.server`; the last line of an author's module calls `run`.
 
 import argparse
 import asyncio
-import sys
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from pathlib import Path
 
 import structlog
 
 from aiohttp import web
 
 from lbcf.runtime import logs
-from lbcf.runtime.address import BindAddress, parse_bind_address
-from lbcf.runtime.flags import OneLineParser
+from lbcf.runtime.address import BindAddress
+from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.shutdown import stop_on_signals
+from lbcf.sdk.credentials import CredentialFiles, CredentialsUnusable
 from lbcf.sdk.driver import Driver
+from lbcf.sdk.flags import credential_files, driver_parser
+from lbcf.sdk.guard import Guard
+from lbcf.sdk.listening import Listener
+from lbcf.sdk.manifest import Shown, as_yaml, manifest
 from lbcf.sdk.server import Service
 
 
@@ -51,123 +54,66 @@ def run(
     Raises:
         SystemExit: a wrong flag, an address in use, a driver that cannot start.
     """
-    parser = _parser(driver, default_port)
+    parser = driver_parser(driver, default_port)
     if flags is not None:
         flags(parser)
     chosen = parser.parse_args(argv)
     try:
+        files = credential_files(chosen)
         made = driver() if isinstance(driver, type) else driver(chosen)
+        if chosen.print_manifest is not None:
+            shown = Shown(parser.prog, chosen.print_manifest, files, chosen.ca_file)
+            print(as_yaml(manifest(made, shown)), end="")  # noqa: T201
+            return
     except ValueError as error:
         parser.error(str(error))
     logs.configure(chosen.log_level, chosen.log_format)
     try:
-        asyncio.run(serve(made, chosen.bind_address, chosen.grace_period))
+        asyncio.run(serve(made, chosen.bind_address, chosen.grace_period, files))
+    except CredentialsUnusable as error:
+        parser.error(str(error))
     except OSError as error:
         reason = f"cannot serve on {chosen.bind_address}: {error}"
         parser.exit(CANNOT_START, f"{parser.prog}: {reason}\n")
 
 
-async def serve(driver: Driver, address: BindAddress, grace: timedelta) -> None:
+async def serve(
+    driver: Driver,
+    address: BindAddress,
+    grace: timedelta,
+    files: CredentialFiles | None = None,
+) -> None:
     """Serve until a signal, then finish what has begun within the grace period.
 
     Raises:
         OSError: the address cannot be listened on, or the driver's `start` said so.
+        CredentialsUnusable: the files cannot be used.
     """
-    service = Service(driver)
+    clock, guard = SystemClock(), Guard()
+    service = Service(driver, clock, guard)
     runner = web.AppRunner(
         service.application(), access_log=None, shutdown_timeout=_CLOSING
     )
     with stop_on_signals() as stopped:
         try:
             await runner.setup()
-            site = web.TCPSite(runner, address.host, address.port)
-            await site.start()
-            _log.info("driver.serving", addresses=_listening(runner))
-            await stopped.wait()
-            await site.stop()
+            assert runner.server is not None  # noqa: S101 - setup has made it
+            listener = Listener(runner.server, guard, files or CredentialFiles(), clock)
+            await listener.open(address)
+            _log.info("driver.serving", addresses=listener.addresses)
+            await _follow_until(stopped, listener)
+            listener.close()
             await service.drain(grace)
         finally:
             await runner.cleanup()
     _log.info("driver.stopped")
 
 
-def _listening(runner: web.AppRunner) -> list[str]:
-    """Return the addresses in fact, the system's choice in place of port 0."""
-    return [str(BindAddress(name[0], name[1])) for name in runner.addresses]
-
-
-def _parser(driver: object, default_port: int) -> argparse.ArgumentParser:
-    """Return the flags that every driver has."""
-    summary = getattr(driver, "summary", None)
-    parser = OneLineParser(prog=_program(), description=summary)
-    parser.add_argument(
-        "--bind-address",
-        type=_told(_address),
-        default=BindAddress(None, default_port),
-        metavar="HOST:PORT",
-        help="where to listen; :PORT is every interface (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--log-level",
-        type=_told(_level),
-        default="info",
-        help=f"one of {', '.join(logs.LEVELS)} (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--log-format",
-        type=_told(logs.parse_format),
-        default="json",
-        help="json or console (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--grace-period",
-        type=_told(_period),
-        default=timedelta(seconds=20),
-        metavar="SECONDS",
-        help="for operations under way after SIGTERM (default: 20)",
-    )
-    return parser
-
-
-def _program() -> str:
-    """Return the name of the module that was started."""
-    path = Path(sys.argv[0])
-    return path.parent.name if path.stem == "__main__" else path.stem
-
-
-def _told(parse: Callable[[str], object]) -> Callable[[str], object]:
-    """Return the same parser; argparse shows the text of this error alone."""
-
-    def parse_or_tell(text: str) -> object:
-        """Parse, and say what was wrong."""
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-
-    return parse_or_tell
-
-
-def _address(text: str) -> BindAddress:
-    """Read an address; a driver that does not listen is none."""
-    address = parse_bind_address(text)
-    if address is None:
-        raise ValueError("a driver must listen somewhere: write HOST:PORT")
-    return address
-
-
-def _level(text: str) -> str:
-    """Check the name of a log level."""
-    logs.parse_level(text)
-    return text
-
-
-def _period(text: str) -> timedelta:
-    """Read seconds, from 0 to a day."""
+async def _follow_until(stopped: asyncio.Event, listener: Listener) -> None:
+    """Keep the credentials fresh until the event is set."""
+    following = asyncio.create_task(listener.follow())
     try:
-        seconds = float(text)
-        if 0 <= seconds <= timedelta(days=1).total_seconds():
-            return timedelta(seconds=seconds)
-    except ValueError:
-        pass  # told below, with what was expected
-    raise ValueError(f"{text!r} is not a number of seconds from 0 to 86400")
+        await stopped.wait()
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)

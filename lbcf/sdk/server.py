@@ -14,12 +14,17 @@ from datetime import timedelta
 import structlog
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
+from prometheus_client import generate_latest
 
 from lbcf.core.operations import Operation
 from lbcf.runtime.clock import Clock, SystemClock
+from lbcf.runtime.metrics import CONTENT_TYPE
 from lbcf.sdk.driver import Driver
+from lbcf.sdk.guard import Guard
 from lbcf.sdk.replies import refused, reply, served_operations
 from lbcf.sdk.results import Fail
+from lbcf.sdk.series import ServiceSeries, outcome_of
 from lbcf.sdk.turns import Turns, turn_key
 from lbcf.wire.driver import (
     Answer,
@@ -28,11 +33,15 @@ from lbcf.wire.driver import (
     parse_request,
     render_answer,
 )
+from lbcf.wire.driver_answers import Status
 from lbcf.wire.driver_requests import RetriedRequest
+from lbcf.wire.traces import HEADER, Trace, parse_trace
 
 
 LARGEST_REQUEST = 32 * 1024 * 1024
 """Bytes, unpacked; judgePodDeregister brings all pods of a group that are not ready."""
+
+_FIRST_ERROR = 400
 
 _PATIENCE = 30.0
 """Seconds that a caller may take to send a request."""
@@ -47,10 +56,15 @@ class Service:
     before it is closed.
     """
 
-    def __init__(self, driver: Driver, clock: Clock | None = None) -> None:
+    def __init__(
+        self, driver: Driver, clock: Clock | None = None, guard: Guard | None = None
+    ) -> None:
         self._driver = driver
         self._clock = clock or SystemClock()
+        self._guard = guard or Guard()
         self._turns = Turns()
+        self._series = ServiceSeries(self._clock, lambda: len(self._turns))
+        driver.register_series(self._series.registry)
         self._served = served_operations(driver)
         self._under_way: set[asyncio.Task[Answer]] = set()
         self._stopping = False
@@ -61,10 +75,16 @@ class Service:
         return len(self._turns)
 
     def application(self) -> web.Application:
-        """Return the endpoints: one per operation, GET /healthz, the driver's own."""
-        app = web.Application(client_max_size=LARGEST_REQUEST)
+        """Return the endpoints: operations, GET /healthz and /metrics, the driver's own.
+
+        Whoever may not call gets at none of them, but for the probes' GET /healthz.
+        """
+        app = web.Application(
+            client_max_size=LARGEST_REQUEST, middlewares=[self._guarded]
+        )
         app.add_routes(self._driver.routes())
         app.router.add_get("/healthz", self._probe, allow_head=True)
+        app.router.add_get("/metrics", self._metrics)
         app.router.add_route("*", "/{operation}", self._serve)
         app.on_startup.append(self._start)
         app.on_cleanup.append(self._stop)
@@ -89,6 +109,28 @@ class Service:
         """Let the driver close it."""
         await self._driver.stop()
 
+    @web.middleware
+    async def _guarded(
+        self, request: web.Request, handler: Handler
+    ) -> web.StreamResponse:
+        """Let those through that may call."""
+        is_probe = request.path == "/healthz" and request.method in {"GET", "HEAD"}
+        response: web.StreamResponse | None = None
+        if not is_probe:
+            response = self._guard.refusal(request)
+        if response is None:
+            response = await handler(request)
+        if response.status >= _FIRST_ERROR and not is_probe:
+            self._series.refused.labels(response.status).inc()
+        if self._guard.is_outdated(request):
+            response.force_close()
+        return response
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        """Tell Prometheus."""
+        page = generate_latest(self._series.registry)
+        return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE})
+
     async def _probe(self, _request: web.Request) -> web.Response:
         """Answer a probe: 200, or 503 when the driver cannot serve."""
         answer = await self._replied(Operation.HEALTHZ, b"")
@@ -106,7 +148,8 @@ class Service:
         try:
             async with asyncio.timeout(_PATIENCE):
                 body = await request.read()
-            answer = await self._replied(Operation(name), body)
+            trace = parse_trace(request.headers.get(HEADER))
+            answer = await self._replied(Operation(name), body, trace)
         except Malformed as error:
             return _error(400, str(error))
         except web.HTTPRequestEntityTooLarge:
@@ -115,7 +158,9 @@ class Service:
             return _error(408, f"the request took over {_PATIENCE:g} s to arrive")
         return _json(render_answer(answer), 200)
 
-    async def _replied(self, operation: Operation, body: bytes) -> Answer:
+    async def _replied(
+        self, operation: Operation, body: bytes, trace: Trace | None = None
+    ) -> Answer:
         """Carry out one call.
 
         Raises:
@@ -128,7 +173,7 @@ class Service:
         # Shielded: aiohttp cancels its own task when it closes a connection. Tasks
         # begin in the order of their creation, which is that of the arrivals.
         return await asyncio.shield(
-            self._begun(operation, self._in_turn(key, operation, request))
+            self._begun(operation, self._logged(key, operation, request, trace))
         )
 
     def _begun(
@@ -140,6 +185,29 @@ class Service:
         task.add_done_callback(self._under_way.discard)
         return task
 
+    async def _logged(
+        self,
+        key: Hashable,
+        operation: Operation,
+        request: Request[Answer],
+        trace: Trace | None,
+    ) -> Answer:
+        """Perform the operation; all that is logged meanwhile names the call."""
+        said = {
+            "operation": operation,
+            "record_id": getattr(request, "record_id", None),
+            "trace_id": trace and trace.trace_id,
+            "parent_id": trace and trace.span_id,
+        }
+        named = {name: value for name, value in said.items() if value}
+        with structlog.contextvars.bound_contextvars(**named):
+            answer = await self._in_turn(key, operation, request)
+            outcome = outcome_of(answer)
+            self._series.operations.labels(operation, outcome).inc()
+            tell = _log.info if outcome is Status.FAIL else _log.debug
+            tell("operation.ended", outcome=outcome, msg=getattr(answer, "msg", ""))
+            return answer
+
     async def _in_turn(
         self, key: Hashable, operation: Operation, request: Request[Answer]
     ) -> Answer:
@@ -149,7 +217,8 @@ class Service:
         async with self._turns.turn(key):
             if self._is_late(request):
                 return _too_late(operation)
-            return await reply(self._driver, operation, request, self._clock)
+            with self._series.timed(operation):
+                return await reply(self._driver, operation, request, self._clock)
 
     def _is_late(self, request: Request[Answer]) -> bool:
         """Tell whether the caller has given up on this call by its `notAfter`."""

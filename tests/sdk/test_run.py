@@ -164,6 +164,8 @@ async def test_a_second_signal_ends_at_once() -> None:
         pytest.param(["--grace-period", "nan"], "0 to 86400", id="no number"),
         pytest.param(["--member-key", "Name"], "Record", id="the driver's own flag"),
         pytest.param(["--port", "9000"], "--port", id="unknown flag"),
+        pytest.param(["--tls-key-file", "a"], "--tls-cert-file", id="key alone"),
+        pytest.param(["--client-ca-file", "a"], "--tls-cert-file", id="no TLS"),
     ],
 )
 async def test_wrong_flags_are_told_in_one_line(flags: list[str], text: str) -> None:
@@ -175,6 +177,14 @@ async def test_wrong_flags_are_told_in_one_line(flags: list[str], text: str) -> 
     assert line.startswith("memory: ")
     assert flags[0] in line
     assert text in line
+
+
+async def test_credentials_that_are_not_there_are_told_in_one_line() -> None:
+    """A driver is not served in another way than it was told to."""
+    status, _, told = await finished("--token-file", "/nowhere/tokens")
+
+    assert (2, 1) == (status, len(told.splitlines()))
+    assert "/nowhere/tokens: No such file" in told
 
 
 async def test_an_address_in_use_is_told_in_one_line() -> None:

@@ -1,0 +1,39 @@
+"""Hands certificates that are in memory to OpenSSL, which reads files alone.
+
+`lbcf.drivers.access` has them from Secrets, `lbcf.sdk.credentials` from files that were
+read in one go, so that a rotation in between cannot mix old and new.
+"""
+
+import os
+import ssl
+
+
+def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Let connections show this certificate chain; all of it is PEM.
+
+    Raises:
+        ValueError: it is no certificate with its unencrypted key; quotes nothing.
+    """
+    # A file in memory: no key is ever on a disk, and it is gone when it is closed.
+    file = os.memfd_create("certificate")
+    try:
+        os.write(file, certificate + b"\n" + key)
+        # A password that is none: otherwise OpenSSL would ask for it at the terminal.
+        context.load_cert_chain(f"/proc/self/fd/{file}", password="")
+    except (ssl.SSLError, ValueError) as error:
+        raise ValueError("no PEM certificate with its unencrypted key") from error
+    finally:
+        os.close(file)
+
+
+def load_authorities(context: ssl.SSLContext, authorities: bytes) -> None:
+    """Trust these certificates, PEM too, whoever signed them: as Go reads such bundles.
+
+    Raises:
+        ValueError: they are none.
+    """
+    try:
+        context.load_verify_locations(cadata=authorities.decode("ascii"))
+    except (ssl.SSLError, ValueError) as error:
+        raise ValueError("no PEM certificates") from error
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

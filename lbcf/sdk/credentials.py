@@ -1,0 +1,133 @@
+"""The files that secure a driver: read in one go, compared, and read again.
+
+    files -> contents -> credentials -> `lbcf.sdk.listening` and `lbcf.sdk.guard`
+
+Kubernetes changes mounted Secrets in place; so do people who rotate by hand.
+"""
+
+import ssl
+
+from pathlib import Path
+
+import attrs
+
+from lbcf.runtime.certificates import load_authorities, load_pair
+
+
+class CredentialsUnusable(ValueError):  # noqa: N818 - the rest says it is an error
+    """A file is missing, or does not hold what it should; the text names it."""
+
+
+@attrs.frozen
+class Credentials:
+    """How callers are served, and which.
+
+    Attributes:
+        tls: with the driver's certificate; None: plain HTTP.
+        asks_certificate: callers must show a certificate that `tls` has verified.
+        tokens: any of them lets a caller in; none: no token is asked for.
+    """
+
+    tls: ssl.SSLContext | None = None
+    asks_certificate: bool = False
+    tokens: tuple[bytes, ...] = attrs.field(default=(), repr=False)
+
+
+@attrs.frozen
+class Contents:
+    """What the files hold; equal as long as nothing has changed."""
+
+    certificate: bytes = attrs.field(repr=False)
+    key: bytes = attrs.field(repr=False)
+    clients: bytes = attrs.field(repr=False)
+    tokens: bytes = attrs.field(repr=False)
+
+
+@attrs.frozen
+class CredentialFiles:
+    """Where they are; what is None is not used.
+
+    Attributes:
+        certificate: of the driver, with the chain, and its key unless that is apart.
+        key: of the certificate.
+        clients: authorities of callers' certificates, which are asked for.
+        tokens: one bearer token per line; a rotation has two for a while.
+    """
+
+    certificate: Path | None = None
+    key: Path | None = None
+    clients: Path | None = None
+    tokens: Path | None = None
+
+    @property
+    def are_any(self) -> bool:
+        """Tell whether there is anything to be read."""
+        return self != CredentialFiles()
+
+    def check(self) -> None:
+        """Let only combinations pass that mean something.
+
+        Raises:
+            CredentialsUnusable: a flag needs another one.
+        """
+        if self.certificate is None and (self.key or self.clients):
+            text = "--tls-key-file and --client-ca-file need --tls-cert-file"
+            raise CredentialsUnusable(text)
+
+    def read(self) -> Contents:
+        """Read all of them.
+
+        Raises:
+            CredentialsUnusable: one cannot be read.
+        """
+        files = (self.certificate, self.key, self.clients, self.tokens)
+        return Contents(*map(_read, files))
+
+    def credentials(self, contents: Contents) -> Credentials:
+        """Make credentials of what was read.
+
+        Raises:
+            CredentialsUnusable: it is not what it should be.
+        """
+        tokens = tuple(line.strip() for line in contents.tokens.split(b"\n"))
+        tokens = tuple(token for token in tokens if token)
+        if self.tokens is not None and not tokens:
+            # An empty file must not mean that everybody may call.
+            raise CredentialsUnusable(f"{self.tokens}: there is no token in it")
+        return Credentials(
+            tls=self._tls(contents),
+            asks_certificate=self.clients is not None,
+            tokens=tokens,
+        )
+
+    def _tls(self, contents: Contents) -> ssl.SSLContext | None:
+        """Return how TLS is done; None: not at all."""
+        if self.certificate is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        where: object = self.certificate
+        try:
+            load_pair(context, contents.certificate, contents.key)
+            if self.clients is not None:
+                where = self.clients
+                load_authorities(context, contents.clients)
+                # Who shows none is let in so far, and told so by `guard`: at the end
+                # of a handshake Python says nothing (measured, 3.11), and probes pass.
+                context.verify_mode = ssl.CERT_OPTIONAL
+        except ValueError as error:
+            raise CredentialsUnusable(f"{where}: {error}") from error
+        return context
+
+
+def _read(path: Path | None) -> bytes:
+    """Read a file, where there is one.
+
+    Raises:
+        CredentialsUnusable: it cannot be read.
+    """
+    if path is None:
+        return b""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CredentialsUnusable(f"{path}: {error.strerror}") from error
