@@ -33,6 +33,7 @@ from lbcf.core.turn import Moment
 from lbcf.core.values import (
     AddressSource,
     DeregisterPolicy,
+    DeregisterWebhook,
     Drain,
     EnsurePolicy,
     MemberKey,
@@ -181,6 +182,7 @@ def a_group(
     ensure_policy: EnsurePolicy | None = None,
     drain: Drain | None = None,
     max_unready_percent: int | None = None,
+    webhook: DeregisterWebhook | None = None,
     uid: str | None = None,
     version: int = 1,
     generation: int = 1,
@@ -195,6 +197,7 @@ def a_group(
         ensure_policy=ensure_policy or EnsurePolicy(),
         drain=drain,
         max_unready_percent=max_unready_percent,
+        webhook=webhook,
     )
 
 

@@ -4,6 +4,7 @@
       triggers: change -> keys
         load balancers queue -> LoadBalancers   createLoadBalancer, ensure, delete
         groups queue         -> Reconciler      snapshot -> desired -> plan -> guards -> apply
+        judgements queue     -> Judgements      judgePodDeregister (policy Webhook)
         records queue        -> Registrar       core.registration <-> interpreter
         status queue         -> GroupStatusWriter
       Survey: listBackends by period -> records of a reset load balancer again

@@ -8,6 +8,7 @@ from typing import Any
 from lbcf.controller.apply import Applier
 from lbcf.controller.driver_care import DriverCare
 from lbcf.controller.group_status import GroupStatusWriter
+from lbcf.controller.judgements import Judgements
 from lbcf.controller.load_balancers import LoadBalancers
 from lbcf.controller.reconciler import Reconciler
 from lbcf.controller.registrar import Registrar
@@ -19,6 +20,7 @@ from lbcf.core import conditions
 from lbcf.core.values import ObjectKey
 from lbcf.interpreter import Interpreter, LoadBalancerCalls
 from lbcf.interpreter.locks import AddressLocker
+from lbcf.interpreter.pod_judge import PodJudge
 from lbcf.interpreter.trouble import TroubleReporter
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import DRIVERS, GROUPS, LOAD_BALANCERS, PODS, RECORDS
@@ -40,6 +42,7 @@ _LOAD_BALANCER_WORKERS = 16
 _RECORD_WORKERS = 256
 _STATUS_WORKERS = 4
 _DRIVER_WORKERS = 8
+_JUDGING_WORKERS = 64
 
 
 class Controller:
@@ -71,7 +74,17 @@ class Controller:
         scopes = Scopes()
         applier = Applier(client, view.records, clock, registrar)
         statuses = GroupStatusWriter(view, client, parts.recorder, clock)
-        reconciler = Reconciler(view, scopes, applier, statuses.decided)
+        triggers = Triggers(view, scopes, queues, registrar, statuses)
+        judging = self._queue("judgements")
+        judge = PodJudge(client, parts.drivers)
+        judgements = Judgements(
+            view,
+            judging,
+            judge,
+            triggers.look_at_group,
+            clock,
+        )
+        reconciler = Reconciler(view, scopes, applier, judgements, statuses.decided)
         calls = LoadBalancerCalls(parts.drivers, clock)
         care = DriverCare(view, client, parts.drivers, clock)
         load_balancers = LoadBalancers(view, client, calls, clock)
@@ -80,7 +93,6 @@ class Controller:
         )
         registered = frozenset({conditions.REGISTERED})
         TroubleReporter(parts.recorder, registered, "Register").listen(view.records)
-        triggers = Triggers(view, scopes, queues, registrar, statuses)
         triggers.listen()
         parts.secrets.on_change(triggers.secret_changed)
         parts.secrets.follow(view.drivers)
@@ -94,6 +106,7 @@ class Controller:
             ),
             Workers(queues.records, registrar.reconcile, _RECORD_WORKERS, clock),
             Workers(queues.statuses, statuses.reconcile, _STATUS_WORKERS, clock),
+            Workers(judging, judgements.reconcile, _JUDGING_WORKERS, clock),
             Workers(queues.drivers, care.reconcile, _DRIVER_WORKERS, clock),
         ]
         self._informers: tuple[Informer[Any], ...] = (

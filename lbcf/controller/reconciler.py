@@ -10,11 +10,13 @@ import attrs
 import structlog
 
 from lbcf.controller.apply import Applier, worst_of
+from lbcf.controller.judgements import Judgements, doubt_about
 from lbcf.controller.scopes import Scopes
 from lbcf.controller.snapshot import GROUP_UNREADABLE, take_snapshot
 from lbcf.controller.view import View
 from lbcf.core.cluster import Undecided
 from lbcf.core.guards import TOO_MANY_UNREADY, hold_readiness_removals
+from lbcf.core.judging import HELD_BY_JUDGEMENT
 from lbcf.core.plan import UNSUPPORTED, Hold, Plan, plan_group
 from lbcf.core.resources import BackendGroup, UnsupportedSelection
 from lbcf.core.values import ObjectKey
@@ -22,6 +24,8 @@ from lbcf.runtime.result import Done, Failed, Result
 
 
 _log = structlog.get_logger(__name__)
+
+_TOLD_HOLDS = HELD_BY_JUDGEMENT | {TOO_MANY_UNREADY}
 
 
 @attrs.frozen
@@ -44,6 +48,7 @@ class Reconciler:
         view: what has been read.
         scopes: which pods of a group changed.
         applier: writes plans.
+        judgements: what drivers say of unready pods.
         decided: told what was decided about a group.
     """
 
@@ -52,11 +57,13 @@ class Reconciler:
         view: View,
         scopes: Scopes,
         applier: Applier,
+        judgements: Judgements,
         decided: Callable[[ObjectKey, Decision], None],
     ) -> None:
         self._view = view
         self._scopes = scopes
         self._applier = applier
+        self._judgements = judgements
         self._decided = decided
 
     async def reconcile(self, key: ObjectKey) -> Result:
@@ -71,14 +78,16 @@ class Reconciler:
         # Its records are ended by the garbage collector, through ownerReferences.
         if group is None or group.meta.deleting_since is not None:
             return Done()
-        if group.max_unready_percent is not None:
-            scope = None  # the guard counts all of the group
+        if group.max_unready_percent is not None or group.webhook is not None:
+            scope = None  # the guard counts all of the group, a driver judges all of it
         snapshot = take_snapshot(self._view, group, scope)
         if isinstance(snapshot, Undecided):
             self._decided(key, Decision((snapshot,)))
             return Done()
+        snapshot = self._judgements.consider(snapshot)
         plan = hold_readiness_removals(plan_group(snapshot), group.max_unready_percent)
-        doubts = tuple(dict.fromkeys(snapshot.undecided.values()))
+        unsure = (*snapshot.undecided.values(), *doubt_about(snapshot.judgement))
+        doubts = tuple(dict.fromkeys(unsure))
         self._decided(key, _decision(group, plan, doubts))
         return await self._apply(key, plan)
 
@@ -103,5 +112,5 @@ def _decision(
     if isinstance(group.selection, UnsupportedSelection):
         message = f"spec.{group.selection.kind} is not reconciled by this controller"
         doubts = (*doubts, Undecided(UNSUPPORTED, message))
-    held = tuple(h for h in plan.holds if h.reason == TOO_MANY_UNREADY)
+    held = tuple(h for h in plan.holds if h.reason in _TOLD_HOLDS)
     return Decision(doubts, held)

@@ -11,7 +11,7 @@ from lbcf.core.cluster import Attachment, Pod, Snapshot, Undecided
 from lbcf.core.names import home_of
 from lbcf.core.resources import BackendGroup, BackendRecord, PodSelection
 from lbcf.core.turn import Absent
-from lbcf.core.values import DeregisterPolicy, ObjectKey
+from lbcf.core.values import ObjectKey
 
 
 GROUP_UNREADABLE = "GroupUnreadable"
@@ -28,8 +28,6 @@ LOAD_BALANCER_NOT_CREATED = "LoadBalancerNotCreated"
 """The driver has not created the load balancer yet."""
 OUT_OF_SCOPE = "LoadBalancerOutOfScope"
 """The LoadBalancer's spec.scope does not name the group's namespace."""
-POLICY_UNSUPPORTED = "DeregisterPolicyUnsupported"
-"""The group asks for a policy that this controller does not carry out."""
 
 
 def take_snapshot(
@@ -71,9 +69,6 @@ def take_snapshot(
 def _doubt(view: View, group: BackendGroup) -> Undecided | None:
     """Say what makes the whole reading doubtful."""
     namespace = group.meta.key.namespace
-    if group.deregister_policy is DeregisterPolicy.WEBHOOK:
-        message = "deregisterPolicy Webhook is not carried out by this controller"
-        return Undecided(POLICY_UNSUPPORTED, message)
     for store, reason, kind in (
         (view.pods, POD_UNREADABLE, "pod"),
         (view.records, RECORD_UNREADABLE, "BackendRecord"),

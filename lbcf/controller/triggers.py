@@ -110,6 +110,7 @@ class Triggers:
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Look at the groups that select, or selected, a pod."""
         if is_same_backend(old, new):
+            self._judge_again(new)
             return
         either = new or old
         if either is None:
@@ -122,6 +123,14 @@ class Triggers:
             self._scopes.note(group, key.name)
             self._queues.groups.add(group, urgent=leaving)
             self._look_at_status(group)
+
+    def _judge_again(self, pod: Pod | None) -> None:
+        """Look at groups whose driver judges by what decides nothing otherwise."""
+        if pod is None or pod.is_ready or pod.is_terminating:
+            return
+        for group in self._view.groups_meaning(pod):
+            if group.webhook is not None:
+                self._queues.groups.add(group.meta.key)
 
     def neighbour_unreadable(self, key: ObjectKey) -> None:
         """Look at all groups of a namespace in which something cannot be read."""
@@ -213,6 +222,8 @@ class Triggers:
         for load_balancer in self._view.load_balancers.by_index("driver", driver):
             self._queues.load_balancers.add(load_balancer.meta.key)
             self.load_balancer_unreadable(load_balancer.meta.key)
+        for group in self._view.groups.by_index("judge", driver):
+            self.look_at_group(group.meta.key)
         for record in self._view.records.by_index("driver", driver):
             if not record.is_deleting and not record.is_registered:
                 self._queues.records.add(record.meta.key)

@@ -62,6 +62,12 @@ def _namespace_of(group: BackendGroup) -> Iterator[str]:
     yield group.meta.key.namespace
 
 
+def _judge_of(group: BackendGroup) -> Iterator[ObjectKey]:
+    """Index groups by the driver that judges their unready pods."""
+    if group.judge_key is not None:
+        yield group.judge_key
+
+
 class View:
     """The stores."""
 
@@ -76,6 +82,7 @@ class View:
                 "namespace": _namespace_of,
                 "load_balancer": load_balancers_of,
                 "clue": clues_of,
+                "judge": _judge_of,
             }
         )
         self.records: Store[BackendRecord] = Store(

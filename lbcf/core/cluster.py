@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from lbcf.core.judgement import Judgement
 from lbcf.core.resources import (
     BackendGroup,
     BackendRecord,
@@ -63,6 +64,7 @@ class Snapshot:
             load balancers that are in neither are to go.
         pods: those that the group selects.
         records: all that the group owns, also those being deleted.
+        judgement: what is to become of its unready pods, under policy Webhook.
     """
 
     group: BackendGroup
@@ -70,3 +72,4 @@ class Snapshot:
     undecided: Mapping[str, Undecided]
     pods: tuple[Pod, ...]
     records: tuple[BackendRecord, ...]
+    judgement: Judgement = Judgement()

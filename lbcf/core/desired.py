@@ -10,6 +10,7 @@ import attrs
 from lbcf.core import names
 from lbcf.core.cluster import Attachment, Snapshot
 from lbcf.core.eligibility import Eligible, Verdict, judge_pod
+from lbcf.core.judging import with_rulings
 from lbcf.core.resources import (
     Backend,
     BackendGroup,
@@ -120,7 +121,8 @@ def desired_records(
 def judge_all(snapshot: Snapshot) -> dict[Uid, Verdict]:
     """Judge every pod of a snapshot once."""
     policy = snapshot.group.deregister_policy
-    return {pod.meta.uid: judge_pod(pod, policy) for pod in snapshot.pods}
+    verdicts = {pod.meta.uid: judge_pod(pod, policy) for pod in snapshot.pods}
+    return with_rulings(verdicts, snapshot.judgement)
 
 
 def _backends(

@@ -16,6 +16,7 @@ from lbcf.core.selectors import Selector
 from lbcf.core.values import (
     AddressSource,
     DeregisterPolicy,
+    DeregisterWebhook,
     Drain,
     EnsurePolicy,
     MemberKey,
@@ -230,6 +231,7 @@ class BackendGroup:
     """Which backends go to which load balancers, and how.
 
     Attributes:
+        webhook: whom policy Webhook asks; None under any other policy.
         drain: None where the load balancer's default holds.
         max_unready_percent: above this part of unready backends, removals that only
             readiness asks for are held; None: never.
@@ -245,6 +247,14 @@ class BackendGroup:
     drain: Drain | None = None
     max_unready_percent: int | None = None
     status: GroupStatus = GroupStatus()
+    webhook: DeregisterWebhook | None = None
+
+    @property
+    def judge_key(self) -> ObjectKey | None:
+        """Say where the driver lives that judges its unready pods, None: nobody does."""
+        if self.webhook is None:
+            return None
+        return home_of(self.webhook.driver, self.meta.key.namespace)
 
 
 @attrs.frozen

@@ -86,6 +86,22 @@ class DeregisterPolicy(StrEnum):
     WEBHOOK = "Webhook"
 
 
+class FailurePolicy(StrEnum):
+    """What becomes of unready pods while the driver that judges them gives no answer."""
+
+    DO_NOTHING = "DoNothing"
+    IF_NOT_READY = "IfNotReady"
+    IF_NOT_RUNNING = "IfNotRunning"
+
+
+@attrs.frozen
+class DeregisterWebhook:
+    """Whom deregisterPolicy Webhook asks, by name, and what holds without an answer."""
+
+    driver: str
+    failure_policy: FailurePolicy = FailurePolicy.DO_NOTHING
+
+
 @attrs.frozen
 class Drain:
     """How long a backend may finish what it has begun.

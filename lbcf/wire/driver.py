@@ -104,6 +104,7 @@ _OLD_SPELLINGS = {
     "minRetryDelayInSeconds": "minRetryDelayinSeconds",
 }
 _DELAY = "minRetryDelayInSeconds"
+_KEPT = "doNotDeregister"
 
 _M = TypeVar("_M", bound=Message)
 
@@ -199,6 +200,8 @@ def _straightened_field(name: str, content: object) -> object:
     """Straighten what is inside a field; whole objects and unknown parts stay."""
     if name == _DELAY:
         return _seconds(content)
+    if name == _KEPT and isinstance(content, list):
+        return [_whole(item) for item in content]
     if name in _STRING_MAPS and isinstance(content, dict):
         return {key: "" if value is None else value for key, value in content.items()}
     part = _PARTS.get(name)
@@ -207,6 +210,11 @@ def _straightened_field(name: str, content: object) -> object:
     if isinstance(content, list):
         return [_straightened(part, item) for item in content]
     return _straightened(part, content)
+
+
+def _whole(item: object) -> object:
+    """Read a whole object: as such, or as the string of JSON that LBCF's document shows."""
+    return msgspec.json.decode(item) if isinstance(item, str) else item
 
 
 def _seconds(content: object) -> int:

@@ -229,8 +229,13 @@ class DrainBackendRequest(
 class JudgePodDeregisterRequest(
     Request[JudgePodDeregisterAnswer], frozen=True, kw_only=True
 ):
-    """Pods that are neither ready nor being deleted: which are to stay."""
+    """Pods that are neither ready nor being deleted: which are to stay.
 
+    Attributes:
+        dry_run: nothing may be changed.
+    """
+
+    dry_run: bool = False
     not_ready_pods: Sequence[WholeObject] = ()
 
 

@@ -20,7 +20,14 @@ from lbcf.core.resources import (
     UnsupportedSelection,
 )
 from lbcf.core.selectors import Operator, Requirement, Selector
-from lbcf.core.values import AddressSource, DeregisterPolicy, Drain, MemberKey
+from lbcf.core.values import (
+    AddressSource,
+    DeregisterPolicy,
+    DeregisterWebhook,
+    Drain,
+    FailurePolicy,
+    MemberKey,
+)
 from lbcf.wire.conditions import WireCondition, parse_conditions, render_conditions
 from lbcf.wire.durations import parse_duration
 from lbcf.wire.errors import Malformed
@@ -122,6 +129,11 @@ class _Protection(msgspec.Struct, rename="camel"):
     max_unready_percent: int | None = None
 
 
+class _DeregisterWebhook(msgspec.Struct, rename="camel"):
+    driver_name: str
+    failure_policy: str = FailurePolicy.DO_NOTHING.value
+
+
 class _GroupSpec(msgspec.Struct, rename="camel"):
     load_balancers: list[str] | None = None
     lb_name: str = ""
@@ -131,6 +143,7 @@ class _GroupSpec(msgspec.Struct, rename="camel"):
     nodes: msgspec.Raw = msgspec.Raw()
     parameters: dict[str, str] | None = None
     deregister_policy: str = DeregisterPolicy.IF_NOT_READY.value
+    deregister_webhook: _DeregisterWebhook | None = None
     ensure_policy: WireEnsurePolicy | None = None
     drain: _Drain | None = None
     protection: _Protection | None = None
@@ -236,6 +249,7 @@ def parse_group(raw: bytes) -> BackendGroup:
         selection=_parse_selection(spec),
         parameters=spec.parameters or {},
         deregister_policy=policy,
+        webhook=_parse_webhook(spec.deregister_webhook, policy),
         ensure_policy=parse_ensure_policy(spec.ensure_policy),
         drain=_parse_drain(spec.drain),
         max_unready_percent=(spec.protection or _Protection()).max_unready_percent,
@@ -254,6 +268,21 @@ def _parse_drain(found: _Drain | None) -> Drain | None:
     if found is None:
         return None
     return Drain(found.enabled, timedelta(seconds=found.timeout_seconds))
+
+
+def _parse_webhook(
+    found: _DeregisterWebhook | None, policy: DeregisterPolicy
+) -> DeregisterWebhook | None:
+    """Read whom to ask about unready pods; under other policies nobody is."""
+    if policy is not DeregisterPolicy.WEBHOOK:
+        return None
+    if found is None:
+        raise Malformed("deregisterPolicy Webhook needs spec.deregisterWebhook")
+    try:
+        failure_policy = FailurePolicy(found.failure_policy)
+    except ValueError as error:
+        raise Malformed(str(error)) from error
+    return DeregisterWebhook(found.driver_name, failure_policy)
 
 
 def _parse_selection(spec: _GroupSpec) -> Selection:

@@ -11,7 +11,6 @@ from lbcf.controller.snapshot import (
     LOAD_BALANCER_UNREADABLE,
     OUT_OF_SCOPE,
     POD_UNREADABLE,
-    POLICY_UNSUPPORTED,
     RECORD_UNREADABLE,
     take_snapshot,
 )
@@ -19,7 +18,7 @@ from lbcf.controller.view import View
 from lbcf.core.cluster import Attachment, Snapshot, Undecided
 from lbcf.core.resources import BackendGroup, StaticBackend, StaticSelection
 from lbcf.core.turn import DRIVER_NOT_FOUND, DRIVER_UNREADABLE
-from lbcf.core.values import DeregisterPolicy, Uid
+from lbcf.core.values import Uid
 from lbcf.kube.metadata import Identity
 from lbcf.kube.pages import Unreadable
 from lbcf.kube.watching import Obscured
@@ -143,14 +142,6 @@ def test_what_cannot_be_read_elsewhere_does_not_matter() -> None:
     obscure(view.records, a_key("web-1", "other"))
 
     assert isinstance(take_snapshot(view, a_group()), Snapshot)
-
-
-def test_policy_that_is_not_carried_out_holds_the_group() -> None:
-    """Judging by another policy than the one asked for would deregister wrongly."""
-    doubt = take_snapshot(everyday(), a_group(policy=DeregisterPolicy.WEBHOOK))
-
-    assert isinstance(doubt, Undecided)
-    assert POLICY_UNSUPPORTED == doubt.reason
 
 
 # --- doubt about one load balancer --------------------------------------------------------

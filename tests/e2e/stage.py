@@ -272,6 +272,9 @@ class Stage:
                 with contextlib.suppress(NotFound):
                     await self.delete(kind, name)
                     await self.patch(kind, name, {"metadata": {"finalizers": None}})
+        for driver in await self.listed(objects.DRIVERS):
+            free = {"metadata": {"finalizers": None}}
+            await self.patch(objects.DRIVERS, driver.meta.key.name, free)
 
     def story(self) -> str:
         """What the processes said last, for a test that failed."""

@@ -23,7 +23,9 @@ from lbcf.core.selectors import Operator, Requirement, Selector
 from lbcf.core.values import (
     AddressSource,
     DeregisterPolicy,
+    DeregisterWebhook,
     Drain,
+    FailurePolicy,
     MemberKey,
     ObjectKey,
     Port,
@@ -288,6 +290,19 @@ def test_group_says_how_its_backends_are_treated() -> None:
     )
 
 
+@pytest.mark.parametrize("policy", [None, *FailurePolicy])
+def test_group_says_who_judges_its_unready_pods(policy: FailurePolicy | None) -> None:
+    """The driver's name, and what holds without its answer: nothing, where unsaid."""
+    asked = {"driverName": "judge"} | ({"failurePolicy": policy} if policy else {})
+
+    found = group(pods=PODS, deregisterPolicy="Webhook", deregisterWebhook=asked)
+
+    wanted = DeregisterWebhook("judge", policy or FailurePolicy.DO_NOTHING)
+    assert wanted == found.webhook
+    assert ObjectKey("shop", "judge") == found.judge_key
+    assert None is group(pods=PODS, deregisterWebhook=asked).judge_key
+
+
 def test_group_has_defaults() -> None:
     """Those of LBCF; drain and protection are for others to say."""
     found = group(pods=PODS, protection={}, parameters=None, ensurePolicy=None)
@@ -307,6 +322,15 @@ def test_group_has_defaults() -> None:
         ({"pods": {**PODS, "ports": []}}, "neither ports nor port"),
         ({"pods": {"ports": PODS["ports"]}}, "neither byLabel nor byName"),
         ({"pods": PODS, "deregisterPolicy": "Never"}, "Never"),
+        ({"pods": PODS, "deregisterPolicy": "Webhook"}, "needs spec.deregisterWebhook"),
+        (
+            {
+                "pods": PODS,
+                "deregisterPolicy": "Webhook",
+                "deregisterWebhook": {"driverName": "a", "failurePolicy": "Panic"},
+            },
+            "Panic",
+        ),
         ({"pods": PODS, "drain": {"timeoutSeconds": "5s"}}, "timeoutSeconds"),
         (
             {

@@ -1,0 +1,31 @@
+"""Who a whole object is about, when it comes back from a driver.
+
+Go's decoder takes field names in any letter case; drivers that echo objects through
+other libraries rely on it.
+"""
+
+from collections.abc import Mapping
+
+from lbcf.core.values import ObjectKey
+
+
+def key_of_whole(whole: Mapping[str, object], namespace: str) -> ObjectKey | None:
+    """Say an object's namespace and name; None where it has no name.
+
+    Args:
+        whole: the object, with field names in any letter case.
+        namespace: its own where it does not say one.
+    """
+    metadata = _field(whole, "metadata")
+    if not isinstance(metadata, Mapping):
+        return None
+    name = _field(metadata, "name")
+    if not isinstance(name, str) or not name:
+        return None
+    said = _field(metadata, "namespace")
+    return ObjectKey(said if isinstance(said, str) and said else namespace, name)
+
+
+def _field(found: Mapping[str, object], name: str) -> object:
+    """Find a field by its name in any letter case."""
+    return next((v for k, v in found.items() if k.casefold() == name), None)
