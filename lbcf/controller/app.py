@@ -7,6 +7,7 @@ from typing import Any
 
 from lbcf.controller.apply import Applier
 from lbcf.controller.driver_care import DriverCare
+from lbcf.controller.driver_holds import DriverHolds
 from lbcf.controller.group_status import GroupStatusWriter
 from lbcf.controller.judgements import Judgements
 from lbcf.controller.load_balancers import LoadBalancers
@@ -86,7 +87,8 @@ class Controller:
         )
         reconciler = Reconciler(view, scopes, applier, judgements, statuses.decided)
         calls = LoadBalancerCalls(parts.drivers, clock)
-        care = DriverCare(view, client, parts.drivers, clock)
+        holds = DriverHolds(view, client, queues.drivers)
+        care = DriverCare(view, client, parts.drivers, holds, clock)
         load_balancers = LoadBalancers(view, client, calls, clock)
         self._survey = Survey(
             view, client, calls, registrar, parts.settings.list_period, clock=clock
@@ -96,6 +98,7 @@ class Controller:
         triggers.listen()
         parts.secrets.on_change(triggers.secret_changed)
         parts.secrets.follow(view.drivers)
+        holds.listen()
         self._workers: list[Workers[ObjectKey]] = [
             Workers(queues.groups, reconciler.reconcile, _GROUP_WORKERS, clock),
             Workers(

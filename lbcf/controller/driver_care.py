@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from lbcf.controller.driver_holds import DriverHolds
 from lbcf.controller.view import View
 from lbcf.core import conditions
 from lbcf.core.conditions import Condition
@@ -47,18 +48,30 @@ class DriverCare:
     """Looks after drivers."""
 
     def __init__(
-        self, view: View, client: KubeClient, drivers: DriverPool, clock: Clock
+        self,
+        view: View,
+        client: KubeClient,
+        drivers: DriverPool,
+        holds: DriverHolds,
+        clock: Clock,
     ) -> None:
         self._view = view
+        self._holds = holds
         self._client = client
         self._drivers = drivers
         self._clock = clock
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Write what is to be said of one driver."""
+        """Hold one driver, or let it go, and write what is to be said of it."""
         driver = self._view.drivers.get(key)
-        if driver is None or driver.meta.deleting_since is not None:
+        if driver is None:
             return Done()
+        try:
+            if driver.meta.deleting_since is not None:
+                return await self._end(driver)
+            driver = await self._holds.hold(driver)
+        except (Conflict, NotFound):
+            return Done()  # it changed, which brings its key back
         accepted = self._judged(driver)
         if accepted is None:
             return RequeueAfter(_SOON)
@@ -86,6 +99,17 @@ class DriverCare:
         return Condition(
             conditions.ACCEPTED, False, refusal.reason, refusal.message, generation
         )
+
+    async def _end(self, driver: LoadBalancerDriver) -> Result:
+        """Let a driver go that is being deleted, or tell what it waits for."""
+        needed = await self._holds.let_go(driver)
+        if needed is None:
+            return Done()
+        now = self._clock.now()
+        found = conditions.with_condition(driver.conditions, needed, now)
+        if found != driver.conditions:
+            await self._write(driver, found)
+        return Done()
 
     async def _ask(self, driver: LoadBalancerDriver) -> Condition:
         """Ask a driver how it is."""

@@ -8,16 +8,17 @@ from datetime import timedelta
 
 import structlog
 
+from lbcf.controller.patience import Patience
+from lbcf.controller.snapshot import RECORD_UNREADABLE
 from lbcf.controller.view import View
 from lbcf.core import conditions, names
-from lbcf.core.backoff import delay_for
 from lbcf.core.conditions import Condition
 from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.turn import DRIVER_RECHECK, Absent, told
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.interpreter import LoadBalancerCalls
-from lbcf.interpreter.load_balancers import Trouble, again_after
+from lbcf.interpreter.load_balancers import Trouble
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import LOAD_BALANCERS
@@ -34,6 +35,8 @@ SYNCED = "AttributesSynced"
 """The driver gave it its attributes."""
 IN_USE = "InUse"
 """It is being deleted, and records that need it are still there."""
+DRIVER_DRAINING = "DriverDraining"
+"""Its driver is draining or being deleted, and takes no new load balancer."""
 
 _log = structlog.get_logger(__name__)
 
@@ -48,7 +51,7 @@ class LoadBalancers:
         self._client = client
         self._calls = calls
         self._clock = clock
-        self._attempts: dict[Uid, int] = {}
+        self._patience = Patience(clock)
         self._ensured_at: dict[Uid, float] = {}
         self._validated: dict[ObjectKey, tuple[Uid, int]] = {}
 
@@ -67,27 +70,41 @@ class LoadBalancers:
 
     async def _live(self, found: LoadBalancer) -> Result:
         """Create what is not created, ensure what changed."""
-        if names.FINALIZER_LOAD_BALANCER not in found.meta.finalizers:
-            found = await self._patch(
-                found, render_finalizer_added(found), status=False
-            )
         driver = self._view.driver(found.driver_key)
+        if names.FINALIZER_LOAD_BALANCER not in found.meta.finalizers:
+            if not isinstance(driver, Absent) and not _is_held(driver):
+                return await self._refused(found, driver)
+            if not isinstance(driver, Absent):
+                body = render_finalizer_added(found.meta, names.FINALIZER_LOAD_BALANCER)
+                found = await self._patch(found, body, status=False)
         kind = conditions.ATTRIBUTES_SYNCED if found.info else conditions.CREATED
         if isinstance(driver, Absent):
             await self._tell(found, kind, driver.reason, driver.message)
             return RequeueAfter(DRIVER_RECHECK)
+        if (rest := self._patience.rest(found.meta)) is not None:
+            return RequeueAfter(rest)
         if found.info is None:
-            trouble = await self._validate(found, driver)
-            if trouble is not None:
-                operation = Operation.VALIDATE_LOAD_BALANCER
-                return await self._trouble(found, driver, kind, operation, trouble)
-            identity = await self._calls.create(found, driver)
-            if not isinstance(identity, dict):
-                operation = Operation.CREATE_LOAD_BALANCER
-                return await self._trouble(found, driver, kind, operation, identity)
-            found = await self._created(found, identity)
+            made = await self._create(found, driver)
+            if not isinstance(made, LoadBalancer):
+                return made
+            found = made
         found = await self._counted(found)
         return await self._ensure(found, driver)
+
+    async def _create(
+        self, found: LoadBalancer, driver: LoadBalancerDriver
+    ) -> LoadBalancer | Result:
+        """Let the driver make it, if it has no objections."""
+        kind = conditions.CREATED
+        trouble = await self._validate(found, driver)
+        if trouble is not None:
+            operation = Operation.VALIDATE_LOAD_BALANCER
+            return await self._trouble(found, driver, kind, operation, trouble)
+        identity = await self._calls.create(found, driver)
+        if not isinstance(identity, dict):
+            operation = Operation.CREATE_LOAD_BALANCER
+            return await self._trouble(found, driver, kind, operation, identity)
+        return await self._created(found, identity)
 
     async def _validate(
         self, found: LoadBalancer, driver: LoadBalancerDriver
@@ -100,6 +117,17 @@ class LoadBalancers:
         if trouble is None:
             self._validated[found.meta.key] = spec
         return trouble
+
+    async def _refused(self, found: LoadBalancer, driver: LoadBalancerDriver) -> Result:
+        """Take nothing up with a driver that may be gone before it is needed."""
+        if driver.is_leaving:
+            message = (
+                f"LoadBalancerDriver {driver.meta.key} is draining and takes no new "
+                f"LoadBalancer; name another, or take its label "
+                f"{names.LABEL_DRAINING} off"
+            )
+            await self._tell(found, conditions.CREATED, DRIVER_DRAINING, message)
+        return RequeueAfter(DRIVER_RECHECK)  # a change of the driver brings it at once
 
     async def _counted(self, found: LoadBalancer) -> LoadBalancer:
         """Write down how many backends are registered, for `kubectl get lb`."""
@@ -114,7 +142,7 @@ class LoadBalancers:
         self, found: LoadBalancer, identity: dict[str, str]
     ) -> LoadBalancer:
         """Write down the identity that all records will copy."""
-        self._attempts.pop(found.meta.uid, None)
+        self._patience.forget(found.meta.uid)
         self._validated.pop(found.meta.key, None)
         _log.info("load_balancer.created", load_balancer=str(found.meta.key))
         changed = self._with(found, conditions.CREATED, CREATED, "", status=True)
@@ -132,7 +160,7 @@ class LoadBalancers:
             operation = Operation.ENSURE_LOAD_BALANCER
             return await self._trouble(found, driver, kind, operation, trouble)
         uid = found.meta.uid
-        self._attempts.pop(uid, None)
+        self._patience.forget(uid)
         self._ensured_at[uid] = self._clock.monotonic()
         changed = self._with(found, kind, SYNCED, "", status=True)
         if changed != found.conditions:
@@ -160,27 +188,52 @@ class LoadBalancers:
         """Delete it once no record needs it, and let it go."""
         if names.FINALIZER_LOAD_BALANCER not in found.meta.finalizers:
             return Done()
-        users = self._view.records.by_index("load_balancer", found.meta.key)
-        kind = conditions.CREATED
-        if users:
-            message = f"being deleted; waits for {len(users)} BackendRecords to end"
-            await self._tell(found, kind, IN_USE, message, status=True)
-            return Done()
-        if found.info is not None:
-            driver = self._view.driver(found.driver_key)
-            if isinstance(driver, Absent):
-                await self._tell(found, kind, driver.reason, driver.message)
-                return RequeueAfter(DRIVER_RECHECK)
-            trouble = await self._calls.delete(found, driver)
-            if trouble is not None:
-                operation = Operation.DELETE_LOAD_BALANCER
-                return await self._trouble(found, driver, kind, operation, trouble)
+        if (needed := self._needed(found)) is not None:
+            reason, message = needed
+            await self._tell(found, conditions.CREATED, reason, message, status=True)
+            return Done() if reason == IN_USE else RequeueAfter(DRIVER_RECHECK)
+        why = found.meta.annotations.get(names.ANNOTATION_ABANDON)
+        if why is not None:
+            _log.warning(
+                "load_balancer.abandoned", load_balancer=str(found.meta.key), why=why
+            )
+        elif found.info is not None and (left := await self._delete(found)) is not None:
+            return left
         release = render_release(found.meta, names.FINALIZER_LOAD_BALANCER)
         await self._client.patch(
             LOAD_BALANCERS, found.meta.key, release, cas=found.meta
         )
         _log.info("load_balancer.deleted", load_balancer=str(found.meta.key))
         return Done()
+
+    def _needed(self, found: LoadBalancer) -> tuple[str, str] | None:
+        """Say which records need it, or may; None: none does."""
+        records = self._view.records
+        if users := records.by_index("load_balancer", found.meta.key):
+            return (
+                IN_USE,
+                f"being deleted; waits for {len(users)} BackendRecords to end",
+            )
+        unread = (key for key in records.unreadable if found.is_open_to(key.namespace))
+        if (one := next(unread, None)) is not None:
+            message = f"BackendRecord {one} cannot be understood and may need it"
+            return RECORD_UNREADABLE, message
+        return None
+
+    async def _delete(self, found: LoadBalancer) -> Result | None:
+        """Have its driver delete it; None: it has."""
+        if (rest := self._patience.rest(found.meta)) is not None:
+            return RequeueAfter(rest)
+        driver, kind = self._view.driver(found.driver_key), conditions.CREATED
+        if isinstance(driver, Absent):
+            await self._tell(found, kind, driver.reason, driver.message)
+            return RequeueAfter(DRIVER_RECHECK)
+        trouble = await self._calls.delete(found, driver)
+        if trouble is None:
+            self._patience.forget(found.meta.uid)
+            return None
+        operation = Operation.DELETE_LOAD_BALANCER
+        return await self._trouble(found, driver, kind, operation, trouble)
 
     async def _trouble(
         self,
@@ -191,12 +244,10 @@ class LoadBalancers:
         trouble: Trouble,
     ) -> Result:
         """Tell what went wrong, and come again."""
-        attempts = self._attempts.get(found.meta.uid, 0) + 1
-        self._attempts[found.meta.uid] = attempts
+        rest = self._patience.wait(found.meta, operation, trouble)
         reason, message = told(trouble, driver, operation)
         await self._tell(found, kind, reason, message)
-        backoff = delay_for(attempts, self._clock.jitter())
-        return RequeueAfter(again_after(trouble, backoff))
+        return RequeueAfter(rest)
 
     async def _tell(
         self,
@@ -238,3 +289,8 @@ class LoadBalancers:
         )
         self._view.load_balancers.observe(patched)
         return patched
+
+
+def _is_held(driver: LoadBalancerDriver) -> bool:
+    """Tell whether a driver stays as long as it is needed."""
+    return not driver.is_leaving and names.FINALIZER_DRIVER in driver.meta.finalizers

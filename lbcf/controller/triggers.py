@@ -76,6 +76,18 @@ def same_spec(old: HasMeta | None, new: HasMeta | None) -> bool:
     )
 
 
+def same_marks(old: HasMeta | None, new: HasMeta | None) -> bool:
+    """Tell whether labels, annotations and finalizers are as they were."""
+    if old is None or new is None:
+        return False
+    before, after = old.meta, new.meta
+    return (before.labels, before.annotations, before.finalizers) == (
+        after.labels,
+        after.annotations,
+        after.finalizers,
+    )
+
+
 class Triggers:
     """Listens to the stores and fills the queues."""
 
@@ -208,7 +220,7 @@ class Triggers:
     ) -> None:
         """Look at everything that a driver operates, if it changed itself."""
         either = new or old
-        if either is None or same_spec(old, new):
+        if either is None or (same_spec(old, new) and same_marks(old, new)):
             return
         self.secret_changed(either.meta.key)
 

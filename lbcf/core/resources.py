@@ -10,7 +10,7 @@ import attrs
 
 from lbcf.core import conditions
 from lbcf.core.conditions import Condition
-from lbcf.core.names import FINALIZER_RECORD, home_of
+from lbcf.core.names import FINALIZER_RECORD, LABEL_DRAINING, home_of
 from lbcf.core.operations import Operation
 from lbcf.core.selectors import Selector
 from lbcf.core.values import (
@@ -111,6 +111,12 @@ class LoadBalancerDriver:
         names = {self.security.client_certificate, token.name if token else ""}
         home = self.meta.key.namespace
         return frozenset(ObjectKey(home, name) for name in names if name)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Tell whether it takes no new load balancers: draining, or being deleted."""
+        draining = self.meta.labels.get(LABEL_DRAINING) == "true"
+        return draining or self.meta.deleting_since is not None
 
     def declares(self, operation: Operation) -> bool:
         """Tell whether the driver lists this operation (needed for optional ones)."""

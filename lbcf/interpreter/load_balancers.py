@@ -4,7 +4,6 @@ No record is at stake, so no permission is needed: whoever calls has just read o
 written the LoadBalancer, and all of these are idempotent.
 """
 
-from datetime import timedelta
 from typing import TypeVar
 
 from lbcf.core.operations import Operation
@@ -144,9 +143,3 @@ class LoadBalancerCalls:
                 return Unanswered(error.reason, str(error), may_land=may_land)
         reply = reply_of(answer)
         return answer if isinstance(reply, Succeeded) else reply
-
-
-def again_after(trouble: Trouble, otherwise: timedelta) -> timedelta:
-    """Say when a driver that did not succeed wants to be asked again."""
-    wish = None if isinstance(trouble, Unanswered) else trouble.again_after
-    return wish or otherwise

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import msgspec
 
-from lbcf.core import names
 from lbcf.core.conditions import Condition
 from lbcf.core.resources import (
     BackendGroup,
     GroupStatus,
     LoadBalancer,
     LoadBalancerDriver,
+    Meta,
     PodSelection,
     SecretKey,
     Security,
@@ -361,7 +361,7 @@ def render_load_balancer_status(
     return {"status": status}
 
 
-def render_finalizer_added(load_balancer: LoadBalancer) -> dict[str, object]:
-    """Patch our finalizer on; the list is replaced, so it needs compare-and-swap."""
-    held = [*load_balancer.meta.finalizers, names.FINALIZER_LOAD_BALANCER]
+def render_finalizer_added(meta: Meta, finalizer: str) -> dict[str, object]:
+    """Patch a finalizer on; the list is replaced, so it needs compare-and-swap."""
+    held = [*meta.finalizers, finalizer]
     return {"metadata": {"finalizers": held}}

@@ -130,29 +130,28 @@ async def test_unknown_driver_is_told_where_it_matters(bare: Stage) -> None:
     await bare.until_registered("10.0.0.1:80")
 
 
-async def test_deleted_driver_holds_records_until_it_is_back(stage: Stage) -> None:
+async def test_abandoned_driver_holds_records_until_it_is_back(stage: Stage) -> None:
     """Without a driver nobody can deregister: the record says so and stays."""
     await stage.add_pod("a", "10.0.0.1")
     await stage.until_registered("10.0.0.1:80")
-    draining = {"metadata": {"labels": {"lbcf.tkestack.io/driver-draining": "true"}}}
-    await stage.patch(objects.DRIVERS, "memory", draining)
+    marks = {
+        "labels": {"lbcf.tkestack.io/driver-draining": "true"},
+        "annotations": {"lbcf.tkestack.io/abandon": "its host has burnt down"},
+    }
+    await stage.patch(objects.DRIVERS, "memory", {"metadata": marks})
     await stage.delete(objects.DRIVERS, "memory")
-    await stage.delete(objects.PODS, "a")
 
-    async def told() -> bool:
-        records = await stage.listed(objects.RECORDS)
-        reasons = {r.condition("Deregistered").get("reason") for r in records}
-        return reasons == {"DriverNotFound"} or not reasons
+    async def gone() -> bool:
+        return await stage.get(objects.DRIVERS, "memory") is None
 
+    await stage.until("the driver is let go", gone)
     await stage.patch(objects.GROUPS, "web", {"spec": {"loadBalancers": ["other"]}})
-    await stage.until("nothing is lost", told)
+    await stage.until_reason("Deregistered", "DriverNotFound")
+    [told] = stage.processes["controller"].events("driver.abandoned")
+    assert "its host has burnt down" == told["why"]
+
     await stage.create(objects.DRIVERS, objects.a_driver(stage.driver_url))
-    await stage.until("it is put right", lambda: _nothing_left(stage))
-
-
-async def _nothing_left(stage: Stage) -> bool:
-    """Whether no member is without a record."""
-    return await stage.members() == await stage.registered()
+    await stage.until_registered()
 
 
 async def test_abandoned_record_is_let_go(stage: Stage) -> None:

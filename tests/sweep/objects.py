@@ -6,7 +6,12 @@ namespace `shop`.
 
 import attrs
 
-from lbcf.core.names import API_GROUP, API_VERSION, FINALIZER_LOAD_BALANCER
+from lbcf.core.names import (
+    API_GROUP,
+    API_VERSION,
+    FINALIZER_DRIVER,
+    FINALIZER_LOAD_BALANCER,
+)
 from lbcf.core.operations import Operation
 from lbcf.core.values import AddressSource, MemberKey
 from tests.kube.tiny_rules import Json
@@ -115,7 +120,7 @@ def driver(setting: Setting) -> Json:
     if setting.lists:
         declared[Operation.LIST_BACKENDS] = 10
     return {
-        "metadata": {"generation": 1},
+        "metadata": {"generation": 1, "finalizers": [FINALIZER_DRIVER]},
         "spec": {
             "url": "http://driver.test",
             "memberKey": setting.member_key.value,

@@ -386,7 +386,8 @@ def test_our_finalizer_goes_beside_others() -> None:
     """The list is replaced as a whole."""
     expected = {"metadata": {"finalizers": [names.FINALIZER_LOAD_BALANCER]}}
 
-    assert expected == render_finalizer_added(a_load_balancer())
+    meta = a_load_balancer().meta
+    assert expected == render_finalizer_added(meta, names.FINALIZER_LOAD_BALANCER)
 
 
 def test_security_of_a_driver() -> None:

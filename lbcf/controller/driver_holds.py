@@ -1,0 +1,166 @@
+"""A driver that is needed cannot go: our finalizer holds it until nothing needs it.
+
+Before it: `driver_care` meets a driver without our finalizer, or one that is being
+deleted. After it: the driver is held, released, or says who needs it. Without its
+driver nobody could take a backend out of a load balancer any more: in a namespace that
+is deleted nobody could even put the driver back.
+"""
+
+from collections.abc import Collection
+
+import structlog
+
+from lbcf.controller.view import View
+from lbcf.core import conditions, names
+from lbcf.core.conditions import Condition
+from lbcf.core.resources import (
+    BackendGroup,
+    BackendRecord,
+    LoadBalancer,
+    LoadBalancerDriver,
+)
+from lbcf.core.values import ObjectKey
+from lbcf.kube.client import KubeClient
+from lbcf.kube.kinds import DRIVERS
+from lbcf.kube.resource import HasMeta
+from lbcf.kube.store import Store
+from lbcf.runtime.queue import WorkQueue
+from lbcf.wire.records import render_release
+from lbcf.wire.resources import render_finalizer_added
+
+
+IN_USE = "InUse"
+"""It is being deleted, and something needs it."""
+
+_log = structlog.get_logger(__name__)
+
+_NAMED = 3
+
+
+class DriverHolds:
+    """Puts our finalizer on drivers and takes it off.
+
+    Args:
+        view: what has been read.
+        client: the API server.
+        queue: of drivers to look at.
+    """
+
+    def __init__(
+        self, view: View, client: KubeClient, queue: WorkQueue[ObjectKey]
+    ) -> None:
+        self._view = view
+        self._client = client
+        self._queue = queue
+
+    def listen(self) -> None:
+        """Look at a driver that waits for its end when who needs it changes."""
+        view = self._view
+        view.load_balancers.on_change(self._user_changed)
+        view.records.on_change(self._user_changed)
+        view.groups.on_change(self._group_changed)
+        for store in (view.load_balancers, view.records, view.groups):
+            store.on_unreadable(self._unreadable_changed)
+
+    def _user_changed(
+        self,
+        old: LoadBalancer | BackendRecord | None,
+        new: LoadBalancer | BackendRecord | None,
+    ) -> None:
+        """Look at the driver of what is gone; its driver never changes."""
+        if old is not None and new is None:
+            self._look_at(old.driver_key)
+
+    def _group_changed(
+        self, old: BackendGroup | None, new: BackendGroup | None
+    ) -> None:
+        """Look at the driver that a group asked, and asks no longer."""
+        before = None if old is None else old.judge_key
+        if before is not None and (new is None or new.judge_key != before):
+            self._look_at(before)
+
+    def _unreadable_changed(self, _key: ObjectKey) -> None:
+        """Look at all that wait: what was unreadable may have needed any of them."""
+        for driver in self._view.drivers.values():
+            if driver.meta.deleting_since is not None:
+                self._queue.add(driver.meta.key)
+
+    def _look_at(self, key: ObjectKey) -> None:
+        """Look at a driver if it waits for its end."""
+        driver = self._view.drivers.get(key)
+        if driver is not None and driver.meta.deleting_since is not None:
+            self._queue.add(key)
+
+    async def hold(self, driver: LoadBalancerDriver) -> LoadBalancerDriver:
+        """Put our finalizer on, if it is not there.
+
+        Raises:
+            KubeError: it could not be written.
+        """
+        meta = driver.meta
+        if names.FINALIZER_DRIVER in meta.finalizers:
+            return driver
+        body = render_finalizer_added(meta, names.FINALIZER_DRIVER)
+        held = await self._client.patch(DRIVERS, meta.key, body, cas=meta)
+        self._view.drivers.observe(held)
+        return held
+
+    async def let_go(self, driver: LoadBalancerDriver) -> Condition | None:
+        """Take our finalizer off a driver that nothing needs; else say who needs it.
+
+        Raises:
+            KubeError: it could not be written.
+        """
+        meta = driver.meta
+        if names.FINALIZER_DRIVER not in meta.finalizers:
+            return None
+        why, needs = meta.annotations.get(names.ANNOTATION_ABANDON), self._needs(driver)
+        if needs and why is None:
+            message = f"being deleted; waits for {'; '.join(needs)}"
+            kind, generation = conditions.ACCEPTED, meta.generation
+            return Condition(kind, True, IN_USE, message, generation)
+        body = render_release(meta, names.FINALIZER_DRIVER)
+        left = await self._client.patch(DRIVERS, meta.key, body, cas=meta)
+        if left.meta.finalizers:
+            self._view.drivers.observe(left)
+        else:
+            self._view.drivers.observe_gone(meta)
+        if needs:
+            _log.warning("driver.abandoned", driver=str(meta.key), why=why, needs=needs)
+        else:
+            _log.info("driver.released", driver=str(meta.key))
+        return None
+
+    def _needs(self, driver: LoadBalancerDriver) -> list[str]:
+        """Say who needs a driver; what cannot be read may need it."""
+        view, key = self._view, driver.meta.key
+        found = {
+            "LoadBalancer": _keys(view.load_balancers.by_index("driver", key)),
+            "BackendGroup": _keys(view.groups.by_index("judge", key)),
+            "BackendRecord": _keys(view.records.by_index("driver", key)),
+        }
+        found["unreadable LoadBalancer"] = _unreadable(view.load_balancers, key)
+        found["unreadable BackendGroup"] = _unreadable(view.groups, key)
+        found["unreadable BackendRecord"] = _unreadable(view.records, key)
+        return [_told(kind, keys) for kind, keys in found.items() if keys]
+
+
+def _keys(users: Collection[HasMeta]) -> list[ObjectKey]:
+    """Say who they are."""
+    return [user.meta.key for user in users]
+
+
+def _unreadable(
+    store: Store[LoadBalancer] | Store[BackendGroup] | Store[BackendRecord],
+    driver: ObjectKey,
+) -> list[ObjectKey]:
+    """Find what cannot be read, from where the driver can be used."""
+    serves_all = names.home_of(driver.name, "") == driver
+    return [key for key in store.unreadable if serves_all or key[0] == driver.namespace]
+
+
+def _told(kind: str, keys: list[ObjectKey]) -> str:
+    """Say how many there are, and the first few by name."""
+    shown = ", ".join(str(key) for key in sorted(keys)[:_NAMED])
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    return f"{kind}{'s' if len(keys) > 1 else ''} {shown}{more}"
