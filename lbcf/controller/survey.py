@@ -4,6 +4,7 @@ HAProxy forgets at every reload what was added at run time. A driver that declar
 listBackends names the present memory of its load balancer by an epoch. When that
 changes, every record of the load balancer is first written down as lost and then put
 back; the new epoch is written down last, so that a crash in between repeats the work.
+What is missing in an epoch that did not change was taken out by somebody: see `drift`.
 """
 
 import asyncio
@@ -12,10 +13,11 @@ from datetime import timedelta
 
 import structlog
 
+from lbcf.controller.drift import DriftWatch
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.view import View
 from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancer
+from lbcf.core.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.turn import Absent
 from lbcf.core.values import ObjectKey
 from lbcf.interpreter import LoadBalancerCalls
@@ -59,6 +61,7 @@ class Survey:
         self._clock = clock
         self._period = period
         self._seen: dict[ObjectKey, str] = {}
+        self._drift = DriftWatch(view, client, clock)
 
     async def run(self) -> None:
         """Read all load balancers, period by period, until cancelled."""
@@ -84,17 +87,34 @@ class Survey:
         if isinstance(driver, Absent):
             return
         key = load_balancer.meta.key
+        registered = self._drift.candidates(key)
         listed = await self._calls.list(load_balancer, driver)
         if not isinstance(listed, ListBackendsAnswer):
             _log.debug("members.unlisted", load_balancer=str(key), why=listed.message)
             return
         if not listed.epoch or listed.epoch == load_balancer.epoch:
+            await self._compare(key, driver, registered, listed)
             return
         if load_balancer.epoch and self._seen.get(key) != listed.epoch:
             self._reset(load_balancer, listed.epoch)
         self._seen[key] = listed.epoch
         if not self._is_resetting(key):
             await self._write(load_balancer, listed.epoch)
+
+    async def _compare(
+        self,
+        key: ObjectKey,
+        driver: LoadBalancerDriver,
+        registered: tuple[BackendRecord, ...],
+        listed: ListBackendsAnswer,
+    ) -> None:
+        """Tell of members that are missing although nothing was reset."""
+        if self._is_resetting(key):
+            return
+        try:
+            await self._drift.compare(key, driver.member_key, registered, listed)
+        except KubeError as error:
+            _log.warning("drift.untold", load_balancer=str(key), error=str(error))
 
     def _reset(self, load_balancer: LoadBalancer, epoch: str) -> None:
         """Have every registered member put back."""

@@ -21,12 +21,12 @@ FINALIZER_DRIVER: Final = f"{API_GROUP}/driver-in-use"
 """Ours: holds a driver until nothing needs it any more."""
 
 LABEL_DRAINING: Final = f"{API_GROUP}/driver-draining"
+"""On a LoadBalancerDriver, with the value `true`: nothing new may use it."""
 LABEL_DRIVER: Final = f"{API_GROUP}/lb-driver"
 LABEL_LOAD_BALANCER: Final = f"{API_GROUP}/lb-name"
 LABEL_GROUP: Final = f"{API_GROUP}/backend-group"
 LABEL_POD: Final = f"{API_GROUP}/backend-pod"
 LABEL_STATIC: Final = f"{API_GROUP}/backend-static-addr"
-"""On a LoadBalancerDriver, with the value `true`: nothing new may use it."""
 ANNOTATION_ABANDON: Final = f"{API_GROUP}/abandon"
 """Ours: takes a finalizer off without the driver; the value says why."""
 

@@ -1,0 +1,59 @@
+"""Members that somebody takes out by hand are reported, and left out."""
+
+from functools import partial
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.e2e import objects
+from tests.e2e.objects import Whole
+from tests.e2e.stage import Stage
+
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+
+
+async def _take_out(stage: Stage, record: Whole) -> None:
+    """Do what a person at the load balancer's console does."""
+    spec = record.body["spec"]
+    body: dict[str, Any] = {
+        "recordID": record.meta.uid,
+        "lbInfo": spec["lbInfo"],
+        "backendAddr": spec["backendAddr"],
+    }
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{stage.driver_url}/deregisterBackend", json=body) as answer,
+    ):
+        assert "Succ" == (await answer.json(content_type=None))["status"]
+
+
+async def _drifted(stage: Stage, reason: str) -> str | None:
+    """The message of the load balancer's condition if it has this reason."""
+    found = await stage.get(objects.LOAD_BALANCERS, "front")
+    assert found is not None
+    condition = found.condition("Drifted")
+    return str(condition["message"]) if condition.get("reason") == reason else None
+
+
+async def test_member_taken_out_by_hand_stays_out_and_is_named(stage: Stage) -> None:
+    """Whoever did it is respected; a change of its parameters puts it back."""
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.add_pod("b", "10.0.0.2")
+    await stage.until_registered("10.0.0.1:80", "10.0.0.2:80")
+    record = (await stage.records())["10.0.0.1:80"]
+    ensured = len(await stage.calls("ensureBackend"))
+
+    await _take_out(stage, record)
+
+    told = await stage.until("it is told", partial(_drifted, stage, "MembersMissing"))
+    assert told is not None
+    assert "1 registered members are not there" in told
+    assert f"10.0.0.1:80 of {record.meta.key}" in told
+    assert {"10.0.0.2:80"} == await stage.members()
+    assert ensured == len(await stage.calls("ensureBackend"))
+
+    await stage.patch(objects.GROUPS, "web", {"spec": {"parameters": {"weight": "2"}}})
+    await stage.until_registered("10.0.0.1:80", "10.0.0.2:80")
+    await stage.until("it is in step again", partial(_drifted, stage, "InStep"))
