@@ -9,6 +9,7 @@ from lbcf.controller.apply import Applier
 from lbcf.controller.driver_care import DriverCare
 from lbcf.controller.driver_holds import DriverHolds
 from lbcf.controller.group_status import GroupStatusWriter
+from lbcf.controller.inheritance import Inheritance
 from lbcf.controller.judgements import Judgements
 from lbcf.controller.load_balancers import LoadBalancers
 from lbcf.controller.reconciler import Reconciler
@@ -62,6 +63,7 @@ class Controller:
         )
         locks = AddressLocks(client, parts.settings.namespace, clock)
         self._locker = AddressLocker(client, locks, clock)
+        self._inheritance = Inheritance(view, self._locker, clock)
         interpreter = Interpreter(
             client,
             parts.drivers,
@@ -132,6 +134,7 @@ class Controller:
 
     async def work(self, stop: asyncio.Event) -> None:
         """Work until told to stop; then finish the calls under way."""
+        await self._inheritance.take_locks(stop)
         rounds = [
             asyncio.create_task(self._survey.run()),
             asyncio.create_task(self._locker.sweep_forever()),

@@ -14,6 +14,7 @@ from typing import Protocol
 import attrs
 import structlog
 
+from lbcf.core.inheritance import signed
 from lbcf.core.plan import Create, Plan, Removal, Update
 from lbcf.core.resources import BackendRecord
 from lbcf.core.steps import Permission
@@ -27,10 +28,15 @@ from lbcf.kube.errors import (
     Unavailable,
 )
 from lbcf.kube.kinds import RECORDS
+from lbcf.kube.preconditions import Body
 from lbcf.kube.store import Store
 from lbcf.runtime import failpoints
 from lbcf.runtime.clock import Clock
-from lbcf.wire.records import render_new_record, render_spec_update
+from lbcf.wire.records import (
+    render_new_record,
+    render_spec_update,
+    render_status_update,
+)
 
 
 _log = structlog.get_logger(__name__)
@@ -143,22 +149,39 @@ class Applier:
     async def _update(self, update: Update) -> None:
         """Write what changed of a live record."""
         meta = update.record.meta
-        body = render_spec_update(update.record, update.spec)
         async with self._slots:
             with self._successor.expecting(meta.key):
-                began = self._clock.monotonic()
                 try:
-                    write = self._client.patch(RECORDS, meta.key, body, cas=meta)
-                    record = await failpoints.through(write, _UNHEARD)
+                    before = await self._signed(update.record)
+                    began = self._clock.monotonic()
+                    body = render_spec_update(before, update.spec)
+                    record = await self._patch(before, body)
                 except (Conflict, NotFound):
                     await self._look(meta.key)
                     raise
                 self._records.observe(record)
                 permission = Permission(record, began)
-                self._successor.take_up(Written(permission, before=update.record))
+                self._successor.take_up(Written(permission, before=before))
         _log.info(
             "record.updated", record=str(meta.key), generation=record.meta.generation
         )
+
+    async def _signed(self, record: BackendRecord) -> BackendRecord:
+        """Have a record that LBCF in Go registered say for which generation it was."""
+        if not (record.is_inherited and record.is_registered):
+            return record
+        status = signed(record, self._clock.now())
+        return await self._patch(record, render_status_update(record, status), "status")
+
+    async def _patch(
+        self, record: BackendRecord, body: Body, subresource: str = ""
+    ) -> BackendRecord:
+        """Change a record by compare-and-swap."""
+        meta = record.meta
+        write = self._client.patch(
+            RECORDS, meta.key, body, cas=meta, subresource=subresource
+        )
+        return await failpoints.through(write, _UNHEARD)
 
     async def _remove(self, removal: Removal) -> None:
         """Begin a record's end; the finalizer keeps it until it is deregistered."""

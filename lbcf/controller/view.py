@@ -14,6 +14,7 @@ from lbcf.controller.selection import (
 )
 from lbcf.core.cluster import Pod
 from lbcf.core.desired import host_port
+from lbcf.core.inheritance import is_about
 from lbcf.core.names import home_of
 from lbcf.core.resources import (
     BackendGroup,
@@ -135,9 +136,9 @@ class View:
         match backend:
             case StaticBackend(address):
                 return address
-            case PodBackend(name, uid, port):
+            case PodBackend(name=name, port=port):
                 pod = self.pods.get(ObjectKey(record.meta.key.namespace, name))
-                if pod is None or pod.meta.uid != uid or not pod.address:
+                if pod is None or not is_about(record, pod) or not pod.address:
                     return ""
                 return host_port(pod.address, port)
             case _:

@@ -18,6 +18,7 @@ from lbcf.core.desired import (
     judge_all,
 )
 from lbcf.core.eligibility import GONE, Eligible, Ineligible, Verdict, Waiting
+from lbcf.core.inheritance import is_needless, with_uids
 from lbcf.core.resources import (
     BackendRecord,
     ForeignBackend,
@@ -113,6 +114,8 @@ class Plan:
 
 def plan_group(snapshot: Snapshot) -> Plan:
     """Compare what should be with what is."""
+    known = with_uids(snapshot.records, snapshot.pods)
+    snapshot = attrs.evolve(snapshot, records=known)
     verdicts = judge_all(snapshot)
     live, leaving = _by_identity(snapshot.records)
     desired = {d.identity: d for d in desired_records(snapshot, verdicts)}
@@ -192,7 +195,9 @@ def _fate(
         message = f"the backend is at {wanted.address} now, not at {record.address}"
         return Removal(record, ADDRESS_CHANGED, message)
     spec = _updated(record.spec, wanted.spec)
-    return Update(record, spec) if spec != record.spec else None
+    if spec == record.spec or is_needless(record, spec):
+        return None
+    return Update(record, spec)
 
 
 def _updated(present: RecordSpec, wanted: RecordSpec) -> RecordSpec:

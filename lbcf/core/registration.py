@@ -276,15 +276,17 @@ def _find_address(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | Non
 def _lock(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
     """Keep every other record away from the address before it is written down."""
     driver = e.driver
-    if record.address or e.locked or isinstance(driver, Absent):
+    if e.locked or isinstance(driver, Absent):
         return None
+    if record.address and not record.is_inherited:
+        return None  # by rule 2 the lock came before the address
     if driver.member_key is MemberKey.RECORD:
         return None
     # A drain that lands late takes the next owner out of service as well.
     wait = driver.settling(Operation.DEREGISTER_BACKEND)
     if driver.declares(Operation.DRAIN_BACKEND):
         wait = max(wait, driver.settling(Operation.DRAIN_BACKEND))
-    return TakeLock(driver, record, e.address, wait)
+    return TakeLock(driver, record, record.address or e.address, wait)
 
 
 def _write_address(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
@@ -428,6 +430,11 @@ def _told(
     if record.is_registered and not e.reset:
         return attrs.evolve(e, pause=pause)
     report = Report(_not_registered(record, reason, message))
+    if record.is_inherited and not e.locked:
+        # It still shows that nobody of us has had the lock on its address.
+        report = attrs.evolve(
+            report, condition=attrs.evolve(report.condition, observed_generation=0)
+        )
     return attrs.evolve(e, report=report, pause=pause)
 
 

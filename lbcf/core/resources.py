@@ -390,14 +390,24 @@ class BackendRecord:
     def is_registered(self) -> bool:
         """Tell whether its present spec is in the load balancer."""
         registered = conditions.find(self.status.conditions, conditions.REGISTERED)
+        if registered is None or registered.status is not True:
+            return False
         # A deletion that finalizers hold up counts as a change of the spec: the API
         # server raises metadata.generation by one when it sets deletionTimestamp.
         ensured = self.meta.generation - (1 if self.is_deleting else 0)
-        return (
-            registered is not None
-            and registered.status is True
-            and registered.observed_generation == ensured
-        )
+        return registered.observed_generation == ensured or self.is_inherited
+
+    @property
+    def is_inherited(self) -> bool:
+        """Tell whether LBCF in Go wrote down the address, and we nothing since.
+
+        Whoever of us writes an address signs `ensuring` with it, and clears that only
+        where Registered says its generation, which LBCF's conditions never do.
+        """
+        registered = conditions.find(self.status.conditions, conditions.REGISTERED)
+        unsaid = registered is None or not registered.observed_generation
+        mine = self.spec.address or self.status.ensuring
+        return bool(self.status.address) and unsaid and not mine
 
     @property
     def is_settled(self) -> bool:
@@ -405,5 +415,6 @@ class BackendRecord:
         return (
             self.is_registered
             and not self.status.ensuring
+            and not self.is_inherited
             and not self.spec.ensure_policy.is_always
         )

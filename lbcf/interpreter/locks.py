@@ -13,6 +13,7 @@ import attrs
 import structlog
 
 from lbcf.core.names import digest
+from lbcf.core.resources import BackendRecord
 from lbcf.core.steps import LockHeld, LockTaken, TakeLock
 from lbcf.core.values import ObjectKey
 from lbcf.kube.client import KubeClient
@@ -55,7 +56,7 @@ class AddressLocker:
             KubeError: the API server could not be asked.
         """
         name = lock_name(step)
-        holder = _holder(step)
+        holder = _holder(step.record)
         held = await self._locks.take(name, holder)
         if not isinstance(held, HeldBy):
             self._gone.pop(name, None)
@@ -71,6 +72,16 @@ class AddressLocker:
         if isinstance(taken, HeldBy):
             return LockHeld(taken.holder, _LOOK_AGAIN)
         return LockTaken()
+
+    async def inherit(self, record: BackendRecord) -> str | None:
+        """Take the lock of a record that has its address already; returns who else has it.
+
+        Raises:
+            KubeError: the API server could not be asked.
+        """
+        name = _name(record.driver_key, record, record.address)
+        held = await self._locks.take(name, _holder(record))
+        return held.holder if isinstance(held, HeldBy) else None
 
     async def sweep_forever(self) -> None:
         """Delete stale locks now and then, until cancelled."""
@@ -123,12 +134,16 @@ class AddressLocker:
 
 def lock_name(step: TakeLock) -> str:
     """Name the lock on (driver, load balancer, address)."""
-    info = step.record.spec.lb_info
-    identity = [str(step.driver.meta.key), *(f"{k}={info[k]}" for k in sorted(info))]
-    return f"addr-{digest([*identity, step.address], _NAME_HASH)}"
+    return _name(step.driver.meta.key, step.record, step.address)
 
 
-def _holder(step: TakeLock) -> str:
+def _name(driver: ObjectKey, record: BackendRecord, address: str) -> str:
+    """Name the lock on (driver, load balancer, address)."""
+    info = record.spec.lb_info
+    identity = [str(driver), *(f"{k}={info[k]}" for k in sorted(info))]
+    return f"addr-{digest([*identity, address], _NAME_HASH)}"
+
+
+def _holder(record: BackendRecord) -> str:
     """Name the holder."""
-    meta = step.record.meta
-    return f"{meta.key}/{meta.uid}"
+    return f"{record.meta.key}/{record.meta.uid}"

@@ -1,0 +1,118 @@
+"""Records that LBCF in Go wrote: which backend each is about, and how it changes hands.
+
+Before it: a `Snapshot` with records of either hand. After it: `lbcf.core.plan` compares
+them alike. They are known by what they say and what they leave out, never by a name:
+LBCF's podBackend has no uid, and its conditions no observedGeneration (see
+`BackendRecord.is_inherited`). Taking one over writes nothing into it: it says what is
+registered, and an ensure of LBCF's may still be on its way, so it is not settled.
+"""
+
+import hashlib
+import re
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import attrs
+
+from lbcf.core import conditions
+from lbcf.core.cluster import Pod
+from lbcf.core.desired import host_port
+from lbcf.core.resources import (
+    ANY_INCARNATION,
+    BackendRecord,
+    PodBackend,
+    RecordSpec,
+    RecordStatus,
+)
+
+
+_HASHED = re.compile(r"[0-9a-f]{32}")
+"""A name of LBCF's: an MD5 in hexadecimal. Ours always have a dash."""
+
+
+def is_about(record: BackendRecord, pod: Pod) -> bool:
+    """Tell whether a record that names a pod without its uid means this very pod.
+
+    A StatefulSet makes namesakes. LBCF hashed the pod's uid (Binds: its address) into
+    the record's name: a hash that is not this pod's speaks of an earlier one, unless
+    what is registered is this one's address anyway. Where the name is no such hash,
+    there is only the pod's name to go by.
+    """
+    backend = record.spec.backend
+    if not isinstance(backend, PodBackend) or backend.name != pod.meta.key.name:
+        return False
+    if backend.uid:
+        return backend.uid == pod.meta.uid
+    name = record.meta.key.name
+    if not _HASHED.fullmatch(name) or name in _names(record, backend, pod):
+        return True
+    return record.address == host_port(pod.address, backend.port)
+
+
+def _names(record: BackendRecord, backend: PodBackend, pod: Pod) -> Iterable[str]:
+    """Say how LBCF in Go would have named a record of this pod (v1beta1, then v1)."""
+    owner = record.group.name if record.group else ""
+    name, number = record.spec.load_balancer, backend.port.number
+    for protocol in (backend.port.protocol.value, backend.port.protocol.value.lower()):
+        yield _md5(f"{name}_{owner}_{pod.meta.uid}_{number}_{protocol}")
+        yield _md5(f"{owner}-{name}-{backend.name}-{pod.address}-{protocol}-{number}")
+
+
+def _md5(text: str) -> str:
+    """Hash as LBCF did; for comparison only."""
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def with_uids(
+    records: Iterable[BackendRecord], pods: Iterable[Pod]
+) -> tuple[BackendRecord, ...]:
+    """Give every record of a pod at hand that pod's uid, where it has none itself.
+
+    Records of a namesake that is gone stay without: they belong to no pod any more.
+    """
+    known = {pod.meta.key.name: pod for pod in pods}
+    return tuple(_with_uid(record, known) for record in records)
+
+
+def _with_uid(record: BackendRecord, pods: dict[str, Pod]) -> BackendRecord:
+    """Give one record its pod's uid."""
+    backend = record.spec.backend
+    if not isinstance(backend, PodBackend) or backend.uid:
+        return record
+    pod = pods.get(backend.name)
+    if pod is None or not is_about(record, pod):
+        return record
+    known = attrs.evolve(backend, uid=pod.meta.uid)
+    return attrs.evolve(record, spec=attrs.evolve(record.spec, backend=known))
+
+
+def is_needless(record: BackendRecord, spec: RecordSpec) -> bool:
+    """Tell whether an update of a registered record would tell its driver nothing new.
+
+    LBCF knew no drain. To write one into its records would have each ensured again.
+    """
+    if not (record.is_inherited and record.is_registered):
+        return False
+    return attrs.evolve(spec, drain_timeout=record.spec.drain_timeout) == record.spec
+
+
+def signed(record: BackendRecord, now: datetime) -> RecordStatus:
+    """Say for which generation a registered record was ensured, before that is raised.
+
+    Without it nobody could tell later whether LBCF's success was for the spec before
+    or after our change. An ensure of LBCF's may be out: `*` has ours repeated.
+    """
+    registered = conditions.find(record.status.conditions, conditions.REGISTERED)
+    if registered is None:
+        return record.status
+    said = attrs.evolve(
+        registered,
+        reason=registered.reason or conditions.REGISTERED,
+        observed_generation=record.meta.generation,
+    )
+    return attrs.evolve(
+        record.status,
+        conditions=conditions.with_condition(record.status.conditions, said, now),
+        ensuring=ANY_INCARNATION,
+    )
