@@ -23,7 +23,6 @@ from tests.manifests.documents import Document, crds
 
 
 GUARD = "lbcf.tkestack.io"
-GROUP = "/apis/lbcf.tkestack.io/v1beta1"
 TRIAL = "dryRun=All&fieldValidation=Strict"
 FOR_GOOD = "fieldValidation=Strict"
 
@@ -90,9 +89,11 @@ class Api:
 
     def path_of(self, document: Document, *, named: bool = True) -> str:
         """The path of an object, or of the list that it is created in."""
-        plural = crds()[document["kind"]]["spec"]["names"]["plural"]
+        spec = crds()[document["kind"]]["spec"]
+        group = f"/apis/{spec['group']}/{spec['versions'][0]['name']}"
+        plural = spec["names"]["plural"]
         namespace = document["metadata"].get("namespace", self.namespace)
-        path = f"{GROUP}/namespaces/{namespace}/{plural}"
+        path = f"{group}/namespaces/{namespace}/{plural}"
         return f"{path}/{document['metadata']['name']}" if named else path
 
     def create(self, document: Document, how: str = TRIAL) -> Answer:

@@ -53,6 +53,7 @@ DRIVER, SHARED = "LoadBalancerDriver driver", "LoadBalancer lbcf-shared"
 PODS, NAMES, SERVICE = "BackendGroup pods", "BackendGroup names", "BackendGroup service"
 STATIC, NODES = "BackendGroup static", "BackendGroup nodes"
 RECORD, NODE_PORT = "BackendRecord pod", "BackendRecord service"
+BIND = "Bind labels"
 ADDRESS, NODE = "BackendRecord static", "BackendRecord node"
 
 DURATION = "must be a duration such as 10s or 1m30s (units ns, us, ms, s, m, h)"
@@ -213,16 +214,23 @@ def _group() -> Iterator[Breach]:
 
 def _pods() -> Iterator[Breach]:
     """Rules of a BackendGroup of pods."""
+    yield from _selection(PODS, NAMES)
     says = "ports must hold at least one port (port is its old spelling)"
     for what, value in (("none", GONE), ("empty", [])):
         name, field = f"ports {what}", "spec.pods.ports"
         yield Breach(name, NAMES, "spec.pods", field, says, {field: value})
+    for place in ("spec.pods.ports[]", "spec.pods.port"):
+        yield from _port(PODS, place)
+
+
+def _selection(by_label: str, by_name: str) -> Iterator[Breach]:
+    """Rules on how pods are selected, of BackendGroups and of Binds."""
     says = "exactly one of byLabel and byName must be set"
     for what, place, value in (
         ("neither label nor name", "spec.pods.byName", GONE),
         ("label and name", "spec.pods.byLabel", {"selector": {"app": "web"}}),
     ):
-        yield Breach(what, NAMES, "spec.pods", "spec.pods", says, {place: value})
+        yield Breach(what, by_name, "spec.pods", "spec.pods", says, {place: value})
     place, field = "spec.pods.byLabel", "spec.pods.byLabel.selector"
     for what, value in (
         ("unsaid", {}),
@@ -230,11 +238,26 @@ def _pods() -> Iterator[Breach]:
         ("without expressions", {"matchExpressions": []}),
     ):
         name = f"selector {what}"
-        yield Breach(name, PODS, place, field, SELECTOR_EMPTY, {place: value})
-    for place in ("spec.pods.ports[]", "spec.pods.port"):
-        yield from _port(PODS, place)
-    yield from _labels(PODS, "spec.pods.byLabel.selector")
-    yield from _expressions(PODS, "spec.pods.byLabel.matchExpressions")
+        yield Breach(name, by_label, place, field, SELECTOR_EMPTY, {place: value})
+    yield from _labels(by_label, "spec.pods.byLabel.selector")
+    yield from _expressions(by_label, "spec.pods.byLabel.matchExpressions")
+
+
+def _bind() -> Iterator[Breach]:
+    """Rules of Bind."""
+    for field, new in (("driver", "other"), ("spec", {"id": "lb-2"})):
+        place = f"spec.loadBalancers[].{field}"
+        shown = f"spec.loadBalancers[0].{field}"
+        says = (
+            f"{field} cannot be changed: take the load balancer out and add another one "
+            "under another name"
+        )
+        edits = {place: new}
+        yield Breach(f"{field} changed", BIND, place, shown, says, edits, update=True)
+    says = "deregisterWebhook must be set when deregisterPolicy is Webhook"
+    field, gone = "spec.deregisterWebhook", {"spec.deregisterWebhook": GONE}
+    yield Breach("no webhook to ask", BIND, "spec", field, says, gone)
+    yield from _selection(BIND, "Bind names")
 
 
 def _record() -> Iterator[Breach]:
@@ -289,4 +312,4 @@ def _identity() -> Iterator[Breach]:
         yield Breach(name, RECORD, "spec", f"spec.{field}", says, other, update=True)
 
 
-BREACHES = (*_driver(), *_load_balancer(), *_group(), *_record())
+BREACHES = (*_driver(), *_load_balancer(), *_group(), *_record(), *_bind())

@@ -23,6 +23,7 @@ WORDS = {
     "pattern": "should match",
     "minItems": "should have at least",
     "maxItems": "must have at most",
+    "minProperties": "should have at least",
     "maxProperties": "must have at most",
     "type": "must be of type",
     "format": "must be of type",
@@ -99,6 +100,8 @@ def _bad_value(limit: Limit, old: Any) -> Any:
             return "1" * (bound - 1 if limit.keyword == "minLength" else bound + 1)
         case "minItems" | "maxItems" | "x-kubernetes-list-type":
             return _bad_list(limit, old)
+        case "minProperties":
+            return {}
         case "maxProperties":
             return {f"k{number}": "1" for number in range(bound + 1)}
         case "type":

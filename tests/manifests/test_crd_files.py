@@ -42,6 +42,8 @@ RANGES = {
     "BackendGroup spec.protection.maxUnreadyPercent": (0, 100),
     "BackendGroup spec.nodes.ports[].port": (1, 65535),
     "BackendRecord spec.serviceBackend.nodePort": (1, 65535),
+    "Bind spec.pods.ports[].port": (1, 65535),
+    "Bind spec.ensurePolicy.resyncPeriodInSeconds": (10, 86400),
 }
 ENUMERATIONS = {
     "LoadBalancerDriver spec.webhooks[].name": Operation,
@@ -73,6 +75,7 @@ SHORT_NAMES = {
     "LoadBalancer": ["lb"],
     "BackendGroup": ["bg"],
     "BackendRecord": ["br"],
+    "Bind": None,
 }
 ALIKE = (
     ("ensurePolicy", "BackendGroup spec.ensurePolicy", "BackendRecord spec.ensurePolicy"),
@@ -81,6 +84,13 @@ ALIKE = (
     ("ports", "BackendGroup spec.pods.port", "BackendGroup spec.pods.ports[]"),
     ("pod's port", "BackendGroup spec.pods.port", "BackendRecord spec.podBackend.port"),
     ("drain", "BackendGroup spec.drain", "LoadBalancer spec.drain"),
+    *(
+        (f"{field} of Bind", f"BackendGroup spec.{field}", f"Bind spec.{field}")
+        for field in (
+            "drain", "parameters", "pods.byLabel", "pods.byName", "deregisterPolicy",
+            "deregisterWebhook",
+        )
+    ),
     *(
         (f"conditions of {kind}", "BackendRecord status.conditions", f"{kind} status.conditions")
         for kind in schemas()
@@ -147,6 +157,8 @@ def test_no_other_defaults() -> None:
     """A drain, a protection and a record's fields stay unsaid where they are unsaid."""
     found = {name for name, node in NODES if "default" in node}
     copies = (
+        "Bind spec.deregisterPolicy",
+        "Bind spec.deregisterWebhook.failurePolicy",
         "ensurePolicy.policy",
         "protocol",
         "drain.enabled",
@@ -176,9 +188,10 @@ def test_names(kind: str) -> None:
     names, version = crd["spec"]["names"], crd["spec"]["versions"][0]
 
     assert f"{names['plural']}.lbcf.tkestack.io" == crd["metadata"]["name"]
-    assert SHORT_NAMES[kind] == names["shortNames"]
+    assert SHORT_NAMES[kind] == names.get("shortNames")
     assert ["lbcf"] == names["categories"]
-    assert ("v1beta1", {"status": {}}) == (version["name"], version["subresources"])
+    number = "v1" if kind == "Bind" else "v1beta1"
+    assert (number, {"status": {}}) == (version["name"], version["subresources"])
 
 
 @pytest.mark.parametrize("kind", crds())

@@ -20,6 +20,10 @@ SPECS: Mapping[str, Document] = {
     "LoadBalancerDriver": {"driverType": "Webhook", "url": "http://host"},
     "LoadBalancer": {"lbDriver": "driver"},
     "BackendGroup": {"loadBalancers": ["web"], "static": ["198.51.100.1:80"]},
+    "Bind": {
+        "loadBalancers": [{"name": "web", "driver": "driver", "spec": {"id": "1"}}],
+        "pods": {"ports": [{"port": 80}], "byName": ["web-0"]},
+    },
 }
 SYSTEM = "kube-system"
 KEEP = {"lbcf.tkestack.io/do-not-delete": ""}
@@ -63,7 +67,7 @@ class Denial:
         if self.namespace:
             metadata["namespace"] = self.namespace
         return {
-            "apiVersion": "lbcf.tkestack.io/v1beta1",
+            "apiVersion": f"lbcf.tkestack.io/{'v1' if self.kind == BIND else 'v1beta1'}",
             "kind": self.kind,
             "metadata": metadata,
             "spec": {**SPECS[self.kind], **self.spec},
@@ -74,7 +78,7 @@ class Denial:
         return f"{self.kind} {self.what}"
 
 
-LBD, LB, BG = SPECS
+LBD, LB, BG, BIND = SPECS
 TEAM = {"scope": ["team"]}
 DENIALS = (
     Denial("without prefix in kube-system", LBD, "memory", NEEDS_PREFIX, SYSTEM),
@@ -94,6 +98,7 @@ DENIALS = (
     ),
     Denial("do not delete", LB, "kept", KEPT, verb="delete", labels=KEEP),
     Denial("do not delete", BG, "kept", KEPT, verb="delete", labels=KEEP),
+    Denial("do not delete", BIND, "kept", KEPT, verb="delete", labels=KEEP),
     Denial("with another label", LB, "free", "", verb="delete", labels={"app": "web"}),
     Denial("with another label", BG, "free", "", verb="delete", labels={"app": "web"}),
 )  # fmt: skip
