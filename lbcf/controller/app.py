@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lbcf.controller.apply import Applier
+from lbcf.controller.bind_view import BindView
+from lbcf.controller.binds import Binds
 from lbcf.controller.driver_care import DriverCare
 from lbcf.controller.driver_holds import DriverHolds
 from lbcf.controller.group_status import GroupStatusWriter
@@ -25,7 +27,7 @@ from lbcf.interpreter.locks import AddressLocker
 from lbcf.interpreter.pod_judge import PodJudge
 from lbcf.interpreter.trouble import TroubleReporter
 from lbcf.kube.informer import Informer
-from lbcf.kube.kinds import DRIVERS, GROUPS, LOAD_BALANCERS, PODS, RECORDS
+from lbcf.kube.kinds import BINDS, DRIVERS, GROUPS, LOAD_BALANCERS, PODS, RECORDS
 from lbcf.kube.locks import AddressLocks
 from lbcf.kube.pages import Selection
 from lbcf.process import Parts
@@ -41,10 +43,12 @@ the finished pods of jobs never take memory here."""
 
 _GROUP_WORKERS = 4
 _LOAD_BALANCER_WORKERS = 16
+_BIND_WORKERS = 16
 _RECORD_WORKERS = 256
 _STATUS_WORKERS = 4
 _DRIVER_WORKERS = 8
 _JUDGING_WORKERS = 64
+_TOLD = frozenset({conditions.REGISTERED})
 
 
 class Controller:
@@ -61,8 +65,9 @@ class Controller:
             statuses=self._queue("group-statuses"),
             drivers=self._queue("drivers"),
         )
-        locks = AddressLocks(client, parts.settings.namespace, clock)
-        self._locker = AddressLocker(client, locks, clock)
+        self._locker = AddressLocker(
+            client, AddressLocks(client, parts.settings.namespace, clock), clock
+        )
         self._inheritance = Inheritance(view, self._locker, clock)
         interpreter = Interpreter(
             client,
@@ -79,11 +84,10 @@ class Controller:
         statuses = GroupStatusWriter(view, client, parts.recorder, clock)
         triggers = Triggers(view, scopes, queues, registrar, statuses)
         judging = self._queue("judgements")
-        judge = PodJudge(client, parts.drivers)
         judgements = Judgements(
             view,
             judging,
-            judge,
+            PodJudge(client, parts.drivers),
             triggers.look_at_group,
             clock,
         )
@@ -92,23 +96,32 @@ class Controller:
         holds = DriverHolds(view, client, queues.drivers)
         care = DriverCare(view, client, parts.drivers, holds, clock)
         load_balancers = LoadBalancers(view, client, calls, clock)
+        binds = Binds(view, client, calls, clock)
         self._survey = Survey(
-            view, client, calls, registrar, parts.settings.list_period, clock=clock
+            view,
+            client,
+            calls,
+            registrar,
+            binds,
+            period=parts.settings.list_period,
+            clock=clock,
         )
-        registered = frozenset({conditions.REGISTERED})
-        TroubleReporter(parts.recorder, registered, "Register").listen(view.records)
+        TroubleReporter(parts.recorder, _TOLD, "Register").listen(view.records)
         triggers.listen()
         parts.secrets.on_change(triggers.secret_changed)
         parts.secrets.follow(view.drivers)
         holds.listen()
+        bind_queue = self._queue("binds")
+        BindView(view, bind_queue).listen()
         self._workers: list[Workers[ObjectKey]] = [
             Workers(queues.groups, reconciler.reconcile, _GROUP_WORKERS, clock),
             Workers(
                 queues.load_balancers,
-                load_balancers.reconcile,
+                binds.instead_of(load_balancers.reconcile, bind_queue),
                 _LOAD_BALANCER_WORKERS,
                 clock,
             ),
+            Workers(bind_queue, binds.reconcile, _BIND_WORKERS, clock),
             Workers(queues.records, registrar.reconcile, _RECORD_WORKERS, clock),
             Workers(queues.statuses, statuses.reconcile, _STATUS_WORKERS, clock),
             Workers(judging, judgements.reconcile, _JUDGING_WORKERS, clock),
@@ -118,6 +131,7 @@ class Controller:
             Informer(client, DRIVERS, clock, store=view.drivers),
             Informer(client, LOAD_BALANCERS, clock, store=view.load_balancers),
             Informer(client, GROUPS, clock, store=view.groups),
+            Informer(client, BINDS, clock, store=view.binds, may_be_missing=True),
             Informer(client, RECORDS, clock, store=view.records),
             Informer(client, PODS, clock, store=view.pods, selection=LIVING_PODS),
         )

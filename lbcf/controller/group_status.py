@@ -7,6 +7,7 @@ the last write is told at once: a rollout of thousands costs a handful of writes
 
 from collections import defaultdict
 from datetime import timedelta
+from functools import partial
 
 import attrs
 
@@ -14,7 +15,7 @@ from lbcf.controller.reconciler import Decision
 from lbcf.controller.view import View
 from lbcf.core import conditions
 from lbcf.core.conditions import Condition
-from lbcf.core.names import API_VERSION
+from lbcf.core.names import API_VERSION, BIND_VERSION, bind_of
 from lbcf.core.resources import (
     BackendGroup,
     BackendRecord,
@@ -26,7 +27,8 @@ from lbcf.core.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.events import EventRecorder, Reference
-from lbcf.kube.kinds import GROUPS
+from lbcf.kube.kinds import BINDS, GROUPS
+from lbcf.kube.preconditions import Body
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.result import Done, RequeueAfter, Result
 from lbcf.wire.resources import render_group_status
@@ -95,17 +97,21 @@ class GroupStatusWriter:
             return Done()
         self._written_at[key] = self._clock.monotonic()
         try:
-            written = await self._client.patch(
-                GROUPS,
-                key,
-                render_group_status(status),
-                cas=group.meta,
-                subresource="status",
-            )
+            await self._write(group, render_group_status(status))
         except (Conflict, NotFound):
             return RequeueAfter(timedelta(seconds=1))
-        self._view.groups.observe(written)
         return Done()
+
+    async def _write(self, group: BackendGroup, body: Body) -> None:
+        """Write the status of a BackendGroup, or of a Bind, which has the same fields."""
+        patch = partial(
+            self._client.patch, body=body, cas=group.meta, subresource="status"
+        )
+        bind = bind_of(group.meta.key)
+        if bind is None:
+            self._view.groups.observe(await patch(GROUPS, group.meta.key))
+        else:
+            self._view.binds.observe(await patch(BINDS, bind))
 
     def _rest(self, key: ObjectKey) -> timedelta:
         """Say how long to wait before the next write."""
@@ -168,8 +174,11 @@ class GroupStatusWriter:
         news = self._news.pop(group.meta.key, None)
         if news is None:
             return
-        regarding = Reference(
-            API_VERSION, "BackendGroup", group.meta.key, group.meta.uid
+        bind = bind_of(group.meta.key)
+        regarding = (
+            Reference(API_VERSION, "BackendGroup", group.meta.key, group.meta.uid)
+            if bind is None
+            else Reference(BIND_VERSION, "Bind", bind, group.meta.uid)
         )
         for names, verb, reason in (
             (news.registered, "registered", "BackendsRegistered"),

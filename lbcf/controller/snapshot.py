@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable
 
 from lbcf.controller.view import View
 from lbcf.core.cluster import Attachment, Pod, Snapshot, Undecided
-from lbcf.core.names import home_of
 from lbcf.core.resources import BackendGroup, BackendRecord, PodSelection
 from lbcf.core.turn import Absent
 from lbcf.core.values import ObjectKey
@@ -86,7 +85,7 @@ def _attachment(
     view: View, group: BackendGroup, name: str
 ) -> Attachment | Undecided | None:
     """Find one load balancer of a group; None: it is being deleted."""
-    key = home_of(name, group.meta.key.namespace)
+    key = group.load_balancer_key(name)
     unreadable = view.load_balancers.unreadable.get(key)
     if unreadable is not None:
         message = f"LoadBalancer {key} cannot be understood: {unreadable}"

@@ -13,9 +13,11 @@ from datetime import timedelta
 
 import structlog
 
+from lbcf.controller.binds import Binds
 from lbcf.controller.drift import DriftWatch
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.view import View
+from lbcf.core.names import bind_of
 from lbcf.core.operations import Operation
 from lbcf.core.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.turn import Absent
@@ -40,6 +42,7 @@ class Survey:
         client: the API server.
         calls: to drivers, about load balancers.
         registrar: puts members back.
+        binds: writes the epochs of load balancers of Binds.
         period: between two readings of one load balancer.
         clock: waits.
     """
@@ -50,14 +53,16 @@ class Survey:
         client: KubeClient,
         calls: LoadBalancerCalls,
         registrar: Registrar,
-        period: timedelta,
+        binds: Binds,
         *,
+        period: timedelta,
         clock: Clock,
     ) -> None:
         self._view = view
         self._client = client
         self._calls = calls
         self._registrar = registrar
+        self._binds = binds
         self._clock = clock
         self._period = period
         self._seen: dict[ObjectKey, str] = {}
@@ -142,20 +147,26 @@ class Survey:
 
     async def _write(self, load_balancer: LoadBalancer, epoch: str) -> None:
         """Write down the epoch in which all records are in, or written down as lost."""
-        body = render_load_balancer_status(
-            load_balancer, load_balancer.conditions, epoch=epoch
-        )
         try:
-            written = await self._client.patch(
-                LOAD_BALANCERS,
-                load_balancer.meta.key,
-                body,
-                cas=load_balancer.meta,
-                subresource="status",
-            )
+            if bind_of(load_balancer.meta.key) is not None:
+                await self._binds.write_epoch(load_balancer, epoch)
+            else:
+                await self._patch(load_balancer, epoch)
         except (Conflict, NotFound):
             return
         except KubeError as error:
             _log.warning("epoch.unwritten", error=str(error))
-            return
+
+    async def _patch(self, load_balancer: LoadBalancer, epoch: str) -> None:
+        """Write it into a LoadBalancer."""
+        body = render_load_balancer_status(
+            load_balancer, load_balancer.conditions, epoch=epoch
+        )
+        written = await self._client.patch(
+            LOAD_BALANCERS,
+            load_balancer.meta.key,
+            body,
+            cas=load_balancer.meta,
+            subresource="status",
+        )
         self._view.load_balancers.observe(written)

@@ -12,10 +12,10 @@ from lbcf.controller.selection import (
     does_select,
     template_of,
 )
+from lbcf.core.binds import Bind
 from lbcf.core.cluster import Pod
 from lbcf.core.desired import host_port
 from lbcf.core.inheritance import is_about
-from lbcf.core.names import home_of
 from lbcf.core.resources import (
     BackendGroup,
     BackendRecord,
@@ -55,7 +55,7 @@ def _load_balancer_of(record: BackendRecord) -> Iterator[ObjectKey]:
 def load_balancers_of(group: BackendGroup) -> Iterator[ObjectKey]:
     """Say where a group's load balancers live."""
     for name in group.load_balancers:
-        yield home_of(name, group.meta.key.namespace)
+        yield group.load_balancer_key(name)
 
 
 def _namespace_of(group: BackendGroup) -> Iterator[str]:
@@ -86,6 +86,7 @@ class View:
                 "judge": _judge_of,
             }
         )
+        self.binds: Store[Bind] = Store()
         self.records: Store[BackendRecord] = Store(
             {
                 "driver": _driver_of,

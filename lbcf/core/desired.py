@@ -56,26 +56,36 @@ class DesiredRecord:
                 out. None of them can have this name, for none was made beside itself.
         """
         backend, number = self.readable
+        group = names.own_name(self.group.meta.key)
         parts = [
-            self.group.meta.key.name,
+            group,
             self.group.meta.uid,
             self.spec.load_balancer,
             *backend_identity(self.spec.backend),
             self.address,
             *sorted(leaving),
         ]
-        return names.record_name(self.group.meta.key.name, backend, number, parts)
+        return names.record_name(group, backend, number, parts)
 
     def labels(self) -> dict[str, str]:
         """Say by which labels people and LBCF's tools find it."""
-        labels = {
-            names.LABEL_DRIVER: self.spec.driver,
-            names.LABEL_LOAD_BALANCER: self.spec.load_balancer,
-            names.LABEL_GROUP: self.group.meta.key.name,
-        }
+        group = names.own_name(self.group.meta.key)
+        if self.group.is_bind:
+            labels = {
+                names.LABEL_BIND_DRIVER: self.spec.driver,
+                names.LABEL_BIND_LOAD_BALANCER: self.spec.load_balancer,
+                names.LABEL_BIND: group,
+            }
+        else:
+            labels = {
+                names.LABEL_DRIVER: self.spec.driver,
+                names.LABEL_LOAD_BALANCER: self.spec.load_balancer,
+                names.LABEL_GROUP: group,
+            }
         match self.spec.backend:
             case PodBackend(name=name):
-                labels[names.LABEL_POD] = name
+                pod = names.LABEL_BIND_POD if self.group.is_bind else names.LABEL_POD
+                labels[pod] = name
             case StaticBackend(address=address):
                 labels[names.LABEL_STATIC] = address
             case _:
@@ -159,7 +169,7 @@ def _desired(
     known = address if driver.address_source is AddressSource.BACKEND else ""
     drain = drain_of(group, attachment)
     spec = RecordSpec(
-        load_balancer=load_balancer.meta.key.name,
+        load_balancer=names.own_name(load_balancer.meta.key),
         driver=load_balancer.driver,
         lb_info=load_balancer.info or {},
         lb_attributes=load_balancer.attributes,

@@ -18,6 +18,7 @@ import attrs
 from lbcf.core import conditions
 from lbcf.core.cluster import Pod
 from lbcf.core.desired import host_port
+from lbcf.core.names import own_name
 from lbcf.core.resources import (
     ANY_INCARNATION,
     BackendRecord,
@@ -52,7 +53,7 @@ def is_about(record: BackendRecord, pod: Pod) -> bool:
 
 def _names(record: BackendRecord, backend: PodBackend, pod: Pod) -> Iterable[str]:
     """Say how LBCF in Go would have named a record of this pod (v1beta1, then v1)."""
-    owner = record.group.name if record.group else ""
+    owner = own_name(record.group) if record.group else ""
     name, number = record.spec.load_balancer, backend.port.number
     for protocol in (backend.port.protocol.value, backend.port.protocol.value.lower()):
         yield _md5(f"{name}_{owner}_{pod.meta.uid}_{number}_{protocol}")

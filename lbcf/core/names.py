@@ -27,6 +27,13 @@ LABEL_LOAD_BALANCER: Final = f"{API_GROUP}/lb-name"
 LABEL_GROUP: Final = f"{API_GROUP}/backend-group"
 LABEL_POD: Final = f"{API_GROUP}/backend-pod"
 LABEL_STATIC: Final = f"{API_GROUP}/backend-static-addr"
+
+BIND_VERSION: Final = f"{API_GROUP}/v1"
+LABEL_BIND: Final = f"{API_GROUP}/bind"
+LABEL_BIND_DRIVER: Final = f"{API_GROUP}/driver"
+LABEL_BIND_LOAD_BALANCER: Final = f"{API_GROUP}/lb"
+LABEL_BIND_POD: Final = f"{API_GROUP}/pod"
+
 ANNOTATION_ABANDON: Final = f"{API_GROUP}/abandon"
 """Ours: takes a finalizer off without the driver; the value says why."""
 
@@ -42,6 +49,40 @@ def home_of(name: str, user_namespace: str) -> ObjectKey:
     """Say where a driver or load balancer lives that an object refers to by name."""
     shared = name.startswith(SHARED_PREFIX)
     return ObjectKey(SYSTEM_NAMESPACE if shared else user_namespace, name)
+
+
+_BIND: Final = "bind/"
+"""No object's name has a slash: what a Bind is or holds is told apart by it."""
+
+
+def bind_group_key(bind: ObjectKey) -> ObjectKey:
+    """Name a Bind among the BackendGroups, of which none can be called so."""
+    return ObjectKey(bind.namespace, f"{_BIND}{bind.name}")
+
+
+def bind_load_balancer_key(bind: ObjectKey, name: str) -> ObjectKey:
+    """Name a Bind's load balancer among the LoadBalancers."""
+    return ObjectKey(bind.namespace, f"{_BIND}{bind.name}/{name}")
+
+
+def bind_of(key: ObjectKey) -> ObjectKey | None:
+    """Say which Bind a key of the two kinds above is about; None: it is neither."""
+    if not key.name.startswith(_BIND):
+        return None
+    return ObjectKey(key.namespace, key.name.split("/")[1])
+
+
+def own_name(key: ObjectKey) -> str:
+    """Say how a group or load balancer is called where it is at home."""
+    return key.name.rpartition("/")[2]
+
+
+def load_balancer_key(group: ObjectKey | None, name: str, namespace: str) -> ObjectKey:
+    """Say where a load balancer is that a group, or a record of it, refers to by name."""
+    bind = None if group is None else bind_of(group)
+    return (
+        home_of(name, namespace) if bind is None else bind_load_balancer_key(bind, name)
+    )
 
 
 def digest(parts: Iterable[str], length: int = _HASH_LENGTH) -> str:

@@ -10,7 +10,13 @@ import attrs
 
 from lbcf.core import conditions
 from lbcf.core.conditions import Condition
-from lbcf.core.names import FINALIZER_RECORD, LABEL_DRAINING, home_of
+from lbcf.core.names import (
+    FINALIZER_RECORD,
+    LABEL_DRAINING,
+    bind_of,
+    home_of,
+    load_balancer_key,
+)
 from lbcf.core.operations import Operation
 from lbcf.core.selectors import Selector
 from lbcf.core.values import (
@@ -262,6 +268,15 @@ class BackendGroup:
             return None
         return home_of(self.webhook.driver, self.meta.key.namespace)
 
+    @property
+    def is_bind(self) -> bool:
+        """Tell whether it is what a Bind says of pods, and no BackendGroup."""
+        return bind_of(self.meta.key) is not None
+
+    def load_balancer_key(self, name: str) -> ObjectKey:
+        """Say where one of its load balancers is."""
+        return load_balancer_key(self.meta.key, name, self.meta.key.namespace)
+
 
 @attrs.frozen
 class PodBackend:
@@ -351,7 +366,8 @@ class BackendRecord:
     """One backend at one load balancer: written before it is done, kept until undone.
 
     Attributes:
-        group: namespace and name of the owning group, None where nothing owns it.
+        group: key of the owning group (of a Bind: its key among groups), None where
+            nothing owns it.
         group_uid: of that very group.
     """
 
@@ -374,7 +390,8 @@ class BackendRecord:
     @property
     def load_balancer_key(self) -> ObjectKey:
         """Say where its load balancer lives."""
-        return home_of(self.spec.load_balancer, self.meta.key.namespace)
+        where = self.meta.key.namespace
+        return load_balancer_key(self.group, self.spec.load_balancer, where)
 
     @property
     def is_deleting(self) -> bool:

@@ -15,7 +15,7 @@ import attrs
 import structlog
 
 from lbcf.kube.client import PAGE_SIZE, KubeClient
-from lbcf.kube.errors import BadAnswer, Gone, KubeError
+from lbcf.kube.errors import BadAnswer, Gone, KubeError, Unavailable
 from lbcf.kube.pages import EVERYTHING, Page, Selection, Unreadable
 from lbcf.kube.resource import HasMeta, Resource
 from lbcf.kube.store import Store
@@ -57,6 +57,7 @@ class Pacing:
     longest_delay: timedelta = timedelta(seconds=30)
 
 
+_NOT_SERVED = 404
 _MOST_DOUBLINGS = 16
 _WORDLESS_WATCHES = 2
 """After so many in a row without as much as a bookmark the version is given up: a
@@ -66,6 +67,15 @@ even new events, until then (measured on Kubernetes 1.36)."""
 
 class Informer(Generic[T]):
     """Follows one collection.
+
+    Args:
+        client: asks.
+        resource: the kind.
+        clock: waits.
+        store: what is fed; its own where none is given.
+        selection: which objects.
+        pacing: how requests are spaced.
+        may_be_missing: whether a kind that is not installed counts as read.
 
     Attributes:
         store: what has been seen.
@@ -83,6 +93,7 @@ class Informer(Generic[T]):
         store: Store[T] | None = None,
         selection: Selection = EVERYTHING,
         pacing: Pacing | None = None,
+        may_be_missing: bool = False,
     ) -> None:
         self.store: Store[T] = Store() if store is None else store
         self.synced = asyncio.Event()
@@ -93,6 +104,8 @@ class Informer(Generic[T]):
         self._clock = clock
         self._selection = selection
         self._pacing = pacing or Pacing()
+        self._may_be_missing = may_be_missing
+        self._is_missing = False
         self._version = ""
         self._fruitless = 0
         self._wordless = 0
@@ -120,6 +133,7 @@ class Informer(Generic[T]):
         except KubeError as error:
             if _is_version_lost(error):
                 self._version = ""
+            self._note_missing(error)
             return error
         except Exception as error:
             # A fault of ours: to end here would leave a store that ages unnoticed.
@@ -130,6 +144,25 @@ class Informer(Generic[T]):
             if self._wordless >= _WORDLESS_WATCHES:
                 self._version = ""
         return None
+
+    def _note_missing(self, error: KubeError) -> None:
+        """Let the process begin without a kind that is not installed; ask on for it.
+
+        Of the objects it says nothing: whoever decides must not take it for an end.
+        """
+        was_missing = self._is_missing
+        self._is_missing = (
+            self._may_be_missing
+            and isinstance(error, Unavailable)
+            and error.status == _NOT_SERVED
+        )
+        if self._is_missing and not was_missing:
+            log.warning(
+                "informer.kind_missing",
+                resource=self._resource.plural,
+                message="its CustomResourceDefinition is not installed; going on without",
+            )
+            self.synced.set()
 
     async def _list(self) -> None:
         """Make the store equal to a consistent list."""
@@ -217,6 +250,7 @@ class Informer(Generic[T]):
     def _log_end(self, error: Exception | None, delay: timedelta) -> None:
         """Tell why a turn ended; in the normal course of things only when debugging."""
         normal = error is None or isinstance(error, Gone) or self._fruitless == 0
+        normal = normal or self._is_missing
         (log.debug if normal else log.warning)(
             "informer.interrupted",
             resource=self._resource.plural,

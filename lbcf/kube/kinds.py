@@ -3,6 +3,7 @@
 from typing import Final
 
 from lbcf.core.access import Secret
+from lbcf.core.binds import Bind
 from lbcf.core.cluster import Pod
 from lbcf.core.names import API_GROUP
 from lbcf.core.resources import (
@@ -12,6 +13,7 @@ from lbcf.core.resources import (
     LoadBalancerDriver,
 )
 from lbcf.kube.resource import Resource
+from lbcf.wire.binds import parse_bind
 from lbcf.wire.kube import parse_pod, parse_secret
 from lbcf.wire.records import parse_record
 from lbcf.wire.resources import parse_driver, parse_group, parse_load_balancer
@@ -31,3 +33,4 @@ GROUPS: Final[Resource[BackendGroup]] = Resource(
 RECORDS: Final[Resource[BackendRecord]] = Resource(
     API_GROUP, "v1beta1", "backendrecords", "BackendRecord", parse_record
 )
+BINDS: Final[Resource[Bind]] = Resource(API_GROUP, "v1", "binds", "Bind", parse_bind)

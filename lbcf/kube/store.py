@@ -31,11 +31,6 @@ log = structlog.get_logger(__name__)
 _ENDS_REMEMBERED: Final = 10_000
 
 
-def _everything(_value: HasMeta) -> bool:
-    """Keep each object."""
-    return True
-
-
 class Store(Generic[T]):
     """The objects of one kind.
 
@@ -50,7 +45,7 @@ class Store(Generic[T]):
     def __init__(
         self,
         indexes: Mapping[str, Terms[T]] | None = None,
-        keep: Callable[[T], bool] = _everything,
+        keep: Callable[[T], bool] = lambda _value: True,
     ) -> None:
         self._held: dict[ObjectKey, T] = {}
         self._unreadable: dict[ObjectKey, Unreadable] = {}
@@ -60,6 +55,7 @@ class Store(Generic[T]):
         self._unreadable_listeners: list[Callable[[ObjectKey], None]] = []
         self._progress = 0
         self._fresh: set[ObjectKey] = set()
+        self._placed: set[ObjectKey] = set()
         self._ended: dict[Uid, None] = {}
         self._ended_before_list: frozenset[Uid] = frozenset()
 
@@ -132,6 +128,16 @@ class Store(Generic[T]):
         elif ended.number > self._progress:
             # The watch has not even told its beginning.
             self._remember_end(ended.uid)
+
+    def place(self, value: T) -> None:
+        """Hold a value made of an object of another kind, of which no list here tells."""
+        self._placed.add(value.meta.key)
+        self._settle(value)
+
+    def displace(self, key: ObjectKey) -> None:
+        """Hold a placed value no longer."""
+        self._placed.discard(key)
+        self._drop(key)
 
     def begin_list(self) -> None:
         """Note that a consistent list is being asked for.
@@ -236,7 +242,7 @@ class Store(Generic[T]):
                 and known is not None
                 and (known.number or 0) > (number or 0)
             )
-            if key not in listed and not later:
+            if key not in listed and not later and key not in self._placed:
                 self._drop(key)
 
     def _settle(self, value: T) -> None:

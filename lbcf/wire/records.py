@@ -16,6 +16,7 @@ from lbcf.core import names
 from lbcf.core.desired import DesiredRecord
 from lbcf.core.resources import (
     Backend,
+    BackendGroup,
     BackendRecord,
     DrainProgress,
     ForeignBackend,
@@ -104,12 +105,17 @@ def parse_record(raw: bytes) -> BackendRecord:
     """
     record = decode(_DECODER, raw)
     owner = record.metadata.controller("BackendGroup")
-    namespace = record.metadata.namespace
+    bind = record.metadata.controller("Bind")
+    namespace = intern(record.metadata.namespace)
+    group = ObjectKey(namespace, intern(owner.name)) if owner else None
+    if bind is not None:
+        key = names.bind_group_key(ObjectKey(namespace, bind.name))
+        owner, group = bind, ObjectKey(namespace, intern(key.name))
     return BackendRecord(
         meta=record.metadata.to_meta(),
         spec=_parse_spec(record.spec),
         status=_parse_status(record.status),
-        group=ObjectKey(intern(namespace), intern(owner.name)) if owner else None,
+        group=group,
         group_uid=Uid(intern(owner.uid) if owner else ""),
     )
 
@@ -174,9 +180,7 @@ def render_new_record(desired: DesiredRecord, name: str) -> dict[str, object]:
             "finalizers": [names.FINALIZER_RECORD],
             "ownerReferences": [
                 {
-                    "apiVersion": names.API_VERSION,
-                    "kind": "BackendGroup",
-                    "name": group.key.name,
+                    **_owner(desired.group),
                     "uid": group.uid,
                     "controller": True,
                     "blockOwnerDeletion": True,
@@ -185,6 +189,14 @@ def render_new_record(desired: DesiredRecord, name: str) -> dict[str, object]:
         },
         "spec": _render_spec(desired.spec),
     }
+
+
+def _owner(group: BackendGroup) -> dict[str, object]:
+    """Say which object owns a record."""
+    version = names.BIND_VERSION if group.is_bind else names.API_VERSION
+    kind = "Bind" if group.is_bind else "BackendGroup"
+    name = names.own_name(group.meta.key)
+    return {"apiVersion": version, "kind": kind, "name": name}
 
 
 def _render_spec(spec: RecordSpec) -> dict[str, object]:

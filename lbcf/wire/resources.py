@@ -134,7 +134,9 @@ class _DeregisterWebhook(msgspec.Struct, rename="camel"):
     failure_policy: str = FailurePolicy.DO_NOTHING.value
 
 
-class _GroupSpec(msgspec.Struct, rename="camel"):
+class WireGroupSpec(msgspec.Struct, rename="camel"):
+    """A group's spec; a Bind's has the same fields."""
+
     load_balancers: list[str] | None = None
     lb_name: str = ""
     pods: _Pods | None = None
@@ -149,7 +151,9 @@ class _GroupSpec(msgspec.Struct, rename="camel"):
     protection: _Protection | None = None
 
 
-class _GroupStatus(msgspec.Struct, rename="camel"):
+class WireGroupStatus(msgspec.Struct, rename="camel"):
+    """A group's status; a Bind's has the same fields."""
+
     backends: int = 0
     registered_backends: int = 0
     draining: int = 0
@@ -157,15 +161,17 @@ class _GroupStatus(msgspec.Struct, rename="camel"):
     conditions: list[WireCondition] | None = None
 
 
-class _Group(msgspec.Struct):
+class WireGroup(msgspec.Struct):
+    """A BackendGroup."""
+
     metadata: ObjectMeta
-    spec: _GroupSpec
-    status: _GroupStatus = msgspec.field(default_factory=_GroupStatus)
+    spec: WireGroupSpec
+    status: WireGroupStatus = msgspec.field(default_factory=WireGroupStatus)
 
 
 _DRIVER = msgspec.json.Decoder(_Driver)
 _LOAD_BALANCER = msgspec.json.Decoder(_LoadBalancer)
-_GROUP = msgspec.json.Decoder(_Group)
+_GROUP = msgspec.json.Decoder(WireGroup)
 
 
 def parse_driver(raw: bytes) -> LoadBalancerDriver:
@@ -236,7 +242,15 @@ def parse_group(raw: bytes) -> BackendGroup:
     Raises:
         Malformed: it cannot be read.
     """
-    group = decode(_GROUP, raw)
+    return to_group(decode(_GROUP, raw))
+
+
+def to_group(group: WireGroup) -> BackendGroup:
+    """Turn what was decoded into the core's value.
+
+    Raises:
+        Malformed: it makes no sense.
+    """
     spec, status = group.spec, group.status
     try:
         policy = DeregisterPolicy(spec.deregister_policy)
@@ -285,7 +299,7 @@ def _parse_webhook(
     return DeregisterWebhook(found.driver_name, failure_policy)
 
 
-def _parse_selection(spec: _GroupSpec) -> Selection:
+def _parse_selection(spec: WireGroupSpec) -> Selection:
     """Read which backends a group means."""
     if spec.pods is not None:
         return _parse_pods(spec.pods)

@@ -43,6 +43,7 @@ DRIVERS = _ours("loadbalancerdrivers", "LoadBalancerDriver")
 LOAD_BALANCERS = _ours("loadbalancers", "LoadBalancer")
 GROUPS = _ours("backendgroups", "BackendGroup")
 RECORDS = _ours("backendrecords", "BackendRecord")
+BINDS = Resource(API_GROUP, "v1", "binds", "Bind", parse_whole)
 
 
 def a_pod(name: str, **labels: str) -> dict[str, Any]:
@@ -108,4 +109,22 @@ def a_group(
     return {
         "metadata": {"name": name},
         "spec": {"loadBalancers": list(lbs), "pods": pods, **spec},
+    }
+
+
+def an_entry(name: str, driver: str = "memory", **attributes: str) -> dict[str, Any]:
+    """One of a Bind's load balancers."""
+    entry = {"name": name, "driver": driver, "spec": {"name": name}}
+    return entry | ({"attributes": attributes} if attributes else {})
+
+
+def a_bind(
+    name: str = "both", *entries: Mapping[str, Any], **spec: object
+) -> dict[str, Any]:
+    """A Bind of the pods labelled app=web."""
+    pods = {"ports": [{"port": 80}], "byLabel": {"selector": {"app": "web"}}}
+    found = list(entries) or [an_entry("front")]
+    return {
+        "metadata": {"name": name},
+        "spec": {"loadBalancers": found, "pods": pods, **spec},
     }

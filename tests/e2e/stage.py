@@ -266,7 +266,12 @@ class Stage:
         for process in self.processes.values():
             if process.runs:
                 await process.end(signal.SIGKILL)
-        for kind in (objects.GROUPS, objects.RECORDS, objects.LOAD_BALANCERS):
+        for kind in (
+            objects.GROUPS,
+            objects.BINDS,
+            objects.RECORDS,
+            objects.LOAD_BALANCERS,
+        ):
             for held in await self.listed(kind):
                 name = held.meta.key.name
                 with contextlib.suppress(NotFound):

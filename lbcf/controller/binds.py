@@ -1,0 +1,259 @@
+"""A Bind's own life: finalizer, its load balancers' beginning and end, its end.
+
+Before it: `bind_view` put a Bind's key into the queue, or a driver, or the last record
+of a load balancer, changed. After it: `status.loadBalancerStatuses` says what there is,
+which `bind_view` hands on; what is decided is in `lbcf.core.bind_life`.
+"""
+
+import asyncio
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from functools import partial
+
+import attrs
+import structlog
+
+from lbcf.controller.patience import Patience
+from lbcf.controller.view import View
+from lbcf.core import bind_life, binds, names
+from lbcf.core.bind_life import Change, Trouble
+from lbcf.core.binds import Bind, EntryStatus
+from lbcf.core.operations import Operation
+from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
+from lbcf.core.turn import DRIVER_RECHECK, Absent, told
+from lbcf.core.values import ObjectKey
+from lbcf.interpreter import LoadBalancerCalls
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Conflict, NotFound
+from lbcf.kube.kinds import BINDS
+from lbcf.kube.preconditions import Body
+from lbcf.runtime.clock import Clock
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.result import Done, RequeueAfter, Result
+from lbcf.wire.binds import render_finalizer, render_statuses
+from lbcf.wire.records import render_release
+
+
+_TRIES = 3
+_SOON = RequeueAfter(timedelta(seconds=1))
+
+_log = structlog.get_logger(__name__)
+
+
+@attrs.frozen
+class _Learnt:
+    """What came of looking at one load balancer.
+
+    Attributes:
+        change: of its status, None where there is none.
+        again: when to look again, None: when something changes.
+    """
+
+    change: Change | None = None
+    again: timedelta | None = None
+
+
+class Binds:
+    """Takes Binds through their life."""
+
+    def __init__(
+        self, view: View, client: KubeClient, calls: LoadBalancerCalls, clock: Clock
+    ) -> None:
+        self._view = view
+        self._client = client
+        self._calls = calls
+        self._clock = clock
+        self._patience = Patience(clock)
+
+    def instead_of(
+        self,
+        others: Callable[[ObjectKey], Awaitable[Result]],
+        queue: WorkQueue[ObjectKey],
+    ) -> Callable[[ObjectKey], Awaitable[Result]]:
+        """Make a reconciler of load balancers leave a Bind's to the Bind."""
+
+        async def reconcile(key: ObjectKey) -> Result:
+            """Hand a Bind's load balancer to its Bind."""
+            bind = names.bind_of(key)
+            if bind is None:
+                return await others(key)
+            queue.add(bind)
+            return Done()
+
+        return reconcile
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Take one Bind as far as it goes."""
+        bind = self._view.binds.get(key)
+        held = (
+            bind is not None and names.FINALIZER_LOAD_BALANCER in bind.meta.finalizers
+        )
+        if bind is None or key in self._view.binds.unreadable:
+            return Done()
+        if bind.is_deleting and not held:
+            return Done()
+        try:
+            if not held:
+                bind = await self._patch(bind, render_finalizer(bind.meta))
+            return await self._turn(bind)
+        except (Conflict, NotFound):
+            return _SOON
+
+    async def _turn(self, bind: Bind) -> Result:
+        """Ask all drivers that are to be asked, side by side; write what they said."""
+        noted = binds.recorded(bind, self._clock.now())
+        if noted != bind.statuses:
+            bind = await self._patch(bind, render_statuses(noted), "status")
+        learnt = await asyncio.gather(*(self._look(bind, s) for s in bind.statuses))
+        changes = {
+            status.name: found.change
+            for status, found in zip(bind.statuses, learnt, strict=True)
+            if found.change is not None
+        }
+        if changes:
+            bind = await self.write(bind, changes)
+        if bind.is_deleting and not bind.statuses and not self._records(bind):
+            await self._release(bind)
+            return Done()
+        waits = [found.again for found in learnt if found.again is not None]
+        return RequeueAfter(min(waits)) if waits else Done()
+
+    def _records(self, bind: Bind) -> int:
+        """Count the records that a Bind still owns."""
+        return len(self._view.records_of(bind.group.meta.key))
+
+    async def _look(self, bind: Bind, status: EntryStatus) -> _Learnt:
+        """Do for one load balancer what is due."""
+        balancer = binds.as_load_balancer(bind, status)
+        users = self._view.records.by_index("load_balancer", balancer.meta.key)
+        now = self._clock.now()
+        operation = bind_life.next_operation(bind, status, in_use=bool(users))
+        if operation is None:
+            return self._idle(bind, status, in_use=bool(users))
+        rest = bind_life.rest_of(status, now)
+        if rest > timedelta(0):
+            return _Learnt(again=rest)
+        driver = self._view.driver(balancer.driver_key)
+        if isinstance(driver, Absent):
+            told_of = partial(
+                bind_life.without_driver,
+                reason=driver.reason,
+                message=driver.message,
+                now=now,
+            )
+            return _Learnt(told_of, DRIVER_RECHECK)
+        return await self._ask(bind, balancer, driver, operation)
+
+    def _idle(self, bind: Bind, status: EntryStatus, *, in_use: bool) -> _Learnt:
+        """Say how one is whose driver is not to be asked."""
+        if not bind.is_leaving(status):
+            return _Learnt()
+        if not in_use:
+            return _Learnt(bind_life.gone)  # never created: nothing to delete
+        return _Learnt(partial(bind_life.waiting, now=self._clock.now()))
+
+    async def _ask(
+        self,
+        bind: Bind,
+        balancer: LoadBalancer,
+        driver: LoadBalancerDriver,
+        operation: Operation,
+    ) -> _Learnt:
+        """Ask the driver of one load balancer; say what its answer means."""
+        entry = bind.entry(names.own_name(balancer.meta.key))
+        attributes = entry.attributes if entry else balancer.attributes
+        trouble: Trouble | None
+        success: Change = bind_life.gone
+        if operation is Operation.DELETE_LOAD_BALANCER:
+            trouble = await self._calls.delete(balancer, driver)
+        elif operation is Operation.ENSURE_LOAD_BALANCER:
+            wanted = attrs.evolve(balancer, attributes=attributes)
+            trouble = await self._calls.ensure(wanted, driver)
+            now = self._clock.now()
+            success = partial(bind_life.ensured, attributes=attributes, now=now)
+        else:
+            answer = await self._calls.create(balancer, driver)
+            trouble = None if isinstance(answer, dict) else answer
+            identity = answer if isinstance(answer, dict) else {}
+            now = self._clock.now()
+            success = partial(bind_life.created, identity=identity, now=now)
+        if trouble is not None:
+            return self._troubled(balancer, driver, operation, trouble)
+        self._patience.forget(balancer.meta.uid)
+        _log.info(
+            "bind.load_balancer",
+            bind=str(bind.meta.key),
+            load_balancer=names.own_name(balancer.meta.key),
+            done=operation.value,
+        )
+        return _Learnt(success, timedelta(0))
+
+    def _troubled(
+        self,
+        balancer: LoadBalancer,
+        driver: LoadBalancerDriver,
+        operation: Operation,
+        trouble: Trouble,
+    ) -> _Learnt:
+        """Say what went wrong, and come again."""
+        _, message = told(trouble, driver, operation)
+        pause = self._patience.wait(balancer.meta, operation, trouble)
+        change = partial(
+            bind_life.troubled,
+            operation=operation,
+            trouble=trouble,
+            message=message,
+            pause=pause,
+            now=self._clock.now(),
+        )
+        return _Learnt(change, pause)
+
+    async def write_epoch(self, balancer: LoadBalancer, epoch: str) -> None:
+        """Write down the epoch of a load balancer of a Bind.
+
+        Raises:
+            KubeError: as `write`.
+        """
+        key = names.bind_of(balancer.meta.key)
+        bind = None if key is None else self._view.binds.get(key)
+        if bind is not None:
+            change = partial(bind_life.with_epoch, epoch=epoch)
+            await self.write(bind, {names.own_name(balancer.meta.key): change})
+
+    async def write(self, bind: Bind, changes: Mapping[str, Change]) -> Bind:
+        """Put what was learnt into the statuses, whatever else has changed meanwhile.
+
+        Raises:
+            Conflict: it changes faster than it can be written.
+            NotFound: it is gone.
+            KubeError: the API server could not be asked.
+        """
+        for attempt in range(1, _TRIES + 1):
+            statuses = bind_life.changed(bind.statuses, changes)
+            if statuses == bind.statuses:
+                break
+            try:
+                return await self._patch(bind, render_statuses(statuses), "status")
+            except Conflict:
+                if attempt == _TRIES:
+                    raise
+            fresh = await self._client.get(BINDS, bind.meta.key)
+            if fresh.meta.uid != bind.meta.uid:
+                break
+            bind = fresh
+        return bind
+
+    async def _release(self, bind: Bind) -> None:
+        """Let a Bind go of which nothing is left."""
+        body = render_release(bind.meta, names.FINALIZER_LOAD_BALANCER)
+        await self._client.patch(BINDS, bind.meta.key, body, cas=bind.meta)
+        _log.info("bind.deleted", bind=str(bind.meta.key))
+
+    async def _patch(self, bind: Bind, body: Body, subresource: str = "") -> Bind:
+        """Write by compare-and-swap, and let the view know."""
+        patched = await self._client.patch(
+            BINDS, bind.meta.key, body, cas=bind.meta, subresource=subresource
+        )
+        self._view.binds.observe(patched)
+        return patched

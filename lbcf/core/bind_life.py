@@ -1,0 +1,161 @@
+"""The life of one load balancer of a Bind: what its driver is asked next, and learnt.
+
+Before it: `lbcf.core.binds.recorded` has put it into the status. After it:
+`lbcf.controller.binds` asks the driver and writes down what is said here of the answer.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+
+import attrs
+
+from lbcf.core import conditions
+from lbcf.core.binds import CREATING, Bind, EntryStatus
+from lbcf.core.conditions import Condition
+from lbcf.core.operations import Operation
+from lbcf.core.steps import Refused, StillRunning, Unanswered
+
+
+CREATE_FAILED = "CreateFailed"
+"""The driver answered createLoadBalancer with Fail."""
+ENSURING = "Ensuring"
+"""The driver has not given the load balancer its attributes yet."""
+ENSURE_FAILED = "EnsureFailed"
+"""The driver answered ensureLoadBalancer with Fail."""
+WEBHOOK_ERROR = "WebhookError"
+"""The driver could not be asked, or gave no answer."""
+INVALID_RESPONSE = "InvalidResponse"
+"""What came is not the answer of a driver."""
+IN_USE = "InUse"
+"""Taken out of the spec, and records that need it are still there."""
+DELETING = "Deleting"
+"""The driver has not deleted the load balancer yet."""
+DELETE_FAILED = "DeleteFailed"
+"""The driver answered deleteLoadBalancer with Fail."""
+
+_NO_ANSWER_OF_A_DRIVER = frozenset(
+    {"DriverBadAnswer", "DriverAnswerTooLarge", "DriverBadStatus", "DriverRedirected"}
+)
+_REASONS = {
+    Operation.CREATE_LOAD_BALANCER: (CREATING, CREATE_FAILED),
+    Operation.ENSURE_LOAD_BALANCER: (ENSURING, ENSURE_FAILED),
+    Operation.DELETE_LOAD_BALANCER: (DELETING, DELETE_FAILED),
+}
+
+Change = Callable[[EntryStatus], EntryStatus | None]
+"""What was learnt of one load balancer; None as the answer: it is gone."""
+Trouble = Refused | StillRunning | Unanswered
+
+
+def next_operation(
+    bind: Bind, status: EntryStatus, *, in_use: bool
+) -> Operation | None:
+    """Say what its driver is to be asked next, None: nothing now."""
+    if bind.is_leaving(status):
+        waits = in_use or status.info is None
+        return None if waits else Operation.DELETE_LOAD_BALANCER
+    if status.info is None:
+        return Operation.CREATE_LOAD_BALANCER
+    entry = bind.entry(status.name)
+    wanted = entry.attributes if entry else {}
+    # LBCF in Go leaves attributes out where there are none.
+    same = wanted == (status.synced or {}) and (
+        status.synced is not None or status.is_ready
+    )
+    return None if same and status.is_ready else Operation.ENSURE_LOAD_BALANCER
+
+
+def rest_of(status: EntryStatus, now: datetime) -> timedelta:
+    """Say how long its driver is not to be asked."""
+    if status.retry_after is None:
+        return timedelta(0)
+    return max(status.retry_after - now, timedelta(0))
+
+
+def created(
+    status: EntryStatus, *, identity: Mapping[str, str], now: datetime
+) -> EntryStatus:
+    """Note that the driver created it: from now on records may copy its identity."""
+    status = attrs.evolve(status, info=dict(identity), retry_after=None)
+    status = _told(status, Condition(conditions.CREATED, True, "Created", ""), now)
+    message = "the driver has not given it its attributes yet"
+    return _told(status, Condition(conditions.READY, False, ENSURING, message), now)
+
+
+def ensured(
+    status: EntryStatus, *, attributes: Mapping[str, str], now: datetime
+) -> EntryStatus:
+    """Note that the driver gave it its attributes."""
+    status = attrs.evolve(status, synced=dict(attributes), retry_after=None)
+    return _told(status, Condition(conditions.READY, True, "Ready", ""), now)
+
+
+def gone(_status: EntryStatus) -> None:
+    """Note that it is gone."""
+
+
+def waiting(status: EntryStatus, *, now: datetime) -> EntryStatus:
+    """Note that records still need what was taken out."""
+    message = "taken out; its BackendRecords end first"
+    return _told(status, Condition(conditions.READY, False, IN_USE, message), now)
+
+
+def without_driver(
+    status: EntryStatus, *, reason: str, message: str, now: datetime
+) -> EntryStatus:
+    """Note that nobody can be asked."""
+    kind = conditions.READY if status.info is not None else conditions.CREATED
+    return _told(status, Condition(kind, False, reason, message), now)
+
+
+def troubled(
+    status: EntryStatus,
+    *,
+    operation: Operation,
+    trouble: Trouble,
+    message: str,
+    pause: timedelta,
+    now: datetime,
+) -> EntryStatus:
+    """Note that the driver did not succeed, and when it is asked again."""
+    is_creation = operation is Operation.CREATE_LOAD_BALANCER
+    kind = conditions.CREATED if is_creation else conditions.READY
+    status = attrs.evolve(status, retry_after=now + pause)
+    return _told(
+        status, Condition(kind, False, _reason(operation, trouble), message), now
+    )
+
+
+def _reason(operation: Operation, trouble: Trouble) -> str:
+    """Name what went wrong as LBCF does."""
+    running, failed = _REASONS[operation]
+    match trouble:
+        case StillRunning():
+            return running
+        case Refused():
+            return failed
+        case Unanswered(reason=reason):
+            is_answer = reason in _NO_ANSWER_OF_A_DRIVER
+            return INVALID_RESPONSE if is_answer else WEBHOOK_ERROR
+
+
+def _told(status: EntryStatus, condition: Condition, now: datetime) -> EntryStatus:
+    """Set one condition."""
+    found = conditions.with_condition(status.conditions, condition, now)
+    return attrs.evolve(status, conditions=found)
+
+
+def changed(
+    statuses: Iterable[EntryStatus], changes: Mapping[str, Change]
+) -> tuple[EntryStatus, ...]:
+    """Put what was learnt into the statuses; who is gone is left out."""
+    found = (
+        changes[status.name](status) if status.name in changes else status
+        for status in statuses
+    )
+    return tuple(status for status in found if status is not None)
+
+
+def with_epoch(status: EntryStatus, *, epoch: str) -> EntryStatus:
+    """Note the epoch in which all records are in, or written down as lost."""
+    return attrs.evolve(status, epoch=epoch)
