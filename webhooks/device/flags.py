@@ -1,0 +1,110 @@
+"""The flags that drivers of appliances share, read into values.
+
+A driver's `__main__` adds them to its own; wrong ones end the process with one line.
+"""
+
+import argparse
+import ssl
+
+from datetime import timedelta
+from pathlib import Path
+
+import attrs
+
+from webhooks.device.connection import Limits, tls_context
+from webhooks.device.devices import AllowedDevices, parse_device
+from webhooks.device.errors import InvalidInput
+from webhooks.device.saving import PERIOD
+from webhooks.device.secrets import Secrets
+
+
+@attrs.frozen
+class Ground:
+    """What the flags say.
+
+    Attributes:
+        allowed: which devices load balancers may name.
+        secrets: what the driver shows to them.
+        tls: how they are verified.
+        limits: of each answer.
+        save_period: between two saves of one device.
+    """
+
+    allowed: AllowedDevices
+    secrets: Secrets
+    tls: ssl.SSLContext
+    limits: Limits = attrs.field(factory=Limits)
+    save_period: timedelta = PERIOD
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Describe the flags."""
+    add = parser.add_argument
+    add(
+        "--allow-devices",
+        action="append",
+        required=True,
+        metavar="GLOB",
+        help="a device that load balancers may name, as https://HOST or "
+        "https://HOST:PORT; * stands for what varies in an IP address; may be repeated",
+    )
+    add(
+        "--credentials",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="a mounted Secret with the files username and password; a folder in it "
+        "that is called like a device's host counts for that device",
+    )
+    add("--ca-file", type=Path, metavar="FILE", help="authorities of devices, as PEM")
+    add(
+        "--insecure",
+        action="store_true",
+        help="verify no certificate: whoever answers gets the password",
+    )
+    add(
+        "--answer-timeout",
+        type=float,
+        default=Limits().patience.total_seconds(),
+        metavar="SECONDS",
+        help="how long a device may take to answer one request (default: %(default)g)",
+    )
+    add(
+        "--save-period",
+        type=float,
+        default=PERIOD.total_seconds(),
+        metavar="SECONDS",
+        help="changes are written to a device's disk at most so often, and always "
+        "after the last (default: %(default)g)",
+    )
+
+
+def read_flags(chosen: argparse.Namespace) -> Ground:
+    """Return what the flags say.
+
+    Raises:
+        InvalidInput: one of them cannot be used.
+    """
+    for pattern in chosen.allow_devices:
+        parse_device(_sample(pattern))
+    if not chosen.credentials.is_dir():
+        raise InvalidInput(f"--credentials {chosen.credentials} is not a folder")
+    return Ground(
+        allowed=AllowedDevices(tuple(chosen.allow_devices)),
+        secrets=Secrets(chosen.credentials),
+        tls=tls_context(chosen.ca_file, insecure=chosen.insecure),
+        limits=Limits(patience=_seconds("--answer-timeout", chosen.answer_timeout, 60)),
+        save_period=_seconds("--save-period", chosen.save_period, 3600),
+    )
+
+
+def _sample(pattern: str) -> str:
+    """Return a text that a pattern stands for, to find typing errors by."""
+    return pattern.replace("*", "1").replace("?", "1")
+
+
+def _seconds(flag: str, seconds: float, most: int) -> timedelta:
+    """Return a time from 0.1 seconds to the most."""
+    if not 0.1 <= seconds <= most:  # noqa: PLR2004  (said in the message)
+        raise InvalidInput(f"{flag} {seconds:g} is not 0.1 to {most} seconds")
+    return timedelta(seconds=seconds)
