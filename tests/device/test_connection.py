@@ -40,6 +40,12 @@ async def _hang(_: web.Request) -> web.Response:
     return web.Response()
 
 
+async def _hesitate(_: web.Request) -> web.Response:
+    """Answer later than usual limits allow."""
+    await asyncio.sleep(2 * BRIEF.patience.total_seconds())
+    return web.Response()
+
+
 async def _hang_up(request: web.Request) -> web.Response:
     """Close the connection in place of an answer."""
     assert request.transport is not None
@@ -86,6 +92,17 @@ async def test_an_unanswered_change_is_uncertain(answer: object) -> None:
             await connection.exchange("POST", "/")
 
     assert not isinstance(reading.value, Uncertain)
+
+
+async def test_what_takes_long_may() -> None:
+    """A single request may be given more time than the rest."""
+    async with (
+        an_appliance(_hesitate) as appliance,
+        connected(appliance, BRIEF) as connection,
+    ):
+        reply = await connection.exchange("POST", "/", patience=timedelta(minutes=1))
+
+    assert 200 == reply.status
 
 
 async def test_a_body_without_end_is_not_read() -> None:

@@ -93,6 +93,7 @@ class Connection:
         path: str,
         body: object = None,
         headers: Mapping[str, str] | None = None,
+        patience: timedelta | None = None,
     ) -> Reply:
         """Send one request and return all that comes back, whatever it says.
 
@@ -101,6 +102,8 @@ class Connection:
             path: with the query, encoded as it is to travel.
             body: what JSON is made of; None: none is sent.
             headers: beside those that every request has.
+            patience: for what takes longer than all else, as saving does; None: that
+                of the limits.
 
         Raises:
             Unreachable: no connection.
@@ -114,15 +117,24 @@ class Connection:
             sent = msgspec.json.encode(body)
             said["Content-Type"] = "application/json"
         url = yarl.URL(f"{self.device}{path}", encoded=True)
+        longest = patience or self.limits.patience
         try:
             async with self._opened().request(
-                method, url, data=sent, headers=said, allow_redirects=False
+                method,
+                url,
+                data=sent,
+                headers=said,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(
+                    total=longest.total_seconds(),
+                    sock_connect=self.limits.connect.total_seconds(),
+                ),
             ) as response:
                 return await self._read(response)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise _unreachable(self.device, error) from error
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise self._no_answer(method, error) from error
+            raise self._no_answer(method, longest, error) from error
 
     async def close(self) -> None:
         """Close what is open; nothing is sent after it."""
@@ -139,10 +151,6 @@ class Connection:
                 ),
                 # A client of a product sends the cookies that it means to send.
                 cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(
-                    total=self.limits.patience.total_seconds(),
-                    sock_connect=self.limits.connect.total_seconds(),
-                ),
                 trust_env=False,
             )
         return self._session
@@ -169,9 +177,11 @@ class Connection:
             headers={name.lower(): text for name, text in response.headers.items()},
         )
 
-    def _no_answer(self, method: str, error: Exception) -> DeviceError:
+    def _no_answer(
+        self, method: str, patience: timedelta, error: Exception
+    ) -> DeviceError:
         """Return the error for a request that was sent, and not answered."""
-        seconds = self.limits.patience.total_seconds()
+        seconds = patience.total_seconds()
         why = (
             f"did not answer within {seconds:g} s"
             if isinstance(error, TimeoutError)
