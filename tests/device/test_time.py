@@ -1,5 +1,6 @@
 """Time limits, retries of busy devices and saving: in virtual time."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 import attrs
@@ -125,6 +126,18 @@ class TestRetries:
             with pytest.raises(Busy):
                 run_virtual(until_free(clock, ask))
         assert [0, 0.25, 0.75, 1.75][:asked] == seen
+
+    def test_any_callable_will_do(self) -> None:
+        """What returns something to await is as good as what is defined with async."""
+        answers: Iterator[Busy | str] = iter([Busy("busy"), "done"])
+
+        async def ask(_question: str) -> str:
+            answer = next(answers)
+            if isinstance(answer, Busy):
+                raise answer
+            return answer
+
+        assert "done" == run_virtual(until_free(VirtualClock(), lambda: ask("?")))
 
     def test_other_errors_are_told_at_once(self) -> None:
         """Only what says that it is busy is asked again."""

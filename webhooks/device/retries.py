@@ -36,4 +36,9 @@ async def until_free(clock: Clock, ask: Callable[[], Awaitable[_T]]) -> _T:
         sleep=lambda seconds: clock.sleep(timedelta(seconds=seconds)),
         reraise=True,
     )
-    return await retrying(ask)
+
+    async def asked() -> _T:
+        """Ask; tenacity awaits only what was defined with `async`."""
+        return await ask()
+
+    return await retrying(asked)
