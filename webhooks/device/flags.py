@@ -93,8 +93,10 @@ def read_flags(chosen: argparse.Namespace) -> Ground:
         allowed=AllowedDevices(tuple(chosen.allow_devices)),
         secrets=Secrets(chosen.credentials),
         tls=tls_context(chosen.ca_file, insecure=chosen.insecure),
-        limits=Limits(patience=_seconds("--answer-timeout", chosen.answer_timeout, 60)),
-        save_period=_seconds("--save-period", chosen.save_period, 3600),
+        limits=Limits(
+            patience=read_seconds("--answer-timeout", chosen.answer_timeout, 60)
+        ),
+        save_period=read_seconds("--save-period", chosen.save_period, 3600),
     )
 
 
@@ -103,8 +105,12 @@ def _sample(pattern: str) -> str:
     return pattern.replace("*", "1").replace("?", "1")
 
 
-def _seconds(flag: str, seconds: float, most: int) -> timedelta:
-    """Return a time from 0.1 seconds to the most."""
+def read_seconds(flag: str, seconds: float, most: int) -> timedelta:
+    """Return a time from 0.1 seconds to the most.
+
+    Raises:
+        InvalidInput: it is not in between.
+    """
     if not 0.1 <= seconds <= most:  # noqa: PLR2004  (said in the message)
         raise InvalidInput(f"{flag} {seconds:g} is not 0.1 to {most} seconds")
     return timedelta(seconds=seconds)
