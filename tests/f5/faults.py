@@ -1,0 +1,37 @@
+"""What goes wrong with an emulated unit, on wish.
+
+Tests set it; `server` and `routes` look.
+"""
+
+import attrs
+
+
+@attrs.define
+class Faults:
+    """What goes wrong next; each number counts requests down.
+
+    Attributes:
+        busy: answered 503, as while a task runs.
+        pages: answered 503 with a page of HTML.
+        lost: changes that are made and not answered.
+        unmade: changes that are neither made nor answered.
+        bogus: adds of members that are made, and answered 404.
+        slow: seconds that each request takes; not counted.
+        slow_saves: the same of saving.
+        absent_is_ok: members that are not there are answered 200, as of old.
+    """
+
+    busy: int = 0
+    pages: int = 0
+    lost: int = 0
+    unmade: int = 0
+    bogus: int = 0
+    slow: float = 0
+    slow_saves: float = 0
+    absent_is_ok: bool = False
+
+    def take(self, name: str) -> bool:
+        """Tell whether it is to happen now, and count it."""
+        left: int = getattr(self, name)
+        setattr(self, name, max(left - 1, 0))
+        return left > 0

@@ -1,0 +1,153 @@
+"""Members and nodes of other people are never touched, whatever the driver is asked."""
+
+import asyncio
+import contextlib
+import tempfile
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+import hypothesis
+
+from hypothesis import strategies
+
+from lbcf.sdk import Refusal
+from tests.f5.config import Config
+from tests.f5.drivers import a_driver
+from tests.f5.requests import (
+    WEB,
+    a_deregister,
+    a_drain,
+    a_list,
+    an_ensure,
+    an_identity,
+)
+from tests.f5.server import PASSWORD, USER, Bigip, a_bigip
+from webhooks.device.errors import InvalidInput
+from webhooks.f5.driver import F5Driver
+from webhooks.f5.names import Mark, ObjectPath, parse_address, parse_path
+
+
+PLACES = tuple(f"198.18.0.{last}:80" for last in range(1, 4))
+DESCRIPTIONS = (
+    "", "theirs", "lbcf", "lbcf:", "lbcf:node", "lbcfx:r1", "Lbcf:r1", " lbcf:r1",
+    "x lbcf:r1",
+)  # fmt: skip
+"""What other people write; the driver's own is `lbcf:` and a record's id."""
+
+
+@attrs.frozen
+class Word:
+    """One operation that the driver is asked for."""
+
+    operation: str
+    address: str
+    record: str
+
+
+WORDS = strategies.builds(
+    Word,
+    strategies.sampled_from(("ensure", "drain", "deregister", "list")),
+    strategies.sampled_from(PLACES) | strategies.text(max_size=30),
+    strategies.sampled_from(("r1", "r2", "node", "", "../x")),
+)
+THEIRS = strategies.dictionaries(
+    strategies.sampled_from(PLACES), strategies.sampled_from(DESCRIPTIONS)
+)
+
+
+def _strange(config: Config, members: Sequence[str]) -> list[object]:
+    """Return all that is not the driver's, with the generation of its last change."""
+    pool = config.pools[WEB]
+    nodes = [pool.members[name].node for name in members if name in pool.members]
+    return [
+        *(attrs.asdict(pool.members[name]) for name in members if name in pool.members),
+        *(attrs.asdict(config.nodes[name]) for name in nodes),
+    ]
+
+
+async def _ask(driver: F5Driver, bigip: Bigip, word: Word) -> None:
+    """Have the driver perform an operation, or refuse it."""
+    lb_info = an_identity(bigip)
+    with contextlib.suppress(Refusal):
+        match word.operation:
+            case "ensure":
+                await driver.ensure_backend(
+                    an_ensure(lb_info, word.address, word.record, {"ratio": "9"})
+                )
+            case "drain":
+                await driver.drain_backend(a_drain(lb_info, word.address, word.record))
+            case "deregister":
+                await driver.deregister_backend(
+                    a_deregister(lb_info, word.address, word.record)
+                )
+            case _:
+                await driver.list_backends(a_list(lb_info))
+
+
+async def _live(secret: Path, theirs: dict[str, str], words: Sequence[Word]) -> None:
+    """Let the driver live among strangers."""
+    async with a_bigip() as bigip:
+        for name, description in theirs.items():
+            body = {"name": name, "description": description}
+            bigip.unit.running.add_member(WEB, body)
+        members = [f"/Common/{name}" for name in theirs]
+        before = _strange(bigip.unit.running, members)
+        driver = a_driver(secret)
+        for word in words:
+            await _ask(driver, bigip, word)
+        await driver.stop()
+
+        assert before == _strange(bigip.unit.running, members)
+        assert 2 * len(theirs) == len(before)
+
+
+@hypothesis.given(theirs=THEIRS, words=strategies.lists(WORDS, max_size=12))
+@hypothesis.settings(deadline=None, max_examples=25)
+def test_strangers_stay_as_they_are(theirs: dict[str, str], words: list[Word]) -> None:
+    """No sequence of operations changes a member or a node that was not ours."""
+    with tempfile.TemporaryDirectory() as folder:
+        secret = Path(folder)
+        (secret / "username").write_text(USER)
+        (secret / "password").write_text(PASSWORD)
+        asyncio.run(_live(secret, theirs, words))
+
+
+@hypothesis.given(record=strategies.text(max_size=120))
+@hypothesis.example(record="r1")
+@hypothesis.example(record="node")
+def test_marks_are_read_as_they_are_written(record: str) -> None:
+    """A description that we wrote tells its record, and no other mark's does."""
+    mark = Mark()
+    try:
+        written = mark.of_member(record)
+    except InvalidInput:
+        return
+    assert record == mark.record_of(written)
+    assert None is Mark("lbcfx").record_of(written)
+    assert written != mark.of_node
+
+
+@hypothesis.given(text=strategies.text(max_size=60))
+@hypothesis.example(text="/Common/../Tenant/web")
+@hypothesis.example(text="/Common/web/members/x")
+@hypothesis.example(text="web?x=1")
+def test_a_path_is_one_part_of_a_url(text: str) -> None:
+    """No name of a pool leads to another place."""
+    try:
+        path = parse_path(text)
+    except InvalidInput:
+        return
+    assert not set("/?#&\\") & set(path.in_url)
+    assert ".." not in path.in_url.split("~")
+
+
+def test_members_are_named_by_their_address_alone() -> None:
+    """Whatever a backend's address is, its path names that member."""
+    address = parse_address("198.18.0.1:80")
+
+    assert (
+        "~Common~198.18.0.1:80"
+        == ObjectPath(f"/Common/{address.named(address.host)}").in_url
+    )

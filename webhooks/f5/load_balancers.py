@@ -1,0 +1,270 @@
+"""One load balancer: a pool of a BIG-IP, or of the active one of a pair.
+
+`driver` asks for an operation, `units` tells where it is to be done, `pool` does it.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+import attrs
+import structlog
+
+from lbcf.sdk import Clock
+from webhooks.device.devices import AllowedDevices, Device, parse_devices
+from webhooks.device.errors import InvalidInput
+from webhooks.f5.members import Wanted
+from webhooks.f5.memory import Listing, Look, Memory
+from webhooks.f5.names import (
+    Address,
+    Mark,
+    ObjectPath,
+    checked_domain,
+    parse_address,
+    parse_path,
+)
+from webhooks.f5.pool import Finished, Listed, Outcome, Pool
+from webhooks.f5.units import Unit, Units
+
+
+_NEEDED = ("devices", "pool")
+_KNOWN = (*_NEEDED, "syncGroup", "routeDomain")
+
+_log = structlog.get_logger(__name__)
+
+
+@attrs.frozen
+class Identity:
+    """What a load balancer is known by.
+
+    Attributes:
+        devices: its units; one at least, none twice.
+        pool: the same on all of them.
+        group: device group that is brought up to date after changes; None: it does so
+            by itself, or there is none.
+        domain: number of the route domain that members are in; empty: the default.
+    """
+
+    devices: tuple[Device, ...]
+    pool: ObjectPath
+    group: ObjectPath | None = None
+    domain: str = ""
+
+    def render(self) -> dict[str, str]:
+        """Return it as the controller keeps it."""
+        fields = {
+            "devices": ",".join(str(device) for device in self.devices),
+            "pool": str(self.pool),
+            "syncGroup": str(self.group or ""),
+            "routeDomain": self.domain,
+        }
+        return {name: text for name, text in fields.items() if text}
+
+
+def parse_identity(fields: Mapping[str, str]) -> Identity:
+    """Read an lbSpec or lbInfo.
+
+    Raises:
+        InvalidInput: a field is missing, unknown or cannot be used.
+    """
+    unknown = sorted(set(fields) - set(_KNOWN))
+    missing = [name for name in _NEEDED if not fields.get(name)]
+    if unknown or missing:
+        what = (
+            f"{unknown[0]!r:.60} is unknown" if unknown else f"{missing[0]} is missing"
+        )
+        raise InvalidInput(f"load balancer: {what}; it has {', '.join(_KNOWN)}")
+    group = fields.get("syncGroup")
+    return Identity(
+        devices=tuple(parse_devices(fields["devices"])),
+        pool=parse_path(fields["pool"]),
+        group=parse_path(group) if group else None,
+        domain=checked_domain(fields.get("routeDomain", "")),
+    )
+
+
+LOOK_PERIOD = timedelta(seconds=10)
+"""A unit is asked for all members at most so often, unless they were changed.
+
+Controllers list each load balancer every two seconds; a BIG-IP has few workers.
+"""
+
+
+@attrs.frozen
+class Settings:
+    """What all load balancers of this driver share.
+
+    Attributes:
+        units: where they are.
+        clock: for looks that are told again.
+        mark: by which our objects are known.
+        look_period: how long a look may be told again.
+        run: the name of this run of the driver.
+    """
+
+    units: Units
+    clock: Clock
+    mark: Mark
+    look_period: timedelta
+    run: str
+
+
+@attrs.frozen
+class LoadBalancer:
+    """A load balancer and what is remembered of it."""
+
+    identity: Identity
+    memory: Memory
+    settings: Settings
+
+    def address(self, text: str) -> Address:
+        """Read a backend's address.
+
+        Raises:
+            InvalidInput: it is none.
+        """
+        return parse_address(text, self.identity.domain)
+
+    async def check(self) -> None:
+        """Find the pool on the unit that is active.
+
+        Raises:
+            NoSuchPool: it is not there.
+        """
+        unit = await self.settings.units.active(self.identity.devices)
+        await unit.api.check_pool(self.identity.pool)
+
+    async def ensure(self, wanted: Wanted, record_id: str) -> Outcome:
+        """Put a member into full service."""
+        pool, _ = await self._pool()
+        self.memory.wants(wanted.address, record_id)
+        outcome = await pool.ensure(wanted)
+        self.memory.has_put(wanted.address, record_id)
+        return outcome
+
+    async def drain(self, address: Address, record_id: str) -> Outcome:
+        """Stop new traffic to a member."""
+        pool, _ = await self._pool()
+        try:
+            return await pool.drain(address, record_id)
+        finally:
+            self.memory.changes()
+
+    async def deregister(self, address: Address, record_id: str) -> Outcome:
+        """Take a member out."""
+        pool, _ = await self._pool()
+        self.memory.takes_out(address, record_id)
+        outcome = await pool.deregister(address, record_id)
+        if isinstance(outcome, Finished):
+            self.memory.has_taken_out(address, record_id)
+        return outcome
+
+    async def list_members(self) -> Listing:
+        """Return our members, as they are or were a short while ago."""
+        now = self.settings.clock.monotonic()
+        known = self.memory.looked(now)
+        if known is not None:
+            return known
+        version = self.memory.version
+        listing = await self._look()
+        until = now + self.settings.look_period.total_seconds()
+        self.memory.look = Look(listing, version, until)
+        return listing
+
+    async def _look(self) -> Listing:
+        """Look for our members; those that came back are taken out again."""
+        pool, unit = await self._pool()
+        expected = self.memory.expected()
+        listed = await pool.list_members()
+        found = {key: one for one in listed if (key := self._known_as(one))}
+        interruptions = unit.api.session.interruptions
+        if self.memory.compare(expected, found, interruptions):
+            _log.warning("f5.members_lost", pool=str(pool.path), unit=str(unit.device))
+        for address, record_id in found:
+            if self.memory.is_gone(address, record_id):
+                await self._remove_again(pool, address, record_id)
+        epoch = f"{self.settings.run}/{unit.device}/{self.memory.losses}"
+        kept = [one for key, one in found.items() if not self.memory.is_gone(*key)]
+        return Listing(epoch, kept)
+
+    def _known_as(self, listed: Listed) -> tuple[Address, str] | None:
+        """Return what a member is remembered by; None: this cannot be one of ours."""
+        host = listed.member.address.partition("%")[0]
+        text = f"[{host}]" if ":" in host else host
+        try:
+            address = self.address(f"{text}:{listed.member.port}")
+        except InvalidInput:
+            return None
+        return (address, listed.record_id) if listed.member.is_at(address) else None
+
+    async def _remove_again(self, pool: Pool, address: Address, record_id: str) -> None:
+        """Take out a member that was taken out and is back."""
+        self.memory.changes()
+        _log.warning("f5.member_back", pool=str(pool.path), member=str(address))
+
+        def still() -> bool:
+            """Look whether it was ensured meanwhile."""
+            return self.memory.is_gone(address, record_id)
+
+        await pool.deregister(address, record_id, still)
+
+    async def _pool(self) -> tuple[Pool, Unit]:
+        """Return the pool on the unit that is active.
+
+        Raises:
+            NoActiveUnit: there is none.
+        """
+        unit = await self.settings.units.active(self.identity.devices)
+        unit.note_start(self.identity.group)
+        changed = _noting(unit, self.identity.group)
+        mark = self.settings.mark
+        return Pool(unit.api, self.identity.pool, mark, changed), unit
+
+
+def _noting(unit: Unit, group: ObjectPath | None) -> Callable[[], None]:
+    """Return what is told of a change."""
+
+    def changed() -> None:
+        """Have it saved."""
+        unit.note_change(group)
+
+    return changed
+
+
+@attrs.define(eq=False)
+class LoadBalancers:
+    """All load balancers of this driver.
+
+    Attributes:
+        allowed: which devices they may name.
+        units: which they share.
+        clock: for the name of this run.
+        mark: by which our objects are known.
+        look_period: how long what was listed may be told again.
+    """
+
+    allowed: AllowedDevices
+    units: Units
+    clock: Clock
+    mark: Mark = attrs.field(factory=Mark)
+    look_period: timedelta = LOOK_PERIOD
+    _memories: dict[Identity, Memory] = attrs.field(factory=dict, init=False)
+    _settings: Settings = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Give this run a name."""
+        run = self.clock.new_id()[:8]
+        self._settings = Settings(
+            self.units, self.clock, self.mark, self.look_period, run
+        )
+
+    def find(self, fields: Mapping[str, str]) -> LoadBalancer:
+        """Return the load balancer of this lbSpec or lbInfo; asks nobody.
+
+        Raises:
+            InvalidInput: it names no device that may be used, or no pool.
+        """
+        identity = parse_identity(fields)
+        for device in identity.devices:
+            self.allowed.check(device)
+        memory = self._memories.setdefault(identity, Memory())
+        return LoadBalancer(identity, memory, self._settings)

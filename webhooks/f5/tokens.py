@@ -1,0 +1,143 @@
+"""Who the driver is to a unit: a token, gotten rarely and given back.
+
+A user may have 100 of them (`admin` any number), and each lives 20 minutes unless the
+unit says otherwise: one per call would lock the driver out. `session` shows it.
+"""
+
+import asyncio
+import contextlib
+import urllib.parse
+
+from datetime import timedelta
+
+import attrs
+import structlog
+
+from lbcf.sdk import Clock
+from webhooks.device.connection import Connection
+from webhooks.device.errors import DeviceError, Unreadable
+from webhooks.device.replies import Document
+from webhooks.device.secrets import Login, Secrets
+from webhooks.f5.errors import Denied, check
+
+
+HEADER = "X-F5-Auth-Token"
+LOGIN = "/mgmt/shared/authn/login"
+TOKENS = "/mgmt/shared/authz/tokens/"
+
+USUAL_LIFE = 1200
+"""Seconds, where a unit does not say."""
+
+RENEWED_AT = 0.8
+"""Part of its life after which a token is replaced."""
+
+DENIED_PAUSE = timedelta(seconds=60)
+"""Between two logins that were refused: some units lock users out."""
+
+_log = structlog.get_logger(__name__)
+
+
+@attrs.frozen
+class Token:
+    """What a unit gave for name and password.
+
+    Attributes:
+        text: what is shown.
+        login: what it was given for.
+        renewal: monotonic seconds from which on another is wanted.
+    """
+
+    text: str = attrs.field(repr=False)
+    login: Login
+    renewal: float
+
+
+@attrs.define(eq=False)
+class Tokens:
+    """The token for one unit, one at a time."""
+
+    connection: Connection
+    secrets: Secrets
+    clock: Clock
+    _token: Token | None = attrs.field(default=None, init=False)
+    _denied: tuple[Login, float, Denied] | None = attrs.field(default=None, init=False)
+    _turn: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+
+    async def current(self) -> Token:
+        """Return a token that should be taken; get one where there is none.
+
+        Raises:
+            NoCredentials: the Secret is not complete.
+            Denied: the unit refuses name and password; it is not asked again at once.
+            DeviceError: it could not be asked.
+        """
+        async with self._turn:
+            login = self.secrets.login(self.connection.device)
+            now = self.clock.monotonic()
+            known = self._token
+            if known and known.login == login and now < known.renewal:
+                return known
+            self._check_denied(login, now)
+            self._token = await self._fetched(login)
+            if known is not None:
+                await self._end(known)
+            return self._token
+
+    def forget(self, token: Token) -> None:
+        """Use the token no more: the unit does not know it."""
+        if self._token is token:
+            self._token = None
+
+    async def close(self) -> None:
+        """Give the token back."""
+        token, self._token = self._token, None
+        if token is not None:
+            await self._end(token)
+
+    def _check_denied(self, login: Login, now: float) -> None:
+        """Refuse what the unit refused a moment ago.
+
+        Raises:
+            Denied: the same.
+        """
+        if self._denied and self._denied[0] == login and now < self._denied[1]:
+            raise self._denied[2]
+
+    async def _fetched(self, login: Login) -> Token:
+        """Log in."""
+        device = self.connection.device
+        provider = self.secrets.read_optional(device, "loginProviderName", "tmos")
+        body = {
+            "username": login.username,
+            "password": login.password,
+            "loginProviderName": provider,
+        }
+        try:
+            reply = check(device, await self.connection.exchange("POST", LOGIN, body))
+        except Denied as error:
+            until = self.clock.monotonic() + DENIED_PAUSE.total_seconds()
+            self._denied = (login, until, error)
+            raise
+        text, life = _read_token(reply.expect_document(device))
+        _log.info("f5.logged_in", device=str(device), username=login.username)
+        return Token(text, login, self.clock.monotonic() + life * RENEWED_AT)
+
+    async def _end(self, token: Token) -> None:
+        """Have the unit forget a token; one that is gone, or stays, expires."""
+        path = TOKENS + urllib.parse.quote(token.text, safe="")
+        with contextlib.suppress(DeviceError):
+            await self.connection.exchange("DELETE", path, headers={HEADER: token.text})
+
+
+def _read_token(document: Document) -> tuple[str, float]:
+    """Return a token and how many seconds it lives.
+
+    Raises:
+        Unreadable: there is none.
+    """
+    match document.get("token"):
+        case {"token": str(text), **more} if text:
+            life = more.get("timeout")
+            return text, life if isinstance(life, int) and life > 0 else USUAL_LIFE
+        case _:
+            raise Unreadable("the answer to the login has no token")
