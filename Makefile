@@ -25,7 +25,12 @@ test: build ## Run all tests, on a real kube-apiserver, real nodes and a real HA
 
 .PHONY: test-fast
 test-fast: install ## Run the tests that need no cluster, no nodes and no HAProxy.
-	$(BIN)/pytest -m "not cluster and not nodes and not haproxy" $(TEST_ARGS)
+	$(BIN)/pytest -m "not cluster and not nodes and not haproxy and not interop" $(TEST_ARGS)
+
+.PHONY: interop
+interop: install ## Run drivers and emulators against clients and servers of other people.
+	$(BIN)/pip install --quiet --editable . --group interop
+	$(BIN)/pytest -m interop tests/interop $(TEST_ARGS)
 
 .PHONY: sweep
 sweep: install ## Fail each step of both processes in virtual time, and hunt mutants.

@@ -1,0 +1,6 @@
+"""Clients of BIG-IP, each a program: `CLIENT PORT USER PASSWORD see|live ...`.
+
+`see POOL` prints the members as the client reads them: name to session, state,
+description and connections. `live POOL ADDRESS PORT` has a member's whole life, and
+prints what was seen on the way.
+"""

@@ -1,0 +1,190 @@
+"""Clients of BIG-IP: F5's own and other people's see what our driver made."""
+
+import json
+import shutil
+import ssl
+import sys
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import trustme
+
+from tests.f5.drivers import a_driver
+from tests.f5.requests import (
+    WEB,
+    a_deregister,
+    a_drain,
+    an_ensure,
+    an_identity,
+)
+from tests.f5.server import PASSWORD, USER, Bigip, a_bigip
+from tests.interop.programs import run, run_for_json
+
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+
+CLIENTS = Path(__file__).parent / "f5_clients"
+GO = Path(__file__).parent / "gobigip"
+NEWCOMER = ("198.18.0.9", "80")
+"""Address and port of a member that a client adds."""
+
+Client = Callable[..., Awaitable[object]]
+
+
+@pytest.fixture(name="ca_file")
+def _ca_file(tmp_path: Path) -> Path:
+    """Return the file with the authority of the unit's certificate."""
+    return tmp_path / "ca.crt"
+
+
+@pytest.fixture(name="bigip")
+async def _bigip(ca_file: Path) -> AsyncIterator[Bigip]:
+    """Return a unit over https, as all clients want it."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(ca_file)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    async with a_bigip(tls) as bigip:
+        yield bigip
+
+
+@pytest.fixture(name="program", params=["with_bigrest.py", "with_f5_sdk.py", "go"])
+def _program(request: pytest.FixtureRequest, bigip: Bigip, ca_file: Path) -> Client:
+    """Return a client that is a program."""
+    words: list[str | Path] = (
+        ["go", "run", "."]
+        if request.param == "go"
+        else [sys.executable, "-W", "ignore", CLIENTS / request.param]
+    )
+    if request.param == "go" and shutil.which("go") is None:
+        pytest.skip("needs Go")
+
+    async def ask(*task: str) -> object:
+        return await run_for_json(
+            *words,
+            str(bigip.port),
+            USER,
+            PASSWORD,
+            *task,
+            folder=GO if request.param == "go" else None,
+            # requests lets this go before what the client itself says.
+            environment={"REQUESTS_CA_BUNDLE": str(ca_file)},
+        )
+
+    return ask
+
+
+@pytest.fixture(name="playbook")
+def _playbook(bigip: Bigip, tmp_path: Path) -> Client:
+    """Return F5's own modules for ansible."""
+
+    async def play(name: str, **said: object) -> object:
+        result = tmp_path / "result.json"
+        variables = {
+            "server_port": bigip.port,
+            "server_user": USER,
+            "server_password": PASSWORD,
+            "pool": WEB,
+            "result": str(result),
+            "ansible_python_interpreter": sys.executable,
+        }
+        await run(
+            Path(sys.executable).parent / "ansible-playbook",
+            CLIENTS / name,
+            "--extra-vars",
+            json.dumps(variables | said),
+            folder=tmp_path,
+            environment={"ANSIBLE_LOCALHOST_WARNING": "False", "HOME": str(tmp_path)},
+        )
+        return json.loads(result.read_text())
+
+    return play
+
+
+async def _rollout(bigip: Bigip, folder: Path) -> None:
+    """Have the driver make one member of each kind, and take one out."""
+    (folder / "username").write_text(USER)
+    (folder / "password").write_text(PASSWORD)
+    driver = a_driver(folder)
+    lb_info = an_identity(bigip)
+    for last in range(1, 5):
+        await driver.ensure_backend(
+            an_ensure(lb_info, f"198.18.0.{last}:80", f"r{last}")
+        )
+    bigip.unit.connections[WEB, "/Common/198.18.0.2:80"] = 3
+    await driver.drain_backend(a_drain(lb_info, "198.18.0.2:80", "r2"))
+    await driver.deregister_backend(a_deregister(lb_info, "198.18.0.4:80", "r4"))
+    await driver.stop()
+    offline = {"session": "user-disabled", "state": "user-down"}
+    bigip.unit.modify_member(WEB, "/Common/198.18.0.3:80", offline)
+
+
+async def test_a_program_sees_what_the_driver_made(
+    program: Client, bigip: Bigip, tmp_path: Path
+) -> None:
+    """In service, draining with its connections, offline; and who is not there."""
+    await _rollout(bigip, tmp_path)
+
+    seen = await program("see", WEB)
+
+    assert isinstance(seen, dict)
+    assert {
+        "/Common/198.18.0.1:80": ["user-enabled", "unchecked", "lbcf:r1"],
+        "/Common/198.18.0.2:80": ["user-disabled", "unchecked", "lbcf:r2"],
+        "/Common/198.18.0.3:80": ["user-disabled", "user-down", "lbcf:r3"],
+    } == {name: fields[:3] for name, fields in seen.items()}
+    assert {seen["/Common/198.18.0.2:80"][3]} <= {3, None}
+
+
+async def test_a_program_lives_on_the_emulator(program: Client, bigip: Bigip) -> None:
+    """Whatever the client does to a member, it finds what it expects."""
+    steps = await program("live", WEB, *NEWCOMER)
+
+    assert isinstance(steps, list)
+    assert [
+        "user-enabled",
+        "True",
+        "user-disabled unchecked",
+        "user-disabled user-down",
+        "False",
+    ] == steps[:5]
+    assert {*steps[5:]} <= {"user-disabled"}
+    assert ({}, {}) == (bigip.unit.running.pool(WEB).members, bigip.unit.running.nodes)
+
+
+async def test_ansible_sees_what_the_driver_made(
+    playbook: Client, bigip: Bigip, tmp_path: Path
+) -> None:
+    """F5's own module would change nothing about a member that is as it is."""
+    await _rollout(bigip, tmp_path)
+    before = bigip.unit.members(WEB)
+    members = [
+        {"address": f"198.18.0.{last}", "port": 80, "description": f"lbcf:r{last}"}
+        for last in range(1, 5)
+    ]
+
+    unchanged = await playbook("see.yml", members=members)
+
+    assert isinstance(unchanged, list)
+    assert [
+        ("198.18.0.1", "present"),
+        ("198.18.0.2", "disabled"),
+        ("198.18.0.3", "forced_offline"),
+        ("198.18.0.4", "absent"),
+    ] == [(member["address"], state) for member, state in unchanged]
+    assert before == bigip.unit.members(WEB)
+
+
+async def test_ansible_lives_on_the_emulator(playbook: Client, bigip: Bigip) -> None:
+    """Each state is a change once, and none the second time."""
+    address, port = NEWCOMER
+
+    changed = await playbook("live.yml", address=address, port=port)
+
+    assert [True, False] * 4 == changed
+    assert ["added", "disabled", "offline", "removed"] == [
+        event.what for event in bigip.unit.events
+    ]
+    assert {} == bigip.unit.running.nodes
