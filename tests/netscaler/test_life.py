@@ -1,0 +1,207 @@
+"""A member's life on an appliance: bound, changed, drained, unbound, saved."""
+
+import pytest
+
+from lbcf.sdk import BackendState, DrainBackendRequest, Fail, Running, Succ
+from tests.netscaler.appliances import GROUP, Site
+from tests.netscaler.configuration import Member
+from tests.netscaler.requests import (
+    ADDRESS,
+    RECORD,
+    a_deregister,
+    a_drain,
+    a_list,
+    an_ensure,
+    until_done,
+)
+from webhooks.netscaler.driver import NetscalerDriver
+
+
+KEY = (GROUP, "lbcf-198.18.0.1", 8080)
+
+
+def the_member(site: Site) -> Member:
+    """Return the member that tests make."""
+    return site.unit.running.members[KEY]
+
+
+async def test_ensured_member(site: Site, driver: NetscalerDriver) -> None:
+    """It is bound and enabled, with our mark, on a server object of ours."""
+    answer = await driver.ensure_backend(an_ensure(site.lb_info, weight="7"))
+
+    member = the_member(site)
+    server = site.unit.running.servers["lbcf-198.18.0.1"]
+    assert Succ(msg="") == answer
+    assert (f"lbcf-{RECORD}", 7) == (member.customserverid, member.weight)
+    assert "UP" == site.unit.svrstate(member)
+    assert "198.18.0.1" == server.ipaddress
+    assert "made by lbcf, removed with its last member" == server.comment
+
+
+async def test_ensure_twice_changes_nothing(
+    site: Site, driver: NetscalerDriver
+) -> None:
+    """What is as it should be is only read."""
+    await driver.ensure_backend(an_ensure(site.lb_info))
+    before = len(site.nitro.changes())
+
+    await driver.ensure_backend(an_ensure(site.lb_info))
+
+    assert before == len(site.nitro.changes())
+
+
+async def test_whole_life(site: Site, driver: NetscalerDriver) -> None:
+    """A drain is Running while connections are left; nothing remains in the end."""
+    await driver.ensure_backend(an_ensure(site.lb_info))
+    site.unit.traffic.open(KEY, 3600)
+
+    going = await driver.drain_backend(a_drain(site.lb_info))
+    site.unit.traffic.finish(KEY)
+    drained = await driver.drain_backend(a_drain(site.lb_info))
+    await until_done(lambda: driver.deregister_backend(a_deregister(site.lb_info)))
+
+    assert isinstance(going, Running)
+    assert 1 == going.active_connections
+    assert "going out of service: connections are to end (1 left)" == going.msg
+    assert Succ(msg="") == drained
+    assert {} == site.unit.saved.members == site.unit.running.members
+    assert {} == site.unit.saved.servers
+
+
+async def test_drain_ends_with_the_deadline(
+    site: Site, driver: NetscalerDriver
+) -> None:
+    """The appliance is given the time until the deadline, in whole seconds."""
+    await driver.ensure_backend(an_ensure(site.lb_info))
+    site.unit.traffic.open(KEY, 3600)
+
+    await driver.drain_backend(a_drain(site.lb_info, seconds=29.5))
+
+    member = the_member(site)
+    assert ("YES", True) == (member.graceful, member.delay in {29, 30})
+
+
+async def test_drain_without_deadline_waits(
+    site: Site, driver: NetscalerDriver
+) -> None:
+    """Without a deadline in the request the appliance waits for the last connection."""
+    await driver.ensure_backend(an_ensure(site.lb_info))
+    request = DrainBackendRequest(
+        record_id=RECORD, lb_info=site.lb_info, backend_addr=ADDRESS
+    )
+
+    await driver.drain_backend(request)
+
+    assert ("YES", 0) == (the_member(site).graceful, the_member(site).delay)
+
+
+async def test_idle_connections_to_the_server_do_not_count(
+    site: Site, driver: NetscalerDriver
+) -> None:
+    """What the appliance keeps for later is no reason to wait."""
+    await driver.ensure_backend(an_ensure(site.lb_info))
+    site.unit.traffic.pooled[KEY] = 8
+
+    assert isinstance(await driver.drain_backend(a_drain(site.lb_info)), Succ)
+
+
+async def test_only_the_member_is_drained(site: Site, driver: NetscalerDriver) -> None:
+    """Its neighbours in the group go on serving."""
+    other = "198.18.0.2:8080"
+    await driver.ensure_backend(an_ensure(site.lb_info))
+    await driver.ensure_backend(an_ensure(site.lb_info, other, "2"))
+
+    await driver.drain_backend(a_drain(site.lb_info))
+
+    answer = await driver.list_backends(a_list(site.lb_info))
+    assert {ADDRESS: BackendState.DRAINING, other: BackendState.ACTIVE} == {
+        one.backend_addr: one.state for one in answer.backends
+    }
+
+
+async def test_back_into_service(site: Site, driver: NetscalerDriver) -> None:
+    """Ensuring a member that goes out of service puts it back."""
+    await driver.ensure_backend(an_ensure(site.lb_info))
+    site.unit.traffic.open(KEY, 3600)
+    await driver.drain_backend(a_drain(site.lb_info))
+
+    await driver.ensure_backend(an_ensure(site.lb_info))
+
+    assert "UP" == site.unit.svrstate(the_member(site))
+    assert 1 == site.unit.traffic.count(KEY)
+
+
+async def test_parameters_change_in_place(site: Site, driver: NetscalerDriver) -> None:
+    """Weight and state follow the parameters, with no connection cut."""
+    await driver.ensure_backend(an_ensure(site.lb_info))
+    connection = site.unit.traffic.open(KEY, 3600)
+
+    await driver.ensure_backend(an_ensure(site.lb_info, weight="100", state="disabled"))
+    member = the_member(site)
+    put_off = (member.weight, site.unit.svrstate(member), connection.cut_at)
+    await driver.ensure_backend(an_ensure(site.lb_info, weight="1"))
+
+    assert (100, "GOING OUT OF SERVICE", None) == put_off
+    assert (1, "UP") == (member.weight, site.unit.svrstate(member))
+
+
+async def test_bound_disabled(site: Site, driver: NetscalerDriver) -> None:
+    """A member that is to be disabled never serves, not even at first."""
+    await driver.ensure_backend(an_ensure(site.lb_info, state="disabled"))
+
+    assert ["bound"] == [event.what for event in site.unit.events]
+    assert "OUT OF SERVICE" == site.unit.svrstate(the_member(site))
+
+
+async def test_the_mark_follows_the_record(site: Site, driver: NetscalerDriver) -> None:
+    """A new record at an old one's address takes the member over."""
+    await driver.ensure_backend(an_ensure(site.lb_info, record="old"))
+
+    await driver.ensure_backend(an_ensure(site.lb_info, record="new"))
+
+    answer = await driver.list_backends(a_list(site.lb_info))
+    assert ["new"] == [one.record_id for one in answer.backends]
+
+
+async def test_member_that_its_monitors_hold_back(
+    site: Site, driver: NetscalerDriver
+) -> None:
+    """It counts as registered, and the answer and the list say how it is."""
+    site.unit.traffic.failing.add(KEY)
+
+    answer = await driver.ensure_backend(an_ensure(site.lb_info))
+
+    (listed,) = (await driver.list_backends(a_list(site.lb_info))).backends
+    assert Succ(msg="DOWN: the group's monitors decide when it serves") == answer
+    assert BackendState.DOWN is listed.state
+
+
+async def test_ipv6(site: Site, driver: NetscalerDriver) -> None:
+    """IPv6 addresses are known in whatever form they are written."""
+    lb_info = site.lb_info
+    await driver.ensure_backend(an_ensure(lb_info, "[2001:db8::1]:80"))
+    await driver.ensure_backend(an_ensure(lb_info, "[2001:0db8:0::1]:80"))
+
+    answer = await driver.list_backends(a_list(lb_info))
+    assert ["[2001:db8::1]:80"] == [one.backend_addr for one in answer.backends]
+    await until_done(
+        lambda: driver.deregister_backend(a_deregister(lb_info, "[2001:db8::1]:80"))
+    )
+    assert {} == site.unit.running.servers
+
+
+async def test_unknown_members_are_done(site: Site, driver: NetscalerDriver) -> None:
+    """Draining and deregistering what is not there is Succ, and changes nothing."""
+    assert isinstance(await driver.drain_backend(a_drain(site.lb_info)), Succ)
+    assert isinstance(await driver.deregister_backend(a_deregister(site.lb_info)), Succ)
+    assert [] == site.nitro.changes()
+
+
+async def test_gone_group(site: Site, driver: NetscalerDriver) -> None:
+    """Without its group a member is gone, and nothing can be bound."""
+    lb_info = site.lb_info | {"serviceGroup": "gone"}
+
+    assert isinstance(await driver.drain_backend(a_drain(lb_info)), Succ)
+    assert isinstance(await driver.deregister_backend(a_deregister(lb_info)), Succ)
+    with pytest.raises(Fail, match="there is no service group gone on https://127"):
+        await driver.ensure_backend(an_ensure(lb_info))

@@ -1,0 +1,203 @@
+"""The driver's operations: requests in, answers out.
+
+`lbcf.sdk` reads the requests and writes the answers; `group` does the work. The
+controller should know this driver as `memberKey: Address` (a service group has one
+member per address and port) and `addressSource: Backend`.
+
+When a member counts as registered: as soon as it is bound and enabled. The group's
+monitors decide when it is sent requests, and go on deciding.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from lbcf.sdk import (
+    BackendState,
+    Clock,
+    CreateLoadBalancerRequest,
+    DeleteLoadBalancerRequest,
+    DeregisterBackendRequest,
+    DrainBackendRequest,
+    Driver,
+    EnsureBackendRequest,
+    EnsureLoadBalancerRequest,
+    Fail,
+    ListBackendsAnswer,
+    ListBackendsRequest,
+    ListedBackend,
+    MemberKey,
+    Running,
+    Succ,
+    SystemClock,
+    ValidateBackendRequest,
+    ValidateLoadBalancerRequest,
+    ValidationOperation,
+)
+from webhooks.device.attempts import ASK_AGAIN, attempt
+from webhooks.device.flags import Ground
+from webhooks.netscaler.decisions import Wanted
+from webhooks.netscaler.group import Finished, Outcome
+from webhooks.netscaler.load_balancers import LoadBalancers, parse_identity
+from webhooks.netscaler.members import (
+    DEFAULT_PREFIX,
+    Address,
+    Mark,
+    checked_prefix,
+    parse_address,
+)
+from webhooks.netscaler.parameters import parse_options
+from webhooks.netscaler.replies import MemberRow
+
+
+_DRY_RUN = Succ(msg="dry run: nothing was changed")
+
+
+@attrs.define(eq=False)
+class NetscalerDriver(Driver):
+    """Keeps members of service groups over NITRO.
+
+    Attributes:
+        ground: which devices, and how they are reached.
+        prefix: marks of our members, and names of our servers, begin with it and `-`.
+        clock: for times.
+    """
+
+    member_key = MemberKey.ADDRESS
+    summary = "Registers backends as service group members of Citrix ADC, over NITRO."
+
+    ground: Ground
+    prefix: str = attrs.field(default=DEFAULT_PREFIX, converter=checked_prefix)
+    clock: Clock = attrs.field(factory=SystemClock)
+    _load_balancers: LoadBalancers = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Know no load balancer yet."""
+        self._load_balancers = LoadBalancers(self.ground, self.prefix, self.clock)
+
+    async def stop(self) -> None:
+        """Save what is not saved, and end all sessions."""
+        await self._load_balancers.close()
+
+    async def validate_load_balancer(
+        self, request: ValidateLoadBalancerRequest
+    ) -> None:
+        """Refuse what no member could be added to, and say why.
+
+        An update of one whose appliance is down for the moment is let pass.
+        """
+        async with attempt(self.clock):
+            group = self._load_balancers.find(request.lb_spec)
+            _check_attributes(request.attributes)
+            if request.operation is ValidationOperation.CREATE:
+                await group.probe()
+
+    async def create_load_balancer(self, request: CreateLoadBalancerRequest) -> Succ:
+        """Find the service group; it is the operator who makes it."""
+        async with attempt(self.clock, request.not_after):
+            _check_attributes(request.attributes)
+            await self._load_balancers.find(request.lb_spec).probe()
+            return Succ(lb_info=parse_identity(request.lb_spec).render())
+
+    async def ensure_load_balancer(self, request: EnsureLoadBalancerRequest) -> Succ:
+        """Find the service group, still."""
+        async with attempt(self.clock, request.not_after):
+            _check_attributes(request.attributes)
+            await self._load_balancers.find(request.lb_info).probe()
+        return Succ()
+
+    async def delete_load_balancer(self, _: DeleteLoadBalancerRequest) -> Succ:
+        """Leave the service group as it is: it belongs to the operator."""
+        return Succ()
+
+    async def validate_backend(self, request: ValidateBackendRequest) -> None:
+        """Refuse parameters that the appliance would not take."""
+        async with attempt(self.clock):
+            parse_options(request.parameters)
+
+    async def ensure_backend(self, request: EnsureBackendRequest) -> Succ | Running:
+        """Put the member into the state that its parameters ask for."""
+        async with attempt(self.clock, request.not_after):
+            group = self._load_balancers.find(request.lb_info)
+            wanted = Wanted(
+                Mark(self.prefix, request.record_id),
+                parse_address(request.backend_addr),
+                parse_options(request.parameters),
+            )
+            if request.dry_run:
+                return _DRY_RUN
+            outcome = await group.ensure(wanted)
+        return _answer(outcome, counted=False)
+
+    async def drain_backend(self, request: DrainBackendRequest) -> Succ | Running:
+        """Disable the member gracefully; finished when nothing is left on it."""
+        async with attempt(self.clock, request.not_after):
+            group = self._load_balancers.find(request.lb_info)
+            address = parse_address(request.backend_addr)
+            if request.dry_run:
+                return _DRY_RUN
+            until = request.drain.deadline if request.drain else None
+            outcome = await group.drain(address, until)
+        return _answer(outcome, counted=True)
+
+    async def deregister_backend(
+        self, request: DeregisterBackendRequest
+    ) -> Succ | Running:
+        """Unbind the member; finished when the configuration is saved without it."""
+        async with attempt(self.clock, request.not_after):
+            group = self._load_balancers.find(request.lb_info)
+            address = parse_address(request.backend_addr)
+            if request.dry_run:
+                return _DRY_RUN
+            outcome = await group.deregister(address, drained=request.drained)
+        return _answer(outcome, counted=False)
+
+    async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:
+        """List our members; the epoch changes with a reboot and with a failover."""
+        async with attempt(self.clock):
+            listing = await self._load_balancers.find(request.lb_info).list_members()
+        return ListBackendsAnswer(
+            epoch=listing.epoch,
+            backends=[
+                _listed(address, mark, row, listing.loads)
+                for address, (mark, row) in listing.members.items()
+            ],
+        )
+
+
+def _check_attributes(attributes: Mapping[str, str]) -> None:
+    """Refuse attributes: the appliance's configuration is the operator's."""
+    if attributes:
+        name = min(attributes)
+        raise Fail(f"attributes: {name!r:.60} is unknown; this driver has none")
+
+
+def _answer(outcome: Outcome, *, counted: bool) -> Succ | Running:
+    """Return the answer that an outcome stands for."""
+    if isinstance(outcome, Finished):
+        return Succ(msg=outcome.note)
+    left = outcome.connections
+    return Running(
+        msg=f"{outcome.note} ({left} left)" if left else outcome.note,
+        retry_after=ASK_AGAIN,
+        active_connections=left if counted else None,
+    )
+
+
+def _listed(
+    address: Address, mark: Mark, row: MemberRow, loads: Mapping[Address, int]
+) -> ListedBackend:
+    """Return one member as the appliance has it."""
+    return ListedBackend(
+        backend_addr=str(address),
+        record_id=mark.record_id,
+        state=_state(row),
+        active_connections=loads.get(address, 0),
+    )
+
+
+def _state(row: MemberRow) -> BackendState:
+    """Return the state of a member."""
+    if not row.enabled:
+        return BackendState.DRAINING
+    return BackendState.ACTIVE if row.is_up else BackendState.DOWN

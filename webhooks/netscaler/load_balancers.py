@@ -1,0 +1,127 @@
+"""Which service group of which appliance a request is about.
+
+`driver` asks with an lbSpec or lbInfo; what is found here is shared by all requests, so
+that an appliance has one session of ours, one change at a time and one saver.
+"""
+
+import re
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from lbcf.sdk import Clock
+from webhooks.device.connection import Connection
+from webhooks.device.devices import Device, parse_devices
+from webhooks.device.errors import InvalidInput
+from webhooks.device.flags import Ground
+from webhooks.netscaler.group import Group
+from webhooks.netscaler.nitro import Nitro
+from webhooks.netscaler.pair import Pair
+
+
+_KNOWN = ("devices", "serviceGroup")
+_MOST_UNITS = 2
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_#. :@=-]{0,126}")
+"""NITRO reference, servicegroup: what names may consist of."""
+
+
+@attrs.frozen
+class Identity:
+    """What a load balancer is known by.
+
+    Attributes:
+        devices: the unit, or both of a pair; none twice.
+        group: name of the service group.
+    """
+
+    devices: Sequence[Device]
+    group: str
+
+    def render(self) -> dict[str, str]:
+        """Return it as the controller keeps it."""
+        return {
+            "devices": ",".join(str(device) for device in self.devices),
+            "serviceGroup": self.group,
+        }
+
+
+def parse_identity(fields: Mapping[str, str]) -> Identity:
+    """Read `devices` and `serviceGroup` of an lbSpec or lbInfo.
+
+    Raises:
+        InvalidInput: one is missing, unknown or cannot be used.
+    """
+    unknown = sorted(set(fields) - set(_KNOWN))
+    missing = [name for name in _KNOWN if not fields.get(name)]
+    if unknown or missing:
+        what = (
+            f"{unknown[0]!r:.60} is unknown" if unknown else f"{missing[0]} is missing"
+        )
+        raise InvalidInput(
+            f"load balancer: {what}; it has `devices` and `serviceGroup`"
+        )
+    devices = parse_devices(fields["devices"])
+    if len(devices) > _MOST_UNITS:
+        raise InvalidInput(f"devices: a pair has 2 units, not {len(devices)}")
+    if _NAME.fullmatch(fields["serviceGroup"]) is None:
+        raise InvalidInput(
+            f"serviceGroup {fields['serviceGroup']!r:.140} is no name that NITRO takes"
+        )
+    return Identity(devices, fields["serviceGroup"])
+
+
+@attrs.define(eq=False)
+class LoadBalancers:
+    """All load balancers of this driver.
+
+    Attributes:
+        ground: what the flags say of devices.
+        prefix: of marks and of server objects.
+        clock: for times.
+    """
+
+    ground: Ground
+    prefix: str
+    clock: Clock
+    _units: dict[Device, Nitro] = attrs.field(factory=dict, init=False)
+    _pairs: dict[frozenset[Device], Pair] = attrs.field(factory=dict, init=False)
+    _groups: dict[tuple[frozenset[Device], str], Group] = attrs.field(
+        factory=dict, init=False
+    )
+
+    def find(self, fields: Mapping[str, str]) -> Group:
+        """Return the service group of this lbSpec or lbInfo; asks nobody.
+
+        Raises:
+            InvalidInput: it names no device that may be used, or no group.
+        """
+        identity = parse_identity(fields)
+        for device in identity.devices:
+            self.ground.allowed.check(device)
+        key = (frozenset(identity.devices), identity.group)
+        if key not in self._groups:
+            pair = self._pair(identity.devices)
+            self._groups[key] = Group(pair, identity.group, self.prefix)
+        return self._groups[key]
+
+    async def close(self) -> None:
+        """Save what is not saved, and end all sessions."""
+        for pair in self._pairs.values():
+            await pair.close()
+
+    def _pair(self, devices: Sequence[Device]) -> Pair:
+        """Return the one pair of these units, in whatever order they are named."""
+        key = frozenset(devices)
+        if key not in self._pairs:
+            units = [self._unit(device) for device in devices]
+            self._pairs[key] = Pair(units, self.clock, self.ground.save_period)
+        return self._pairs[key]
+
+    def _unit(self, device: Device) -> Nitro:
+        """Return the one interface of this unit."""
+        if device not in self._units:
+            connection = Connection(device, self.ground.tls, self.ground.limits)
+            self._units[device] = Nitro(connection, self.ground.secrets, self.clock)
+        return self._units[device]

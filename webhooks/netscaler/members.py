@@ -1,0 +1,133 @@
+"""Whose a member of a service group is, and where it listens.
+
+A member is ours if its `customserverid` begins with our prefix; the rest of it is the
+id of the record that it stands for. Changes take a `Mark`, and none can be made that
+does not begin with the prefix.
+
+NITRO: identifiers of services may be alphanumeric with hyphens between ("Custom server
+ID persistence" in the product's documentation); a server's name may have letters,
+digits and `_ # . space : @ = -`.
+"""
+
+import ipaddress
+import re
+
+from ipaddress import IPv4Address, IPv6Address
+from typing import Self
+
+import attrs
+
+from webhooks.device.errors import InvalidInput
+
+
+DEFAULT_PREFIX = "lbcf"
+
+LAST_PORT = 65534
+"""NITRO writes 65535 for `*`, every port: a member there would be another one."""
+
+IPAddress = IPv4Address | IPv6Address
+
+_PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9]{0,19}")
+_RECORD_ID = re.compile(r"[A-Za-z0-9](-?[A-Za-z0-9]){0,62}")
+_PORT = re.compile(r"[0-9]{1,5}")
+
+
+def checked_prefix(text: str) -> str:
+    """Return a prefix that marks and names can begin with.
+
+    There is no `-` in it: it ends the prefix, so that no prefix begins another's marks.
+
+    Raises:
+        InvalidInput: it cannot be used.
+    """
+    if _PREFIX.fullmatch(text) is None:
+        raise InvalidInput(
+            f"name prefix {text!r:.60}: at most 20 letters and digits, the first a "
+            "letter"
+        )
+    return text
+
+
+@attrs.frozen
+class Mark:
+    """What makes a member ours.
+
+    Attributes:
+        prefix: of this driver; the same as long as it has members anywhere.
+        record_id: of the record that the member stands for.
+    """
+
+    prefix: str = attrs.field(converter=checked_prefix)
+    record_id: str = attrs.field()
+
+    @record_id.validator
+    def _check(self, _: object, value: str) -> None:
+        """Let pass what the appliance takes, and what can be read back."""
+        if _RECORD_ID.fullmatch(value) is None:
+            raise InvalidInput(
+                f"recordID {value!r:.120}: letters and digits with single hyphens "
+                "between can be written on a member"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.prefix}-{self.record_id}"
+
+    @classmethod
+    def read(cls, prefix: str, customserverid: str) -> Self | None:
+        """Return the mark that a member has if it is one of ours, else None."""
+        begin = f"{prefix}-"
+        rest = customserverid.removeprefix(begin)
+        if not customserverid.startswith(begin) or _RECORD_ID.fullmatch(rest) is None:
+            return None
+        return cls(prefix, rest)
+
+
+@attrs.frozen
+class Address:
+    """Where a member listens."""
+
+    ip: IPAddress
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.ip}]" if isinstance(self.ip, IPv6Address) else str(self.ip)
+        return f"{host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """Read `IP:port` or `[IPv6]:port`.
+
+    Raises:
+        InvalidInput: anything else, and addresses that are nobody's or everybody's.
+    """
+    host, _, port = text.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    try:
+        ip = ipaddress.ip_address(host[1:-1] if bracketed else host)
+    except ValueError as error:
+        raise _not_an_address(text) from error
+    if bracketed != isinstance(ip, IPv6Address) or "%" in host:
+        raise _not_an_address(text)
+    if _PORT.fullmatch(port) is None or not 1 <= int(port) <= LAST_PORT:
+        raise _not_an_address(text)
+    if ip.is_unspecified or ip.is_multicast:
+        raise InvalidInput(f"backendAddr: nobody listens at {text}")
+    return Address(ip, int(port))
+
+
+def _not_an_address(text: str) -> InvalidInput:
+    """Return the error for a text that is no address."""
+    return InvalidInput(
+        f"backendAddr {text!r:.120}: write IP:port, or [IPv6]:port without a zone, "
+        f"with a port of 1 to {LAST_PORT}"
+    )
+
+
+def server_name(prefix: str, ip: IPAddress) -> str:
+    """Return what we call a server object of ours."""
+    return f"{checked_prefix(prefix)}-{ip}"
+
+
+def server_comment(prefix: str) -> str:
+    """Return what is written on a server object that may be removed when unused."""
+    return f"made by {checked_prefix(prefix)}, removed with its last member"

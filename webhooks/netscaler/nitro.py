@@ -1,0 +1,165 @@
+"""One unit's NITRO: sessions, and answers taken apart into documents and errors.
+
+`pair` has one of these for each unit. Below it is `webhooks.device`: HTTP and its
+limits, credentials, and asking again where the unit was only busy.
+
+An error is a JSON object with an `errorcode` other than 0, whatever the HTTP status. A
+management interface that restarts, or a proxy, answers with HTML: its 404 says nothing
+about resources.
+"""
+
+import asyncio
+import contextlib
+
+import attrs
+
+from lbcf.sdk import Clock
+from webhooks.device.connection import Connection
+from webhooks.device.devices import Device
+from webhooks.device.errors import Busy, DeviceError, Unreadable
+from webhooks.device.replies import Document, Reply
+from webhooks.device.retries import until_free
+from webhooks.device.secrets import Login, Secrets
+from webhooks.netscaler.changes import Call
+from webhooks.netscaler.errors import BUSY, SessionEnded, refusal
+from webhooks.netscaler.replies import number_of, text_of
+
+
+COOKIE = "NITRO_AUTH_TOKEN"
+
+_CONFIG = "/nitro/v1/config/"
+_STAT = "/nitro/v1/stat/"
+_LOGOUT = Call("POST", _CONFIG + "logout", {"logout": {}})
+_SERVER_ERROR = 500
+
+
+@attrs.frozen
+class Session:
+    """A session with a unit.
+
+    Attributes:
+        login: whose it is.
+        token: what is shown for it.
+    """
+
+    login: Login
+    token: str = attrs.field(repr=False)
+
+
+@attrs.define(eq=False)
+class Nitro:
+    """The NITRO interface of one unit.
+
+    A session is opened with the first call and kept: the appliance bears few at a time
+    (NITRO error 445), and logging in is slow. It ends after 30 minutes without a call.
+    """
+
+    connection: Connection
+    secrets: Secrets
+    clock: Clock
+    _session: Session | None = attrs.field(default=None, init=False)
+    _entering: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+
+    @property
+    def device(self) -> Device:
+        """Which unit it is."""
+        return self.connection.device
+
+    async def config(self, path: str) -> Document:
+        """Read configuration; the path is encoded.
+
+        Raises:
+            DeviceError: as `call`.
+        """
+        return await self.call(Call("GET", path))
+
+    async def stat(self, path: str) -> Document:
+        """Read statistics; the path is encoded.
+
+        Raises:
+            DeviceError: as `call`.
+        """
+        return await self._asked(Call("GET", _STAT + path))
+
+    async def call(self, call: Call) -> Document:
+        """Change configuration. A call may be sent twice: the unit may end a session.
+
+        Raises:
+            NitroRefused: the unit said no.
+            Busy: it cannot just now.
+            DeviceError: it was not reached, or its answer cannot be read.
+        """
+        return await self._asked(attrs.evolve(call, path=_CONFIG + call.path))
+
+    async def close(self) -> None:
+        """End the session, if the unit is there to hear it."""
+        session, self._session = self._session, None
+        if session is not None:
+            # Unheard, it ends by itself when nobody has used it for a while.
+            with contextlib.suppress(DeviceError):
+                await self._said(_LOGOUT, session)
+        await self.connection.close()
+
+    async def _asked(self, call: Call) -> Document:
+        """Ask until the unit is free."""
+        return await until_free(self.clock, lambda: self._asked_once(call))
+
+    async def _asked_once(self, call: Call) -> Document:
+        """Ask; where the session has ended, log in and ask again."""
+        session = await self._entered()
+        try:
+            return await self._said(call, session)
+        except SessionEnded:
+            if self._session is session:
+                self._session = None
+            return await self._said(call, await self._entered())
+
+    async def _entered(self) -> Session:
+        """Return a session of the user that the Secret says now."""
+        login = self.secrets.login(self.device)
+        async with self._entering:
+            if self._session is None or self._session.login != login:
+                self._session = await self._enter(login)
+            return self._session
+
+    async def _enter(self, login: Login) -> Session:
+        """Log in."""
+        body = {"login": {"username": login.username, "password": login.password}}
+        answer = await self._said(Call("POST", _CONFIG + "login", body), None)
+        return Session(login, text_of(answer, "sessionid"))
+
+    async def _said(self, call: Call, session: Session | None) -> Document:
+        """Send one request; return what the unit says if it is no error."""
+        headers = {"Cookie": f"{COOKIE}={session.token}"} if session else {}
+        reply = await self.connection.exchange(
+            call.method, call.path, call.body, headers, call.patience
+        )
+        return read(self.device, reply)
+
+
+def read(device: Device, reply: Reply) -> Document:
+    """Return what a reply says.
+
+    Raises:
+        NitroRefused: an error of NITRO.
+        Busy: an error that passes, or no NITRO at all.
+        Unreadable: it is no answer of NITRO, and will not become one.
+    """
+    document = reply.document
+    if document is None:
+        if reply.status >= _SERVER_ERROR:
+            raise Busy(
+                f"{device} answered HTTP {reply.status} without NITRO ({reply.gist}): "
+                "is its management restarting?"
+            )
+        raise Unreadable(
+            f"{device} answered HTTP {reply.status} without NITRO ({reply.gist}): is "
+            "it a Citrix ADC, and no proxy in between?"
+        )
+    code = number_of(document, "errorcode", 0)
+    if code == 0 and reply.is_ok:
+        return document
+    said = text_of(document, "message", "")
+    if code in BUSY or (code == 0 and reply.status >= _SERVER_ERROR):
+        raise Busy(f"{device} is busy: error {code}, {said!r:.160}")
+    raise refusal(device, reply.status, code, said)
