@@ -6,10 +6,9 @@ run's own authority, as the driver wants it.
 
 import contextlib
 import ssl
-import time
 
 from collections.abc import AsyncIterator, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import attrs
@@ -17,6 +16,8 @@ import trustme
 
 from aiohttp import web
 
+from lbcf.sdk import Clock, SystemClock
+from tests.fakes.clock import EPOCH
 from tests.netscaler.nitro import Nitro
 from tests.netscaler.pair import HaPair
 from tests.netscaler.unit import Unit
@@ -60,12 +61,14 @@ class Site:
         secrets: folder with the driver's credentials.
         authority: of their certificates.
         pair: of two appliances.
+        clock: of the drivers.
     """
 
     served: list[Served]
     secrets: Path
     authority: trustme.CA
     pair: HaPair | None = None
+    clock: Clock = attrs.field(factory=SystemClock)
 
     @property
     def unit(self) -> Unit:
@@ -83,9 +86,7 @@ class Site:
         devices = ",".join(one.url for one in self.served)
         return {"devices": devices, "serviceGroup": GROUP}
 
-    def driver(
-        self, save_period: timedelta = SOON, patience: timedelta = timedelta(seconds=5)
-    ) -> NetscalerDriver:
+    def driver(self, save_period: timedelta = SOON) -> NetscalerDriver:
         """Return a driver that has never done anything."""
         tls = ssl.create_default_context()
         self.authority.configure_trust(tls)
@@ -93,13 +94,36 @@ class Site:
             allowed=AllowedDevices(tuple(one.url for one in self.served)),
             secrets=Secrets(self.secrets),
             tls=tls,
-            limits=Limits(patience=patience),
+            limits=Limits(patience=timedelta(seconds=5)),
             save_period=save_period,
         )
-        return NetscalerDriver(ground)
+        return NetscalerDriver(ground, clock=self.clock)
 
 
-def a_unit(clock: Callable[[], float] = time.monotonic) -> Unit:
+class SteppedClock(SystemClock):
+    """A clock that stands still until it is advanced; who sleeps does so in real time.
+
+    Attributes:
+        seconds: since its beginning.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        """Return the moment."""
+        return EPOCH + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        """Return the seconds."""
+        return self.seconds
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.seconds += seconds
+
+
+def a_unit(clock: Callable[[], float]) -> Unit:
     """Return an appliance with a service group, saved."""
     unit = Unit(clock)
     unit.running.groups += [GROUP, "other"]
@@ -138,14 +162,15 @@ async def serving(
 
 @contextlib.asynccontextmanager
 async def a_site(
-    folder: Path, authority: trustme.CA, units: int = 1
+    folder: Path, authority: trustme.CA, units: int = 1, clock: Clock | None = None
 ) -> AsyncIterator[Site]:
     """Serve one appliance, or a pair, for a block."""
     write_login(folder)
-    made = [a_unit() for _ in range(units)]
+    clock = clock or SystemClock()
+    made = [a_unit(clock.monotonic) for _ in range(units)]
     pair = HaPair(made[0], made[1]) if units > 1 else None
     async with contextlib.AsyncExitStack() as stack:
         served = [
             await stack.enter_async_context(serving(unit, authority)) for unit in made
         ]
-        yield Site(served, folder, authority, pair)
+        yield Site(served, folder, authority, pair, clock)

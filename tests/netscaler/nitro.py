@@ -13,6 +13,7 @@ from urllib.parse import unquote
 import attrs
 
 from aiohttp import web
+from yarl import URL
 
 from tests.netscaler.errors import (
     INVALID_ARGUMENT,
@@ -47,7 +48,14 @@ class Heard:
     @property
     def resource(self) -> str:
         """The kind of resource that it is about."""
-        return self.path.split("?")[0].split("/")[4]
+        return self.path.split("?", maxsplit=1)[0].split("/")[4]
+
+    @property
+    def args(self) -> dict[str, str]:
+        """What `args=` says, by names in small letters."""
+        text = URL(self.path, encoded=True).query.get("args", "")
+        pairs = (part.partition(":") for part in text.split(",") if part)
+        return {name.lower(): value for name, _, value in pairs}
 
 
 @attrs.frozen
@@ -238,13 +246,12 @@ def _asked(
     unit: Unit, name: str, request: web.Request, heard: Heard, resource: str
 ) -> Asked:
     """Take a request apart."""
-    pairs = (part.partition(":") for part in request.query.get("args", "").split(","))
     return Asked(
         unit=unit,
         name=name,
         action=request.query.get("action", ""),
         fields=_fields(heard.body, resource),
-        args={key.lower(): value for key, _, value in pairs},
+        args=heard.args,
         filter=request.query.get("filter", ""),
         statbindings=request.query.get("statbindings") == "yes",
     )

@@ -1,6 +1,7 @@
 """Requests to the driver, with only what a test is about said, and askers of them."""
 
 import asyncio
+import re
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -86,4 +87,14 @@ async def until_done(ask: Callable[[], Awaitable[Succ | Running]]) -> list[str]:
                 said.append(answer.msg)
             if isinstance(answer, Succ):
                 return said
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.1)
+
+
+async def until_said(ask: Callable[[], Awaitable[Succ | Running]], text: str) -> str:
+    """Ask until the answer is Running with this text, a pattern; return the whole."""
+    async with asyncio.timeout(PATIENCE.total_seconds()):
+        while True:
+            answer = await ask()
+            if isinstance(answer, Running) and re.search(text, answer.msg or ""):
+                return str(answer.msg)
+            await asyncio.sleep(0.1)

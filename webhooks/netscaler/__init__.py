@@ -2,7 +2,8 @@
 
     request -> driver -> load_balancers: which appliances, which service group
                  |         parameters, members: what the member is to be, and whose
-                 `-> group (one service group) <-> pair: the unit that is primary
+                 `-> group (one service group) <-> view: what it is like now
+                      |                             pair: the unit that is primary
                       decisions: what to change next |    nitro: sessions and refusals
                       changes: the call that does it '    replies: what it answered
                       ledger: what is on the appliance's disk

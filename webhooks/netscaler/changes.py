@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import attrs
 
-from webhooks.netscaler.members import LAST_PORT, Mark
+from webhooks.netscaler.members import LAST_PORT, Mark, checked_name
 from webhooks.netscaler.parameters import Options
 
 
@@ -58,13 +58,13 @@ class Target:
 
     Attributes:
         group: name of the service group.
-        server: name of the server object; never empty.
+        server: name of the server object; no name is empty.
         port: 1 to 65534.
         mark: whose it is.
     """
 
-    group: str = attrs.field(validator=attrs.validators.min_len(1))
-    server: str = attrs.field(validator=attrs.validators.min_len(1))
+    group: str = attrs.field(converter=checked_name)
+    server: str = attrs.field(converter=checked_name)
     port: int = attrs.field(
         validator=[attrs.validators.ge(1), attrs.validators.le(LAST_PORT)]
     )

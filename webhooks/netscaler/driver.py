@@ -173,13 +173,17 @@ def _check_attributes(attributes: Mapping[str, str]) -> None:
 
 
 def _answer(outcome: Outcome, *, counted: bool) -> Succ | Running:
-    """Return the answer that an outcome stands for."""
+    """Return the answer that an outcome stands for.
+
+    What waits for connections is worth a look each second; what waits for something
+    else is left to the caller's own pace.
+    """
     if isinstance(outcome, Finished):
         return Succ(msg=outcome.note)
     left = outcome.connections
     return Running(
         msg=f"{outcome.note} ({left} left)" if left else outcome.note,
-        retry_after=ASK_AGAIN,
+        retry_after=ASK_AGAIN if left else None,
         active_connections=left if counted else None,
     )
 

@@ -5,27 +5,24 @@ there, ask `decisions`, make at most one change. Then the next step reads again;
 a step concludes was read after the last change, from the unit that is primary.
 """
 
-import asyncio
-
 from collections.abc import Mapping
 from datetime import datetime
 
 import attrs
 
 from webhooks.netscaler import decisions, servers
-from webhooks.netscaler.changes import BINDING, Bind, Change, Target, named
+from webhooks.netscaler.changes import Bind, Change, Target
 from webhooks.netscaler.decisions import Wanted
 from webhooks.netscaler.errors import (
     AlreadyExists,
     NitroRefused,
-    NoSuchGroup,
     NoSuchResource,
     Unsettled,
 )
 from webhooks.netscaler.members import Address, Mark
 from webhooks.netscaler.pair import Pair, Unit
-from webhooks.netscaler.reading import SharedReading
-from webhooks.netscaler.replies import MemberRow, is_true, load_of, member_of, rows
+from webhooks.netscaler.replies import MemberRow, is_unsaved
+from webhooks.netscaler.view import Members, View
 
 
 MOST_STEPS = 8
@@ -56,19 +53,6 @@ Outcome = Finished | Unfinished
 
 
 @attrs.frozen
-class Members:
-    """The members of a service group, whoever bound them.
-
-    Attributes:
-        unit: where they were read; changes go there.
-        rows: by address.
-    """
-
-    unit: Unit
-    rows: Mapping[Address, MemberRow]
-
-
-@attrs.frozen
 class Listing:
     """Our members of a service group.
 
@@ -96,13 +80,13 @@ class Group:
     pair: Pair
     name: str
     prefix: str
-    _members: SharedReading[Members] = attrs.field(init=False)
-    _loads: SharedReading[Mapping[Address, int]] = attrs.field(init=False)
+    _view: View = attrs.field(init=False)
+    _tidy: set[Address] = attrs.field(factory=set, init=False)
 
-    def __attrs_post_init__(self) -> None:
-        """Let those who ask at once share what is read."""
-        self._members = SharedReading(self._read_members)
-        self._loads = SharedReading(self._read_loads)
+    @_view.default
+    def _new_view(self) -> View:
+        """Return what looks at the group."""
+        return View(self.pair, self.name)
 
     async def probe(self) -> None:
         """Find the group; changes nothing.
@@ -110,7 +94,7 @@ class Group:
         Raises:
             NoSuchGroup: it is not there.
         """
-        await self._members.fresh()
+        (await self._view.members()).check()
 
     async def ensure(self, wanted: Wanted) -> Outcome:
         """Put the member into the state that its parameters ask for.
@@ -122,7 +106,8 @@ class Group:
         """
         last: NitroRefused | None = None
         for _ in range(MOST_STEPS):
-            seen = await self._members.fresh()
+            seen = await self._view.members()
+            seen.check()
             member = seen.rows.get(wanted.address)
             try:
                 if member is None:
@@ -140,17 +125,18 @@ class Group:
         """Stop new traffic, and tell what is left; gone members have nothing left."""
         last: NitroRefused | None = None
         for _ in range(MOST_STEPS):
-            found = await self._ours(address)
+            seen = await self._view.members()
+            found = self._ours(seen, address)
             if found is None:
                 return Finished()
-            unit, target, member = found
+            target, member = found
             now = self.pair.clock.now()
             delay = decisions.delay_until(until, now) if until else None
             change = decisions.next_to_drain(target, member, delay)
             if change is None:
                 return await self._drained(address, member)
             try:
-                await self._make(unit, change, address)
+                await self._make(seen.unit, change, address)
             except NoSuchResource as error:
                 last = error
         raise self._unsettled(address, last)
@@ -159,16 +145,17 @@ class Group:
         """Take the member out; done when that is on the appliance's disk, too."""
         last: NitroRefused | None = None
         for _ in range(MOST_STEPS):
-            found = await self._ours(address)
+            seen = await self._view.members()
+            found = self._ours(seen, address)
             if found is None:
-                return await self._settled(address)
-            unit, target, member = found
+                return await self._settled(seen.unit, address)
+            target, member = found
             left = await self._left(address) if drained else 0
             change = decisions.next_to_deregister(target, member, left, drained=drained)
             if change is None:
                 return Unfinished(left, "it got connections after its drain")
             try:
-                await self._make(unit, change, address)
+                await self._make(seen.unit, change, address)
             except NoSuchResource as error:
                 last = error
         raise self._unsettled(address, last)
@@ -179,25 +166,18 @@ class Group:
         Raises:
             NoSuchGroup: the group is gone.
         """
-        seen, loads = await asyncio.gather(self._members.fresh(), self._loads.fresh())
-        ours = {
-            address: (mark, row)
-            for address, row in seen.rows.items()
-            if (mark := Mark.read(self.prefix, row.mark)) is not None
-        }
-        return Listing(seen.unit.epoch, ours, loads)
+        seen = await self._view.members()
+        seen.check()
+        loads = await self._view.loads()
+        return Listing(seen.unit.epoch, seen.ours(self.prefix), loads)
 
-    async def _ours(self, address: Address) -> tuple[Unit, Target, MemberRow] | None:
-        """Read a member; None: it is not there, or not ours."""
-        try:
-            seen = await self._members.fresh()
-        except NoSuchGroup:
+    def _ours(self, seen: Members, address: Address) -> tuple[Target, MemberRow] | None:
+        """Return a member; None: it is not there, or not ours."""
+        found = seen.ours(self.prefix).get(address)
+        if found is None:
             return None
-        row = seen.rows.get(address)
-        mark = Mark.read(self.prefix, row.mark) if row else None
-        if row is None or mark is None:
-            return None
-        return seen.unit, Target(self.name, row.server, address.port, mark), row
+        mark, row = found
+        return Target(self.name, row.server, address.port, mark), row
 
     async def _drained(self, address: Address, member: MemberRow) -> Outcome:
         """Tell how far the drain of a disabled member is."""
@@ -206,21 +186,28 @@ class Group:
             return Finished()
         return Unfinished(left, f"{member.svrstate.lower()}: connections are to end")
 
-    async def _settled(self, address: Address) -> Outcome:
+    async def _settled(self, unit: Unit, address: Address) -> Outcome:
         """End the deregistration of a member that is gone."""
-        unit = await self.pair.primary()
-        async with self.pair.changing:
-            if await servers.remove_unused(unit.nitro, self.prefix, address.ip):
-                self.pair.ledger.note(self._key(address))
+        await self._clean_up(unit, address)
         ledger = self.pair.ledger
         if not ledger.knows_before:
-            found = rows(await unit.nitro.config("nsconfig"), "nsconfig")
-            ledger.note_before(unsaved=any(is_true(r, "configchanged") for r in found))
+            found = await unit.nitro.config("nsconfig")
+            ledger.note_before(unsaved=is_unsaved(found))
         if ledger.is_saved(self._key(address)):
             ledger.forget(self._key(address))
+            self._tidy.discard(address)
             return Finished()
         why = f": {ledger.trouble}" if ledger.trouble else ""
         return Unfinished(0, f"taken out, and waits for `save ns config`{why}")
+
+    async def _clean_up(self, unit: Unit, address: Address) -> None:
+        """Remove the server object of a member that is gone, once, if nobody has it."""
+        if address in self._tidy:
+            return
+        async with self.pair.changing:
+            if await servers.remove_unused(unit.nitro, self.prefix, address.ip):
+                self.pair.ledger.note(self._key(address))
+        self._tidy.add(address)
 
     async def _bind(self, unit: Unit, wanted: Wanted) -> None:
         """Bind a member, to the server object that its address has."""
@@ -242,6 +229,7 @@ class Group:
             await unit.nitro.call(change.call)
         finally:
             self.pair.ledger.note(self._key(address))
+            self._tidy.discard(address)
 
     def _key(self, address: Address) -> tuple[str, Address]:
         """Return what a member's changes are noted by."""
@@ -249,31 +237,7 @@ class Group:
 
     async def _left(self, address: Address) -> int:
         """Return how many connections a member has."""
-        return (await self._loads.fresh()).get(address, 0)
-
-    async def _read_members(self) -> Members:
-        """Read the group where it counts."""
-        unit = await self.pair.primary()
-        try:
-            found = await unit.nitro.config(named(BINDING, self.name))
-        except NoSuchResource as error:
-            raise NoSuchGroup(
-                f"there is no service group {self.name} on {unit.nitro.device}: make "
-                "it, or correct `serviceGroup` of the load balancer"
-            ) from error
-        members = filter(None, map(member_of, rows(found, BINDING)))
-        return Members(unit, {row.address: row for row in members})
-
-    async def _read_loads(self) -> Mapping[Address, int]:
-        """Read the connections of all members in one answer."""
-        unit = await self.pair.primary()
-        path = f"{named('servicegroup', self.name)}?statbindings=yes"
-        try:
-            found = rows(await unit.nitro.stat(path), "servicegroup")
-        except NoSuchResource:
-            return {}
-        members = (row for group in found for row in rows(group, "servicegroupmember"))
-        return dict(filter(None, map(load_of, members)))
+        return (await self._view.loads()).get(address, 0)
 
     def _unsettled(self, address: Address, last: NitroRefused | None) -> Unsettled:
         """Return the error for a member that does not come to rest."""

@@ -4,8 +4,6 @@
 that an appliance has one session of ours, one change at a time and one saver.
 """
 
-import re
-
 from collections.abc import Mapping, Sequence
 
 import attrs
@@ -16,15 +14,13 @@ from webhooks.device.devices import Device, parse_devices
 from webhooks.device.errors import InvalidInput
 from webhooks.device.flags import Ground
 from webhooks.netscaler.group import Group
+from webhooks.netscaler.members import checked_name
 from webhooks.netscaler.nitro import Nitro
 from webhooks.netscaler.pair import Pair
 
 
 _KNOWN = ("devices", "serviceGroup")
 _MOST_UNITS = 2
-
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_#. :@=-]{0,126}")
-"""NITRO reference, servicegroup: what names may consist of."""
 
 
 @attrs.frozen
@@ -65,11 +61,7 @@ def parse_identity(fields: Mapping[str, str]) -> Identity:
     devices = parse_devices(fields["devices"])
     if len(devices) > _MOST_UNITS:
         raise InvalidInput(f"devices: a pair has 2 units, not {len(devices)}")
-    if _NAME.fullmatch(fields["serviceGroup"]) is None:
-        raise InvalidInput(
-            f"serviceGroup {fields['serviceGroup']!r:.140} is no name that NITRO takes"
-        )
-    return Identity(devices, fields["serviceGroup"])
+    return Identity(devices, checked_name(fields["serviceGroup"]))
 
 
 @attrs.define(eq=False)

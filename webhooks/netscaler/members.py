@@ -30,6 +30,8 @@ IPAddress = IPv4Address | IPv6Address
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9]{0,19}")
 _RECORD_ID = re.compile(r"[A-Za-z0-9](-?[A-Za-z0-9]){0,62}")
 _PORT = re.compile(r"[0-9]{1,5}")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_#. :@=-]{0,126}")
+"""NITRO reference, servicegroup and server: what names may consist of."""
 
 
 def checked_prefix(text: str) -> str:
@@ -123,9 +125,26 @@ def _not_an_address(text: str) -> InvalidInput:
     )
 
 
+def checked_name(text: str) -> str:
+    """Return a name that NITRO takes, and that a query cannot be confused by.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    if _NAME.fullmatch(text) is None:
+        raise InvalidInput(
+            f"{text!r:.140} is no name that NITRO takes: letters, digits and "
+            "`_ # . space : @ = -`"
+        )
+    return text
+
+
 def server_name(prefix: str, ip: IPAddress) -> str:
-    """Return what we call a server object of ours."""
-    return f"{checked_prefix(prefix)}-{ip}"
+    """Return what we call a server object of ours.
+
+    Colons are allowed in names, but queries separate by them.
+    """
+    return f"{checked_prefix(prefix)}-{ip}".replace(":", "_")
 
 
 def server_comment(prefix: str) -> str:

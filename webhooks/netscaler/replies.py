@@ -189,6 +189,11 @@ def number_of(row: Row, name: str, default: int | None = None) -> int:
         raise Unreadable(f"{name} is no number: {value!r:.60}") from error
 
 
-def is_true(row: Row, name: str) -> bool:
-    """Tell whether a switch is on; real appliances say `true` or `"true"`."""
-    return str(row.get(name, "")).lower() in {"true", "yes"}
+def is_unsaved(document: Document) -> bool:
+    """Tell whether nsconfig says that its configuration is not all on disk.
+
+    Appliances say `true` or `"true"`; some say nothing, which counts as unsaved.
+    """
+    found = rows(document, "nsconfig")
+    said = {str(row.get("configchanged", True)).lower() for row in found}
+    return said != {"false"}

@@ -1,0 +1,139 @@
+"""Pairs: the primary is asked, whichever unit that is just now."""
+
+import pytest
+
+from lbcf.sdk import Fail, RetryAfter, Running, Succ
+from tests.netscaler.appliances import Site
+from tests.netscaler.pair import HaPair
+from tests.netscaler.requests import (
+    a_deregister,
+    a_drain,
+    a_list,
+    an_ensure,
+    until_done,
+)
+from tests.netscaler.test_life import KEY
+from webhooks.netscaler.driver import NetscalerDriver
+
+
+def the_pair(site: Site) -> HaPair:
+    """Return the two units."""
+    assert site.pair is not None
+    return site.pair
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+async def test_only_the_primary_is_changed(
+    pair: Site, pair_driver: NetscalerDriver, *, swapped: bool
+) -> None:
+    """Whatever the order in which the units are named."""
+    if swapped:
+        the_pair(pair).fail_over()
+
+    await pair_driver.ensure_backend(an_ensure(pair.lb_info))
+
+    changed = [bool(one.nitro.changes()) for one in pair.served]
+    assert [not swapped, swapped] == changed
+    assert KEY in the_pair(pair).secondary.running.members
+
+
+async def test_failover_during_a_drain(
+    pair: Site, pair_driver: NetscalerDriver
+) -> None:
+    """The other unit goes on with it."""
+    await pair_driver.ensure_backend(an_ensure(pair.lb_info))
+    pair.unit.traffic.open(KEY, 3600)
+    await pair_driver.drain_backend(a_drain(pair.lb_info))
+    the_pair(pair).fail_over()
+
+    assert isinstance(await pair_driver.drain_backend(a_drain(pair.lb_info)), Succ)
+    asked = a_deregister(pair.lb_info)
+    await until_done(lambda: pair_driver.deregister_backend(asked))
+
+    for unit in (the_pair(pair).first, the_pair(pair).second):
+        assert {} == unit.running.members == unit.saved.members
+
+
+async def test_failover_to_an_older_configuration(
+    pair: Site, pair_driver: NetscalerDriver
+) -> None:
+    """A member that the other unit still has is taken out there, too."""
+    await pair_driver.ensure_backend(an_ensure(pair.lb_info))
+    the_pair(pair).synchronised = False
+    asked = a_deregister(pair.lb_info)
+    first = await pair_driver.deregister_backend(asked)
+    the_pair(pair).fail_over()
+
+    await until_done(lambda: pair_driver.deregister_backend(asked))
+
+    assert isinstance(first, Running)
+    assert {} == pair.unit.running.members == pair.unit.saved.members
+
+
+async def test_the_epoch_changes(pair: Site, pair_driver: NetscalerDriver) -> None:
+    """A failover and a reboot may have lost members: all are ensured again."""
+    epochs = [(await pair_driver.list_backends(a_list(pair.lb_info))).epoch]
+    the_pair(pair).fail_over()
+    epochs.append((await pair_driver.list_backends(a_list(pair.lb_info))).epoch)
+    pair.unit.reboot()
+    epochs.append((await pair_driver.list_backends(a_list(pair.lb_info))).epoch)
+
+    assert 3 == len(set(epochs))
+
+
+async def test_a_dead_unit_is_not_waited_for(
+    pair: Site, pair_driver: NetscalerDriver
+) -> None:
+    """The unit that took over is enough."""
+    the_pair(pair).fail_over()
+    pair.served[0].nitro.silent = True
+
+    answer = await pair_driver.ensure_backend(an_ensure(pair.lb_info))
+
+    assert Succ(msg="") == answer
+
+
+async def test_nobody_is_primary(pair: Site, pair_driver: NetscalerDriver) -> None:
+    """While the units change places nothing is changed, and the answer says so."""
+    for one in pair.served:
+        one.unit.role = "Secondary"
+
+    with pytest.raises(RetryAfter, match=r"no single unit is primary .*a failover\?"):
+        await pair_driver.ensure_backend(an_ensure(pair.lb_info))
+    the_pair(pair).second.role = "Primary"
+    await pair_driver.ensure_backend(an_ensure(pair.lb_info))
+
+    assert KEY in the_pair(pair).second.running.members
+
+
+async def test_both_say_that_they_are_primary(
+    pair: Site, pair_driver: NetscalerDriver
+) -> None:
+    """Nothing is changed on units that do not know of each other."""
+    the_pair(pair).second.role = "Primary"
+
+    with pytest.raises(RetryAfter, match="no single unit is primary"):
+        await pair_driver.ensure_backend(an_ensure(pair.lb_info))
+
+    assert [[], []] == [one.nitro.changes() for one in pair.served]
+
+
+async def test_only_a_secondary_is_named(
+    pair: Site, pair_driver: NetscalerDriver
+) -> None:
+    """What is changed there would be lost: it is refused, with what to do."""
+    lb_info = pair.lb_info | {"devices": pair.served[1].url}
+
+    with pytest.raises(Fail, match="is 'Secondary': name both units in `devices`"):
+        await pair_driver.ensure_backend(an_ensure(lb_info))
+
+    assert [] == pair.served[1].nitro.changes()
+
+
+async def test_no_unit_is_reached(pair: Site, pair_driver: NetscalerDriver) -> None:
+    """The reason of the first unit is told."""
+    for one in pair.served:
+        one.unit.password = "another"  # noqa: S105  (nobody's)
+
+    with pytest.raises(Fail, match="error 354"):
+        await pair_driver.ensure_backend(an_ensure(pair.lb_info))

@@ -1,0 +1,367 @@
+"""What goes wrong on an appliance: a clear message meanwhile, the right state at last."""
+
+from datetime import timedelta
+
+import pytest
+
+from lbcf.sdk import Fail, RetryAfter, Running, Succ
+from tests.netscaler.appliances import Site, write_login
+from tests.netscaler.errors import (
+    ALREADY_EXISTS,
+    NOT_AUTHORIZED,
+    SESSION_EXPIRED,
+    NitroRefusal,
+)
+from tests.netscaler.nitro import Heard, Trouble, busy, html, refused
+from tests.netscaler.requests import (
+    ADDRESS,
+    a_deregister,
+    a_drain,
+    an_ensure,
+    until_done,
+    until_said,
+)
+from tests.netscaler.test_life import KEY, the_member
+from webhooks.netscaler.driver import NetscalerDriver
+
+
+def is_binding(heard: Heard) -> bool:
+    """Tell whether a request binds a member."""
+    return (heard.method, heard.resource) == (
+        "PUT",
+        "servicegroup_servicegroupmember_binding",
+    )
+
+
+def is_change(heard: Heard) -> bool:
+    """Tell whether a request changes something, but for sessions."""
+    return heard.method != "GET" and heard.resource not in {"login", "logout"}
+
+
+def is_save(heard: Heard) -> bool:
+    """Tell whether a request saves the configuration."""
+    return (heard.method, heard.resource) == ("POST", "nsconfig")
+
+
+class TestSessions:
+    """Sessions end, passwords change."""
+
+    async def test_one_session_serves_all(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """The driver logs in once, and logs out when it stops."""
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        await until_done(lambda: driver.deregister_backend(a_deregister(site.lb_info)))
+        during = len(site.unit.sessions)
+
+        await driver.stop()
+
+        logins = [one for one in site.nitro.heard if one.resource == "login"]
+        assert (1, 1, {}) == (len(logins), during, site.unit.sessions)
+
+    async def test_an_expired_session_is_not_noticed(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """The driver logs in again in the middle of its work."""
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        site.unit.sessions.clear()
+
+        await driver.drain_backend(a_drain(site.lb_info))
+
+        assert "DISABLED" == the_member(site).state
+
+    async def test_a_session_that_never_lasts(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """It is told, and asked for twice and no more."""
+        ended = NitroRefusal(SESSION_EXPIRED, "Session expired or killed")
+        site.nitro.troubles.append(
+            Trouble(lambda: refused(ended), 99, lambda one: one.resource != "login")
+        )
+
+        with pytest.raises(Fail, match=r"error 444, .*: the session does not last"):
+            await driver.ensure_backend(an_ensure(site.lb_info))
+
+        assert 4 == len(site.nitro.heard)
+
+    async def test_a_new_password_needs_no_restart(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """The Secret is read again; until it fits, the message says what to do."""
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        site.unit.password = "another"  # noqa: S105  (nobody's)
+        site.unit.sessions.clear()
+
+        with pytest.raises(Fail, match=r"error 354, .*: put the right username"):
+            await driver.drain_backend(a_drain(site.lb_info))
+        write_login(site.secrets, password="another")  # noqa: S106  (nobody's)
+        await driver.drain_backend(a_drain(site.lb_info))
+
+        assert "DISABLED" == the_member(site).state
+
+
+class TestBusy:
+    """The management interface has no time, or is not there."""
+
+    async def test_busy_for_a_moment(self, site: Site, driver: NetscalerDriver) -> None:
+        """It is asked again, and nobody notices."""
+        site.nitro.troubles.append(Trouble(busy, 2, is_change))
+
+        answer = await driver.ensure_backend(an_ensure(site.lb_info))
+
+        assert isinstance(answer, Succ)
+        assert KEY in site.unit.running.members
+
+    @pytest.mark.parametrize(
+        ("trouble", "text"),
+        [
+            (Trouble(busy, 4, is_change), "is busy: error 293, 'Operation already"),
+            (Trouble(html, 4), "HTTP 503 without NITRO .'Error Not now'.: is its man"),
+            # Twice: HTTP clients repeat a PUT by themselves, once.
+            (Trouble(None, 2, is_binding), "hung up"),
+            (Trouble(None, 2, is_binding, late=True), "hung up"),
+        ],
+    )
+    async def test_busy_for_longer(
+        self, site: Site, driver: NetscalerDriver, trouble: Trouble, text: str
+    ) -> None:
+        """It is Running with the reason, and right when it is asked for again.
+
+        A lost answer may have been a done one: the member is bound once all the same.
+        """
+        site.nitro.troubles.append(trouble)
+
+        with pytest.raises(RetryAfter, match=text):
+            await driver.ensure_backend(an_ensure(site.lb_info))
+        await driver.ensure_backend(an_ensure(site.lb_info))
+
+        assert ["bound"] == [event.what for event in site.unit.events]
+
+    @pytest.mark.parametrize("status", [200, 404])
+    async def test_html_is_no_answer(
+        self, site: Site, driver: NetscalerDriver, status: int
+    ) -> None:
+        """A page with 404 does not mean that the member is gone, nor one with 200."""
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        site.nitro.troubles.append(Trouble(lambda: html(status)))
+
+        with pytest.raises(Fail, match=f"HTTP {status} without NITRO"):
+            await driver.deregister_backend(a_deregister(site.lb_info))
+
+        assert KEY in site.unit.running.members
+
+
+class TestHands:
+    """Other people work on the appliance, too."""
+
+    async def test_member_removed_by_hand(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """What is gone is drained and deregistered."""
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        site.unit.change(lambda config: config.members.clear())
+
+        assert isinstance(await driver.drain_backend(a_drain(site.lb_info)), Succ)
+        await until_done(lambda: driver.deregister_backend(a_deregister(site.lb_info)))
+
+        assert {} == site.unit.saved.servers
+
+    async def test_member_removed_between(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """What goes while it is being unbound is gone, too."""
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        site.nitro.troubles.append(
+            Trouble(
+                lambda: refused(NitroRefusal(258, "No such resource")),
+                on=lambda one: one.method == "DELETE",
+                late=True,
+            )
+        )
+
+        await until_done(lambda: driver.deregister_backend(a_deregister(site.lb_info)))
+
+        assert {} == site.unit.running.members
+
+    async def test_member_bound_between(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """`Resource already exists` is no failure if what is there is ours."""
+        exists = NitroRefusal(ALREADY_EXISTS, "Resource already exists")
+        site.nitro.troubles.append(
+            Trouble(lambda: refused(exists), on=is_binding, late=True)
+        )
+
+        assert isinstance(await driver.ensure_backend(an_ensure(site.lb_info)), Succ)
+
+    async def test_refused_without_end(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """An appliance that says so, and has nothing there, is not asked for ever."""
+        exists = NitroRefusal(ALREADY_EXISTS, "Resource already exists")
+        site.nitro.troubles.append(Trouble(lambda: refused(exists), 99, is_binding))
+
+        with pytest.raises(Fail, match=r"to rest in 8 steps: .*error 273"):
+            await driver.ensure_backend(an_ensure(site.lb_info))
+
+    async def test_server_of_somebody_else(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """The server object that the address has is used, and stays."""
+        site.unit.change(lambda config: config.add_server("theirs", "198.18.0.1"))
+
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        bound = list(site.unit.running.members)
+        await until_done(lambda: driver.deregister_backend(a_deregister(site.lb_info)))
+
+        assert [("web", "theirs", 8080)] == bound
+        assert ["theirs"] == list(site.unit.saved.servers)
+
+    async def test_server_that_others_use(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """A server object of ours stays as long as any member needs it."""
+        other = "198.18.0.1:9090"
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        await driver.ensure_backend(an_ensure(site.lb_info, other, "2"))
+
+        await until_done(lambda: driver.deregister_backend(a_deregister(site.lb_info)))
+        between = list(site.unit.running.servers)
+        request = a_deregister(site.lb_info, other, "2")
+        await until_done(lambda: driver.deregister_backend(request))
+
+        assert (["lbcf-198.18.0.1"], {}) == (between, site.unit.running.servers)
+
+    async def test_our_name_for_another_address(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """A server that was renamed, or moved, is never used for another address."""
+        site.unit.change(
+            lambda config: config.add_server("lbcf-198.18.0.1", "198.18.0.77")
+        )
+
+        with pytest.raises(Fail, match=r"already exists \[name, lbcf-198.18.0.1\]"):
+            await driver.ensure_backend(an_ensure(site.lb_info))
+
+    async def test_disabled_server(self, site: Site, driver: NetscalerDriver) -> None:
+        """It is not enabled by us, but told."""
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        site.unit.running.servers["lbcf-198.18.0.1"].state = "DISABLED"
+
+        answer = await driver.ensure_backend(an_ensure(site.lb_info))
+
+        text = "enabled, but out of service: is server lbcf-198.18.0.1 disabled?"
+        assert Running(msg=text) == answer
+
+    async def test_enabled_by_hand_during_its_drain(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """It is disabled again."""
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        site.unit.traffic.open(KEY, 3600)
+        await driver.drain_backend(a_drain(site.lb_info))
+        site.unit.enable(the_member(site))
+
+        await driver.drain_backend(a_drain(site.lb_info))
+
+        assert "GOING OUT OF SERVICE" == site.unit.svrstate(the_member(site))
+
+
+class TestReboot:
+    """What is not on disk is lost with a reboot."""
+
+    async def test_a_change_is_saved(self, site: Site, driver: NetscalerDriver) -> None:
+        """Soon, and once for several of them."""
+        await driver.ensure_backend(an_ensure(site.lb_info))
+
+        await driver.stop()
+
+        assert [KEY] == list(site.unit.saved.members)
+
+    async def test_a_removal_is_done_when_it_is_saved(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """While saving fails it is Running, and says why; a reboot brings it back."""
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        site.unit.save()
+        no = NitroRefusal(NOT_AUTHORIZED, "Not authorized to execute this command")
+        site.nitro.troubles.append(Trouble(lambda: refused(no), 10**6, is_save))
+        asked = a_deregister(site.lb_info)
+
+        said = await until_said(
+            lambda: driver.deregister_backend(asked), "error 2138, .*command policy"
+        )
+        site.unit.reboot()
+        back = list(site.unit.running.members)
+        site.nitro.troubles.clear()
+        await until_done(lambda: driver.deregister_backend(asked))
+
+        assert said.startswith("taken out, and waits for `save ns config`")
+        assert [KEY] == back
+        assert {} == site.unit.saved.members == site.unit.running.members
+
+    async def test_a_driver_that_died_before_it_saved(self, site: Site) -> None:
+        """The next one saves what it finds unsaved before it says that it is done."""
+        dying, next_one = site.driver(timedelta(hours=1)), site.driver()
+        await dying.ensure_backend(an_ensure(site.lb_info))
+        site.unit.save()
+        site.unit.change(lambda config: config.members.clear())
+
+        asked = a_deregister(site.lb_info)
+        said = await until_done(lambda: next_one.deregister_backend(asked))
+
+        assert ["taken out, and waits for `save ns config`"] == said
+        assert {} == site.unit.saved.members
+        await dying.stop()
+        await next_one.stop()
+
+    async def test_nothing_unsaved_is_not_waited_for(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """Where the appliance says that all is on disk, what is gone is gone."""
+        assert Succ(msg="") == await driver.deregister_backend(
+            a_deregister(site.lb_info)
+        )
+        assert 0 == site.unit.saves
+
+    async def test_rebooted_after_its_drain(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """A member that came back into service is drained once more, for a while."""
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        site.unit.save()
+        await driver.drain_backend(a_drain(site.lb_info))
+        site.unit.reboot()
+        connection = site.unit.traffic.open(KEY, 3600)
+        asked = a_deregister(site.lb_info)
+
+        answer = await driver.deregister_backend(asked)
+        delay = the_member(site).delay
+        site.unit.traffic.finish(KEY)
+        await until_done(lambda: driver.deregister_backend(asked))
+
+        assert isinstance(answer, Running)
+        assert "it got connections after its drain (1 left)" == answer.msg
+        assert (30, None) == (delay, connection.cut_at)
+        assert {} == site.unit.running.members
+
+    async def test_not_drained_is_cut(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """Past its deadline a member goes with what is left on it."""
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        connection = site.unit.traffic.open(KEY, 3600)
+        asked = a_deregister(site.lb_info, drained=False)
+
+        await until_done(lambda: driver.deregister_backend(asked))
+
+        assert connection.cut_at is not None
+
+
+async def test_nobody_there(site: Site) -> None:
+    """An appliance that is not reached is told with its address."""
+    driver = site.driver()
+    lb_info = site.lb_info | {"devices": "https://127.0.0.1:1"}
+    with pytest.raises(Fail, match=r"https://127.0.0.1:1 is not allowed"):
+        await driver.ensure_backend(an_ensure(lb_info, ADDRESS))
+    await driver.stop()

@@ -1,0 +1,219 @@
+"""Members of other people are never touched, whatever the driver is asked."""
+
+import asyncio
+import contextlib
+import tempfile
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import hypothesis
+import pytest
+import trustme
+
+from hypothesis import strategies
+
+from lbcf.sdk import Fail, RetryAfter
+from tests.netscaler.appliances import GROUP, Site, a_site
+from tests.netscaler.configuration import Configuration, Member
+from tests.netscaler.nitro import Heard
+from tests.netscaler.requests import a_deregister, a_drain, a_list, an_ensure
+from webhooks.device.errors import InvalidInput
+from webhooks.netscaler import decisions
+from webhooks.netscaler.changes import (
+    Adjust,
+    Bind,
+    Change,
+    Disable,
+    Enable,
+    Target,
+    Unbind,
+)
+from webhooks.netscaler.decisions import Wanted
+from webhooks.netscaler.driver import NetscalerDriver
+from webhooks.netscaler.errors import ForeignMember
+from webhooks.netscaler.members import Mark, parse_address
+from webhooks.netscaler.parameters import Options
+from webhooks.netscaler.replies import MemberRow
+
+
+ADDRESSES = [f"198.18.0.{last}:{port}" for last in (1, 2, 3) for port in (8080, 9090)]
+"""Few, so that ours and theirs meet."""
+
+MARKS = strategies.sampled_from(
+    ["None", "", "lbcf", "lbcf-", "lbcf--1", "lbcfx-1", "LBCF-1", "4711", "x-lbcf-1"]
+)
+"""What other people may write on their members, much of it nearly ours."""
+
+TEXTS = strategies.one_of(
+    strategies.text(max_size=80),
+    strategies.sampled_from(["a-b", "-", "1;2", "a,port:1", "%2e%2e", "web/x", "*"]),
+    strategies.uuids().map(str),
+)
+
+
+@hypothesis.given(text=MARKS | TEXTS)
+def test_only_marks_of_ours_are_ours(text: str) -> None:
+    """A member is ours if what is on it could have been made of prefix and id."""
+    mark = Mark.read("lbcf", text)
+
+    assert mark is None or text == str(mark)
+
+
+@hypothesis.given(record=strategies.uuids().map(str))
+def test_a_mark_is_read_back(record: str) -> None:
+    """What is written on a member of ours tells the record it stands for."""
+    mark = Mark("lbcf", record)
+
+    assert mark == Mark.read("lbcf", str(mark))
+    assert Mark.read("other", str(mark)) is None
+
+
+@hypothesis.given(mark=MARKS, enabled=strategies.booleans())
+def test_no_change_can_be_decided_about_a_stranger(mark: str, *, enabled: bool) -> None:
+    """An address that somebody else has bound is a conflict, in whatever state."""
+    address = parse_address(ADDRESSES[0])
+    row = MemberRow("theirs", address, 1, mark, enabled, "UP")
+    wanted = Wanted(Mark("lbcf", "1"), address, Options())
+
+    with pytest.raises(ForeignMember, match="bound by somebody else: unbind it"):
+        decisions.next_to_ensure(GROUP, wanted, row)
+
+
+def all_changes(target: Target) -> list[Change]:
+    """Return every change that there is about a member."""
+    return [
+        Bind(target, Options(weight=9)),
+        Bind(target, Options(serves=False)),
+        Adjust(target, Options()),
+        Enable(target),
+        Disable(target, None),
+        Disable(target, 7),
+        Unbind(target),
+    ]
+
+
+@hypothesis.given(group=TEXTS, server=TEXTS, record=strategies.just("1") | TEXTS)
+@hypothesis.example(group="web", server="", record="1")
+@hypothesis.example(group="web", server="a,port:9,servername:theirs", record="1")
+def test_every_change_names_one_member(group: str, server: str, record: str) -> None:
+    """Whatever the names are: no change, or one that names server and port.
+
+    Without them the appliance would take the whole group.
+    """
+    try:
+        target = Target(group, server, 8080, Mark("lbcf", record))
+    except InvalidInput:
+        return
+    for change in all_changes(target):
+        named = _named(change)
+        assert {"servername": server, "port": "8080"} == named
+        assert server
+
+
+def _named(change: Change) -> dict[str, str]:
+    """Return the member that a change names, as the appliance reads it."""
+    call = change.call
+    heard = Heard(call.method, f"/nitro/v1/config/{call.path}", {})
+    if isinstance(call.body, dict):
+        (fields,) = call.body.values()
+        return {name: str(fields[name]) for name in ("servername", "port")}
+    return heard.args
+
+
+Ask = Callable[[NetscalerDriver, Site, str], Awaitable[object]]
+
+ASKS: list[Ask] = [
+    lambda driver, site, address: driver.ensure_backend(
+        an_ensure(site.lb_info, address, weight="5")
+    ),
+    lambda driver, site, address: driver.drain_backend(a_drain(site.lb_info, address)),
+    lambda driver, site, address: driver.deregister_backend(
+        a_deregister(site.lb_info, address, drained=False)
+    ),
+    lambda driver, site, _address: driver.list_backends(a_list(site.lb_info)),
+]
+
+
+def with_strangers(
+    theirs: dict[str, str], names: list[str]
+) -> Callable[[Configuration], None]:
+    """Return what binds members of other people, with these marks on them."""
+
+    def change(configuration: Configuration) -> None:
+        """Bind them; every other server object is called as one of ours would be."""
+        for address, mark in theirs.items():
+            host, _, port = address.rpartition(":")
+            server = f"lbcf-{host}" if host in names else f"theirs-{host}"
+            if server not in configuration.servers:
+                configuration.add_server(server, host)
+            configuration.bind(Member(GROUP, server, "", int(port), 3, mark))
+
+    return change
+
+
+@hypothesis.settings(max_examples=15, deadline=None)
+@hypothesis.given(
+    theirs=strategies.dictionaries(
+        strategies.sampled_from(ADDRESSES), MARKS, min_size=1
+    ),
+    names=strategies.lists(strategies.sampled_from(["198.18.0.1", "198.18.0.2"])),
+    asked=strategies.lists(
+        strategies.tuples(
+            strategies.sampled_from(ASKS), strategies.sampled_from(ADDRESSES)
+        ),
+        max_size=12,
+    ),
+)
+def test_strangers_stay_as_they_are(
+    theirs: dict[str, str], names: list[str], asked: list[tuple[Ask, str]]
+) -> None:
+    """After any operations on any addresses, nobody else's thing has changed."""
+    asyncio.run(_work_beside(with_strangers(theirs, names), asked))
+
+
+async def _work_beside(
+    change: Callable[[Configuration], None], asked: list[tuple[Ask, str]]
+) -> None:
+    """Perform the operations on an appliance that others use, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with a_site(Path(folder), AUTHORITY) as site:
+            site.unit.change(change)
+            before = site.unit.running.copy()
+            driver = site.driver()
+            for ask, address in asked:
+                with contextlib.suppress(Fail, RetryAfter):
+                    await ask(driver, site, address)
+            await driver.stop()
+            after = site.unit.running
+            listed = set(before.members) & set(after.members)
+            assert set(before.members) == listed
+            assert all(before.members[key] == after.members[key] for key in listed)
+            assert all(
+                server == after.servers.get(name)
+                for name, server in before.servers.items()
+            )
+
+
+AUTHORITY = trustme.CA()
+
+
+async def test_strangers_are_not_listed(site: Site, driver: NetscalerDriver) -> None:
+    """Only our members are listed, in a group that others use, too."""
+    site.unit.change(with_strangers({ADDRESSES[2]: "lbcf", ADDRESSES[3]: "None"}, []))
+    await driver.ensure_backend(an_ensure(site.lb_info, ADDRESSES[0], "mine"))
+
+    answer = await driver.list_backends(a_list(site.lb_info))
+
+    assert ["mine"] == [one.record_id for one in answer.backends]
+    assert [ADDRESSES[0]] == [one.backend_addr for one in answer.backends]
+
+
+async def test_a_stranger_is_told(site: Site, driver: NetscalerDriver) -> None:
+    """An address that somebody else has bound is refused, with what to do."""
+    site.unit.change(with_strangers({ADDRESSES[0]: "None"}, []))
+
+    with pytest.raises(
+        Fail, match="is in service group web already, bound by somebody"
+    ):
+        await driver.ensure_backend(an_ensure(site.lb_info, ADDRESSES[0]))
