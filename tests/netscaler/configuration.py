@@ -6,7 +6,6 @@ and a server that is deleted takes its members in all groups along.
 """
 
 import ipaddress
-import itertools
 
 from collections.abc import Iterator
 
@@ -131,14 +130,12 @@ class Configuration:
             raise exists("ipAddress", text)
         self.servers[name] = Server(name, text, comment=comment)
 
-    def delete_server(self, name: str) -> list[MemberKey]:
-        """Delete a server and all of its members; return those."""
+    def delete_server(self, name: str) -> None:
+        """Delete a server and all of its members."""
         self.find_server(name)
         del self.servers[name]
-        gone = [key for key in self.members if key[1] == name]
-        for key in gone:
+        for key in [key for key in self.members if key[1] == name]:
             del self.members[key]
-        return gone
 
     def bind(self, member: Member) -> None:
         """Bind a member to its group."""
@@ -191,9 +188,3 @@ def svrstate(
     if waiting:
         return "GOING OUT OF SERVICE" if is_up else "DOWN WHEN GOING OUT OF SERVICE"
     return "OUT OF SERVICE"
-
-
-def free_name(configuration: Configuration) -> str:
-    """Return a name that no server has."""
-    names = (f"server-{number}" for number in itertools.count(1))
-    return next(name for name in names if name not in configuration.servers)

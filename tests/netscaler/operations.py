@@ -91,12 +91,7 @@ def _get_servers(asked: Asked) -> list[Row]:
 
 def _delete_server(asked: Asked) -> None:
     """Delete a server, and its members in all groups."""
-
-    def delete(config: Configuration) -> None:
-        """Delete it."""
-        config.delete_server(asked.name)
-
-    asked.unit.change(delete)
+    asked.unit.change(lambda config: config.delete_server(asked.name))
 
 
 def _bind(asked: Asked) -> None:

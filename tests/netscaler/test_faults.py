@@ -14,7 +14,6 @@ from tests.netscaler.errors import (
 )
 from tests.netscaler.nitro import Heard, Trouble, busy, html, refused
 from tests.netscaler.requests import (
-    ADDRESS,
     a_deregister,
     a_drain,
     an_ensure,
@@ -356,12 +355,3 @@ class TestReboot:
         await until_done(lambda: driver.deregister_backend(asked))
 
         assert connection.cut_at is not None
-
-
-async def test_nobody_there(site: Site) -> None:
-    """An appliance that is not reached is told with its address."""
-    driver = site.driver()
-    lb_info = site.lb_info | {"devices": "https://127.0.0.1:1"}
-    with pytest.raises(Fail, match=r"https://127.0.0.1:1 is not allowed"):
-        await driver.ensure_backend(an_ensure(lb_info, ADDRESS))
-    await driver.stop()
