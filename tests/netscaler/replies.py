@@ -106,8 +106,19 @@ def group_row(unit: Unit, name: str) -> Row:
         "autoscale": "DISABLED",
         "numofconnections": 0,
         "groupcount": str(len(unit.running.of_group(name))),
-        "servicegroupeffectivestate": "UP",
+        "monstate": "ENABLED",
+        "servicegroupeffectivestate": _effective_state(unit, name),
     }
+
+
+def _effective_state(unit: Unit, name: str) -> str:
+    """Return a group's state as the reference derives it from its members' states."""
+    found = {unit.svrstate(member) for member in unit.running.of_group(name)}
+    if "UP" in found:
+        return "UP" if found == {"UP"} else "PARTIAL-UP"
+    if "DOWN" in found:
+        return "DOWN" if found == {"DOWN"} else "PARTIAL-DOWN"
+    return "OUT OF SERVICE" if found else "DOWN"
 
 
 def member_stat(unit: Unit, member: Member) -> Row:
