@@ -1,0 +1,310 @@
+"""What AWS does to its callers: each ends in the right state, told clearly meanwhile."""
+
+import asyncio
+
+from datetime import timedelta
+from pathlib import Path
+
+import attrs
+import pytest
+
+from lbcf.sdk import Fail, RetryAfter, Succ
+from tests.elbv2.clients import (
+    KEY,
+    a_deregister,
+    a_drain,
+    a_list,
+    an_ensure,
+    an_identity,
+    write_credentials,
+)
+from tests.elbv2.conftest import MakeDriver, QuickClock
+from tests.elbv2.emulator import OURS, Emulator
+from tests.elbv2.signing import Key
+from tests.elbv2.state import ApiError, EmulatedGroup
+from webhooks.elbv2.driver import Elbv2Driver
+
+
+THROTTLED = ApiError("Throttling", "Rate exceeded")
+
+
+async def told(driver: Elbv2Driver, group: EmulatedGroup) -> Fail | RetryAfter:
+    """Ensure a member; return what the driver says is wrong."""
+    with pytest.raises((Fail, RetryAfter)) as caught:
+        await driver.ensure_backend(an_ensure(an_identity(group)))
+    assert isinstance(caught.value, Fail | RetryAfter)
+    return caught.value
+
+
+async def test_throttled(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup, clock: QuickClock
+) -> None:
+    """Nothing is sent until the wait is over that the caller was told; then it is in."""
+    emulator.fail("RegisterTargets", THROTTLED)
+    first = await told(driver, group)
+    second = await told(driver, group)
+    sent = len(emulator.made("RegisterTargets"))
+    clock.advance(first.retry_after or timedelta())
+    await driver.ensure_backend(an_ensure(an_identity(group)))
+
+    assert isinstance(first, RetryAfter)
+    assert isinstance(second, RetryAfter)
+    assert "Rate exceeded" in second.msg
+    assert first.retry_after is not None
+    assert timedelta(seconds=0.5) <= first.retry_after <= timedelta(seconds=1)
+    assert 0 == sent
+    assert {KEY: OURS} == group.owners
+
+
+async def test_throttled_again_and_again(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup, clock: QuickClock
+) -> None:
+    """Each refusal doubles the wait, up to half a minute."""
+    emulator.fail("RegisterTargets", THROTTLED, times=8)
+    waits = []
+    for _ in range(8):
+        wait = (await told(driver, group)).retry_after
+        assert wait is not None
+        waits.append(wait)
+        clock.advance(wait)
+
+    assert waits[0] <= timedelta(seconds=1)
+    assert timedelta(seconds=15) <= max(waits) <= timedelta(seconds=30)
+
+
+async def test_the_library_tries_again_by_itself(
+    make_driver: MakeDriver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """One refusal among two attempts is not seen by the caller."""
+    driver = make_driver(attempts=2)
+    emulator.fail("RegisterTargets", THROTTLED)
+
+    await driver.ensure_backend(an_ensure(an_identity(group)))
+
+    assert {KEY: OURS} == group.owners
+
+
+async def test_many_members_stay_below_the_limit_of_describing(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """Asked about thirty members at once, ten times, AWS counts few calls."""
+    emulator.throttles = True
+    lb_info = an_identity(group)
+
+    for _ in range(10):
+        await asyncio.gather(
+            *(
+                driver.ensure_backend(an_ensure(lb_info, f"198.18.1.{n}:80", str(n)))
+                for n in range(1, 31)
+            )
+        )
+
+    assert 30 == len(group.owners)
+
+
+@pytest.mark.parametrize("call", ["RegisterTargets", "DescribeTargetHealth"])
+@pytest.mark.parametrize("page", ["<html><h1>Sorry</h1><br></html>", "<html/>", ""])
+@pytest.mark.parametrize("status", [200, 500, 503])
+async def test_html_in_place_of_an_answer(  # noqa: PLR0917
+    driver: Elbv2Driver,
+    emulator: Emulator,
+    group: EmulatedGroup,
+    call: str,
+    status: int,
+    page: str,
+) -> None:
+    """A page of a proxy is no answer: it is asked again, and then it is in."""
+    emulator.babble(call, status, page)
+
+    said = await told(driver, group)
+    await driver.ensure_backend(an_ensure(an_identity(group)))
+
+    assert isinstance(said, RetryAfter)
+    assert call in said.msg
+    assert "<" not in said.msg
+    assert {KEY: OURS} == group.owners
+
+
+async def test_an_error_inside_aws(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """Whether it took effect is not known: it is asked again, and comes to its end."""
+    lb_info = an_identity(group)
+    await driver.ensure_backend(an_ensure(lb_info))
+    emulator.fail("DeregisterTargets", ApiError("InternalFailure", "oops", 500))
+
+    with pytest.raises(RetryAfter, match="InternalFailure"):
+        await driver.deregister_backend(a_deregister(lb_info))
+    answer = await driver.deregister_backend(a_deregister(lb_info))
+
+    assert isinstance(answer, Succ)
+    assert {} == group.owners
+
+
+async def test_no_answer_in_time(
+    make_driver: MakeDriver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """What was sent took effect unseen: it is taken for ours, and taken out."""
+    driver = make_driver(answering=timedelta(seconds=0.3))
+    lb_info = an_identity(group)
+    emulator.mute.add("RegisterTargets")
+    said = await told(driver, group)
+    in_unseen = set(group.owners)
+    emulator.mute.clear()
+
+    await driver.deregister_backend(a_deregister(lb_info))
+
+    assert isinstance(said, RetryAfter)
+    assert "no answer to RegisterTargets: ReadTimeoutError" in said.msg
+    assert {KEY} == in_unseen
+    assert {} == group.owners
+
+
+async def test_slower_than_the_caller_waits(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """An operation ends in time, and the next one waits for what was sent."""
+    hasty = attrs.evolve(driver, patience=timedelta(seconds=0.5))
+    lb_info = an_identity(group)
+    await driver.list_backends(a_list(lb_info))
+    emulator.late = 0.4
+
+    with pytest.raises(RetryAfter, match=r"not finished within 0\.5 s"):
+        await hasty.ensure_backend(an_ensure(lb_info))
+    emulator.late = 0.0
+    await driver.ensure_backend(an_ensure(lb_info))
+    await driver.deregister_backend(a_deregister(lb_info))
+
+    assert {} == group.owners
+
+
+async def test_nobody_there(
+    make_driver: MakeDriver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """Nothing was sent, and that is said."""
+    closed = emulator.url.rpartition(":")[0] + ":9"
+    driver = make_driver(endpoint_url=closed)
+
+    said = await told(driver, group)
+
+    assert isinstance(said, Fail)
+    assert "was not sent" in said.msg
+
+
+async def test_an_expired_token(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup, credentials: Path
+) -> None:
+    """The message asks for new ones; once they are in the Secret, it goes on."""
+    emulator.keys[OURS].expired = True
+    said = await told(driver, group)
+    emulator.keys["ASIANEW"] = Key("other-secret", "token-of-an-hour")
+    write_credentials(credentials, "ASIANEW", "other-secret", "token-of-an-hour")
+    await driver.ensure_backend(an_ensure(an_identity(group)))
+
+    assert "ExpiredToken" in said.msg
+    assert "renew the driver's credentials" in said.msg
+    assert {KEY: "ASIANEW"} == group.owners
+
+
+@pytest.mark.parametrize(
+    ("access", "secret", "message"),
+    [
+        (OURS, "not-the-secret", "SignatureDoesNotMatch"),
+        ("AKIANOBODY", "x", "InvalidClientTokenId"),
+        (OURS, "", "aws_secret_access_key is missing or empty"),
+    ],
+)
+async def test_wrong_credentials(  # noqa: PLR0917
+    driver: Elbv2Driver,
+    group: EmulatedGroup,
+    credentials: Path,
+    access: str,
+    secret: str,
+    message: str,
+) -> None:
+    """The message says what is wrong with them."""
+    write_credentials(credentials, access, secret)
+
+    said = await told(driver, group)
+
+    assert message in said.msg
+    assert "not-the-secret" not in said.msg
+
+
+async def test_an_action_that_is_not_allowed(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """The message names the action, so that the role can be given it."""
+    emulator.keys[OURS].denied.add("RegisterTargets")
+
+    said = await told(driver, group)
+
+    assert isinstance(said, Fail)
+    assert "RegisterTargets" in said.msg
+    assert "allow the driver's role" in said.msg
+
+
+async def test_taken_out_by_hand(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """The list is short of it and the epoch tells; the next ensure puts it back."""
+    lb_info = an_identity(group)
+    await driver.ensure_backend(an_ensure(lb_info))
+    before = await driver.list_backends(a_list(lb_info))
+    group.attributes["deregistration_delay.timeout_seconds"] = "0"
+    group.deregister(emulator.made("RegisterTargets")[0].targets)
+    await asyncio.sleep(0.02)
+    after = await driver.list_backends(a_list(lb_info))
+    await driver.ensure_backend(an_ensure(lb_info))
+    await asyncio.sleep(0.02)
+    again = await driver.list_backends(a_list(lb_info))
+
+    assert ["0", "1", "1"] == [before.epoch, after.epoch, again.epoch]
+    assert [1, 0, 1] == [len(one.backends) for one in (before, after, again)]
+    assert {KEY: OURS} == group.owners
+
+
+async def test_a_target_group_that_is_gone(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """There is nothing to take out, and nothing to be put into."""
+    lb_info = an_identity(group)
+    await driver.ensure_backend(an_ensure(lb_info))
+    del emulator.groups[group.arn]
+
+    drained = await driver.drain_backend(a_drain(lb_info))
+    await driver.deregister_backend(a_deregister(lb_info))
+    said = await told(driver, group)
+
+    assert "target group web is gone" == drained.msg
+    assert isinstance(said, Fail)
+    assert "was it deleted or replaced?" in said.msg
+
+
+async def test_an_instance_that_is_gone(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """AWS cannot find what is to be taken out: then it is out."""
+    lb_info = an_identity(group)
+    await driver.ensure_backend(an_ensure(lb_info))
+    group.targets.clear()
+    emulator.fail("DeregisterTargets", ApiError("InvalidTarget", "no such target"))
+
+    answer = await driver.deregister_backend(a_deregister(lb_info))
+
+    assert Succ(msg="") == answer
+
+
+async def test_a_target_that_aws_does_not_let_go(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """As long as it is seen in, it is not taken for out."""
+    lb_info = an_identity(group)
+    await driver.ensure_backend(an_ensure(lb_info))
+    emulator.fail("DeregisterTargets", ApiError("InvalidTarget", "no such target"))
+
+    with pytest.raises(Fail, match="InvalidTarget"):
+        await driver.deregister_backend(a_deregister(lb_info))
+    await driver.deregister_backend(a_deregister(lb_info))
+
+    assert {} == group.owners

@@ -1,0 +1,185 @@
+"""A member's life: registered, served, drained by AWS' own delay, gone."""
+
+from datetime import timedelta
+
+from lbcf.sdk import BackendState, Running, Succ
+from tests.elbv2.clients import (
+    ADDRESS,
+    KEY,
+    RECORD,
+    a_deregister,
+    a_drain,
+    a_list,
+    an_ensure,
+    an_identity,
+    somebody_else,
+)
+from tests.elbv2.conftest import QuickClock
+from tests.elbv2.emulator import OURS, Emulator
+from tests.elbv2.state import EmulatedGroup
+from webhooks.elbv2.driver import Elbv2Driver
+
+
+async def states(driver: Elbv2Driver, group: EmulatedGroup) -> dict[str, BackendState]:
+    """Return what the driver lists, by address."""
+    answer = await driver.list_backends(a_list(an_identity(group)))
+    return {one.backend_addr: one.state for one in answer.backends}
+
+
+async def test_a_whole_life(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup, clock: QuickClock
+) -> None:
+    """It is in, then draining until the delay is over, then gone; all with its port."""
+    lb_info = an_identity(group)
+    ensured = await driver.ensure_backend(an_ensure(lb_info))
+    listed = await states(driver, group)
+    draining = await driver.drain_backend(a_drain(lb_info))
+    still = await driver.drain_backend(a_drain(lb_info))
+    listed_draining = await states(driver, group)
+    clock.advance(timedelta(seconds=60))
+    drained = await driver.drain_backend(a_drain(lb_info))
+    gone = await driver.deregister_backend(a_deregister(lb_info))
+
+    assert Succ(msg="", injected_info={"registered": ADDRESS}) == ensured
+    assert {ADDRESS: BackendState.ACTIVE} == listed
+    assert isinstance(draining, Running)
+    assert isinstance(still, Running)
+    assert {ADDRESS: BackendState.DRAINING} == listed_draining
+    assert [Succ(msg=""), Succ(msg="")] == [drained, gone]
+    assert {} == group.targets
+    assert [8080] == [
+        one.port for call in emulator.made("DeregisterTargets") for one in call.targets
+    ]
+
+
+async def test_others_see_the_same(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup, clock: QuickClock
+) -> None:
+    """AWS' own client sees the target in, draining, and unused."""
+    lb_info = an_identity(group)
+    target = {"Id": KEY[0], "Port": KEY[1]}
+    seen = []
+    async with somebody_else(emulator) as client:
+
+        async def look() -> None:
+            """Read its health."""
+            answer = await client.describe_target_health(
+                TargetGroupArn=group.arn,
+                Targets=[target],  # type: ignore[list-item]
+            )
+            health = answer["TargetHealthDescriptions"][0]["TargetHealth"]
+            seen.append((health["State"], health.get("Reason", "")))
+
+        await driver.ensure_backend(an_ensure(lb_info))
+        await look()
+        await driver.drain_backend(a_drain(lb_info))
+        await look()
+        clock.advance(timedelta(seconds=60))
+        await look()
+
+    assert [
+        ("healthy", ""),
+        ("draining", "Target.DeregistrationInProgress"),
+        ("unused", "Target.NotRegistered"),
+    ] == seen
+
+
+async def test_ensured_after_its_drain(
+    driver: Elbv2Driver, group: EmulatedGroup
+) -> None:
+    """A member that is wanted again while it drains is registered again."""
+    lb_info = an_identity(group)
+    await driver.ensure_backend(an_ensure(lb_info))
+    await driver.drain_backend(a_drain(lb_info))
+
+    await driver.ensure_backend(an_ensure(lb_info))
+
+    assert {KEY: OURS} == group.owners
+
+
+async def test_what_is_in_is_not_sent_again(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """Ensuring by period costs a reading, and no registration."""
+    for _ in range(3):
+        await driver.ensure_backend(an_ensure(an_identity(group)))
+
+    assert 1 == len(emulator.made("RegisterTargets"))
+
+
+async def test_deregistered_at_its_deadline(
+    driver: Elbv2Driver, group: EmulatedGroup
+) -> None:
+    """Once AWS sends nothing new there, nobody waits for the rest of the delay."""
+    lb_info = an_identity(group)
+    await driver.ensure_backend(an_ensure(lb_info))
+    await driver.drain_backend(a_drain(lb_info))
+
+    answer = await driver.deregister_backend(a_deregister(lb_info))
+
+    assert Succ(msg="") == answer
+    assert "draining" == group.health(KEY)[0]
+    assert {} == await states(driver, group)
+
+
+async def test_two_ports_of_one_address(
+    driver: Elbv2Driver, group: EmulatedGroup
+) -> None:
+    """They are two members: one leaves, the other stays."""
+    lb_info = an_identity(group)
+    await driver.ensure_backend(an_ensure(lb_info, "198.18.0.1:80", "one"))
+    await driver.ensure_backend(an_ensure(lb_info, "198.18.0.1:81", "two"))
+
+    await driver.deregister_backend(a_deregister(lb_info, "198.18.0.1:80", "one"))
+
+    assert [("198.18.0.1", 81)] == list(group.owners)
+
+
+async def test_the_only_one_stays_while_another_starts(
+    driver: Elbv2Driver, group: EmulatedGroup, clock: QuickClock
+) -> None:
+    """A rollout of one replica: the old one serves until the new one has its checks."""
+    lb_info = an_identity(group)
+    await driver.ensure_backend(an_ensure(lb_info))
+    group.first_checks = timedelta(seconds=10)
+    clock.advance(timedelta(seconds=10))
+    await driver.ensure_backend(an_ensure(lb_info, "198.18.0.2:8080", "new"))
+
+    early = await driver.drain_backend(a_drain(lb_info))
+    in_early = set(group.owners)
+    clock.advance(timedelta(seconds=10))
+    await driver.drain_backend(a_drain(lb_info))
+
+    assert isinstance(early, Running)
+    assert "serves until" in (early.msg or "")
+    assert KEY in in_early
+    assert [("198.18.0.2", 8080)] == list(group.owners)
+
+
+async def test_a_target_group_that_nobody_uses(
+    driver: Elbv2Driver, group: EmulatedGroup
+) -> None:
+    """Its targets are unused, which is no error and is not waited for."""
+    group.in_use = False
+    lb_info = an_identity(group)
+
+    first = await driver.ensure_backend(an_ensure(lb_info))
+    second = await driver.ensure_backend(an_ensure(lb_info))
+
+    assert isinstance(first, Succ)
+    assert "no listener uses the target group yet" == second.msg
+    assert {ADDRESS: BackendState.DOWN} == await states(driver, group)
+
+
+async def test_the_list_names_records(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """Only what the driver put there is listed, each with its record."""
+    emulator.register(group, ("198.18.0.9", 80))
+    await driver.ensure_backend(an_ensure(an_identity(group)))
+
+    answer = await driver.list_backends(a_list(an_identity(group)))
+
+    assert [(ADDRESS, RECORD)] == [
+        (one.backend_addr, one.record_id) for one in answer.backends
+    ]

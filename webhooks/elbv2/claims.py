@@ -1,0 +1,132 @@
+"""What this driver has put into target groups: written down before it is sent.
+
+ELBv2 keeps nothing about a target that could say whose it is. So a target is claimed
+here while it is seen to be free, and only then registered; what is not claimed is never
+taken out. A claim is not forgotten when its target is out, or a call that is repeated
+could take out what somebody else has put there since: there is one per address, so that
+they stay few. In a file, the claims outlive the process (SQLite's write-ahead log: what was
+written survives a crash of the process, the last moments may be lost with the machine);
+in memory alone, a registration that was under way when the process died is not known
+any more, until its record brings back the proof of a success.
+"""
+
+import sqlite3
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+import attrs
+
+from webhooks.elbv2.decisions import Claim
+from webhooks.elbv2.targets import Target, parse_target
+
+
+IN_MEMORY = ":memory:"
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS claims (
+    target_group TEXT, target TEXT, record TEXT, state TEXT,
+    PRIMARY KEY (target_group, target)
+) STRICT;
+CREATE TABLE IF NOT EXISTS losses (target_group TEXT PRIMARY KEY, number INTEGER) STRICT
+"""
+
+
+@attrs.frozen
+class Claimed:
+    """A claim, and the id of the record that it was made for."""
+
+    state: Claim
+    record: str
+
+
+class Claims:
+    """The claims of one driver.
+
+    Args:
+        path: of the file; `:memory:` for none.
+
+    Raises:
+        OSError: the file cannot be used.
+    """
+
+    def __init__(self, path: str = IN_MEMORY) -> None:
+        try:
+            self._rows = sqlite3.connect(path, isolation_level=None)
+            self._rows.execute("PRAGMA journal_mode=WAL")
+            self._rows.execute("PRAGMA synchronous=NORMAL")
+            self._rows.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            raise OSError(f"claims cannot be kept in {path}: {error}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._rows.close()
+
+    def get(self, group: str, target: Target) -> Claimed | None:
+        """Return the claim on a target of a target group; None: it is not ours."""
+        found = self._rows.execute(
+            "SELECT state, record FROM claims WHERE target_group = ? AND target = ?",
+            (group, str(target)),
+        ).fetchone()
+        return None if found is None else Claimed(Claim(found[0]), found[1])
+
+    def of_group(self, group: str) -> Mapping[Target, Claimed]:
+        """Return all claims in a target group."""
+        found = self._rows.execute(
+            "SELECT target, state, record FROM claims WHERE target_group = ?"
+            " ORDER BY rowid",
+            (group,),
+        )
+        return {
+            parse_target(target): Claimed(Claim(state), record)
+            for target, state, record in found
+        }
+
+    def put(self, group: str, claims: Mapping[Target, Claimed | None]) -> None:
+        """Write down claims in place of older ones, all or none; None: forget it."""
+        self._rows.execute("BEGIN")
+        for target, claim in claims.items():
+            if claim is None:
+                self._rows.execute(
+                    "DELETE FROM claims WHERE target_group = ? AND target = ?",
+                    (group, str(target)),
+                )
+            else:
+                self._rows.execute(
+                    "INSERT INTO claims VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE"
+                    " SET state = excluded.state, record = excluded.record",
+                    (group, str(target), claim.record, claim.state.value),
+                )
+        self._rows.execute("COMMIT")
+
+    def drop_group(self, group: str) -> None:
+        """Forget all claims in a target group that is gone."""
+        self._rows.execute("DELETE FROM claims WHERE target_group = ?", (group,))
+
+    def losses(self, group: str) -> int:
+        """Return how often targets of ours were taken out by somebody else."""
+        found = self._rows.execute(
+            "SELECT number FROM losses WHERE target_group = ?", (group,)
+        ).fetchone()
+        return 0 if found is None else int(found[0])
+
+    def count_loss(self, group: str) -> None:
+        """Note that somebody else took out what is ours."""
+        self._rows.execute(
+            "INSERT INTO losses VALUES (?, 1) ON CONFLICT DO UPDATE"
+            " SET number = number + 1",
+            (group,),
+        )

@@ -1,0 +1,304 @@
+"""The calls of ELBv2 that are made, and what went wrong with them as our errors.
+
+The lowest part of the driver. aiobotocore signs, sends, and reads the XML; it repeats a
+call that was throttled or not answered once or twice within the same attempt. The
+longer waits are `pace`'s, and those of whoever calls the driver.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+
+from aiobotocore.config import AioConfig
+from botocore import exceptions as aws
+from botocore.parsers import ResponseParserError
+
+from lbcf.sdk import Clock, SystemClock
+from webhooks.elbv2.changes import Action, Change
+from webhooks.elbv2.credentials import make_session
+from webhooks.elbv2.errors import (
+    THROTTLING,
+    Answered,
+    Elbv2Error,
+    InvalidInput,
+    Uncertain,
+    Unreachable,
+    refusal,
+)
+from webhooks.elbv2.load_balancers import arn_region
+from webhooks.elbv2.pace import Pace
+from webhooks.elbv2.targets import Health, Target
+
+
+if TYPE_CHECKING:
+    from types_aiobotocore_elbv2 import ElasticLoadBalancingv2Client as ElbClient
+    from types_aiobotocore_elbv2.type_defs import TargetDescriptionTypeDef
+
+
+_T = TypeVar("_T")
+
+_UNSENT = (
+    aws.EndpointConnectionError,
+    aws.ConnectTimeoutError,
+    aws.SSLError,
+    aws.NoCredentialsError,
+    aws.PartialCredentialsError,
+    aws.CredentialRetrievalError,
+    aws.MetadataRetrievalError,
+    aws.ProxyConnectionError,
+)
+"""Errors after which it is certain that nothing was done."""
+
+
+@attrs.frozen
+class Settings:
+    """How AWS is reached.
+
+    Attributes:
+        endpoint_url: in place of AWS' own; empty: AWS.
+        region: of target groups that are named without one; empty: as AWS' own
+            configuration says.
+        credentials: folder with the credentials; None: AWS' chain.
+        attempts: of one call, all in all.
+        connecting: for a connection to be there.
+        answering: for an answer to come.
+    """
+
+    endpoint_url: str = ""
+    region: str = ""
+    credentials: Path | None = None
+    attempts: int = 2
+    connecting: timedelta = timedelta(seconds=2)
+    answering: timedelta = timedelta(seconds=5)
+
+    def config(self) -> AioConfig:
+        """Return it as aiobotocore wants it."""
+        return AioConfig(
+            connect_timeout=self.connecting.total_seconds(),
+            read_timeout=self.answering.total_seconds(),
+            retries={"mode": "standard", "total_max_attempts": self.attempts},
+            max_pool_connections=32,
+            user_agent_extra="lbcf",
+        )
+
+
+@attrs.frozen
+class GroupDescription:
+    """What AWS says of a target group.
+
+    Attributes:
+        arn: its one name.
+        target_type: ip, instance, lambda or alb.
+    """
+
+    arn: str
+    target_type: str
+
+
+class Region:
+    """The calls to one region."""
+
+    def __init__(self, client: "ElbClient", clock: Clock) -> None:
+        self._client = client
+        self._reads = Pace(clock)
+        self._changes = Pace(clock)
+
+    async def change(
+        self, group: str, action: Action, changes: Sequence[Change]
+    ) -> None:
+        """Register or deregister targets, each with its port."""
+        client = self._client
+        calls = {
+            Action.REGISTER: client.register_targets,
+            Action.DEREGISTER: client.deregister_targets,
+        }
+        # Two records may want one target; a call names it once.
+        once = {change.target: change for change in changes}
+        targets = [_description(change) for change in once.values()]
+        await _made(
+            self._changes,
+            action,
+            lambda: calls[action](TargetGroupArn=group, Targets=targets),
+        )
+
+    async def health(self, group: str) -> Mapping[Target, Health]:
+        """Return all targets that are in or draining; those without port are not ours.
+
+        The answer is never cut into pages.
+        """
+        answer = await _made(
+            self._reads,
+            "DescribeTargetHealth",
+            lambda: self._client.describe_target_health(TargetGroupArn=group),
+        )
+        found: dict[Target, Health] = {}
+        for row in answer["TargetHealthDescriptions"]:
+            target, health = row.get("Target", {}), row.get("TargetHealth", {})
+            if "Port" in target:
+                key = Target(target["Id"], target["Port"])
+                found[key] = Health(
+                    health.get("State", ""),
+                    health.get("Reason", ""),
+                    health.get("Description", ""),
+                )
+        return found
+
+    async def describe(self, group: str) -> list[GroupDescription]:
+        """Return a target group, by ARN or by name."""
+        describe = self._client.describe_target_groups
+        answer = await _made(
+            self._reads,
+            "DescribeTargetGroups",
+            lambda: (
+                describe(TargetGroupArns=[group])
+                if arn_region(group)
+                else describe(Names=[group])
+            ),
+        )
+        return [
+            GroupDescription(found["TargetGroupArn"], found.get("TargetType", ""))
+            for found in answer["TargetGroups"]
+        ]
+
+    async def attributes(self, group: str) -> dict[str, str]:
+        """Return the attributes of a target group."""
+        answer = await _made(
+            self._reads,
+            "DescribeTargetGroupAttributes",
+            lambda: self._client.describe_target_group_attributes(TargetGroupArn=group),
+        )
+        return {
+            attribute["Key"]: attribute.get("Value", "")
+            for attribute in answer["Attributes"]
+        }
+
+    async def set_attributes(self, group: str, values: Mapping[str, str]) -> None:
+        """Give a target group some attributes."""
+        await _made(
+            self._changes,
+            "ModifyTargetGroupAttributes",
+            lambda: self._client.modify_target_group_attributes(
+                TargetGroupArn=group,
+                Attributes=[{"Key": key, "Value": one} for key, one in values.items()],
+            ),
+        )
+
+
+def _description(change: Change) -> "TargetDescriptionTypeDef":
+    """Return a target as the API wants it."""
+    said: TargetDescriptionTypeDef = {
+        "Id": change.target.id,
+        "Port": change.target.port,
+    }
+    if change.zone:
+        said["AvailabilityZone"] = change.zone
+    return said
+
+
+async def _made(pace: Pace, action: str, call: Callable[[], Awaitable[_T]]) -> _T:
+    """Make a call.
+
+    Raises:
+        Elbv2Error: what went wrong with it.
+    """
+    pace.check()
+    try:
+        answer = await call()
+    except aws.ClientError as error:
+        answered = _answered(action, error)
+        if answered.code in THROTTLING:
+            raise pace.refuse(answered) from error
+        raise refusal(answered) from error
+    except _UNSENT as error:
+        raise Unreachable(f"{action} was not sent: {error}") from error
+    except aws.ParamValidationError as error:
+        raise InvalidInput(f"{action} cannot be composed: {error}") from error
+    except (ResponseParserError, KeyError) as error:
+        # The KeyError is botocore's, about a page that happens to be well-formed.
+        raise Uncertain(
+            f"the answer to {action} is not that of ELBv2: is there a proxy in "
+            "between, or does --endpoint-url lead elsewhere?"
+        ) from error
+    except (aws.BotoCoreError, OSError) as error:
+        raise Uncertain(f"no answer to {action}: {_line(error)}") from error
+    pace.accept()
+    return answer
+
+
+def _answered(action: str, error: aws.ClientError) -> Answered:
+    """Read an error of the API."""
+    said = error.response.get("Error", {})
+    meta = error.response.get("ResponseMetadata", {})
+    wait = meta.get("HTTPHeaders", {}).get("retry-after", "")
+    return Answered(
+        action,
+        str(said.get("Code", "")),
+        str(said.get("Message", "")),
+        int(meta.get("HTTPStatusCode", 0)),
+        timedelta(seconds=int(wait)) if wait.isdigit() else None,
+    )
+
+
+def _line(error: Exception) -> str:
+    """Return the text of an error of the library on one line, not too long."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:160]
+
+
+@attrs.define(eq=False)
+class Aws:
+    """The regions that are called; one connection pool each.
+
+    Attributes:
+        settings: how they are reached.
+        clock: for waits.
+    """
+
+    settings: Settings = attrs.field(factory=Settings)
+    clock: Clock = attrs.field(factory=SystemClock)
+    _regions: dict[str, Region] = attrs.field(factory=dict, init=False)
+    _open: AsyncExitStack = attrs.field(factory=AsyncExitStack, init=False)
+
+    async def region(self, name: str = "") -> Region:
+        """Return the calls to a region; empty: the one that is configured.
+
+        Raises:
+            Unreachable: no region is known, or there can be no client for it.
+        """
+        wanted = name or self.settings.region
+        if wanted not in self._regions:
+            client = await self._client(wanted)
+            # Somebody else may have been quicker while this one was being made.
+            self._regions.setdefault(wanted, Region(client, self.clock))
+        return self._regions[wanted]
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self._regions.clear()
+        await self._open.aclose()
+
+    async def _client(self, region: str) -> "ElbClient":
+        """Make the client of a region; it is closed at the end."""
+        try:
+            session = make_session(self.settings.credentials)
+            return await self._open.enter_async_context(
+                session.create_client(
+                    "elbv2",
+                    region_name=region or None,
+                    endpoint_url=self.settings.endpoint_url or None,
+                    config=self.settings.config(),
+                )
+            )
+        except aws.NoRegionError as error:
+            raise Unreachable(
+                "no region: name target groups by ARN, or say `region` or --region"
+            ) from error
+        except Elbv2Error:
+            raise
+        except (aws.BotoCoreError, ValueError) as error:
+            raise Unreachable(f"no client for {region!r:.60}: {_line(error)}") from (
+                error
+            )

@@ -1,0 +1,162 @@
+"""One load balancer: one or several target groups, as users name them. Pure.
+
+A target group's name can be given to another one once it is deleted, its ARN cannot:
+names are looked up once, and the identity has the ARNs.
+"""
+
+import re
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+import attrs
+
+from webhooks.elbv2.errors import InvalidInput
+from webhooks.elbv2.targets import Target, TargetType
+
+
+MOST_GROUPS = 16
+"""Target groups behind one load balancer."""
+
+GROUPS = "targetGroups"
+REGION = "region"
+TYPE = "targetType"
+
+_ARN = re.compile(
+    r"arn:aws[a-z-]{0,20}:elasticloadbalancing:([a-z0-9-]{1,40}):[0-9]{12}"
+    r":targetgroup/([A-Za-z0-9-]{1,32})/[A-Za-z0-9]{1,64}"
+)
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?")
+_REGION = re.compile(r"[a-z0-9-]{0,40}")
+
+
+def arn_region(arn: str) -> str:
+    """Return the region that an ARN names."""
+    found = _ARN.fullmatch(arn)
+    return found[1] if found else ""
+
+
+def arn_name(arn: str) -> str:
+    """Return the name of the target group that has the ARN."""
+    found = _ARN.fullmatch(arn)
+    return found[2] if found else arn
+
+
+@attrs.frozen
+class Identity:
+    """What a load balancer is known by.
+
+    Attributes:
+        groups: ARNs, or names in an lbSpec; one at least, none twice.
+        region: of those that are named; empty: as the driver is configured.
+        target_type: of all of them; None: not known.
+    """
+
+    groups: Sequence[str]
+    region: str = ""
+    target_type: TargetType | None = None
+
+    @property
+    def arns(self) -> list[str]:
+        """Return those that are told by ARN."""
+        return [group for group in self.groups if _ARN.fullmatch(group)]
+
+    @property
+    def names(self) -> list[str]:
+        """Return those that are told by name."""
+        return [group for group in self.groups if not _ARN.fullmatch(group)]
+
+    def render(self) -> dict[str, str]:
+        """Return it as the controller keeps it."""
+        said = {GROUPS: ",".join(self.groups)}
+        if self.target_type is not None:
+            said[TYPE] = self.target_type.value
+        return said
+
+    def check_target(self, target: Target) -> None:
+        """Let pass a target that can be in these target groups.
+
+        Raises:
+            InvalidInput: it is of another type.
+        """
+        if self.target_type not in {None, target.type}:
+            raise InvalidInput(
+                f"backendAddr: {target} is no target of type {self.target_type}, which "
+                "the target group has"
+            )
+
+
+def parse_spec(fields: Mapping[str, str]) -> Identity:
+    """Read `targetGroups` (names or ARNs, comma-separated) and `region` of an lbSpec.
+
+    Raises:
+        InvalidInput: one is missing, unknown or cannot be used.
+    """
+    unknown = sorted(set(fields) - {GROUPS, REGION, TYPE})
+    if unknown or not fields.get(GROUPS):
+        what = f"{unknown[0]!r:.60} is unknown" if unknown else f"{GROUPS} is missing"
+        raise InvalidInput(f"load balancer: {what}; it has `{GROUPS}` and `{REGION}`")
+    groups = list(dict.fromkeys(one.strip() for one in fields[GROUPS].split(",")))
+    for group in groups:
+        if _ARN.fullmatch(group) is None and _NAME.fullmatch(group) is None:
+            raise InvalidInput(
+                f"{GROUPS}: {group!r:.160} is neither the ARN of a target group nor "
+                "a name of at most 32 letters, digits and `-`"
+            )
+    if len(groups) > MOST_GROUPS:
+        raise InvalidInput(f"{GROUPS}: {len(groups)} are more than {MOST_GROUPS}")
+    region = fields.get(REGION, "")
+    if _REGION.fullmatch(region) is None:
+        raise InvalidInput(f"{REGION}: {region!r:.60} is no region's name")
+    return Identity(groups, region, _parsed_type(fields.get(TYPE, "")))
+
+
+def _parsed_type(text: str) -> TargetType | None:
+    """Read a target type; empty: None."""
+    try:
+        return TargetType(text) if text else None
+    except ValueError as error:
+        raise InvalidInput(f"{TYPE}: {text!r:.60} is neither ip nor instance") from (
+            error
+        )
+
+
+def parse_identity(fields: Mapping[str, str]) -> Identity:
+    """Read an lbInfo: target groups by ARN.
+
+    Raises:
+        InvalidInput: it cannot be used, or has a name in place of an ARN.
+    """
+    identity = parse_spec(fields)
+    if identity.names:
+        raise InvalidInput(
+            f"{GROUPS}: {identity.names[0]!r:.60} is a name; the identity that "
+            "createLoadBalancer answered has the ARN"
+        )
+    return identity
+
+
+@attrs.frozen
+class AllowedGroups:
+    """The target groups that load balancers may name.
+
+    Attributes:
+        patterns: of names and ARNs; `*`, `?` and `[...]` stand for characters.
+    """
+
+    patterns: Sequence[str] = ("*",)
+
+    def check(self, arn: str) -> None:
+        """Let an allowed target group pass.
+
+        Raises:
+            InvalidInput: no pattern matches.
+        """
+        known_as = (arn, arn_name(arn))
+        if not any(
+            fnmatchcase(name, pattern) for name in known_as for pattern in self.patterns
+        ):
+            raise InvalidInput(
+                f"{GROUPS}: {arn_name(arn)} is not allowed by this driver; it may use "
+                f"{', '.join(self.patterns)} (--allow-target-groups)"
+            )
