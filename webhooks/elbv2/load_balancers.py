@@ -141,7 +141,8 @@ class AllowedGroups:
     """The target groups that load balancers may name.
 
     Attributes:
-        patterns: of names and ARNs; `*`, `?` and `[...]` stand for characters.
+        patterns: of ARNs where they begin with `arn:`, else of names; `*`, `?` and
+            `[...]` stand for characters.
     """
 
     patterns: Sequence[str] = ("*",)
@@ -152,9 +153,9 @@ class AllowedGroups:
         Raises:
             InvalidInput: no pattern matches.
         """
-        known_as = (arn, arn_name(arn))
         if not any(
-            fnmatchcase(name, pattern) for name in known_as for pattern in self.patterns
+            fnmatchcase(arn if one.startswith("arn:") else arn_name(arn), one)
+            for one in self.patterns
         ):
             raise InvalidInput(
                 f"{GROUPS}: {arn_name(arn)} is not allowed by this driver; it may use "
