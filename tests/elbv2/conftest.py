@@ -9,24 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.elbv2.clients import write_credentials
+from tests.elbv2.clocks import QuickClock
 from tests.elbv2.emulator import OURS, Emulator
 from tests.elbv2.state import DELAY, EmulatedGroup
-from tests.fakes.clock import VirtualClock
 from webhooks.elbv2.balancer import LoadBalancers
 from webhooks.elbv2.claims import Claims
-from webhooks.elbv2.client import Aws, Settings
 from webhooks.elbv2.driver import Elbv2Driver
+from webhooks.elbv2.regions import Aws, Settings
 
 
 MakeDriver = Callable[..., Elbv2Driver]
-
-
-class QuickClock(VirtualClock):
-    """Waits a twentieth of what it is asked to; loopback is quick."""
-
-    async def sleep(self, delay: timedelta) -> None:
-        """Suspend the calling task for less than the delay."""
-        await super().sleep(delay / 20)
 
 
 @pytest.fixture(name="clock")

@@ -9,7 +9,7 @@ import pytest
 
 from lbcf.sdk import Fail, Succ
 from tests.elbv2.clients import RECORD, a_deregister, a_drain, an_ensure, an_identity
-from tests.elbv2.conftest import QuickClock
+from tests.elbv2.clocks import QuickClock
 from tests.elbv2.emulator import Emulator
 from tests.elbv2.state import EmulatedGroup
 from webhooks.elbv2.changes import MOST_TARGETS, Action, Change, Changes

@@ -18,7 +18,8 @@ from tests.elbv2.clients import (
     an_identity,
     write_credentials,
 )
-from tests.elbv2.conftest import MakeDriver, QuickClock
+from tests.elbv2.clocks import QuickClock
+from tests.elbv2.conftest import MakeDriver
 from tests.elbv2.emulator import OURS, Emulator
 from tests.elbv2.signing import Key
 from tests.elbv2.state import ApiError, EmulatedGroup

@@ -2,6 +2,10 @@
 
 from datetime import timedelta
 
+import pytest
+
+from botocore.exceptions import WaiterError
+
 from lbcf.sdk import BackendState, Running, Succ
 from tests.elbv2.clients import (
     ADDRESS,
@@ -14,7 +18,7 @@ from tests.elbv2.clients import (
     an_identity,
     somebody_else,
 )
-from tests.elbv2.conftest import QuickClock
+from tests.elbv2.clocks import QuickClock
 from tests.elbv2.emulator import OURS, Emulator
 from tests.elbv2.state import EmulatedGroup
 from webhooks.elbv2.driver import Elbv2Driver
@@ -82,6 +86,38 @@ async def test_others_see_the_same(
         ("draining", "Target.DeregistrationInProgress"),
         ("unused", "Target.NotRegistered"),
     ] == seen
+
+
+async def test_others_can_wait_for_the_end(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup, clock: QuickClock
+) -> None:
+    """The waiter of AWS' own client ends when the delay is over, and not before."""
+    target = {"Id": KEY[0], "Port": KEY[1]}
+    lb_info = an_identity(group)
+    await driver.ensure_backend(an_ensure(lb_info))
+    await driver.drain_backend(a_drain(lb_info))
+    async with somebody_else(emulator) as client:
+
+        async def wait() -> None:
+            """Look once."""
+            await client.get_waiter("target_deregistered").wait(
+                TargetGroupArn=group.arn,
+                Targets=[target],  # type: ignore[list-item]
+                WaiterConfig={"Delay": 0, "MaxAttempts": 1},
+            )
+
+        clock.advance(timedelta(seconds=55))
+        with pytest.raises(WaiterError, match="Max attempts exceeded"):
+            await wait()
+        clock.advance(timedelta(seconds=5))
+        await wait()
+
+
+async def test_others_are_told_what_is_wrong(emulator: Emulator) -> None:
+    """Errors of the emulator are AWS' own types in AWS' own client."""
+    async with somebody_else(emulator) as client:
+        with pytest.raises(client.exceptions.TargetGroupNotFoundException):
+            await client.describe_target_groups(Names=["nobodys"])
 
 
 async def test_ensured_after_its_drain(

@@ -32,7 +32,8 @@ from tests.elbv2.clients import (
     an_ensure,
     an_identity,
 )
-from tests.elbv2.conftest import MakeDriver, QuickClock
+from tests.elbv2.clocks import QuickClock
+from tests.elbv2.conftest import MakeDriver
 from tests.elbv2.emulator import OURS, Emulator
 from tests.elbv2.state import DELAY, REGION, ApiError, EmulatedGroup
 from webhooks.elbv2.driver import Elbv2Driver

@@ -16,7 +16,7 @@ from tests.elbv2.clients import (
     an_identity,
     somebody_else,
 )
-from tests.elbv2.conftest import QuickClock
+from tests.elbv2.clocks import QuickClock
 from tests.elbv2.emulator import OURS, Emulator
 from tests.elbv2.state import EmulatedGroup
 from tests.haproxy.waiting import until

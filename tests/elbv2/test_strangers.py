@@ -26,15 +26,16 @@ from tests.elbv2.clients import (
     an_identity,
     write_credentials,
 )
-from tests.elbv2.conftest import MakeDriver, QuickClock
+from tests.elbv2.clocks import QuickClock
+from tests.elbv2.conftest import MakeDriver
 from tests.elbv2.emulator import OURS, THEIRS, Emulator
 from tests.elbv2.state import DELAY, ApiError, Description, EmulatedGroup
 from tests.haproxy.waiting import until
 from webhooks.elbv2.balancer import LoadBalancers
 from webhooks.elbv2.claims import Claims
-from webhooks.elbv2.client import Aws, Settings
 from webhooks.elbv2.driver import Elbv2Driver
 from webhooks.elbv2.errors import InvalidInput
+from webhooks.elbv2.regions import Aws, Settings
 from webhooks.elbv2.targets import parse_target
 
 
@@ -222,6 +223,28 @@ async def test_a_target_that_was_there_before(
 
     assert {KEY: THEIRS} == group.owners
     assert [] == [c for c in emulator.calls if c.access == OURS]
+
+
+@pytest.mark.parametrize("again", ["drain", "deregister", "both"])
+async def test_a_target_that_came_after_ours(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup, again: str
+) -> None:
+    """What somebody else registers at an address that ours has left is theirs."""
+    lb_info = an_identity(group)
+    ensured = await driver.ensure_backend(an_ensure(lb_info))
+    kept = dict(ensured.injected_info or {})
+    await driver.drain_backend(a_drain(lb_info, injected_info=kept))
+    if again == "both":
+        await driver.deregister_backend(a_deregister(lb_info, injected_info=kept))
+    advance(emulator, 60)
+    emulator.register(group, KEY)
+
+    if again != "deregister":
+        await driver.drain_backend(a_drain(lb_info, injected_info=kept))
+    if again != "drain":
+        await driver.deregister_backend(a_deregister(lb_info, injected_info=kept))
+
+    assert {KEY: THEIRS} == group.owners
 
 
 async def test_it_may_be_adopted(

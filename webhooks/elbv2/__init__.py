@@ -5,7 +5,7 @@
                  `-> group (one target group) <-> claims: what is ours
                       decisions: what to do next
                       changes: up to 100 targets per call   |
-                      readings: one poll for all who wait   '-> client <-> AWS
+                      readings: one poll for all who wait   '-> regions, client <-> AWS
                                                                  errors, pace
 
 A target is known by its id and port; there is nothing on it that could say whose it is.

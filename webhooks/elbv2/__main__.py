@@ -7,11 +7,11 @@ from pathlib import Path
 from lbcf import sdk
 from webhooks.elbv2.balancer import LoadBalancers
 from webhooks.elbv2.claims import IN_MEMORY, Claims
-from webhooks.elbv2.client import Aws, Settings
 from webhooks.elbv2.credentials import ACCESS_KEY, SECRET_KEY, SESSION_TOKEN
 from webhooks.elbv2.driver import Elbv2Driver
 from webhooks.elbv2.errors import InvalidInput
 from webhooks.elbv2.load_balancers import AllowedGroups
+from webhooks.elbv2.regions import Aws, Settings
 
 
 DEFAULT_PORT = 9005

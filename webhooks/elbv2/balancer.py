@@ -13,7 +13,7 @@ from typing import TypeVar
 import attrs
 
 from webhooks.elbv2.claims import Claims
-from webhooks.elbv2.client import Aws, GroupDescription
+from webhooks.elbv2.client import GroupDescription
 from webhooks.elbv2.errors import (
     Elbv2Error,
     InvalidInput,
@@ -21,7 +21,7 @@ from webhooks.elbv2.errors import (
     Throttled,
     Uncertain,
 )
-from webhooks.elbv2.group import Finished, Member, Outcome, TargetGroup, Unfinished
+from webhooks.elbv2.group import TargetGroup
 from webhooks.elbv2.load_balancers import (
     AllowedGroups,
     Identity,
@@ -29,6 +29,8 @@ from webhooks.elbv2.load_balancers import (
     parse_identity,
     parse_spec,
 )
+from webhooks.elbv2.members import Finished, Member, Outcome, Unfinished
+from webhooks.elbv2.regions import Aws
 from webhooks.elbv2.targets import TargetType
 
 

@@ -6,24 +6,19 @@ longer waits are `pace`'s, and those of whoever calls the driver.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from aiobotocore.config import AioConfig
 from botocore import exceptions as aws
 from botocore.parsers import ResponseParserError
 
-from lbcf.sdk import Clock, SystemClock
+from lbcf.sdk import Clock
 from webhooks.elbv2.changes import Action, Change
-from webhooks.elbv2.credentials import make_session
 from webhooks.elbv2.errors import (
     THROTTLING,
     Answered,
-    Elbv2Error,
     InvalidInput,
     Uncertain,
     Unreachable,
@@ -52,38 +47,6 @@ _UNSENT = (
     aws.ProxyConnectionError,
 )
 """Errors after which it is certain that nothing was done."""
-
-
-@attrs.frozen
-class Settings:
-    """How AWS is reached.
-
-    Attributes:
-        endpoint_url: in place of AWS' own; empty: AWS.
-        region: of target groups that are named without one; empty: as AWS' own
-            configuration says.
-        credentials: folder with the credentials; None: AWS' chain.
-        attempts: of one call, all in all.
-        connecting: for a connection to be there.
-        answering: for an answer to come.
-    """
-
-    endpoint_url: str = ""
-    region: str = ""
-    credentials: Path | None = None
-    attempts: int = 2
-    connecting: timedelta = timedelta(seconds=2)
-    answering: timedelta = timedelta(seconds=5)
-
-    def config(self) -> AioConfig:
-        """Return it as aiobotocore wants it."""
-        return AioConfig(
-            connect_timeout=self.connecting.total_seconds(),
-            read_timeout=self.answering.total_seconds(),
-            retries={"mode": "standard", "total_max_attempts": self.attempts},
-            max_pool_connections=32,
-            user_agent_extra="lbcf",
-        )
 
 
 @attrs.frozen
@@ -224,7 +187,7 @@ async def _made(pace: Pace, action: str, call: Callable[[], Awaitable[_T]]) -> _
             "between, or does --endpoint-url lead elsewhere?"
         ) from error
     except (aws.BotoCoreError, OSError) as error:
-        raise Uncertain(f"no answer to {action}: {_line(error)}") from error
+        raise Uncertain(f"no answer to {action}: {one_line(error)}") from error
     pace.accept()
     return answer
 
@@ -243,62 +206,6 @@ def _answered(action: str, error: aws.ClientError) -> Answered:
     )
 
 
-def _line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
     """Return the text of an error of the library on one line, not too long."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:160]
-
-
-@attrs.define(eq=False)
-class Aws:
-    """The regions that are called; one connection pool each.
-
-    Attributes:
-        settings: how they are reached.
-        clock: for waits.
-    """
-
-    settings: Settings = attrs.field(factory=Settings)
-    clock: Clock = attrs.field(factory=SystemClock)
-    _regions: dict[str, Region] = attrs.field(factory=dict, init=False)
-    _open: AsyncExitStack = attrs.field(factory=AsyncExitStack, init=False)
-
-    async def region(self, name: str = "") -> Region:
-        """Return the calls to a region; empty: the one that is configured.
-
-        Raises:
-            Unreachable: no region is known, or there can be no client for it.
-        """
-        wanted = name or self.settings.region
-        if wanted not in self._regions:
-            client = await self._client(wanted)
-            # Somebody else may have been quicker while this one was being made.
-            self._regions.setdefault(wanted, Region(client, self.clock))
-        return self._regions[wanted]
-
-    async def close(self) -> None:
-        """Close all connections."""
-        self._regions.clear()
-        await self._open.aclose()
-
-    async def _client(self, region: str) -> "ElbClient":
-        """Make the client of a region; it is closed at the end."""
-        try:
-            session = make_session(self.settings.credentials)
-            return await self._open.enter_async_context(
-                session.create_client(
-                    "elbv2",
-                    region_name=region or None,
-                    endpoint_url=self.settings.endpoint_url or None,
-                    config=self.settings.config(),
-                )
-            )
-        except aws.NoRegionError as error:
-            raise Unreachable(
-                "no region: name target groups by ARN, or say `region` or --region"
-            ) from error
-        except Elbv2Error:
-            raise
-        except (aws.BotoCoreError, ValueError) as error:
-            raise Unreachable(f"no client for {region!r:.60}: {_line(error)}") from (
-                error
-            )

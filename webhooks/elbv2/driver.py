@@ -38,8 +38,8 @@ from lbcf.sdk import (
 from webhooks.elbv2.backends import backend_target
 from webhooks.elbv2.balancer import LoadBalancer, LoadBalancers
 from webhooks.elbv2.errors import Elbv2Error, Throttled, Uncertain
-from webhooks.elbv2.group import Finished, Listing, Member, Outcome
 from webhooks.elbv2.load_balancers import parse_identity, parse_spec
+from webhooks.elbv2.members import Finished, Listing, Member, Outcome
 from webhooks.elbv2.parameters import check_change, parse_options
 from webhooks.elbv2.targets import Health, Standing, Target, TargetType, parse_target
 

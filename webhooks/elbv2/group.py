@@ -24,7 +24,7 @@ from webhooks.elbv2.errors import (
     Unreachable,
 )
 from webhooks.elbv2.load_balancers import arn_name
-from webhooks.elbv2.parameters import Options
+from webhooks.elbv2.members import Finished, Listing, Member, Outcome, Unfinished
 from webhooks.elbv2.readings import Readings
 from webhooks.elbv2.targets import Health, Reading, Standing, Target
 
@@ -33,55 +33,6 @@ BETWEEN_LOSSES = timedelta(seconds=30)
 """Who takes out what is ours again and again must not keep all records busy."""
 
 _NOT_OURS = "this driver has no note that it put it there; it is left as it is"
-
-
-@attrs.frozen
-class Finished:
-    """Nothing is left to be done; `note` is for people and mostly empty."""
-
-    note: str = ""
-
-
-@attrs.frozen
-class Unfinished:
-    """It goes on, and is to be asked again; `note` says what is waited for."""
-
-    note: str
-
-
-Outcome = Finished | Unfinished
-
-
-@attrs.frozen
-class Member:
-    """A target as it should be.
-
-    Attributes:
-        target: id and port.
-        record: the id of its record.
-        options: what the record's parameters say.
-        proven: the record brings back the proof that this driver put it there.
-    """
-
-    target: Target
-    record: str
-    options: Options = attrs.field(factory=Options)
-    proven: bool = False
-
-
-@attrs.frozen
-class Listing:
-    """Our targets in one target group.
-
-    Attributes:
-        epoch: grows when somebody else takes out what is ours.
-        targets: how each is that is in or draining.
-        records: the record of each.
-    """
-
-    epoch: int
-    targets: Mapping[Target, Health]
-    records: Mapping[Target, str]
 
 
 @attrs.define(eq=False)

@@ -1,0 +1,61 @@
+"""What a target group is asked about, and what it answers.
+
+`driver` makes members of requests, `group` answers with outcomes and listings,
+`balancer` joins those of several target groups.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from webhooks.elbv2.parameters import Options
+from webhooks.elbv2.targets import Health, Target
+
+
+@attrs.frozen
+class Finished:
+    """Nothing is left to be done; `note` is for people and mostly empty."""
+
+    note: str = ""
+
+
+@attrs.frozen
+class Unfinished:
+    """It goes on, and is to be asked again; `note` says what is waited for."""
+
+    note: str
+
+
+Outcome = Finished | Unfinished
+
+
+@attrs.frozen
+class Member:
+    """A target as it should be.
+
+    Attributes:
+        target: id and port.
+        record: the id of its record.
+        options: what the record's parameters say.
+        proven: the record brings back the proof that this driver put it there.
+    """
+
+    target: Target
+    record: str
+    options: Options = attrs.field(factory=Options)
+    proven: bool = False
+
+
+@attrs.frozen
+class Listing:
+    """Our targets in one target group.
+
+    Attributes:
+        epoch: grows when somebody else takes out what is ours.
+        targets: how each is that is in or draining.
+        records: the record of each.
+    """
+
+    epoch: int
+    targets: Mapping[Target, Health]
+    records: Mapping[Target, str]
