@@ -12,6 +12,7 @@ from tests.elbv2.clients import RECORD, a_deregister, a_drain, an_ensure, an_ide
 from tests.elbv2.clocks import QuickClock
 from tests.elbv2.emulator import Emulator
 from tests.elbv2.state import EmulatedGroup
+from tests.fakes.clock import VirtualClock
 from webhooks.elbv2.changes import MOST_TARGETS, Action, Change, Changes
 from webhooks.elbv2.driver import Elbv2Driver
 from webhooks.elbv2.errors import Answered, InvalidTarget, Uncertain
@@ -174,6 +175,36 @@ async def test_a_later_change_never_overtakes(clock: QuickClock) -> None:
     assert [Action.REGISTER, Action.DEREGISTER] == [
         action for action, _ in recorder.sent
     ]
+
+
+class StandingClock(VirtualClock):
+    """Waits until the test lets time go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = asyncio.Event()
+        self.gate = asyncio.Event()
+
+    async def sleep(self, delay: timedelta) -> None:
+        """Wait for the test, whatever the delay."""
+        assert delay
+        self.waiting.set()
+        await self.gate.wait()
+
+
+async def test_a_batch_waits_for_company() -> None:
+    """Two who come one after the other within the window share a call."""
+    recorder, clock = Recorder(), StandingClock()
+    recorder.gate.set()
+    changes = Changes(recorder.send, clock)
+    first = asyncio.create_task(changes.apply(Action.REGISTER, a_change(1)))
+    await clock.waiting.wait()
+    second = asyncio.create_task(changes.apply(Action.REGISTER, a_change(2)))
+    await asyncio.sleep(0)
+    clock.gate.set()
+    await asyncio.gather(first, second)
+
+    assert 1 == len(recorder.sent)
 
 
 async def test_what_was_given_up_is_not_sent(clock: QuickClock) -> None:

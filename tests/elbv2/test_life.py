@@ -20,7 +20,7 @@ from tests.elbv2.clients import (
 )
 from tests.elbv2.clocks import QuickClock
 from tests.elbv2.emulator import OURS, Emulator
-from tests.elbv2.state import EmulatedGroup
+from tests.elbv2.state import DELAY, EmulatedGroup
 from webhooks.elbv2.driver import Elbv2Driver
 
 
@@ -131,6 +131,27 @@ async def test_ensured_after_its_drain(
     await driver.ensure_backend(an_ensure(lb_info))
 
     assert {KEY: OURS} == group.owners
+
+
+async def test_old_readings_do_not_hide_own_changes(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """However long readings are kept: what was changed since is read anew."""
+    driver.load_balancers.fresh = timedelta(hours=1)
+    group.attributes[DELAY] = "0"
+    lb_info = an_identity(group)
+    before = await states(driver, group)
+    await driver.ensure_backend(an_ensure(lb_info))
+    within = await states(driver, group)
+    drained = await driver.drain_backend(a_drain(lb_info))
+    polls = len(emulator.calls)
+    after = [await states(driver, group) for _ in range(3)]
+
+    assert {} == before
+    assert {ADDRESS: BackendState.ACTIVE} == within
+    assert Succ(msg="") == drained
+    assert [{}] * 3 == after
+    assert polls == len(emulator.calls)
 
 
 async def test_what_is_in_is_not_sent_again(
