@@ -67,7 +67,7 @@ def needed(driver: LoadBalancerDriver, find: Find) -> dict[str, Secret]:
     for key in sorted(driver.secrets):
         secret = find(key)
         if isinstance(secret, NoSecret):
-            raise _lacking(driver, key, secret)
+            raise _lacking(key, secret)
         found[key.name] = secret
     return found
 
@@ -88,12 +88,12 @@ def access_of(driver: LoadBalancerDriver, secrets: Mapping[str, Secret]) -> Acce
     security = driver.security
     context = None
     if security.ca_bundle or security.client_certificate:
-        context = _context(driver, security)
+        context = _context(security)
     if context is not None and security.client_certificate:
-        _load(driver, context, secrets[security.client_certificate])
+        _load(context, secrets[security.client_certificate])
     token = ""
     if security.token is not None:
-        token = _token(driver, secrets[security.token.name], security.token.key)
+        token = _token(secrets[security.token.name], security.token.key)
     return Access(
         tls=context,
         shows_certificate=bool(security.client_certificate),
@@ -110,14 +110,12 @@ def check_place(driver: LoadBalancerDriver, places: Sequence[Place]) -> None:
     """
     if not is_allowed(driver.url, places):
         text = "its spec.url is not among what --driver-url-allow lets drivers have"
-        raise NotAllowed(f"driver {driver.meta.key}: {text}")
+        raise NotAllowed(text)
 
 
-def _lacking(
-    driver: LoadBalancerDriver, key: ObjectKey, lack: NoSecret
-) -> SecretMissing | SecretUnread:
+def _lacking(key: ObjectKey, lack: NoSecret) -> SecretMissing | SecretUnread:
     """Say what is missing."""
-    where = f"driver {driver.meta.key}: Secret {key}"
+    where = f"Secret {key}"
     if lack.lack is Lack.MISSING:
         return SecretMissing(f"{where} is not there: create it")
     said = f": {lack.text}" if lack.text else ""
@@ -125,7 +123,7 @@ def _lacking(
     return SecretUnread(text, is_told=bool(lack.text))
 
 
-def _context(driver: LoadBalancerDriver, security: Security) -> ssl.SSLContext:
+def _context(security: Security) -> ssl.SSLContext:
     """Return how a driver's certificate is verified."""
     if not security.ca_bundle:
         return ssl.create_default_context()
@@ -134,53 +132,53 @@ def _context(driver: LoadBalancerDriver, security: Security) -> ssl.SSLContext:
         load_authorities(context, security.ca_bundle)
     except ValueError as error:
         text = "spec.tls.caBundle must be PEM certificates, base64-encoded"
-        raise CaUnusable(f"driver {driver.meta.key}: {text}") from error
+        raise CaUnusable(text) from error
     return context
 
 
-def _load(driver: LoadBalancerDriver, context: ssl.SSLContext, secret: Secret) -> None:
+def _load(context: ssl.SSLContext, secret: Secret) -> None:
     """Let connections show the certificate of a Secret.
 
     Raises:
         SecretUnusable: it has none, or not its key.
     """
-    _check_kind(driver, secret, TLS_KIND)
-    certificate, key = (_value(driver, secret, k) for k in ("tls.crt", "tls.key"))
+    _check_kind(secret, TLS_KIND)
+    certificate, key = (_value(secret, k) for k in ("tls.crt", "tls.key"))
     try:
         load_pair(context, certificate, key)
     except ValueError as error:
         text = f"tls.crt and tls.key are {error}"
-        raise _unusable(driver, secret, text) from error
+        raise _unusable(secret, text) from error
 
 
-def _token(driver: LoadBalancerDriver, secret: Secret, key: str) -> str:
+def _token(secret: Secret, key: str) -> str:
     """Return the token of a Secret, without the newline that editors leave.
 
     Raises:
         SecretUnusable: it has none.
     """
-    _check_kind(driver, secret, TOKEN_KIND)
-    token = _value(driver, secret, key).decode("latin-1").strip("\r\n")
+    _check_kind(secret, TOKEN_KIND)
+    token = _value(secret, key).decode("latin-1").strip("\r\n")
     if not token or not all("!" <= char <= "~" for char in token):
         text = f"the token in {key} must be of visible ASCII characters"
-        raise _unusable(driver, secret, text)
+        raise _unusable(secret, text)
     return token
 
 
-def _check_kind(driver: LoadBalancerDriver, secret: Secret, kind: str) -> None:
+def _check_kind(secret: Secret, kind: str) -> None:
     """Take Secrets of one type alone."""
     if secret.kind != kind:
         text = f"its type is {secret.kind or 'unsaid'}, it must be {kind}"
-        raise _unusable(driver, secret, text)
+        raise _unusable(secret, text)
 
 
-def _value(driver: LoadBalancerDriver, secret: Secret, key: str) -> bytes:
+def _value(secret: Secret, key: str) -> bytes:
     """Return a key's value."""
     if key not in secret.values:
-        raise _unusable(driver, secret, f"it has no key {key}")
+        raise _unusable(secret, f"it has no key {key}")
     return secret.values[key]
 
 
-def _unusable(driver: LoadBalancerDriver, secret: Secret, text: str) -> SecretUnusable:
+def _unusable(secret: Secret, text: str) -> SecretUnusable:
     """Say what is wrong with a Secret; never quotes of it."""
-    return SecretUnusable(f"driver {driver.meta.key}: Secret {secret.meta.key}: {text}")
+    return SecretUnusable(f"Secret {secret.meta.key}: {text}")

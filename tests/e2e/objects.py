@@ -37,6 +37,7 @@ def _ours(plural: str, kind: str) -> Resource[Whole]:
 
 
 PODS = Resource("", "v1", "pods", "Pod", parse_whole)
+SECRETS = Resource("", "v1", "secrets", "Secret", parse_whole)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", parse_whole)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", parse_whole)
 DRIVERS = _ours("loadbalancerdrivers", "LoadBalancerDriver")

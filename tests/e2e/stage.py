@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import signal
+import ssl
 import sys
 import time
 
@@ -84,6 +85,8 @@ class Stage:
         self.folder = folder
         self.processes: dict[str, Process] = {}
         self.driver_url = ""
+        self.tls: ssl.SSLContext | bool = True
+        self.headers: dict[str, str] = {}
         self._tag = namespace
 
     def user(self, process: str) -> str:
@@ -103,14 +106,15 @@ class Stage:
         ]
         return await self._run(process, argv)
 
-    async def start_driver(self, member_key: str = "Record") -> Process:
+    async def start_driver(self, member_key: str = "Record", *flags: str) -> Process:
         """Start the in-memory driver; its address stays the same over restarts."""
         if not self.driver_url:
-            self.driver_url = f"http://127.0.0.1:{free_ports(1)[0]}"
-        address = self.driver_url.removeprefix("http://")
+            scheme = "https" if "--tls-cert-file" in flags else "http"
+            self.driver_url = f"{scheme}://127.0.0.1:{free_ports(1)[0]}"
+        address = self.driver_url.partition("://")[2]
         argv = [
             *(sys.executable, "-m", "webhooks.memory"),
-            *("--bind-address", address, "--member-key", member_key),
+            *("--bind-address", address, "--member-key", member_key, *flags),
         ]
         process = await self._run("driver", argv)
         await eventually(self._driver_answers, "the driver answers")
@@ -131,7 +135,7 @@ class Stage:
         try:
             async with (
                 aiohttp.ClientSession() as session,
-                session.get(f"{self.driver_url}/healthz") as answer,
+                session.get(f"{self.driver_url}/healthz", ssl=self.tls) as answer,
             ):
                 return answer.status == 200
         except aiohttp.ClientError:
@@ -142,8 +146,8 @@ class Stage:
         method = "POST" if body else "GET"
         url = f"{self.driver_url}/control/{path}"
         async with (
-            aiohttp.ClientSession() as session,
-            session.request(method, url, json=body or None) as answer,
+            aiohttp.ClientSession(headers=self.headers) as session,
+            session.request(method, url, json=body or None, ssl=self.tls) as answer,
         ):
             assert answer.status == 200, await answer.text()
             return await answer.json(content_type=None)
