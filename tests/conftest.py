@@ -1,3 +1,3 @@
 """Fixtures that all tests share: one control plane for the whole session."""
 
-pytest_plugins = ["tests.cluster.fixtures", "tests.manifests.fixtures"]
+pytest_plugins = ["pytester", "tests.cluster.fixtures", "tests.manifests.fixtures"]

@@ -20,6 +20,7 @@ from lbcf.conformance.target import DEFAULT_ADDRESSES, Connect, Restart, Target
 from lbcf.core.errors import LbcfError
 from lbcf.core.operations import Operation
 from lbcf.core.values import MemberKey
+from lbcf.runtime.certificates import load_authorities, load_pair
 
 
 class WrongFlag(LbcfError):  # noqa: N818  (it says what happened)
@@ -85,7 +86,12 @@ def _add_transport(parser: argparse.ArgumentParser) -> None:
     """Describe how the driver is reached."""
     add = parser.add_argument
     add("--ca-file", metavar="FILE", help="authorities for https, as PEM")
-    add("--client-certificate", metavar="FILE", help="certificate and key, as PEM")
+    add(
+        "--cert-file",
+        metavar="FILE",
+        help="client certificate that is shown, as PEM",
+    )
+    add("--key-file", metavar="FILE", help="its key (default: in the same file)")
     add("--token-file", metavar="FILE", help="bearer token that is sent along")
     add("--timeout", default="10", metavar="SECONDS", help="of a call (default: 10)")
     add(
@@ -133,7 +139,7 @@ def read_target(chosen: argparse.Namespace) -> Target:
         seed=chosen.seed,
         timeout=_seconds("--timeout", chosen.timeout),
         patience=_seconds("--patience", chosen.patience),
-        tls=_tls(chosen.ca_file, chosen.client_certificate),
+        tls=_tls(chosen.ca_file, chosen.cert_file, chosen.key_file),
         token=_token(chosen.token_file),
     )
 
@@ -235,27 +241,45 @@ def _seconds(flag: str, text: str) -> timedelta:
     raise _refused(flag, text, "a number of seconds above 0, up to 3600")
 
 
-def _tls(authorities: str | None, certificate: str | None) -> ssl.SSLContext | None:
+def _tls(
+    authorities: str | None, certificate: str | None, key: str | None
+) -> ssl.SSLContext | None:
     """Return how https is done; None: as the system has it."""
+    if key and not certificate:
+        raise WrongFlag(f"--key-file {key}: needs --cert-file")
     if not authorities and not certificate:
         return None
     try:
-        context = ssl.create_default_context(cafile=authorities)
+        context = ssl.create_default_context()
+        if authorities:
+            # As the processes do it: what is named is trusted, and nothing else.
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            load_authorities(context, _content("--ca-file", authorities))
         if certificate:
-            context.load_cert_chain(certificate)
-    except (OSError, ssl.SSLError) as error:
-        raise WrongFlag(f"--ca-file, --client-certificate: {error}") from error
+            apart = _content("--key-file", key) if key else b""
+            load_pair(context, _content("--cert-file", certificate), apart)
+    except ValueError as error:
+        raise WrongFlag(f"--ca-file, --cert-file, --key-file: {error}") from error
     return context
 
 
+def _content(flag: str, path: str) -> bytes:
+    """Read a file that a flag names."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise WrongFlag(f"{flag} {path}: {error.strerror}") from error
+
+
 def _token(path: str | None) -> str:
-    """Read the token of a file."""
+    """Read the first token of a file, which may be the driver's own."""
     if path is None:
         return ""
-    try:
-        return Path(path).read_text("ascii").strip()
-    except (OSError, UnicodeError) as error:
-        raise WrongFlag(f"--token-file {path}: {error}") from error
+    text = _content("--token-file", path).decode("latin-1")
+    token = next(iter(text.split()), "")
+    if not token.isascii() or not token.isprintable() or not token:
+        raise WrongFlag(f"--token-file {path}: there is no token in it")
+    return token
 
 
 def _refused(flag: str, text: str, expected: str) -> WrongFlag:

@@ -20,6 +20,7 @@ from lbcf.core.operations import Operation
 from lbcf.wire import driver_answers, driver_requests
 from lbcf.wire.driver import ANSWERS, LONGEST_DELAY, REQUESTS
 from lbcf.wire.driver_answers import Message
+from lbcf.wire.traces import HEADER
 
 
 Schema = dict[str, object]
@@ -36,10 +37,34 @@ declares them; a driver need not serve operations whose results nobody needs.
 
 _REFUSALS = {
     "400": ("Malformed", "The body is no request of this operation."),
+    "401": ("NoGoodToken", "The caller has sent no bearer token, or not a good one."),
+    "403": ("NoCertificate", "The caller has shown no client certificate."),
     "404": ("NotServed", "The driver does not serve this operation."),
     "405": ("NotPost", "Operations are called with POST."),
     "408": ("TooSlow", "The request took too long to arrive."),
     "413": ("TooLarge", "The request is too large."),
+}
+
+_SECURITY: Mapping[str, Schema] = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "spec.auth.bearerTokenSecretRef of the LoadBalancerDriver",
+    },
+    "mutualTLS": {
+        "type": "mutualTLS",
+        "description": "spec.tls.clientCertificateSecretRef of the LoadBalancerDriver",
+    },
+}
+_NEEDED: Sequence[Sequence[str]] = ((), ("bearer",), ("mutualTLS",), tuple(_SECURITY))
+"""What a driver may ask for: nothing, one of them, or both."""
+
+_TRACE: Schema = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "description": "W3C Trace Context; what is no valid one counts as missing.",
+    "schema": {"type": "string"},
 }
 
 _SECTION = re.compile(r"^(?:Attributes|Raises|Args|Returns):$", re.MULTILINE)
@@ -71,8 +96,11 @@ def document() -> Schema:
                 "variables": {"url": {"default": "http://localhost:9000"}},
             }
         ],
+        "security": [{scheme: [] for scheme in schemes} for schemes in _NEEDED],
         "paths": {f"/{operation}": _path(operation) for operation in Operation},
         "components": {
+            "securitySchemes": _SECURITY,
+            "parameters": {HEADER: _TRACE},
             "responses": {
                 name: {"description": text, "content": _content("Refused")}
                 for name, text in _REFUSALS.values()
@@ -129,6 +157,7 @@ def _path(operation: Operation) -> Schema:
         "post": {
             "operationId": operation.value,
             "summary": _docstring(request).splitlines()[0],
+            "parameters": [{"$ref": f"#/components/parameters/{HEADER}"}],
             "requestBody": {"required": True, "content": _content(request.__name__)},
             "responses": {
                 "200": {

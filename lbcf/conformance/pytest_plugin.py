@@ -1,7 +1,9 @@
-"""Turns each rule into a test: `pytest -p lbcf.conformance.pytest_plugin --driver-url`.
+"""Turns each rule into a test: `pytest --lbcf-driver-url http://localhost:9000`.
 
-A rule that is not about the driver is skipped; one that is noted passes, with the note
-among its captured sections. The flags are those of `lbcf conformance`.
+Installed with lbcf (entry point `pytest11`); without the option it does nothing. A rule
+that is not about the driver is skipped; one that is noted passes, with the note among
+its captured sections. The options are the flags of `lbcf conformance`, with
+`--lbcf-driver-` in front.
 """
 
 import argparse
@@ -20,30 +22,34 @@ if TYPE_CHECKING:
     from lbcf.conformance.rules import Rule
     from lbcf.conformance.target import Target
 
+_PREFIX = "--lbcf-driver-"
 _TEXTS = {
-    "--driver-member-key": "Address or Record",
-    "--driver-restart-command": "kills the driver and starts it again",
-    "--driver-connections-command": "makes connections of a member",
-    "--driver-ca-file": "authorities for https",
-    "--driver-client-certificate": "certificate and key",
-    "--driver-token-file": "bearer token",
-    "--driver-timeout": "seconds of a call",
-    "--driver-patience": "seconds that a task may be Running",
-    "--driver-seed": "of the ids",
+    "--lbcf-driver-member-key": "Address or Record",
+    "--lbcf-driver-restart-command": "kills the driver and starts it again",
+    "--lbcf-driver-connections-command": "makes connections of a member",
+    "--lbcf-driver-ca-file": "authorities for https",
+    "--lbcf-driver-cert-file": "client certificate",
+    "--lbcf-driver-key-file": "its key",
+    "--lbcf-driver-token-file": "bearer token",
+    "--lbcf-driver-timeout": "seconds of a call",
+    "--lbcf-driver-patience": "seconds that a task may be Running",
+    "--lbcf-driver-seed": "of the ids",
 }
 _LISTS = {
-    "--driver-lb-spec": "K=V of the load balancer; repeatable",
-    "--driver-gone-lb": "K=V of one that is not there; repeatable",
-    "--driver-parameters": "K=V of the backends; repeatable",
-    "--driver-operations": "that the driver declares, with commas",
-    "--driver-address": "HOST:PORT that may be registered; repeatable",
+    "--lbcf-driver-lb-spec": "K=V of the load balancer; repeatable",
+    "--lbcf-driver-gone-lb": "K=V of one that is not there; repeatable",
+    "--lbcf-driver-parameters": "K=V of the backends; repeatable",
+    "--lbcf-driver-operations": "that the driver declares, with commas",
+    "--lbcf-driver-address": "HOST:PORT that may be registered; repeatable",
 }
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options; see `lbcf conformance --help` for what they mean."""
-    group = parser.getgroup("driver", "conformance of a load-balancer driver")
-    group.addoption("--driver-url", metavar="URL", help="turn each rule into a test")
+    group = parser.getgroup("lbcf", "conformance of a load-balancer driver")
+    group.addoption(
+        "--lbcf-driver-url", metavar="URL", help="turn each rule into a test"
+    )
     for name, text in _TEXTS.items():
         group.addoption(name, help=text)
     for name, text in _LISTS.items():
@@ -54,7 +60,7 @@ def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     """Add a test for each rule where a driver is given."""
-    if not config.getoption("--driver-url"):
+    if not config.getoption("--lbcf-driver-url"):
         return
     # Late: all others who have the plugin installed pay nothing for it.
     from lbcf.conformance.flags import WrongFlag  # noqa: PLC0415
@@ -80,10 +86,10 @@ def _target(config: pytest.Config) -> "Target":
 
     parser = argparse.ArgumentParser(exit_on_error=False)
     add_flags(parser)
-    words: list[str] = [str(config.getoption("--driver-url"))]
+    words: list[str] = [str(config.getoption("--lbcf-driver-url"))]
     for name in (*_TEXTS, *_LISTS):
         said = config.getoption(name)
-        flag = name.replace("--driver-", "--")
+        flag = name.replace(_PREFIX, "--")
         for value in said if isinstance(said, list) else [said]:
             words += [] if value is None else [f"{flag}={value}"]
     try:

@@ -51,3 +51,13 @@ def test_fields_are_described() -> None:
     schemas = cast("Json", document())["components"]["schemas"]
     fields = schemas["EnsureBackendRequest"]["properties"]
     assert "a call that arrives later" in str(fields["notAfter"]["description"])
+
+
+def test_security_is_part_of_the_contract() -> None:
+    """What drivers may ask of callers has a scheme, and an answer for who has it not."""
+    contract = cast("Json", document())
+    schemes = contract["components"]["securitySchemes"]
+    assert {"http", "mutualTLS"} == {str(one["type"]) for one in schemes.values()}
+    assert {} in cast("list[object]", contract["security"])
+    for path in contract["paths"].values():
+        assert {"401", "403"} < set(path["post"]["responses"])
