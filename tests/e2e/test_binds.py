@@ -51,7 +51,9 @@ async def _asked(stage: Stage) -> list[str]:
 async def test_whole_life(running: Stage) -> None:
     """Load balancers are created, pods registered; all of it ends with the Bind."""
     front, back = objects.an_entry("front", timeout="30"), objects.an_entry("back")
-    await running.create(objects.BINDS, objects.a_bind("both", front, back))
+    often = {"policy": "Always", "resyncPeriodInSeconds": 10}
+    body = objects.a_bind("both", front, back, ensurePolicy=often)
+    await running.create(objects.BINDS, body)
     await running.add_pod("a", "10.0.0.1")
     await running.until("both are ready", lambda: _ready(running, "front", "back"))
 
@@ -68,7 +70,9 @@ async def test_whole_life(running: Stage) -> None:
     assert {"timeout": "30"} == status["lastSyncedAttributes"]
     assert ("True", "Created") == _condition(status, "Created")
     for record in await running.listed(objects.RECORDS):
-        await _has_the_labels_of_v1(record, bind)
+        _has_the_labels_of_v1(record, bind)
+        period = {"policy": "Always", "minPeriod": "10s"}
+        assert period == record.body["spec"]["ensurePolicy"]
 
     await running.delete(objects.BINDS, "both")
     await running.until("the Bind is gone", lambda: _gone(running))
@@ -79,7 +83,7 @@ async def test_whole_life(running: Stage) -> None:
     assert 2 == asked.count("createLoadBalancer")
 
 
-async def _has_the_labels_of_v1(record: Whole, bind: Whole) -> None:
+def _has_the_labels_of_v1(record: Whole, bind: Whole) -> None:
     """A record says by LBCF's labels of v1 whose it is, and belongs to the Bind."""
     spec, labels = record.body["spec"], record.body["metadata"]["labels"]
     assert {

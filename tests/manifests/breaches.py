@@ -110,12 +110,18 @@ def _duration(sample: str, place: str, field: str, name: str) -> Iterator[Breach
         yield Breach(f"{name} {bad!r}", sample, place, field, says, {place: bad})
 
 
-def _ensure_policy(sample: str) -> Iterator[Breach]:
-    """Rules of an ensurePolicy."""
-    place, field = "spec.ensurePolicy", "spec.ensurePolicy.minPeriod"
+def _period(sample: str, shortest: int) -> Iterator[Breach]:
+    """Rules of a minPeriod; shortest in seconds."""
+    field, says = "spec.ensurePolicy.minPeriod", f"must be at least {shortest}s"
     yield from _duration(sample, field, field, "minPeriod")
-    says = "minPeriod must be at least 30s"
-    yield Breach("short period", sample, field, field, says, {field: "29s"})
+    edits = {field: f"{shortest - 1}s"}
+    yield Breach("short period", sample, field, field, f"minPeriod {says}", edits)
+
+
+def _ensure_policy(sample: str) -> Iterator[Breach]:
+    """Rules of an ensurePolicy that people write."""
+    place, field = "spec.ensurePolicy", "spec.ensurePolicy.minPeriod"
+    yield from _period(sample, 30)
     says = "minPeriod is allowed only when policy is Always"
     edits = {"spec.ensurePolicy.policy": "IfNotSucc"}
     yield Breach("period without Always", sample, place, field, says, edits)
@@ -281,7 +287,7 @@ def _record() -> Iterator[Breach]:
     )
     edits = {field: "198.18.0.2:80"}
     yield Breach("two addresses", RECORD, "", field, says, edits, update=True)
-    yield from _ensure_policy(RECORD)
+    yield from _period(RECORD, 10)
     yield from _port(RECORD, "spec.podBackend.port")
     yield from _port(NODE_PORT, "spec.serviceBackend.port")
     yield from _port(NODE, "spec.nodeBackend.port")

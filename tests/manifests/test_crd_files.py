@@ -78,11 +78,19 @@ SHORT_NAMES = {
     "Bind": None,
 }
 ALIKE = (
-    ("ensurePolicy", "BackendGroup spec.ensurePolicy", "BackendRecord spec.ensurePolicy"),
+    ("ensurePolicy's policy", "BackendGroup spec.ensurePolicy.policy", "BackendRecord spec.ensurePolicy.policy"),
     ("labels", "BackendGroup spec.nodes.selector", "BackendGroup spec.pods.byLabel.selector"),
     ("port", "BackendGroup spec.pods.port", "BackendGroup spec.service.port"),
     ("ports", "BackendGroup spec.pods.port", "BackendGroup spec.pods.ports[]"),
-    ("pod's port", "BackendGroup spec.pods.port", "BackendRecord spec.podBackend.port"),
+    *(
+        (f"pod's {field}", f"BackendGroup spec.pods.port.{field}", f"BackendRecord spec.podBackend.port.{field}")
+        for field in ("port", "portNumber")
+    ),
+    (
+        "protocol in any case",
+        "Bind spec.pods.ports[].protocol",
+        "BackendRecord spec.podBackend.port.protocol",
+    ),
     ("drain", "BackendGroup spec.drain", "LoadBalancer spec.drain"),
     *(
         (f"{field} of Bind", f"BackendGroup spec.{field}", f"Bind spec.{field}")
