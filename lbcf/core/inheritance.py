@@ -8,6 +8,7 @@ registered, and an ensure of LBCF's may still be on its way, so it is not settle
 """
 
 import hashlib
+import ipaddress
 import re
 
 from collections.abc import Iterable
@@ -86,6 +87,31 @@ def _with_uid(record: BackendRecord, pods: dict[str, Pod]) -> BackendRecord:
         return record
     known = attrs.evolve(backend, uid=pod.meta.uid)
     return attrs.evolve(record, spec=attrs.evolve(record.spec, backend=known))
+
+
+def is_elsewhere(record: BackendRecord, wanted: str) -> bool:
+    """Tell whether what is registered is not where the backend says that it is now.
+
+    Args:
+        record: of that backend.
+        wanted: host:port, empty where only the driver could say.
+    """
+    found = record.address
+    if not wanted or found in {"", wanted}:
+        return False
+    # LBCF's drivers wrote addresses in words of their own, Tencent's in JSON. Where the
+    # backend is asked from now on, that is another spelling and no other place.
+    return not record.is_inherited or _is_spelled_alike(found, wanted)
+
+
+def _is_spelled_alike(one: str, other: str) -> bool:
+    """Tell whether two addresses are both of the form IP:port, with the same port."""
+    (host, _, port), (_, _, same) = one.rpartition(":"), other.rpartition(":")
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return port == same
 
 
 def is_needless(record: BackendRecord, spec: RecordSpec) -> bool:

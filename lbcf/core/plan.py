@@ -18,7 +18,7 @@ from lbcf.core.desired import (
     judge_all,
 )
 from lbcf.core.eligibility import GONE, Eligible, Ineligible, Verdict, Waiting
-from lbcf.core.inheritance import is_needless, with_uids
+from lbcf.core.inheritance import is_elsewhere, is_needless, with_uids
 from lbcf.core.resources import (
     BackendRecord,
     ForeignBackend,
@@ -191,7 +191,7 @@ def _fate(
         return _unwanted(record, snapshot, verdicts)
     if is_served:
         return Removal(record, DUPLICATE, "another record of the group says the same")
-    if wanted.address and record.address not in {"", wanted.address}:
+    if is_elsewhere(record, wanted.address):
         message = f"the backend is at {wanted.address} now, not at {record.address}"
         return Removal(record, ADDRESS_CHANGED, message)
     spec = _updated(record.spec, wanted.spec)

@@ -139,6 +139,26 @@ def test_record_with_a_uid_is_about_that_pod_alone() -> None:
     assert not is_about(a_record(), a_pod("web-2"))
 
 
+@pytest.mark.parametrize(
+    ("address", "leaves"),
+    [
+        (ADDRESS, False),
+        ("10.0.0.9:8080", True),
+        ('{"eniIP":"10.0.3.244","backendPort":8080}', False),
+        ("eni-7:8080", False),
+    ],
+)
+def test_address_in_a_drivers_own_words_is_no_other_address(
+    address: str, *, leaves: bool
+) -> None:
+    """A driver whose addresses come from the backend from now on wrote others before."""
+    record = an_old_record(address=address)
+    plan = plan_group(a_snapshot(a_pod(), records=(record,), driver=a_driver()))
+
+    assert leaves == bool(plan.removals)
+    assert leaves == bool(plan.creates)
+
+
 def test_uids_are_given_to_those_that_have_none() -> None:
     """A record whose pod is not at hand stays without."""
     records = (an_old_record(), an_old_record(pod="web-9"), a_record())

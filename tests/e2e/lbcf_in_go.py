@@ -152,3 +152,37 @@ async def leave_setting(stage: Stage, **spec: object) -> Whole:
     group = await stage.get(objects.GROUPS, "web")
     assert group is not None
     return group
+
+
+def bind_record(bind: Whole, pod: Whole, address: str) -> dict[str, Any]:
+    """A record of a Bind's pod at its load balancer `front`; hashed with its address."""
+    name = md5(f"{bind.meta.key.name}-front-{pod.meta.key.name}-{address}-tcp-80")
+    body = pod_record(bind, pod)
+    owner = body["metadata"]["ownerReferences"][0]
+    labels = {
+        f"{API_GROUP}/driver": "memory",
+        f"{API_GROUP}/bind": bind.meta.key.name,
+        f"{API_GROUP}/lb": "front",
+        f"{API_GROUP}/pod": pod.meta.key.name,
+    }
+    owners = [{**owner, "apiVersion": f"{API_GROUP}/v1", "kind": "Bind"}]
+    metadata = {**body["metadata"], "name": name, "labels": labels}
+    port = {"port": 80, "protocol": "tcp"}
+    backend = {"podBackend": {"name": pod.meta.key.name, "port": port}}
+    return {
+        "metadata": {**metadata, "ownerReferences": owners},
+        "spec": {**body["spec"], **backend},
+    }
+
+
+def bind_status() -> dict[str, Any]:
+    """The status of a Bind whose load balancer `front` is there."""
+    entry = {
+        "name": "front",
+        "driver": "memory",
+        "lbInfo": {"name": "front"},
+        "deletionTimestamp": None,
+        "retryAfter": None,
+        "conditions": [a_condition("Created"), a_condition("Ready")],
+    }
+    return {"status": {"loadBalancerStatuses": [entry]}}

@@ -7,6 +7,8 @@ import pytest
 from tests.cluster import AuditEvent
 from tests.e2e import objects
 from tests.e2e.lbcf_in_go import (
+    bind_record,
+    bind_status,
     leave_record,
     leave_setting,
     pod_record,
@@ -154,6 +156,43 @@ async def test_static_addresses_are_kept(bare: Stage) -> None:
 
     await bare.patch(objects.GROUPS, "fixed", {"spec": {"static": [SECOND]}})
     await bare.until_registered(SECOND)
+
+
+async def test_bind_is_kept(bare: Stage) -> None:
+    """Its load balancer is neither created nor ensured again, its pods stay in."""
+    await bare.start_driver("Address")
+    driver = objects.a_driver(bare.driver_url, **PLAIN)
+    await bare.create(objects.DRIVERS, driver)
+    bind = objects.a_bind("web")
+    bind["metadata"]["finalizers"] = ["lbcf.tkestack.io/delete-load-loadbalancer"]
+    made = await bare.create(objects.BINDS, bind)
+    await bare.patch(objects.BINDS, "web", bind_status(), "status")
+    for name, address in (("a", "10.0.0.1"), ("b", "10.0.0.2")):
+        pod = await bare.add_pod(name, address)
+        body = bind_record(made, pod, address)
+        await leave_record(bare, body, f"{address}:80", "True")
+    left = (await bare.control("history"))["calls"]
+
+    await _start(bare)
+
+    async def counted() -> bool:
+        found = await bare.get(objects.BINDS, "web")
+        return found is not None and 2 == found.body["status"].get("registeredBackends")
+
+    await bare.until("the Bind counts both", counted)
+    calls = (await bare.control("history"))["calls"]
+    assert left == [c for c in calls if c["operation"] != "listBackends"]
+    assert [] == _written(bare, "backendrecords")
+
+    await bare.delete(objects.BINDS, "web")
+    await bare.until("no record is left", lambda: _gone(bare))
+    await bare.until("no Bind is left", lambda: _bindless(bare))
+    assert set() == await bare.members()
+
+
+async def _bindless(stage: Stage) -> bool:
+    """Whether no Bind is left."""
+    return not await stage.listed(objects.BINDS)
 
 
 async def test_reused_address_waits_for_what_lbcf_left_on_its_way_out(

@@ -164,6 +164,22 @@ class TestReading:
         with pytest.raises(Unavailable):
             await real.list(THINGS)
 
+    async def test_informer_of_a_missing_kind_lets_others_begin(
+        self, real: KubeClient
+    ) -> None:
+        """It counts as read, with nothing in it; without leave it does not."""
+        clock = SystemClock()
+        lenient = Informer(real, THINGS, clock, may_be_missing=True)
+        strict = Informer(real, THINGS, clock)
+        tasks = [asyncio.create_task(i.run()) for i in (lenient, strict)]
+        async with asyncio.timeout(60):
+            await lenient.synced.wait()
+
+        assert 0 == len(lenient.store)
+        assert not strict.synced.is_set()
+        for task in tasks:
+            task.cancel()
+
     async def test_raw_object_is_whole(self, real: KubeClient, namespace: str) -> None:
         """All fields are there, those that nobody decodes included."""
         body = {**named("a"), "data": {"x": "1"}}

@@ -1,0 +1,245 @@
+"""A Bind in the words of groups and load balancers, and the life of each of the latter."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import attrs
+import pytest
+
+from lbcf.core import bind_life, conditions
+from lbcf.core.bind_life import Trouble, next_operation
+from lbcf.core.binds import (
+    Bind,
+    Entry,
+    EntryStatus,
+    as_group,
+    as_load_balancer,
+    as_load_balancers,
+    recorded,
+)
+from lbcf.core.desired import desired_records, judge_all
+from lbcf.core.names import bind_group_key, bind_of, own_name
+from lbcf.core.operations import Operation
+from lbcf.core.steps import Refused, StillRunning, Unanswered
+from lbcf.core.values import ObjectKey
+from tests.builders import START, a_group, a_key, a_meta, a_pod, a_snapshot
+
+
+SPEC = {"id": "lb-1"}
+TIMEOUT = {"timeout": "30"}
+FRONT = Entry("front", "proxy", SPEC, TIMEOUT)
+CREATE, ENSURE, DELETE = (
+    Operation.CREATE_LOAD_BALANCER,
+    Operation.ENSURE_LOAD_BALANCER,
+    Operation.DELETE_LOAD_BALANCER,
+)
+FRESH = EntryStatus("front", "proxy", spec=SPEC)
+CREATED = bind_life.created(FRESH, identity={"arn": "7"}, now=START)
+READY = bind_life.ensured(CREATED, attributes=TIMEOUT, now=START)
+
+
+def a_bind(
+    *statuses: EntryStatus,
+    entries: tuple[Entry, ...] = (FRONT,),
+    deleting: bool = False,
+) -> Bind:
+    """Make a Bind of the everyday pods."""
+    meta = a_meta("shop", deleting=deleting)
+    group = a_group()
+    inner = attrs.evolve(meta, key=bind_group_key(meta.key))
+    return Bind(meta, attrs.evolve(group, meta=inner), entries, statuses)
+
+
+def told_by(status: EntryStatus, kind: str) -> tuple[bool | None, str]:
+    """Say status and reason of a condition."""
+    found = conditions.find(status.conditions, kind)
+    assert found is not None
+    return found.status, found.reason
+
+
+def test_keys_are_those_of_no_object() -> None:
+    """A Bind and a group of one name, and their load balancers, are told apart."""
+    bind = a_key("shop")
+    [balancer] = as_load_balancers(a_bind(READY))
+
+    assert "bind/shop" == bind_group_key(bind).name
+    assert ObjectKey(bind.namespace, "bind/shop/front") == balancer.meta.key
+    assert bind == bind_of(balancer.meta.key) == bind_of(bind_group_key(bind))
+    assert None is bind_of(bind)
+    assert "front" == own_name(balancer.meta.key)
+    assert "shop" == own_name(bind)
+
+
+def test_entry_is_a_load_balancer() -> None:
+    """Created or not, with the attributes that its driver last took."""
+    [fresh] = as_load_balancers(a_bind())
+    [ready] = as_load_balancers(
+        a_bind(READY, entries=(attrs.evolve(FRONT, attributes={"timeout": "60"}),))
+    )
+
+    assert (None, SPEC, TIMEOUT) == (fresh.info, fresh.spec, fresh.attributes)
+    assert ({"arn": "7"}, TIMEOUT) == (ready.info, ready.attributes)
+    assert "uid-shop-front" == ready.meta.uid
+    assert None is ready.meta.deleting_since
+
+
+@pytest.mark.parametrize(
+    ("entries", "deleting"),
+    [
+        ((), False),
+        ((FRONT,), True),
+        ((attrs.evolve(FRONT, driver="other"),), False),
+        ((attrs.evolve(FRONT, spec={"id": "lb-2"}),), False),
+    ],
+    ids=["taken out", "Bind deleted", "another driver", "another spec"],
+)
+def test_leaving_entry_is_a_load_balancer_that_is_being_deleted(
+    entries: tuple[Entry, ...], *, deleting: bool
+) -> None:
+    """Its records go, and nothing new comes; the mark is written, once."""
+    bind = a_bind(READY, entries=entries, deleting=deleting)
+
+    [balancer] = as_load_balancers(bind)
+    [status] = recorded(bind, START)
+
+    assert balancer.meta.deleting_since
+    assert () == as_group(bind).load_balancers
+    assert None is as_group(bind).meta.deleting_since
+    assert START == status.leaving_since
+    later = attrs.evolve(bind, statuses=(status,))
+    assert (status,) == recorded(later, START + timedelta(1))
+
+
+def test_entry_put_back_while_leaving_waits_for_its_own_end() -> None:
+    """The old one goes first; then the new one is created from nothing."""
+    leaving = attrs.evolve(READY, leaving_since=START)
+
+    assert DELETE is next_operation(a_bind(leaving), leaving, in_use=False)
+    [begun] = recorded(a_bind(), START)
+    assert CREATE is next_operation(a_bind(begun), begun, in_use=False)
+
+
+def test_new_entry_is_written_down_before_its_driver_is_asked() -> None:
+    """So that a load balancer that was created can be found again."""
+    [status] = recorded(a_bind(), START)
+
+    assert (False, "Creating") == told_by(status, conditions.CREATED)
+    assert SPEC == status.spec
+    assert () == recorded(a_bind(deleting=True), START)
+
+
+@pytest.mark.parametrize(
+    ("status", "asked"),
+    [
+        (FRESH, CREATE),
+        (CREATED, ENSURE),
+        (READY, None),
+        (attrs.evolve(READY, synced={"timeout": "60"}), ENSURE),
+        (attrs.evolve(READY, synced=None), ENSURE),
+        (attrs.evolve(READY, leaving_since=START), DELETE),
+        (attrs.evolve(FRESH, leaving_since=START), None),
+    ],
+)
+def test_what_is_asked_next(status: EntryStatus, asked: Operation | None) -> None:
+    """Create, ensure after a change, delete what was created."""
+    assert asked is next_operation(a_bind(status), status, in_use=False)
+
+
+def test_leaving_entry_waits_for_its_records() -> None:
+    """Deleted while they live, a load balancer would take their traffic along."""
+    leaving = attrs.evolve(READY, leaving_since=START)
+
+    assert None is next_operation(a_bind(leaving), leaving, in_use=True)
+    told = bind_life.waiting(leaving, now=START)
+    assert (False, "InUse") == told_by(told, conditions.READY)
+
+
+def test_status_of_lbcf_without_attributes_is_as_it_should_be() -> None:
+    """Go leaves out a map that is empty: that is no change."""
+    plain = attrs.evolve(FRONT, attributes={})
+    status = attrs.evolve(READY, spec=None, synced=None)
+    bind = a_bind(status, entries=(plain,))
+
+    assert None is next_operation(bind, status, in_use=False)
+    assert (status,) == recorded(bind, START)
+
+
+@pytest.mark.parametrize(
+    ("operation", "trouble", "kind", "reason"),
+    [
+        (CREATE, StillRunning(), "Created", "Creating"),
+        (CREATE, Refused("quota"), "Created", "CreateFailed"),
+        (ENSURE, StillRunning(), "Ready", "Ensuring"),
+        (ENSURE, Refused("quota"), "Ready", "EnsureFailed"),
+        (DELETE, StillRunning(), "Ready", "Deleting"),
+        (DELETE, Refused("busy"), "Ready", "DeleteFailed"),
+        (
+            CREATE,
+            Unanswered("DriverTimedOut", "", may_land=True),
+            "Created",
+            "WebhookError",
+        ),
+        (
+            ENSURE,
+            Unanswered("DriverBadAnswer", "", may_land=True),
+            "Ready",
+            "InvalidResponse",
+        ),
+    ],
+)
+def test_trouble_has_the_reasons_of_lbcf(
+    operation: Operation, trouble: Trouble, kind: str, reason: str
+) -> None:
+    """And says when the driver is asked again."""
+    status = bind_life.troubled(
+        READY,
+        operation=operation,
+        trouble=trouble,
+        message="why",
+        pause=timedelta(seconds=10),
+        now=START,
+    )
+
+    assert (False, reason) == told_by(status, kind)
+    assert timedelta(seconds=10) == bind_life.rest_of(status, START)
+    assert timedelta(0) == bind_life.rest_of(status, START + timedelta(seconds=11))
+    done = bind_life.ensured(status, attributes=TIMEOUT, now=START)
+    assert timedelta(0) == bind_life.rest_of(done, START)
+
+
+def test_changes_are_put_into_what_is_there_now() -> None:
+    """What else was written meanwhile stays; who is gone is left out."""
+    other = EntryStatus("back", "proxy")
+    changes: Mapping[str, bind_life.Change] = {
+        "front": bind_life.gone,
+        "back": lambda status: bind_life.with_epoch(status, epoch="e-1"),
+    }
+
+    assert (attrs.evolve(other, epoch="e-1"),) == bind_life.changed(
+        (READY, other), changes
+    )
+
+
+def test_records_are_named_and_labelled_for_the_bind() -> None:
+    """Readable in front; the labels are LBCF's of v1."""
+    bind = a_bind(READY)
+    snapshot = attrs.evolve(
+        a_snapshot(
+            a_pod(),
+            group=as_group(bind),
+            load_balancers=(as_load_balancer(bind, READY),),
+        )
+    )
+
+    [record] = desired_records(snapshot, judge_all(snapshot))
+
+    assert "front" == record.spec.load_balancer
+    assert {"arn": "7"} == record.spec.lb_info
+    assert TIMEOUT == record.spec.lb_attributes
+    assert record.name().startswith("shop-web-1-8080-")
+    assert {
+        "lbcf.tkestack.io/bind": "shop",
+        "lbcf.tkestack.io/lb": "front",
+        "lbcf.tkestack.io/driver": "proxy",
+        "lbcf.tkestack.io/pod": "web-1",
+    } == record.labels()
