@@ -92,6 +92,10 @@ packages: install ## Install the Debian packages that are missing (HAProxy, cont
 build: packages ## Build Kubernetes and the container images, where not done yet.
 	$(BIN)/python -m tests.cluster build
 
+.PHONY: images
+images: install ## Make our container images, without a container engine.
+	$(BIN)/python -m images $(IMAGES)
+
 .PHONY: clean
 clean: ## Remove the virtual environment and caches of tools.
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

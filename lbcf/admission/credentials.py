@@ -6,8 +6,8 @@ compare-and-swap lets one of them win. What the API server is to trust is publis
 first, then used: see `lbcf.core.renewal`.
 """
 
+import os
 import ssl
-import tempfile
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -224,12 +224,23 @@ class Keeper:
         """
         try:
             end = end_of(serving.certificate)
-            # The ssl module reads files alone.
-            with tempfile.NamedTemporaryFile() as file:
-                file.write(serving.certificate + b"\n" + serving.key)
-                file.flush()
-                self.context.load_cert_chain(file.name)
+            _load(self.context, serving)
         except (ValueError, OSError) as error:
             raise UnusableError(f"the certificate cannot be used: {error}") from error
         self._serving, self._end, self._trouble = serving, end, "not renewed"
         _log.info("certificate.loaded", good_until=end.isoformat())
+
+
+def _load(context: ssl.SSLContext, serving: Serving) -> None:
+    """Put a certificate into a context.
+
+    The ssl module reads files alone: this one is in memory and has no name, so that the
+    key is on no disk and a read-only root is enough.
+
+    Raises:
+        OSError: it is none, or the key is another one's.
+    """
+    with os.fdopen(os.memfd_create("tls"), "wb") as file:
+        file.write(serving.certificate + b"\n" + serving.key)
+        file.flush()
+        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")

@@ -159,17 +159,17 @@ def _add_python(layer: Layer, python: Path) -> Path:
         layer.add_file(prefix / "pyvenv.cfg")
         layer.add_tree(prefix / "lib", skip={"__pycache__", "pip"})
         roots.append(prefix / "lib")
-    for shared in _shared_libraries([real, *_extensions(roots)]):
+    for shared in shared_libraries([real, *extensions(roots)]):
         layer.add_file(shared)
     return prefix / "bin/python" if prefix != base else real
 
 
-def _extensions(roots: Iterable[Path]) -> list[Path]:
+def extensions(roots: Iterable[Path]) -> list[Path]:
     """The compiled modules below some folders."""
     return [path for root in roots for path in root.rglob("*.so*") if path.is_file()]
 
 
-def _shared_libraries(binaries: Iterable[Path]) -> list[Path]:
+def shared_libraries(binaries: Iterable[Path]) -> list[Path]:
     """The shared libraries and the loader that some ELF files need."""
     told = subprocess.run(
         ["ldd", *binaries], capture_output=True, text=True, check=False

@@ -1,0 +1,33 @@
+"""The command line: builds the images that are named, or all."""
+
+import argparse
+import sys
+
+from pathlib import Path
+
+from images.build import BuildError, build
+from images.table import IMAGES
+
+
+def main() -> int:
+    """Build; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m images", description=__doc__)
+    known = ", ".join(IMAGES)
+    parser.add_argument("names", nargs="*", help=f"which: {known} (default: all)")
+    parser.add_argument("--to", type=Path, default=Path("build/images"))
+    flags = parser.parse_args()
+    if unknown := set(flags.names) - set(IMAGES):
+        parser.error(f"no image {', '.join(sorted(unknown))}; there are {known}")
+    flags.to.mkdir(parents=True, exist_ok=True)
+    try:
+        for name in flags.names or IMAGES:
+            path = build(IMAGES[name], flags.to)
+            size = path.stat().st_size / 2**20
+            print(f"{IMAGES[name].reference}  {path}  {size:.0f} MiB")  # noqa: T201
+    except BuildError as error:
+        print(f"images: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+sys.exit(main())

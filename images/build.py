@@ -1,0 +1,163 @@
+"""Makes an image of the Python that runs this, our packages, and what they need.
+
+`table` says which; the layers and the archive are those of the test clusters' images.
+Files lie as in a plain installation below /usr/local, whatever this machine has where.
+"""
+
+import shutil
+import ssl
+import subprocess
+import sys
+import sysconfig
+import tempfile
+
+from pathlib import Path
+from typing import Final
+
+from images.table import Image
+from tests.cluster.images import extensions, shared_libraries
+from tests.cluster.layers import Layer, save_image
+
+
+ROOT: Final = Path(__file__).parents[1]
+USER: Final = "65532:65532"
+"""As images without a shell call their unprivileged user by custom (distroless)."""
+PREFIX: Final = "usr/local"
+_NAME: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
+_BULK: Final = (
+    "__pycache__",
+    "_ctypes_test*",
+    "_test*",
+    "_tkinter*",
+    "config-*",
+    "dist-packages",
+    "ensurepip",
+    "idlelib",
+    "lib2to3",
+    "pydoc_data",
+    "site-packages",
+    "test",
+    "tkinter",
+    "turtledemo",
+    "xxlimited*",
+)
+_UNUSED: Final = ("kubernetes_asyncio/client/models", "kubernetes_asyncio/client/api")
+"""44 MiB of models that `lbcf.kube.library` keeps from being imported."""
+
+
+class BuildError(Exception):
+    """An image cannot be made; says why."""
+
+
+def build(image: Image, folder: Path) -> Path:
+    """Make an image; return its archive.
+
+    Raises:
+        BuildError: pip could not install what it needs.
+    """
+    layer = Layer()
+    layer.add_base()
+    with tempfile.TemporaryDirectory() as scratch:
+        library = Path(scratch) / _NAME
+        _stage(image, library)
+        layer.add_tree(library, f"{PREFIX}/lib/{_NAME}")
+        _add_interpreter(layer, library)
+    _add_trust(layer)
+    path = folder / f"{image.name}.tar"
+    save_image(
+        image.reference,
+        layer,
+        path,
+        Entrypoint=[f"/{PREFIX}/bin/python3", *image.start],
+        Env=[
+            "HOME=/",
+            f"PATH=/{PREFIX}/bin",
+            f"LD_LIBRARY_PATH=/{PREFIX}/lib",
+            "PYTHONUNBUFFERED=1",
+            "PYTHONSAFEPATH=1",
+        ],
+        User=USER,
+        WorkingDir="/",
+    )
+    return path
+
+
+def _add_interpreter(layer: Layer, library: Path) -> None:
+    """Add the interpreter, and the shared libraries of all that is compiled."""
+    interpreter = Path(sys.executable).resolve()
+    layer.add_file(interpreter, f"{PREFIX}/bin/{_NAME}", 0o755)
+    layer.add_link(f"{PREFIX}/bin/python3", _NAME)
+    for shared in shared_libraries([interpreter, *extensions([library])]):
+        if shared.is_relative_to(library):
+            continue  # a package brought it along
+        is_own = shared.is_relative_to(sys.base_prefix)
+        layer.add_file(shared, f"{PREFIX}/lib/{shared.name}" if is_own else "")
+
+
+def _add_trust(layer: Layer) -> None:
+    """Add the authorities that HTTPS trusts by default, where this machine has them."""
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile and Path(paths.cafile).is_file():
+        layer.add_file(Path(paths.cafile), paths.openssl_cafile)
+
+
+def _stage(image: Image, library: Path) -> None:
+    """Gather the standard library and all packages, compiled.
+
+    Compiled files carry a hash and are never checked: times mean nothing in an image,
+    and nothing can be written there at a start.
+    """
+    shutil.copytree(
+        sysconfig.get_path("stdlib"),
+        library,
+        ignore=shutil.ignore_patterns(*_BULK),
+    )
+    packages = library / "site-packages"
+    extras = f"[{','.join(image.extras)}]" if image.extras else ""
+    pip = (
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-compile",
+        "--root-user-action=ignore",
+    )
+    _run(*pip, "--target", str(packages), f"{ROOT}{extras}")
+    shutil.rmtree(packages / "bin", ignore_errors=True)
+    for unused in _UNUSED:
+        shutil.rmtree(packages / unused, ignore_errors=True)
+    for module in image.modules:
+        _copy(ROOT / "webhooks" / module, packages / "webhooks" / module)
+    compiling = ("-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash")
+    _run(
+        *compiling,
+        "-j",
+        "1",
+        "-s",
+        str(library.parent),
+        "-p",
+        f"/{PREFIX}/lib",
+        str(library),
+    )
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file or a folder."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    else:
+        shutil.copyfile(source, target)
+
+
+def _run(*argv: str) -> None:
+    """Run the interpreter.
+
+    Raises:
+        BuildError: it failed.
+    """
+    done = subprocess.run(  # noqa: S603 - ourselves
+        [sys.executable, *argv], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BuildError(f"{' '.join(argv)}: {done.stderr.strip() or done.stdout}")

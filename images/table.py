@@ -1,0 +1,44 @@
+"""Which images there are. A new driver is one line here."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from lbcf import __version__
+
+
+@attrs.frozen
+class Image:
+    """One image.
+
+    Attributes:
+        name: last part of its reference.
+        start: arguments of the interpreter that start it.
+        extras: optional dependencies of ours that it needs.
+        modules: of `webhooks/`, files or folders, that it has beside `lbcf`.
+    """
+
+    name: str
+    start: tuple[str, ...]
+    extras: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+
+    @property
+    def reference(self) -> str:
+        """Say under which name it is loaded."""
+        return f"lbcf.local/{self.name}:{__version__}"
+
+
+def _driver(name: str, *modules: str) -> Image:
+    """Describe the image of a driver of ours."""
+    modules = ("__init__.py", *(modules or (name,)))
+    return Image(f"lbcf-{name}", ("-m", f"webhooks.{name}"), modules=modules)
+
+
+_MEMORY = ("memory.py", "memory_addresses.py", "memory_control.py", "memory_members.py")
+
+IMAGES: Mapping[str, Image] = {
+    "lbcf": Image("lbcf", ("-m", "lbcf"), extras=("admission",)),
+    "haproxy": _driver("haproxy"),
+    "memory": _driver("memory", *_MEMORY),
+}
