@@ -84,6 +84,8 @@ class Stage:
         self.client = client
         self.folder = folder
         self.processes: dict[str, Process] = {}
+        self.logins: dict[str, Path] = {}
+        """Kubeconfigs of processes that are not to be administrators."""
         self.driver_url = ""
         self.tls: ssl.SSLContext | bool = True
         self.headers: dict[str, str] = {}
@@ -94,11 +96,13 @@ class Stage:
         return f"{process}.{self._tag}"
 
     async def start(self, process: str, *flags: str) -> Process:
-        """Start the controller or the deregistrar."""
+        """Start the controller, the deregistrar or the admission webhook."""
+        login = self.logins.get(process)
+        login = login or self.cluster.kubeconfig_for(self.user(process))
         probes, metrics = free_ports(2)
         argv = [
             *(sys.executable, "-m", "lbcf", process),
-            *("--kubeconfig", str(self.cluster.kubeconfig_for(self.user(process)))),
+            *("--kubeconfig", str(login)),
             *("--namespace", self.namespace),
             *("--health-probe-bind-address", f"127.0.0.1:{probes}"),
             *("--metrics-bind-address", f"127.0.0.1:{metrics}"),

@@ -1,0 +1,158 @@
+"""The processes under their own service accounts: no right is missing, none is unused.
+
+All that they do is done once, under the shipped roles. Then every request in the audit
+log is held against every right.
+"""
+
+import asyncio
+import json
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lbcf.admission.objects import WEBHOOK_CONFIGURATIONS
+from lbcf.core.names import API_VERSION
+from lbcf.core.values import ObjectKey
+from lbcf.kube.client import KubeClient, connected
+from lbcf.kube.connection import connect
+from lbcf.kube.errors import KubeError
+from lbcf.kube.events import EventRecorder, Reference
+from lbcf.kube.locks import AddressLocks, Taken
+from lbcf.runtime.clock import SystemClock
+from tests.cluster.ports import free_ports
+from tests.e2e import objects
+from tests.e2e.stage import Stage
+from tests.manifests import accounts
+from tests.manifests.accounts import NAMESPACE, Right
+
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+
+PROCESSES = ("admission", "controller", "deregistrar")
+FOR_A_PLUGIN = Right("", "lbcf.tkestack.io", "backendgroups/finalizers", "update")
+"""Asked for by OwnerReferencesPermissionEnforcement, which is not on here."""
+IN_NAMESPACE = ("--namespace", NAMESPACE)
+
+
+async def _live(stage: Stage) -> None:
+    """Do all that the three processes do."""
+    await stage.start_driver("Address")
+    await _start_webhook(stage)
+    await stage.start("controller", *IN_NAMESPACE)
+    await stage.start("deregistrar", *IN_NAMESPACE)
+    await stage.setting(memberKey="Address", addressSource="Driver")
+    await stage.behave("ensureBackend", "fail", times=1, msg="full")
+    await stage.behave("drainBackend", "run", times=1)
+    await stage.behave("deregisterBackend", "fail", times=2, msg="busy")
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+    heavier = {"spec": {"parameters": {"weight": "2"}}}
+    await stage.patch(objects.GROUPS, "web", heavier)
+
+    async def changed() -> bool:
+        [record] = await stage.listed(objects.RECORDS)
+        return bool(record.body["spec"].get("parameters"))
+
+    await stage.until("the record has the new parameters", changed)
+    await stage.delete(objects.PODS, "a")
+    await stage.until_registered()
+    await stage.delete(objects.GROUPS, "web")
+    await stage.delete(objects.LOAD_BALANCERS, "front")
+
+    async def gone() -> bool:
+        return await stage.get(objects.LOAD_BALANCERS, "front") is None
+
+    await stage.until("the load balancer is gone", gone)
+
+
+async def _start_webhook(stage: Stage) -> None:
+    """Install the webhook for the stage's namespace, and start its process."""
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    document = yaml.safe_load((accounts.WEBHOOK / "configuration.yaml").read_text())
+    document["webhooks"][0].update(
+        clientConfig={"url": f"https://{address}/validate"},
+        namespaceSelector={
+            "matchLabels": {"kubernetes.io/metadata.name": stage.namespace}
+        },
+    )
+    stage.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(document))
+    flags = ("--bind-address", address, "--tls-host", "127.0.0.1", *IN_NAMESPACE)
+    process = await stage.start("admission", *flags)
+
+    async def serving() -> bool:
+        return bool(process.events("webhook.serving"))
+
+    await stage.until("the webhook serves", serving)
+
+
+async def _sweep(client: KubeClient) -> None:
+    """Sweep a lock as after two hours."""
+    locks = AddressLocks(client, NAMESPACE, SystemClock())
+    taken = await locks.take("addr-rights", "nobody/nobody/0")
+    assert isinstance(taken, Taken)
+    assert await locks.sweep(taken.lease)
+
+
+async def _tell_twice(client: KubeClient, namespace: str) -> None:
+    """Tell the same Event again, which raises its counter."""
+    recorder = EventRecorder(
+        client, SystemClock(), controller="lbcf.tkestack.io/test", instance="1"
+    )
+    about = Reference(API_VERSION, "BackendGroup", ObjectKey(namespace, "web"))
+    for _ in range(2):
+        recorder.record(about, reason="Tried", action="Try", note="again")
+    await recorder.flush()
+    assert 0 == recorder.dropped
+
+
+@pytest.fixture(name="guarded")
+async def _guarded(bare: Stage, tmp_path: Path) -> Stage:
+    """A stage on which each process has its own service account."""
+    await asyncio.to_thread(accounts.apply, bare.cluster)
+    for process in PROCESSES:
+        login = accounts.login(bare.cluster, f"lbcf-{process}", tmp_path)
+        bare.logins[process] = login
+    return bare
+
+
+async def test_roles_are_just_what_is_needed(guarded: Stage) -> None:
+    """Every request is allowed by a right, and every right is used by a request."""
+    stage = guarded
+    try:
+        await _live(stage)
+        for process in ("controller", "deregistrar"):
+            connection = await connect(str(stage.logins[process]))
+            async with connected(connection, SystemClock()) as client:
+                await _tell_twice(client, stage.namespace)
+                if process == "controller":
+                    await _sweep(client)
+    finally:
+        configuration = ObjectKey("", "lbcf.tkestack.io")
+        await stage.client.delete(WEBHOOK_CONFIGURATIONS, configuration)
+    for process in PROCESSES:
+        # A watch is in the audit log once it has ended.
+        await stage.processes[process].end()
+        account = f"lbcf-{process}"
+        user, rights = accounts.user_of(account), accounts.rights_of(account)
+        used = partial(_all_used, stage, user, rights)
+        await stage.until(f"every right of {account} is used", used)
+        events = stage.cluster.audit(user)
+
+        assert [] == [event for event in events if event.code in {401, 403}]
+        assert [] == [e for e in events if not any(r.allows(e) for r in rights)]
+
+
+async def _all_used(stage: Stage, user: str, rights: list[Right]) -> bool:
+    """Whether every right was used.
+
+    Raises:
+        KubeError: one was not; waiting shows the last one of these.
+    """
+    events = stage.cluster.audit(user)
+    unused = {r for r in rights if not any(r.allows(e) for e in events)}
+    if unused <= {FOR_A_PLUGIN}:
+        return True
+    raise KubeError(f"never used: {sorted(map(str, unused))}")

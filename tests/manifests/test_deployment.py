@@ -1,0 +1,134 @@
+"""What is deployed: kustomize builds it, and the API server takes all of it."""
+
+import json
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from images.table import IMAGES
+from tests.cluster import Cluster
+from tests.cluster.errors import KubectlError
+from tests.manifests import accounts
+from tests.manifests.documents import ROOT
+
+
+pytestmark = pytest.mark.cluster
+
+MANIFESTS = ROOT / "manifests"
+FOLDERS = ("overlays/default", "overlays/cert-manager", "drivers/haproxy")
+FOREIGN = "cert-manager.io"
+WORKLOADS = {"Deployment"}
+
+
+@pytest.fixture(scope="module", name="built")
+def _built(control_plane: Cluster) -> dict[str, list[dict[str, Any]]]:
+    """The documents of each folder, as kubectl puts them together."""
+    texts = {
+        folder: control_plane.kubectl("kustomize", MANIFESTS / folder)
+        for folder in FOLDERS
+    }
+    return {folder: list(yaml.safe_load_all(text)) for folder, text in texts.items()}
+
+
+@pytest.fixture(scope="module", name="ready")
+def _ready(
+    control_plane: Cluster, crds: object, built: dict[str, list[dict[str, Any]]]
+) -> Iterator[Cluster]:
+    """The namespace, the accounts and the priority class are there."""
+    assert crds
+    accounts.apply(control_plane)
+    for document in built["drivers/haproxy"]:
+        if document["kind"] == "ServiceAccount":
+            control_plane.kubectl("apply", "-f", "-", stdin=json.dumps(document))
+    priority = MANIFESTS / "deploy" / "priority.yaml"
+    control_plane.kubectl("apply", "-f", priority)
+    yield control_plane
+    control_plane.kubectl("delete", "-f", priority)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_api_server_takes_everything(
+    ready: Cluster, built: dict[str, list[dict[str, Any]]], folder: str
+) -> None:
+    """Every field is one that it knows; nothing is stored."""
+    own = [d for d in built[folder] if FOREIGN not in d["apiVersion"]]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": own})
+    flags = ("--dry-run=server", "--validate=strict", "-f", "-")
+    taken = ready.kubectl("apply", *flags, stdin=text)
+
+    assert len(own) == len(taken.splitlines())
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_pods_keep_to_the_restricted_standard(
+    ready: Cluster, built: dict[str, list[dict[str, Any]]], folder: str
+) -> None:
+    """Made as pods in our namespace, which enforces it; nothing may be written."""
+    for workload in _workloads(built[folder]):
+        template = workload["spec"]["template"]
+        name = workload["metadata"]["name"]
+        pod = {"apiVersion": "v1", "kind": "Pod", "spec": template["spec"]}
+        pod["metadata"] = {"name": name, "namespace": accounts.NAMESPACE}
+        flags = ("--dry-run=server", "-f", "-")
+        taken = ready.kubectl("create", *flags, stdin=json.dumps(pod))
+
+        assert f"pod/{name} created" in taken
+        for container in template["spec"]["containers"]:
+            assert container["securityContext"]["readOnlyRootFilesystem"], name
+            assert {"cpu", "memory"} <= set(container["resources"]["requests"]), name
+
+
+def test_restricted_standard_is_enforced(ready: Cluster) -> None:
+    """A pod that may become root is refused: the test above can fail."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "rooted", "namespace": accounts.NAMESPACE},
+        "spec": {"containers": [{"name": "a", "image": "a"}]},
+    }
+    with pytest.raises(KubectlError, match="violates PodSecurity"):
+        ready.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod))
+
+
+def test_images_are_those_that_we_make(built: dict[str, list[dict[str, Any]]]) -> None:
+    """Name and version; a driver's is left to the operator's own registry."""
+    known = {image.reference for image in IMAGES.values()}
+    used = {
+        container["image"]
+        for workload in _workloads(built["overlays/default"])
+        for container in workload["spec"]["template"]["spec"]["containers"]
+    }
+
+    assert used
+    assert used <= known
+
+
+def test_everything_that_guards_a_deployment_finds_its_pods(
+    built: dict[str, list[dict[str, Any]]],
+) -> None:
+    """Each has a disruption budget and a network policy, and their labels fit."""
+    documents = built["overlays/default"]
+    for workload in _workloads(documents):
+        labels = workload["spec"]["template"]["metadata"]["labels"].items()
+        guards = {
+            d["kind"]
+            for d in documents
+            if d["kind"] in {"PodDisruptionBudget", "NetworkPolicy"}
+            and _selector(d).items() <= labels
+        }
+        assert {"PodDisruptionBudget", "NetworkPolicy"} == guards
+
+
+def _selector(document: dict[str, Any]) -> dict[str, str]:
+    """Which pods a document is about."""
+    spec = document["spec"]
+    found: dict[str, str] = spec.get("selector", spec.get("podSelector"))["matchLabels"]
+    return found
+
+
+def _workloads(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The Deployments."""
+    return [d for d in documents if d["kind"] in WORKLOADS]
