@@ -187,7 +187,9 @@ class _Host:
         live: dict[str, Check] = {"event-loop": self._loop_watch.check}
         ready: dict[str, Check] = dict(program.ready)
         for informer in program.informers:
-            live[f"watch-{informer.resource.plural}"] = partial(self._silent, informer)
+            live[f"watch-{informer.resource.plural}"] = partial(
+                silence_of, informer, self._parts.clock
+            )
             ready[f"synced-{informer.resource.plural}"] = partial(_unsynced, informer)
         return health.serve(
             probes=settings.probes,
@@ -196,15 +198,6 @@ class _Host:
             ready=ready,
             registry=self._parts.metrics,
         )
-
-    def _silent(self, informer: Informer[Any]) -> str | None:
-        """Say since when a watch has heard nothing, if that is too long."""
-        if informer.last_heard is None:
-            return None
-        silent = self._parts.clock.monotonic() - informer.last_heard
-        if silent <= _SILENCE_LIMIT.total_seconds():
-            return None
-        return f"nothing heard from the API server for {silent:.0f} s"
 
     async def run(self) -> int:
         """Work, and keep everything around it alive until the work has ended."""
@@ -271,6 +264,20 @@ class _Host:
                 await self._parts.recorder.flush()
         except TimeoutError:
             _log.warning("events.dropped")
+
+
+def silence_of(informer: Informer[Any], clock: Clock) -> str | None:
+    """Say since when a watch has heard nothing, if that is too long.
+
+    One that has never heard anything keeps the process from being ready, and alive: to
+    start it again would not bring the API server back.
+    """
+    if informer.last_heard is None:
+        return None
+    silent = clock.monotonic() - informer.last_heard
+    if silent <= _SILENCE_LIMIT.total_seconds():
+        return None
+    return f"nothing heard from the API server for {silent:.0f} s"
 
 
 def _unsynced(informer: Informer[Any]) -> str | None:
