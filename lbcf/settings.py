@@ -36,6 +36,8 @@ class Settings:
         grace: how long calls under way may take once the process is told to end.
         list_period: between two readings of a load balancer's members.
         driver_places: where drivers may be; anywhere where there are none.
+        dry_run: show what would be done, and write nothing.
+        record_events: tell of each call about a record or load balancer by an Event.
     """
 
     process: str
@@ -50,6 +52,8 @@ class Settings:
     grace: timedelta = timedelta(seconds=25)
     list_period: timedelta = timedelta(seconds=2)
     driver_places: tuple[Place, ...] = ()
+    dry_run: bool = False
+    record_events: bool = False
 
 
 _PORTS = {
@@ -90,6 +94,11 @@ def add_flags(parser: argparse.ArgumentParser, process: str) -> None:
             action=argparse.BooleanOptionalAction,
             help="work only while holding the Lease (default: yes)",
         )
+        add(
+            "--record-events",
+            action="store_true",
+            help="an Event for each answer of a driver, as LBCF in Go has them",
+        )
     add("--log-level", default="info", help="debug, info, warning or error")
     add("--log-format", default="json", choices=["json", "console"])
     add(
@@ -109,6 +118,12 @@ def add_flags(parser: argparse.ArgumentParser, process: str) -> None:
     )
     if process == "controller":
         add(
+            "--dry-run",
+            action="store_true",
+            help="write nothing, log what would be done, and call only drivers that "
+            "take dryRun",
+        )
+        add(
             "--list-backends-period",
             default=2.0,
             type=float,
@@ -123,6 +138,7 @@ def read_settings(process: str, flags: argparse.Namespace) -> Settings:
     Raises:
         SettingsError: a value that cannot be used.
     """
+    dry_run = getattr(flags, "dry_run", False)
     return Settings(
         process=process,
         kubeconfig=_kubeconfig(flags.kubeconfig),
@@ -130,7 +146,8 @@ def read_settings(process: str, flags: argparse.Namespace) -> Settings:
         namespace=flags.namespace,
         metrics=_address("--metrics-bind-address", flags.metrics_bind_address),
         probes=_address("--health-probe-bind-address", flags.health_probe_bind_address),
-        leader_elect=getattr(flags, "leader_elect", False),
+        # A Lease would be written.
+        leader_elect=getattr(flags, "leader_elect", False) and not dry_run,
         log_level=flags.log_level,
         log_format=flags.log_format,
         grace=_seconds("--grace-period", flags.grace_period),
@@ -138,6 +155,8 @@ def read_settings(process: str, flags: argparse.Namespace) -> Settings:
             "--list-backends-period", getattr(flags, "list_backends_period", 2.0)
         ),
         driver_places=tuple(map(_place, flags.driver_url_allow)),
+        dry_run=dry_run,
+        record_events=getattr(flags, "record_events", False),
     )
 
 

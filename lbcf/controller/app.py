@@ -23,6 +23,7 @@ from lbcf.controller.view import View
 from lbcf.core import conditions
 from lbcf.core.values import ObjectKey
 from lbcf.interpreter import Interpreter, LoadBalancerCalls
+from lbcf.interpreter.call_events import CallReporter
 from lbcf.interpreter.locks import AddressLocker
 from lbcf.interpreter.pod_judge import PodJudge
 from lbcf.interpreter.trouble import TroubleReporter
@@ -65,6 +66,7 @@ class Controller:
             statuses=self._queue("group-statuses"),
             drivers=self._queue("drivers"),
         )
+        reporter = CallReporter(parts.recorder, enabled=parts.settings.record_events)
         self._locker = AddressLocker(
             client, AddressLocks(client, parts.settings.namespace, clock), clock
         )
@@ -77,6 +79,7 @@ class Controller:
             observe=view.records.observe,
             limit=view.limit,
             recall=Recall(queues.records),
+            told=reporter.record_told,
         )
         registrar = Registrar(view, queues.records, interpreter, parts.incarnation)
         scopes = Scopes()
@@ -92,10 +95,11 @@ class Controller:
             clock,
         )
         reconciler = Reconciler(view, scopes, applier, judgements, statuses.decided)
-        calls = LoadBalancerCalls(parts.drivers, clock)
+        calls = LoadBalancerCalls(
+            parts.drivers, clock, told=reporter.load_balancer_told
+        )
         holds = DriverHolds(view, client, queues.drivers)
         care = DriverCare(view, client, parts.drivers, holds, clock)
-        load_balancers = LoadBalancers(view, client, calls, clock)
         binds = Binds(view, client, calls, clock)
         self._survey = Survey(
             view,
@@ -106,7 +110,12 @@ class Controller:
             period=parts.settings.list_period,
             clock=clock,
         )
-        TroubleReporter(parts.recorder, _TOLD, "Register").listen(view.records)
+        TroubleReporter(
+            parts.recorder,
+            _TOLD,
+            "Register",
+            calls_told=parts.settings.record_events,
+        ).listen(view.records)
         triggers.listen()
         parts.secrets.on_change(triggers.secret_changed)
         parts.secrets.follow(view.drivers)
@@ -117,7 +126,9 @@ class Controller:
             Workers(queues.groups, reconciler.reconcile, _GROUP_WORKERS, clock),
             Workers(
                 queues.load_balancers,
-                binds.instead_of(load_balancers.reconcile, bind_queue),
+                binds.instead_of(
+                    LoadBalancers(view, client, calls, clock).reconcile, bind_queue
+                ),
                 _LOAD_BALANCER_WORKERS,
                 clock,
             ),

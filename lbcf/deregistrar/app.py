@@ -10,6 +10,7 @@ from lbcf.core.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.values import ObjectKey
 from lbcf.deregistrar.reconciler import Deregistrar
 from lbcf.interpreter import Interpreter
+from lbcf.interpreter.call_events import CallReporter
 from lbcf.interpreter.trouble import TroubleReporter
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS, RECORDS
@@ -53,6 +54,7 @@ class DeregistrarProgram:
             found = load_balancers.get(key)
             return None if found is None else found.max_concurrent_calls
 
+        told = parts.settings.record_events
         interpreter = Interpreter(
             client,
             parts.drivers,
@@ -60,13 +62,15 @@ class DeregistrarProgram:
             observe=records.observe,
             limit=limit,
             recall=Recall(queue),
+            told=CallReporter(parts.recorder, enabled=told).record_told,
         )
         deregistrar = Deregistrar(records, drivers, queue, interpreter)
         records.on_change(deregistrar.record_changed)
         drivers.on_change(deregistrar.driver_changed)
         parts.secrets.on_change(deregistrar.secret_changed)
         parts.secrets.follow(drivers)
-        TroubleReporter(parts.recorder, _TOLD, "Deregister").listen(records)
+        trouble = TroubleReporter(parts.recorder, _TOLD, "Deregister", calls_told=told)
+        trouble.listen(records)
         self._workers = Workers(queue, deregistrar.reconcile, _WORKERS, clock)
         self._informers: tuple[Informer[Any], ...] = (
             Informer(client, DRIVERS, clock, store=drivers),

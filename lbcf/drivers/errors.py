@@ -9,7 +9,8 @@
        |  |- SecretUnusable  DriverSecretUnusable      ... does not hold what it should
        |  |- CaUnusable      DriverCaBundleUnusable    spec.tls.caBundle is no certificate
        |  |- NotTrusted      DriverNotTrusted          its certificate is not good
-       |  `- WeRefused       DriverRefusesCertificate  ours is not good for it, or missing
+       |  |- WeRefused       DriverRefusesCertificate  ours is not good for it, or missing
+       |  `- NotCalled       DriverNotCalled           a dry run: nobody was asked
        |- TimedOut        DriverTimedOut         no whole answer in time
        |- ConnectionLost  DriverConnectionLost   the connection ended before the answer
        |- BadStatus       DriverBadStatus        an HTTP status other than 200
@@ -112,6 +113,12 @@ class WeRefused(NotSent):
     """
 
     reason = "DriverRefusesCertificate"
+
+
+class NotCalled(NotSent):
+    """A dry run, and the driver takes no dryRun: nobody was asked."""
+
+    reason = "DriverNotCalled"
 
 
 class TimedOut(DriverError):

@@ -4,6 +4,7 @@ No record is at stake, so no permission is needed: whoever calls has just read o
 written the LoadBalancer, and all of these are idempotent.
 """
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from lbcf.core.operations import Operation
@@ -25,14 +26,29 @@ from lbcf.wire.driver_requests import Request
 
 A = TypeVar("A", bound=RetriedAnswer)
 Trouble = Refused | StillRunning | Unanswered
+Answered = Succeeded | Trouble
 
 
 class LoadBalancerCalls:
-    """The driver operations that are about load balancers."""
+    """The driver operations that are about load balancers.
 
-    def __init__(self, drivers: DriverPool, clock: Clock) -> None:
+    Args:
+        drivers: the webhook services.
+        clock: names attempts and ends their time.
+        told: told what a driver answered to create, ensure and delete.
+    """
+
+    def __init__(
+        self,
+        drivers: DriverPool,
+        clock: Clock,
+        told: Callable[[LoadBalancer, Operation, Answered], None] = (
+            lambda _load_balancer, _operation, _reply: None
+        ),
+    ) -> None:
         self._drivers = drivers
         self._clock = clock
+        self._told = told
 
     async def validate(
         self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
@@ -140,6 +156,9 @@ class LoadBalancerCalls:
                 )
             except DriverError as error:
                 may_land = not error.definite
-                return Unanswered(error.reason, str(error), may_land=may_land)
+                lost = Unanswered(error.reason, str(error), may_land=may_land)
+                self._told(load_balancer, operation, lost)
+                return lost
         reply = reply_of(answer)
+        self._told(load_balancer, operation, reply)
         return answer if isinstance(reply, Succeeded) else reply

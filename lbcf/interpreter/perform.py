@@ -76,6 +76,7 @@ class Interpreter:
         observe: called with each record that a write of ours returned.
         limit: says how many calls a load balancer bears at a time, None: any number.
         recall: told whether drivers could be reached, None where nobody waits.
+        told: told what a driver answered.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Interpreter:
         observe: Callable[[BackendRecord], None] = lambda _record: None,
         limit: Callable[[ObjectKey], int | None] = lambda _key: None,
         recall: Recall | None = None,
+        told: Callable[[CallDriver, Reply], None] = lambda _step, _reply: None,
     ) -> None:
         self._client = client
         self._drivers = drivers
@@ -96,6 +98,7 @@ class Interpreter:
         self._observe = observe
         self._limit = limit
         self._recall = recall
+        self._told = told
 
     def moment(self) -> Moment:
         """Read the clock once for one decision."""
@@ -130,6 +133,7 @@ class Interpreter:
             reply = await self.perform(subject, step)
             if isinstance(step, CallDriver):
                 self._tell(subject, step, reply)
+                self._told(step, reply)
             state = learn(state, step, reply, self.moment())
             remember(state)
 

@@ -7,6 +7,7 @@ when and how often. Success is told by conditions, and by one event per group an
 from lbcf.core.names import API_VERSION
 from lbcf.core.resources import BackendRecord
 from lbcf.core.trouble import new_trouble
+from lbcf.core.turn import DRIVER_NOT_FOUND, DRIVER_UNREADABLE
 from lbcf.kube.events import EventRecorder, Reference
 from lbcf.kube.store import Store
 
@@ -18,11 +19,18 @@ class TroubleReporter:
         recorder: writes events.
         kinds: types of conditions that this process writes.
         action: what it tries to do.
+        calls_told: somebody else tells what drivers answer.
     """
 
     def __init__(
-        self, recorder: EventRecorder, kinds: frozenset[str], action: str
+        self,
+        recorder: EventRecorder,
+        kinds: frozenset[str],
+        action: str,
+        *,
+        calls_told: bool = False,
     ) -> None:
+        self._calls_told = calls_told
         self._recorder = recorder
         self._kinds = kinds
         self._action = action
@@ -38,6 +46,8 @@ class TroubleReporter:
         trouble = new_trouble(old, new, self._kinds)
         if trouble is None or new is None:
             return
+        if self._calls_told and _is_of_a_call(trouble.reason):
+            return
         self._recorder.record(
             Reference(API_VERSION, "BackendRecord", new.meta.key, new.meta.uid),
             reason=trouble.reason,
@@ -45,3 +55,9 @@ class TroubleReporter:
             note=trouble.message,
             warning=True,
         )
+
+
+def _is_of_a_call(reason: str) -> bool:
+    """Tell whether a driver was called for it."""
+    without = {DRIVER_NOT_FOUND, DRIVER_UNREADABLE}
+    return reason.startswith("Driver") and reason not in without

@@ -16,7 +16,7 @@ from lbcf.core.resources import Meta
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.kube.connection import Connection
 from lbcf.kube.errors import BadAnswer, read_status
-from lbcf.kube.exchange import Exchange, Method, Request
+from lbcf.kube.exchange import Between, Exchange, Method, Request
 from lbcf.kube.pages import EVERYTHING, Page, Selection, Unreadable, read_page
 from lbcf.kube.preconditions import (
     JSON_PATCH,
@@ -267,6 +267,7 @@ async def connected(
     field_manager: str = "lbcf",
     limit: timedelta = CALL_LIMIT,
     pool: int = POOL,
+    through: Between | None = None,
 ) -> AsyncIterator[KubeClient]:
     """Give a client of a real server, and close its connections at the end.
 
@@ -277,12 +278,14 @@ async def connected(
         field_manager: who writes, as managedFields show it.
         limit: for one call, with all its attempts.
         pool: connections at a time; each informer occupies one.
+        through: puts something between the verbs and the server.
     """
     transport = Transport(
         connection, clock, user_agent=user_agent, limit=limit, pool=pool
     )
     async with transport:
-        yield KubeClient(transport, field_manager=field_manager)
+        exchange = transport if through is None else through(transport)
+        yield KubeClient(exchange, field_manager=field_manager)
 
 
 def _parsed(resource: Resource[T], body: bytes) -> T:

@@ -3,7 +3,7 @@
 `client` and `watching` above it speak Kubernetes, `transport` below it speaks HTTP.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Literal, Protocol
@@ -46,3 +46,7 @@ class Exchange(Protocol):
         self, request: Request, silence: timedelta
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Open an answer that comes in chunks, and ends when nothing comes."""
+
+
+Between = Callable[[Exchange], Exchange]
+"""Puts itself between whoever asks and the API server."""

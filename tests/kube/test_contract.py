@@ -1,31 +1,39 @@
-"""What every API server does, the real one and the one in a dict: reads, CAS, deletes."""
+"""What every API server does, the real one, the one in a dict and the imagined one."""
 
 from typing import cast
 
 import pytest
 
+from prometheus_client import CollectorRegistry
+
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.kube.client import KubeClient
+from lbcf.kube.dry_run import DryExchange
 from lbcf.kube.errors import AlreadyExists, Conflict, NotFound
+from lbcf.runtime.dry_steps import DrySteps
+from tests.fakes.clock import VirtualClock
 from tests.kube.builders import CONFIG_MAPS
 from tests.kube.tiny_api import TinyApi
 
 
 @pytest.fixture(
     name="api",
-    params=["tiny", pytest.param("real", marks=pytest.mark.cluster)],
+    params=["tiny", "dry", pytest.param("real", marks=pytest.mark.cluster)],
 )
 def _api(request: pytest.FixtureRequest) -> KubeClient:
     """A client of either server."""
     if request.param == "tiny":
         return KubeClient(TinyApi())
+    if request.param == "dry":
+        steps = DrySteps(CollectorRegistry())
+        return KubeClient(DryExchange(TinyApi(), VirtualClock(), steps))
     return cast("KubeClient", request.getfixturevalue("real"))
 
 
 @pytest.fixture(name="shop")
 def _shop(request: pytest.FixtureRequest) -> str:
     """A namespace; the server in a dict needs none made."""
-    if "[tiny" in request.node.name:
+    if "[real" not in request.node.name:
         return "shop"
     return cast("str", request.getfixturevalue("namespace"))
 

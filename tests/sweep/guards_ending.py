@@ -150,7 +150,7 @@ ENDING: dict[str, Mutant] = {
     ),
     "load-balancer-first": Mutant(
         "a load balancer stays as long as records need it",
-        (Edit(LoadBalancers, "_end", "if users:", "if False:"),),
+        (Edit(LoadBalancers, "_end", "self._needed(found)", "None"),),
         ("load-balancer-gone/record",),
     ),
     "finalizer-later": Mutant(

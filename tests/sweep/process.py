@@ -208,6 +208,7 @@ class Process:
                 list_period=_LISTING if setting.lists else _NEVER,
             ),
             client=client,
+            elections=client,
             secrets=Secrets(client, clock),
             drivers=drivers,
             recorder=recorder,

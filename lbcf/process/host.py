@@ -1,41 +1,29 @@
-"""What every process of ours does around its own work, in the right order.
+"""Runs a process: what it watches, its probes, its Lease, its work, and its end.
 
-    connect -> informers -> synced -> Lease -> work ... SIGTERM -> no new keys
-    -> calls under way finish -> Lease released -> end
-
-Before it: `lbcf.cli` and `lbcf.settings`. Inside it: `lbcf.controller`,
-`lbcf.deregistrar` or `lbcf.admission`, which say what to watch and what to do.
+Before it: `parts`. Inside it: the program of a process.
 """
 
 import asyncio
 import os
 import platform
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
 
-import attrs
 import structlog
 
 from lbcf import __version__
-from lbcf.core.names import API_GROUP
-from lbcf.drivers.pool import DriverPool
-from lbcf.kube.client import KubeClient, connected
-from lbcf.kube.connection import Connection, connect
-from lbcf.kube.events import EventRecorder
+from lbcf.kube.connection import connect
 from lbcf.kube.informer import Informer
 from lbcf.kube.lease import LeaderElector, LeadershipLostError
-from lbcf.kube.secrets import MOST as MOST_SECRETS
-from lbcf.kube.secrets import Secrets
-from lbcf.kube.transport import POOL
+from lbcf.process.parts import Parts, gathered
 from lbcf.runtime import collector, failpoints, health, logs
-from lbcf.runtime.clock import Clock, SystemClock
+from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import Check
 from lbcf.runtime.lag import LoopWatch
-from lbcf.runtime.metrics import Metrics
 from lbcf.runtime.shutdown import stop_on_signals
 from lbcf.settings import Settings
 
@@ -46,26 +34,6 @@ _SILENCE_LIMIT = timedelta(minutes=5)
 """A watch reconnects after 90 s without a byte: thrice that long it has failed to."""
 _SECRETS_WITHIN = timedelta(seconds=5)
 _LAST_EVENTS = timedelta(seconds=2)
-_ELECTION_POOL = 2
-
-
-@attrs.frozen
-class Parts:
-    """What a process works with.
-
-    Attributes:
-        secrets: those that drivers name.
-        incarnation: this run of the process; no other run ever has the same.
-    """
-
-    settings: Settings
-    client: KubeClient
-    secrets: Secrets
-    drivers: DriverPool
-    recorder: EventRecorder
-    clock: Clock
-    metrics: Metrics
-    incarnation: str
 
 
 class Program(Protocol):
@@ -93,89 +61,29 @@ async def run_process(settings: Settings, build: Callable[[Parts], Program]) -> 
     """
     logs.configure(settings.log_level, settings.log_format)
     failpoints.arm(os.environ.get(failpoints.VARIABLE))
-    clock, metrics = SystemClock(), Metrics()
-    incarnation = clock.new_id()
     kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
     connection = await connect(kubeconfig, settings.context)
     async with AsyncExitStack() as stack:
         asked = stack.enter_context(stop_on_signals())
-        name = f"lbcf-{settings.process}"
-        agent = f"{name}/{__version__}"
-        client = await stack.enter_async_context(
-            connected(connection, clock, user_agent=agent, field_manager=name)
-        )
-        # A renewal that waited behind thousands of writes would come too late (seen in
-        # a storm of 2,000 deletions on an API server that was slow).
-        elections = await stack.enter_async_context(
-            connected(
-                connection,
-                clock,
-                user_agent=f"{agent} leader-election",
-                field_manager=name,
-                pool=_ELECTION_POOL,
-            )
-        )
-        secrets = await stack.enter_async_context(_following_secrets(connection, clock))
-        parts = Parts(
-            settings=settings,
-            client=client,
-            secrets=secrets,
-            drivers=await stack.enter_async_context(
-                DriverPool(
-                    clock,
-                    metrics.registry,
-                    find=secrets.find,
-                    places=settings.driver_places,
-                )
-            ),
-            recorder=EventRecorder(
-                client,
-                clock,
-                controller=f"{API_GROUP}/{settings.process}",
-                instance=incarnation,
-            ),
-            clock=clock,
-            metrics=metrics,
-            incarnation=incarnation,
-        )
-        host = _Host(parts, build(parts), asked, elections)
+        parts = await stack.enter_async_context(gathered(settings, connection))
+        host = _Host(parts, build(parts), asked)
         await stack.enter_async_context(host.probes())
         _log.info(
             "process.started",
             process=settings.process,
             version=__version__,
-            incarnation=incarnation,
+            incarnation=parts.incarnation,
         )
         status = await host.run()
     _log.info("process.ended", status=status)
     return status
 
 
-@asynccontextmanager
-async def _following_secrets(
-    connection: Connection, clock: Clock
-) -> AsyncIterator[Secrets]:
-    """Give what follows Secrets; its watches are no burden to other requests."""
-    async with connected(connection, clock, pool=MOST_SECRETS + POOL) as client:
-        secrets = Secrets(client, clock)
-        try:
-            yield secrets
-        finally:
-            await secrets.close()
-
-
 class _Host:
     """Runs a program with everything around it."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        program: Program,
-        asked: asyncio.Event,
-        elections: KubeClient,
-    ) -> None:
+    def __init__(self, parts: Parts, program: Program, asked: asyncio.Event) -> None:
         self._parts = parts
-        self._elections = elections
         self._program = program
         self._asked = asked
         self._is_working = False
@@ -237,7 +145,7 @@ class _Host:
             return
         name = f"lbcf-{parts.settings.process}"
         elector = LeaderElector(
-            self._elections,
+            parts.elections,
             name=name,
             namespace=parts.settings.namespace,
             identity=f"{platform.node()}_{parts.incarnation}",

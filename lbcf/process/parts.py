@@ -1,0 +1,128 @@
+"""Puts together what every process of ours works with.
+
+Before it: `lbcf.settings`, and a connection. After it: `host` runs a program with it.
+"""
+
+import contextlib
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from functools import partial
+
+import attrs
+
+from lbcf import __version__
+from lbcf.core.names import API_GROUP
+from lbcf.drivers.dry_run import DryDriverPool
+from lbcf.drivers.pool import DriverPool
+from lbcf.kube.client import KubeClient, connected
+from lbcf.kube.connection import Connection
+from lbcf.kube.dry_run import DryExchange
+from lbcf.kube.events import EventRecorder, Limits
+from lbcf.kube.secrets import MOST as MOST_SECRETS
+from lbcf.kube.secrets import Secrets
+from lbcf.kube.transport import POOL
+from lbcf.runtime.clock import Clock, SystemClock
+from lbcf.runtime.dry_steps import DrySteps
+from lbcf.runtime.metrics import Metrics
+from lbcf.settings import Settings
+
+
+_ELECTION_POOL = 2
+
+
+@attrs.frozen
+class Parts:
+    """What a process works with.
+
+    Attributes:
+        client: of its work.
+        elections: for its Lease alone: a renewal that waited behind thousands of writes
+            would come too late (seen in a storm of 2,000 deletions on an API server
+            that was slow).
+        secrets: those that drivers name.
+        incarnation: this run of the process; no other run ever has the same.
+    """
+
+    settings: Settings
+    client: KubeClient
+    elections: KubeClient
+    secrets: Secrets
+    drivers: DriverPool
+    recorder: EventRecorder
+    clock: Clock
+    metrics: Metrics
+    incarnation: str
+
+
+@contextlib.asynccontextmanager
+async def gathered(settings: Settings, connection: Connection) -> AsyncIterator[Parts]:
+    """Give what a process works with; in a dry run, what writes nothing."""
+    clock, metrics = SystemClock(), Metrics()
+    incarnation = clock.new_id()
+    dry = DrySteps(metrics.registry) if settings.dry_run else None
+    name = f"lbcf-{settings.process}"
+    agent = f"{name}/{__version__}"
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(
+            connected(
+                connection,
+                clock,
+                user_agent=agent,
+                field_manager=name,
+                through=partial(DryExchange, clock=clock, steps=dry) if dry else None,
+            )
+        )
+        elections = await stack.enter_async_context(
+            connected(
+                connection,
+                clock,
+                user_agent=f"{agent} leader-election",
+                field_manager=name,
+                pool=_ELECTION_POOL,
+            )
+        )
+        secrets = await stack.enter_async_context(_following(connection, clock))
+        drivers = _drivers(settings, clock, metrics, dry, secrets)
+        yield Parts(
+            settings=settings,
+            client=client,
+            elections=elections,
+            secrets=secrets,
+            drivers=await stack.enter_async_context(drivers),
+            recorder=EventRecorder(
+                client,
+                clock,
+                controller=f"{API_GROUP}/{settings.process}",
+                instance=incarnation,
+                limits=Limits(queue=0) if dry else None,
+            ),
+            clock=clock,
+            metrics=metrics,
+            incarnation=incarnation,
+        )
+
+
+def _drivers(
+    settings: Settings,
+    clock: Clock,
+    metrics: Metrics,
+    dry: DrySteps | None,
+    secrets: Secrets,
+) -> DriverPool:
+    """Choose what calls drivers."""
+    find, places = secrets.find, settings.driver_places
+    if dry is None:
+        return DriverPool(clock, metrics.registry, find=find, places=places)
+    return DryDriverPool(clock, metrics.registry, dry, find=find, places=places)
+
+
+@contextlib.asynccontextmanager
+async def _following(connection: Connection, clock: Clock) -> AsyncIterator[Secrets]:
+    """Give what follows Secrets; its watches are no burden to other requests."""
+    async with connected(connection, clock, pool=MOST_SECRETS + POOL) as client:
+        secrets = Secrets(client, clock)
+        try:
+            yield secrets
+        finally:
+            await secrets.close()

@@ -1,0 +1,95 @@
+"""A controller in dry run: it shows all that it would do, and does none of it."""
+
+import aiohttp
+import pytest
+
+from tests.compat.scene import Scene
+from tests.e2e import objects
+from tests.e2e.stage import Process
+
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+
+LIFE = (
+    "createLoadBalancer",
+    "ensureLoadBalancer",
+    "generateBackendAddr",
+    "ensureBackend",
+)
+
+
+async def _until_shown(scene: Scene, process: Process) -> list[tuple[str, str]]:
+    """Wait until the last step of a registration is shown; return all steps."""
+
+    async def shown() -> bool:
+        patches = process.events("dry_run.would_patch")
+        conditions = [
+            condition["reason"]
+            for patch in patches
+            if patch["target"] == "backendrecords"
+            for condition in patch["body"].get("status", {}).get("conditions", ())
+        ]
+        return "Registered" in conditions
+
+    await scene.until("the registration is shown", shown)
+    kinds = ("would_create", "would_patch", "would_call", "called")
+    told = [e for kind in kinds for e in process.events(f"dry_run.{kind}")]
+    found = [event for event in told if scene.stage.namespace in str(event)]
+    found.sort(key=lambda event: str(event["timestamp"]))
+    return [(str(e["event"]).removeprefix("dry_run."), str(e["target"])) for e in found]
+
+
+@pytest.mark.parametrize("accepts", [True, False])
+async def test_dry_run_writes_nothing_and_shows_everything(
+    empty: Scene, accepts: bool
+) -> None:
+    """No object, no Lease, no Event; a driver is called if it takes dryRun."""
+    stage, driver = empty.stage, empty.driver
+    await empty.setting(acceptDryRunCall=accepts)
+    await stage.add_pod("a", "10.0.0.1")
+
+    process = await stage.start("controller", "--dry-run", "--record-events")
+    steps = await _until_shown(empty, process)
+
+    step = "called" if accepts else "would_call"
+    assert [(step, name) for name in LIFE] == [s for s in steps if s[0] == step]
+    created = [target for kind, target in steps if kind == "would_create"]
+    assert ["backendrecords", "leases"] == created
+    assert ("would_patch", "loadbalancerdrivers") in steps
+    assert [accepts] * len(driver.calls) == [c.body["dryRun"] for c in driver.calls]
+    assert [name for name in LIFE if accepts] == [c.operation for c in driver.calls]
+    flags = dict(zip(process.argv[4::2], process.argv[5::2], strict=False))
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://{flags['--metrics-bind-address']}/metrics") as answer,
+    ):
+        page = await answer.text()
+    line = f'lbcf_dry_run_steps_total{{step="{step}",target="ensureBackend"}} 1.0'
+    assert line in page
+
+    assert 0 == await process.end()
+    asked = stage.cluster.audit(stage.user("controller"))
+    assert {"get", "list", "watch"} == {event.verb for event in asked}
+    assert () == await stage.listed(objects.RECORDS)
+    assert () == await stage.listed(objects.EVENTS)
+
+
+async def test_dry_run_shows_removals_beside_the_real_thing(scene: Scene) -> None:
+    """Records that exist are read as they are; their end is shown once."""
+    stage = scene.stage
+    await stage.add_pod("a", "10.0.0.1")
+    await scene.until_members("10.0.0.1:80")
+    assert 0 == await stage.processes.pop("controller").end()
+    await stage.delete(objects.PODS, "a")
+
+    process = await stage.start("controller", "--dry-run")
+
+    async def shown() -> bool:
+        return bool(process.events("dry_run.would_delete"))
+
+    await scene.until("the removal is shown", shown)
+    [record] = await stage.listed(objects.RECORDS)
+    [told] = process.events("dry_run.would_delete")
+    assert record.meta.key.name in told["path"]
+    assert None is record.meta.deleting_since
+    assert {"10.0.0.1:80"} == scene.driver.addresses
