@@ -303,6 +303,7 @@ async def test_a_registration_that_a_crash_cut(
     await until(is_in)
     call.cancel()
     emulator.mute.clear()
+    await first.stop()
     second = make_driver(file)
 
     await second.ensure_backend(an_ensure(lb_info))
@@ -326,6 +327,29 @@ async def test_claims_that_are_lost(
 
     assert {KEY: OURS} == left_alone
     assert {} == group.owners
+
+
+async def test_claims_that_cannot_be_written(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """What cannot be written down is not sent."""
+    await driver.list_backends(a_list(an_identity(group)))
+    driver.load_balancers.claims._rows.execute("PRAGMA query_only=ON")  # noqa: SLF001
+
+    with pytest.raises(Fail, match="claims file cannot be written"):
+        await driver.ensure_backend(an_ensure(an_identity(group)))
+
+    assert {} == group.owners
+    assert [] == emulator.made("RegisterTargets")
+
+
+def test_two_drivers_with_one_file(tmp_path: Path) -> None:
+    """The second is told so, and does not start."""
+    file = str(tmp_path / "claims")
+    with Claims(file), pytest.raises(OSError, match="database is locked"):
+        Claims(file)
+
+    Claims(file).close()
 
 
 async def test_a_proof_of_another_address(

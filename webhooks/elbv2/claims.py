@@ -19,6 +19,7 @@ from typing import Self
 import attrs
 
 from webhooks.elbv2.decisions import Claim
+from webhooks.elbv2.errors import NotWritten
 from webhooks.elbv2.targets import Target, parse_target
 
 
@@ -48,12 +49,14 @@ class Claims:
         path: of the file; `:memory:` for none.
 
     Raises:
-        OSError: the file cannot be used.
+        OSError: the file cannot be used, or another driver uses it.
     """
 
     def __init__(self, path: str = IN_MEMORY) -> None:
         try:
-            self._rows = sqlite3.connect(path, isolation_level=None)
+            self._rows = sqlite3.connect(path, timeout=0, isolation_level=None)
+            # Two drivers with one file would each take the other's claims for current.
+            self._rows.execute("PRAGMA locking_mode=EXCLUSIVE")
             self._rows.execute("PRAGMA journal_mode=WAL")
             self._rows.execute("PRAGMA synchronous=NORMAL")
             self._rows.executescript(_SCHEMA)
@@ -96,7 +99,22 @@ class Claims:
         }
 
     def put(self, group: str, claims: Mapping[Target, Claimed | None]) -> None:
-        """Write down claims in place of older ones, all or none; None: forget it."""
+        """Write down claims in place of older ones, all or none; None: forget it.
+
+        Raises:
+            NotWritten: the file cannot be written.
+        """
+        try:
+            with self._rows:
+                self._replace(group, claims)
+        except sqlite3.Error as error:
+            raise NotWritten(
+                f"the claims file cannot be written: {error}; nothing is sent until it "
+                "can be"
+            ) from error
+
+    def _replace(self, group: str, claims: Mapping[Target, Claimed | None]) -> None:
+        """Write down claims within a transaction."""
         self._rows.execute("BEGIN")
         for target, claim in claims.items():
             if claim is None:
@@ -110,7 +128,6 @@ class Claims:
                     " SET state = excluded.state, record = excluded.record",
                     (group, str(target), claim.record, claim.state.value),
                 )
-        self._rows.execute("COMMIT")
 
     def drop_group(self, group: str) -> None:
         """Forget all claims in a target group that is gone."""

@@ -3,6 +3,7 @@
     Elbv2Error
     |- InvalidInput     the request cannot be carried out, whatever AWS says
     |- TakenTarget      somebody else has put the target there
+    |- NotWritten       the claim cannot be written down; nothing was sent
     |- Unreachable      no connection; nothing was sent
     |- Uncertain        no answer that can be trusted: it may have taken effect
     |- PartlyFailed     some of several target groups failed
@@ -30,6 +31,10 @@ class InvalidInput(Elbv2Error, ValueError):  # noqa: N818
 
 class TakenTarget(Elbv2Error):  # noqa: N818  (adjectives say what is wrong)
     """The target is in the target group, and nothing says that it is ours."""
+
+
+class NotWritten(Elbv2Error):  # noqa: N818
+    """What is to be sent cannot be written down before; so it is not sent."""
 
 
 class Unreachable(Elbv2Error):  # noqa: N818
