@@ -22,7 +22,7 @@ class Admission:
         self._parts = parts
         self._webhook = webhook
         self._keeper = Keeper(_source(parts, webhook), parts.clock)
-        reviewer = Reviewer(parts.client, parts.drivers, webhook.policy)
+        reviewer = Reviewer(parts.client, parts.drivers, parts.secrets, webhook.policy)
         self._endpoint = Endpoint(reviewer, parts.clock, Series(parts.metrics.registry))
         self._is_serving = False
 

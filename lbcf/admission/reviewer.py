@@ -22,6 +22,7 @@ from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import KubeError, NotFound
 from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS
 from lbcf.kube.resource import HasMeta
+from lbcf.kube.secrets import Secrets
 from lbcf.wire.driver_answers import ValidationAnswer
 from lbcf.wire.driver_requests import (
     Request,
@@ -43,14 +44,20 @@ class Reviewer:
     Args:
         client: reads what an object refers to.
         drivers: asks.
+        secrets: that drivers name; read at every question, too.
         policy: what becomes of an object that a driver gave no valid answer about.
     """
 
     def __init__(
-        self, client: KubeClient, drivers: DriverPool, policy: FailurePolicy
+        self,
+        client: KubeClient,
+        drivers: DriverPool,
+        secrets: Secrets,
+        policy: FailurePolicy,
     ) -> None:
         self._client = client
         self._drivers = drivers
+        self._secrets = secrets
         self._policy = policy
 
     async def review(self, review: Review, within: timedelta) -> Verdict:
@@ -156,6 +163,7 @@ class Reviewer:
         part: str,
     ) -> Verdict:
         """Ask, and judge what comes back."""
+        await self._secrets.read(driver)
         limit, about = load_balancer.max_concurrent_calls, load_balancer.meta.key
         try:
             async with self._drivers.slot(driver, about, limit=limit):

@@ -17,6 +17,7 @@ from lbcf.core.access import Lack, NoSecret, Secret
 from lbcf.core.resources import LoadBalancerDriver
 from lbcf.core.values import ObjectKey
 from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import KubeError, NotFound
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import SECRETS
 from lbcf.kube.pages import Selection
@@ -51,6 +52,7 @@ class Secrets:
         self._clock = clock
         self._named: dict[ObjectKey, frozenset[ObjectKey]] = {}
         self._watches: dict[ObjectKey, _Watch] = {}
+        self._read: dict[ObjectKey, Secret | NoSecret] = {}
         self._listeners: list[Callable[[ObjectKey], None]] = []
 
     def follow(self, drivers: Store[LoadBalancerDriver]) -> None:
@@ -65,7 +67,7 @@ class Secrets:
         """Return a Secret that some driver names, or why there is none."""
         watch = self._watches.get(key)
         if watch is None:
-            return _TOO_MANY
+            return self._read.get(key, _TOO_MANY)
         store, informer = watch.informer.store, watch.informer
         if key in store.unreadable:
             return NoSecret(Lack.UNREAD, store.unreadable[key])
@@ -76,6 +78,20 @@ class Secrets:
             return NoSecret(Lack.MISSING)
         error = informer.last_error
         return NoSecret(Lack.UNREAD, "" if error is None else str(error))
+
+    async def read(self, driver: LoadBalancerDriver) -> None:
+        """Read once what a driver names, for a process that follows no drivers."""
+        for key in driver.secrets:
+            self._read[key] = await self._got(key)
+
+    async def _got(self, key: ObjectKey) -> Secret | NoSecret:
+        """Read a Secret as it is now."""
+        try:
+            return await self._client.get(SECRETS, key)
+        except NotFound:
+            return NoSecret(Lack.MISSING)
+        except KubeError as error:
+            return NoSecret(Lack.UNREAD, str(error))
 
     async def settle(self, within: timedelta) -> None:
         """Wait until all have been read, no longer than that."""

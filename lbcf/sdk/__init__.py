@@ -6,6 +6,7 @@ Write a subclass of `Driver`, end the module with `run(MyDriver, default_port=90
 from lbcf.core.operations import Operation
 from lbcf.core.values import MemberKey
 from lbcf.runtime.clock import Clock, SystemClock
+from lbcf.sdk.credentials import CredentialFiles
 from lbcf.sdk.driver import Driver
 from lbcf.sdk.results import Fail, NotThere, Refusal, RetryAfter, Running, Succ
 from lbcf.sdk.run import run, serve
@@ -53,6 +54,7 @@ __all__ = [
     "BackendType",
     "Clock",
     "CreateLoadBalancerRequest",
+    "CredentialFiles",
     "DeleteLoadBalancerRequest",
     "DeregisterBackendRequest",
     "Drain",
