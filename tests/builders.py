@@ -14,6 +14,7 @@ from lbcf.core import conditions
 from lbcf.core.cluster import Attachment, Pod, Snapshot, Undecided
 from lbcf.core.conditions import Condition
 from lbcf.core.names import FINALIZER_RECORD
+from lbcf.core.nodes import NodeScene
 from lbcf.core.operations import Operation
 from lbcf.core.resources import (
     Backend,
@@ -297,6 +298,7 @@ def a_snapshot(
     driver: LoadBalancerDriver | None = None,
     load_balancers: tuple[LoadBalancer, ...] | None = None,
     undecided: Mapping[str, Undecided] | None = None,
+    scene: NodeScene | None = None,
 ) -> Snapshot:
     """Make a snapshot in which all load balancers are of one driver."""
     found = (a_load_balancer(),) if load_balancers is None else load_balancers
@@ -307,4 +309,5 @@ def a_snapshot(
         undecided=undecided or {},
         pods=pods,
         records=records,
+        scene=scene,
     )

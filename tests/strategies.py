@@ -5,9 +5,9 @@ import attrs
 from hypothesis import strategies as st
 
 from lbcf.core.cluster import Pod, Snapshot, Undecided
+from lbcf.core.node_backends import NodeBackend
 from lbcf.core.resources import (
     BackendRecord,
-    ForeignBackend,
     PodSelection,
     RecordStatus,
     StaticBackend,
@@ -64,7 +64,7 @@ def records(draw: st.DrawFn, number: int) -> BackendRecord:
                 st.sampled_from(PORTS),
             ),
             st.just(StaticBackend("198.51.100.7:80")),
-            st.just(ForeignBackend("nodeBackend", "node-1")),
+            st.just(NodeBackend("node-1", Port(80))),
         )
     )
     address = draw(st.sampled_from(("", *ADDRESSES)))
@@ -132,6 +132,6 @@ def restricted(snapshot: Snapshot, names: set[str]) -> Snapshot:
 def is_about(record: BackendRecord, names: set[str]) -> bool:
     """Tell whether a record is of one of these pods."""
     backend = record.spec.backend
-    if isinstance(backend, StaticBackend | ForeignBackend):
+    if isinstance(backend, StaticBackend | NodeBackend):
         return False
     return backend.name in names

@@ -10,10 +10,13 @@ from lbcf.controller.bind_view import BindView
 from lbcf.controller.binds import Binds
 from lbcf.controller.driver_care import DriverCare
 from lbcf.controller.driver_holds import DriverHolds
+from lbcf.controller.endpoint_watch import EndpointWatches
 from lbcf.controller.group_status import GroupStatusWriter
+from lbcf.controller.held_removals import HeldRemovals
 from lbcf.controller.inheritance import Inheritance
 from lbcf.controller.judgements import Judgements
 from lbcf.controller.load_balancers import LoadBalancers
+from lbcf.controller.node_triggers import NodeTriggers
 from lbcf.controller.reconciler import Reconciler
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.scopes import Scopes
@@ -28,7 +31,16 @@ from lbcf.interpreter.locks import AddressLocker
 from lbcf.interpreter.pod_judge import PodJudge
 from lbcf.interpreter.trouble import TroubleReporter
 from lbcf.kube.informer import Informer
-from lbcf.kube.kinds import BINDS, DRIVERS, GROUPS, LOAD_BALANCERS, PODS, RECORDS
+from lbcf.kube.kinds import (
+    BINDS,
+    DRIVERS,
+    GROUPS,
+    LOAD_BALANCERS,
+    NODES,
+    PODS,
+    RECORDS,
+    SERVICES,
+)
 from lbcf.kube.locks import AddressLocks
 from lbcf.kube.pages import Selection
 from lbcf.process import Parts
@@ -94,7 +106,8 @@ class Controller:
             triggers.look_at_group,
             clock,
         )
-        reconciler = Reconciler(view, scopes, applier, judgements, statuses.decided)
+        held = HeldRemovals(view, parts.recorder, parts.metrics, statuses.decided)
+        reconciler = Reconciler(view, scopes, applier, judgements, held.decided)
         calls = LoadBalancerCalls(
             parts.drivers, clock, told=reporter.load_balancer_told
         )
@@ -110,18 +123,9 @@ class Controller:
             period=parts.settings.list_period,
             clock=clock,
         )
-        TroubleReporter(
-            parts.recorder,
-            _TOLD,
-            "Register",
-            calls_told=parts.settings.record_events,
-        ).listen(view.records)
-        triggers.listen()
-        parts.secrets.on_change(triggers.secret_changed)
-        parts.secrets.follow(view.drivers)
-        holds.listen()
         bind_queue = self._queue("binds")
-        BindView(view, bind_queue).listen()
+        self._listen(triggers, holds, bind_queue)
+        self._endpoints = self._listen_to_nodes(scopes, triggers)
         self._workers: list[Workers[ObjectKey]] = [
             Workers(queues.groups, reconciler.reconcile, _GROUP_WORKERS, clock),
             Workers(
@@ -145,6 +149,8 @@ class Controller:
             Informer(client, BINDS, clock, store=view.binds, may_be_missing=True),
             Informer(client, RECORDS, clock, store=view.records),
             Informer(client, PODS, clock, store=view.pods, selection=LIVING_PODS),
+            Informer(client, NODES, clock, store=view.nodes),
+            Informer(client, SERVICES, clock, store=view.services),
         )
 
     @property
@@ -163,6 +169,7 @@ class Controller:
         rounds = [
             asyncio.create_task(self._survey.run()),
             asyncio.create_task(self._locker.sweep_forever()),
+            asyncio.create_task(self._endpoints.run()),
         ]
         for workers in self._workers:
             workers.start()
@@ -175,6 +182,35 @@ class Controller:
             *(workers.stop(grace) for workers in self._workers),
             return_exceptions=True,
         )
+
+    def _listen(
+        self, triggers: Triggers, holds: DriverHolds, binds: WorkQueue[ObjectKey]
+    ) -> None:
+        """Have changes bring back whom they concern."""
+        parts, view = self._parts, self._view
+        told = parts.settings.record_events
+        trouble = TroubleReporter(parts.recorder, _TOLD, "Register", calls_told=told)
+        trouble.listen(view.records)
+        triggers.listen()
+        parts.secrets.on_change(triggers.secret_changed)
+        parts.secrets.follow(view.drivers)
+        holds.listen()
+        BindView(view, binds).listen()
+
+    def _listen_to_nodes(self, scopes: Scopes, triggers: Triggers) -> EndpointWatches:
+        """Listen to nodes and Services, and follow the endpoints that they call for."""
+        view, parts = self._view, self._parts
+
+        def look_whole(service: ObjectKey) -> None:
+            """Look at the groups of a Service whose endpoints changed."""
+            nodes.endpoints_changed(service)
+
+        endpoints = EndpointWatches(
+            parts.client, parts.clock, view.endpoints, view.is_local_used, look_whole
+        )
+        nodes = NodeTriggers(view, scopes, triggers.look_at_part, endpoints.consider)
+        nodes.listen()
+        return endpoints
 
     def _queue(self, name: str) -> WorkQueue[ObjectKey]:
         """Make one of the queues."""

@@ -11,6 +11,7 @@ from functools import partial
 
 import attrs
 
+from lbcf.controller.node_scene import count_nodes
 from lbcf.controller.reconciler import Decision
 from lbcf.controller.view import View
 from lbcf.core import conditions
@@ -21,6 +22,7 @@ from lbcf.core.resources import (
     BackendRecord,
     GroupStatus,
     PodBackend,
+    PodSelection,
     StaticSelection,
 )
 from lbcf.core.values import ObjectKey
@@ -139,6 +141,8 @@ class GroupStatusWriter:
         selection = group.selection
         if isinstance(selection, StaticSelection):
             return len(selection.addresses)
+        if not isinstance(selection, PodSelection):
+            return count_nodes(self._view, group)
         return sum(1 for _ in self._view.selected_pods(group))
 
     def _conditions(self, group: BackendGroup) -> tuple[Condition, Condition]:

@@ -11,21 +11,24 @@ import structlog
 
 from lbcf.controller.apply import Applier, worst_of
 from lbcf.controller.judgements import Judgements, doubt_about
+from lbcf.controller.node_doubts import NodeDoubts
+from lbcf.controller.node_scene import is_local
 from lbcf.controller.scopes import Scopes
 from lbcf.controller.snapshot import GROUP_UNREADABLE, take_snapshot
 from lbcf.controller.view import View
-from lbcf.core.cluster import Undecided
+from lbcf.core.cluster import Snapshot, Undecided
 from lbcf.core.guards import TOO_MANY_UNREADY, hold_readiness_removals
 from lbcf.core.judging import HELD_BY_JUDGEMENT
-from lbcf.core.plan import UNSUPPORTED, Hold, Plan, plan_group
-from lbcf.core.resources import BackendGroup, UnsupportedSelection
+from lbcf.core.node_policy import LAST_SERVING
+from lbcf.core.plan import Hold, Plan, plan_group
 from lbcf.core.values import ObjectKey
 from lbcf.runtime.result import Done, Failed, Result
 
 
 _log = structlog.get_logger(__name__)
 
-_TOLD_HOLDS = HELD_BY_JUDGEMENT | {TOO_MANY_UNREADY}
+_GUARDS = HELD_BY_JUDGEMENT | {TOO_MANY_UNREADY, LAST_SERVING}
+"""Reasons for which a removal is held back."""
 
 
 @attrs.frozen
@@ -65,6 +68,7 @@ class Reconciler:
         self._applier = applier
         self._judgements = judgements
         self._decided = decided
+        self._node_doubts = NodeDoubts()
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Make a group's records what they should be."""
@@ -77,18 +81,24 @@ class Reconciler:
         group = self._view.groups.get(key)
         # Its records are ended by the garbage collector, through ownerReferences.
         if group is None or group.meta.deleting_since is not None:
+            self._node_doubts.forget(key)
             return Done()
-        if group.max_unready_percent is not None or group.webhook is not None:
-            scope = None  # the guard counts all of the group, a driver judges all of it
+        counts_all = group.max_unready_percent is not None or group.webhook is not None
+        if counts_all or is_local(self._view, group):
+            scope = None  # the guards count all of the group, a driver judges all of it
         snapshot = take_snapshot(self._view, group, scope)
         if isinstance(snapshot, Undecided):
             self._decided(key, Decision((snapshot,)))
             return Done()
         snapshot = self._judgements.consider(snapshot)
         plan = hold_readiness_removals(plan_group(snapshot), group.max_unready_percent)
-        unsure = (*snapshot.undecided.values(), *doubt_about(snapshot.judgement))
-        doubts = tuple(dict.fromkeys(unsure))
-        self._decided(key, _decision(group, plan, doubts))
+        doubts = (
+            *snapshot.undecided.values(),
+            *doubt_about(snapshot.judgement),
+            *_closed(snapshot),
+        )
+        nodes = self._node_doubts.learn(key, scope, plan.waiting)
+        self._decided(key, _decision(plan, (*dict.fromkeys(doubts), *nodes)))
         return await self._apply(key, plan)
 
     async def _apply(self, key: ObjectKey, plan: Plan) -> Result:
@@ -105,12 +115,12 @@ class Reconciler:
         return Done()
 
 
-def _decision(
-    group: BackendGroup, plan: Plan, doubts: tuple[Undecided, ...]
-) -> Decision:
+def _closed(snapshot: Snapshot) -> tuple[Undecided, ...]:
+    """Say why a Service has no node port to register, if so."""
+    closed = None if snapshot.scene is None else snapshot.scene.closed
+    return () if closed is None else (Undecided(closed.reason, closed.message),)
+
+
+def _decision(plan: Plan, doubts: tuple[Undecided, ...]) -> Decision:
     """Say what is told of a plan."""
-    if isinstance(group.selection, UnsupportedSelection):
-        message = f"spec.{group.selection.kind} is not reconciled by this controller"
-        doubts = (*doubts, Undecided(UNSUPPORTED, message))
-    held = tuple(h for h in plan.holds if h.reason in _TOLD_HOLDS)
-    return Decision(doubts, held)
+    return Decision(doubts, tuple(h for h in plan.holds if h.reason in _GUARDS))

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lbcf.core.cluster import Pod
+from lbcf.core.node_backends import NodeSelection, ServiceSelection
+from lbcf.core.nodes import Node
 from lbcf.core.resources import BackendGroup, PodSelection
 from lbcf.core.selectors import Selector
 
@@ -16,6 +18,10 @@ Template = tuple[str, tuple[tuple[str, str], ...]]
 
 Clue = tuple[str, str | tuple[str, str] | None]
 """Namespace, and the name of a pod, a label that it must have, or None for any pod."""
+
+
+NodeClue = tuple[str, str] | tuple[()] | None
+"""A label that a node must have, None for any node; () for every group of nodes."""
 
 
 def template_of(pod: Pod) -> Iterator[Template]:
@@ -41,6 +47,19 @@ def clues_for(pod: Pod) -> Iterator[Clue]:
     yield namespace, name
     yield namespace, None
     yield from ((namespace, label) for label in pod.meta.labels.items())
+
+
+def node_clues_of(group: BackendGroup) -> Iterator[NodeClue]:
+    """Index groups of nodes by a label that their nodes have; one is enough."""
+    if isinstance(group.selection, NodeSelection | ServiceSelection):
+        yield ()
+        yield min(group.selection.selector.labels.items(), default=None)
+
+
+def node_clues_for(node: Node) -> Iterator[NodeClue]:
+    """Say under which clues the groups stand that may mean a node."""
+    yield None
+    yield from node.meta.labels.items()
 
 
 def does_select(group: BackendGroup, pod: Pod) -> bool:

@@ -6,9 +6,15 @@ something that cannot be read, is no empty answer: what depends on it is undecid
 
 from collections.abc import Collection, Iterable
 
+from lbcf.controller.node_scene import take_scene
 from lbcf.controller.view import View
 from lbcf.core.cluster import Attachment, Pod, Snapshot, Undecided
-from lbcf.core.resources import BackendGroup, BackendRecord, PodSelection
+from lbcf.core.resources import (
+    BackendGroup,
+    BackendRecord,
+    PodSelection,
+    StaticSelection,
+)
 from lbcf.core.turn import Absent
 from lbcf.core.values import ObjectKey
 
@@ -37,14 +43,18 @@ def take_snapshot(
     Args:
         view: what has been read.
         group: whose records are to be decided on.
-        pods: names of the only pods to look at, None for all of the group. Of a group
-            that selects none all is looked at: what it owns beside would be missed.
+        pods: names of the only pods, or nodes, to look at, None for all of the group.
+            Of a group that selects none all is looked at: what it owns beside would be
+            missed.
     """
-    if not isinstance(group.selection, PodSelection):
+    if isinstance(group.selection, StaticSelection):
         pods = None
     doubt = _doubt(view, group)
     if doubt is not None:
         return doubt
+    scene = take_scene(view, group, pods)
+    if isinstance(scene, Undecided):
+        return scene
     attachments: dict[str, Attachment] = {}
     undecided: dict[str, Undecided] = {}
     for name in group.load_balancers:
@@ -62,6 +72,7 @@ def take_snapshot(
         undecided=undecided,
         pods=tuple(_pods(view, group, pods)),
         records=tuple(_records(view, group, pods)),
+        scene=scene,
     )
 
 

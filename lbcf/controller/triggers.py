@@ -185,6 +185,8 @@ class Triggers:
         backend = either.spec.backend
         if isinstance(backend, PodBackend):
             self._scopes.note(group, backend.name)
+        elif node := self._view.node_of(either):
+            self._scopes.note(group, node)
         else:
             self._scopes.widen(group)
         self._queues.groups.add(group)
@@ -196,6 +198,11 @@ class Triggers:
             self._queues.load_balancers.add(key)
         else:
             self._queues.load_balancers.add_after(key, _COUNT)
+
+    def look_at_part(self, group: ObjectKey, urgent: bool) -> None:
+        """Look at what was noted of a group."""
+        self._queues.groups.add(group, urgent=urgent)
+        self._look_at_status(group)
 
     def load_balancer_changed(
         self, old: LoadBalancer | None, new: LoadBalancer | None

@@ -5,17 +5,28 @@ Before it: `lbcf.kube.informer`. After it: `snapshot` and the reconcilers.
 
 from collections.abc import Collection, Iterator
 
+from lbcf.controller.endpoint_book import EndpointBook
 from lbcf.controller.selection import (
     Templates,
     clues_for,
     clues_of,
     does_select,
+    node_clues_for,
+    node_clues_of,
     template_of,
 )
 from lbcf.core.binds import Bind
 from lbcf.core.cluster import Pod
 from lbcf.core.desired import host_port
 from lbcf.core.inheritance import is_about
+from lbcf.core.node_backends import (
+    AddressType,
+    NodeBackend,
+    NodeSelection,
+    ServiceBackend,
+    ServiceSelection,
+)
+from lbcf.core.nodes import Node, Service
 from lbcf.core.resources import (
     BackendGroup,
     BackendRecord,
@@ -26,7 +37,7 @@ from lbcf.core.resources import (
     StaticBackend,
 )
 from lbcf.core.turn import Absent, driver_or_absent
-from lbcf.core.values import ObjectKey
+from lbcf.core.values import ObjectKey, Port
 from lbcf.kube.store import Store
 
 
@@ -42,9 +53,16 @@ def _group_of(record: BackendRecord) -> Iterator[ObjectKey]:
 
 
 def _pod_of(record: BackendRecord) -> Iterator[tuple[ObjectKey, str]]:
-    """Index records by owner and pod."""
-    if record.group is not None and isinstance(record.spec.backend, PodBackend):
-        yield record.group, record.spec.backend.name
+    """Index records by owner and pod, or node."""
+    if record.group is None:
+        return
+    match record.spec.backend:
+        case PodBackend(name=name):
+            yield record.group, name
+        case ServiceBackend(node=name) | NodeBackend(name=name):
+            yield record.group, name
+        case _:
+            return
 
 
 def _load_balancer_of(record: BackendRecord) -> Iterator[ObjectKey]:
@@ -56,6 +74,12 @@ def load_balancers_of(group: BackendGroup) -> Iterator[ObjectKey]:
     """Say where a group's load balancers live."""
     for name in group.load_balancers:
         yield group.load_balancer_key(name)
+
+
+def _service_of(group: BackendGroup) -> Iterator[ObjectKey]:
+    """Index groups by the Service whose node port they mean."""
+    if isinstance(group.selection, ServiceSelection):
+        yield ObjectKey(group.meta.key.namespace, group.selection.name)
 
 
 def _namespace_of(group: BackendGroup) -> Iterator[str]:
@@ -76,6 +100,9 @@ class View:
         self.pods: Store[Pod] = Store({"template": template_of})
         self._templates = Templates()
         self.pods.on_change(self._templates.pod_changed)
+        self.nodes: Store[Node] = Store()
+        self.services: Store[Service] = Store()
+        self.endpoints = EndpointBook()
         self.drivers: Store[LoadBalancerDriver] = Store()
         self.load_balancers: Store[LoadBalancer] = Store({"driver": _driver_of})
         self.groups: Store[BackendGroup] = Store(
@@ -84,6 +111,8 @@ class View:
                 "load_balancer": load_balancers_of,
                 "clue": clues_of,
                 "judge": _judge_of,
+                "service": _service_of,
+                "node_clue": node_clues_of,
             }
         )
         self.binds: Store[Bind] = Store()
@@ -131,6 +160,51 @@ class View:
                     if pod.meta.key.name not in selection.excluded:
                         yield pod
 
+    def groups_on_nodes(self) -> Collection[BackendGroup]:
+        """Find the groups whose backends are nodes."""
+        return self.groups.by_index("node_clue", ())
+
+    def groups_near(self, *nodes: Node | None) -> Iterator[BackendGroup]:
+        """Find the groups that may select one of these nodes, each once."""
+        clues = (c for node in nodes if node is not None for c in node_clues_for(node))
+        found = (g for c in set(clues) for g in self.groups.by_index("node_clue", c))
+        yield from {group.meta.key: group for group in found}.values()
+
+    def service_of(self, group: BackendGroup) -> Service | None:
+        """Find the Service whose node port a group means."""
+        selection = group.selection
+        if not isinstance(selection, ServiceSelection):
+            return None
+        return self.services.get(ObjectKey(group.meta.key.namespace, selection.name))
+
+    def is_local_used(self, service: ObjectKey) -> bool:
+        """Tell whether groups mean a Service whose nodes serve by their own pods."""
+        found = self.services.get(service)
+        used = bool(self.groups.by_index("service", service))
+        return used and found is not None and found.is_local
+
+    def node_of(self, record: BackendRecord) -> str:
+        """Name the node that a record is about, empty where it is about none."""
+        backend = record.spec.backend
+        if isinstance(backend, ServiceBackend | NodeBackend):
+            return backend.node
+        return ""
+
+    def _node_address(self, record: BackendRecord, node: str, port: Port) -> str:
+        """Say where a record's node listens, empty where that is not known."""
+        found = self.nodes.get(ObjectKey("", node))
+        group = self.groups.get(record.group) if record.group is not None else None
+        if found is None or group is None:
+            return ""
+        if isinstance(group.selection, NodeSelection):
+            kind, family = group.selection.address_type, group.selection.family
+            host = found.address(kind, family)
+        else:
+            service = self.service_of(group)
+            family = None if service is None else service.family
+            host = found.address(AddressType.INTERNAL_IP, family)
+        return host_port(host, port) if host else ""
+
     def backend_address(self, record: BackendRecord) -> str:
         """Say where a record's own backend listens, empty where that is not known."""
         backend = record.spec.backend
@@ -142,5 +216,7 @@ class View:
                 if pod is None or not is_about(record, pod) or not pod.address:
                     return ""
                 return host_port(pod.address, port)
-            case _:
-                return ""
+            case ServiceBackend(node=node, node_port=number):
+                return self._node_address(record, node, Port(number))
+            case NodeBackend(name=node, port=port):
+                return self._node_address(record, node, port)

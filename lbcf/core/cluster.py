@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import attrs
 
 from lbcf.core.judgement import Judgement
+from lbcf.core.nodes import NodeScene
 from lbcf.core.resources import (
     BackendGroup,
     BackendRecord,
@@ -65,6 +66,7 @@ class Snapshot:
         pods: those that the group selects.
         records: all that the group owns, also those being deleted.
         judgement: what is to become of its unready pods, under policy Webhook.
+        scene: its nodes; None for groups of anything else.
     """
 
     group: BackendGroup
@@ -73,3 +75,4 @@ class Snapshot:
     pods: tuple[Pod, ...]
     records: tuple[BackendRecord, ...]
     judgement: Judgement = Judgement()
+    scene: NodeScene | None = None

@@ -11,6 +11,13 @@ from lbcf.core import names
 from lbcf.core.cluster import Attachment, Snapshot
 from lbcf.core.eligibility import Eligible, Verdict, judge_pod
 from lbcf.core.judging import with_rulings
+from lbcf.core.node_backends import (
+    NodeBackend,
+    NodeSelection,
+    ServiceBackend,
+    ServiceSelection,
+)
+from lbcf.core.node_policy import judge_nodes
 from lbcf.core.resources import (
     Backend,
     BackendGroup,
@@ -21,7 +28,7 @@ from lbcf.core.resources import (
     StaticBackend,
     StaticSelection,
 )
-from lbcf.core.values import AddressSource, Drain, MemberKey, Port, Uid
+from lbcf.core.values import AddressSource, Drain, MemberKey, Port
 
 
 Identity = tuple[str, Backend]
@@ -88,8 +95,11 @@ class DesiredRecord:
                 labels[pod] = name
             case StaticBackend(address=address):
                 labels[names.LABEL_STATIC] = address
-            case _:
-                pass
+            case ServiceBackend(name=name, node=node):
+                labels[names.LABEL_SERVICE] = name
+                labels[names.LABEL_NODE] = node
+            case NodeBackend(name=name):
+                labels[names.LABEL_NODE] = name
         return {key: names.label_value(value) for key, value in labels.items()}
 
 
@@ -100,8 +110,10 @@ def backend_identity(backend: Backend) -> tuple[str, ...]:
             return ("pod", name, uid, str(port))
         case StaticBackend(address):
             return ("static", address)
-        case _:
-            return (backend.kind, backend.name)
+        case ServiceBackend(name, port, node_port, node):
+            return ("service", name, str(port), str(node_port), node)
+        case NodeBackend(name, port):
+            return ("node", name, str(port))
 
 
 def identity_of(record: BackendRecord) -> Identity:
@@ -120,7 +132,7 @@ def drain_of(group: BackendGroup, attachment: Attachment) -> Drain:
 
 
 def desired_records(
-    snapshot: Snapshot, verdicts: Mapping[Uid, Verdict]
+    snapshot: Snapshot, verdicts: Mapping[str, Verdict]
 ) -> Iterator[DesiredRecord]:
     """Say every record that should exist, for the load balancers that can be used."""
     for attachment in snapshot.attachments.values():
@@ -128,15 +140,17 @@ def desired_records(
             yield _desired(snapshot.group, attachment, backend, address, readable)
 
 
-def judge_all(snapshot: Snapshot) -> dict[Uid, Verdict]:
-    """Judge every pod of a snapshot once."""
+def judge_all(snapshot: Snapshot) -> dict[str, Verdict]:
+    """Judge every pod of a snapshot once, by uid; or every node, by name."""
+    if snapshot.scene is not None:
+        return judge_nodes(snapshot.scene, snapshot.records, snapshot.attachments)
     policy = snapshot.group.deregister_policy
     verdicts = {pod.meta.uid: judge_pod(pod, policy) for pod in snapshot.pods}
-    return with_rulings(verdicts, snapshot.judgement)
+    return {**with_rulings(verdicts, snapshot.judgement)}
 
 
 def _backends(
-    snapshot: Snapshot, verdicts: Mapping[Uid, Verdict]
+    snapshot: Snapshot, verdicts: Mapping[str, Verdict]
 ) -> Iterator[tuple[Backend, str, tuple[str, int]]]:
     """Say every backend with its address and what its record's name begins with."""
     match snapshot.group.selection:
@@ -153,8 +167,34 @@ def _backends(
                 host, _, number = address.rpartition(":")
                 digits = int(number) if number.isdigit() else 0
                 yield StaticBackend(address), address, (host or address, digits)
-        case _:
-            return
+        case ServiceSelection() | NodeSelection() as selection:
+            yield from _node_backends(snapshot, selection, verdicts)
+
+
+def _node_backends(
+    snapshot: Snapshot,
+    selection: ServiceSelection | NodeSelection,
+    verdicts: Mapping[str, Verdict],
+) -> Iterator[tuple[Backend, str, tuple[str, int]]]:
+    """Say the same of nodes."""
+    scene = snapshot.scene
+    for name, node in scene.nodes.items() if scene is not None else ():
+        if scene is None or not isinstance(verdicts[name], Eligible):
+            continue
+        for backend, port in _ports_of(name, selection, scene.node_port):
+            address = host_port(scene.address(node), port)
+            yield backend, address, (name, port.number)
+
+
+def _ports_of(
+    node: str, selection: ServiceSelection | NodeSelection, node_port: int
+) -> Iterator[tuple[Backend, Port]]:
+    """Say what a node is registered for, and where on it."""
+    if isinstance(selection, NodeSelection):
+        yield from ((NodeBackend(node, port), port) for port in selection.ports)
+        return
+    backend = ServiceBackend(selection.name, selection.port, node_port, node)
+    yield backend, Port(node_port, selection.port.protocol)
 
 
 def _desired(

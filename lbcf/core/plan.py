@@ -19,14 +19,9 @@ from lbcf.core.desired import (
 )
 from lbcf.core.eligibility import GONE, Eligible, Ineligible, Verdict, Waiting
 from lbcf.core.inheritance import is_elsewhere, is_needless, with_uids
-from lbcf.core.resources import (
-    BackendRecord,
-    ForeignBackend,
-    PodBackend,
-    RecordSpec,
-    UnsupportedSelection,
-)
-from lbcf.core.values import Uid
+from lbcf.core.node_backends import NodeBackend, ServiceBackend
+from lbcf.core.node_policy import NODE_GONE
+from lbcf.core.resources import Backend, BackendRecord, PodBackend, RecordSpec
 
 
 DUPLICATE = "Duplicate"
@@ -37,8 +32,6 @@ ADDRESS_CHANGED = "AddressChanged"
 """The backend lives on under another address; a record never changes its own."""
 UNSELECTED = "Unselected"
 """The group no longer names this backend or this port."""
-UNSUPPORTED = "Unsupported"
-"""The group or the record is of a type that this controller does not reconcile."""
 
 
 @attrs.frozen
@@ -96,6 +89,7 @@ class Plan:
         kept: records that are as they should be.
         backends: how many backends the group selects, ready or not.
         unready: how many of them are not ready.
+        waiting: nodes that cannot be judged, by name, and why.
     """
 
     creates: tuple[Create, ...] = ()
@@ -105,6 +99,7 @@ class Plan:
     kept: int = 0
     backends: int = 0
     unready: int = 0
+    waiting: Mapping[str, Waiting] = attrs.Factory(dict)
 
     @property
     def is_empty(self) -> bool:
@@ -139,15 +134,29 @@ def plan_group(snapshot: Snapshot) -> Plan:
         holds=tuple(f for f in fates if isinstance(f, Hold)),
         kept=sum(1 for f in fates if f is None),
         backends=count_backends(snapshot),
-        unready=sum(1 for pod in snapshot.pods if not pod.is_ready),
+        unready=_count_unready(snapshot, verdicts),
+        waiting={
+            name: verdict
+            for name, verdict in verdicts.items()
+            if snapshot.scene is not None and isinstance(verdict, Waiting)
+        },
     )
+
+
+def _count_unready(snapshot: Snapshot, verdicts: Mapping[str, Verdict]) -> int:
+    """Count the backends that only their readiness keeps out."""
+    if snapshot.scene is None:
+        return sum(1 for pod in snapshot.pods if not pod.is_ready)
+    ineligible = (v for v in verdicts.values() if isinstance(v, Ineligible))
+    return sum(1 for verdict in ineligible if verdict.by_readiness)
 
 
 def count_backends(snapshot: Snapshot) -> int:
     """Count what a group selects, ready or not, each once (LBCF's `status.backends`)."""
     selection = snapshot.group.selection
     addresses = getattr(selection, "addresses", ())
-    return len(snapshot.pods) or len(addresses)
+    nodes = snapshot.scene.nodes if snapshot.scene is not None else ()
+    return len(snapshot.pods) or len(nodes) or len(addresses)
 
 
 def _by_identity(
@@ -174,7 +183,7 @@ def _fate(
     wanted: DesiredRecord | None,
     is_served: bool,
     snapshot: Snapshot,
-    verdicts: Mapping[Uid, Verdict],
+    verdicts: Mapping[str, Verdict],
 ) -> Fate:
     """Say what becomes of one live record."""
     name = record.spec.load_balancer
@@ -183,10 +192,6 @@ def _fate(
     if name not in snapshot.attachments:
         message = f"load balancer {name} is leaving group {snapshot.group.meta.key}"
         return Removal(record, DETACHED, message)
-    if isinstance(snapshot.group.selection, UnsupportedSelection) or isinstance(
-        record.spec.backend, ForeignBackend
-    ):
-        return Hold(record, UNSUPPORTED, "its type of backend is not reconciled here")
     if wanted is None:
         return _unwanted(record, snapshot, verdicts)
     if is_served:
@@ -212,22 +217,39 @@ def _updated(present: RecordSpec, wanted: RecordSpec) -> RecordSpec:
 
 
 def _unwanted(
-    record: BackendRecord, snapshot: Snapshot, verdicts: Mapping[Uid, Verdict]
+    record: BackendRecord, snapshot: Snapshot, verdicts: Mapping[str, Verdict]
 ) -> Removal | Hold:
     """Say why a record that nobody desires goes, or must wait."""
-    backend = record.spec.backend
-    if not isinstance(backend, PodBackend):
+    known = _judged_as(record.spec.backend)
+    if known is None:
         return Removal(record, UNSELECTED, "the group no longer lists it")
-    match verdicts.get(backend.uid):
+    key, told, gone = known
+    match verdicts.get(key):
         case None:
-            message = f"pod {backend.name} is gone or no longer selected"
-            return Removal(record, GONE, message)
+            return Removal(record, gone, f"{told} is gone or no longer selected")
         case Ineligible(reason, message, by_readiness):
             return Removal(record, reason, message, by_readiness)
         case Waiting(reason, message):
             return Hold(record, reason, message)
         case Eligible():
-            message = (
-                f"port {backend.port} is no longer in group {snapshot.group.meta.key}"
-            )
+            port = _port_of(record.spec.backend)
+            message = f"{port} is no longer in group {snapshot.group.meta.key}"
             return Removal(record, UNSELECTED, message)
+
+
+def _judged_as(backend: Backend) -> tuple[str, str, str] | None:
+    """Say under which key a backend was judged, its name for people, its end's reason."""
+    match backend:
+        case PodBackend(name, uid):
+            return uid, f"pod {name}", GONE
+        case ServiceBackend(node=node) | NodeBackend(name=node):
+            return node, f"node {node}", NODE_GONE
+        case _:
+            return None
+
+
+def _port_of(backend: Backend) -> str:
+    """Say which port of a pod or node a backend is."""
+    if isinstance(backend, ServiceBackend):
+        return f"node port {backend.node_port}"
+    return f"port {getattr(backend, 'port', '')}"

@@ -17,6 +17,12 @@ from lbcf.core.names import (
     home_of,
     load_balancer_key,
 )
+from lbcf.core.node_backends import (
+    NodeBackend,
+    NodeSelection,
+    ServiceBackend,
+    ServiceSelection,
+)
 from lbcf.core.operations import Operation
 from lbcf.core.selectors import Selector
 from lbcf.core.values import (
@@ -211,14 +217,7 @@ class StaticSelection:
     addresses: tuple[str, ...]
 
 
-@attrs.frozen
-class UnsupportedSelection:
-    """A type of backends that this controller does not reconcile, by its field name."""
-
-    kind: str
-
-
-Selection = PodSelection | StaticSelection | UnsupportedSelection
+Selection = PodSelection | StaticSelection | ServiceSelection | NodeSelection
 
 
 @attrs.frozen
@@ -294,15 +293,7 @@ class StaticBackend:
     address: str
 
 
-@attrs.frozen
-class ForeignBackend:
-    """A backend of a type that this process reads but does not make."""
-
-    kind: str
-    name: str
-
-
-Backend = PodBackend | StaticBackend | ForeignBackend
+Backend = PodBackend | StaticBackend | ServiceBackend | NodeBackend
 
 
 @attrs.frozen

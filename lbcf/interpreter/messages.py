@@ -7,7 +7,6 @@ import msgspec
 
 from lbcf.core import steps
 from lbcf.core.operations import Operation
-from lbcf.core.resources import BackendRecord
 from lbcf.core.steps import CallDriver
 from lbcf.wire import driver_answers as answers
 from lbcf.wire import driver_requests as requests
@@ -50,28 +49,6 @@ def _member(kind: type[_R], step: CallDriver, retry_id: str, not_after: datetime
         backend_addr=step.address,
         parameters=dict(record.spec.parameters),
         injected_info=dict(record.status.injected_info),
-    )
-
-
-def pod_request(
-    record: BackendRecord, pod: dict[str, object], retry_id: str, not_after: datetime
-) -> requests.GenerateBackendAddrRequest:
-    """Write the question for a pod's address."""
-    backend = record.spec.backend
-    port = getattr(backend, "port", None)
-    if port is None:
-        raise ValueError(f"record {record.meta.key} is not about a pod")
-    return requests.GenerateBackendAddrRequest(
-        record_id=record.meta.uid,
-        retry_id=retry_id,
-        not_after=not_after,
-        lb_info=dict(record.spec.lb_info),
-        lb_attributes=dict(record.spec.lb_attributes),
-        parameters=dict(record.spec.parameters),
-        pod_backend=requests.PodBackend(
-            pod=pod,
-            port=requests.PortSelector(port=port.number, protocol=port.protocol.value),
-        ),
     )
 
 

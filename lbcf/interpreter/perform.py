@@ -8,7 +8,6 @@ from functools import partial
 from typing import TypeVar
 
 import attrs
-import msgspec
 import structlog
 
 from lbcf.core import names
@@ -35,11 +34,12 @@ from lbcf.core.turn import Moment
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.drivers.errors import DriverError, TimedOut
 from lbcf.drivers.pool import DriverPool
+from lbcf.interpreter.address_questions import ask_for_address
 from lbcf.interpreter.locks import AddressLocker
-from lbcf.interpreter.messages import backend_request, pod_request, reply_of
+from lbcf.interpreter.messages import backend_request, reply_of
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound, Unavailable
-from lbcf.kube.kinds import PODS, RECORDS
+from lbcf.kube.kinds import RECORDS
 from lbcf.runtime import failpoints
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.recall import Recall
@@ -251,16 +251,11 @@ class Interpreter:
     async def _request(
         self, step: CallDriver, retry_id: str, not_after: datetime
     ) -> Request[RetriedAnswer]:
-        """Put the request together; a driver that finds addresses gets the whole pod."""
+        """Put the request together; a driver that finds addresses gets whole objects."""
         if step.operation is not Operation.GENERATE_BACKEND_ADDR:
             return backend_request(step, retry_id, not_after)
         record = step.permission.record
-        name = getattr(record.spec.backend, "name", "")
-        raw = await self._client.get_raw(
-            PODS, ObjectKey(record.meta.key.namespace, name)
-        )
-        pod = msgspec.json.decode(raw, type=dict[str, object])
-        return pod_request(record, pod, retry_id, not_after)
+        return await ask_for_address(self._client, record, retry_id, not_after)
 
     async def _ask(self, step: CallDriver, request: Request[RetriedAnswer]) -> Reply:
         """Send the request and read the answer."""

@@ -27,3 +27,8 @@ def parse_port(port: WirePort) -> Port:
         return Port(number, Protocol(port.protocol.upper()))
     except ValueError as error:
         raise Malformed(f"protocol {port.protocol!r} is neither TCP nor UDP") from error
+
+
+def render_port(port: Port) -> dict[str, object]:
+    """Write a port of a record."""
+    return {"port": port.number, "protocol": port.protocol.value}

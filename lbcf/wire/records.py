@@ -14,12 +14,12 @@ import msgspec
 
 from lbcf.core import names
 from lbcf.core.desired import DesiredRecord
+from lbcf.core.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.resources import (
     Backend,
     BackendGroup,
     BackendRecord,
     DrainProgress,
-    ForeignBackend,
     Meta,
     PodBackend,
     RecordSpec,
@@ -40,7 +40,7 @@ from lbcf.wire.policies import (
     parse_ensure_policy,
     render_ensure_policy,
 )
-from lbcf.wire.ports import WirePort, parse_port
+from lbcf.wire.ports import WirePort, parse_port, render_port
 from lbcf.wire.sharing import shared_map
 
 
@@ -50,8 +50,16 @@ class _PodBackend(msgspec.Struct):
     uid: str = ""
 
 
-class _NamedBackend(msgspec.Struct):
-    name: str = ""
+class _ServiceBackend(msgspec.Struct, rename="camel"):
+    name: str
+    port: WirePort
+    node_port: int
+    node_name: str
+
+
+class _NodeBackend(msgspec.Struct):
+    name: str
+    port: WirePort
 
 
 class _DrainSpec(msgspec.Struct, rename="camel"):
@@ -66,8 +74,8 @@ class _Spec(msgspec.Struct, rename="camel"):
     parameters: dict[str, str] | None = None
     ensure_policy: WireEnsurePolicy | None = None
     pod_backend: _PodBackend | None = None
-    service_backend: _NamedBackend | None = None
-    node_backend: _NamedBackend | None = None
+    service_backend: _ServiceBackend | None = None
+    node_backend: _NodeBackend | None = None
     static_addr: str | None = None
     backend_addr: str = ""
     drain: _DrainSpec | None = None
@@ -144,9 +152,13 @@ def _parse_backend(spec: _Spec) -> Backend:
     if spec.static_addr is not None:
         return StaticBackend(spec.static_addr)
     if spec.service_backend is not None:
-        return ForeignBackend("serviceBackend", spec.service_backend.name)
+        service = spec.service_backend
+        port = parse_port(service.port)
+        node = intern(service.node_name)
+        return ServiceBackend(intern(service.name), port, service.node_port, node)
     if spec.node_backend is not None:
-        return ForeignBackend("nodeBackend", spec.node_backend.name)
+        node = intern(spec.node_backend.name)
+        return NodeBackend(node, parse_port(spec.node_backend.port))
     raise Malformed(
         "spec names none of podBackend, staticAddr, serviceBackend, nodeBackend"
     )
@@ -230,12 +242,15 @@ def _render_backend(backend: Backend) -> dict[str, object]:
     """Write what is registered."""
     match backend:
         case PodBackend(name, uid, port):
-            where = {"port": port.number, "protocol": port.protocol.value}
+            where = render_port(port)
             return {"podBackend": {"name": name, "uid": uid, "port": where}}
         case StaticBackend(address):
             return {"staticAddr": address}
-        case ForeignBackend(kind):
-            raise ValueError(f"records with {kind} are not written here")
+        case ServiceBackend(name, port, node_port, node):
+            body = {"name": name, "port": render_port(port), "nodePort": node_port}
+            return {"serviceBackend": {**body, "nodeName": node}}
+        case NodeBackend(name, port):
+            return {"nodeBackend": {"name": name, "port": render_port(port)}}
 
 
 def render_spec_update(record: BackendRecord, spec: RecordSpec) -> dict[str, object]:

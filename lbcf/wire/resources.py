@@ -17,9 +17,7 @@ from lbcf.core.resources import (
     Security,
     Selection,
     StaticSelection,
-    UnsupportedSelection,
 )
-from lbcf.core.selectors import Operator, Requirement, Selector
 from lbcf.core.values import (
     AddressSource,
     DeregisterPolicy,
@@ -32,8 +30,15 @@ from lbcf.wire.conditions import WireCondition, parse_conditions, render_conditi
 from lbcf.wire.durations import parse_duration
 from lbcf.wire.errors import Malformed
 from lbcf.wire.kube import ObjectMeta, decode
+from lbcf.wire.node_selections import (
+    WireNodes,
+    WireService,
+    parse_node_selection,
+    parse_service_selection,
+)
 from lbcf.wire.policies import WireEnsurePolicy, parse_ensure_policy
 from lbcf.wire.ports import WirePort, parse_port
+from lbcf.wire.selectors import WireExpression, parse_selector
 
 
 class _Webhook(msgspec.Struct):
@@ -106,15 +111,9 @@ class _LoadBalancer(msgspec.Struct):
     status: _LoadBalancerStatus = msgspec.field(default_factory=_LoadBalancerStatus)
 
 
-class _Expression(msgspec.Struct):
-    key: str
-    operator: str
-    values: list[str] | None = None
-
-
 class _ByLabel(msgspec.Struct, rename="camel"):
     selector: dict[str, str] | None = None
-    match_expressions: list[_Expression] | None = None
+    match_expressions: list[WireExpression] | None = None
     except_: list[str] | None = msgspec.field(name="except", default=None)
 
 
@@ -141,8 +140,8 @@ class WireGroupSpec(msgspec.Struct, rename="camel"):
     lb_name: str = ""
     pods: _Pods | None = None
     static: list[str] | None = None
-    service: msgspec.Raw = msgspec.Raw()
-    nodes: msgspec.Raw = msgspec.Raw()
+    service: WireService | None = None
+    nodes: WireNodes | None = None
     parameters: dict[str, str] | None = None
     deregister_policy: str = DeregisterPolicy.IF_NOT_READY.value
     deregister_webhook: _DeregisterWebhook | None = None
@@ -305,7 +304,11 @@ def _parse_selection(spec: WireGroupSpec) -> Selection:
         return _parse_pods(spec.pods)
     if spec.static is not None:
         return StaticSelection(tuple(dict.fromkeys(spec.static)))
-    return UnsupportedSelection("service" if bytes(spec.service) else "nodes")
+    if spec.service is not None:
+        return parse_service_selection(spec.service)
+    if spec.nodes is not None:
+        return parse_node_selection(spec.nodes)
+    raise Malformed("spec has none of pods, service, static, nodes")
 
 
 def _parse_pods(pods: _Pods) -> PodSelection:
@@ -318,21 +321,10 @@ def _parse_pods(pods: _Pods) -> PodSelection:
         return PodSelection(ports, names=frozenset(pods.by_name))
     if pods.by_label is None:
         raise Malformed("spec.pods has neither byLabel nor byName")
-    selector = Selector(
-        pods.by_label.selector or {},
-        tuple(_parse_expression(e) for e in pods.by_label.match_expressions or ()),
-    )
+    by_label = pods.by_label
+    selector = parse_selector(by_label.selector, by_label.match_expressions)
     excluded = frozenset(pods.by_label.except_ or ())
     return PodSelection(ports, selector=selector, excluded=excluded)
-
-
-def _parse_expression(expression: _Expression) -> Requirement:
-    """Read one expression of a selector."""
-    try:
-        operator = Operator(expression.operator)
-    except ValueError as error:
-        raise Malformed(f"operator {expression.operator!r} is unknown") from error
-    return Requirement(expression.key, operator, frozenset(expression.values or ()))
 
 
 def render_driver_status(conditions: tuple[Condition, ...]) -> dict[str, object]:

@@ -3,11 +3,17 @@
 import pytest
 
 from lbcf.controller.view import View
+from lbcf.core.node_backends import (
+    AddressType,
+    NodeBackend,
+    NodeSelection,
+    ServiceBackend,
+)
 from lbcf.core.resources import (
     Backend,
-    ForeignBackend,
     PodBackend,
     PodSelection,
+    Selection,
     StaticBackend,
     StaticSelection,
 )
@@ -25,6 +31,7 @@ from tests.builders import (
     a_spec,
 )
 from tests.controller.views import everyday, obscure, show
+from tests.node_builders import OF_NODES, OF_SERVICE, a_node, a_node_group, a_service
 
 
 def test_indexes_find_what_they_say() -> None:
@@ -94,7 +101,7 @@ def test_pods_of_a_group_are_those_it_selects_in_its_namespace() -> None:
         pytest.param(a_backend("bare"), "", id="pod without an address"),
         pytest.param(PodBackend("web-1", Uid("before"), Port(80)), "", id="namesake"),
         pytest.param(StaticBackend("a:1"), "a:1", id="static"),
-        pytest.param(ForeignBackend("nodeBackend", "node-1"), "", id="foreign"),
+        pytest.param(NodeBackend("n1", Port(80)), "", id="no group of nodes"),
     ],
 )
 def test_backend_s_own_address_is_known_or_empty(
@@ -102,5 +109,35 @@ def test_backend_s_own_address_is_known_or_empty(
 ) -> None:
     """A namesake of a pod that is gone is another backend."""
     view = show(everyday(), a_pod(), a_pod("bare", address=""))
+
+    assert address == view.backend_address(a_record(spec=a_spec(backend=backend)))
+
+
+@pytest.mark.parametrize(
+    ("selection", "backend", "address"),
+    [
+        pytest.param(
+            OF_SERVICE,
+            ServiceBackend("web", Port(80), 30080, "n1"),
+            "192.0.2.1:30080",
+            id="service",
+        ),
+        pytest.param(
+            OF_NODES, NodeBackend("n1", Port(443)), "192.0.2.1:443", id="node"
+        ),
+        pytest.param(OF_NODES, NodeBackend("n2", Port(443)), "", id="no such node"),
+        pytest.param(
+            NodeSelection((Port(443),), address_type=AddressType.HOSTNAME),
+            NodeBackend("n1", Port(443)),
+            "",
+            id="no such address",
+        ),
+    ],
+)
+def test_node_s_own_address_is_the_one_that_its_group_asks_for(
+    selection: Selection, backend: Backend, address: str
+) -> None:
+    """A record does not say by itself which of a node's addresses is meant."""
+    view = show(everyday(), a_service(), a_node(), a_node_group(selection=selection))
 
     assert address == view.backend_address(a_record(spec=a_spec(backend=backend)))

@@ -1,9 +1,10 @@
 """Views of made-up clusters, and the ways in which an object cannot be read."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lbcf.controller.view import View
 from lbcf.core.cluster import Pod
+from lbcf.core.nodes import Node, Service
 from lbcf.core.resources import (
     BackendGroup,
     BackendRecord,
@@ -21,23 +22,30 @@ from tests.builders import a_driver, a_group, a_load_balancer
 
 T = TypeVar("T", bound=HasMeta)
 
-Thing = Pod | BackendRecord | BackendGroup | LoadBalancer | LoadBalancerDriver
+Thing = (
+    Pod
+    | Node
+    | Service
+    | BackendRecord
+    | BackendGroup
+    | LoadBalancer
+    | LoadBalancerDriver
+)
 
 
 def show(view: View, *things: Thing) -> View:
     """Let the watches tell of objects."""
+    stores: dict[type[Thing], Store[Any]] = {
+        Pod: view.pods,
+        Node: view.nodes,
+        Service: view.services,
+        BackendRecord: view.records,
+        BackendGroup: view.groups,
+        LoadBalancer: view.load_balancers,
+        LoadBalancerDriver: view.drivers,
+    }
     for thing in things:
-        match thing:
-            case Pod():
-                view.pods.apply(Put(thing))
-            case BackendRecord():
-                view.records.apply(Put(thing))
-            case BackendGroup():
-                view.groups.apply(Put(thing))
-            case LoadBalancer():
-                view.load_balancers.apply(Put(thing))
-            case LoadBalancerDriver():
-                view.drivers.apply(Put(thing))
+        stores[type(thing)].apply(Put(thing))
     return view
 
 

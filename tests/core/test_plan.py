@@ -10,7 +10,6 @@ from lbcf.core.plan import (
     DETACHED,
     DUPLICATE,
     UNSELECTED,
-    UNSUPPORTED,
     Create,
     Hold,
     Plan,
@@ -20,12 +19,10 @@ from lbcf.core.plan import (
 )
 from lbcf.core.resources import (
     BackendRecord,
-    ForeignBackend,
     PodSelection,
     RecordStatus,
     StaticBackend,
     StaticSelection,
-    UnsupportedSelection,
 )
 from lbcf.core.values import AddressSource, DeregisterPolicy, Drain, Port
 from tests.builders import (
@@ -184,29 +181,6 @@ def test_records_of_a_leaving_load_balancer_go() -> None:
     snapshot = a_snapshot(a_pod(), records=(DESIRED,), load_balancers=())
 
     assert DETACHED == only_removal(plan_group(snapshot)).reason
-
-
-def test_leaving_load_balancer_takes_foreign_records_along() -> None:
-    """A load balancer that is being deleted waits for every record."""
-    node = a_record(spec=a_spec(backend=ForeignBackend("nodeBackend", "node-1")))
-    snapshot = a_snapshot(records=(node,), load_balancers=())
-
-    assert DETACHED == only_removal(plan_group(snapshot)).reason
-
-
-def test_record_of_a_foreign_type_is_held() -> None:
-    """What this controller does not make it does not end either."""
-    node = a_record(spec=a_spec(backend=ForeignBackend("nodeBackend", "node-1")))
-
-    assert UNSUPPORTED == only_hold(plan_group(a_snapshot(records=(node,)))).reason
-
-
-def test_group_of_a_foreign_type_is_held() -> None:
-    """Whatever its records say."""
-    group = a_group(selection=UnsupportedSelection("service"))
-    snapshot = a_snapshot(group=group, records=(DESIRED,))
-
-    assert UNSUPPORTED == only_hold(plan_group(snapshot)).reason
 
 
 def test_of_duplicates_the_registered_one_stays() -> None:

@@ -9,7 +9,7 @@ from lbcf.core.cluster import Snapshot
 from lbcf.core.desired import identity_of
 from lbcf.core.guards import hold_readiness_removals
 from lbcf.core.plan import Plan, plan_group
-from lbcf.core.resources import BackendRecord, ForeignBackend
+from lbcf.core.resources import BackendRecord
 from tests.builders import a_record
 from tests.strategies import POD_NAMES, is_about, restricted, snapshots
 
@@ -100,17 +100,6 @@ def test_doubt_writes_nothing(snapshot: Snapshot) -> None:
     touched |= {r.record.spec.load_balancer for r in plan.removals}
 
     assert not touched & snapshot.undecided.keys()
-
-
-@given(snapshots())
-def test_foreign_record_is_removed_only_with_its_load_balancer(
-    snapshot: Snapshot,
-) -> None:
-    """Its own end is for whoever made it to decide."""
-    removed = [r.record for r in plan_group(snapshot).removals]
-    foreign = [r for r in removed if isinstance(r.spec.backend, ForeignBackend)]
-
-    assert all(r.spec.load_balancer not in snapshot.attachments for r in foreign)
 
 
 @given(snapshots(), SCOPES)

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from lbcf.core import names
 from lbcf.core.conditions import Condition
 from lbcf.core.desired import DesiredRecord
+from lbcf.core.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.resources import (
+    Backend,
     BackendRecord,
     DrainProgress,
-    ForeignBackend,
     PodBackend,
     RecordSpec,
     RecordStatus,
@@ -252,10 +253,36 @@ def test_empty_fields_are_left_out() -> None:
     assert {"lbName", "lbDriver", "lbInfo", "podBackend"} == body["spec"].keys()
 
 
-def test_foreign_backend_is_not_written() -> None:
-    """This process does not make such records."""
-    with pytest.raises(ValueError, match="nodeBackend"):
-        new_body(a_spec(backend=ForeignBackend("nodeBackend", "node-1")))
+@pytest.mark.parametrize(
+    ("backend", "body"),
+    [
+        pytest.param(
+            ServiceBackend("web", Port(80), 30080, "n1"),
+            {
+                "serviceBackend": {
+                    "name": "web",
+                    "port": {"port": 80, "protocol": "TCP"},
+                    "nodePort": 30080,
+                    "nodeName": "n1",
+                }
+            },
+            id="service",
+        ),
+        pytest.param(
+            NodeBackend("n1", Port(53, Protocol.UDP)),
+            {"nodeBackend": {"name": "n1", "port": {"port": 53, "protocol": "UDP"}}},
+            id="node",
+        ),
+    ],
+)
+def test_backends_on_nodes_are_written_and_read(
+    backend: Backend, body: dict[str, object]
+) -> None:
+    """What is written of one is read as the same."""
+    written = new_body(a_spec(backend=backend))["spec"]
+
+    assert body == {k: v for k, v in written.items() if k in body}
+    assert backend == read(written).spec.backend
 
 
 def test_release_takes_our_finalizer_alone() -> None:
@@ -344,16 +371,15 @@ def test_protocol_is_read_in_any_case(protocol: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [("serviceBackend", "web"), ("nodeBackend", "node-1")]
-)
-def test_backend_of_another_type_is_read_as_foreign(kind: str, name: str) -> None:
-    """Its fields are somebody else's."""
+def test_service_backend_of_lbcf_in_go_is_read() -> None:
+    """It writes the port under its old name."""
     spec = {k: v for k, v in OLD.items() if k != "podBackend"}
+    port = {"portNumber": 80, "protocol": "TCP"}
+    old = {"name": "web", "port": port, "nodePort": 30080, "nodeName": "n1"}
 
-    found = read({**spec, kind: {"name": name, "nodePort": 30080}})
+    found = read({**spec, "serviceBackend": old})
 
-    assert ForeignBackend(kind, name) == found.spec.backend
+    assert ServiceBackend("web", Port(80), 30080, "n1") == found.spec.backend
 
 
 def test_group_is_the_controlling_owner() -> None:

@@ -7,6 +7,12 @@ import pytest
 
 from lbcf.core import names
 from lbcf.core.conditions import Condition
+from lbcf.core.node_backends import (
+    AddressType,
+    IpFamily,
+    NodeSelection,
+    ServiceSelection,
+)
 from lbcf.core.operations import Operation
 from lbcf.core.resources import (
     BackendGroup,
@@ -17,7 +23,6 @@ from lbcf.core.resources import (
     SecretKey,
     Security,
     StaticSelection,
-    UnsupportedSelection,
 )
 from lbcf.core.selectors import Operator, Requirement, Selector
 from lbcf.core.values import (
@@ -69,7 +74,9 @@ def load_balancer(status: object = None, **spec: object) -> LoadBalancer:
 
 def group(status: object = None, **spec: object) -> BackendGroup:
     """Read a group of pods at one load balancer, unless told otherwise."""
-    return parse_group(whole({"loadBalancers": ["front"], **spec}, status))
+    kinds = {"pods", "static", "service", "nodes"}
+    meant = spec if kinds & spec.keys() else {"pods": PODS, **spec}
+    return parse_group(whole({"loadBalancers": ["front"], **meant}, status))
 
 
 def pods_of(**pods: object) -> PodSelection:
@@ -261,13 +268,73 @@ def test_pods_are_selected_by_name() -> None:
     assert frozenset() == none.names
 
 
-def test_other_types_of_backends_are_named() -> None:
-    """They are not reconciled, and not mistaken for groups of nothing."""
-    assert UnsupportedSelection("service") == group(service={"name": "web"}).selection
-    assert UnsupportedSelection("nodes") == group(nodes={"ports": []}).selection
+def test_static_addresses_count_once() -> None:
+    """A list may say one twice."""
     assert (
         StaticSelection(("a:1", "b:1")) == group(static=["a:1", "b:1", "a:1"]).selection
     )
+
+
+def test_service_is_meant_on_nodes_with_labels() -> None:
+    """Without a nodeSelector it is meant on all; LBCF's old name of the port is taken."""
+    some = {"name": "web", "port": {"portNumber": 80}, "nodeSelector": {"in": "yes"}}
+    every = {"name": "web", "port": {"port": 80}}
+
+    assert (
+        ServiceSelection("web", Port(80), {"in": "yes"})
+        == group(service=some).selection
+    )
+    assert ServiceSelection("web", Port(80)) == group(service=every).selection
+
+
+def test_nodes_are_meant_by_labels_and_expressions() -> None:
+    """With all that says under which address they are registered."""
+    expression = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+    nodes = {
+        "ports": [{"port": 80}, {"port": 53, "protocol": "UDP"}],
+        "selector": {"in": "yes"},
+        "matchExpressions": [expression],
+        "addressType": "ExternalIP",
+        "ipFamily": "IPv6",
+    }
+    requirement = Requirement("zone", Operator.IN, frozenset({"a", "b"}))
+
+    assert (
+        NodeSelection(
+            (Port(80), Port(53, Protocol.UDP)),
+            Selector({"in": "yes"}, (requirement,)),
+            AddressType.EXTERNAL_IP,
+            IpFamily.IPV6,
+        )
+        == group(nodes=nodes).selection
+    )
+    assert (
+        NodeSelection((Port(80),)) == group(nodes={"ports": [{"port": 80}]}).selection
+    )
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({}, id="nothing is selected"),
+        pytest.param({"nodes": {"ports": []}}, id="no ports"),
+        pytest.param(
+            {"nodes": {"ports": [{"port": 80}], "addressType": "Internal"}}, id="type"
+        ),
+        pytest.param(
+            {"nodes": {"ports": [{"port": 80}], "ipFamily": "IPv5"}}, id="family"
+        ),
+        pytest.param(
+            {"service": {"name": "web", "port": {}}}, id="port without number"
+        ),
+    ],
+)
+def test_group_of_nodes_that_says_too_little_is_malformed(
+    spec: dict[str, object],
+) -> None:
+    """A newer version may mean something by it; nobody may guess."""
+    with pytest.raises(Malformed):
+        parse_group(whole({"loadBalancers": ["front"], **spec}, None))
 
 
 def test_group_says_how_its_backends_are_treated() -> None:

@@ -1,0 +1,122 @@
+"""Follows the EndpointSlices of Services that are worth it, and of no others.
+
+Before it: a group names a Service, or a Service becomes Local. After it: the
+`EndpointBook` holds what its nodes have. Without any such group not a single EndpointSlice
+is read; with one, those of its Service alone.
+"""
+
+import asyncio
+
+from collections.abc import Callable
+
+import structlog
+
+from lbcf.controller.endpoint_book import EndpointBook
+from lbcf.core.nodes import EndpointSlice
+from lbcf.core.values import ObjectKey
+from lbcf.kube.client import KubeClient
+from lbcf.kube.informer import Informer
+from lbcf.kube.kinds import ENDPOINT_SLICES
+from lbcf.kube.pages import Selection
+from lbcf.kube.store import Store
+from lbcf.runtime.clock import Clock
+
+
+SERVICE_LABEL = "kubernetes.io/service-name"
+"""Says on each EndpointSlice whose it is (discovery.k8s.io/v1)."""
+
+_log = structlog.get_logger(__name__)
+
+
+class EndpointWatches:
+    """Starts an informer for each Service that needs one, and ends it afterwards.
+
+    Args:
+        client: the API server.
+        clock: of the informers.
+        book: takes what they read.
+        is_wanted: tells whether the endpoints of a Service matter to anybody.
+        changed: told of a Service whose nodes have something else than before.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        clock: Clock,
+        book: EndpointBook,
+        is_wanted: Callable[[ObjectKey], bool],
+        changed: Callable[[ObjectKey], None],
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._book = book
+        self._is_wanted = is_wanted
+        self._changed = changed
+        self._doubtful: set[ObjectKey] = set()
+        self._asked = asyncio.Event()
+        self._following: dict[ObjectKey, asyncio.Task[None]] = {}
+
+    @property
+    def followed(self) -> frozenset[ObjectKey]:
+        """Return the Services whose endpoints are being read."""
+        return frozenset(self._following)
+
+    def consider(self, service: ObjectKey) -> None:
+        """Look soon whether a Service is to be followed; cheap, never waits."""
+        self._doubtful.add(service)
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Follow what is wanted until cancelled."""
+        try:
+            while True:
+                await self._asked.wait()
+                self._asked.clear()
+                while self._doubtful:
+                    await self._settle(self._doubtful.pop())
+        finally:
+            for service in list(self._following):
+                await self._end(service)
+
+    async def _settle(self, service: ObjectKey) -> None:
+        """Begin to follow a Service, or cease to."""
+        wanted = self._is_wanted(service)
+        if wanted and service not in self._following:
+            _log.info("endpoints.followed", service=str(service))
+            self._following[service] = asyncio.create_task(self._follow(service))
+        elif not wanted and service in self._following:
+            _log.info("endpoints.left", service=str(service))
+            await self._end(service)
+
+    async def _end(self, service: ObjectKey) -> None:
+        """Cease to follow a Service."""
+        task = self._following.pop(service)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        self._book.close(service)
+
+    async def _follow(self, service: ObjectKey) -> None:
+        """Follow one Service until cancelled."""
+        slices: Store[EndpointSlice] = Store()
+
+        def slice_changed(old: EndpointSlice | None, new: EndpointSlice | None) -> None:
+            """Tell of what nodes have; a pod's new name or address is no news."""
+            if _said_by(old) != _said_by(new):
+                self._changed(service)
+
+        slices.on_change(slice_changed)
+        slices.on_unreadable(lambda _key: self._changed(service))
+        chosen = Selection(service.namespace, f"{SERVICE_LABEL}={service.name}")
+        informer = Informer(
+            self._client, ENDPOINT_SLICES, self._clock, store=slices, selection=chosen
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(informer.run())
+            await informer.synced.wait()
+            self._book.open(service, slices)
+            self._changed(service)
+
+
+def _said_by(found: EndpointSlice | None) -> tuple[object, ...]:
+    """Say all of a slice that decisions are made from."""
+    return () if found is None else (found.ports, found.nodes)

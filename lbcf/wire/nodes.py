@@ -1,0 +1,168 @@
+"""What Kubernetes says of nodes, Services and EndpointSlices, read narrowly.
+
+Before it: bytes from `lbcf.kube`. After it: values of `lbcf.core.nodes`. A node's
+heartbeat, its conditions and whether it is cordoned are not read: nothing is decided
+from them.
+"""
+
+from collections.abc import Iterable
+from sys import intern
+
+import msgspec
+
+from lbcf.core.node_backends import IpFamily
+from lbcf.core.nodes import (
+    LEAVING_TAINTS,
+    EndpointSlice,
+    LocalState,
+    Node,
+    NodeAddress,
+    Service,
+    ServicePort,
+)
+from lbcf.core.values import Port, Protocol
+from lbcf.wire.errors import Malformed
+from lbcf.wire.kube import ObjectMeta, decode
+
+
+class _Taint(msgspec.Struct):
+    key: str
+
+
+class _NodeSpec(msgspec.Struct):
+    taints: list[_Taint] | None = None
+
+
+class _Address(msgspec.Struct):
+    type: str
+    address: str
+
+
+class _NodeStatus(msgspec.Struct):
+    addresses: list[_Address] | None = None
+
+
+class _Node(msgspec.Struct):
+    metadata: ObjectMeta
+    spec: _NodeSpec = msgspec.field(default_factory=_NodeSpec)
+    status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
+
+
+class _ServicePort(msgspec.Struct, rename="camel"):
+    port: int
+    name: str = ""
+    protocol: str = "TCP"
+    node_port: int = 0
+
+
+class _ServiceSpec(msgspec.Struct, rename="camel"):
+    type: str = "ClusterIP"
+    ports: list[_ServicePort] | None = None
+    external_traffic_policy: str = ""
+    ip_families: list[str] | None = None
+
+
+class _Service(msgspec.Struct):
+    metadata: ObjectMeta
+    spec: _ServiceSpec
+
+
+class _EndpointConditions(msgspec.Struct):
+    ready: bool | None = None
+    serving: bool | None = None
+    terminating: bool | None = None
+
+
+class _Endpoint(msgspec.Struct, rename="camel"):
+    node_name: str | None = None
+    conditions: _EndpointConditions = msgspec.field(default_factory=_EndpointConditions)
+
+
+class _EndpointPort(msgspec.Struct):
+    name: str | None = None
+
+
+class _EndpointSlice(msgspec.Struct):
+    metadata: ObjectMeta
+    endpoints: list[_Endpoint] | None = None
+    ports: list[_EndpointPort] | None = None
+
+
+_NODE = msgspec.json.Decoder(_Node)
+_SERVICE = msgspec.json.Decoder(_Service)
+_SLICE = msgspec.json.Decoder(_EndpointSlice)
+
+
+def parse_node(raw: bytes) -> Node:
+    """Read a node.
+
+    Raises:
+        Malformed: it cannot be read; nobody may conclude that it is not there.
+    """
+    node = decode(_NODE, raw)
+    taints = {taint.key for taint in node.spec.taints or ()}
+    addresses = node.status.addresses or ()
+    return Node(
+        meta=node.metadata.to_meta(),
+        addresses=tuple(NodeAddress(intern(a.type), a.address) for a in addresses),
+        leaving=LEAVING_TAINTS & taints,
+    )
+
+
+def parse_service(raw: bytes) -> Service:
+    """Read a Service.
+
+    Raises:
+        Malformed: it cannot be read.
+    """
+    service = decode(_SERVICE, raw)
+    spec = service.spec
+    families = spec.ip_families or ()
+    return Service(
+        meta=service.metadata.to_meta(),
+        type=intern(spec.type),
+        ports=tuple(_parse_ports(spec.ports or ())),
+        is_local=spec.external_traffic_policy == "Local",
+        family=_parse_family(families[0]) if families else None,
+    )
+
+
+def _parse_ports(ports: Iterable[_ServicePort]) -> Iterable[ServicePort]:
+    """Read those ports that can be a backend's; SCTP ones cannot."""
+    for port in ports:
+        if port.protocol in set(Protocol):
+            number = Port(port.port, Protocol(port.protocol))
+            yield ServicePort(port.name, number, port.node_port)
+
+
+def _parse_family(text: str) -> IpFamily:
+    """Read a family."""
+    try:
+        return IpFamily(text)
+    except ValueError as error:
+        raise Malformed(f"spec.ipFamilies: {error}") from error
+
+
+def parse_endpoint_slice(raw: bytes) -> EndpointSlice:
+    """Read an EndpointSlice.
+
+    Raises:
+        Malformed: it cannot be read.
+    """
+    found = decode(_SLICE, raw)
+    nodes: dict[str, LocalState] = {}
+    for endpoint in found.endpoints or ():
+        if endpoint.node_name:
+            name, state = intern(endpoint.node_name), _state_of(endpoint.conditions)
+            nodes[name] = max(state, nodes.get(name, state))
+    ports = frozenset(intern(port.name or "") for port in found.ports or ())
+    return EndpointSlice(found.metadata.to_meta(), ports, nodes)
+
+
+def _state_of(said: _EndpointConditions) -> LocalState:
+    """Say what an endpoint has to offer; what is unsaid is read as its API says."""
+    ready = said.ready is not False
+    serving = ready if said.serving is None else said.serving
+    if said.terminating:
+        return LocalState.SERVING if serving else LocalState.ENDING
+    return LocalState.READY if ready else LocalState.UNREADY
