@@ -74,7 +74,11 @@ class Survey:
             due = [
                 lb for lb in self._view.load_balancers.values() if self._is_listed(lb)
             ]
-            await asyncio.gather(*(self._read(lb) for lb in due))
+            # A call that is cut off ends its own reading, never the survey.
+            readings = (self._read(lb) for lb in due)
+            ended = await asyncio.gather(*readings, return_exceptions=True)
+            for error in (e for e in ended if isinstance(e, BaseException)):
+                _log.warning("survey.unread", error=repr(error))
             await self._clock.sleep(self._period)
 
     def _is_listed(self, load_balancer: LoadBalancer) -> bool:

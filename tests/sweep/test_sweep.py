@@ -106,6 +106,9 @@ def test_call_beyond_its_bound_is_seen(mode: str) -> None:
         pytest.param(
             "slow-drain", "backend", "drainBackend", "crash-late", id="late drain"
         ),
+        pytest.param(
+            "reset-in-vain", "record", "listBackends", "cancel", id="reading cut off"
+        ),
     ],
 )
 def test_what_was_found_stays_mended(
