@@ -41,6 +41,11 @@ sweep: install ## Fail each step of both processes in virtual time, and hunt mut
 demo: build ## Rollouts, drains and kills on three real nodes under load (DEMO_ARGS=...).
 	$(BIN)/python -m tests.demo $(DEMO_ARGS)
 
+.PHONY: nodes
+nodes: build ## What happens to nodes, done to three real ones under load (NODES_ARGS=...).
+	$(BIN)/python -m tests.nodes --page docs/nodes.md $(NODES_ARGS)
+	$(BIN)/python -m tests.nodes --naive $(NODES_ARGS)
+
 .PHONY: faults
 faults: build ## Sampled crashes, pauses, twins and bad networks on a real API server (FAULTS_ARGS=...).
 	$(BIN)/python -m tests.faults $(FAULTS_ARGS)

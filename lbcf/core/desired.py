@@ -146,7 +146,8 @@ def judge_all(snapshot: Snapshot) -> dict[str, Verdict]:
         return judge_nodes(snapshot.scene, snapshot.records, snapshot.attachments)
     policy = snapshot.group.deregister_policy
     verdicts = {pod.meta.uid: judge_pod(pod, policy) for pod in snapshot.pods}
-    return {**with_rulings(verdicts, snapshot.judgement)}
+    ruled = with_rulings(verdicts, snapshot.judgement)
+    return {str(uid): verdict for uid, verdict in ruled.items()}
 
 
 def _backends(

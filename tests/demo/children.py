@@ -83,6 +83,10 @@ class Supervised:
         self._expected = False
         self._begin = 0
 
+    def more(self, *words: str) -> None:
+        """Give it further arguments from its next start on."""
+        self._argv = [*self._argv, *words]
+
     @property
     def working(self) -> bool:
         """Its log says, since its last start, that it works."""

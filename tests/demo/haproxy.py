@@ -43,7 +43,7 @@ defaults
   timeout server 30s
   timeout http-keep-alive 10m
   retries 0
-frontend web
+{defaults}frontend web
   bind {address}
   http-after-response set-header x-member %[srv_name]
   default_backend {backend}
@@ -92,15 +92,26 @@ class Snapshot:
         return sum(member.serving for member in self.members)
 
 
-def write_configuration(path: Path, socket: Path, address: str) -> None:
+def write_configuration(
+    path: Path, socket: Path, address: str, defaults: str = ""
+) -> None:
     """Write HAProxy's configuration.
+
+    Args:
+        path: of the file.
+        socket: of its runtime API.
+        address: where it listens.
+        defaults: further lines of that section; of two that say the same the last
+            counts.
 
     Raises:
         DemoError: the socket's path is too long for a unix socket.
     """
     if len(str(socket)) > SOCKET_PATH_SIZE:
         raise DemoError(f"{socket} is too long for a socket: set TMPDIR to a shorter")
-    text = CONFIGURATION.format(socket=socket, address=address, backend=BACKEND)
+    text = CONFIGURATION.format(
+        socket=socket, address=address, backend=BACKEND, defaults=defaults
+    )
     path.write_text(text)
 
 

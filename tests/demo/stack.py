@@ -114,15 +114,17 @@ async def namespace(ground: Ground) -> AsyncIterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def running_haproxy(ground: Ground, address: str) -> AsyncIterator[Proxy]:
-    """HAProxy with an empty backend.
+async def running_haproxy(
+    ground: Ground, address: str, defaults: str = ""
+) -> AsyncIterator[Proxy]:
+    """HAProxy with an empty backend, and with further `defaults` in its configuration.
 
     Raises:
         DemoError: it does not start.
     """
     socket, configuration = ground.folder / "ha.sock", ground.folder / "haproxy.cfg"
     log = ground.folder / "haproxy.log"
-    haproxy.write_configuration(configuration, socket, address)
+    haproxy.write_configuration(configuration, socket, address, defaults)
     argv = ["haproxy", "-W", "-db", "-f", str(configuration)]
     child = await children.start(ground, log, argv)
     try:

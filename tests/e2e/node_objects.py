@@ -117,13 +117,13 @@ class Nodes:
         )
         return node_port_of(made)
 
-    async def group(self, **spec: object) -> None:
-        """Create the group `web` of these nodes: the Service's, or as it says."""
+    async def group(self, name: str = "web", **spec: object) -> None:
+        """Create a group of these nodes: the Service's node port, or as it says."""
         service = {"name": "web", "port": {"port": 80}, "nodeSelector": self.label}
         meant = spec if "nodes" in spec else {"service": service, **spec}
         body = {"loadBalancers": ["front"], **meant}
         await self.stage.create(
-            objects.GROUPS, {"metadata": {"name": "web"}, "spec": body}
+            objects.GROUPS, {"metadata": {"name": name}, "spec": body}
         )
 
     async def condition(self, kind: str) -> Mapping[str, Any]:

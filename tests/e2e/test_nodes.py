@@ -32,43 +32,23 @@ async def _nodes(bare: Stage) -> AsyncIterator[Nodes]:
         await nodes.end()
 
 
-async def test_node_port_follows_its_service(nodes: Nodes) -> None:
-    """A changed node port is registered anew; without the Service nothing stays."""
-    stage, port = nodes.stage, await nodes.service()
-    await nodes.group()
-    await stage.until_registered(f"192.0.2.1:{port}", f"192.0.2.2:{port}")
-    [record, _] = await stage.listed(objects.RECORDS)
-    backend = record.body["spec"]["serviceBackend"]
-    assert ("web", port) == (backend["name"], backend["nodePort"])
-    assert backend["nodeName"] in {nodes.key(1).name, nodes.key(2).name}
-    group = await stage.get(objects.GROUPS, "web")
-    assert group is not None
-
-    ports = [{"port": 80, "targetPort": 8080, "nodePort": 0}]
-    moved = await stage.patch(
-        SERVICES, "web", {"spec": {"type": "ClusterIP", "ports": ports}}
-    )
-    assert "nodePort" not in moved.body["spec"]["ports"][0]
-    await stage.until_registered()
-    await nodes.until_condition("Ready", "NodePortMissing")
-
-    again = await stage.patch(SERVICES, "web", {"spec": {"type": "NodePort"}})
-    new = node_port_of(again)
-    await stage.until_registered(f"192.0.2.1:{new}", f"192.0.2.2:{new}")
-    await nodes.until_condition("Ready", "Reconciled")
-
-    await stage.delete(SERVICES, "web")
-    await stage.until_registered()
-    await nodes.until_condition("Ready", "ServiceNotFound")
-
-
 async def test_node_leaves_for_good_reasons_only(nodes: Nodes) -> None:
-    """Drained and out: excluded, about to go, gone; in again when the reason is."""
+    """Drained and out: excluded, about to go, gone; in again when the reason is.
+
+    And with its Service: a changed node port is another backend.
+    """
     stage, port = nodes.stage, await nodes.service()
     await nodes.add(3)
     await nodes.group()
     one, two, three = (f"192.0.2.{n}:{port}" for n in (1, 2, 3))
     await stage.until_registered(one, two, three)
+    record = (await stage.records())[one]
+    assert {
+        "name": "web",
+        "port": {"port": 80, "protocol": "TCP"},
+        "nodePort": port,
+        "nodeName": nodes.key(1).name,
+    } == record.body["spec"]["serviceBackend"]
 
     await nodes.exclude(1)
     await stage.until_registered(two, three)
@@ -78,12 +58,24 @@ async def test_node_leaves_for_good_reasons_only(nodes: Nodes) -> None:
     await stage.until_registered(two, three)
     await nodes.delete(3)
     await stage.until_registered(two)
+    assert ["NodeExcluded", "NodeLeaving", "NodeGone"] == _reasons(stage)
 
-    reasons = [
-        e["reason"] for e in stage.processes["controller"].events("record.deleted")
-    ]
-    assert ["NodeExcluded", "NodeLeaving", "NodeGone"] == reasons
-    assert [True] * 3 == [c["drained"] for c in await stage.calls("deregisterBackend")]
+    await stage.patch(SERVICES, "web", {"spec": {"type": "ClusterIP"}})
+    await stage.until_registered()
+    await nodes.until_condition("Ready", "NodePortMissing")
+    again = await stage.patch(SERVICES, "web", {"spec": {"type": "NodePort"}})
+    await stage.until_registered(f"192.0.2.2:{node_port_of(again)}")
+    await stage.delete(SERVICES, "web")
+    await stage.until_registered()
+    await nodes.until_condition("Ready", "ServiceNotFound")
+    assert ["NodePortMissing", "ServiceNotFound"] == _reasons(stage)[3:]
+    assert [True] * 5 == [c["drained"] for c in await stage.calls("deregisterBackend")]
+
+
+def _reasons(stage: Stage) -> list[str]:
+    """Why records were deleted, in order."""
+    deleted = stage.processes["controller"].events("record.deleted")
+    return [event["reason"] for event in deleted]
 
 
 async def test_change_that_matters_to_nobody_costs_nothing(nodes: Nodes) -> None:
@@ -214,16 +206,7 @@ async def test_nodes_are_registered_under_the_address_asked_for(nodes: Nodes) ->
     await stage.until_registered(*members)
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        pytest.param({}, id="service"),
-        pytest.param({"nodes": {"ports": [{"port": 80}]}}, id="nodes"),
-    ],
-)
-async def test_driver_finds_the_address_of_a_node(
-    bare: Stage, spec: dict[str, dict[str, object]]
-) -> None:
+async def test_driver_finds_the_address_of_a_node(bare: Stage) -> None:
     """It is asked with the whole Service and the node's addresses, or the whole node."""
     await bare.start_driver("Address")
     await bare.start("controller")
@@ -236,10 +219,11 @@ async def test_driver_finds_the_address_of_a_node(
     nodes = Nodes(bare)
     try:
         await nodes.add(1)
-        port = 80 if spec else await nodes.service()
-        meant = {k: {**v, "selector": nodes.label} for k, v in spec.items()}
-        await nodes.group(**meant)
-        await bare.until_registered(f"192.0.2.1:{port}")
+        port = await nodes.service()
+        await nodes.group()
+        meant = {"ports": [{"port": 80}], "selector": nodes.label}
+        await nodes.group("more", nodes=meant)
+        await bare.until_registered(f"192.0.2.1:{port}", "192.0.2.1:80")
         await nodes.exclude(1)
         await bare.until_registered()
     finally:
