@@ -155,7 +155,7 @@ class TestCertificates:
             an_appliance(_echo, served) as appliance,
             connected(appliance) as connection,
         ):
-            with pytest.raises(Unreachable, match="--ca-file"):
+            with pytest.raises(Unreachable, match="--device-ca-file"):
                 await connection.exchange("GET", "/")
 
         assert [] == appliance.seen
@@ -184,5 +184,5 @@ class TestCertificates:
         """An authority together with no verification, or one that is not there."""
         with pytest.raises(InvalidInput, match="--insecure"):
             tls_context(tmp_path / "ca.crt", insecure=True)
-        with pytest.raises(DeviceError, match="--ca-file"):
+        with pytest.raises(DeviceError, match="--device-ca-file"):
             tls_context(tmp_path / "ca.crt")

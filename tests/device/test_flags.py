@@ -44,7 +44,7 @@ def test_flags_become_values(tmp_path: Path) -> None:
         ("--credentials", "/nowhere"),
         ("--save-period", "0"),
         ("--answer-timeout", "nan"),
-        ("--ca-file", "/nowhere"),
+        ("--device-ca-file", "/nowhere"),
     ],
 )
 def test_wrong_flags_are_named(tmp_path: Path, flag: str, text: str) -> None:

@@ -179,7 +179,7 @@ async def test_an_untrusted_certificate(site: Site) -> None:
     ground = attrs.evolve(site.driver().ground, tls=tls_context())
     driver = NetscalerDriver(ground)
 
-    with pytest.raises(Fail, match=r"is not trusted .* --ca-file"):
+    with pytest.raises(Fail, match=r"is not trusted .* --device-ca-file"):
         await driver.ensure_backend(an_ensure(site.lb_info))
 
     assert [] == site.nitro.heard

@@ -61,11 +61,13 @@ def tls_context(
         InvalidInput: the file cannot be used, or both were said.
     """
     if insecure and ca_file is not None:
-        raise InvalidInput("--ca-file means nothing with --insecure: say one of them")
+        raise InvalidInput(
+            "--device-ca-file means nothing with --insecure: say one of them"
+        )
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except (OSError, ssl.SSLError) as error:
-        raise InvalidInput(f"--ca-file {ca_file}: {error}") from error
+        raise InvalidInput(f"--device-ca-file {ca_file}: {error}") from error
     if insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -202,7 +204,7 @@ def _unreachable(device: Device, error: Exception) -> Unreachable:
         why = error.certificate_error
         return Unreachable(
             f"the certificate of {device} is not trusted ({why}): give its authority "
-            "with --ca-file"
+            "with --device-ca-file"
         )
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return Unreachable(

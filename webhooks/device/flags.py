@@ -56,7 +56,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="a mounted Secret with the files username and password; a folder in it "
         "that is called like a device's host counts for that device",
     )
-    add("--ca-file", type=Path, metavar="FILE", help="authorities of devices, as PEM")
+    add(
+        "--device-ca-file",
+        type=Path,
+        metavar="FILE",
+        help="authorities of devices, as PEM",
+    )
     add(
         "--insecure",
         action="store_true",
@@ -92,7 +97,7 @@ def read_flags(chosen: argparse.Namespace) -> Ground:
     return Ground(
         allowed=AllowedDevices(tuple(chosen.allow_devices)),
         secrets=Secrets(chosen.credentials),
-        tls=tls_context(chosen.ca_file, insecure=chosen.insecure),
+        tls=tls_context(chosen.device_ca_file, insecure=chosen.insecure),
         limits=Limits(
             patience=read_seconds("--answer-timeout", chosen.answer_timeout, 60)
         ),
