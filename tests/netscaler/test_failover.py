@@ -4,6 +4,7 @@ import pytest
 
 from lbcf.sdk import Fail, RetryAfter, Running, Succ
 from tests.netscaler.appliances import Site
+from tests.netscaler.nitro import Trouble, busy
 from tests.netscaler.pair import HaPair
 from tests.netscaler.requests import (
     a_deregister,
@@ -12,6 +13,7 @@ from tests.netscaler.requests import (
     an_ensure,
     until_done,
 )
+from tests.netscaler.test_faults import is_save
 from tests.netscaler.test_life import KEY
 from webhooks.netscaler.driver import NetscalerDriver
 
@@ -60,6 +62,7 @@ async def test_failover_to_an_older_configuration(
     """A member that the other unit still has is taken out there, too."""
     await pair_driver.ensure_backend(an_ensure(pair.lb_info))
     the_pair(pair).synchronised = False
+    pair.nitro.troubles.append(Trouble(busy, 10**6, is_save))
     asked = a_deregister(pair.lb_info)
     first = await pair_driver.deregister_backend(asked)
     the_pair(pair).fail_over()

@@ -1,24 +1,21 @@
 """What goes wrong on an appliance: a clear message meanwhile, the right state at last."""
 
-from datetime import timedelta
-
 import pytest
 
 from lbcf.sdk import Fail, RetryAfter, Running, Succ
 from tests.netscaler.appliances import Site, write_login
 from tests.netscaler.errors import (
     ALREADY_EXISTS,
-    NOT_AUTHORIZED,
     SESSION_EXPIRED,
     NitroRefusal,
 )
 from tests.netscaler.nitro import Heard, Trouble, busy, html, refused
+from tests.netscaler.operations import BINDING
 from tests.netscaler.requests import (
     a_deregister,
     a_drain,
     an_ensure,
     until_done,
-    until_said,
 )
 from tests.netscaler.test_life import KEY, the_member
 from webhooks.netscaler.driver import NetscalerDriver
@@ -26,10 +23,7 @@ from webhooks.netscaler.driver import NetscalerDriver
 
 def is_binding(heard: Heard) -> bool:
     """Tell whether a request binds a member."""
-    return (heard.method, heard.resource) == (
-        "PUT",
-        "servicegroup_servicegroupmember_binding",
-    )
+    return (heard.method, heard.resource) == ("PUT", BINDING)
 
 
 def is_change(heard: Heard) -> bool:
@@ -142,7 +136,9 @@ class TestBusy:
     ) -> None:
         """A page with 404 does not mean that the member is gone, nor one with 200."""
         await driver.ensure_backend(an_ensure(site.lb_info))
-        site.nitro.troubles.append(Trouble(lambda: html(status)))
+        site.nitro.troubles.append(
+            Trouble(lambda: html(status), on=lambda one: one.resource == BINDING)
+        )
 
         with pytest.raises(Fail, match=f"HTTP {status} without NITRO"):
             await driver.deregister_backend(a_deregister(site.lb_info))
@@ -264,94 +260,3 @@ class TestHands:
         await driver.drain_backend(a_drain(site.lb_info))
 
         assert "GOING OUT OF SERVICE" == site.unit.svrstate(the_member(site))
-
-
-class TestReboot:
-    """What is not on disk is lost with a reboot."""
-
-    async def test_a_change_is_saved(self, site: Site, driver: NetscalerDriver) -> None:
-        """Soon, and once for several of them."""
-        await driver.ensure_backend(an_ensure(site.lb_info))
-
-        await driver.stop()
-
-        assert [KEY] == list(site.unit.saved.members)
-
-    async def test_a_removal_is_done_when_it_is_saved(
-        self, site: Site, driver: NetscalerDriver
-    ) -> None:
-        """While saving fails it is Running, and says why; a reboot brings it back."""
-        await driver.ensure_backend(an_ensure(site.lb_info))
-        site.unit.save()
-        no = NitroRefusal(NOT_AUTHORIZED, "Not authorized to execute this command")
-        site.nitro.troubles.append(Trouble(lambda: refused(no), 10**6, is_save))
-        asked = a_deregister(site.lb_info)
-
-        said = await until_said(
-            lambda: driver.deregister_backend(asked), "error 2138, .*command policy"
-        )
-        site.unit.reboot()
-        back = list(site.unit.running.members)
-        site.nitro.troubles.clear()
-        await until_done(lambda: driver.deregister_backend(asked))
-
-        assert said.startswith("taken out, and waits for `save ns config`")
-        assert [KEY] == back
-        assert {} == site.unit.saved.members == site.unit.running.members
-
-    async def test_a_driver_that_died_before_it_saved(self, site: Site) -> None:
-        """The next one saves what it finds unsaved before it says that it is done."""
-        dying, next_one = site.driver(timedelta(hours=1)), site.driver()
-        await dying.ensure_backend(an_ensure(site.lb_info))
-        site.unit.save()
-        site.unit.change(lambda config: config.members.clear())
-
-        asked = a_deregister(site.lb_info)
-        said = await until_done(lambda: next_one.deregister_backend(asked))
-
-        assert ["taken out, and waits for `save ns config`"] == said
-        assert {} == site.unit.saved.members
-        await dying.stop()
-        await next_one.stop()
-
-    async def test_nothing_unsaved_is_not_waited_for(
-        self, site: Site, driver: NetscalerDriver
-    ) -> None:
-        """Where the appliance says that all is on disk, what is gone is gone."""
-        assert Succ(msg="") == await driver.deregister_backend(
-            a_deregister(site.lb_info)
-        )
-        assert 0 == site.unit.saves
-
-    async def test_rebooted_after_its_drain(
-        self, site: Site, driver: NetscalerDriver
-    ) -> None:
-        """A member that came back into service is drained once more, for a while."""
-        await driver.ensure_backend(an_ensure(site.lb_info))
-        site.unit.save()
-        await driver.drain_backend(a_drain(site.lb_info))
-        site.unit.reboot()
-        connection = site.unit.traffic.open(KEY, 3600)
-        asked = a_deregister(site.lb_info)
-
-        answer = await driver.deregister_backend(asked)
-        delay = the_member(site).delay
-        site.unit.traffic.finish(KEY)
-        await until_done(lambda: driver.deregister_backend(asked))
-
-        assert isinstance(answer, Running)
-        assert "it got connections after its drain (1 left)" == answer.msg
-        assert (30, None) == (delay, connection.cut_at)
-        assert {} == site.unit.running.members
-
-    async def test_not_drained_is_cut(
-        self, site: Site, driver: NetscalerDriver
-    ) -> None:
-        """Past its deadline a member goes with what is left on it."""
-        await driver.ensure_backend(an_ensure(site.lb_info))
-        connection = site.unit.traffic.open(KEY, 3600)
-        asked = a_deregister(site.lb_info, drained=False)
-
-        await until_done(lambda: driver.deregister_backend(asked))
-
-        assert connection.cut_at is not None
