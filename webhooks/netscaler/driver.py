@@ -64,6 +64,7 @@ class NetscalerDriver(Driver):
     """
 
     member_key = MemberKey.ADDRESS
+    max_concurrent_calls = 16
     summary = "Registers backends as service group members of Citrix ADC, over NITRO."
 
     ground: Ground
