@@ -1,0 +1,187 @@
+"""Clients of Citrix ADC: Citrix's own and other people's see what our driver made."""
+
+import json
+import sys
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import trustme
+
+from lbcf.sdk import Fail
+from tests.interop.programs import run
+from tests.netscaler.appliances import GROUP, Served, Site, a_site, serving
+from tests.netscaler.requests import a_deregister, a_drain, an_ensure, until_done
+
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+
+CLIENTS = Path(__file__).parent / "netscaler_clients"
+
+Play = Callable[..., Awaitable[Any]]
+
+
+@pytest.fixture(name="site")
+async def _site(tmp_path: Path) -> AsyncIterator[Site]:
+    """Serve an appliance, as the driver wants it."""
+    async with a_site(tmp_path, trustme.CA()) as site:
+        yield site
+
+
+@pytest.fixture(name="plain")
+async def _plain(site: Site) -> AsyncIterator[Served]:
+    """Serve the same appliance by http, as these clients can be brought to use it."""
+    async with serving(site.unit) as served:
+        yield served
+
+
+@pytest.fixture(name="play")
+def _play(plain: Served, tmp_path: Path) -> Play:
+    """Return Citrix's module for ansible that sends any NITRO request."""
+
+    async def play(name: str, **said: str) -> Any:
+        result = tmp_path / "result.json"
+        variables = {
+            "nsip": plain.url.removeprefix("http://"),
+            "nitro_user": plain.unit.username,
+            "nitro_pass": plain.unit.password,
+            "group": GROUP,
+            "result": str(result),
+            "ansible_python_interpreter": sys.executable,
+        }
+        await run(
+            Path(sys.executable).parent / "ansible-playbook",
+            CLIENTS / name,
+            "--extra-vars",
+            json.dumps(variables | said),
+            folder=tmp_path,
+            environment={"ANSIBLE_LOCALHOST_WARNING": "False", "HOME": str(tmp_path)},
+        )
+        return json.loads(result.read_text())
+
+    return play
+
+
+async def check(served: Served, command: str, *more: str) -> list[str]:
+    """Ask a monitoring plugin that people watch their appliances with.
+
+    Its exit status is how bad the news are, which its first line says, too.
+    """
+    printed = await run(
+        *("sh", "-c", '"$@" || true', "sh"),
+        Path(sys.executable).parent / "check_netscaler",
+        *("-H", "127.0.0.1", "-P", served.url.rpartition(":")[2], "--no-ssl"),
+        *("-u", served.unit.username, "-p", served.unit.password),
+        *("-C", command, *more),
+    )
+    return printed.splitlines()
+
+
+@attrs.frozen
+class Made:
+    """What the driver made: addresses of members in service, draining, and gone."""
+
+    serving: str = "198.18.0.1:80"
+    draining: str = "198.18.0.2:80"
+    gone: str = "198.18.0.3:80"
+
+
+async def rollout(site: Site) -> Made:
+    """Have the driver make one member of each kind, and save."""
+    made, driver = Made(), site.driver()
+    for number, address in enumerate(attrs.astuple(made)):
+        await driver.ensure_backend(
+            an_ensure(site.lb_info, address, f"r{number}", weight="7")
+        )
+    site.unit.traffic.open((GROUP, "lbcf-198.18.0.2", 80), 3600)
+    await driver.drain_backend(a_drain(site.lb_info, made.draining))
+    request = a_deregister(site.lb_info, made.gone)
+    await until_done(lambda: driver.deregister_backend(request))
+    await driver.stop()
+    return made
+
+
+async def test_ansible_sees_what_the_driver_made(play: Play, site: Site) -> None:
+    """Members with their marks, weights and states, and their server objects."""
+    await rollout(site)
+
+    seen = await play("see.yml")
+
+    assert [
+        ("198.18.0.1", 80, "7", "lbcf-r0", "ENABLED", "UP"),
+        ("198.18.0.2", 80, "7", "lbcf-r1", "DISABLED", "GOING OUT OF SERVICE"),
+    ] == [
+        tuple(
+            row[name]
+            for name in ("ip", "port", "weight", "customserverid", "state", "svrstate")
+        )
+        for row in seen["members"]
+    ]
+    assert ["lbcf-198.18.0.1", "lbcf-198.18.0.2"] == [
+        row["name"] for row in seen["servers"]
+    ]
+
+
+async def test_ansible_lives_on_the_emulator(play: Play, site: Site) -> None:
+    """Whatever the client does to a member, it finds what it expects."""
+    site.unit.traffic.open((GROUP, "s9", 80), 3600)
+
+    bound, disabled, gone = await play("live.yml", server="s9", address="198.18.0.9")
+
+    assert [("s9", "5", "UP")] == [
+        (row["servername"], row["weight"], row["svrstate"]) for row in bound
+    ]
+    assert [("GOING OUT OF SERVICE", "YES", "60")] == [
+        (row["svrstate"], row["graceful"], row["delay"]) for row in disabled
+    ]
+    assert [] == gone
+    assert ["bound", "disabled", "gone"] == [one.what for one in site.unit.events]
+    assert ({}, 1) == (site.unit.saved.servers, site.unit.saves)
+
+
+async def test_a_monitor_sees_what_the_driver_made(plain: Served, site: Site) -> None:
+    """Which members of the group are up, and whether all is saved."""
+    await rollout(site)
+
+    group = await check(plain, "servicegroup", "-n", GROUP)
+    saved = await check(plain, "nsconfig")
+    site.unit.changed = True
+    unsaved = await check(plain, "nsconfig")
+
+    assert "PARTIAL-UP - member quorum: 50.00% (UP/DOWN): 1/1" in group[0]
+    assert [
+        "[OK] lbcf-198.18.0.1 (198.18.0.1:80) is UP",
+        "[CRITICAL] lbcf-198.18.0.2 (198.18.0.2:80) is GOING OUT OF SERVICE",
+    ] == group[2:]
+    assert ["OK", "WARNING"] == [one[0].split(" ")[0] for one in (saved, unsaved)]
+
+
+async def test_a_monitor_tells_the_primary(tmp_path: Path) -> None:
+    """Both units of a pair say who they are."""
+    async with a_site(tmp_path, trustme.CA(), units=2) as site:
+        said = []
+        for one in site.served:
+            async with serving(one.unit) as plain:
+                said += await check(plain, "hastatus")
+
+    assert "hacurmasterstate Primary" in said[0]
+    assert "hacurmasterstate Secondary" in said[1]
+
+
+async def test_both_see_one_state(play: Play, site: Site) -> None:
+    """What the client adds is not ours, what it takes away of ours is gone."""
+    driver = site.driver()
+    await driver.ensure_backend(an_ensure(site.lb_info, "198.18.0.9:80", "r9"))
+    await play("take.yml", server="lbcf-198.18.0.9")
+    request = a_deregister(site.lb_info, "198.18.0.9:80", "r9")
+    await until_done(lambda: driver.deregister_backend(request))
+
+    await play("add.yml", server="theirs", address="198.18.0.9")
+
+    with pytest.raises(Fail, match="bound by somebody else"):
+        await driver.ensure_backend(an_ensure(site.lb_info, "198.18.0.9:80", "r9"))
+    await driver.stop()
+    assert [(GROUP, "theirs", 80)] == list(site.unit.running.members)
