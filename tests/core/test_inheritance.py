@@ -1,6 +1,7 @@
 """Records that LBCF in Go wrote: whose they are, and what becomes of them."""
 
 import hashlib
+import json
 
 import attrs
 import pytest
@@ -34,6 +35,7 @@ from lbcf.core.steps import (
     WriteStatus,
 )
 from lbcf.core.values import AddressSource, MemberKey, Uid
+from lbcf.wire.records import parse_record
 from tests.builders import (
     ALWAYS,
     START,
@@ -167,6 +169,48 @@ def test_uids_are_given_to_those_that_have_none() -> None:
 
     assert PodBackend("web-1", Uid("uid-web-1"), WEB) == first.spec.backend
     assert records[1:] == (second, third)
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        {"podBackend": {"name": "web-0", "port": {"port": 0, "portNumber": 80}}},
+        {"podBackend": {"name": "web-0", "port": {"port": 80, "protocol": "tcp"}}},
+        {"staticAddr": "10.0.0.1:80"},
+        {
+            "serviceBackend": {
+                "name": "web",
+                "port": {"port": 80, "protocol": "TCP"},
+                "nodePort": 30080,
+                "nodeName": "n1",
+            }
+        },
+    ],
+    ids=["pod", "pod of a Bind", "static", "service"],
+)
+def test_record_of_any_type_is_known_by_what_it_leaves_out(
+    backend: dict[str, object],
+) -> None:
+    """As Go writes it: registered at whatever generation, and not settled."""
+    metadata = {
+        "name": "dea99df137c5b3d94d5e858a7c3ca778",
+        "namespace": "shop",
+        "uid": "u-1",
+        "resourceVersion": "7",
+        "generation": 4,
+        "finalizers": ["lbcf.tkestack.io/deregister-backend"],
+    }
+    spec = {"lbName": "front", "lbDriver": "proxy", "lbInfo": {"id": "1"}, **backend}
+    then = "2019-05-30T10:45:28Z"
+    condition = {"type": "Registered", "status": "True", "lastTransitionTime": then}
+    status = {"backendAddr": "10.0.0.1:80", "conditions": [condition]}
+    body = {"metadata": metadata, "spec": spec, "status": status}
+
+    record = parse_record(json.dumps(body).encode())
+
+    assert record.is_inherited
+    assert record.is_registered
+    assert not record.is_settled
 
 
 def test_static_record_is_kept() -> None:

@@ -203,6 +203,12 @@ def test_names(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", crds())
+def test_definition_can_be_put_over_that_of_lbcf(kind: str) -> None:
+    """Those of v1beta1 kept unknown fields, which v1 refuses together with defaults."""
+    assert False is crds()[kind]["spec"]["preserveUnknownFields"]
+
+
+@pytest.mark.parametrize("kind", crds())
 def test_conditions_are_a_map_by_type(kind: str) -> None:
     """Several writers may each apply their own condition (server-side apply)."""
     conditions = value_at(schemas()[kind], "properties.status.properties.conditions")
