@@ -62,6 +62,10 @@ bench: build ## Measure speed, cost and memory on a real control plane (BENCH_AR
 model: packages ## Search all states of the lifecycle's protocol, then let SPIN do it too.
 	pypy3 -m tests.model --page docs/counterexamples.md
 
+.PHONY: orders
+orders: build ## End twenty namespaces, everything in them deleted in drawn orders.
+	LBCF_TEST_ORDERS=20 $(BIN)/pytest tests/compat/served/test_endings.py
+
 .PHONY: lint
 lint: install ## Check style and formatting.
 	$(BIN)/ruff check

@@ -1,4 +1,4 @@
-"""A plain driver, and a stage on which the processes run with it."""
+"""A plain driver, and a stage on which the processes are to run with it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -30,11 +30,3 @@ async def _empty(
     assert crds.name == "crds"
     async with staged(control_plane, namespace, tmp_path) as stage:
         yield Scene(stage, plain)
-
-
-@pytest.fixture(name="scene")
-async def _scene(empty: Scene) -> Scene:
-    """Both processes, the driver's object, one load balancer, one group."""
-    await empty.begin()
-    await empty.setting()
-    return empty

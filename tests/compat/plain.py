@@ -7,8 +7,9 @@ to answer, and remembers every request as it came.
 import time
 
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from itertools import cycle
 from typing import Any
 
 import attrs
@@ -47,6 +48,18 @@ def in_capitals(answer: Json) -> Json:
     return {key.upper(): value for key, value in answer.items()}
 
 
+def in_turn() -> Spelling:
+    """Spell each answer in the next of all ways."""
+    ways: Iterator[Spelling] = cycle([dict, as_documented, as_go_does, in_capitals])
+
+    def spelled(answer: Json) -> Json:
+        """Spell one answer."""
+        spelling = next(ways)
+        return spelling(answer)
+
+    return spelled
+
+
 class PlainDriver:
     """Keeps members by load balancer and address.
 
@@ -58,6 +71,7 @@ class PlainDriver:
         kept: names of pods that judgePodDeregister keeps.
         spelling: how answers are written.
         identity: what createLoadBalancer says; empty leaves the identity to lbSpec.
+        by_record: it names members after records: the one thing that is not LBCF's.
     """
 
     def __init__(self, url: str = "") -> None:
@@ -68,6 +82,7 @@ class PlainDriver:
         self.kept: set[str] = set()
         self.spelling: Spelling = dict
         self.identity: Json = {}
+        self.by_record = False
         self._scripts: defaultdict[str, deque[Json]] = defaultdict(deque)
 
     def script(self, operation: str, *answers: Json) -> None:
@@ -99,6 +114,10 @@ class PlainDriver:
         if work is None:
             raise web.HTTPNotFound
         return web.json_response(self.spelling(work(body)))
+
+    def _healthz(self, _body: Json) -> Json:
+        """Be well."""
+        return {"healthy": True}
 
     def _createLoadBalancer(self, body: Json) -> Json:  # noqa: N802 - the wire's name
         """Take in a load balancer."""
@@ -132,14 +151,21 @@ class PlainDriver:
 
     def _ensureBackend(self, body: Json) -> Json:  # noqa: N802
         """Put a member in."""
-        key = _name(body["lbInfo"]), body["backendAddr"]
+        key = self._member(body)
         self.members[key] = body["parameters"] or {}
         return {"status": "Succ", "msg": "", "injectedInfo": {"id": "-".join(key)}}
 
     def _deregisterBackend(self, body: Json) -> Json:  # noqa: N802
         """Take a member out."""
-        self.members.pop((_name(body["lbInfo"]), body["backendAddr"]), None)
+        self.members.pop(self._member(body), None)
         return {"status": "Succ", "msg": ""}
+
+    def _member(self, body: Json) -> tuple[str, str]:
+        """Say which member is meant."""
+        balancer = _name(body["lbInfo"])
+        if self.by_record:
+            balancer = f"{balancer},record={body['recordID']}"
+        return balancer, body["backendAddr"]
 
     def _judgePodDeregister(self, body: Json) -> Json:  # noqa: N802
         """Keep the pods that a test told to keep."""

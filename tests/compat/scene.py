@@ -1,11 +1,16 @@
 """What the tests of compatibility say again and again, on the stage of end-to-end tests."""
 
+import contextlib
+
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import attrs
 
+from lbcf.core.values import ObjectKey
+from lbcf.kube.errors import NotFound
 from lbcf.kube.resource import Resource
+from tests.compat.pair import Pair
 from tests.compat.plain import PlainDriver
 from tests.e2e import objects
 from tests.e2e.objects import Whole
@@ -31,15 +36,20 @@ def a_driver(url: str, **spec: object) -> dict[str, Any]:
 
 @attrs.frozen
 class Scene:
-    """A stage with a plain driver."""
+    """A stage with a plain driver.
+
+    Attributes:
+        pair: the processes that serve it; None where a test starts its own.
+    """
 
     stage: Stage
     driver: PlainDriver
+    pair: Pair | None = None
 
     async def begin(self, *flags: str) -> None:
         """Start both processes."""
-        await self.stage.start("controller", *flags)
-        await self.stage.start("deregistrar", *flags)
+        await self.stage.start("controller", "--no-leader-elect", *flags)
+        await self.stage.start("deregistrar", "--no-leader-elect", *flags)
 
     async def setting(self, **driver: object) -> None:
         """Create driver, load balancer and group of the pods labelled app=web."""
@@ -51,7 +61,11 @@ class Scene:
 
     async def until(self, told: str, check: Callable[[], Awaitable[T]]) -> T:
         """Wait until a check says yes."""
-        return await self.stage.until(told, check)
+        try:
+            return await self.stage.until(told, check)
+        except AssertionError as error:
+            error.add_note("" if self.pair is None else self.pair.story())
+            raise
 
     async def until_members(self, *addresses: str) -> None:
         """Wait until records and members are exactly these."""
@@ -83,3 +97,12 @@ class Scene:
         found = await self.until(f"{condition} of {name} says {reason}", said)
         assert found is not None
         return found
+
+    async def release(self, kind: Resource[Whole], namespace: str, name: str) -> None:
+        """Delete an object outside the stage's namespace, whoever holds it."""
+        client, key = self.stage.client, ObjectKey(namespace, name)
+        with contextlib.suppress(NotFound):
+            draining = {"labels": {"lbcf.tkestack.io/driver-draining": "true"}}
+            await client.patch(kind, key, {"metadata": draining})
+            await client.delete(kind, key)
+            await client.patch(kind, key, {"metadata": {"finalizers": None}})

@@ -74,11 +74,13 @@ async def test_dry_run_writes_nothing_and_shows_everything(
     assert () == await stage.listed(objects.EVENTS)
 
 
-async def test_dry_run_shows_removals_beside_the_real_thing(scene: Scene) -> None:
+async def test_dry_run_shows_removals_beside_the_real_thing(empty: Scene) -> None:
     """Records that exist are read as they are; their end is shown once."""
-    stage = scene.stage
+    stage = empty.stage
+    await stage.start("controller")
+    await empty.setting()
     await stage.add_pod("a", "10.0.0.1")
-    await scene.until_members("10.0.0.1:80")
+    await empty.until_members("10.0.0.1:80")
     assert 0 == await stage.processes.pop("controller").end()
     await stage.delete(objects.PODS, "a")
 
@@ -87,9 +89,9 @@ async def test_dry_run_shows_removals_beside_the_real_thing(scene: Scene) -> Non
     async def shown() -> bool:
         return bool(process.events("dry_run.would_delete"))
 
-    await scene.until("the removal is shown", shown)
+    await empty.until("the removal is shown", shown)
     [record] = await stage.listed(objects.RECORDS)
     [told] = process.events("dry_run.would_delete")
     assert record.meta.key.name in told["path"]
     assert None is record.meta.deleting_since
-    assert {"10.0.0.1:80"} == scene.driver.addresses
+    assert {"10.0.0.1:80"} == empty.driver.addresses

@@ -1,0 +1,1 @@
+"""Tests that are served by one controller and one deregistrar, all of them."""
