@@ -14,7 +14,7 @@ SOAK_SECONDS := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600)
 
 .PHONY: help
 help: ## List the targets.
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: check
 check: lint types layers test ## All that CI checks before the demo.
@@ -45,6 +45,9 @@ demo: build ## Rollouts, drains and kills on three real nodes under load (DEMO_A
 nodes: build ## What happens to nodes, done to three real ones under load (NODES_ARGS=...).
 	$(BIN)/python -m tests.nodes --page docs/nodes.md $(NODES_ARGS)
 	$(BIN)/python -m tests.nodes --naive $(NODES_ARGS)
+.PHONY: e2e
+e2e: build ## Install everything into three real nodes, stir it under load, uninstall it.
+	$(BIN)/python -m tests.installed
 
 .PHONY: faults
 faults: build ## Sampled crashes, pauses, twins and bad networks on a real API server (FAULTS_ARGS=...).
