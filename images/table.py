@@ -29,16 +29,19 @@ class Image:
         return f"lbcf.local/{self.name}:{__version__}"
 
 
-def _driver(name: str, *modules: str) -> Image:
-    """Describe the image of a driver of ours."""
+def _driver(name: str, *modules: str, extras: tuple[str, ...] = ()) -> Image:
+    """Describe the image of a driver of ours, which is one folder where unsaid."""
     modules = ("__init__.py", *(modules or (name,)))
-    return Image(f"lbcf-{name}", ("-m", f"webhooks.{name}"), modules=modules)
+    return Image(f"lbcf-{name}", ("-m", f"webhooks.{name}"), extras, modules)
 
 
 _MEMORY = ("memory.py", "memory_addresses.py", "memory_control.py", "memory_members.py")
 
 IMAGES: Mapping[str, Image] = {
     "lbcf": Image("lbcf", ("-m", "lbcf"), extras=("admission",)),
+    "elbv2": _driver("elbv2", extras=("elbv2",)),
+    "f5": _driver("f5", "f5", "device"),
     "haproxy": _driver("haproxy"),
     "memory": _driver("memory", *_MEMORY),
+    "netscaler": _driver("netscaler", "netscaler", "device"),
 }

@@ -7,15 +7,18 @@ driver and what uses it in one breath, and questions are rare.
 
 import asyncio
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from datetime import timedelta
 from typing import TypeVar
 
+import attrs
+
 from lbcf.core import admission
 from lbcf.core.admission import Admitted, FailurePolicy, Intent, Refused, Verdict
-from lbcf.core.names import home_of
+from lbcf.core.binds import Bind
+from lbcf.core.names import bind_load_balancer_key, home_of
 from lbcf.core.operations import Operation
-from lbcf.core.resources import BackendGroup, LoadBalancer, LoadBalancerDriver
+from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.drivers.errors import BadStatus, DriverError
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient
@@ -23,8 +26,10 @@ from lbcf.kube.errors import KubeError, NotFound
 from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS
 from lbcf.kube.resource import HasMeta
 from lbcf.kube.secrets import Secrets
+from lbcf.wire.binds import parse_bind
 from lbcf.wire.driver_answers import ValidationAnswer
 from lbcf.wire.driver_requests import (
+    BackendType,
     Request,
     ValidateBackendRequest,
     ValidateLoadBalancerRequest,
@@ -36,6 +41,19 @@ from lbcf.wire.review import Review, backend_type_of
 
 
 T = TypeVar("T", bound=HasMeta)
+
+
+@attrs.frozen
+class _Change:
+    """What is new about backends.
+
+    Attributes:
+        before: the parameters that they had, None where they had none.
+    """
+
+    backend_type: BackendType
+    parameters: Mapping[str, str]
+    before: Mapping[str, str] | None
 
 
 class Reviewer:
@@ -82,6 +100,8 @@ class Reviewer:
                 return await self._load_balancer(review)
             case "backendgroups":
                 return await self._group(review)
+            case "binds":
+                return await self._bind(review)
             case _:
                 return Admitted()
 
@@ -92,33 +112,24 @@ class Reviewer:
         intent = admission.intent_for_load_balancer(new, old)
         if intent is None:
             return Admitted()
-        request = ValidateLoadBalancerRequest(
-            lb_spec=dict(new.spec),
-            operation=ValidationOperation(intent),
-            attributes=dict(new.attributes),
-            old_attributes=dict(old.attributes) if old is not None else None,
-        )
-        operation, part = Operation.VALIDATE_LOAD_BALANCER, "spec"
-        return await self._asked(review, new, intent, (operation, request, part))
+        before = None if old is None else old.attributes
+        return await self._about_attributes(review, new, before, intent, "spec")
 
     async def _group(self, review: Review) -> Verdict:
         """Judge a BackendGroup: by all drivers at once."""
         new = parse_group(review.new)
         old = parse_group(review.old) if review.old else None
-        intents = admission.intents_for_group(new, old)
-        asking = (
-            self._at_load_balancer(review, new, old, name, intent)
-            for name, intent in intents.items()
+        change = _Change(
+            backend_type_of(review.new),
+            new.parameters,
+            None if old is None else old.parameters,
         )
+        intents = admission.intents_for_group(new, old)
+        asking = (self._at(review, n, change, i) for n, i in intents.items())
         return admission.sum_up(await asyncio.gather(*asking))
 
-    async def _at_load_balancer(
-        self,
-        review: Review,
-        new: BackendGroup,
-        old: BackendGroup | None,
-        name: str,
-        intent: Intent,
+    async def _at(
+        self, review: Review, name: str, change: _Change, intent: Intent
     ) -> Verdict:
         """Judge a group by one of its load balancers."""
         key = home_of(name, review.namespace)
@@ -126,15 +137,65 @@ class Reviewer:
         verdict = admission.judge_load_balancer(key, found, review.namespace, intent)
         if verdict is not None or found is None:
             return verdict or Admitted()
-        update = intent is Intent.UPDATE and old is not None
+        part = f"spec on LoadBalancer {key}"
+        return await self._about_backends(review, found, change, intent, part)
+
+    async def _bind(self, review: Review) -> Verdict:
+        """Judge a Bind: each of its load balancers, and its backends at each of them."""
+        new = parse_bind(review.new)
+        old = parse_bind(review.old) if review.old else None
+        before = None if old is None else old.group.parameters
+        change = _Change(BackendType.POD, new.group.parameters, before)
+        asking: list[Awaitable[Verdict]] = []
+        for name, (own, backends) in admission.intents_for_bind(new, old).items():
+            found, part = _of_bind(new, name), f"spec.loadBalancers {name}"
+            entry = None if old is None else old.entry(name)
+            was = None if entry is None else entry.attributes
+            if own is not None:
+                asking.append(self._about_attributes(review, found, was, own, part))
+            if backends is not None:
+                asking.append(
+                    self._about_backends(review, found, change, backends, part)
+                )
+        return admission.sum_up(await asyncio.gather(*asking))
+
+    async def _about_attributes(
+        self,
+        review: Review,
+        new: LoadBalancer,
+        before: Mapping[str, str] | None,
+        intent: Intent,
+        part: str,
+    ) -> Verdict:
+        """Ask about a load balancer."""
+        is_update = intent is Intent.UPDATE and before is not None
+        request = ValidateLoadBalancerRequest(
+            lb_spec=dict(new.spec),
+            operation=ValidationOperation(intent),
+            attributes=dict(new.attributes),
+            old_attributes=dict(before or {}) if is_update else None,
+        )
+        operation = Operation.VALIDATE_LOAD_BALANCER
+        return await self._asked(review, new, intent, (operation, request, part))
+
+    async def _about_backends(
+        self,
+        review: Review,
+        found: LoadBalancer,
+        change: _Change,
+        intent: Intent,
+        part: str,
+    ) -> Verdict:
+        """Ask about the parameters of backends at a load balancer."""
+        is_update = intent is Intent.UPDATE and change.before is not None
         request = ValidateBackendRequest(
-            backend_type=backend_type_of(review.new),
+            backend_type=change.backend_type,
             lb_info=dict(found.info or {}),
             operation=ValidationOperation(intent),
-            parameters=dict(new.parameters),
-            old_parameters=dict(old.parameters) if update and old else None,
+            parameters=dict(change.parameters),
+            old_parameters=dict(change.before or {}) if is_update else None,
         )
-        operation, part = Operation.VALIDATE_BACKEND, f"spec on LoadBalancer {key}"
+        operation = Operation.VALIDATE_BACKEND
         return await self._asked(review, found, intent, (operation, request, part))
 
     async def _asked(
@@ -185,3 +246,13 @@ async def _or_none(reading: Awaitable[T]) -> T | None:
         return await reading
     except NotFound:
         return None
+
+
+def _of_bind(bind: Bind, name: str) -> LoadBalancer:
+    """Say one entry of a Bind as the LoadBalancer that it is to be."""
+    entry = bind.entry(name)
+    if entry is None:
+        raise ValueError(f"Bind {bind.meta.key} has no load balancer {name}")
+    info = next((s.info for s in bind.statuses if s.name == name), None)
+    meta = attrs.evolve(bind.meta, key=bind_load_balancer_key(bind.meta.key, name))
+    return LoadBalancer(meta, entry.driver, entry.spec, entry.attributes, info=info)

@@ -1,4 +1,4 @@
-"""What is asked before a LoadBalancer or a BackendGroup is taken, and what follows.
+"""What is asked before a LoadBalancer, a BackendGroup or a Bind is taken, and what follows.
 
 Before it: the object as it is to be, as it was, and what it refers to. After it:
 `lbcf.admission` asks the driver and answers the API server. What is already so is never
@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import attrs
 
+from lbcf.core.binds import Bind
 from lbcf.core.names import LABEL_DRAINING
 from lbcf.core.resources import BackendGroup, LoadBalancer, LoadBalancerDriver
 from lbcf.core.values import ObjectKey
@@ -94,6 +95,33 @@ def intents_for_group(
             intents[name] = Intent.CREATE
         elif changed:
             intents[name] = Intent.UPDATE
+    return intents
+
+
+def intents_for_bind(
+    new: Bind, old: Bind | None
+) -> Mapping[str, tuple[Intent | None, Intent | None]]:
+    """Say as what drivers are to be asked, by the name of each of a Bind's entries.
+
+    First about the load balancer, then about the parameters of its backends. An entry
+    with another driver or spec is another load balancer.
+    """
+    if new.is_deleting:
+        return {}
+    intents: dict[str, tuple[Intent | None, Intent | None]] = {}
+    for entry in new.entries:
+        before = None if old is None else old.entry(entry.name)
+        if (
+            old is None
+            or before is None
+            or (before.driver, before.spec) != (entry.driver, entry.spec)
+        ):
+            intents[entry.name] = (Intent.CREATE, Intent.CREATE)
+            continue
+        wider = before.attributes != entry.attributes
+        heavier = new.group.parameters != old.group.parameters
+        update = Intent.UPDATE
+        intents[entry.name] = (update if wider else None, update if heavier else None)
     return intents
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from lbcf.core import admission
 from lbcf.core.admission import Admitted, Cause, FailurePolicy, Intent, Refused
+from lbcf.core.binds import Bind, Entry
 from lbcf.core.names import LABEL_DRAINING
 from lbcf.core.resources import (
     BackendGroup,
@@ -161,3 +162,41 @@ def test_sum_tells_everything_once() -> None:
     assert Refused("no; never", Cause.FORBIDDEN) == admission.sum_up(
         [refused, Refused("never")]
     )
+
+
+ENTRY = Entry("a", "memory", {"n": "1"}, {"width": "7"})
+BIND = Bind(META, GROUP, (ENTRY,))
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "intents"),
+    [
+        (BIND, None, {"a": (Intent.CREATE, Intent.CREATE)}),
+        (BIND, BIND, {"a": (None, None)}),
+        (
+            attrs.evolve(BIND, entries=(attrs.evolve(ENTRY, attributes={}),)),
+            BIND,
+            {"a": (Intent.UPDATE, None)},
+        ),
+        (attrs.evolve(BIND, group=HEAVIER), BIND, {"a": (None, Intent.UPDATE)}),
+        (
+            attrs.evolve(BIND, entries=(ENTRY, attrs.evolve(ENTRY, name="b"))),
+            BIND,
+            {"a": (None, None), "b": (Intent.CREATE, Intent.CREATE)},
+        ),
+        (
+            attrs.evolve(BIND, entries=(attrs.evolve(ENTRY, driver="other"),)),
+            BIND,
+            {"a": (Intent.CREATE, Intent.CREATE)},
+        ),
+        (attrs.evolve(BIND, meta=ENDING), None, {}),
+    ],
+    ids=["new", "nothing", "attributes", "parameters", "another", "driver", "ending"],
+)
+def test_each_entry_of_a_bind_is_looked_at(
+    new: Bind,
+    old: Bind | None,
+    intents: dict[str, tuple[Intent | None, Intent | None]],
+) -> None:
+    """About the load balancer, and about the backends at it."""
+    assert intents == admission.intents_for_bind(new, old)

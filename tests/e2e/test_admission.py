@@ -145,6 +145,22 @@ async def test_driver_sees_parameters_of_groups(guard: Guard) -> None:
         await stage.patch(objects.GROUPS, "web", {"spec": {"parameters": refused}})
 
 
+async def test_drivers_see_both_halves_of_a_bind(guard: Guard) -> None:
+    """The attributes of its load balancers and the parameters of its backends."""
+    stage = guard.stage
+    wide = objects.an_entry("front", refuse="too wide")
+    told = await _refusal(
+        stage,
+        objects.BINDS,
+        objects.a_bind("both", wide, parameters={"refuse": "too heavy"}),
+    )
+    assert "too wide" in told
+    await stage.create(objects.BINDS, objects.a_bind())
+    heavy = {"spec": {"parameters": {"refuse": "too heavy"}}}
+    with pytest.raises(Invalid, match="too heavy"):
+        await stage.patch(objects.BINDS, "both", heavy)
+
+
 async def test_group_keeps_out_of_load_balancers_of_others(guard: Guard) -> None:
     """A shared load balancer whose scope leaves the namespace out is forbidden."""
     stage = guard.stage

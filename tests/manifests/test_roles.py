@@ -15,7 +15,13 @@ pytestmark = pytest.mark.cluster
 
 READS = ("get", "list", "watch")
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
-KINDS = ("loadbalancerdrivers", "loadbalancers", "backendgroups", "backendrecords")
+KINDS = (
+    "loadbalancerdrivers",
+    "loadbalancers",
+    "backendgroups",
+    "binds",
+    "backendrecords",
+)
 
 
 @pytest.fixture(scope="module", name="shop")
@@ -63,8 +69,8 @@ def _may(
     ("user", "writable"),
     [
         ("viewer", set()),
-        ("editor", {"loadbalancers", "backendgroups"}),
-        ("admin", {"loadbalancerdrivers", "loadbalancers", "backendgroups"}),
+        ("editor", {"loadbalancers", "backendgroups", "binds"}),
+        ("admin", {"loadbalancerdrivers", "loadbalancers", "backendgroups", "binds"}),
     ],
 )
 def test_people_write_what_is_theirs(shop: Api, user: str, writable: set[str]) -> None:
@@ -99,7 +105,7 @@ def test_nobody_reaches_over_the_fence(shop: Api, user: str) -> None:
         ("lbcf-deregistrar", "delete", "backendrecords"),
         ("lbcf-deregistrar", "patch", "loadbalancers"),
         ("lbcf-controller", "patch", "backendgroups"),
-        ("lbcf-controller", "patch", "loadbalancerdrivers"),
+        ("lbcf-controller", "delete", "loadbalancerdrivers"),
         ("lbcf-controller", "delete", "loadbalancers"),
         ("lbcf-admission", "list", "loadbalancers"),
         ("lbcf-admission", "get", "backendrecords"),
