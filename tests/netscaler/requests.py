@@ -24,7 +24,7 @@ RECORD = "6a1b0c3e-7d5f-4f0e-9a35-2f0d9c1b7e11"
 
 ADDRESS = "198.18.0.1:8080"
 
-PATIENCE = timedelta(seconds=30)
+PATIENCE = timedelta(seconds=50)
 """For what is to happen at last, on whatever machine."""
 
 

@@ -1,5 +1,7 @@
 """The driver keeps to the protocol: every rule of the kit, on an appliance."""
 
+import pytest
+
 from lbcf.conformance.findings import Outcome
 from lbcf.conformance.target import OPTIONAL, Target
 from lbcf.sdk import MemberKey, Service
@@ -33,6 +35,7 @@ def _a_stranger() -> Member:
     return Member("web", "theirs", "", 8080, customserverid="None")
 
 
+@pytest.mark.timeout(180)
 async def test_every_rule(site: Site) -> None:
     """All rules pass, nothing is left of the kit, and nobody else was touched."""
     site.unit.change(with_strangers)

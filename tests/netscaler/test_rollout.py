@@ -1,6 +1,7 @@
 """A rollout: fifty members with slow connections go, fifty others come."""
 
 import asyncio
+import contextlib
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from lbcf.sdk import Drain, DrainBackendRequest, Running, Succ
+from lbcf.sdk import Drain, DrainBackendRequest, RetryAfter, Running, Succ
 from tests.netscaler.appliances import GROUP, Site, SteppedClock, a_site
 from tests.netscaler.configuration import MemberKey
 from tests.netscaler.requests import a_deregister, an_ensure, until_done
@@ -72,6 +73,7 @@ def what_happened(site: Site, address: str) -> list[str]:
     return [one.what for one in site.unit.events if one.key == key_of(address)]
 
 
+@pytest.mark.timeout(180)
 async def test_rollout(
     site: Site, driver: NetscalerDriver, clock: SteppedClock
 ) -> None:
@@ -87,18 +89,18 @@ async def test_rollout(
         one: site.unit.traffic.open(key_of(one), QUICK if number % 3 else SLOW)
         for number, one in enumerate(old)
     }
+    slots = asyncio.Semaphore(driver.max_concurrent_calls)
     drain = Drain(started_at=clock.now(), deadline=clock.now() + DEADLINE)
 
     async def drained(address: str) -> Succ | Running:
-        """Ask once how far the drain of a member is."""
-        return await driver.drain_backend(
-            DrainBackendRequest(
-                record_id="1",
-                lb_info=site.lb_info,
-                backend_addr=address,
-                drain=drain,
-            )
+        """Ask how far the drain of a member is, again where it took too long."""
+        request = DrainBackendRequest(
+            record_id="1", lb_info=site.lb_info, backend_addr=address, drain=drain
         )
+        while True:
+            with contextlib.suppress(RetryAfter):
+                async with slots:
+                    return await driver.drain_backend(request)
 
     begun = await asyncio.gather(
         *(drained(one) for one in old),
