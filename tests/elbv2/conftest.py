@@ -18,6 +18,9 @@ from webhooks.elbv2.driver import Elbv2Driver
 from webhooks.elbv2.regions import Aws, Settings
 
 
+PATIENCE = timedelta(seconds=50)
+"""Of the driver and its client: a machine may be slow, AWS is not what is tested."""
+
 MakeDriver = Callable[..., Elbv2Driver]
 
 
@@ -59,12 +62,16 @@ async def _make_driver(
     async with contextlib.AsyncExitStack() as stack:
 
         def make(claims: str = ":memory:", **settings: object) -> Elbv2Driver:
-            said = {"endpoint_url": emulator.url, "credentials": credentials}
+            said = {
+                "endpoint_url": emulator.url,
+                "credentials": credentials,
+                "answering": PATIENCE,
+            }
             chosen = Settings(**(said | {"attempts": 1} | settings))  # type: ignore[arg-type]
             balancers = LoadBalancers(
                 Aws(chosen, clock), Claims(claims), fresh=timedelta(milliseconds=10)
             )
-            driver = Elbv2Driver(balancers)
+            driver = Elbv2Driver(balancers, patience=PATIENCE)
             stack.push_async_callback(driver.stop)
             return driver
 

@@ -112,7 +112,7 @@ class World:
         aws = Aws(settings, self.emulator.clock)
         claims = Claims(str(self.folder / "claims"))
         balancers = LoadBalancers(aws, claims, fresh=timedelta(milliseconds=5))
-        self.driver = Elbv2Driver(balancers)
+        self.driver = Elbv2Driver(balancers, patience=timedelta(seconds=50))
 
     async def happen(self, event: Event) -> None:
         """Let something happen, to its end."""

@@ -208,12 +208,10 @@ def test_flags_make_a_driver(tmp_path: Path) -> None:
             "--allow-devices=10.1.1.*",
             f"--credentials={tmp_path}",
             "--mark=blue",
-            "--look-period=3",
         ]
     )
 
     found = command.make_driver(chosen).load_balancers
     assert Mark("blue") == found.mark
-    assert 3 == found.look_period.total_seconds()
     with pytest.raises(InvalidInput, match=r"10\.2\.1\.1 is not allowed"):
         found.find({"devices": "10.2.1.1", "pool": "web"})

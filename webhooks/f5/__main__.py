@@ -5,7 +5,7 @@ import argparse
 from lbcf import sdk
 from webhooks.device import flags
 from webhooks.f5.driver import F5Driver
-from webhooks.f5.load_balancers import LOOK_PERIOD, LoadBalancers
+from webhooks.f5.load_balancers import LoadBalancers
 from webhooks.f5.names import DEFAULT_MARK, Mark
 from webhooks.f5.units import Units, connect
 
@@ -23,14 +23,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="descriptions of its objects begin with TEXT and `:`, and all others are "
         "left alone; never change it while there are any (default: %(default)s)",
     )
-    parser.add_argument(
-        "--look-period",
-        type=float,
-        default=LOOK_PERIOD.total_seconds(),
-        metavar="SECONDS",
-        help="a device is looked at so often, at most, for members that it has lost "
-        "(default: %(default)g)",
-    )
 
 
 def make_driver(chosen: argparse.Namespace) -> F5Driver:
@@ -42,9 +34,7 @@ def make_driver(chosen: argparse.Namespace) -> F5Driver:
     clock = sdk.SystemClock()
     ground = flags.read_flags(chosen)
     units = Units(lambda device: connect(device, ground, clock))
-    look_period = flags.read_seconds("--look-period", chosen.look_period, 3600)
-    mark = Mark(chosen.mark)
-    found = LoadBalancers(ground.allowed, units, clock, mark, look_period)
+    found = LoadBalancers(ground.allowed, units, clock, Mark(chosen.mark))
     return F5Driver(found, clock)
 
 
