@@ -92,6 +92,22 @@ class TestSessions:
 
         assert "DISABLED" == the_member(site).state
 
+    async def test_a_changed_secret_ends_the_use_of_the_old_session(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """Who took the password away does not want it used on."""
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        site.unit.password = "another"  # noqa: S105  (nobody's)
+        write_login(site.secrets, password="another")  # noqa: S106  (nobody's)
+
+        await driver.drain_backend(a_drain(site.lb_info))
+
+        logins = [one for one in site.nitro.heard if one.resource == "login"]
+        assert ["secret", "another"] == [
+            one.body["login"]["password"]  # type: ignore[index]  # it is JSON
+            for one in logins
+        ]
+
 
 class TestBusy:
     """The management interface has no time, or is not there."""
