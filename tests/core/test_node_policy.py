@@ -32,8 +32,8 @@ from lbcf.core.nodes import (
 )
 from lbcf.core.plan import UNSELECTED, Plan, plan_group
 from lbcf.core.resources import BackendRecord
-from lbcf.core.values import Port
-from tests.builders import a_snapshot
+from lbcf.core.values import AddressSource, Port
+from tests.builders import a_driver, a_snapshot
 from tests.node_builders import (
     a_node,
     a_node_group,
@@ -226,6 +226,20 @@ def test_each_eligible_node_gets_a_record() -> None:
         labels["lbcf.tkestack.io/backend-service"],
         labels["lbcf.tkestack.io/backend-node"],
     )
+
+
+def test_records_of_two_node_ports_have_two_names() -> None:
+    """Also where only the driver knows addresses: the old one may still be draining."""
+
+    def named(node_port: int) -> str:
+        """Name the record of a node port."""
+        scene = NodeScene({"n1": a_node()}, node_port=node_port)
+        driver = a_driver(address_source=AddressSource.DRIVER)
+        whole = a_snapshot(group=a_node_group(), scene=scene, driver=driver)
+        [create] = plan_group(whole).creates
+        return create.name.rpartition("-")[2]
+
+    assert named(30080) != named(31000)
 
 
 def test_each_port_of_a_node_is_a_backend() -> None:

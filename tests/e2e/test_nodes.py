@@ -160,6 +160,13 @@ async def test_local_service_is_registered_where_its_pods_are(nodes: Nodes) -> N
 
     await stage.patch(SERVICES, "web", {"spec": {"externalTrafficPolicy": "Cluster"}})
     await stage.until_registered(one, two)
+    controller = stage.processes["controller"]
+    assert 1 == len(controller.events("endpoints.followed"))
+
+    async def left() -> bool:
+        return bool(controller.events("endpoints.left"))
+
+    await stage.until("endpoints are no longer read", left)
 
 
 async def _metrics(stage: Stage) -> str:

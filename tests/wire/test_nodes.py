@@ -118,6 +118,7 @@ def test_best_endpoint_of_a_node_counts_over_all_slices() -> None:
     slices = [parse_endpoint_slice(raw) for raw in (first, second, other)]
 
     assert {"n1": LocalState.READY} == local_states(slices, "http")
+    assert {"n1": LocalState.READY} == local_states(slices[::-1], "http")
     assert {"n1": LocalState.ENDING} == local_states(slices[:1], "http")
 
 
