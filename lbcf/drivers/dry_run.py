@@ -30,6 +30,7 @@ from lbcf.wire.driver_answers import (
     HealthzAnswer,
     RetriedAnswer,
     Status,
+    ValidationAnswer,
 )
 from lbcf.wire.driver_requests import GenerateBackendAddrRequest
 
@@ -38,13 +39,22 @@ _A = TypeVar("_A", bound=Answer)
 
 _ASSUMED: Mapping[Operation, Answer] = {
     Operation.HEALTHZ: HealthzAnswer(healthy=True),
+    Operation.VALIDATE_LOAD_BALANCER: ValidationAnswer(succ=True),
+    Operation.VALIDATE_BACKEND: ValidationAnswer(succ=True),
     Operation.CREATE_LOAD_BALANCER: CreateLoadBalancerAnswer(status=Status.SUCC),
     Operation.ENSURE_LOAD_BALANCER: RetriedAnswer(status=Status.SUCC),
     Operation.DELETE_LOAD_BALANCER: RetriedAnswer(status=Status.SUCC),
     Operation.ENSURE_BACKEND: BackendAnswer(status=Status.SUCC),
     Operation.DEREGISTER_BACKEND: BackendAnswer(status=Status.SUCC),
 }
-_CHANGES_NOTHING = frozenset({Operation.HEALTHZ, Operation.LIST_BACKENDS})
+_CHANGES_NOTHING = frozenset(
+    {
+        Operation.HEALTHZ,
+        Operation.LIST_BACKENDS,
+        Operation.VALIDATE_LOAD_BALANCER,
+        Operation.VALIDATE_BACKEND,
+    }
+)
 
 
 class DryDriverPool(DriverPool):

@@ -56,8 +56,10 @@ async def test_dry_run_writes_nothing_and_shows_everything(
     created = [target for kind, target in steps if kind == "would_create"]
     assert ["backendrecords", "leases"] == created
     assert ("would_patch", "loadbalancerdrivers") in steps
-    assert [accepts] * len(driver.calls) == [c.body["dryRun"] for c in driver.calls]
-    assert [name for name in LIFE if accepts] == [c.operation for c in driver.calls]
+    calls = [call for call in driver.calls if call.operation in LIFE]
+    assert [accepts] * len(calls) == [call.body["dryRun"] for call in calls]
+    assert [name for name in LIFE if accepts] == [call.operation for call in calls]
+    assert accepts or not driver.calls
     flags = dict(zip(process.argv[4::2], process.argv[5::2], strict=False))
     async with (
         aiohttp.ClientSession() as session,
