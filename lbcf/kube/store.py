@@ -113,11 +113,7 @@ class Store(Generic[T]):
             self._settle(value)
 
     def observe_gone(self, meta: Meta) -> None:
-        """Take it that an object has ended by one's own write.
-
-        Args:
-            meta: of the object, as last read or as the write returned it.
-        """
+        """Take it that an object has ended by one's own write, which returned this."""
         ended = identity_of(meta)
         if ended.number is None:
             return
