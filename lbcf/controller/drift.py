@@ -11,6 +11,7 @@ import structlog
 from lbcf.controller.view import View
 from lbcf.core import conditions
 from lbcf.core.drift import can_drift, drift_of, missing_members
+from lbcf.core.names import bind_of
 from lbcf.core.resources import BackendRecord
 from lbcf.core.values import MemberKey, ObjectKey, Uid
 from lbcf.kube.client import KubeClient
@@ -72,7 +73,8 @@ class DriftWatch:
         """Write the condition, if it says anything new."""
         found = self._view.load_balancers.get(key)
         condition = None if found is None else drift_of(found, missing)
-        if found is None or condition is None:
+        # The status of a Bind has no place for it.
+        if found is None or condition is None or bind_of(key) is not None:
             return
         changed = conditions.with_condition(
             found.conditions, condition, self._clock.now()

@@ -178,12 +178,7 @@ class GroupStatusWriter:
         news = self._news.pop(group.meta.key, None)
         if news is None:
             return
-        bind = bind_of(group.meta.key)
-        regarding = (
-            Reference(API_VERSION, "BackendGroup", group.meta.key, group.meta.uid)
-            if bind is None
-            else Reference(BIND_VERSION, "Bind", bind, group.meta.uid)
-        )
+        regarding = reference_to(group)
         for names, verb, reason in (
             (news.registered, "registered", "BackendsRegistered"),
             (news.deregistered, "deregistered", "BackendsDeregistered"),
@@ -209,3 +204,11 @@ def _some(names: list[str]) -> str:
     """List the first few names."""
     shown = ", ".join(names[:_NAMED])
     return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+
+
+def reference_to(group: BackendGroup) -> Reference:
+    """Say what an event about a group is about: the group, or the Bind that is one."""
+    bind = bind_of(group.meta.key)
+    if bind is None:
+        return Reference(API_VERSION, "BackendGroup", group.meta.key, group.meta.uid)
+    return Reference(BIND_VERSION, "Bind", bind, group.meta.uid)

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from prometheus_client import Gauge
 
+from lbcf.controller.group_status import reference_to
 from lbcf.controller.reconciler import Decision
 from lbcf.controller.view import View
-from lbcf.core.names import API_VERSION
 from lbcf.core.resources import BackendGroup
 from lbcf.core.values import ObjectKey
-from lbcf.kube.events import EventRecorder, Reference
+from lbcf.kube.events import EventRecorder
 from lbcf.runtime.metrics import Metrics
 
 
@@ -58,12 +58,15 @@ class HeldRemovals:
         self._count(key, len(decision.held))
         group = self._view.groups.get(key)
         if before != first.reason and group is not None:
-            regarding = Reference(API_VERSION, "BackendGroup", key, group.meta.uid)
             count = len(decision.held)
             noun = "removal" if count == 1 else "removals"
             note = f"{count} {noun} held ({first.reason}): {first.message}"
             self._recorder.record(
-                regarding, reason=EVENT, action="Hold", note=note, warning=True
+                reference_to(group),
+                reason=EVENT,
+                action="Hold",
+                note=note,
+                warning=True,
             )
 
     def _group_changed(
