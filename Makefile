@@ -45,6 +45,7 @@ demo: build ## Rollouts, drains and kills on three real nodes under load (DEMO_A
 nodes: build ## What happens to nodes, done to three real ones under load (NODES_ARGS=...).
 	$(BIN)/python -m tests.nodes --page docs/nodes.md $(NODES_ARGS)
 	$(BIN)/python -m tests.nodes --naive $(NODES_ARGS)
+
 .PHONY: e2e
 e2e: build ## Install everything into three real nodes, stir it under load, uninstall it.
 	$(BIN)/python -m tests.installed

@@ -6,7 +6,6 @@ compare-and-swap lets one of them win. What the API server is to trust is publis
 first, then used: see `lbcf.core.renewal`.
 """
 
-import os
 import ssl
 
 from collections.abc import Sequence
@@ -31,6 +30,7 @@ from lbcf.core.renewal import Renewal, renewal_of
 from lbcf.core.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from lbcf.runtime.certificates import load_pair
 from lbcf.runtime.clock import Clock
 
 
@@ -224,23 +224,8 @@ class Keeper:
         """
         try:
             end = end_of(serving.certificate)
-            _load(self.context, serving)
-        except (ValueError, OSError) as error:
+            load_pair(self.context, serving.certificate, serving.key)
+        except ValueError as error:
             raise UnusableError(f"the certificate cannot be used: {error}") from error
         self._serving, self._end, self._trouble = serving, end, "not renewed"
         _log.info("certificate.loaded", good_until=end.isoformat())
-
-
-def _load(context: ssl.SSLContext, serving: Serving) -> None:
-    """Put a certificate into a context.
-
-    The ssl module reads files alone: this one is in memory and has no name, so that the
-    key is on no disk and a read-only root is enough.
-
-    Raises:
-        OSError: it is none, or the key is another one's.
-    """
-    with os.fdopen(os.memfd_create("tls"), "wb") as file:
-        file.write(serving.certificate + b"\n" + serving.key)
-        file.flush()
-        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")

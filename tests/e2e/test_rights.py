@@ -25,6 +25,7 @@ from lbcf.kube.locks import AddressLocks, Taken
 from lbcf.runtime.clock import SystemClock
 from tests.cluster.ports import free_ports
 from tests.e2e import objects
+from tests.e2e.node_objects import Nodes
 from tests.e2e.stage import Stage
 from tests.manifests import accounts
 from tests.manifests.accounts import NAMESPACE, Right
@@ -64,6 +65,7 @@ async def _live(stage: Stage) -> None:
     await stage.delete(objects.PODS, "a")
     await stage.until_registered()
     await stage.delete(objects.GROUPS, "web")
+    await _serve_from_nodes(stage)
     await stage.delete(objects.LOAD_BALANCERS, "front")
     await stage.create(objects.BINDS, objects.a_bind())
     await stage.add_pod("b", "10.0.0.2")
@@ -76,6 +78,21 @@ async def _live(stage: Stage) -> None:
         return await stage.get(objects.LOAD_BALANCERS, "front") is None
 
     await stage.until("the load balancer is gone", gone)
+
+
+async def _serve_from_nodes(stage: Stage) -> None:
+    """Register a node's port for a Service that keeps to local endpoints."""
+    nodes = Nodes(stage)
+    try:
+        await nodes.add(1)
+        port = await nodes.service(externalTrafficPolicy="Local")
+        await nodes.serve(n1="ready")
+        await nodes.group("nodes")
+        await stage.until_registered(f"192.0.2.1:{port}")
+        await stage.delete(objects.GROUPS, "nodes")
+        await stage.until_registered()
+    finally:
+        await nodes.end()
 
 
 async def _read_after_conflict(stage: Stage) -> None:
