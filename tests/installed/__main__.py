@@ -55,8 +55,11 @@ def _run(cluster: Cluster, folder: Path) -> int:
     install.uninstall(cluster, overlay)
     left = install.left_over(cluster)
     _say(f"requests {final['requests']}, failed {final['failed']}, left over {left}")
+    if not final["requests"] or final["failed"] or left:
+        _say(f"kept to be looked at: {folder}")
+        return 1
     shutil.rmtree(folder)
-    return 0 if final["requests"] and not final["failed"] and not left else 1
+    return 0
 
 
 def _start_load(cluster: Cluster, folder: Path) -> "subprocess.Popen[bytes]":
@@ -90,7 +93,8 @@ def _stir(cluster: Cluster) -> None:
     for what in (_roll_web, _kill_leaders, _drain_leader, _roll_ours, _roll_web):
         began = time.monotonic()
         what(cluster)
-        _say(f"{what.__name__.strip('_')}: {time.monotonic() - began:.0f} s")
+        took = time.monotonic() - began
+        _say(f"{what.__name__.strip('_')}: from {began:.0f} on, {took:.0f} s")
         time.sleep(BETWEEN)
 
 
