@@ -136,6 +136,8 @@ def _lock(f: Witness, e: Event, memory: Memory) -> str:
 
 def _call(f: Witness, e: Event, memory: Memory) -> str:
     """A call goes out on what was observed last, if that permits it."""
+    if e.outcome in ("superseded", "gone"):
+        return ""  # what permitted it was too old, and nothing was sent
     seen = basis(e, memory)
     if isinstance(seen, str):
         return seen

@@ -234,7 +234,11 @@ class Process:
             clock=clock,
             exit_now=lambda _code: self._world.crash(self),
         )
-        await elector.run(lambda: self._begin(program))
+        try:
+            await elector.run(lambda: self._begin(program))
+        finally:
+            # However that ends, the process ends with it, and is started again.
+            self._world.crash(self)
 
     async def _begin(self, program: Program) -> None:
         """Work once everything has been read."""
