@@ -220,10 +220,11 @@ async def test_status_of_a_group_counts(stage: Stage) -> None:
 
 
 async def test_api_writes_per_lifecycle(bare: Stage) -> None:
-    """With idle drains a lifecycle costs four writes, and a little for the group.
+    """With idle drains a lifecycle costs four writes.
 
-    Leases are not counted: they cost the same with no backend at all. The driver has
-    LBCF's time-outs, so that a busy machine makes no call look lost.
+    What is told of the group and its load balancer comes by the clock, a write per five
+    seconds at most: it is printed, and not compared. The driver has LBCF's time-outs, so
+    that a busy machine makes no call look lost.
     """
     stage = bare
     await stage.start_driver()
@@ -247,9 +248,12 @@ async def test_api_writes_per_lifecycle(bare: Stage) -> None:
     ]
 
     kinds = Counter(f"{w.verb} {w.resource} {w.code}" for w in writes)
-    per_lifecycle = len(writes) / lifecycles
-    print(f"API writes per lifecycle: {per_lifecycle:.2f}")
-    assert per_lifecycle <= 4.1, kinds
+    own = [write for write in writes if write.resource.startswith("backendrecords")]
+    print(
+        f"API writes per lifecycle: {len(own) / lifecycles:.2f} for its record, "
+        f"{len(writes) / lifecycles:.2f} with those for the group"
+    )
+    assert 4 <= len(own) / lifecycles <= 4.1, kinds
 
 
 async def test_load_balancer_that_bears_one_call_gets_one_at_a_time(
