@@ -15,6 +15,7 @@ import time
 
 from pathlib import Path
 
+from lbcf.runtime import logs
 from tests.cluster.fixtures import running
 from tests.faults.campaign import run_all, summary
 from tests.faults.plans import plans
@@ -34,6 +35,7 @@ def main() -> int:
     flags = parser.parse_args()
     seed = secrets.randbelow(10**6) if flags.seed is None else flags.seed
     print(f"seed {seed}", flush=True)
+    logs.configure("warning", "console")
     numbers = range(flags.runs) if flags.only is None else flags.only
     chosen = [plan for plan in plans(seed, flags.runs) if plan.number in numbers]
     folder = Path(tempfile.mkdtemp(prefix="lbcf-faults-", dir="/tmp"))
