@@ -161,7 +161,7 @@ WHOLE: tuple[Act, ...] = (
     *(to_local, cordon_all, drain, taint_host, exclude, silence),
     *(to_cluster, power_off),
 )
-SAMPLE: tuple[Act, ...] = (cordon_all, taint_bystander, to_local, cordon_all)
+SAMPLE: tuple[Act, ...] = (cordon_all, taint_bystander)
 
 
 async def play(bench: Bench, acts: tuple[Act, ...]) -> None:
