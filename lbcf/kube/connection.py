@@ -131,8 +131,9 @@ async def _connection(
     configuration: Any, load: Callable[[], Awaitable[None]], source: str
 ) -> Connection:
     """Load the configuration, and tie later refreshes of it to the same values."""
-    await _told(load(), source)
-    tls = _tls_context(configuration, source)
+    with library().brief_files():
+        await _told(load(), source)
+        tls = _tls_context(configuration, source)
 
     async def authorization() -> str | None:
         token = await _told(
@@ -141,9 +142,10 @@ async def _connection(
         return token.strip() if isinstance(token, str) else None
 
     async def renew() -> None:
-        await _told(load(), source)
-        if tls is not None:
-            _load_client_certificate(tls, configuration, source)
+        with library().brief_files():
+            await _told(load(), source)
+            if tls is not None:
+                _load_client_certificate(tls, configuration, source)
 
     return Connection(
         host=configuration.host.rstrip("/"),

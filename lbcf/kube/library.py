@@ -5,10 +5,12 @@ asked for: 34 MiB and half a second (measured, version 36), of which the configu
 uses nothing. Here the two packages stand aside while their parts are imported.
 """
 
+import contextlib
 import importlib
 import importlib.util
 import sys
 
+from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
 from typing import Any, Final
@@ -31,6 +33,19 @@ class Library:
 
     configuration: Any
     config: Any
+
+    @contextlib.contextmanager
+    def brief_files(self) -> Iterator[None]:
+        """Keep the files that it writes certificates and keys to no longer than this.
+
+        By itself it removes them when Python ends, and never when that is killed.
+        """
+        try:
+            yield
+        finally:
+            # No public name for it; without the name the files stay until the end.
+            reader = getattr(self.config, "kube_config", None)
+            getattr(reader, "_cleanup_temp_files", lambda: None)()
 
 
 @cache

@@ -1,9 +1,11 @@
 """Configuration and credentials, from files as kubectl has them and as pods have them."""
 
+import base64
 import ssl
 import stat
 import subprocess
 import sys
+import tempfile
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -37,6 +39,11 @@ def kubeconfig(folder: Path, user: dict[str, object], **cluster: object) -> str:
     path = folder / "kubeconfig"
     path.write_text(yaml.safe_dump(whole))
     return str(path)
+
+
+def encoded(path: Path) -> str:
+    """Read a file as a kubeconfig holds what it does not name."""
+    return base64.b64encode(path.read_bytes()).decode()
 
 
 def plugin(folder: Path, expiry: str | None) -> dict[str, object]:
@@ -291,6 +298,23 @@ class TestTls:
             await connection.renew()
 
             assert a_thing("web", 1) == await client.get(THINGS, key("web"))
+
+    async def test_no_key_is_left_in_a_file(
+        self, tmp_path: Path, ca: trustme.CA, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A process that is killed later leaves none of its credentials behind."""
+        (tmp_path / "temporary").mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+        trusted, files = self.files(tmp_path, ca, ca)
+        user: dict[str, object] = {
+            f"{name}-data": encoded(Path(str(path))) for name, path in files.items()
+        }
+        data = encoded(trusted)
+        cluster = {"certificate-authority-data": data, "server": "https://127.0.0.1"}
+        connection = await connect(kubeconfig(tmp_path, user, **cluster))
+        await connection.renew()
+
+        assert [] == list((tmp_path / "temporary").iterdir())
 
 
 def test_library_is_imported_only_to_connect() -> None:
