@@ -158,9 +158,7 @@ def _ensure(e: Event, memory: Memory, seen: Facts) -> str:
         return "the record is settled; that an ensure goes out is nowhere written"
     now, want = mark(e.actor, seen.ensuring), wanted(e, memory, seen)
     claims = seen.generation in memory.claims
-    if e.outcome not in ("superseded", "gone") and not decisions.is_covered(
-        now, want, claims, seen.always
-    ):
+    if not decisions.is_covered(now, want, claims, seen.always):
         return f"the mark {seen.ensuring!r} does not tell of this call"
     if e.outcome in ("unanswered", "running", "unknown"):
         memory.doubts = True

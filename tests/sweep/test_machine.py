@@ -8,8 +8,6 @@ import asyncio
 
 from collections.abc import Callable
 
-import structlog
-
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -188,13 +186,3 @@ class TestPlay(Play.TestCase):  # type: ignore[misc,valid-type]
         derandomize=True,
         suppress_health_check=list(HealthCheck),
     )
-
-    def setUp(self) -> None:
-        """Log nothing."""
-        self._before = structlog.get_config()
-        wrapper = structlog.make_filtering_bound_logger(SILENT)
-        structlog.configure(wrapper_class=wrapper)
-
-    def tearDown(self) -> None:
-        """Log as before."""
-        structlog.configure(**self._before)

@@ -1,9 +1,6 @@
 """A sample of the sweep, what it has found so far, and that its oracle is awake."""
 
-from collections.abc import Iterator
-
 import pytest
-import structlog
 
 from tests.sweep.explore import (
     Case,
@@ -16,7 +13,6 @@ from tests.sweep.explore import (
 from tests.sweep.faults import OVER_BOUND
 from tests.sweep.guards import MUTANTS
 from tests.sweep.mutants import hunt
-from tests.sweep.pool import SILENT
 
 
 SEED = 1
@@ -25,15 +21,6 @@ PART_OF_FIRSTS = 0.02
 PART_OF_PAIRS = 0.02
 QUICK = ("ensures-unwritten", "drains-once", "load-balancer-first", "finalizer-later")
 """Mutants that every run without a fault notices."""
-
-
-@pytest.fixture(autouse=True)
-def _silent() -> Iterator[None]:
-    """Thousands of crashes are nothing to log; other tests look at logs."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(SILENT))
-    yield
-    structlog.configure(**before)
 
 
 def breaches(*cases: Case) -> dict[str, str]:

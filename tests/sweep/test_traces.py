@@ -1,10 +1,7 @@
 """What both processes do is what the model does, without faults and with them."""
 
-from collections.abc import Iterator
-
 import msgspec
 import pytest
-import structlog
 
 from lbcf.core.resources import LoadBalancerDriver
 from lbcf.wire.resources import parse_driver
@@ -12,7 +9,6 @@ from tests.model.follow import follow
 from tests.sweep import objects
 from tests.sweep.explore import Case, bare_cases, chosen, singles_of
 from tests.sweep.guards import MUTANTS
-from tests.sweep.pool import SILENT
 from tests.sweep.run import Outcome
 from tests.sweep.scenarios import SCENARIOS
 from tests.sweep.traces import taped
@@ -27,15 +23,6 @@ META = {
     "resourceVersion": "1",
     "generation": 1,
 }
-
-
-@pytest.fixture(autouse=True)
-def _silent() -> Iterator[None]:
-    """Thousands of crashes are nothing to log; other tests look at logs."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(SILENT))
-    yield
-    structlog.configure(**before)
 
 
 def driver_of(case: Case) -> LoadBalancerDriver:
