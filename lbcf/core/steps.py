@@ -198,7 +198,7 @@ class Unanswered:
 
 @attrs.frozen
 class Superseded:
-    """The call was not made: the record is another version by now."""
+    """The call was not made: the record has changed, or its permission ran out."""
 
     permission: Permission
 

@@ -79,6 +79,7 @@ class DryDriverPool(DriverPool):
         request: Request[_A],
         *,
         timeout: timedelta,  # noqa: ASYNC109 - the driver's own, by operation
+        until: float | None = None,
     ) -> _A:
         """Call a driver that takes dryRun; assume the success of any other.
 
@@ -89,7 +90,9 @@ class DryDriverPool(DriverPool):
         if driver.accept_dry_run:
             if hasattr(request, "dry_run"):
                 request = msgspec.structs.replace(request, dry_run=True)
-            answer = await super().call(driver, operation, request, timeout=timeout)
+            answer = await super().call(
+                driver, operation, request, timeout=timeout, until=until
+            )
             if operation not in _CHANGES_NOTHING:
                 said = msgspec.to_builtins(answer)
                 self._steps.tell("called", operation, answer=said, **facts)

@@ -10,6 +10,7 @@
        |  |- CaUnusable      DriverCaBundleUnusable    spec.tls.caBundle is no certificate
        |  |- NotTrusted      DriverNotTrusted          its certificate is not good
        |  |- WeRefused       DriverRefusesCertificate  ours is not good for it, or missing
+       |  |- TooLate         DriverCallTooLate         what permitted it has run out
        |  `- NotCalled       DriverNotCalled           a dry run: nobody was asked
        |- TimedOut        DriverTimedOut         no whole answer in time
        |- ConnectionLost  DriverConnectionLost   the connection ended before the answer
@@ -59,6 +60,12 @@ class NotSent(DriverError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, definite=True)
+
+
+class TooLate(NotSent):
+    """What permitted the call ran out before it could be sent; to be permitted anew."""
+
+    reason = "DriverCallTooLate"
 
 
 class NotAllowed(NotSent):

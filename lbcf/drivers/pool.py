@@ -30,7 +30,7 @@ from lbcf.drivers.access import (
     stamp_of,
 )
 from lbcf.drivers.client import DriverClient
-from lbcf.drivers.errors import BadAnswer, DriverError
+from lbcf.drivers.errors import BadAnswer, DriverError, TooLate
 from lbcf.drivers.limits import Gates
 from lbcf.drivers.lines import Lines
 from lbcf.drivers.places import Place
@@ -147,6 +147,7 @@ class DriverPool:
         request: Request[_A],
         *,
         timeout: timedelta,  # noqa: ASYNC109 - the driver's own, by operation
+        until: float | None = None,
     ) -> _A:
         """Call the driver once; return its valid answer, whatever that says.
 
@@ -155,8 +156,11 @@ class DriverPool:
             operation: what to call.
             request: of that operation.
             timeout: for the whole call.
+            until: monotonic seconds at which it must be over, however long this process
+                stood still on the way here; None: whenever.
 
         Raises:
+            TooLate: that moment has passed, and nothing was sent.
             DriverError: there was no valid answer.
             ValueError: the request is another operation's.
         """
@@ -173,12 +177,28 @@ class DriverPool:
                 stamp_of(driver, secrets),
                 lambda: self._connect(driver, secrets),
             ) as client:
+                limit = self._limit(f"{operation} of driver {name}", timeout, until)
                 answer = await client.post(
-                    name, operation, body, timeout, headers=trace.headers()
+                    name, operation, body, limit, headers=trace.headers()
                 )
             parsed = _parsed(name, operation, answer)
             outcome.append(_outcome(parsed))
         return cast("_A", parsed)
+
+    def _limit(self, call: str, timeout: timedelta, until: float | None) -> timedelta:
+        """Look at the clock for the last time before a call goes out.
+
+        Nothing that waits may stand between this and the time-out that it returns.
+
+        Raises:
+            TooLate: the call must be over by now.
+        """
+        if until is None:
+            return timeout
+        rest = timedelta(seconds=until - self._clock.monotonic())
+        if rest <= timedelta(0):
+            raise TooLate(f"{call}: not sent, its permission had run out")
+        return min(timeout, rest)
 
     def _connect(
         self, driver: LoadBalancerDriver, secrets: Mapping[str, Secret]

@@ -32,7 +32,7 @@ from lbcf.core.steps import (
 )
 from lbcf.core.turn import Moment
 from lbcf.core.values import ObjectKey, Uid
-from lbcf.drivers.errors import DriverError, TimedOut
+from lbcf.drivers.errors import DriverError, TimedOut, TooLate
 from lbcf.drivers.pool import DriverPool
 from lbcf.interpreter.address_questions import ask_for_address
 from lbcf.interpreter.locks import AddressLocker
@@ -242,11 +242,11 @@ class Interpreter:
                 before, now = record.meta, permission.record.meta
                 if before.resource_version != now.resource_version:
                     return Superseded(permission)
-            window = driver.window(step.operation).total_seconds()
-            rest = permission.at + window - self._clock.monotonic()
-            not_after = self._clock.now() + timedelta(seconds=rest)
+            until = permission.at + driver.window(step.operation).total_seconds()
+            rest = timedelta(seconds=until - self._clock.monotonic())
+            not_after = self._clock.now() + rest
             request = await self._request(step, self._clock.new_id(), not_after)
-            return await self._ask(step, request)
+            return await self._ask(step, request, until)
 
     async def _request(
         self, step: CallDriver, retry_id: str, not_after: datetime
@@ -257,17 +257,18 @@ class Interpreter:
         record = step.permission.record
         return await ask_for_address(self._client, record, retry_id, not_after)
 
-    async def _ask(self, step: CallDriver, request: Request[RetriedAnswer]) -> Reply:
-        """Send the request and read the answer."""
-        driver = step.driver
+    async def _ask(
+        self, step: CallDriver, request: Request[RetriedAnswer], until: float
+    ) -> Reply:
+        """Send the request, unless its permission has run out, and read the answer."""
+        driver, limit = step.driver, step.driver.timeout(step.operation)
         try:
             call = self._drivers.call(
-                driver,
-                step.operation,
-                request,
-                timeout=driver.timeout(step.operation),
+                driver, step.operation, request, timeout=limit, until=until
             )
             answer = await failpoints.through(call, TimedOut)
+        except TooLate:
+            return Superseded(step.permission)  # read anew: it is too old by now
         except DriverError as error:
             return Unanswered(error.reason, str(error), may_land=not error.definite)
         except asyncio.CancelledError:
@@ -278,11 +279,8 @@ class Interpreter:
         except Exception as error:  # noqa: BLE001 - told to the reader of the record
             # A defect of ours, but the call may be out: to forget that would be worse.
             _log.exception("driver.call_broke", driver=str(driver.meta.key))
-            reason, message = (
-                "DriverCallBroke",
-                f"{type(error).__name__} in this process",
-            )
-            return Unanswered(reason, message, may_land=True)
+            message = f"{type(error).__name__} in this process"
+            return Unanswered("DriverCallBroke", message, may_land=True)
         reply = reply_of(answer)
         _log.debug(
             "driver.answered",

@@ -37,10 +37,11 @@ async def ensure(
     pool: DriverPool,
     url: str,
     timeout: timedelta = PATIENT,  # noqa: ASYNC109 - what the call is given
+    until: float | None = None,
 ) -> BackendAnswer:
     """Call ensureBackend of the driver at this URL."""
     return await pool.call(
-        a_driver(url), Operation.ENSURE_BACKEND, REQUEST, timeout=timeout
+        a_driver(url), Operation.ENSURE_BACKEND, REQUEST, timeout=timeout, until=until
     )
 
 

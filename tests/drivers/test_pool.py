@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
 
@@ -11,8 +12,9 @@ from prometheus_client import CollectorRegistry
 
 from lbcf.core.operations import Operation
 from lbcf.core.values import ObjectKey
-from lbcf.drivers.errors import BadStatus, ConnectionLost
+from lbcf.drivers.errors import BadStatus, ConnectionLost, TimedOut, TooLate
 from lbcf.drivers.pool import DriverPool
+from lbcf.runtime.clock import SystemClock
 from lbcf.wire.driver_answers import ListBackendsAnswer, Status, ValidationAnswer
 from lbcf.wire.driver_requests import HealthzRequest, ListBackendsRequest
 from tests.drivers.servers import (
@@ -177,6 +179,34 @@ async def test_calls_under_way_and_cancelled_are_counted(
 
     assert 0 == in_flight()
     assert 1 == count(registry, "ensureBackend", "Cancelled")
+
+
+async def test_call_whose_permission_ran_out_is_not_sent(
+    pool: DriverPool, registry: CollectorRegistry
+) -> None:
+    """However long the process stood still after its last look at the record."""
+    heard = asyncio.Event()
+
+    async def talk(
+        _reader: asyncio.StreamReader, _writer: asyncio.StreamWriter
+    ) -> None:
+        heard.set()
+
+    async with serving(talk) as url:
+        with pytest.raises(TooLate, match="its permission had run out") as caught:
+            await ensure(pool, url, until=SystemClock().monotonic())
+
+    assert caught.value.definite
+    assert not heard.is_set()
+    assert 1 == count(registry, "ensureBackend", "DriverCallTooLate")
+
+
+async def test_call_is_over_when_its_permission_is(pool: DriverPool) -> None:
+    """It gets what is left of its time, where that is less than its time-out."""
+    until = SystemClock().monotonic() + HASTY.total_seconds()
+    async with serving(silent) as url:
+        with pytest.raises(TimedOut):
+            await ensure(pool, url, timedelta(days=1), until=until)
 
 
 async def test_a_slow_driver_holds_up_no_other(pool: DriverPool) -> None:

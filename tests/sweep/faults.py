@@ -123,7 +123,12 @@ MODES: Mapping[Kind, Mapping[str, Mode]] = {
         **_BY_DRIVER,
         **_SLOW,
     },
-    Kind.READ: {**_ANY_STEP, **_THROTTLED, "cancel": _CANCELLED["cancel"]},
+    Kind.READ: {
+        **_ANY_STEP,
+        **_THROTTLED,
+        **_SLOW,
+        "cancel": _CANCELLED["cancel"],
+    },
     Kind.LIST: {**{name: _ANY_STEP[name] for name in _LISTS}, **_THROTTLED},
     Kind.WATCH: {name: _ANY_STEP[name] for name in ("crash-before", "5xx", "gap")},
 }

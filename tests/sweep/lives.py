@@ -2,9 +2,10 @@
 
 import asyncio
 
+from tests.sweep.faults import Kind
 from tests.sweep.objects import BACKEND, RECORD
 from tests.sweep.stage import ONE, TWO, begin, scenario
-from tests.sweep.world import World
+from tests.sweep.world import Step, World
 
 
 @scenario(short=True)
@@ -46,6 +47,23 @@ async def patient(world: World) -> None:
     world.put_pod("web-1", ONE)
     await asyncio.sleep(8)
     world.drop_pod("web-1")
+
+
+@scenario({"record": RECORD, "backend": BACKEND}, at_once=1, latency=3.0)
+async def looked_at(world: World) -> None:
+    """A pod goes just after its record, which had to wait, was looked at once more."""
+    await asyncio.sleep(1)
+    world.put_pod("web-1", ONE)
+    world.put_pod("web-2", TWO)
+    await world.until(lambda: any(map(_is_look, world.steps)))
+    for name in ("web-1", "web-2"):
+        if any(f"/web-{name}-" in look.what for look in filter(_is_look, world.steps)):
+            world.drop_pod(name)
+
+
+def _is_look(step: Step) -> bool:
+    """Tell whether a step reads a record."""
+    return step.kind is Kind.READ and "backendrecords/" in step.what
 
 
 @scenario()
