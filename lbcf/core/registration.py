@@ -105,8 +105,8 @@ class Enrolment:
         doubt: the latest of our own ensures that had no definite answer.
         stale_until: monotonic seconds until which such an ensure with parameters older
             than those of `doubt` may land.
-        confirmed: the generation of an ensure that succeeded when none with other
-            parameters could land any more.
+        confirmed: the generation of an ensure that succeeded, and was sent when none with
+            other parameters could land any more: its answer may come much later (w27).
         ensured_at: monotonic seconds of the last ensure that succeeded.
         due: ensure although it is registered (policy Always, confirmation).
         reset: why a registered record must be put back, empty where it need not.
@@ -332,11 +332,17 @@ def _is_always(record: BackendRecord) -> bool:
     return record.spec.ensure_policy.is_always
 
 
-def _ensure(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
+def _ensure(e: Enrolment, record: BackendRecord, m: Moment) -> Step | None:
     """Register the backend, or make sure that it is as it should be."""
     if e.ensured is not None or e.permission is None or isinstance(e.driver, Absent):
         return None
-    return CallDriver(Operation.ENSURE_BACKEND, e.driver, e.permission, record.address)
+    return CallDriver(
+        Operation.ENSURE_BACKEND,
+        e.driver,
+        e.permission,
+        record.address,
+        final=_rest_of_confirming(e, record, m) <= 0,
+    )
 
 
 def _write_registered(e: Enrolment, record: BackendRecord, m: Moment) -> Step | None:
@@ -458,13 +464,12 @@ def _succeeded(e: Enrolment, step: Step, reply: Succeeded, moment: Moment) -> En
             return _not_registered_yet(e, step, NO_ADDRESS_GIVEN, moment)
         return attrs.evolve(e, address=reply.backend_addr, streak=NO_STREAK)
     record = step.permission.record
-    over = _rest_of_confirming(e, record, moment) <= 0
     return attrs.evolve(
         e,
         ensured=reply,
         ensured_at=moment.monotonic,
         streak=NO_STREAK,
-        confirmed=record.meta.generation if over else e.confirmed,
+        confirmed=record.meta.generation if step.final else e.confirmed,
     )
 
 

@@ -44,7 +44,8 @@ class CallDriver:
         drain_started_at: when the drain began (drainBackend only).
         drain_deadline: when it ends at the latest (drainBackend only).
         drained: whether nothing was left on the backend (deregisterBackend only).
-        final: no ensure can be out when this is sent; decided then, not at the answer.
+        final: no other ensure can be out when this is sent, nor one with other
+            parameters if it is one itself; decided then, not at the answer.
     """
 
     operation: Operation

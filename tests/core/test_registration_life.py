@@ -17,6 +17,7 @@ from lbcf.core.registration import (
 )
 from lbcf.core.resources import BackendRecord, LoadBalancerDriver, RecordStatus
 from lbcf.core.steps import (
+    CallDriver,
     Finish,
     LockHeld,
     Permission,
@@ -598,6 +599,25 @@ def test_own_lost_call_is_outwaited_over_two_changes() -> None:
     known, finish = visit(world, known)
 
     assert Finish(seconds(SETTLING)) == finish
+
+
+def test_ensure_that_is_answered_late_confirms_nothing() -> None:
+    """One with older parameters may have landed between its effect and its answer."""
+    world = World(a_record(registered=True, ensuring="*"), monotonic=100.0)
+    world.put(spec=a_spec(parameters={"weight": "2"}))
+
+    def answered_late(world: World, step: Step) -> None:
+        """Let the process stand still between its call and the answer."""
+        if isinstance(step, CallDriver):
+            world.monotonic = 100.0 + SETTLING
+
+    world.before = answered_late
+    known, finish = visit(world)
+
+    assert world.stored.is_registered
+    assert Finish(seconds(0)) == finish
+    assert Finish() == visit(world, known)[1]
+    assert 2 == len(world.calls(Operation.ENSURE_BACKEND))
 
 
 def test_driver_that_is_always_busy_first_is_confirmed_once() -> None:

@@ -4,8 +4,9 @@
 """
 
 import asyncio
+import contextvars
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -47,6 +48,7 @@ class Cluster:
         self.setting = setting
         self.api = TinyApi(self.now)
         self.balancer = Balancer(setting.member_key)
+        self._nobody = contextvars.copy_context()
 
     @staticmethod
     def second() -> float:
@@ -56,6 +58,11 @@ class Cluster:
     def now(self) -> datetime:
         """Return the moment."""
         return EPOCH + timedelta(seconds=self.second())
+
+    def later(self, seconds: float, act: Callable[..., object], *args: object) -> None:
+        """Let the world act in a while, whatever becomes of whoever was the cause."""
+        loop = asyncio.get_running_loop()
+        loop.call_later(seconds, act, *args, context=self._nobody)
 
     def put_pod(self, name: str, address: str, *, ready: bool = True) -> None:
         """Let a pod run, or change it."""
@@ -74,7 +81,7 @@ class Cluster:
         """Delete a pod: it terminates for some seconds."""
         path = objects.pod_path(name)
         self.api.put(path, with_metadata(self.api.objects[path], **self._stamp()))
-        asyncio.get_running_loop().call_later(after, self._drop, path)
+        self.later(after, self._drop, path)
 
     def put_group(self, name: str = "web", **spec: Any) -> None:
         """Create a group, or change its spec."""
@@ -94,7 +101,7 @@ class Cluster:
         path = objects.group_path(name)
         uid = str(metadata_of(self.api.objects[path])["uid"])
         self._drop(path)
-        asyncio.get_running_loop().call_later(1.0, self._collect, uid)
+        self.later(1.0, self._collect, uid)
 
     def end_load_balancer(self, name: str = "front") -> None:
         """Delete a load balancer: its finalizer holds it."""
@@ -117,7 +124,7 @@ class Cluster:
     def keep_collecting(self) -> None:
         """Let the garbage collector look once more, when everybody has seen the end."""
         for after in (60.0, 200.0):
-            asyncio.get_running_loop().call_later(after, self.collect_orphans)
+            self.later(after, self.collect_orphans)
 
     def collect_orphans(self) -> None:
         """End the records of all groups that are gone, as the garbage collector does."""

@@ -31,6 +31,7 @@ from lbcf.settings import Settings
 from tests.fakes.clock import VirtualClock
 from tests.sweep.faults import ALL_MODES, Effect, Ending, Io, Mode, Trouble
 from tests.sweep.lines import ApiLine, DriverLine
+from tests.sweep.loop import BusyLoop
 
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Process:
         self._number = number
         self._paused = False
         self._held: list[Callable[[], None]] = []
+        self._wake_early: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         """Begin; the program runs in a task of its own."""
@@ -90,16 +92,26 @@ class Process:
         for task in self.tasks:
             if not task.done():
                 task.cancel()
+        self._wake_early()  # if only to be cancelled
 
     def pause(self, seconds: float) -> None:
-        """Let it stand still for a while."""
+        """Let it stand still for a while: nothing of it runs, nothing comes in.
+
+        A callback that looks at a permission and sends is one step, as a look and the
+        system call after it are: it is stopped before both, or after both.
+        """
         if not self._paused:
             self._paused = True
-            self.api.hold(seconds)
-            asyncio.get_running_loop().call_later(seconds, self._wake)
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, BusyLoop)
+            self._wake_early = loop.stand_still(self._owns, seconds, self._wake)
+
+    def _owns(self, context: contextvars.Context) -> bool:
+        """Tell whether a callback is one of its own."""
+        return context.get(OWNER) is self
 
     def _wake(self) -> None:
-        """Let it go on with what came in meanwhile."""
+        """Take what came in meanwhile."""
         self._paused = False
         held, self._held = self._held, []
         for callback in held:
@@ -111,17 +123,12 @@ class Process:
         Raises:
             Exception: what the far end answered, or what became of the way to it.
         """
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[bytes] = loop.create_future()
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         if not self.is_alive:
             raise asyncio.CancelledError  # what a dead one winds up reaches nobody
-        if self._paused:
-            awake: asyncio.Future[bytes] = loop.create_future()
-            self._held.append(lambda: _put(awake, b""))
-            await awake
         name = self._world.count(self, io)
         if name is None:
-            loop.call_later(io.latency, self._act, io, answer)
+            self._world.later(io.latency, self._act, io, answer)
         else:
             self._fail(io, ALL_MODES[name], answer)
         return await answer
@@ -135,7 +142,7 @@ class Process:
         except Exception as error:  # noqa: BLE001 - brought to whoever asked
             put = partial(_put_error, error=error)
         if wait:
-            asyncio.get_running_loop().call_later(wait, self._deliver, answer, put)
+            self._world.later(wait, self._deliver, answer, put)
         else:
             self._deliver(answer, put)
         self._world.look(io)
@@ -155,22 +162,21 @@ class Process:
 
     def _fail(self, io: Io, mode: Mode, answer: "asyncio.Future[bytes]") -> None:
         """Let a step go as its mode says."""
-        loop = asyncio.get_running_loop()
         if mode.trouble is not None:
             self._world.trouble(self, mode.trouble)
         if mode.ending is Ending.ANSWER:
             late = mode.trouble is Trouble.SLOW
             wait = io.limit - _BEFORE_THE_LIMIT - io.latency if late else 0.0
-            loop.call_later(io.latency, self._act, io, answer, wait)
+            self._world.later(io.latency, self._act, io, answer, wait)
             return
         if mode.effect is not Effect.NONE:
-            loop.call_later(_moment(io, mode.effect), self._act, io, None)
+            self._world.later(_moment(io, mode.effect), self._act, io, None)
         if mode.ending is Ending.CRASH:
             after = mode.effect is Effect.NOW
-            loop.call_later(io.latency if after else 0, self._crash, mode)
+            self._world.later(io.latency if after else 0, self._crash, mode)
             return
         wait = io.limit if mode.ending is Ending.TIMEOUT else io.latency
-        loop.call_later(wait, self._deliver, answer, lambda f: _tell(f, io, mode))
+        self._world.later(wait, self._deliver, answer, lambda f: _tell(f, io, mode))
 
     def _crash(self, mode: Mode) -> None:
         """Die, and be started again."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import attrs
 
-from tests.fakes.loop import VirtualLoop
 from tests.sweep.faults import Kind, Plan
+from tests.sweep.loop import BusyLoop
 from tests.sweep.objects import Setting
 from tests.sweep.world import BreachError, Step, World
 
@@ -22,9 +22,6 @@ FAULTS = 60.0
 """Seconds after the last act of users in which steps still may fail."""
 QUIET = 600.0
 """Seconds after that in which nobody writes."""
-
-MOST_SPINS = 20_000
-"""Turns of the loop in one moment; a run has a few hundred in all."""
 
 Script = Callable[[World], Awaitable[None]]
 
@@ -64,26 +61,6 @@ class Outcome:
     steps: tuple[Step, ...]
     looks: int
     played: int
-
-
-class BusyLoop(VirtualLoop):
-    """Notices when everybody is busy and time stands still."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.on_spin: Callable[[], None] = lambda: None
-        self._moment = -1.0
-        self._spins = 0
-
-    def _run_once(self) -> None:
-        """Run what is ready, as every loop does."""
-        if self._elapsed != self._moment:
-            self._moment, self._spins = self._elapsed, 0
-        self._spins += 1
-        if self._spins > MOST_SPINS:
-            self._spins = 0
-            self.on_spin()
-        super()._run_once()  # type: ignore[misc]
 
 
 def play(scenario: Scenario, setting: Setting, plan: Plan) -> Outcome:

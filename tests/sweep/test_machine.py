@@ -20,9 +20,9 @@ from hypothesis.stateful import (
 
 from tests.sweep import objects
 from tests.sweep.faults import MODES, Kind, Trouble
+from tests.sweep.loop import BusyLoop
 from tests.sweep.objects import SETTINGS
-from tests.sweep.pool import SILENT
-from tests.sweep.run import BusyLoop, is_write, prepare
+from tests.sweep.run import is_write, prepare
 from tests.sweep.world import World
 
 

@@ -131,9 +131,8 @@ class World(Cluster):
         """Kill a process and have it started again."""
         if process.is_alive:
             process.kill()
-            asyncio.get_running_loop().call_later(
-                RESTART, self._restart, process.role, OLDER if is_old else 0
-            )
+            behind = OLDER if is_old else 0
+            self.later(RESTART, self._restart, process.role, behind)
 
     def _restart(self, role: str, behind: int) -> None:
         """Start a process anew; with older lists its watches are behind for a while."""
