@@ -8,12 +8,14 @@ import asyncio
 
 from collections.abc import Awaitable
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from functools import partial
 from typing import Protocol
 
 import attrs
 import structlog
 
+from lbcf.controller.rivals import Rivals
 from lbcf.core.inheritance import signed
 from lbcf.core.plan import Create, Plan, Removal, Update
 from lbcf.core.resources import BackendRecord
@@ -95,16 +97,23 @@ class Applier:
         self._successor = successor
         self._slots = asyncio.Semaphore(at_once)
         self._ends = asyncio.Semaphore(ends_at_once)
+        self._rivals = Rivals(clock)
+        records.on_change(self._rivals.record_changed)
 
-    async def apply(self, plan: Plan) -> None:
+    async def apply(self, plan: Plan) -> timedelta | None:
         """Write a plan, removals first, each write beside the others.
+
+        Returns:
+            When to come again for updates that must wait; None: all is written.
 
         Raises:
             ExceptionGroup: of KubeError; all other writes have been tried.
         """
         await self._all([self._remove(r) for r in plan.removals])
-        updates = [self._update(u) for u in plan.updates]
+        rests = [(u, self._rivals.rest(u.record)) for u in plan.updates]
+        updates = [self._update(u) for u, rest in rests if rest is None]
         await self._all([*updates, *(self._create(c) for c in plan.creates)])
+        return min((rest for _, rest in rests if rest is not None), default=None)
 
     async def _all(self, writes: list[Awaitable[None]]) -> None:
         """Do all of it, then tell what failed."""
@@ -159,6 +168,7 @@ class Applier:
                 except (Conflict, NotFound):
                     await self._look(meta.key)
                     raise
+                self._rivals.wrote(before, record)
                 self._records.observe(record)
                 permission = Permission(record, began)
                 self._successor.take_up(Written(permission, before=before))

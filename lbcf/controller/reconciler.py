@@ -22,7 +22,7 @@ from lbcf.core.judging import HELD_BY_JUDGEMENT
 from lbcf.core.node_policy import LAST_SERVING
 from lbcf.core.plan import Hold, Plan, plan_group
 from lbcf.core.values import ObjectKey
-from lbcf.runtime.result import Done, Failed, Result
+from lbcf.runtime.result import Done, Failed, RequeueAfter, Result
 
 
 _log = structlog.get_logger(__name__)
@@ -106,13 +106,16 @@ class Reconciler:
         if plan.is_empty:
             return Done()
         try:
-            await self._applier.apply(plan)
+            again = await self._applier.apply(plan)
         except ExceptionGroup as errors:
             self._scopes.widen(key)
             error = worst_of(errors)
             _log.warning("plan.failed", group=str(key), error=str(error))
             return Failed(error)
-        return Done()
+        if again is None:
+            return Done()
+        self._scopes.widen(key)
+        return RequeueAfter(again)
 
 
 def _closed(snapshot: Snapshot) -> tuple[Undecided, ...]:
