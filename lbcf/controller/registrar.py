@@ -103,12 +103,15 @@ class Registrar:
             self._queue.add(new.meta.key)
 
     def reset(self, record: BackendRecord, why: str) -> None:
-        """Put a registered member back that its load balancer has lost."""
+        """Put a member back that its load balancer has lost.
+
+        What a turn under way has been told may be older: its success does not count.
+        """
         self._resets[record.meta.uid] = why
         self._queue.add(record.meta.key)
 
     def is_resetting(self, record: BackendRecord) -> bool:
-        """Tell whether a lost member is not yet written down as lost, or put back."""
+        """Tell whether a lost member is not put back yet."""
         enrolment = self._enrolments.get(record.meta.uid)
         waits = record.meta.uid in self._resets
         return waits or (enrolment is not None and bool(enrolment.reset))

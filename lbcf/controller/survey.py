@@ -5,6 +5,10 @@ listBackends names the present memory of its load balancer by an epoch. When tha
 changes, every record of the load balancer is first written down as lost and then put
 back; the new epoch is written down last, so that a crash in between repeats the work.
 What is missing in an epoch that did not change was taken out by somebody: see `drift`.
+
+Lost may be any member whose registration began before the new epoch was read, also one
+that is not written down yet. Such a record has its address, and a quorum LIST made
+afterwards shows it, however far the watch lags behind (counterexample w28).
 """
 
 import asyncio
@@ -25,7 +29,8 @@ from lbcf.core.values import ObjectKey
 from lbcf.interpreter import LoadBalancerCalls
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, KubeError, NotFound
-from lbcf.kube.kinds import LOAD_BALANCERS
+from lbcf.kube.kinds import LOAD_BALANCERS, RECORDS
+from lbcf.kube.pages import Selection
 from lbcf.runtime.clock import Clock
 from lbcf.wire.driver_answers import ListBackendsAnswer
 from lbcf.wire.resources import render_load_balancer_status
@@ -105,6 +110,8 @@ class Survey:
             await self._compare(key, driver, registered, listed)
             return
         if load_balancer.epoch and self._seen.get(key) != listed.epoch:
+            if not await self._catch_up(key):
+                return
             self._reset(load_balancer, listed.epoch)
         self._seen[key] = listed.epoch
         if not self._is_resetting(key):
@@ -125,11 +132,22 @@ class Survey:
         except KubeError as error:
             _log.warning("drift.untold", load_balancer=str(key), error=str(error))
 
+    async def _catch_up(self, key: ObjectKey) -> bool:
+        """See every record that there is now; False: the API server could not say."""
+        try:
+            found = await self._client.list(RECORDS, Selection(key.namespace))
+        except KubeError as error:
+            _log.warning("records.unlisted", namespace=key.namespace, error=str(error))
+            return False
+        for record in found.objects:
+            self._view.records.observe(record)
+        return True
+
     def _reset(self, load_balancer: LoadBalancer, epoch: str) -> None:
-        """Have every registered member put back."""
+        """Have every member put back, also those that are on their way in."""
         key = load_balancer.meta.key
         records = self._view.records.by_index("load_balancer", key)
-        lost = [r for r in records if not r.is_deleting and r.is_registered]
+        lost = [r for r in records if not r.is_deleting and r.address]
         _log.warning(
             "load_balancer.reset",
             load_balancer=str(key),
@@ -143,7 +161,7 @@ class Survey:
             )
 
     def _is_resetting(self, key: ObjectKey) -> bool:
-        """Tell whether a lost member is not yet written down as lost."""
+        """Tell whether a lost member is not put back yet."""
         records = self._view.records.by_index("load_balancer", key)
         return any(
             self._registrar.is_resetting(r) for r in records if not r.is_deleting

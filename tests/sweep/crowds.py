@@ -58,6 +58,17 @@ async def reset(world: World) -> None:
     world.lose_members()
 
 
+@scenario(lists=True, settle=400.0, quiet=120.0)
+async def reset_early(world: World) -> None:
+    """The load balancer loses a member whose registration is not answered yet."""
+    world.troubles["ensureBackend"] = ["slow"]
+    await asyncio.sleep(1)
+    world.put_pod("web-1", ONE)
+    await asyncio.sleep(1)
+    world.lose_members()
+    await asyncio.sleep(12)
+
+
 @scenario()
 async def two_groups(world: World) -> None:
     """Two groups want one address on one load balancer; one of them goes."""

@@ -60,6 +60,7 @@ class ApiLine:
         history = world.api.history
         self._visible = max(0, history.version - behind)
         self._listed_at = self._visible if behind else None
+        self._listed: set[str] = set()
         self._gaps = 0
         self._holds = 0
         self._waiting: list[asyncio.Future[None]] = []
@@ -72,12 +73,12 @@ class ApiLine:
     def arrived(self, version: int) -> None:
         """Note that the server has something new; it comes with the watch's lag."""
         if self._is_open and not self._holds:
-            asyncio.get_running_loop().call_later(WATCH_LAG, self._show, version)
+            self._world.later(WATCH_LAG, self._show, version)
 
     def hold(self, seconds: float, *, gap: bool = False) -> None:
         """Let the watches tell nothing for a while."""
         self._holds += 1
-        asyncio.get_running_loop().call_later(seconds, self._release, gap)
+        self._world.later(seconds, self._release, gap)
 
     def _release(self, gap: bool) -> None:
         """Let the watches go on, or tell them that they missed too much."""
@@ -121,10 +122,23 @@ class ApiLine:
         A write that arrives late may find a namesake in the place of what was meant.
         """
         hit = self._meant(request)
-        answer = self._world.api.perform(request, at=self._listed_at)
+        answer = self._world.api.perform(request, at=self._age_of(request))
         if request.method in {"PATCH", "DELETE"} and hit != meant:
             self._world.fail(f"S3: {request} was meant for {meant} and hit {hit}")
         return answer
+
+    def _age_of(self, request: Request) -> int | None:
+        """Say the version that an answer may show; None: what is true now.
+
+        No API server answers a list that names no version with an older one, and ours
+        name none. What an informer reads first may be older here all the same: nothing
+        is to rest on it. What is read later, to decide by it, is true.
+        """
+        place = place_of(request.path)
+        if request.method != "GET" or place.name or place.plural in self._listed:
+            return None
+        self._listed.add(place.plural)
+        return self._listed_at
 
     @asynccontextmanager
     async def stream(

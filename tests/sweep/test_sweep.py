@@ -96,6 +96,17 @@ def test_call_beyond_its_bound_is_seen(mode: str) -> None:
         pytest.param(
             "reset-in-vain", "record", "listBackends", "cancel", id="reading cut off"
         ),
+        pytest.param(
+            "looked-at",
+            "record",
+            "READ GET /apis/lbcf",
+            "slow",
+            id="look that took long",
+        ),
+        pytest.param(
+            "reset", "driver", "ensureBackend", "old-list", id="list before a reset"
+        ),
+        pytest.param("hasty", "driver", "POST", "gap", id="two views of one group"),
     ],
 )
 def test_what_was_found_stays_mended(
@@ -103,6 +114,18 @@ def test_what_was_found_stays_mended(
 ) -> None:
     """Each of these once broke a rule."""
     cases = with_fault(name, setting, what, mode)
+
+    assert cases
+    assert {} == breaches(*cases)
+
+
+def test_late_answer_confirms_nothing() -> None:
+    """Older parameters landed while the process that sent newer ones stood still."""
+    first = with_fault("parameters", "record", "ensureBackend", "crash-late")[0]
+    steps = first.play().steps[first.plan[0][0] :]
+    later = [step for step in steps if "ensureBackend" in step.what]
+
+    cases = [first.with_fault(step, "pause") for step in later]
 
     assert cases
     assert {} == breaches(*cases)
