@@ -12,9 +12,12 @@ step, and `learn` takes in what came of it. The rules and the interleavings behi
 4. A settled record is deregistered once. For any other, an ensure may still be out: one
    call at once so that traffic stops, and one that counts after all ensures are over.
 5. The finalizer goes by compare-and-swap, after a success that counts, of this
-   incarnation. Where members are known by address alone, also no earlier than the
-   moment from which none of its own unanswered calls can hit the address's next owner.
-   A member named after its record has no next owner (p21), so nothing is waited for.
+   incarnation. What counted counts for later versions, too: no registrar writes into a
+   record that it has read as deleting.
+
+A call without a definite answer may land when the record is gone. Where members are known
+by address alone it is the lock that keeps the address from its next owner until then,
+also after a crash, when nobody remembers the call.
 """
 
 from collections.abc import Callable
@@ -58,7 +61,6 @@ from lbcf.core.turn import (
     retry_delay,
     told,
 )
-from lbcf.core.values import MemberKey
 
 
 DRAINING = "Draining"
@@ -82,7 +84,6 @@ class Ending:
         drained: the driver said that nothing is left.
         early_done: a deregister succeeded while ensures might still be out.
         final_done: a deregister succeeded that nothing can undo.
-        uncertain_until: monotonic seconds until which an own call may still land.
         streak: answers in a row that were no success.
         told_at: monotonic seconds of the last report.
         pause: ends the turn.
@@ -95,7 +96,6 @@ class Ending:
     drained: bool = False
     early_done: bool = False
     final_done: bool = False
-    uncertain_until: float = 0.0
     streak: Streak = NO_STREAK
     told_at: float = 0.0
     report: Report | None = None
@@ -222,15 +222,6 @@ def _deregister(ending: Ending, record: BackendRecord, moment: Moment) -> Step |
     )
 
 
-def _outwait(ending: Ending, _r: BackendRecord, moment: Moment) -> Step | None:
-    """Keep the address ours until no own call can hit its next owner."""
-    driver = ending.driver
-    if isinstance(driver, Absent) or driver.member_key is MemberKey.RECORD:
-        return None
-    rest = ending.uncertain_until - moment.monotonic
-    return Finish(timedelta(seconds=rest)) if rest > 0 else None
-
-
 def _release(ending: Ending, record: BackendRecord, _m: Moment) -> Step | None:
     """Let the record go, with the proof that its address is out."""
     return ReleaseRecord(Deregistered(record)) if ending.final_done else None
@@ -244,7 +235,6 @@ STAGES: tuple[Stage, ...] = (
     _rest,
     _drain,
     _deregister,
-    _outwait,
     _release,
 )
 
@@ -255,7 +245,7 @@ def learn(ending: Ending, step: Step, reply: Reply, moment: Moment) -> Ending:
         case Gone():
             return attrs.evolve(ending, is_over=True)
         case Conflicted():
-            return attrs.evolve(ending, permission=None, final_done=False)
+            return attrs.evolve(ending, permission=None)
         case Observed(permission):
             if isinstance(step, WriteStatus):
                 ending = attrs.evolve(ending, told_at=moment.monotonic, report=None)
@@ -292,13 +282,6 @@ def _called(
     """Take in a driver's answer, or the lack of one."""
     if not isinstance(step, CallDriver):
         return ending
-    if isinstance(reply, StillRunning) or (
-        isinstance(reply, Unanswered) and reply.may_land
-    ):
-        until = moment.monotonic + step.driver.settling(step.operation).total_seconds()
-        ending = attrs.evolve(
-            ending, uncertain_until=max(until, ending.uncertain_until)
-        )
     if isinstance(reply, Succeeded):
         return _succeeded(ending, step)
     if step.operation is Operation.DRAIN_BACKEND:

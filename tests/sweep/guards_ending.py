@@ -46,19 +46,6 @@ ENDING: dict[str, Mutant] = {
         ("late-answer",),
         modes=("crash-late", "timeout-late", "reset-late", "5xx-late"),
     ),
-    "never-outwaits": Mutant(
-        "a deregistrar outlives its own calls before it lets an address go",
-        (
-            Edit(
-                deregistration,
-                "_outwait",
-                "return Finish(timedelta(seconds=rest)) if rest > 0 else None",
-                "return None if rest else None",
-            ),
-        ),
-        ("slow-drain",),
-        modes=("reset-late", "5xx-late"),
-    ),
     "unregistered-is-out": Mutant(
         "only a record without an address was never registered",
         (
@@ -119,22 +106,21 @@ ENDING: dict[str, Mutant] = {
         ),
         ("always",),
     ),
-    "final-survives-a-conflict": Mutant(
-        "after a conflict the record is deregistered again",
-        (
-            Edit(
-                deregistration,
-                "learn",
-                "final_done=False",
-                "final_done=ending.final_done",
-            ),
-        ),
-        ("early", "life", "two-deregistrars", "two-registrars"),
-    ),
     "epoch-first": Mutant(
         "a new epoch is written when all lost members are written down as lost",
         (Edit(Survey, "_read", "if not self._is_resetting(key):", "if True:"),),
         ("reset/record",),
+    ),
+    "resets-what-is-written": Mutant(
+        "what is being registered may be lost, too",
+        (Edit(Survey, "_reset", "and r.address", "and r.is_registered"),),
+        ("reset-early",),
+    ),
+    "resets-what-it-sees": Mutant(
+        "and so may be what the view does not show yet",
+        (Edit(Survey, "_read", "if not await self._catch_up(key):", "if False:"),),
+        ("reset/backend", "reset/driver"),
+        modes=("old-list",),
     ),
     "reset-untold": Mutant(
         "a lost member is written down as lost before it is put back",
