@@ -2,6 +2,7 @@
 
 import asyncio
 
+from tests.sweep.faults import Trouble
 from tests.sweep.objects import BACKEND, DRIVER, RECORD
 from tests.sweep.stage import ONE, TWO, begin, scenario
 from tests.sweep.world import World
@@ -183,6 +184,21 @@ async def crowd(world: World) -> None:
     world.drop_pod("web-2")
     await asyncio.sleep(1)
     world.put_pod("web-4", TWO)
+
+
+@scenario({"record": RECORD, "backend": BACKEND})
+async def behind(world: World) -> None:
+    """A literal address comes back and goes again; its deregistrar sees nothing of it."""
+    world.put_group(static=("a.test:1",))
+    await asyncio.sleep(1)
+    await world.calm()
+    world.put_group(static=())
+    await asyncio.sleep(0.06)
+    world.disturb_any("deregistrar", Trouble.LAG)
+    await asyncio.sleep(0.1)
+    world.put_group(static=("a.test:1",))
+    await asyncio.sleep(0.5)
+    world.put_group(static=())
 
 
 @scenario({"record": RECORD, "backend": BACKEND}, elect=True, settle=200.0, quiet=20.0)

@@ -5,6 +5,7 @@ from datetime import timedelta
 from lbcf.controller import apply as apply_module
 from lbcf.controller import registrar as registrar_module
 from lbcf.controller.registrar import Registrar
+from lbcf.controller.rivals import Rivals
 from lbcf.core import registration
 from lbcf.deregistrar.reconciler import Deregistrar
 from lbcf.interpreter import perform
@@ -87,12 +88,22 @@ ACTING: dict[str, Mutant] = {
                 Interpreter, "_read", "if record.meta.uid != subject.uid:", "if False:"
             ),
         ),
-        ("static-again", "reuse-later/backend"),
+        ("behind",),
+        modes=("lost", "timeout-now", "5xx-now"),
     ),
     "permission-for-ever": Mutant(
         "a permission that waited for its turn is renewed",
-        (Value(perform, "_USE_WITHIN", timedelta(days=1)),),
+        (
+            Value(perform, "_USE_WITHIN", timedelta(days=1)),
+            Edit(Interpreter, "_ask", "until=until", "until=None"),
+        ),
         ("crowd-orphaned",),
+    ),
+    "sent-too-late": Mutant(
+        "and one that ran out while it was renewed permits nothing",
+        (Edit(Interpreter, "_ask", "until=until", "until=None"),),
+        ("looked-at",),
+        modes=("slow",),
     ),
     "renewed-unseen": Mutant(
         "a renewed permission counts for the same version only",
@@ -153,6 +164,19 @@ ACTING: dict[str, Mutant] = {
         "a static address is its user's to say",
         (Edit(Registrar, "_address", "and not is_static", ""),),
         ("static-again/driver",),
+    ),
+    "undoes-at-once": Mutant(
+        "what another controller changed is not undone again and again",
+        (
+            Edit(
+                Rivals,
+                "rest",
+                "return rest if rest > timedelta(0) else None",
+                "return None",
+            ),
+        ),
+        ("hasty/driver",),
+        modes=("gap", "lag"),
     ),
     "believes-the-view": Mutant(
         "a turn that found its record ended waits for the watch",

@@ -113,6 +113,19 @@ REGISTERING: dict[str, Mutant] = {
         ("parameters-later",),
         modes=("timeout-late", "reset-late", "5xx-late"),
     ),
+    "confirmed-by-the-answer": Mutant(
+        "whether those are over is asked when the ensure is sent",
+        (
+            Edit(
+                registration,
+                "_succeeded",
+                "if step.final else",
+                "if _rest_of_confirming(e, record, moment) <= 0 else",
+            ),
+        ),
+        ("parameters-slowly",),
+        modes=("crash-late",),
+    ),
     "older-doubt-forgotten": Mutant(
         "also those before the latest one in doubt",
         (
@@ -150,8 +163,8 @@ REGISTERING: dict[str, Mutant] = {
                 "if True:",
             ),
         ),
-        ("hasty",),
-        modes=("crash-late", "timeout-late", "reset-late", "5xx-late"),
+        ("unread",),
+        modes=("crash-late",),
     ),
     "unlocked": Mutant(
         "an address is locked before it is registered",

@@ -164,6 +164,16 @@ async def parameters(world: World) -> None:
     await asyncio.sleep(1)
 
 
+@scenario({"record": RECORD, "backend": BACKEND})
+async def parameters_slowly(world: World) -> None:
+    """Parameters change some time later, and that is answered late."""
+    await begin(world, ONE)
+    await asyncio.sleep(16.5)
+    world.troubles["ensureBackend"] = ["slow"]
+    world.put_group(parameters={"weight": "2"})
+    await asyncio.sleep(1)
+
+
 @scenario()
 async def parameters_back(world: World) -> None:
     """Parameters change, and change back while they are being applied."""
@@ -185,6 +195,20 @@ async def parameters_and_end(world: World) -> None:
     world.drop_pod("web-1")
     await asyncio.sleep(1)
     world.put_pod("web-2", ONE)
+
+
+@scenario({"record": RECORD, "backend": BACKEND})
+async def unread(world: World) -> None:
+    """Parameters change after a look at a record that failed; soon the pod goes."""
+    await asyncio.sleep(1)
+    world.put_pod("web-1", ONE)
+    await asyncio.sleep(1.5)
+    world.troubles["READ"] = ["5xx"]
+    await asyncio.sleep(1)
+    world.put_group(parameters={"weight": "2"})
+    await asyncio.sleep(1)
+    await world.calm()
+    world.drop_pod("web-1")
 
 
 @scenario()

@@ -52,7 +52,8 @@ class World(Cluster):
         processes: all that ever ran.
         steps: all that was counted.
         played_at: seconds at which users did their last.
-        troubles: modes of the next calls of an operation, as a play wants them.
+        troubles: modes of the next steps of an operation, method or kind, as a play wants
+            them.
     """
 
     def __init__(self, setting: Setting, plan: Plan) -> None:
@@ -86,7 +87,8 @@ class World(Cluster):
 
     def _troubled(self, io: Io) -> str | None:
         """Say how a call goes whose trouble is a part of the play."""
-        modes = self.troubles.get(io.what.partition(" ")[0])
+        what = io.what.partition(" ")[0]
+        modes = self.troubles.get(what) or self.troubles.get(io.kind.name)
         return modes.pop(0) if modes else None
 
     def look(self, io: Io) -> None:
