@@ -22,7 +22,7 @@ from tests.sweep.process import DISTURBED, OWNER, Process
 
 RESTART = 2.0
 """Seconds until a process that crashed is back."""
-MOST_STEPS = 4000
+MOST_STEPS = 2000
 """A run with more runs hot."""
 OLDER = 12
 """How many versions an older list is behind."""
