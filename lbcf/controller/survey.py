@@ -21,7 +21,7 @@ from lbcf.controller.binds import Binds
 from lbcf.controller.drift import DriftWatch
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.view import View
-from lbcf.core.names import bind_of
+from lbcf.core.names import SYSTEM_NAMESPACE, bind_of
 from lbcf.core.operations import Operation
 from lbcf.core.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.turn import Absent
@@ -30,7 +30,7 @@ from lbcf.interpreter import LoadBalancerCalls
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, KubeError, NotFound
 from lbcf.kube.kinds import LOAD_BALANCERS, RECORDS
-from lbcf.kube.pages import Selection
+from lbcf.kube.pages import EVERYTHING, Selection
 from lbcf.runtime.clock import Clock
 from lbcf.wire.driver_answers import ListBackendsAnswer
 from lbcf.wire.resources import render_load_balancer_status
@@ -134,10 +134,12 @@ class Survey:
 
     async def _catch_up(self, key: ObjectKey) -> bool:
         """See every record that there is now; False: the API server could not say."""
+        is_shared = key.namespace == SYSTEM_NAMESPACE
+        where = EVERYTHING if is_shared else Selection(key.namespace)
         try:
-            found = await self._client.list(RECORDS, Selection(key.namespace))
+            found = await self._client.list(RECORDS, where)
         except KubeError as error:
-            _log.warning("records.unlisted", namespace=key.namespace, error=str(error))
+            _log.warning("records.unlisted", load_balancer=str(key), error=str(error))
             return False
         for record in found.objects:
             self._view.records.observe(record)
