@@ -119,6 +119,19 @@ def singles_of(case: Case, outcome: Outcome) -> list[Case]:
     ]
 
 
+def with_each(name: str, setting: str, what: str, mode: str) -> list[Case]:
+    """Give a play one fault, at each step in turn that is about something.
+
+    Steps are chosen by their kind and text: their numbers move with every change.
+    """
+    bare = Case(name, setting)
+    return [
+        bare.with_fault(step, mode)
+        for step in bare.play().steps
+        if what in f"{step.kind.name} {step.what}"
+    ]
+
+
 def everything(_case: Case) -> bool:
     """Leave nothing out."""
     return True

@@ -209,8 +209,8 @@ REGISTERING: dict[str, Mutant] = {
             Edit(
                 registration,
                 "_ensure",
-                "e.permission, record.address)",
-                "e.permission, record.address or e.address)",
+                "        record.address,",
+                "        record.address or e.address,",
             ),
         ),
         ("life/backend",),

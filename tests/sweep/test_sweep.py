@@ -9,6 +9,7 @@ from tests.sweep.explore import (
     firsts_of,
     sweep_pairs,
     sweep_singles,
+    with_each,
 )
 from tests.sweep.faults import OVER_BOUND
 from tests.sweep.guards import MUTANTS
@@ -27,17 +28,6 @@ def breaches(*cases: Case) -> dict[str, str]:
     """Run cases; return what was broken, by the case as `--replay` takes it."""
     found = {str(case): case.play().breach for case in cases}
     return {case: breach for case, breach in found.items() if breach is not None}
-
-
-def with_fault(name: str, setting: str, what: str, mode: str) -> list[Case]:
-    """Give a play one fault, at each step in turn that is about something."""
-    bare = Case(name, setting)
-    steps = bare.play().steps
-    return [
-        bare.with_fault(step, mode)
-        for step in steps
-        if what in f"{step.kind.name} {step.what}"
-    ]
 
 
 @pytest.mark.parametrize("bare", bare_cases(), ids=str)
@@ -113,7 +103,7 @@ def test_what_was_found_stays_mended(
     name: str, setting: str, what: str, mode: str
 ) -> None:
     """Each of these once broke a rule."""
-    cases = with_fault(name, setting, what, mode)
+    cases = with_each(name, setting, what, mode)
 
     assert cases
     assert {} == breaches(*cases)
@@ -121,7 +111,7 @@ def test_what_was_found_stays_mended(
 
 def test_late_answer_confirms_nothing() -> None:
     """Older parameters landed while the process that sent newer ones stood still."""
-    first = with_fault("parameters", "record", "ensureBackend", "crash-late")[0]
+    first = with_each("parameters", "record", "ensureBackend", "crash-late")[0]
     steps = first.play().steps[first.plan[0][0] :]
     later = [step for step in steps if "ensureBackend" in step.what]
 
