@@ -1,3 +1,10 @@
-"""Fixtures that all tests share: one control plane for the whole session."""
+"""What all tests share: one control plane for the whole session, and no deadlines."""
+
+import hypothesis
+
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("unhurried", deadline=None)
+hypothesis.settings.load_profile("unhurried")
 
 pytest_plugins = ["pytester", "tests.cluster.fixtures", "tests.manifests.fixtures"]

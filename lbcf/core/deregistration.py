@@ -6,6 +6,9 @@ step, and `learn` takes in what came of it. The rules and the interleavings behi
 (model variants p04, p18 and p21; without them w03 to w09):
 
 1. Calls go out only under a permission: a quorum read that showed the record deleting.
+   Where members are named after their records, the watch's word is enough: a deletion
+   is never taken back, nobody else writes to the record after it, and a call that comes
+   after the record's end finds nobody's member. That saves a third of the requests.
 2. Without an address nothing was ever registered.
 3. The drain's clock starts with the first call that may have reached the driver, and is
    written once it has to wait: while nobody could be asked, nothing was drained.
@@ -61,6 +64,7 @@ from lbcf.core.turn import (
     retry_delay,
     told,
 )
+from lbcf.core.values import MemberKey
 
 
 DRAINING = "Draining"
@@ -102,10 +106,19 @@ class Ending:
     pause: timedelta | None = None
     is_over: bool = False
 
-    def begin_turn(self, driver: LoadBalancerDriver | Absent) -> "Ending":
-        """Start a visit: permissions and reports of the last one are void."""
+    def begin_turn(
+        self, driver: LoadBalancerDriver | Absent, seen: Permission | None = None
+    ) -> "Ending":
+        """Start a visit: permissions and reports of the last one are void.
+
+        Args:
+            driver: who is to be asked, or why nobody can be.
+            seen: what the watch shows; a permission with memberKey Record only.
+        """
+        named = not isinstance(driver, Absent) and driver.member_key is MemberKey.RECORD
+        permission = seen if named else None
         return attrs.evolve(
-            self, driver=driver, permission=None, report=None, pause=None
+            self, driver=driver, permission=permission, report=None, pause=None
         )
 
 

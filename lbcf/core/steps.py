@@ -19,8 +19,10 @@ class Permission:
     """A linearizable observation of a record that allows a driver call.
 
     Attributes:
-        record: as observed: by a quorum read, or by the answer of one's own write.
-        at: monotonic seconds at which the observing API call BEGAN.
+        record: as observed: by a quorum read, or by the answer of one's own write; of
+            a deletion with memberKey Record, also by the watch.
+        at: monotonic seconds at which the observing API call BEGAN, or the turn that
+            goes by the watch.
     """
 
     record: BackendRecord

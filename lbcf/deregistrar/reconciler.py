@@ -9,6 +9,7 @@ import structlog
 from lbcf.core import deregistration
 from lbcf.core.deregistration import Ending
 from lbcf.core.resources import BackendRecord, LoadBalancerDriver
+from lbcf.core.steps import Permission
 from lbcf.core.turn import Absent, bears, driver_or_absent
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.interpreter import Interpreter, Subject
@@ -103,9 +104,10 @@ class Deregistrar:
             if learnt.final_done:
                 leave()
 
+        seen = Permission(record, self._interpreter.moment().monotonic)
         finish = await self._interpreter.run(
             Subject(record.meta.key, uid),
-            self._endings[uid].begin_turn(driver),
+            self._endings[uid].begin_turn(driver, seen),
             deregistration.next_step,
             deregistration.learn,
             remember,

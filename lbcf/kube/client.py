@@ -26,7 +26,7 @@ from lbcf.kube.preconditions import (
     merge_cas,
 )
 from lbcf.kube.resource import HasMeta, Resource
-from lbcf.kube.transport import CALL_LIMIT, POOL, Transport
+from lbcf.kube.transport import AT_ONCE, CALL_LIMIT, POOL, Transport
 from lbcf.runtime.clock import Clock
 from lbcf.wire.errors import Malformed
 
@@ -267,6 +267,7 @@ async def connected(
     field_manager: str = "lbcf",
     limit: timedelta = CALL_LIMIT,
     pool: int = POOL,
+    at_once: int = AT_ONCE,
     through: Between | None = None,
 ) -> AsyncIterator[KubeClient]:
     """Give a client of a real server, and close its connections at the end.
@@ -278,10 +279,16 @@ async def connected(
         field_manager: who writes, as managedFields show it.
         limit: for one call, with all its attempts.
         pool: connections at a time; each informer occupies one.
+        at_once: requests at a time, beside informers'.
         through: puts something between the verbs and the server.
     """
     transport = Transport(
-        connection, clock, user_agent=user_agent, limit=limit, pool=pool
+        connection,
+        clock,
+        user_agent=user_agent,
+        limit=limit,
+        pool=pool,
+        at_once=at_once,
     )
     async with transport:
         exchange = transport if through is None else through(transport)

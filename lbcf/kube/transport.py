@@ -54,6 +54,7 @@ class Transport:
         user_agent: who asks, as the server's audit log shows it.
         limit: for a whole `send`, with all its attempts.
         pool: connections at a time; each open watch occupies one.
+        at_once: requests at a time, beside watches.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Transport:
         user_agent: str = "lbcf",
         limit: timedelta = CALL_LIMIT,
         pool: int = POOL,
+        at_once: int = AT_ONCE,
     ) -> None:
         self._connection = connection
         self._clock = clock
@@ -75,7 +77,7 @@ class Transport:
         }
         self._limit = limit
         self._pool = pool
-        self._turns = Turns(min(pool, AT_ONCE))
+        self._turns = Turns(min(pool, at_once))
         self._opened: aiohttp.ClientSession | None = None
         self._renewing = asyncio.Lock()
 

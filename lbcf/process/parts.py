@@ -21,7 +21,7 @@ from lbcf.kube.dry_run import DryExchange
 from lbcf.kube.events import EventRecorder, Limits
 from lbcf.kube.secrets import MOST as MOST_SECRETS
 from lbcf.kube.secrets import Secrets
-from lbcf.kube.transport import POOL
+from lbcf.kube.transport import AT_ONCE, POOL
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.dry_steps import DrySteps
 from lbcf.runtime.metrics import Metrics
@@ -29,6 +29,10 @@ from lbcf.settings import Settings
 
 
 _ELECTION_POOL = 2
+_RELEASES_AT_ONCE = 8
+"""Finalizers that the deregistrar takes off at a time. By then traffic has ended; with
+as many as the controller has deletions, those that end traffic wait for them (on a busy
+API server requests are answered in proportion to how many each client has out)."""
 
 
 @attrs.frozen
@@ -63,6 +67,7 @@ async def gathered(settings: Settings, connection: Connection) -> AsyncIterator[
     dry = DrySteps(metrics.registry) if settings.dry_run else None
     name = f"lbcf-{settings.process}"
     agent = f"{name}/{__version__}"
+    is_deregistrar = settings.process == "deregistrar"
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(
             connected(
@@ -70,6 +75,7 @@ async def gathered(settings: Settings, connection: Connection) -> AsyncIterator[
                 clock,
                 user_agent=agent,
                 field_manager=name,
+                at_once=_RELEASES_AT_ONCE if is_deregistrar else AT_ONCE,
                 through=partial(DryExchange, clock=clock, steps=dry) if dry else None,
             )
         )

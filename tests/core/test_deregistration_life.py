@@ -21,6 +21,7 @@ from lbcf.core.steps import (
     Deregistered,
     Finish,
     NeverRegistered,
+    Permission,
     Refused,
     ReleaseRecord,
     Reply,
@@ -99,6 +100,42 @@ def test_settled_record_takes_one_call_and_one_write() -> None:
     assert [True] == deregisters(world)
     assert ReleaseRecord(Deregistered(SETTLED)) == world.steps[-1]
     assert (None, True, Finish()) == (world.record, ending.is_over, finish)
+
+
+def test_watch_is_believed_of_members_named_after_records() -> None:
+    """A call that comes too late finds nobody's member: nothing is read."""
+    world = World(SETTLED)
+    seen = Permission(SETTLED, world.monotonic)
+
+    ending, _ = world.end(Ending(first_seen=0.0).begin_turn(a_driver(), seen))
+
+    assert ["deregisterBackend", "ReleaseRecord"] == world.kinds
+    assert ending.is_over
+
+
+def test_watch_is_not_believed_where_an_address_has_a_next_owner() -> None:
+    """Members known by address are ended on a quorum read alone."""
+    world = World(SETTLED)
+    seen = Permission(SETTLED, world.monotonic)
+
+    world.end(Ending(first_seen=0.0).begin_turn(PLAIN, seen))
+
+    assert ["ReadRecord", "deregisterBackend", "ReleaseRecord"] == world.kinds
+
+
+def test_outdated_word_of_the_watch_lets_nothing_go() -> None:
+    """The finalizer goes from the last version only."""
+    newer = attrs.evolve(
+        SETTLED, meta=attrs.evolve(SETTLED.meta, resource_version="900")
+    )
+    world = World(newer)
+    seen = Permission(SETTLED, world.monotonic)
+
+    ending, _ = world.end(Ending(first_seen=0.0).begin_turn(a_driver(), seen))
+
+    first = ["deregisterBackend", "ReleaseRecord"]
+    assert [*first, "ReadRecord", "ReleaseRecord"] == world.kinds
+    assert ending.is_over
 
 
 @pytest.mark.parametrize(

@@ -39,25 +39,43 @@ def _lose(n: bytearray, rules: Rules, w: int) -> None:
 
 
 def _begin(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
-    """Begin a turn by a quorum read."""
+    """Begin a turn by a quorum read, or by what the watch has shown.
+
+    Nobody but a deregistrar writes to a record that is being deleted: an older view of
+    that shows the same, but for the version that a write must be based on.
+    """
     d = at.record(r)
     if s[d + at.PHASE] == at.GONE and s[d + at.ADDRESS] and not rules.fresh_deregister:
         text = "{b} still has {r} as deleting in its cache"
         out.append(_permitted(s, w, r, at.FINAL, text))
+        if rules.drains:
+            text += "; it drains first"
+            out.append(_permitted(s, w, r, at.DRAIN, text))
     if s[d + at.PHASE] != at.DELETING:
         return
-    if not s[d + at.ADDRESS]:
+    _begin_deleting(s, rules, w, r, out, current=True)
+    if not rules.fresh_deregister:
+        _begin_deleting(s, rules, w, r, out, current=False)
+
+
+def _begin_deleting(
+    s: State, rules: Rules, w: int, r: int, out: Steps, *, current: bool
+) -> None:
+    """Begin with a record that is being deleted, on its last version or an older one."""
+    reads = "{b} reads {r}: deleting" if current else "{b} has an older {r}: deleting"
+    if not s[at.record(r) + at.ADDRESS]:
         n = bytearray(s)
         b = at.deregistrar(w)
-        n[b : b + 5] = bytes((at.ANSWERED, r, 1, 0, at.NEVER))
-        out.append(Step(("{b} reads {r}: deleting, without an address", w, r), n))
+        n[b : b + 5] = bytes((at.ANSWERED, r, current, 0, at.NEVER))
+        out.append(Step((f"{reads}, without an address", w, r), n))
         return
     final = is_final(s, rules, r)
-    text = "{b} reads {r}: deleting" + ("" if final else "; this call will not count")
-    out.append(_permitted(s, w, r, at.FINAL if final else at.EARLY, text))
+    text = reads + ("" if final else "; this call will not count")
+    call = at.FINAL if final else at.EARLY
+    out.append(_permitted(s, w, r, call, text, current=current))
     if rules.drains:
-        text = "{b} reads {r}: deleting; it drains first"
-        out.append(_permitted(s, w, r, at.DRAIN, text))
+        text = f"{reads}; it drains first"
+        out.append(_permitted(s, w, r, at.DRAIN, text, current=current))
 
 
 def is_final(s: State, rules: Rules, r: int) -> bool:
@@ -72,11 +90,12 @@ def is_final(s: State, rules: Rules, r: int) -> bool:
     return settled or s[d + at.AGE] >= rules.wait - rules.skew
 
 
-def _permitted(s: State, w: int, r: int, call: int, text: str) -> Step:
+def _permitted(
+    s: State, w: int, r: int, call: int, text: str, *, current: bool = False
+) -> Step:
     """Give a deregistrar a permission that begins now."""
     n = bytearray(s)
     b = at.deregistrar(w)
-    current = s[at.record(r) + at.PHASE] == at.DELETING
     n[b : b + 5] = bytes((at.PERMITTED, r, current, 0, call))
     return Step((text, w, r), n)
 

@@ -69,7 +69,7 @@ def _read(_f: Witness, _e: Event, _memory: Memory) -> str:
 
 def _write(f: Witness, e: Event, memory: Memory) -> str:
     """A write of the status changes only what its actor may say."""
-    before, after = basis(e, memory), e.now
+    before, after = basis(f, e, memory), e.now
     if after is None:
         return ""
     if isinstance(before, str):
@@ -138,7 +138,7 @@ def _call(f: Witness, e: Event, memory: Memory) -> str:
     """A call goes out on what was observed last, if that permits it."""
     if e.outcome in ("superseded", "gone"):
         return ""  # what permitted it was too old, and nothing was sent
-    seen = basis(e, memory)
+    seen = basis(f, e, memory)
     if isinstance(seen, str):
         return seen
     if e.op == "generate":
@@ -183,9 +183,9 @@ def _take_out(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
     return ""
 
 
-def _release(_f: Witness, e: Event, memory: Memory) -> str:
+def _release(f: Witness, e: Event, memory: Memory) -> str:
     """The finalizer goes with a proof that is this incarnation's own."""
-    seen = basis(e, memory)
+    seen = basis(f, e, memory)
     if e.outcome == "conflicted":
         return ""
     if isinstance(seen, str):

@@ -38,7 +38,8 @@ class Rules:
         address_first: the address is written before the first ensure.
         lock_first: the lock is taken before the address is written.
         fresh_ensure: ensures go out on a quorum read or an own write.
-        fresh_deregister: so do drains and deregisters.
+        fresh_deregister: so do drains and deregisters; else also on any older view that
+            shows the deletion, up to long after the record's end.
         marks: `ensuring` is written.
         takes_over: another incarnation's mark is first made `*`.
         takes_over_always: also under policy Always.

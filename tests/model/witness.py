@@ -116,12 +116,15 @@ class Witness:
         return None
 
 
-def basis(e: Event, memory: Memory) -> Facts | str:
+def basis(witness: Witness, e: Event, memory: Memory) -> Facts | str:
     """Return the version that permits a step, or why none does.
 
     That is what the turn observed last, or an own update that is newer: one that is older
     than what the turn has observed, or written, since may hide that it has signed off.
+    With members named after their records, any that shows the deletion will do.
     """
+    if witness.keyed and e.based_on is not None and e.based_on.deleting:
+        return e.based_on
     seen = memory.seen
     known = [facts for at, facts in memory.kept if at <= e.began]
     kept = known[-1] if known else None

@@ -7,7 +7,7 @@ from lbcf.controller import registrar as registrar_module
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.rivals import Rivals
 from lbcf.core import registration
-from lbcf.deregistrar.reconciler import Deregistrar
+from lbcf.core.deregistration import Ending
 from lbcf.interpreter import perform
 from lbcf.interpreter.locks import AddressLocker
 from lbcf.interpreter.perform import Interpreter
@@ -68,17 +68,8 @@ ACTING: dict[str, Mutant] = {
         ("always-orphaned", "group-gone", "reuse-later/backend", "two-registrars"),
     ),
     "deregisters-from-the-cache": Mutant(
-        "a deregistration needs a quorum read",
-        (
-            Edit(
-                Deregistrar,
-                "_turn",
-                "self._endings[uid].begin_turn(driver)",
-                "__import__('attrs').evolve(self._endings[uid].begin_turn(driver), "
-                "permission=__import__('lbcf.core.steps').core.steps.Permission("
-                "record, self._interpreter.moment().monotonic))",
-            ),
-        ),
+        "where addresses have next owners, a deregistration needs a quorum read",
+        (Edit(Ending, "begin_turn", "seen if named else None", "seen"),),
         ("reuse-later/backend", "reuse-later/driver"),
     ),
     "reads-any-namesake": Mutant(
