@@ -21,11 +21,13 @@ from lbcf.controller.reconciler import Reconciler
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.scopes import Scopes
 from lbcf.controller.survey import Survey
+from lbcf.controller.tallies import measure
 from lbcf.controller.triggers import Queues, Triggers
 from lbcf.controller.view import View
 from lbcf.core import conditions
 from lbcf.core.values import ObjectKey
 from lbcf.interpreter import Interpreter, LoadBalancerCalls
+from lbcf.interpreter.abandonment import Abandonments
 from lbcf.interpreter.call_events import CallReporter
 from lbcf.interpreter.locks import AddressLocker
 from lbcf.interpreter.pod_judge import PodJudge
@@ -71,6 +73,8 @@ class Controller:
         client, clock = parts.client, parts.clock
         self._parts = parts
         self._view = view = View()
+        metrics = parts.metrics
+        self._series = measure(view, clock, metrics)
         self._queues = queues = Queues(
             groups=self._queue("groups"),
             load_balancers=self._queue("load-balancers"),
@@ -111,7 +115,8 @@ class Controller:
         calls = LoadBalancerCalls(
             parts.drivers, clock, told=reporter.load_balancer_told
         )
-        holds = DriverHolds(view, client, queues.drivers)
+        abandonments = Abandonments(parts.recorder, metrics)
+        holds = DriverHolds(view, client, queues.drivers, abandonments)
         care = DriverCare(view, client, parts.drivers, holds, clock)
         binds = Binds(view, client, calls, clock)
         self._survey = Survey(
@@ -131,7 +136,8 @@ class Controller:
             Workers(
                 queues.load_balancers,
                 binds.instead_of(
-                    LoadBalancers(view, client, calls, clock).reconcile, bind_queue
+                    LoadBalancers(view, client, calls, clock, abandonments).reconcile,
+                    bind_queue,
                 ),
                 _LOAD_BALANCER_WORKERS,
                 clock,
@@ -166,6 +172,8 @@ class Controller:
     async def work(self, stop: asyncio.Event) -> None:
         """Work until told to stop; then finish the calls under way."""
         await self._inheritance.take_locks(stop)
+        if self._series is not None:
+            self._series.begin()
         rounds = [
             asyncio.create_task(self._survey.run()),
             asyncio.create_task(self._locker.sweep_forever()),

@@ -20,6 +20,7 @@ from lbcf.core.resources import (
     LoadBalancerDriver,
 )
 from lbcf.core.values import ObjectKey
+from lbcf.interpreter.abandonment import Abandonments
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import DRIVERS
 from lbcf.kube.resource import HasMeta
@@ -44,14 +45,20 @@ class DriverHolds:
         view: what has been read.
         client: the API server.
         queue: of drivers to look at.
+        abandonments: hears of drivers that were let go while something needs them.
     """
 
     def __init__(
-        self, view: View, client: KubeClient, queue: WorkQueue[ObjectKey]
+        self,
+        view: View,
+        client: KubeClient,
+        queue: WorkQueue[ObjectKey],
+        abandonments: Abandonments,
     ) -> None:
         self._view = view
         self._client = client
         self._queue = queue
+        self._abandonments = abandonments
 
     def listen(self) -> None:
         """Look at a driver that waits for its end when who needs it changes."""
@@ -125,8 +132,9 @@ class DriverHolds:
             self._view.drivers.observe(left)
         else:
             self._view.drivers.observe_gone(meta)
-        if needs:
+        if needs and why is not None:
             _log.warning("driver.abandoned", driver=str(meta.key), why=why, needs=needs)
+            self._abandonments.tell("LoadBalancerDriver", meta, why)
         else:
             _log.info("driver.released", driver=str(meta.key))
         return None

@@ -18,6 +18,7 @@ from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.turn import DRIVER_RECHECK, Absent, told
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.interpreter import LoadBalancerCalls
+from lbcf.interpreter.abandonment import Abandonments
 from lbcf.interpreter.load_balancers import Trouble
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
@@ -45,12 +46,16 @@ class LoadBalancers:
     """Takes LoadBalancers through their life."""
 
     def __init__(
-        self, view: View, client: KubeClient, calls: LoadBalancerCalls, clock: Clock
+        self,
+        view: View,
+        client: KubeClient,
+        calls: LoadBalancerCalls,
+        clock: Clock,
+        abandonments: Abandonments,
     ) -> None:
-        self._view = view
-        self._client = client
-        self._calls = calls
-        self._clock = clock
+        self._view, self._client = view, client
+        self._calls, self._clock = calls, clock
+        self._abandonments = abandonments
         self._patience = Patience(clock)
         self._ensured_at: dict[Uid, float] = {}
         self._validated: dict[ObjectKey, tuple[Uid, int]] = {}
@@ -193,17 +198,16 @@ class LoadBalancers:
             await self._tell(found, conditions.CREATED, reason, message, status=True)
             return Done() if reason == IN_USE else RequeueAfter(DRIVER_RECHECK)
         why = found.meta.annotations.get(names.ANNOTATION_ABANDON)
-        if why is not None:
-            _log.warning(
-                "load_balancer.abandoned", load_balancer=str(found.meta.key), why=why
-            )
-        elif found.info is not None and (left := await self._delete(found)) is not None:
+        owed = why is None and found.info is not None
+        if owed and (left := await self._delete(found)) is not None:
             return left
         release = render_release(found.meta, names.FINALIZER_LOAD_BALANCER)
         await self._client.patch(
             LOAD_BALANCERS, found.meta.key, release, cas=found.meta
         )
-        _log.info("load_balancer.deleted", load_balancer=str(found.meta.key))
+        if why is not None:
+            self._abandonments.tell("LoadBalancer", found.meta, why)
+        _log.info("load_balancer.deleted", load_balancer=str(found.meta.key), why=why)
         return Done()
 
     def _needed(self, found: LoadBalancer) -> tuple[str, str] | None:

@@ -126,6 +126,7 @@ def as_load_balancer(bind: Bind, status: EntryStatus) -> LoadBalancer:
         attributes=attributes,
         info=status.info,
         epoch=status.epoch,
+        conditions=status.conditions,
     )
 
 

@@ -9,7 +9,9 @@ from lbcf.core import conditions
 from lbcf.core.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.values import ObjectKey
 from lbcf.deregistrar.reconciler import Deregistrar
+from lbcf.deregistrar.series import EndingSeries
 from lbcf.interpreter import Interpreter
+from lbcf.interpreter.abandonment import Abandonments
 from lbcf.interpreter.call_events import CallReporter
 from lbcf.interpreter.trouble import TroubleReporter
 from lbcf.kube.informer import Informer
@@ -64,7 +66,14 @@ class DeregistrarProgram:
             recall=Recall(queue),
             told=CallReporter(parts.recorder, enabled=told).record_told,
         )
-        deregistrar = Deregistrar(records, drivers, queue, interpreter)
+        deregistrar = Deregistrar(
+            records,
+            drivers,
+            queue,
+            interpreter,
+            series=EndingSeries(records, clock, parts.metrics),
+            abandonments=Abandonments(parts.recorder, parts.metrics),
+        )
         records.on_change(deregistrar.record_changed)
         drivers.on_change(deregistrar.driver_changed)
         parts.secrets.on_change(deregistrar.secret_changed)

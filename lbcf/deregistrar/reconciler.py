@@ -8,11 +8,14 @@ import structlog
 
 from lbcf.core import deregistration
 from lbcf.core.deregistration import Ending
+from lbcf.core.names import ANNOTATION_ABANDON
 from lbcf.core.resources import BackendRecord, LoadBalancerDriver
 from lbcf.core.steps import Permission
 from lbcf.core.turn import Absent, bears, driver_or_absent
 from lbcf.core.values import ObjectKey, Uid
+from lbcf.deregistrar.series import EndingSeries
 from lbcf.interpreter import Interpreter, Subject
+from lbcf.interpreter.abandonment import Abandonments
 from lbcf.kube.store import Store
 from lbcf.runtime.lanes import Lanes, Leave
 from lbcf.runtime.queue import WorkQueue
@@ -30,6 +33,8 @@ class Deregistrar:
         drivers: who operates their load balancers.
         queue: of keys of records.
         interpreter: carries out steps.
+        series: hears of ends.
+        abandonments: hears of those that a person ordered.
     """
 
     def __init__(
@@ -38,11 +43,16 @@ class Deregistrar:
         drivers: Store[LoadBalancerDriver],
         queue: WorkQueue[ObjectKey],
         interpreter: Interpreter,
+        *,
+        series: EndingSeries,
+        abandonments: Abandonments,
     ) -> None:
         self._records = records
         self._drivers = drivers
         self._queue = queue
         self._interpreter = interpreter
+        self._series = series
+        self._abandonments = abandonments
         self._endings: dict[Uid, Ending] = {}
         self._lanes = Lanes(queue)
 
@@ -122,6 +132,10 @@ class Deregistrar:
     def _over(self, record: BackendRecord, ending: Ending) -> None:
         """Take it that a record is gone, before the watch says so."""
         self._records.observe_gone(record.meta)
+        last = record if ending.permission is None else ending.permission.record
+        self._series.over(last, drained=ending.drained)
+        if why := last.meta.annotations.get(ANNOTATION_ABANDON, ""):
+            self._abandonments.tell("BackendRecord", last.meta, why)
         _log.info(
             "record.released",
             record=str(record.meta.key),

@@ -217,10 +217,13 @@ class DriverPool:
         """Count a call; the block appends its outcome to the list."""
         began = self._clock.monotonic()
         outcome: list[str] = []
+        definite = False
         try:
             with self._series.in_flight.labels(driver).track_inprogress():
                 yield outcome
+            definite = True
         except DriverError as error:
+            definite = error.definite
             outcome.append(error.reason)
             raise
         finally:
@@ -228,6 +231,8 @@ class DriverPool:
             self._series.duration.labels(driver, operation).observe(seconds)
             said = outcome[-1] if outcome else "Cancelled"
             self._series.calls.labels(driver, operation, said).inc()
+            if not definite:
+                self._series.unanswered.labels(driver, operation).inc()
             _log.debug(
                 "driver.called",
                 driver=driver,

@@ -8,6 +8,8 @@ class CallSeries:
 
     Attributes:
         calls: by driver, operation and outcome (a status, or a DriverError's reason).
+        unanswered: those of them that may have had their effect, although no valid
+            answer came; by driver and operation.
         duration: seconds from the request to the outcome, without waiting for a slot.
         in_flight: calls under way, by driver.
         waiting: calls that wait for a slot, by driver.
@@ -18,6 +20,12 @@ class CallSeries:
             "lbcf_driver_calls_total",
             "Driver calls by driver, operation and outcome.",
             ["driver", "operation", "outcome"],
+            registry=registry,
+        )
+        self.unanswered = Counter(
+            "lbcf_driver_calls_without_answer_total",
+            "Driver calls that may have had their effect although no valid answer came.",
+            ["driver", "operation"],
             registry=registry,
         )
         self.duration = Histogram(

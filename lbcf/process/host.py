@@ -15,11 +15,14 @@ from typing import Any, Protocol
 
 import structlog
 
+from prometheus_client import CollectorRegistry
+
 from lbcf import __version__
 from lbcf.kube.connection import connect
 from lbcf.kube.informer import Informer
 from lbcf.kube.lease import LeaderElector, LeadershipLostError
 from lbcf.process.parts import Parts, gathered
+from lbcf.process.series import ReadSeries
 from lbcf.runtime import collector, failpoints, health, logs
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import Check
@@ -66,7 +69,7 @@ async def run_process(settings: Settings, build: Callable[[Parts], Program]) -> 
     async with AsyncExitStack() as stack:
         asked = stack.enter_context(stop_on_signals())
         parts = await stack.enter_async_context(gathered(settings, connection))
-        host = _Host(parts, build(parts), asked)
+        host = Host(parts, build(parts), asked)
         await stack.enter_async_context(host.probes())
         _log.info(
             "process.started",
@@ -79,20 +82,34 @@ async def run_process(settings: Settings, build: Callable[[Parts], Program]) -> 
     return status
 
 
-class _Host:
-    """Runs a program with everything around it."""
+class Host:
+    """Runs a program with everything around it.
+
+    Args:
+        parts: what it works with.
+        program: the work.
+        asked: set when the process is to end.
+    """
 
     def __init__(self, parts: Parts, program: Program, asked: asyncio.Event) -> None:
         self._parts = parts
-        self._program = program
+        self.program = program
         self._asked = asked
         self._is_working = False
-        self._loop_watch = LoopWatch(parts.clock, parts.metrics)
+        self.loop_watch = LoopWatch(parts.clock, parts.metrics)
+        parts.metrics.registry.register(
+            ReadSeries(program.informers, parts.recorder, parts.clock)
+        )
+
+    @property
+    def registry(self) -> CollectorRegistry:
+        """Return what /metrics shows."""
+        return self._parts.metrics.registry
 
     def probes(self) -> Any:
         """Serve the probes."""
-        settings, program = self._parts.settings, self._program
-        live: dict[str, Check] = {"event-loop": self._loop_watch.check}
+        settings, program = self._parts.settings, self.program
+        live: dict[str, Check] = {"event-loop": self.loop_watch.check}
         ready: dict[str, Check] = dict(program.ready)
         for informer in program.informers:
             live[f"watch-{informer.resource.plural}"] = partial(
@@ -110,9 +127,9 @@ class _Host:
     async def run(self) -> int:
         """Work, and keep everything around it alive until the work has ended."""
         background: list[asyncio.Task[Any]] = [
-            asyncio.create_task(informer.run()) for informer in self._program.informers
+            asyncio.create_task(informer.run()) for informer in self.program.informers
         ]
-        background.append(asyncio.create_task(self._loop_watch.run()))
+        background.append(asyncio.create_task(self.loop_watch.run()))
         background.append(asyncio.create_task(self._parts.recorder.run()))
         try:
             return await self._until_asked(asyncio.create_task(self._lead()))
@@ -144,6 +161,7 @@ class _Host:
             await self._work()
             return
         name = f"lbcf-{parts.settings.process}"
+        parts.metrics.set_leader(name, leading=False)
         elector = LeaderElector(
             parts.elections,
             name=name,
@@ -156,7 +174,7 @@ class _Host:
 
     async def _work(self) -> None:
         """Work once everything has been read."""
-        for informer in self._program.informers:
+        for informer in self.program.informers:
             await informer.synced.wait()
         # Otherwise the first calls of drivers that need Secrets would all be refused.
         await self._parts.secrets.settle(_SECRETS_WITHIN)
@@ -165,7 +183,7 @@ class _Host:
         self._is_working = True
         collector.relax()
         _log.info("work.started")
-        await self._program.work(self._asked)
+        await self.program.work(self._asked)
         _log.info("work.finished")
         try:
             async with asyncio.timeout(_LAST_EVENTS.total_seconds()):

@@ -7,7 +7,6 @@ import contextlib
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from functools import partial
 
 import attrs
 
@@ -19,8 +18,10 @@ from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import Connection
 from lbcf.kube.dry_run import DryExchange
 from lbcf.kube.events import EventRecorder, Limits
+from lbcf.kube.exchange import Between, Exchange
 from lbcf.kube.secrets import MOST as MOST_SECRETS
 from lbcf.kube.secrets import Secrets
+from lbcf.kube.series import RequestSeries
 from lbcf.kube.transport import AT_ONCE, POOL
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.dry_steps import DrySteps
@@ -65,6 +66,7 @@ async def gathered(settings: Settings, connection: Connection) -> AsyncIterator[
     clock, metrics = SystemClock(), Metrics()
     incarnation = clock.new_id()
     dry = DrySteps(metrics.registry) if settings.dry_run else None
+    requests = RequestSeries(metrics.registry, clock)
     name = f"lbcf-{settings.process}"
     agent = f"{name}/{__version__}"
     is_deregistrar = settings.process == "deregistrar"
@@ -76,7 +78,7 @@ async def gathered(settings: Settings, connection: Connection) -> AsyncIterator[
                 user_agent=agent,
                 field_manager=name,
                 at_once=_RELEASES_AT_ONCE if is_deregistrar else AT_ONCE,
-                through=partial(DryExchange, clock=clock, steps=dry) if dry else None,
+                through=_between(requests, dry, clock),
             )
         )
         elections = await stack.enter_async_context(
@@ -86,9 +88,12 @@ async def gathered(settings: Settings, connection: Connection) -> AsyncIterator[
                 user_agent=f"{agent} leader-election",
                 field_manager=name,
                 pool=_ELECTION_POOL,
+                through=requests.between,
             )
         )
-        secrets = await stack.enter_async_context(_following(connection, clock))
+        secrets = await stack.enter_async_context(
+            _following(connection, clock, requests)
+        )
         drivers = _drivers(settings, clock, metrics, dry, secrets)
         yield Parts(
             settings=settings,
@@ -109,6 +114,18 @@ async def gathered(settings: Settings, connection: Connection) -> AsyncIterator[
         )
 
 
+def _between(requests: RequestSeries, dry: DrySteps | None, clock: Clock) -> Between:
+    """Say what stands between verbs and server; only what is really sent is counted."""
+    if dry is None:
+        return requests.between
+
+    def imagined(real: Exchange) -> Exchange:
+        """Keep writes back, and count the rest."""
+        return DryExchange(requests.between(real), clock=clock, steps=dry)
+
+    return imagined
+
+
 def _drivers(
     settings: Settings,
     clock: Clock,
@@ -124,9 +141,13 @@ def _drivers(
 
 
 @contextlib.asynccontextmanager
-async def _following(connection: Connection, clock: Clock) -> AsyncIterator[Secrets]:
+async def _following(
+    connection: Connection, clock: Clock, requests: RequestSeries
+) -> AsyncIterator[Secrets]:
     """Give what follows Secrets; its watches are no burden to other requests."""
-    async with connected(connection, clock, pool=MOST_SECRETS + POOL) as client:
+    async with connected(
+        connection, clock, pool=MOST_SECRETS + POOL, through=requests.between
+    ) as client:
         secrets = Secrets(client, clock)
         try:
             yield secrets

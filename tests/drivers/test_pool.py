@@ -12,7 +12,14 @@ from prometheus_client import CollectorRegistry
 
 from lbcf.core.operations import Operation
 from lbcf.core.values import ObjectKey
-from lbcf.drivers.errors import BadStatus, ConnectionLost, TimedOut, TooLate
+from lbcf.drivers.errors import (
+    BadStatus,
+    ConnectionLost,
+    DriverError,
+    NotSent,
+    TimedOut,
+    TooLate,
+)
 from lbcf.drivers.pool import DriverPool
 from lbcf.runtime.clock import SystemClock
 from lbcf.wire.driver_answers import ListBackendsAnswer, Status, ValidationAnswer
@@ -33,6 +40,8 @@ from tests.drivers.servers import (
 
 URL = "http://192.0.2.1"
 BALANCER = ObjectKey("web", "front")
+UNANSWERED = "lbcf_driver_calls_without_answer_total"
+ENSURING = {"driver": "web/mine", "operation": "ensureBackend"}
 
 
 async def settle() -> None:
@@ -126,6 +135,32 @@ async def test_failed_calls_are_counted_by_reason(
     assert 1 == registry.get_sample_value(
         "lbcf_driver_call_duration_seconds_count", labels
     )
+
+
+@pytest.mark.parametrize(
+    ("body", "unanswered"),
+    [(b'{"status": "Running"}', None), (b"what?", 1)],
+    ids=["an answer", "something else"],
+)
+async def test_calls_whose_effect_nobody_knows_are_counted(
+    pool: DriverPool, registry: CollectorRegistry, body: bytes, unanswered: int | None
+) -> None:
+    """Running is an answer; what is no answer may hide an effect."""
+    async with serving(replying(response(body))) as url:
+        with contextlib.suppress(DriverError):
+            await ensure(pool, url)
+
+    assert unanswered == registry.get_sample_value(UNANSWERED, ENSURING)
+
+
+async def test_call_that_was_never_sent_hides_no_effect(
+    pool: DriverPool, registry: CollectorRegistry
+) -> None:
+    """Where no connection came about there is nothing to wait for."""
+    with pytest.raises(NotSent):
+        await ensure(pool, "http://127.0.0.1:1")
+
+    assert registry.get_sample_value(UNANSWERED, ENSURING) is None
 
 
 @pytest.mark.parametrize(

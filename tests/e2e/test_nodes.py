@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator
 
-import aiohttp
 import pytest
 
 from tests.e2e import objects
 from tests.e2e.node_objects import SERVICES, Nodes, node_port_of
 from tests.e2e.objects import Whole
 from tests.e2e.stage import Stage
+from tests.e2e.watched import has_event, metrics_of
 
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
@@ -145,18 +145,18 @@ async def test_local_service_is_registered_where_its_pods_are(nodes: Nodes) -> N
     await nodes.serve(n1="serving")
     held = await nodes.until_condition("RemovalsHeld", "LastServingNode")
     assert "To override" in held["message"]
-    metrics = await _metrics(stage)
+    metrics = await metrics_of(stage, "controller")
     assert (
         f'lbcf_removals_held{{group="web",namespace="{stage.namespace}"}} 1.0'
         in metrics
     )
-    await stage.until("an event tells of it", lambda: _event(stage, "RemovalsHeld"))
+    await stage.until("an event tells of it", lambda: has_event(stage, "RemovalsHeld"))
     assert {one} == await stage.members()
 
     await nodes.serve(n1="serving", n2="ready")
     await stage.until_registered(two)
     await nodes.until_condition("RemovalsHeld", "NotHeld")
-    assert "lbcf_removals_held{" not in await _metrics(stage)
+    assert "lbcf_removals_held{" not in await metrics_of(stage, "controller")
 
     await stage.patch(SERVICES, "web", {"spec": {"externalTrafficPolicy": "Cluster"}})
     await stage.until_registered(one, two)
@@ -167,24 +167,6 @@ async def test_local_service_is_registered_where_its_pods_are(nodes: Nodes) -> N
         return bool(controller.events("endpoints.left"))
 
     await stage.until("endpoints are no longer read", left)
-
-
-async def _metrics(stage: Stage) -> str:
-    """What the controller says of itself."""
-    argv = stage.processes["controller"].argv
-    address = argv[argv.index("--metrics-bind-address") + 1]
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"http://{address}/metrics") as answer,
-    ):
-        return await answer.text()
-
-
-async def _event(stage: Stage, reason: str) -> bool:
-    """Whether there is an event with a reason."""
-    return any(
-        event.body["reason"] == reason for event in await stage.listed(objects.EVENTS)
-    )
 
 
 async def test_nodes_are_registered_under_the_address_asked_for(nodes: Nodes) -> None:

@@ -8,6 +8,7 @@ from lbcf.kube.resource import Resource
 from tests.e2e import objects
 from tests.e2e.objects import Whole
 from tests.e2e.stage import Stage
+from tests.e2e.watched import has_event, metrics_of
 
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
@@ -173,6 +174,9 @@ async def test_abandoned_record_is_let_go(stage: Stage) -> None:
     await stage.until("the record is gone", gone)
     [told] = stage.processes["deregistrar"].events("record.abandoned")
     assert "the load balancer was scrapped" == told["why"]
+    await stage.until("an event tells of it", lambda: has_event(stage, "Abandoned"))
+    page = await metrics_of(stage, "deregistrar")
+    assert 'lbcf_abandoned_total{kind="BackendRecord"} 1.0' in page
 
 
 async def _says(

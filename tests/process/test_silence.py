@@ -1,7 +1,10 @@
 """When a process is to be started again because its watches tell nothing."""
 
+import asyncio
+
 from datetime import timedelta
 
+import aiohttp
 import pytest
 
 from lbcf.kube.client import KubeClient
@@ -10,7 +13,9 @@ from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import DRIVERS
 from lbcf.kube.transport import Transport
 from lbcf.process import silence_of
+from lbcf.runtime.clock import SystemClock
 from tests.fakes.clock import VirtualClock
+from tests.monitoring.registries import a_host
 
 
 @pytest.mark.parametrize(
@@ -33,3 +38,26 @@ def test_silent_watch_fails_the_probe(
     clock.advance(timedelta(seconds=passed))
 
     assert told == silence_of(informer, clock)
+
+
+@pytest.mark.parametrize("process", ["controller", "deregistrar"])
+async def test_each_watch_is_behind_healthz(process: str) -> None:
+    """One that fell silent is enough to have the process started again, and is named."""
+    async with a_host(process) as host:
+        beating = asyncio.create_task(host.loop_watch.run())
+        await asyncio.sleep(0)
+        async with host.probes() as bound, aiohttp.ClientSession() as session:
+            url = f"http://127.0.0.1:{bound.probes}/healthz"
+            for informer in host.program.informers:
+                now = SystemClock().monotonic()
+                informer.last_heard = now
+                async with session.get(url) as answer:
+                    assert 200 == answer.status, await answer.text()
+
+                informer.last_heard = now - 301
+                async with session.get(url) as answer:
+                    assert 500 == answer.status
+                    said = await answer.text()
+                assert f"[-]watch-{informer.resource.plural} failed" in said
+                informer.last_heard = now
+        beating.cancel()

@@ -1,0 +1,178 @@
+"""Counts objects by what their conditions say, as the stores change.
+
+Before it: the stores of `view`. A change costs its own conditions, a look at /metrics
+the few series that there are: nobody goes through ten thousand records for it.
+"""
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+from prometheus_client import Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from lbcf.controller.view import View
+from lbcf.core import conditions
+from lbcf.core.conditions import Condition
+from lbcf.core.resources import BackendRecord
+from lbcf.core.values import Uid
+from lbcf.kube.resource import HasMeta
+from lbcf.kube.store import Store
+from lbcf.runtime.clock import Clock
+from lbcf.runtime.metrics import Metrics
+
+
+T = TypeVar("T", bound=HasMeta)
+
+_STATUS = {True: "True", False: "False", None: "Unknown"}
+_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600)
+
+
+class ConditionTally(Collector, Generic[T]):
+    """The conditions of all objects of a kind.
+
+    Args:
+        name: of the metric.
+        kind: how the metric's text calls the objects.
+        store: where they are; it is empty yet.
+        said: what an object's conditions are.
+        always: a type that counts for each object: as Unknown where it is not set.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        store: Store[T],
+        said: Callable[[T], tuple[Condition, ...]],
+        always: str,
+    ) -> None:
+        self._name = name
+        self._kind = kind
+        self._said = said
+        self._always = always
+        self._tally: Tally[tuple[str, str, str]] = Tally()
+        store.on_change(self._changed)
+
+    def collect(self) -> Iterable[Metric]:
+        """Show what is not zero."""
+        family = GaugeMetricFamily(
+            self._name,
+            f"{self._kind} by what their conditions say; each has one of type "
+            f"{self._always}, Unknown where nothing is said yet.",
+            labels=["condition", "status", "reason"],
+        )
+        for labels, count in self._tally.items():
+            family.add_metric(labels, count)
+        yield family
+
+    def _changed(self, old: T | None, new: T | None) -> None:
+        """Follow one change."""
+        if old is not None:
+            self._tally.subtract(self._labels(old))
+        if new is not None:
+            self._tally.update(self._labels(new))
+        if old is not None:
+            self._forget(self._labels(old))
+
+    def _forget(self, labels: Iterator[tuple[str, str, str]]) -> None:
+        """Drop what nothing says any more."""
+        for one in labels:
+            if not self._tally[one]:
+                del self._tally[one]
+
+    def _labels(self, value: T) -> Iterator[tuple[str, str, str]]:
+        """Say what an object counts as."""
+        said = self._said(value)
+        for one in said:
+            yield one.type, _STATUS[one.status], one.reason
+        if conditions.find(said, self._always) is None:
+            yield self._always, _STATUS[None], ""
+
+
+class RegistrationSeries:
+    """Measures registrations, once this process is the one that makes them.
+
+    Args:
+        records: the store of records; it is empty yet.
+        clock: measures.
+        metrics: of the process.
+    """
+
+    def __init__(
+        self, records: Store[BackendRecord], clock: Clock, metrics: Metrics
+    ) -> None:
+        self._clock = clock
+        self._since: dict[Uid, float] = {}
+        self._is_leading = False
+        self._duration = Histogram(
+            "lbcf_registration_duration_seconds",
+            "Time from the moment at which a BackendRecord is to be registered, as "
+            "this process saw it, until it is.",
+            ["driver"],
+            buckets=_BUCKETS,
+            registry=metrics.registry,
+        )
+        records.on_change(self._changed)
+
+    def begin(self) -> None:
+        """Measure from now on; before, somebody else registers."""
+        self._is_leading = True
+
+    def _changed(self, old: BackendRecord | None, new: BackendRecord | None) -> None:
+        """Note who begins to wait, and whose wait is over."""
+        if new is None or new.is_deleting:
+            gone = old or new
+            if gone is not None:
+                self._since.pop(gone.meta.uid, None)
+        elif not new.is_registered:
+            self._since.setdefault(new.meta.uid, self._clock.monotonic())
+        elif (since := self._since.pop(new.meta.uid, None)) is not None:
+            self._registered(new, since)
+
+    def _registered(self, record: BackendRecord, since: float) -> None:
+        """Take in a registration."""
+        if self._is_leading:
+            seconds = self._clock.monotonic() - since
+            self._duration.labels(str(record.driver_key)).observe(seconds)
+
+
+def measure(
+    view: View, clock: Clock, metrics: Metrics | None
+) -> RegistrationSeries | None:
+    """Have everything about the controller's own kinds measured; None: nobody does."""
+    if metrics is None:
+        return None
+    for tally in (
+        ConditionTally(
+            "lbcf_records",
+            "BackendRecords",
+            view.records,
+            lambda record: record.status.conditions,
+            conditions.REGISTERED,
+        ),
+        ConditionTally(
+            "lbcf_groups",
+            "BackendGroups, and Binds as the groups that they are,",
+            view.groups,
+            lambda group: group.status.conditions,
+            conditions.READY,
+        ),
+        ConditionTally(
+            "lbcf_load_balancers",
+            "LoadBalancers",
+            view.load_balancers,
+            lambda found: found.conditions,
+            conditions.CREATED,
+        ),
+        ConditionTally(
+            "lbcf_drivers",
+            "LoadBalancerDrivers",
+            view.drivers,
+            lambda driver: driver.conditions,
+            conditions.ACCEPTED,
+        ),
+    ):
+        metrics.registry.register(tally)
+    return RegistrationSeries(view.records, clock, metrics)

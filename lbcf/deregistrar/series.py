@@ -1,0 +1,120 @@
+"""Shows what waits for its end: how much, for how long, and whose.
+
+Before it: `reconciler` ends records, and its store holds those that are to end. Gauges
+are made of the store when somebody asks; it is small, since records that live are not
+in it.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from prometheus_client import Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from lbcf.core import conditions
+from lbcf.core.resources import BackendRecord
+from lbcf.kube.store import Store
+from lbcf.runtime.clock import Clock
+from lbcf.runtime.metrics import Metrics
+
+
+_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
+
+
+class EndingSeries(Collector):
+    """What /metrics says of deletions.
+
+    Args:
+        records: those that are being deleted.
+        clock: the time, of the same clock as deletionTimestamps.
+        metrics: of the process; None: nobody measures.
+    """
+
+    def __init__(
+        self, records: Store[BackendRecord], clock: Clock, metrics: Metrics | None
+    ) -> None:
+        self._records = records
+        self._clock = clock
+        self._duration: Histogram | None = None
+        self._drains: Counter | None = None
+        if metrics is not None:
+            self._duration = _make_duration(metrics)
+            self._drains = _make_drains(metrics)
+            metrics.registry.register(self)
+
+    def over(self, record: BackendRecord, *, drained: bool) -> None:
+        """Take in that a record is gone."""
+        since, driver = record.meta.deleting_since, str(record.driver_key)
+        if self._duration is not None and since is not None:
+            seconds = (self._clock.now() - since).total_seconds()
+            self._duration.labels(driver).observe(max(0.0, seconds))
+        if self._drains is not None and record.status.drain is not None:
+            self._drains.labels(driver, "Empty" if drained else "Deadline").inc()
+
+    def collect(self) -> Iterable[Metric]:
+        """Look through the records."""
+        now = self._clock.now()
+        held: dict[str, int] = {}
+        draining: dict[str, int] = {}
+        oldest: dict[str, float] = {}
+        for record in self._records.values():
+            driver = str(record.driver_key)
+            held[driver] = held.get(driver, 0) + 1
+            draining[driver] = draining.get(driver, 0) + is_draining(record, now)
+            since = record.meta.deleting_since or now
+            age = (now - since).total_seconds()
+            oldest[driver] = max(age, oldest.get(driver, 0.0))
+        yield _family(
+            "lbcf_deletions_waiting",
+            "BackendRecords that are being deleted and not gone yet.",
+            held,
+        )
+        yield _family(
+            "lbcf_drains_waiting",
+            "BackendRecords that drain: nothing new comes, what runs may still end.",
+            draining,
+        )
+        yield _family(
+            "lbcf_oldest_deletion_age_seconds",
+            "Time since the deletion of the BackendRecord that waits for the longest.",
+            oldest,
+        )
+
+
+def is_draining(record: BackendRecord, now: datetime) -> bool:
+    """Tell whether a drain that has begun may still go on."""
+    drain = record.status.drain
+    if drain is None or now >= drain.deadline:
+        return False
+    return conditions.find(record.status.conditions, conditions.DEREGISTERED) is None
+
+
+def _family(name: str, text: str, values: dict[str, int] | dict[str, float]) -> Metric:
+    """Make one family of gauges by driver."""
+    family = GaugeMetricFamily(name, text, labels=["driver"])
+    for driver, value in values.items():
+        family.add_metric([driver], value)
+    return family
+
+
+def _make_duration(metrics: Metrics) -> Histogram:
+    """Make the histogram of whole deletions."""
+    return Histogram(
+        "lbcf_deregistration_duration_seconds",
+        "Time from a BackendRecord's deletion to its end, the drain included.",
+        ["driver"],
+        buckets=_BUCKETS,
+        registry=metrics.registry,
+    )
+
+
+def _make_drains(metrics: Metrics) -> Counter:
+    """Make the counter of drains."""
+    return Counter(
+        "lbcf_drains_total",
+        "Drains that really waited, by how they ended: nothing was left (Empty), or "
+        "something still ran at the deadline (Deadline).",
+        ["driver", "outcome"],
+        registry=metrics.registry,
+    )

@@ -1,0 +1,136 @@
+"""Objects are counted by their conditions, and registrations measured."""
+
+from datetime import timedelta
+
+import attrs
+
+from lbcf.controller.tallies import RegistrationSeries, measure
+from lbcf.controller.view import View
+from lbcf.core import conditions
+from lbcf.core.conditions import Condition
+from lbcf.core.resources import BackendRecord, RecordStatus
+from lbcf.runtime.metrics import Metrics
+from tests.builders import a_record, a_spec
+from tests.fakes.clock import VirtualClock
+
+
+COUNT = "lbcf_registration_duration_seconds_count"
+SUM = "lbcf_registration_duration_seconds_sum"
+DRIVER = {"driver": "shop/proxy"}
+
+
+class Counted:
+    """A view that is measured."""
+
+    def __init__(self) -> None:
+        self.clock, self.metrics, self.view = VirtualClock(), Metrics(), View()
+        series = measure(self.view, self.clock, self.metrics)
+        assert series is not None
+        self.series: RegistrationSeries = series
+
+    def put(self, record: BackendRecord) -> None:
+        """Have the store hold a record."""
+        self.view.records.place(record)
+
+    def records(self, **labels: str) -> float | None:
+        """Read how many records count so."""
+        return self.metrics.registry.get_sample_value("lbcf_records", labels)
+
+    def told(self, name: str) -> float | None:
+        """Read a series of the driver's."""
+        return self.metrics.registry.get_sample_value(name, DRIVER)
+
+
+def in_trouble(version: int = 2) -> BackendRecord:
+    """Make a record whose driver cannot be reached."""
+    condition = Condition(conditions.REGISTERED, False, "DriverUnreachable")
+    status = RecordStatus(conditions=(condition,))
+    return a_record(status=status, version=version)
+
+
+REGISTERED = {"condition": "Registered", "status": "True", "reason": "Registered"}
+UNREACHED = {
+    "condition": "Registered",
+    "status": "False",
+    "reason": "DriverUnreachable",
+}
+UNSAID = {"condition": "Registered", "status": "Unknown", "reason": ""}
+
+
+def test_record_counts_as_what_it_says_last() -> None:
+    """It moves from one series to the next; what nothing says any more is left out."""
+    counted = Counted()
+    seen = []
+    for record in (a_record(), in_trouble(), a_record(registered=True, version=3)):
+        counted.put(record)
+        seen.append([counted.records(**s) for s in (UNSAID, UNREACHED, REGISTERED)])
+
+    assert [[1, None, None], [None, 1, None], [None, None, 1]] == seen
+
+
+def test_record_that_is_gone_counts_nowhere() -> None:
+    """Of two in the same trouble one goes."""
+    counted = Counted()
+    for name in ("web-1", "web-2"):
+        counted.put(attrs.evolve(in_trouble(), meta=a_record(name).meta))
+    counted.view.records.displace(a_record("web-1").meta.key)
+
+    assert 1 == counted.records(**UNREACHED)
+
+
+def test_sum_over_the_first_condition_is_the_number_of_records() -> None:
+    """Further conditions of a record count beside it."""
+    counted = Counted()
+    drained = Condition(conditions.DRAINED, False, "Draining")
+    status = RecordStatus(conditions=(drained,))
+    counted.put(a_record("web-1", status=status, registered=True))
+    counted.put(a_record("web-2"))
+
+    assert 2 == sum(
+        sample.value
+        for metric in counted.metrics.registry.collect()
+        for sample in metric.samples
+        if sample.name == "lbcf_records" and sample.labels["condition"] == "Registered"
+    )
+
+
+def test_registration_is_measured_from_when_it_was_due() -> None:
+    """Trouble in between belongs to it; a new generation is a new one."""
+    counted = Counted()
+    counted.series.begin()
+    counted.put(a_record())
+    counted.clock.advance(timedelta(seconds=3))
+    counted.put(in_trouble())
+    counted.clock.advance(timedelta(seconds=4))
+    counted.put(a_record(registered=True, version=3))
+    assert (1, 7) == (counted.told(COUNT), counted.told(SUM))
+
+    counted.clock.advance(timedelta(hours=1))
+    newer = a_record(registered=True, version=4)
+    meta = attrs.evolve(newer.meta, generation=2)
+    counted.put(attrs.evolve(newer, meta=meta))
+    counted.clock.advance(timedelta(seconds=1))
+    counted.put(a_record(registered=True, version=5, generation=2))
+
+    assert (2, 8) == (counted.told(COUNT), counted.told(SUM))
+
+
+def test_replica_that_waits_measures_nothing() -> None:
+    """What the leader registers is the leader's: else it would be counted twice."""
+    counted = Counted()
+    counted.put(a_record())
+    counted.put(a_record(registered=True, version=2))
+    counted.series.begin()
+
+    assert counted.told(COUNT) is None
+
+
+def test_deleted_record_is_no_registration() -> None:
+    """A record that ends before it was registered is waited for by nobody."""
+    counted = Counted()
+    counted.series.begin()
+    counted.put(a_record(spec=a_spec()))
+    counted.put(a_record(deleting=True, version=2))
+    counted.put(a_record(registered=True, version=3))
+
+    assert counted.told(COUNT) is None
