@@ -25,7 +25,7 @@ test: build ## Run all tests, on a real kube-apiserver, real nodes and a real HA
 
 .PHONY: test-fast
 test-fast: install ## Run the tests that need no cluster, no nodes and no HAProxy.
-	$(BIN)/pytest -m "not cluster and not nodes and not haproxy and not interop" $(TEST_ARGS)
+	$(BIN)/pytest -m "not cluster and not nodes and not haproxy and not prometheus and not interop" $(TEST_ARGS)
 
 .PHONY: interop
 interop: install ## Run drivers and emulators against clients and servers of other people.
@@ -98,7 +98,7 @@ $(TOUCHED): pyproject.toml
 	touch $@
 
 .PHONY: packages
-packages: install ## Install the Debian packages that are missing (HAProxy, containerd, ...).
+packages: install ## Install the Debian packages that are missing (HAProxy, containerd, ...), fetch promtool.
 	$(BIN)/python -m tests.cluster packages
 
 .PHONY: build

@@ -22,6 +22,7 @@ from tests.cluster.images import build_images
 from tests.cluster.layout import Layout, Options, Plan
 from tests.cluster.lifecycle import up
 from tests.cluster.packages import install_packages
+from tests.cluster.unpacked import promtool
 
 
 Command = Callable[[argparse.Namespace], None]
@@ -234,4 +235,6 @@ def _build(_: argparse.Namespace) -> None:
 
 def _packages(_: argparse.Namespace) -> None:
     """Install what is missing."""
-    install_packages(_steps())
+    say = _steps()
+    install_packages(say)
+    promtool(say)
