@@ -45,7 +45,7 @@ class DriverError(LbcfError):
         definite: True where the call surely had no effect and will have none.
     """
 
-    reason: ClassVar[str] = "DriverFailed"
+    reason: ClassVar[str]
 
     def __init__(self, message: str, *, definite: bool = False) -> None:
         self.message = message[:LONGEST_MESSAGE]

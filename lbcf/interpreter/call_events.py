@@ -22,7 +22,7 @@ from lbcf.interpreter.load_balancers import Answered
 from lbcf.kube.events import EventRecorder, Reference
 
 
-_NOUNS: Mapping[Operation, tuple[str, str]] = {
+NOUNS: Mapping[Operation, tuple[str, str]] = {
     Operation.GENERATE_BACKEND_ADDR: ("GenerateAddr", ""),
     Operation.ENSURE_BACKEND: ("EnsureBackend", "Successfully ensured backend"),
     Operation.DEREGISTER_BACKEND: ("Deregister", "Successfully deregistered backend"),
@@ -71,7 +71,7 @@ class CallReporter:
         self, kind: str, meta: Meta, operation: Operation, reply: Answered
     ) -> None:
         """Record one event."""
-        noun, success = _NOUNS.get(operation, ("", ""))
+        noun, success = NOUNS.get(operation, ("", ""))
         if not self._enabled or not noun:
             return
         word, note = _words(reply, success)
