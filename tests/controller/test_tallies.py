@@ -85,8 +85,9 @@ def test_sum_over_the_first_condition_is_the_number_of_records() -> None:
     status = RecordStatus(conditions=(drained,))
     counted.put(a_record("web-1", status=status, registered=True))
     counted.put(a_record("web-2"))
+    counted.put(a_record("web-3", status=status))
 
-    assert 2 == sum(
+    assert 3 == sum(
         sample.value
         for metric in counted.metrics.registry.collect()
         for sample in metric.samples
