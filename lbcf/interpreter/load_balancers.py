@@ -15,6 +15,7 @@ from lbcf.drivers.pool import DriverPool
 from lbcf.interpreter.messages import reply_of
 from lbcf.runtime.clock import Clock
 from lbcf.wire import driver_requests as requests
+from lbcf.wire.driver import Answer
 from lbcf.wire.driver_answers import (
     CreateLoadBalancerAnswer,
     ListBackendsAnswer,
@@ -25,6 +26,7 @@ from lbcf.wire.driver_requests import Request
 
 
 A = TypeVar("A", bound=RetriedAnswer)
+V = TypeVar("V", bound=Answer)
 Trouble = Refused | StillRunning | Unanswered
 Answered = Succeeded | Trouble
 
@@ -62,16 +64,11 @@ class LoadBalancerCalls:
         request = requests.ValidateLoadBalancerRequest(
             lb_spec=dict(load_balancer.spec), attributes=dict(load_balancer.attributes)
         )
-        limit = load_balancer.max_concurrent_calls
-        async with self._drivers.slot(driver, load_balancer.meta.key, limit=limit):
-            try:
-                answer = await self._drivers.call(
-                    driver, operation, request, timeout=driver.timeout(operation)
-                )
-            except DriverError as error:
-                if isinstance(error, BadStatus) and error.is_unserved:
-                    return None
-                return Unanswered(error.reason, str(error), may_land=False)
+        answer = await self._call(load_balancer, driver, operation, request)
+        if isinstance(answer, DriverError):
+            if isinstance(answer, BadStatus) and answer.is_unserved:
+                return None
+            return Unanswered(answer.reason, str(answer), may_land=False)
         return None if answer.succ else Refused(answer.msg)
 
     async def create(
@@ -130,14 +127,9 @@ class LoadBalancerCalls:
             lb_info=dict(load_balancer.info or {}),
             attributes=dict(load_balancer.attributes),
         )
-        limit = load_balancer.max_concurrent_calls
-        async with self._drivers.slot(driver, load_balancer.meta.key, limit=limit):
-            try:
-                answer = await self._drivers.call(
-                    driver, operation, request, timeout=driver.timeout(operation)
-                )
-            except DriverError as error:
-                return Unanswered(error.reason, str(error), may_land=False)
+        answer = await self._call(load_balancer, driver, operation, request)
+        if isinstance(answer, DriverError):
+            return Unanswered(answer.reason, str(answer), may_land=False)
         return answer if answer.status is Status.SUCC else Refused(answer.msg)
 
     async def _ask(
@@ -148,17 +140,31 @@ class LoadBalancerCalls:
         request: Request[A],
     ) -> A | Trouble:
         """Send a request; an answer comes back only if it is a success."""
-        limit = load_balancer.max_concurrent_calls
-        async with self._drivers.slot(driver, load_balancer.meta.key, limit=limit):
-            try:
-                answer = await self._drivers.call(
-                    driver, operation, request, timeout=driver.timeout(operation)
-                )
-            except DriverError as error:
-                may_land = not error.definite
-                lost = Unanswered(error.reason, str(error), may_land=may_land)
-                self._told(load_balancer, operation, lost)
-                return lost
+        answer = await self._call(load_balancer, driver, operation, request)
+        if isinstance(answer, DriverError):
+            lost = Unanswered(answer.reason, str(answer), may_land=not answer.definite)
+            self._told(load_balancer, operation, lost)
+            return lost
         reply = reply_of(answer)
         self._told(load_balancer, operation, reply)
         return answer if isinstance(reply, Succeeded) else reply
+
+    async def _call(
+        self,
+        load_balancer: LoadBalancer,
+        driver: LoadBalancerDriver,
+        operation: Operation,
+        request: Request[V],
+    ) -> V | DriverError:
+        """Send a request when the load balancer's turn has come.
+
+        An error is returned, not raised: each caller has an answer to it.
+        """
+        limit = load_balancer.max_concurrent_calls
+        async with self._drivers.slot(driver, load_balancer.meta.key, limit=limit):
+            try:
+                return await self._drivers.call(
+                    driver, operation, request, timeout=driver.timeout(operation)
+                )
+            except DriverError as error:
+                return error
