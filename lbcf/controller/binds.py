@@ -11,17 +11,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from functools import partial
 
-import attrs
 import structlog
 
-from lbcf.controller.patience import Patience
+from lbcf.controller.entry_calls import EntryCalls, Learnt
 from lbcf.controller.view import View
 from lbcf.core import bind_life, binds, names
-from lbcf.core.bind_life import Change, Trouble
+from lbcf.core.bind_life import Change
 from lbcf.core.binds import Bind, EntryStatus
 from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
-from lbcf.core.turn import DRIVER_RECHECK, Absent, told
+from lbcf.core.resources import LoadBalancer
+from lbcf.core.turn import DRIVER_RECHECK, Absent
 from lbcf.core.values import ObjectKey
 from lbcf.interpreter import LoadBalancerCalls
 from lbcf.kube.client import KubeClient
@@ -41,19 +40,6 @@ _SOON = RequeueAfter(timedelta(seconds=1))
 _log = structlog.get_logger(__name__)
 
 
-@attrs.frozen
-class _Learnt:
-    """What came of looking at one load balancer.
-
-    Attributes:
-        change: of its status, None where there is none.
-        again: when to look again, None: when something changes.
-    """
-
-    change: Change | None = None
-    again: timedelta | None = None
-
-
 class Binds:
     """Takes Binds through their life."""
 
@@ -62,9 +48,8 @@ class Binds:
     ) -> None:
         self._view = view
         self._client = client
-        self._calls = calls
+        self._calls = EntryCalls(view, calls, clock)
         self._clock = clock
-        self._patience = Patience(clock)
 
     def instead_of(
         self,
@@ -105,6 +90,7 @@ class Binds:
         noted = binds.recorded(bind, self._clock.now())
         if noted != bind.statuses:
             bind = await self._patch(bind, render_statuses(noted), "status")
+        bind = await self._begin(bind)
         learnt = await asyncio.gather(*(self._look(bind, s) for s in bind.statuses))
         changes = {
             status.name: found.change
@@ -119,11 +105,31 @@ class Binds:
         waits = [found.again for found in learnt if found.again is not None]
         return RequeueAfter(min(waits)) if waits else Done()
 
+    async def _begin(self, bind: Bind) -> Bind:
+        """Write down of what is new that it may be made, or what speaks against it."""
+        new = [status for status in bind.statuses if self._is_new(bind, status)]
+        learnt = await asyncio.gather(
+            *(self._calls.objection(bind, one) for one in new)
+        )
+        changes = {
+            status.name: change for status, change in zip(new, learnt, strict=True)
+        }
+        return await self.write(bind, changes) if changes else bind
+
+    def _is_new(self, bind: Bind, status: EntryStatus) -> bool:
+        """Tell whether its driver is there, and is to make it for the first time."""
+        operation = bind_life.next_operation(bind, status, in_use=False)
+        if operation is not Operation.CREATE_LOAD_BALANCER or status.may_exist:
+            return False
+        key = binds.as_load_balancer(bind, status).driver_key
+        is_due = bind_life.rest_of(status, self._clock.now()) <= timedelta(0)
+        return is_due and not isinstance(self._view.driver(key), Absent)
+
     def _records(self, bind: Bind) -> int:
         """Count the records that a Bind still owns."""
         return len(self._view.records_of(bind.group.meta.key))
 
-    async def _look(self, bind: Bind, status: EntryStatus) -> _Learnt:
+    async def _look(self, bind: Bind, status: EntryStatus) -> Learnt:
         """Do for one load balancer what is due."""
         balancer = binds.as_load_balancer(bind, status)
         users = self._view.records.by_index("load_balancer", balancer.meta.key)
@@ -133,7 +139,7 @@ class Binds:
             return self._idle(bind, status, in_use=bool(users))
         rest = bind_life.rest_of(status, now)
         if rest > timedelta(0):
-            return _Learnt(again=rest)
+            return Learnt(again=rest)
         driver = self._view.driver(balancer.driver_key)
         if isinstance(driver, Absent):
             told_of = partial(
@@ -142,72 +148,18 @@ class Binds:
                 message=driver.message,
                 now=now,
             )
-            return _Learnt(told_of, DRIVER_RECHECK)
-        return await self._ask(bind, balancer, driver, operation)
+            return Learnt(told_of, DRIVER_RECHECK)
+        if operation is Operation.CREATE_LOAD_BALANCER and not status.may_exist:
+            return Learnt(again=_SOON.delay)  # `_begin` goes first
+        return await self._calls.ask(bind, balancer, driver, operation)
 
-    def _idle(self, bind: Bind, status: EntryStatus, *, in_use: bool) -> _Learnt:
+    def _idle(self, bind: Bind, status: EntryStatus, *, in_use: bool) -> Learnt:
         """Say how one is whose driver is not to be asked."""
         if not bind.is_leaving(status):
-            return _Learnt()
+            return Learnt()
         if not in_use:
-            return _Learnt(bind_life.gone)  # never created: nothing to delete
-        return _Learnt(partial(bind_life.waiting, now=self._clock.now()))
-
-    async def _ask(
-        self,
-        bind: Bind,
-        balancer: LoadBalancer,
-        driver: LoadBalancerDriver,
-        operation: Operation,
-    ) -> _Learnt:
-        """Ask the driver of one load balancer; say what its answer means."""
-        entry = bind.entry(names.own_name(balancer.meta.key))
-        attributes = entry.attributes if entry else balancer.attributes
-        trouble: Trouble | None
-        success: Change = bind_life.gone
-        if operation is Operation.DELETE_LOAD_BALANCER:
-            trouble = await self._calls.delete(balancer, driver)
-        elif operation is Operation.ENSURE_LOAD_BALANCER:
-            wanted = attrs.evolve(balancer, attributes=attributes)
-            trouble = await self._calls.ensure(wanted, driver)
-            now = self._clock.now()
-            success = partial(bind_life.ensured, attributes=attributes, now=now)
-        else:
-            answer = await self._calls.create(balancer, driver)
-            trouble = None if isinstance(answer, dict) else answer
-            identity = answer if isinstance(answer, dict) else {}
-            now = self._clock.now()
-            success = partial(bind_life.created, identity=identity, now=now)
-        if trouble is not None:
-            return self._troubled(balancer, driver, operation, trouble)
-        self._patience.forget(balancer.meta.uid)
-        _log.info(
-            "bind.load_balancer",
-            bind=str(bind.meta.key),
-            load_balancer=names.own_name(balancer.meta.key),
-            done=operation.value,
-        )
-        return _Learnt(success, timedelta(0))
-
-    def _troubled(
-        self,
-        balancer: LoadBalancer,
-        driver: LoadBalancerDriver,
-        operation: Operation,
-        trouble: Trouble,
-    ) -> _Learnt:
-        """Say what went wrong, and come again."""
-        _, message = told(trouble, driver, operation)
-        pause = self._patience.wait(balancer.meta, operation, trouble)
-        change = partial(
-            bind_life.troubled,
-            operation=operation,
-            trouble=trouble,
-            message=message,
-            pause=pause,
-            now=self._clock.now(),
-        )
-        return _Learnt(change, pause)
+            return Learnt(bind_life.gone)  # never created: nothing to delete
+        return Learnt(partial(bind_life.waiting, now=self._clock.now()))
 
     async def write_epoch(self, balancer: LoadBalancer, epoch: str) -> None:
         """Write down the epoch of a load balancer of a Bind.

@@ -4,15 +4,22 @@ Before it: a LoadBalancer, its driver or the last of its records changed. After 
 `status.lbInfo` is the identity that records copy, and its conditions tell how it is.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import structlog
 
+from lbcf.controller.balancer_status import (
+    CREATION_UNCLEAR,
+    DRIVER_DRAINING,
+    IN_USE,
+    BalancerStatuses,
+)
 from lbcf.controller.patience import Patience
 from lbcf.controller.snapshot import RECORD_UNREADABLE
+from lbcf.controller.unclear import UnclearCreates
 from lbcf.controller.view import View
 from lbcf.core import conditions, names
-from lbcf.core.conditions import Condition
 from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.turn import DRIVER_RECHECK, Absent, told
@@ -23,21 +30,16 @@ from lbcf.interpreter.load_balancers import Trouble
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import LOAD_BALANCERS
-from lbcf.kube.preconditions import Body
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.result import Done, RequeueAfter, Result
 from lbcf.wire.records import render_release
-from lbcf.wire.resources import render_finalizer_added, render_load_balancer_status
+from lbcf.wire.resources import render_finalizer_added
 
 
-CREATED = "Created"
-"""The driver created it, or found it."""
-SYNCED = "AttributesSynced"
-"""The driver gave it its attributes."""
-IN_USE = "InUse"
-"""It is being deleted, and records that need it are still there."""
-DRIVER_DRAINING = "DriverDraining"
-"""Its driver is draining or being deleted, and takes no new load balancer."""
+_UNCLEAR_TOLD = (
+    "being deleted; createLoadBalancer may still take effect, and deleteLoadBalancer "
+    "follows when it no longer can"
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -57,14 +59,17 @@ class LoadBalancers:
         self._calls, self._clock = calls, clock
         self._abandonments = abandonments
         self._patience = Patience(clock)
+        self._unclear = UnclearCreates(clock)
+        self._statuses = BalancerStatuses(view, client, clock)
         self._ensured_at: dict[Uid, float] = {}
-        self._validated: dict[ObjectKey, tuple[Uid, int]] = {}
+        self._synced: dict[Uid, Mapping[str, str]] = {}
+        """What a change is compared with; of one that was under way when this process
+        began nobody knows, and ensureLoadBalancer alone tells."""
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Take one load balancer as far as it goes."""
         found = self._view.load_balancers.get(key)
         if found is None:
-            self._validated.pop(key, None)
             return Done()
         try:
             if found.meta.deleting_since is not None:
@@ -81,10 +86,10 @@ class LoadBalancers:
                 return await self._refused(found, driver)
             if not isinstance(driver, Absent):
                 body = render_finalizer_added(found.meta, names.FINALIZER_LOAD_BALANCER)
-                found = await self._patch(found, body, status=False)
+                found = await self._statuses.patch(found, body, status=False)
         kind = conditions.ATTRIBUTES_SYNCED if found.info else conditions.CREATED
         if isinstance(driver, Absent):
-            await self._tell(found, kind, driver.reason, driver.message)
+            await self._statuses.tell(found, kind, driver.reason, driver.message)
             return RequeueAfter(DRIVER_RECHECK)
         if (rest := self._patience.rest(found.meta)) is not None:
             return RequeueAfter(rest)
@@ -93,7 +98,7 @@ class LoadBalancers:
             if not isinstance(made, LoadBalancer):
                 return made
             found = made
-        found = await self._counted(found)
+        found = await self._statuses.count(found)
         return await self._ensure(found, driver)
 
     async def _create(
@@ -101,27 +106,19 @@ class LoadBalancers:
     ) -> LoadBalancer | Result:
         """Let the driver make it, if it has no objections."""
         kind = conditions.CREATED
-        trouble = await self._validate(found, driver)
-        if trouble is not None:
-            operation = Operation.VALIDATE_LOAD_BALANCER
-            return await self._trouble(found, driver, kind, operation, trouble)
+        if not found.may_exist:
+            trouble = await self._calls.validate(found, driver)
+            if trouble is not None:
+                operation = Operation.VALIDATE_LOAD_BALANCER
+                return await self._trouble(found, driver, kind, operation, trouble)
+            self._unclear.begun(found.meta.uid)
+            found = await self._statuses.begin(found)
         identity = await self._calls.create(found, driver)
         if not isinstance(identity, dict):
+            self._unclear.answered(found.meta.uid, driver, identity)
             operation = Operation.CREATE_LOAD_BALANCER
             return await self._trouble(found, driver, kind, operation, identity)
         return await self._created(found, identity)
-
-    async def _validate(
-        self, found: LoadBalancer, driver: LoadBalancerDriver
-    ) -> Trouble | None:
-        """Ask the driver for objections, until it has none to this very spec."""
-        spec = (found.meta.uid, found.meta.generation)
-        if self._validated.get(found.meta.key) == spec:
-            return None
-        trouble = await self._calls.validate(found, driver)
-        if trouble is None:
-            self._validated[found.meta.key] = spec
-        return trouble
 
     async def _refused(self, found: LoadBalancer, driver: LoadBalancerDriver) -> Result:
         """Take nothing up with a driver that may be gone before it is needed."""
@@ -131,28 +128,19 @@ class LoadBalancers:
                 f"LoadBalancer; name another, or take its label "
                 f"{names.LABEL_DRAINING} off"
             )
-            await self._tell(found, conditions.CREATED, DRIVER_DRAINING, message)
+            await self._statuses.tell(
+                found, conditions.CREATED, DRIVER_DRAINING, message
+            )
         return RequeueAfter(DRIVER_RECHECK)  # a change of the driver brings it at once
-
-    async def _counted(self, found: LoadBalancer) -> LoadBalancer:
-        """Write down how many backends are registered, for `kubectl get lb`."""
-        records = self._view.records.by_index("load_balancer", found.meta.key)
-        count = sum(1 for r in records if r.is_registered and not r.is_deleting)
-        if count == found.backends:
-            return found
-        body = render_load_balancer_status(found, found.conditions, backends=count)
-        return await self._patch(found, body)
 
     async def _created(
         self, found: LoadBalancer, identity: dict[str, str]
     ) -> LoadBalancer:
         """Write down the identity that all records will copy."""
         self._patience.forget(found.meta.uid)
-        self._validated.pop(found.meta.key, None)
+        self._unclear.forget(found.meta.uid)
         _log.info("load_balancer.created", load_balancer=str(found.meta.key))
-        changed = self._with(found, conditions.CREATED, CREATED, "", status=True)
-        body = render_load_balancer_status(found, changed, info=identity)
-        return await self._patch(found, body)
+        return await self._statuses.create(found, identity)
 
     async def _ensure(self, found: LoadBalancer, driver: LoadBalancerDriver) -> Result:
         """Give it its attributes after each change, and by period where asked."""
@@ -160,16 +148,20 @@ class LoadBalancers:
         rest = self._rest(found)
         if rest is None or rest > timedelta(0):
             return Done() if rest is None else RequeueAfter(rest)
-        trouble = await self._calls.ensure(found, driver)
-        if trouble is not None:
+        uid, operation = found.meta.uid, Operation.VALIDATE_LOAD_BALANCER
+        before = self._synced.get(uid, found.attributes)
+        trouble = None
+        if before != found.attributes:
+            trouble = await self._calls.validate(found, driver, before)
+        if trouble is None:
             operation = Operation.ENSURE_LOAD_BALANCER
+            trouble = await self._calls.ensure(found, driver)
+        if trouble is not None:
             return await self._trouble(found, driver, kind, operation, trouble)
-        uid = found.meta.uid
         self._patience.forget(uid)
+        self._synced[uid] = found.attributes
         self._ensured_at[uid] = self._clock.monotonic()
-        changed = self._with(found, kind, SYNCED, "", status=True)
-        if changed != found.conditions:
-            await self._patch(found, render_load_balancer_status(found, changed))
+        await self._statuses.sync(found)
         always = found.ensure_policy.is_always
         return RequeueAfter(found.ensure_policy.period) if always else Done()
 
@@ -183,6 +175,7 @@ class LoadBalancers:
         )
         if not current:
             return timedelta(0)
+        self._synced[found.meta.uid] = found.attributes
         if not found.ensure_policy.is_always:
             return None
         last = self._ensured_at.setdefault(found.meta.uid, self._clock.monotonic())
@@ -195,16 +188,18 @@ class LoadBalancers:
             return Done()
         if (needed := self._needed(found)) is not None:
             reason, message = needed
-            await self._tell(found, conditions.CREATED, reason, message, status=True)
+            await self._statuses.tell(found, conditions.CREATED, reason, message)
             return Done() if reason == IN_USE else RequeueAfter(DRIVER_RECHECK)
         why = found.meta.annotations.get(names.ANNOTATION_ABANDON)
-        owed = why is None and found.info is not None
+        owed = why is None and found.may_exist
         if owed and (left := await self._delete(found)) is not None:
             return left
         release = render_release(found.meta, names.FINALIZER_LOAD_BALANCER)
         await self._client.patch(
             LOAD_BALANCERS, found.meta.key, release, cas=found.meta
         )
+        for memory in (self._ensured_at, self._synced):
+            memory.pop(found.meta.uid, None)
         if why is not None:
             self._abandonments.tell("LoadBalancer", found.meta, why)
         _log.info("load_balancer.deleted", load_balancer=str(found.meta.key), why=why)
@@ -230,11 +225,15 @@ class LoadBalancers:
             return RequeueAfter(rest)
         driver, kind = self._view.driver(found.driver_key), conditions.CREATED
         if isinstance(driver, Absent):
-            await self._tell(found, kind, driver.reason, driver.message)
+            await self._statuses.tell(found, kind, driver.reason, driver.message)
             return RequeueAfter(DRIVER_RECHECK)
+        if found.info is None and (late := self._unclear.rest(found.meta.uid, driver)):
+            await self._statuses.tell(found, kind, CREATION_UNCLEAR, _UNCLEAR_TOLD)
+            return RequeueAfter(late)
         trouble = await self._calls.delete(found, driver)
         if trouble is None:
             self._patience.forget(found.meta.uid)
+            self._unclear.forget(found.meta.uid)
             return None
         operation = Operation.DELETE_LOAD_BALANCER
         return await self._trouble(found, driver, kind, operation, trouble)
@@ -250,49 +249,8 @@ class LoadBalancers:
         """Tell what went wrong, and come again."""
         rest = self._patience.wait(found.meta, operation, trouble)
         reason, message = told(trouble, driver, operation)
-        await self._tell(found, kind, reason, message)
+        await self._statuses.tell(found, kind, reason, message)
         return RequeueAfter(rest)
-
-    async def _tell(
-        self,
-        found: LoadBalancer,
-        kind: str,
-        reason: str,
-        message: str,
-        *,
-        status: bool = False,
-    ) -> None:
-        """Write a condition, if it says anything new."""
-        changed = self._with(found, kind, reason, message, status=status)
-        if changed != found.conditions:
-            _log.info(
-                "load_balancer.told",
-                load_balancer=str(found.meta.key),
-                reason=reason,
-                message=message,
-            )
-            await self._patch(found, render_load_balancer_status(found, changed))
-
-    def _with(
-        self, found: LoadBalancer, kind: str, reason: str, message: str, *, status: bool
-    ) -> tuple[Condition, ...]:
-        """Set one of its conditions."""
-        new = Condition(kind, status, reason, message, found.meta.generation)
-        return conditions.with_condition(found.conditions, new, self._clock.now())
-
-    async def _patch(
-        self, found: LoadBalancer, body: Body, *, status: bool = True
-    ) -> LoadBalancer:
-        """Write by compare-and-swap, and let the view know."""
-        patched = await self._client.patch(
-            LOAD_BALANCERS,
-            found.meta.key,
-            body,
-            cas=found.meta,
-            subresource="status" if status else "",
-        )
-        self._view.load_balancers.observe(patched)
-        return patched
 
 
 def _is_held(driver: LoadBalancerDriver) -> bool:

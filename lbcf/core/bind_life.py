@@ -30,6 +30,8 @@ IN_USE = "InUse"
 """Taken out of the spec, and records that need it are still there."""
 DELETING = "Deleting"
 """The driver has not deleted the load balancer yet."""
+CREATION_UNCLEAR = "CreationUnclear"
+"""Taken out; a createLoadBalancer without a definite answer may still take effect."""
 DELETE_FAILED = "DeleteFailed"
 """The driver answered deleteLoadBalancer with Fail."""
 
@@ -52,7 +54,7 @@ def next_operation(
 ) -> Operation | None:
     """Say what its driver is to be asked next, None: nothing now."""
     if bind.is_leaving(status):
-        waits = in_use or status.info is None
+        waits = in_use or not status.may_exist
         return None if waits else Operation.DELETE_LOAD_BALANCER
     if status.info is None:
         return Operation.CREATE_LOAD_BALANCER
@@ -70,6 +72,22 @@ def rest_of(status: EntryStatus, now: datetime) -> timedelta:
     if status.retry_after is None:
         return timedelta(0)
     return max(status.retry_after - now, timedelta(0))
+
+
+def begun(status: EntryStatus, *, now: datetime) -> EntryStatus:
+    """Note that its driver is about to create it for the first time."""
+    message = "the driver is asked to create it; it may be there already"
+    return _told(status, Condition(conditions.CREATED, None, CREATING, message), now)
+
+
+def unclear(status: EntryStatus, *, now: datetime) -> EntryStatus:
+    """Note that a createLoadBalancer without an answer may still take effect."""
+    message = (
+        "taken out; createLoadBalancer may still take effect, and deleteLoadBalancer "
+        "follows when it no longer can"
+    )
+    new = Condition(conditions.READY, False, CREATION_UNCLEAR, message)
+    return _told(status, new, now)
 
 
 def created(
@@ -105,7 +123,13 @@ def without_driver(
 ) -> EntryStatus:
     """Note that nobody can be asked."""
     kind = conditions.READY if status.info is not None else conditions.CREATED
-    return _told(status, Condition(kind, False, reason, message), now)
+    standing = _standing(status, kind)
+    return _told(status, Condition(kind, standing, reason, message), now)
+
+
+def _standing(status: EntryStatus, kind: str) -> bool | None:
+    """Say what a condition is that tells of trouble; None: nobody knows."""
+    return None if kind == conditions.CREATED and status.may_exist else False
 
 
 def troubled(
@@ -121,9 +145,8 @@ def troubled(
     is_creation = operation is Operation.CREATE_LOAD_BALANCER
     kind = conditions.CREATED if is_creation else conditions.READY
     status = attrs.evolve(status, retry_after=now + pause)
-    return _told(
-        status, Condition(kind, False, _reason(operation, trouble), message), now
-    )
+    reason, standing = _reason(operation, trouble), _standing(status, kind)
+    return _told(status, Condition(kind, standing, reason, message), now)
 
 
 def _reason(operation: Operation, trouble: Trouble) -> str:

@@ -57,6 +57,17 @@ class EntryStatus:
     conditions: tuple[Condition, ...] = ()
 
     @property
+    def may_exist(self) -> bool:
+        """Tell whether its driver has made it, or may have.
+
+        Created is Unknown from before the first call until it is True; LBCF in Go left
+        no such mark.
+        """
+        created = conditions.find(self.conditions, conditions.CREATED)
+        is_marked = created is not None and created.status is not False
+        return is_marked or self.info is not None or self.spec is None
+
+    @property
     def is_ready(self) -> bool:
         """Tell whether it has its attributes."""
         found = conditions.find(self.conditions, conditions.READY)

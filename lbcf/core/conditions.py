@@ -57,6 +57,18 @@ def find(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
     return next((c for c in conditions if c.type == kind), None)
 
 
+def is_begun(conditions: tuple[Condition, ...]) -> bool:
+    """Tell whether createLoadBalancer may have been called.
+
+    Created is Unknown from before the first call until it is True. LBCF in Go left no
+    such mark: of its conditions, which name no generation, nobody can tell.
+    """
+    created = find(conditions, CREATED)
+    if created is None:
+        return False
+    return created.status is not False or not created.observed_generation
+
+
 def with_condition(
     conditions: tuple[Condition, ...], new: Condition, now: datetime
 ) -> tuple[Condition, ...]:

@@ -180,6 +180,11 @@ class LoadBalancer:
         """Say where its driver lives."""
         return home_of(self.driver, self.meta.key.namespace)
 
+    @property
+    def may_exist(self) -> bool:
+        """Tell whether its driver has made it, or may have."""
+        return self.info is not None or conditions.is_begun(self.conditions)
+
     def is_open_to(self, namespace: str) -> bool:
         """Tell whether groups of a namespace may use it."""
         home = namespace == self.meta.key.namespace

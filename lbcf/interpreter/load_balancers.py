@@ -4,7 +4,7 @@ No record is at stake, so no permission is needed: whoever calls has just read o
 written the LoadBalancer, and all of these are idempotent.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from lbcf.core.operations import Operation
@@ -21,12 +21,15 @@ from lbcf.wire.driver_answers import (
     ListBackendsAnswer,
     RetriedAnswer,
     Status,
+    ValidationAnswer,
 )
 from lbcf.wire.driver_requests import Request
 
 
 A = TypeVar("A", bound=RetriedAnswer)
 V = TypeVar("V", bound=Answer)
+_CREATE = requests.ValidationOperation.CREATE
+_UPDATE = requests.ValidationOperation.UPDATE
 Trouble = Refused | StillRunning | Unanswered
 Answered = Succeeded | Trouble
 
@@ -53,23 +56,31 @@ class LoadBalancerCalls:
         self._told = told
 
     async def validate(
-        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
+        self,
+        load_balancer: LoadBalancer,
+        driver: LoadBalancerDriver,
+        before: Mapping[str, str] | None = None,
     ) -> Trouble | None:
-        """Let the driver look at it before it is created; None: it has no objection.
+        """Let the driver look at what is about to be asked of it; None: no objection.
 
         `lbcf admission` has asked already where it is installed, and could reach the
         driver; to ask again changes nothing.
+
+        Args:
+            load_balancer: as it is to be.
+            driver: of it.
+            before: the attributes that it has, None where it is to be created.
         """
         operation = Operation.VALIDATE_LOAD_BALANCER
+        creates = before is None
         request = requests.ValidateLoadBalancerRequest(
-            lb_spec=dict(load_balancer.spec), attributes=dict(load_balancer.attributes)
+            lb_spec=dict(load_balancer.spec),
+            operation=_CREATE if creates else _UPDATE,
+            attributes=dict(load_balancer.attributes),
+            old_attributes=None if before is None else dict(before),
         )
         answer = await self._call(load_balancer, driver, operation, request)
-        if isinstance(answer, DriverError):
-            if isinstance(answer, BadStatus) and answer.is_unserved:
-                return None
-            return Unanswered(answer.reason, str(answer), may_land=False)
-        return None if answer.succ else Refused(answer.msg)
+        return _objection(answer)
 
     async def create(
         self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
@@ -106,10 +117,11 @@ class LoadBalancerCalls:
     async def delete(
         self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
     ) -> Trouble | None:
-        """Delete it; None: it is gone."""
+        """Delete it, or what may have come of creating it; None: it is gone."""
         operation = Operation.DELETE_LOAD_BALANCER
         request = requests.DeleteLoadBalancerRequest(
             record_id=load_balancer.meta.uid,
+            lb_spec=dict(load_balancer.spec),
             retry_id=self._clock.new_id(),
             not_after=self._clock.now() + driver.timeout(operation),
             lb_info=dict(load_balancer.info or {}),
@@ -168,3 +180,12 @@ class LoadBalancerCalls:
                 )
             except DriverError as error:
                 return error
+
+
+def _objection(answer: ValidationAnswer | DriverError) -> Trouble | None:
+    """Read a validation's answer; a driver without the operation has no objection."""
+    if isinstance(answer, DriverError):
+        if isinstance(answer, BadStatus) and answer.is_unserved:
+            return None
+        return Unanswered(answer.reason, str(answer), may_land=False)
+    return None if answer.succ else Refused(answer.msg)

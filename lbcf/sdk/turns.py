@@ -70,7 +70,8 @@ def turn_key(member_key: MemberKey, request: Request[Answer]) -> Hashable:
             named = request.record_id if member_key is MemberKey.RECORD else ""
             return (_identity(request.lb_info), request.backend_addr, named)
         case LoadBalancerRequest():
-            return _identity(request.lb_info)
+            # What was never seen created has no identity: its creation comes first.
+            return _identity(request.lb_info) if request.lb_info else request.record_id
         case CreateLoadBalancerRequest():
             return request.record_id
         case _:

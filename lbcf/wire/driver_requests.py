@@ -103,7 +103,13 @@ class EnsureLoadBalancerRequest(LoadBalancerRequest, frozen=True, kw_only=True):
 
 
 class DeleteLoadBalancerRequest(LoadBalancerRequest, frozen=True, kw_only=True):
-    """Delete the load balancer; one that is gone is deleted."""
+    """Delete the load balancer; one that is gone is deleted.
+
+    `lb_info` is empty where createLoadBalancer was called and never answered Succ: then
+    `lb_spec` and the record id, both as they were at that call, say what may be there.
+    """
+
+    lb_spec: StringMap = msgspec.field(default_factory=dict)
 
 
 class ValidateBackendRequest(Request[ValidationAnswer], frozen=True, kw_only=True):

@@ -119,7 +119,15 @@ class PlainDriver:
         """Be well."""
         return {"healthy": True}
 
-    def _createLoadBalancer(self, body: Json) -> Json:  # noqa: N802 - the wire's name
+    def _validateLoadBalancer(self, body: Json) -> Json:  # noqa: N802 - the wire's name
+        """Refuse an attribute `refuse`; its value is the reason."""
+        return _verdict(body["attributes"])
+
+    def _validateBackend(self, body: Json) -> Json:  # noqa: N802
+        """Refuse a parameter `refuse`; its value is the reason."""
+        return _verdict(body["parameters"])
+
+    def _createLoadBalancer(self, body: Json) -> Json:  # noqa: N802
         """Take in a load balancer."""
         info = self.identity or body["lbSpec"]
         self.balancers[_name(info)] = body["attributes"] or {}
@@ -172,6 +180,12 @@ class PlainDriver:
         pods = body["notReadyPods"]
         kept = [pod for pod in pods if pod["metadata"]["name"] in self.kept]
         return {"succ": True, "msg": "", "doNotDeregister": kept}
+
+
+def _verdict(wishes: Json | None) -> Json:
+    """Answer a validation."""
+    why = (wishes or {}).get("refuse")
+    return {"succ": why is None, "msg": why or ""}
 
 
 def _name(info: Json) -> str:

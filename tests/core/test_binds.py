@@ -35,6 +35,15 @@ CREATE, ENSURE, DELETE = (
 )
 FRESH = EntryStatus("front", "proxy", spec=SPEC)
 CREATED = bind_life.created(FRESH, identity={"arn": "7"}, now=START)
+BEGUN = bind_life.begun(FRESH, now=START)
+REFUSED = bind_life.troubled(
+    BEGUN,
+    operation=CREATE,
+    trouble=Refused("quota"),
+    message="quota",
+    pause=timedelta(0),
+    now=START,
+)
 READY = bind_life.ensured(CREATED, attributes=TIMEOUT, now=START)
 
 
@@ -138,10 +147,16 @@ def test_new_entry_is_written_down_before_its_driver_is_asked() -> None:
         (attrs.evolve(READY, synced=None), ENSURE),
         (attrs.evolve(READY, leaving_since=START), DELETE),
         (attrs.evolve(FRESH, leaving_since=START), None),
+        (attrs.evolve(BEGUN, leaving_since=START), DELETE),
+        (attrs.evolve(REFUSED, leaving_since=START), DELETE),
+        (attrs.evolve(FRESH, spec=None, leaving_since=START), DELETE),
     ],
 )
 def test_what_is_asked_next(status: EntryStatus, asked: Operation | None) -> None:
-    """Create, ensure after a change, delete what was created."""
+    """Create, ensure after a change, delete what was created, or may have been.
+
+    Of what LBCF in Go left, without a spec in its status, nobody knows.
+    """
     assert asked is next_operation(a_bind(status), status, in_use=False)
 
 
@@ -192,7 +207,7 @@ def test_trouble_has_the_reasons_of_lbcf(
 ) -> None:
     """And says when the driver is asked again."""
     status = bind_life.troubled(
-        READY,
+        FRESH if operation is CREATE else READY,
         operation=operation,
         trouble=trouble,
         message="why",
@@ -205,6 +220,20 @@ def test_trouble_has_the_reasons_of_lbcf(
     assert timedelta(0) == bind_life.rest_of(status, START + timedelta(seconds=11))
     done = bind_life.ensured(status, attributes=TIMEOUT, now=START)
     assert timedelta(0) == bind_life.rest_of(done, START)
+
+
+@pytest.mark.parametrize("status", [BEGUN, REFUSED])
+def test_nobody_knows_whether_what_was_begun_exists(status: EntryStatus) -> None:
+    """Whatever is told with it, until it is created."""
+    absent = bind_life.without_driver(
+        status, reason="DriverNotFound", message="create it", now=START
+    )
+
+    assert [None, None] == [
+        told_by(found, conditions.CREATED)[0] for found in (status, absent)
+    ]
+    created = bind_life.created(absent, identity={}, now=START)
+    assert (True, "Created") == told_by(created, conditions.CREATED)
 
 
 def test_changes_are_put_into_what_is_there_now() -> None:

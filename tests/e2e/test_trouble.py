@@ -1,5 +1,7 @@
 """What bad input and bad drivers get: a reason, another try, and nothing lost."""
 
+import signal
+
 from functools import partial
 
 import pytest
@@ -265,3 +267,30 @@ async def test_load_balancer_that_its_driver_refuses_is_not_created(
     fine = {"spec": {"attributes": {"refuse": None}}}
     await bare.patch(objects.LOAD_BALANCERS, "front", fine)
     await bare.until("it is created", partial(told, "True"))
+
+
+async def test_restarted_controller_deletes_what_may_have_been_created(
+    bare: Stage,
+) -> None:
+    """The mark is in the object: nobody has to remember that the driver was asked."""
+    await bare.start_driver()
+    await bare.start("controller")
+    await bare.behave("createLoadBalancer", "break", times=99)
+    quick = [{"name": "createLoadBalancer", "timeout": "1s"}]
+    body = objects.a_driver(bare.driver_url, webhooks=quick)
+    await bare.create(objects.DRIVERS, body)
+    await bare.create(objects.LOAD_BALANCERS, objects.a_load_balancer())
+
+    async def asked() -> bool:
+        return bool(await bare.calls("createLoadBalancer"))
+
+    await bare.until("it is begun", asked)
+    await bare.processes["controller"].end(signal.SIGKILL)
+    await bare.delete(objects.LOAD_BALANCERS, "front")
+    await bare.start("controller", "--no-leader-elect")
+
+    async def gone() -> bool:
+        return await bare.get(objects.LOAD_BALANCERS, "front") is None
+
+    await bare.until("it is gone", gone)
+    assert 1 == len(await bare.calls("deleteLoadBalancer"))

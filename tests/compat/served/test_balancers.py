@@ -11,6 +11,10 @@ from tests.e2e import objects
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
 
+UNANSWERED = (
+    {"status": "Running", "msg": "at it", "minRetryDelayInSeconds": 1},
+    {"what": "no answer of a driver"},
+)
 LIFE = ("createLoadBalancer", "ensureLoadBalancer", "deleteLoadBalancer")
 
 
@@ -68,3 +72,85 @@ async def test_changed_attributes_are_ensured(scene: Scene) -> None:
 
     await scene.until_says(kind, "front", condition, condition)
     assert {"name=front": {"mode": "even"}} == driver.balancers
+
+
+async def test_refused_attributes_never_reach_the_load_balancer(scene: Scene) -> None:
+    """The driver is asked with the old ones beside them; its words are the condition."""
+    stage, driver = scene.stage, scene.driver
+    kind, condition = objects.LOAD_BALANCERS, "AttributesSynced"
+    await scene.until_says(kind, "front", condition, condition)
+    await stage.patch(kind, "front", {"spec": {"attributes": {"mode": "odd"}}})
+    await scene.until("odd", lambda: _has(scene, "name=front", {"mode": "odd"}))
+    await scene.until_says(kind, "front", condition, condition)
+
+    refused = {"spec": {"attributes": {"refuse": "no such mode"}}}
+    await stage.patch(kind, "front", refused)
+
+    told = await scene.until_says(kind, "front", condition, "DriverRefused")
+    assert "validateLoadBalancer answered Fail: no such mode" in told["message"]
+    assert {"name=front": {"mode": "odd"}} == driver.balancers
+    asked = driver.of("validateLoadBalancer")[-1].body
+    assert "Update" == asked["operation"]
+    assert {"mode": "odd"} == asked["oldAttributes"]
+    assert {"mode": "odd", "refuse": "no such mode"} == asked["attributes"]
+    await stage.patch(kind, "front", {"spec": {"attributes": {"refuse": None}}})
+    await scene.until_says(kind, "front", condition, condition)
+
+
+async def _has(scene: Scene, name: str, attributes: dict[str, str]) -> bool:
+    """Whether a load balancer has these attributes."""
+    return attributes == scene.driver.balancers.get(name)
+
+
+async def test_what_may_have_been_created_is_deleted(served: Scene) -> None:
+    """Though the driver never said Succ: by lbSpec, when no call can be late any more.
+
+    Of a Bind the same. What the driver refused before it was asked to create it goes
+    without a call.
+    """
+    stage, driver = served.stage, served.driver
+    quick = [{"name": "createLoadBalancer", "timeout": "1s"}]
+    await stage.create(objects.DRIVERS, a_driver(driver.url, webhooks=quick))
+    driver.script("createLoadBalancer", *UNANSWERED * 99)
+    refused = objects.a_load_balancer("never", driver="plain")
+    refused["spec"]["attributes"] = {"refuse": "no such region"}
+    await stage.create(objects.LOAD_BALANCERS, refused)
+    front = objects.a_load_balancer(driver="plain")
+    await stage.create(objects.LOAD_BALANCERS, front)
+    entries = [objects.an_entry("bound", "plain")]
+    entries.append(objects.an_entry("unbound", "plain", refuse="no such region"))
+    await stage.create(objects.BINDS, objects.a_bind("both", *entries))
+    told = await served.until_says(
+        objects.LOAD_BALANCERS, "never", "Created", "DriverRefused"
+    )
+    assert "False" == told["status"]
+
+    async def begun() -> bool:
+        asked = {c.body["lbSpec"]["name"] for c in driver.of("createLoadBalancer")}
+        return asked == {"front", "bound"}
+
+    await served.until("both are begun", begun)
+    found = await stage.get(objects.LOAD_BALANCERS, "front")
+    assert found is not None
+    assert "Unknown" == found.condition("Created")["status"]
+    for name in ("front", "never"):
+        await stage.delete(objects.LOAD_BALANCERS, name)
+    await stage.delete(objects.BINDS, "both")
+    for kind, name in (
+        (objects.LOAD_BALANCERS, "never"),
+        (objects.LOAD_BALANCERS, "front"),
+        (objects.BINDS, "both"),
+    ):
+        await served.until_gone(kind, name)
+
+    deleted = driver.of("deleteLoadBalancer")
+    assert ["bound", "front"] == sorted(c.body["lbSpec"]["name"] for c in deleted)
+    for call in deleted:
+        tries = [
+            c
+            for c in driver.of("createLoadBalancer")
+            if c.body["recordID"] == call.body["recordID"]
+        ]
+        assert call.body["lbSpec"] == tries[-1].body["lbSpec"]
+        assert {} == call.body["lbInfo"]
+        assert call.at - tries[-1].at >= 1 + 2 + 3, "its window, and the skew of clocks"

@@ -1,0 +1,139 @@
+"""What a LoadBalancer's conditions say, and how they are written.
+
+Under `load_balancers`, which decides what there is to tell. `Created` is False until
+createLoadBalancer is about to be called, Unknown until that has succeeded, then True,
+whatever else is told with it: from it alone a later process knows whether there may be
+something to delete.
+"""
+
+import structlog
+
+from lbcf.controller.view import View
+from lbcf.core import conditions
+from lbcf.core.conditions import Condition
+from lbcf.core.resources import LoadBalancer
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Conflict
+from lbcf.kube.kinds import LOAD_BALANCERS
+from lbcf.kube.preconditions import Body
+from lbcf.runtime.clock import Clock
+from lbcf.wire.resources import render_load_balancer_status
+
+
+CREATED = "Created"
+"""The driver created it, or found it."""
+CREATING = "Creating"
+"""createLoadBalancer is called, or was."""
+CREATION_UNCLEAR = "CreationUnclear"
+"""Being deleted; a createLoadBalancer without a definite answer may still take effect."""
+SYNCED = "AttributesSynced"
+"""The driver gave it its attributes."""
+IN_USE = "InUse"
+"""It is being deleted, and records that need it are still there."""
+DRIVER_DRAINING = "DriverDraining"
+"""Its driver is draining or being deleted, and takes no new load balancer."""
+
+_log = structlog.get_logger(__name__)
+
+
+class BalancerStatuses:
+    """Writes the status of LoadBalancers."""
+
+    def __init__(self, view: View, client: KubeClient, clock: Clock) -> None:
+        self._view = view
+        self._client = client
+        self._clock = clock
+
+    async def tell(
+        self, found: LoadBalancer, kind: str, reason: str, message: str
+    ) -> None:
+        """Write a condition that tells of trouble, if it says anything new."""
+        status = _standing(found) if kind == conditions.CREATED else False
+        changed = self._with(found, kind, reason, message, status=status)
+        if changed != found.conditions:
+            _log.info(
+                "load_balancer.told",
+                load_balancer=str(found.meta.key),
+                reason=reason,
+                message=message,
+            )
+            await self.patch(found, render_load_balancer_status(found, changed))
+
+    async def begin(self, found: LoadBalancer) -> LoadBalancer:
+        """Write down that it may be made, before anybody makes it."""
+        message = "the driver is asked to create it; it may be there already"
+        changed = self._with(found, conditions.CREATED, CREATING, message, status=None)
+        return await self.patch(found, render_load_balancer_status(found, changed))
+
+    async def create(
+        self, found: LoadBalancer, identity: dict[str, str]
+    ) -> LoadBalancer:
+        """Write down the identity that all records will copy.
+
+        Whatever else has changed meanwhile: the end of what was just created needs it.
+        """
+        try:
+            return await self._created(found, identity)
+        except Conflict:
+            fresh = await self._client.get(LOAD_BALANCERS, found.meta.key)
+            if fresh.meta.uid != found.meta.uid:
+                raise
+        return await self._created(fresh, identity)
+
+    async def _created(
+        self, found: LoadBalancer, identity: dict[str, str]
+    ) -> LoadBalancer:
+        """Write the identity into one version."""
+        changed = self._with(found, conditions.CREATED, CREATED, "", status=True)
+        body = render_load_balancer_status(found, changed, info=identity)
+        return await self.patch(found, body)
+
+    async def sync(self, found: LoadBalancer) -> None:
+        """Write down that it has its attributes."""
+        kind = conditions.ATTRIBUTES_SYNCED
+        changed = self._with(found, kind, SYNCED, "", status=True)
+        if changed != found.conditions:
+            await self.patch(found, render_load_balancer_status(found, changed))
+
+    async def count(self, found: LoadBalancer) -> LoadBalancer:
+        """Write down how many backends are registered, for `kubectl get lb`."""
+        records = self._view.records.by_index("load_balancer", found.meta.key)
+        count = sum(1 for r in records if r.is_registered and not r.is_deleting)
+        if count == found.backends:
+            return found
+        body = render_load_balancer_status(found, found.conditions, backends=count)
+        return await self.patch(found, body)
+
+    async def patch(
+        self, found: LoadBalancer, body: Body, *, status: bool = True
+    ) -> LoadBalancer:
+        """Write by compare-and-swap, and let the view know."""
+        patched = await self._client.patch(
+            LOAD_BALANCERS,
+            found.meta.key,
+            body,
+            cas=found.meta,
+            subresource="status" if status else "",
+        )
+        self._view.load_balancers.observe(patched)
+        return patched
+
+    def _with(
+        self,
+        found: LoadBalancer,
+        kind: str,
+        reason: str,
+        message: str,
+        *,
+        status: bool | None,
+    ) -> tuple[Condition, ...]:
+        """Set one of its conditions."""
+        new = Condition(kind, status, reason, message, found.meta.generation)
+        return conditions.with_condition(found.conditions, new, self._clock.now())
+
+
+def _standing(found: LoadBalancer) -> bool | None:
+    """Say what Created is, whatever is told with it; None: nobody knows."""
+    if found.info is not None:
+        return True
+    return None if found.may_exist else False
