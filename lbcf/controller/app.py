@@ -23,6 +23,7 @@ from lbcf.controller.scopes import Scopes
 from lbcf.controller.survey import Survey
 from lbcf.controller.tallies import measure
 from lbcf.controller.triggers import Queues, Triggers
+from lbcf.controller.validations import Place, Validations
 from lbcf.controller.view import View
 from lbcf.core import conditions
 from lbcf.core.values import ObjectKey
@@ -111,9 +112,13 @@ class Controller:
             clock,
         )
         held = HeldRemovals(view, parts.recorder, parts.metrics, statuses.decided)
-        reconciler = Reconciler(view, scopes, applier, judgements, held.decided)
         calls = LoadBalancerCalls(
             parts.drivers, clock, told=reporter.load_balancer_told
+        )
+        questions: WorkQueue[Place] = WorkQueue("validations", clock, metrics)
+        validations = Validations(view, questions, calls, triggers.look_at_group, clock)
+        reconciler = Reconciler(
+            view, scopes, applier, judgements, validations, decided=held.decided
         )
         abandonments = Abandonments(parts.recorder, metrics)
         holds = DriverHolds(view, client, queues.drivers, abandonments)
@@ -131,7 +136,7 @@ class Controller:
         bind_queue = self._queue("binds")
         self._listen(triggers, holds, bind_queue)
         self._endpoints = self._listen_to_nodes(scopes, triggers)
-        self._workers: list[Workers[ObjectKey]] = [
+        self._workers: list[Workers[Any]] = [
             Workers(queues.groups, reconciler.reconcile, _GROUP_WORKERS, clock),
             Workers(
                 queues.load_balancers,
@@ -145,6 +150,7 @@ class Controller:
             Workers(bind_queue, binds.reconcile, _BIND_WORKERS, clock),
             Workers(queues.records, registrar.reconcile, _RECORD_WORKERS, clock),
             Workers(queues.statuses, statuses.reconcile, _STATUS_WORKERS, clock),
+            Workers(questions, validations.reconcile, _JUDGING_WORKERS, clock),
             Workers(judging, judgements.reconcile, _JUDGING_WORKERS, clock),
             Workers(queues.drivers, care.reconcile, _DRIVER_WORKERS, clock),
         ]

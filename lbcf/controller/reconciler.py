@@ -1,4 +1,4 @@
-"""One group: snapshot -> plan -> guards -> apply; nothing else.
+"""One group: snapshot -> plan -> guards -> validations -> apply; nothing else.
 
 Before it: `triggers` put the group's key into the queue, with the pods that changed.
 After it: records are written, and `status` has something new to tell.
@@ -15,6 +15,7 @@ from lbcf.controller.node_doubts import NodeDoubts
 from lbcf.controller.node_scene import is_local
 from lbcf.controller.scopes import Scopes
 from lbcf.controller.snapshot import GROUP_UNREADABLE, take_snapshot
+from lbcf.controller.validations import Validations
 from lbcf.controller.view import View
 from lbcf.core.cluster import Snapshot, Undecided
 from lbcf.core.guards import TOO_MANY_UNREADY, hold_readiness_removals
@@ -52,6 +53,7 @@ class Reconciler:
         scopes: which pods of a group changed.
         applier: writes plans.
         judgements: what drivers say of unready pods.
+        validations: what drivers say of parameters.
         decided: told what was decided about a group.
     """
 
@@ -61,12 +63,15 @@ class Reconciler:
         scopes: Scopes,
         applier: Applier,
         judgements: Judgements,
+        validations: Validations,
+        *,
         decided: Callable[[ObjectKey, Decision], None],
     ) -> None:
         self._view = view
         self._scopes = scopes
         self._applier = applier
         self._judgements = judgements
+        self._validations = validations
         self._decided = decided
         self._node_doubts = NodeDoubts()
 
@@ -82,6 +87,7 @@ class Reconciler:
         # Its records are ended by the garbage collector, through ownerReferences.
         if group is None or group.meta.deleting_since is not None:
             self._node_doubts.forget(key)
+            self._validations.forget(key)
             return Done()
         counts_all = group.max_unready_percent is not None or group.webhook is not None
         if counts_all or is_local(self._view, group):
@@ -92,10 +98,12 @@ class Reconciler:
             return Done()
         snapshot = self._judgements.consider(snapshot)
         plan = hold_readiness_removals(plan_group(snapshot), group.max_unready_percent)
+        plan, unagreed = self._validations.consider(snapshot, plan)
         doubts = (
             *snapshot.undecided.values(),
             *doubt_about(snapshot.judgement),
             *_closed(snapshot),
+            *unagreed,
         )
         nodes = self._node_doubts.learn(key, scope, plan.waiting)
         self._decided(key, _decision(plan, (*dict.fromkeys(doubts), *nodes)))

@@ -58,7 +58,7 @@ def take_snapshot(
     attachments: dict[str, Attachment] = {}
     undecided: dict[str, Undecided] = {}
     for name in group.load_balancers:
-        found = _attachment(view, group, name)
+        found = find_attachment(view, group, name)
         match found:
             case Attachment():
                 attachments[name] = found
@@ -92,7 +92,7 @@ def _doubt(view: View, group: BackendGroup) -> Undecided | None:
     return None
 
 
-def _attachment(
+def find_attachment(
     view: View, group: BackendGroup, name: str
 ) -> Attachment | Undecided | None:
     """Find one load balancer of a group; None: it is being deleted."""

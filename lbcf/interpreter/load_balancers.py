@@ -7,9 +7,11 @@ written the LoadBalancer, and all of these are idempotent.
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from lbcf.core.cluster import Attachment
 from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.steps import Refused, StillRunning, Succeeded, Unanswered
+from lbcf.core.validating import ParameterQuestion
 from lbcf.drivers.errors import BadStatus, DriverError
 from lbcf.drivers.pool import DriverPool
 from lbcf.interpreter.messages import reply_of
@@ -81,6 +83,22 @@ class LoadBalancerCalls:
         )
         answer = await self._call(load_balancer, driver, operation, request)
         return _objection(answer)
+
+    async def validate_backends(
+        self, attachment: Attachment, question: ParameterQuestion
+    ) -> Trouble | None:
+        """Let the driver look at parameters of backends; None: it has no objection."""
+        balancer, before = attachment.load_balancer, question.before
+        request = requests.ValidateBackendRequest(
+            backend_type=requests.BackendType(question.backend_type),
+            lb_info=dict(balancer.info or {}),
+            operation=_CREATE if before is None else _UPDATE,
+            parameters=dict(question.parameters),
+            old_parameters=None if before is None else dict(before),
+        )
+        operation = Operation.VALIDATE_BACKEND
+        driver = attachment.driver
+        return _objection(await self._call(balancer, driver, operation, request))
 
     async def create(
         self, load_balancer: LoadBalancer, driver: LoadBalancerDriver

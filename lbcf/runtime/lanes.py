@@ -7,35 +7,37 @@ ends.
 """
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
 
 from lbcf.core.values import ObjectKey
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, Result
 
 
+K = TypeVar("K", bound=Hashable)
 Leave = Callable[[], None]
 """Gives the place in the lane to the next record."""
 
 
-class Lanes:
+class Lanes(Generic[K]):
     """Counts turns by driver, and keeps the keys that have to wait, in order.
 
     Args:
         queue: where keys come back to.
     """
 
-    def __init__(self, queue: WorkQueue[ObjectKey]) -> None:
+    def __init__(self, queue: WorkQueue[K]) -> None:
         self._queue = queue
         self._under_way: defaultdict[ObjectKey, int] = defaultdict(int)
-        self._parked: defaultdict[ObjectKey, OrderedDict[ObjectKey, None]]
+        self._parked: defaultdict[ObjectKey, OrderedDict[K, None]]
         self._parked = defaultdict(OrderedDict)
 
     async def turn(
         self,
         driver: ObjectKey,
         bears: int,
-        record: ObjectKey,
+        record: K,
         visit: Callable[[], Awaitable[Result]],
     ) -> Result:
         """Visit a record if its driver's lane has room, else park it.
@@ -52,7 +54,7 @@ class Lanes:
         self,
         driver: ObjectKey,
         bears: int,
-        record: ObjectKey,
+        record: K,
         visit: Callable[[Leave], Awaitable[Result]],
     ) -> Result:
         """Visit a record as `turn` does; the visit may leave the lane before its end.

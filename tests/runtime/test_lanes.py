@@ -27,7 +27,7 @@ class Bench:
     queue: WorkQueue[ObjectKey] = attrs.Factory(
         lambda: WorkQueue("records", VirtualClock())
     )
-    lanes: Lanes = attrs.field(init=False)
+    lanes: Lanes[ObjectKey] = attrs.field(init=False)
     under_way: dict[ObjectKey, asyncio.Future[Result]] = attrs.Factory(dict)
     tasks: dict[ObjectKey, asyncio.Task[Result]] = attrs.Factory(dict)
 

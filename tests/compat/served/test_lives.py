@@ -123,7 +123,7 @@ def _check_questions(driver: PlainDriver) -> None:
             _check_life(bodies)
     others = {call.operation for call in driver.calls} - {GENERATE, ENSURE, LEAVE}
     lives = {"createLoadBalancer", "ensureLoadBalancer", "deleteLoadBalancer"}
-    assert lives | {"healthz", "validateLoadBalancer"} == others, (
+    assert lives | {"healthz", "validateLoadBalancer", "validateBackend"} == others, (
         "nothing that LBCF does not ask"
     )
 
