@@ -101,6 +101,7 @@ class Reconciler:
         plan, unagreed = self._validations.consider(snapshot, plan)
         doubts = (
             *snapshot.undecided.values(),
+            *snapshot.leaving.values(),
             *doubt_about(snapshot.judgement),
             *_closed(snapshot),
             *unagreed,

@@ -31,6 +31,8 @@ LOAD_BALANCER_UNREADABLE = "LoadBalancerUnreadable"
 """The LoadBalancer cannot be understood."""
 LOAD_BALANCER_NOT_CREATED = "LoadBalancerNotCreated"
 """The driver has not created the load balancer yet."""
+LOAD_BALANCER_DELETING = "LoadBalancerDeleting"
+"""The LoadBalancer is being deleted: its records go, and nothing new comes."""
 OUT_OF_SCOPE = "LoadBalancerOutOfScope"
 """The LoadBalancer's spec.scope does not name the group's namespace."""
 
@@ -57,6 +59,7 @@ def take_snapshot(
         return scene
     attachments: dict[str, Attachment] = {}
     undecided: dict[str, Undecided] = {}
+    leaving: dict[str, Undecided] = {}
     for name in group.load_balancers:
         found = find_attachment(view, group, name)
         match found:
@@ -65,7 +68,7 @@ def take_snapshot(
             case Undecided():
                 undecided[name] = found
             case None:
-                pass  # being deleted: its records go
+                leaving[name] = _leaving(group, name)
     return Snapshot(
         group=group,
         attachments=attachments,
@@ -73,6 +76,7 @@ def take_snapshot(
         pods=tuple(_pods(view, group, pods)),
         records=tuple(_records(view, group, pods)),
         scene=scene,
+        leaving=leaving,
     )
 
 
@@ -119,6 +123,15 @@ def find_attachment(
         message = f"LoadBalancer {key} is not created yet; see its conditions"
         return Undecided(LOAD_BALANCER_NOT_CREATED, message)
     return Attachment(found, driver)
+
+
+def _leaving(group: BackendGroup, name: str) -> Undecided:
+    """Say of a load balancer that it is being deleted."""
+    message = (
+        f"LoadBalancer {group.load_balancer_key(name)} is being deleted: its backends "
+        "leave; take it out of spec or use another one"
+    )
+    return Undecided(LOAD_BALANCER_DELETING, message)
 
 
 def _pods(

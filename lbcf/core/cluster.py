@@ -63,6 +63,7 @@ class Snapshot:
         attachments: by name of load balancer, those that can be used.
         undecided: by name of load balancer, why its records stay as they are. Records of
             load balancers that are in neither are to go.
+        leaving: by name of load balancer, that it is being deleted; it is in neither.
         pods: those that the group selects.
         records: all that the group owns, also those being deleted.
         judgement: what is to become of its unready pods, under policy Webhook.
@@ -76,3 +77,4 @@ class Snapshot:
     records: tuple[BackendRecord, ...]
     judgement: Judgement = Judgement()
     scene: NodeScene | None = None
+    leaving: Mapping[str, Undecided] = attrs.Factory(dict)

@@ -179,6 +179,25 @@ async def test_group_keeps_out_of_load_balancers_of_others(guard: Guard) -> None
         await stage.client.delete(objects.LOAD_BALANCERS, system)
 
 
+async def test_group_keeps_out_of_load_balancers_that_end(guard: Guard) -> None:
+    """One that is being deleted takes no new group; what is there may change."""
+    stage = guard.stage
+    held = objects.a_load_balancer()
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    await stage.create(objects.LOAD_BALANCERS, held)
+    await stage.create(objects.GROUPS, objects.a_group())
+    await stage.delete(objects.LOAD_BALANCERS, "front")
+    try:
+        late = objects.a_group("late")
+        told = await _refusal(stage, objects.GROUPS, late, Forbidden)
+        assert f"LoadBalancer {stage.namespace}/front is being deleted" in told
+        lighter = {"spec": {"parameters": {"weight": "1"}}}
+        await stage.patch(objects.GROUPS, "web", lighter)
+    finally:
+        free = {"metadata": {"finalizers": None}}
+        await stage.patch(objects.LOAD_BALANCERS, "front", free)
+
+
 async def test_draining_driver_takes_nothing_new(guard: Guard) -> None:
     """Its load balancers may still be changed."""
     stage = guard.stage

@@ -57,3 +57,36 @@ async def test_member_taken_out_by_hand_stays_out_and_is_named(stage: Stage) -> 
     await stage.patch(objects.GROUPS, "web", {"spec": {"parameters": {"weight": "2"}}})
     await stage.until_registered("10.0.0.1:80", "10.0.0.2:80")
     await stage.until("it is in step again", partial(_drifted, stage, "InStep"))
+
+
+async def test_member_taken_out_by_hand_comes_back_under_always(stage: Stage) -> None:
+    """With the next period, and without a write: its record says what it said."""
+    often = {"policy": "Always", "resyncPeriodInSeconds": 10}
+    await stage.create(objects.BINDS, objects.a_bind("both", ensurePolicy=often))
+    await stage.add_pod("a", "10.0.0.1")
+
+    async def twice() -> bool:
+        return 2 == len((await stage.control("members"))["members"])
+
+    await stage.until("the pod is in for the group and for the Bind", twice)
+    record = await stage.until("both are registered", partial(_of_bind, stage))
+    assert record is not None
+
+    ensured = len(await stage.calls("ensureBackend"))
+    await _take_out(stage, record)
+    assert not await twice() or ensured < len(await stage.calls("ensureBackend"))
+
+    await stage.until("it is put back", twice)
+    after = await _of_bind(stage)
+    assert after is not None
+    assert record.meta.resource_version == after.meta.resource_version
+
+
+async def _of_bind(stage: Stage) -> Whole | None:
+    """The record of the Bind, once it and the group's are registered."""
+    records = await stage.listed(objects.RECORDS)
+    done = [r for r in records if r.condition("Registered").get("status") == "True"]
+    found = [
+        r for r in done if r.body["metadata"]["ownerReferences"][0]["kind"] == "Bind"
+    ]
+    return found[0] if len(done) == 2 and found else None

@@ -98,3 +98,29 @@ async def test_driver_comes_before_its_load_balancer_and_after(served: Scene) ->
 
     await stage.create(objects.DRIVERS, a_driver(served.driver.url))
     await served.until_says(objects.LOAD_BALANCERS, "front", "Created", "Created")
+
+
+async def test_load_balancer_that_ends_takes_nothing_new(scene: Scene) -> None:
+    """Its group says so, though the webhook is not installed; out of it, all is well."""
+    stage, driver = scene.stage, scene.driver
+    await stage.add_pod("a", "10.0.0.1")
+    await scene.until_members("10.0.0.1:80")
+    driver.script("deleteLoadBalancer", *[{"status": "Fail", "msg": "locked"}] * 999)
+    await stage.delete(objects.LOAD_BALANCERS, "front")
+    await scene.until_members()
+    await stage.add_pod("b", "10.0.0.2")
+
+    told = await scene.until_says(
+        objects.GROUPS, "web", "Ready", "LoadBalancerDeleting"
+    )
+
+    assert f"LoadBalancer {stage.namespace}/front is being deleted" in told["message"]
+    assert () == await stage.listed(objects.RECORDS)
+    back = objects.a_load_balancer("back", driver="plain")
+    await stage.create(objects.LOAD_BALANCERS, back)
+    other = {"spec": {"loadBalancers": ["back"]}}
+    await stage.patch(objects.GROUPS, "web", other)
+    await scene.until_says(objects.GROUPS, "web", "Ready", "Reconciled")
+    await scene.until_members("10.0.0.1:80", "10.0.0.2:80")
+    driver.unscript("deleteLoadBalancer")
+    await scene.until_gone(objects.LOAD_BALANCERS, "front")

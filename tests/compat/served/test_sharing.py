@@ -167,3 +167,33 @@ async def test_address_goes_to_and_fro_between_namespaces(served: Scene) -> None
         assert [] == lost(served.driver.calls)
         lives = {c.body["recordID"] for c in other.of("ensureBackend")}
         assert ROUNDS + 1 == len(lives)
+
+
+async def test_load_balancer_of_others_is_left_alone(served: Scene) -> None:
+    """Out of scope: the group says so and registers nothing until it is let in."""
+    sharing = Sharing(served, served.driver, "Address")
+    home, away = sharing.homes
+    client = served.stage.client
+    try:
+        await sharing.furnish()
+        key = ObjectKey(SYSTEM, sharing.tag)
+        kind = objects.LOAD_BALANCERS
+        await client.patch(kind, key, {"spec": {"scope": [home]}})
+        await sharing.add_pod(away)
+
+        async def told() -> bool:
+            group = await client.get(objects.GROUPS, ObjectKey(away, "web"))
+            ready = group.condition("Ready")
+            named = f"LoadBalancer {key} is not in scope here" in ready.get(
+                "message", ""
+            )
+            return named and ready["reason"] == "LoadBalancerOutOfScope"
+
+        await served.until("the group says that it is not in scope", told)
+        assert set() == served.driver.addresses
+        await client.patch(kind, key, {"spec": {"scope": [home, away]}})
+        await sharing.until_registered(away)
+        await sharing.remove_pod(away)
+        await sharing.until_empty()
+    finally:
+        await sharing.end()
