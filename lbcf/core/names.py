@@ -39,6 +39,8 @@ LABEL_BIND_POD: Final = f"{API_GROUP}/pod"
 
 ANNOTATION_ABANDON: Final = f"{API_GROUP}/abandon"
 """Ours: takes a finalizer off without the driver; the value says why."""
+ANNOTATION_TRAFFIC_POLICY: Final = f"{API_GROUP}/external-traffic-policy"
+"""Ours, on a Service: `Local` announces a switch of its externalTrafficPolicy."""
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 SHARED_PREFIX: Final = "lbcf-"

@@ -93,7 +93,9 @@ class Service:
 
     Attributes:
         type: ClusterIP, NodePort, LoadBalancer or ExternalName.
-        is_local: externalTrafficPolicy Local: nodes serve by their own pods alone.
+        is_local: nodes are to serve by their own pods alone: externalTrafficPolicy is
+            Local, or is announced to become so. kube-proxy acts upon the field at once,
+            so that nodes without pods must have left before.
         family: of its node ports' addresses, the first of them; None where unsaid.
     """
 

@@ -10,6 +10,7 @@ from sys import intern
 
 import msgspec
 
+from lbcf.core.names import ANNOTATION_TRAFFIC_POLICY
 from lbcf.core.node_backends import IpFamily
 from lbcf.core.nodes import (
     LEAVING_TAINTS,
@@ -118,11 +119,13 @@ def parse_service(raw: bytes) -> Service:
     service = decode(_SERVICE, raw)
     spec = service.spec
     families = spec.ip_families or ()
+    meta = service.metadata.to_meta()
+    announced = meta.annotations.get(ANNOTATION_TRAFFIC_POLICY)
     return Service(
-        meta=service.metadata.to_meta(),
+        meta=meta,
         type=intern(spec.type),
         ports=tuple(_parse_ports(spec.ports or ())),
-        is_local=spec.external_traffic_policy == "Local",
+        is_local="Local" in {spec.external_traffic_policy, announced},
         family=_parse_family(families[0]) if families else None,
     )
 

@@ -169,6 +169,38 @@ async def test_local_service_is_registered_where_its_pods_are(nodes: Nodes) -> N
     await stage.until("endpoints are no longer read", left)
 
 
+async def test_announced_switch_finds_the_nodes_as_they_must_be(nodes: Nodes) -> None:
+    """Those without pods leave before kube-proxy refuses, and return after it serves."""
+    stage = nodes.stage
+    port = await nodes.service(externalTrafficPolicy="Cluster")
+    one, two = (f"192.0.2.{n}:{port}" for n in (1, 2))
+    await nodes.serve(n1="ready")
+    await nodes.group()
+    await stage.until_registered(one, two)
+
+    await _announce(stage, "Local")
+    await stage.until_registered(one)
+    controller = stage.processes["controller"]
+    [removed] = controller.events("record.deleted")
+    assert "NoReadyLocalEndpoint" == removed["reason"]
+
+    calls = await _driver_calls(stage)
+    for policy in ("Local", "Cluster"):
+        await stage.patch(SERVICES, "web", {"spec": {"externalTrafficPolicy": policy}})
+        await nodes.serve(n1="ready")
+    assert calls == await _driver_calls(stage)
+
+    await _announce(stage, None)
+    await stage.until_registered(one, two)
+    assert 3 == len(controller.events("record.created"))
+
+
+async def _announce(stage: Stage, policy: str | None) -> None:
+    """Say on the Service what is to become of it, or no more."""
+    note = {"lbcf.tkestack.io/external-traffic-policy": policy}
+    await stage.patch(SERVICES, "web", {"metadata": {"annotations": note}})
+
+
 async def test_nodes_are_registered_under_the_address_asked_for(nodes: Nodes) -> None:
     """One without such an address waits, and the group says which."""
     stage = nodes.stage

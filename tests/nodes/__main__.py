@@ -5,6 +5,7 @@ import asyncio
 import sys
 import tempfile
 
+from functools import partial
 from pathlib import Path
 
 from tests.cluster.fixtures import QUICK_FAILURES, running
@@ -12,6 +13,7 @@ from tests.demo.errors import DemoError
 from tests.nodes import page
 from tests.nodes.bench import Bench, put_up
 from tests.nodes.events import Damage
+from tests.nodes.race import race
 from tests.nodes.script import SAMPLE, WHOLE, Act, play
 
 
@@ -38,10 +40,13 @@ def main() -> int:
     add = parser.add_argument
     add("--naive", action="store_true", help="with a controller as it should not be")
     add("--short", action="store_true", help="a sample of the script")
+    add("--race", type=int, default=0, help="so many switches to Local, unannounced")
     add("--page", type=Path, help="put the table into this page")
     flags = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="lbcf-nodes-", dir="/tmp"))
     acts = SAMPLE if flags.short else WHOLE
+    if flags.race:
+        acts = (partial(race, times=flags.race),)
     try:
         bench, damage = asyncio.run(run(acts, folder, naive=flags.naive))
     except (DemoError, ExceptionGroup) as error:
@@ -60,7 +65,7 @@ def main() -> int:
     print(f"{failed} requests failed; logs in {folder}")
     if flags.page is not None and not failed and not bench.troubles:
         page.put(flags.page, table)
-    return int(bool(failed or bench.troubles))
+    return int(bool((failed and not flags.race) or bench.troubles))
 
 
 if __name__ == "__main__":

@@ -10,17 +10,14 @@ import sys
 import time
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
-
-import attrs
 
 from tests.cluster import Cluster
 from tests.cluster.machines import Node
 from tests.demo import children, stack
 from tests.demo.api import Api
-from tests.demo.census import RECORDS
 from tests.demo.errors import DemoError
 from tests.demo.ground import CONTROLLER, DEREGISTRAR, Ground, own_ground
 from tests.demo.manifests import render
@@ -29,9 +26,9 @@ from tests.demo.script import Proxy
 from tests.demo.traffic import Traffic, record_path
 from tests.nodes import manifests
 from tests.nodes.events import Damage, Event, Reading, damages
+from tests.nodes.records import NODES, Records
 
 
-NODES = frozenset({"n1", "n2", "n3"})
 OURS = "/apis/lbcf.tkestack.io/v1beta1/namespaces/{}/{}"
 PATIENCE = 90.0
 NAIVE_REST = 4.0  # seconds that the naive controller gets to do its harm
@@ -41,52 +38,6 @@ RATE = 60.0
 # member, where the connection fails for a request that is not a client's first (measured
 # on 2.6.12). What is lost is given up before the client does.
 DEFAULTS = "  option httpclose\n  timeout server 5s\n"
-
-
-@attrs.define
-class Records:
-    """The records that there are, and all that there ever were.
-
-    Attributes:
-        live: by uid.
-        members: node of each member that there ever was, by its name at HAProxy.
-    """
-
-    live: dict[str, Mapping[str, Any]] = attrs.field(factory=dict)
-    members: dict[str, str] = attrs.field(
-        factory=lambda: {f"lbcf-naive-{node}": node for node in NODES}
-    )
-
-    async def follow(self, api: Api, namespace: str) -> None:
-        """Keep up with the cluster until cancelled."""
-        async for kind, found in api.follow(RECORDS.format(namespace=namespace)):
-            if kind == "LISTED":
-                self.live.clear()
-            for record in found["items"] if kind == "LISTED" else [found]:
-                self._see(kind, record)
-
-    def _see(self, kind: str, record: Mapping[str, Any]) -> None:
-        """Take one record in."""
-        uid = record["metadata"]["uid"]
-        if kind == "BOOKMARK":
-            return
-        self.members[f"lbcf-{uid}"] = record["spec"]["serviceBackend"]["nodeName"]
-        if kind == "DELETED":
-            self.live.pop(uid, None)
-        else:
-            self.live[uid] = record
-
-    def settled_at(self) -> frozenset[str] | None:
-        """Name the nodes that are registered, None while anything is under way."""
-        conditions = [
-            {c["type"]: c["status"] for c in r.get("status", {}).get("conditions", [])}
-            for r in self.live.values()
-        ]
-        leaving = any("deletionTimestamp" in r["metadata"] for r in self.live.values())
-        if leaving or any(c.get("Registered") != "True" for c in conditions):
-            return None
-        specs = (r["spec"]["serviceBackend"] for r in self.live.values())
-        return frozenset(spec["nodeName"] for spec in specs)
 
 
 class Bench:
@@ -109,6 +60,10 @@ class Bench:
         """One of the machines."""
         return self._cluster.node(int(name.removeprefix("n")))
 
+    def command(self, *argv: str) -> list[str]:
+        """Say how to run a program in the cluster's network."""
+        return self._ground.command(*argv)
+
     async def kubectl(self, *words: str) -> str:
         """Run kubectl in the bench's namespace.
 
@@ -124,7 +79,6 @@ class Bench:
         *reasons: tuple[str, str],
         nodes: frozenset[str] = NODES,
         dead: str = "",
-        edited: bool = False,
     ) -> AsyncIterator[None]:
         """Let something happen in the body, wait until all has settled, take readings.
 
@@ -133,7 +87,6 @@ class Bench:
             reasons: for which records are deleted, by node.
             nodes: those that are registered in the end.
             dead: the node that has no power or no network.
-            edited: whether the group itself is edited.
 
         Raises:
             DemoError: other nodes are registered for too long.
@@ -143,7 +96,7 @@ class Bench:
         print(f"{name} ({'Local' if local else 'Cluster'}) ...", flush=True)
         yield
         await self.settle(nodes)
-        found = Event(name, local, dead, edited, reasons, before, self.read())
+        found = Event(name, local, dead, reasons, before, self.read())
         self.events.append(found)
         if not self.naive:
             self.troubles += found.complaints()
@@ -180,7 +133,7 @@ class Bench:
 
     def read(self) -> Reading:
         """Take all readings."""
-        log = list(self._logged())
+        log = list(self.logged())
         answered = (e["operation"] for e in log if e["event"] == "driver.answered")
         removed = [
             (self._node_of(e["record"]), str(e["reason"]))
@@ -205,7 +158,7 @@ class Bench:
         """Name a record's node by the record's own name, `<group>-<node>-...`."""
         return record.partition("/")[2].split("-")[1]
 
-    def _logged(self) -> Iterator[dict[str, Any]]:
+    def logged(self) -> Iterator[dict[str, Any]]:
         """Read the logs of both processes; a half line is left out."""
         for role in ("controller", "deregistrar"):
             path = self._ground.folder / f"{role}.log"
@@ -213,6 +166,21 @@ class Bench:
             for line in text[: text.rfind("\n") + 1].splitlines():
                 if line.startswith("{"):
                     yield json.loads(line)
+
+    def asked(self, resource: str, name: str) -> str:
+        """Say when the last change of an object was asked for (RFC 3339, UTC).
+
+        Raises:
+            DemoError: nobody changed it.
+        """
+        found = [
+            event.time
+            for event in self._cluster.audit()
+            if (event.is_write, event.resource, event.name) == (True, resource, name)
+        ]
+        if not found:
+            raise DemoError(f"nobody changed {resource} {name}")
+        return found[-1]
 
     def _writes(self, user: str) -> Iterator[str]:
         """Say what a user wrote; events tell people, and are no part of the work."""

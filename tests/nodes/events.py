@@ -42,7 +42,6 @@ class Event:
         local: the Service's externalTrafficPolicy was Local.
         dead: the node that lost power or network, empty for none: connections through
             it may fail.
-        edited: the group itself was edited, which its status acknowledges.
         reasons: for which records are to be deleted, by node, in any order.
         before: the readings at its beginning.
         after: and when all had settled.
@@ -51,7 +50,6 @@ class Event:
     name: str
     local: bool
     dead: str
-    edited: bool
     reasons: tuple[tuple[str, str], ...]
     before: Reading
     after: Reading
@@ -93,7 +91,7 @@ class Event:
                 found.append(f"{operation} called {calls} times, expected {number}")
         if bool(self.calls["drainBackend"]) != bool(self.reasons):
             found.append(f"drainBackend called {self.calls['drainBackend']} times")
-        at_rest = not (self.created or self.removed or self.edited)
+        at_rest = not (self.created or self.removed)
         if at_rest and self.writes:
             found.append(f"writes to the API server for nothing: {dict(self.writes)}")
         return [f"{self.name}: {text}" for text in found]

@@ -4,15 +4,19 @@ import asyncio
 
 from collections.abc import Awaitable, Callable
 
+from lbcf.core.names import ANNOTATION_TRAFFIC_POLICY
 from lbcf.core.node_policy import EXCLUDED, LEAVING, NO_LOCAL_ENDPOINT, NODE_GONE
 from lbcf.core.nodes import EXCLUDE_LABEL
-from tests.nodes.bench import NODES, Bench
+from tests.nodes.bench import Bench
+from tests.nodes.records import NODES
 
 
 Act = Callable[[Bench], Awaitable[None]]
 HOSTS = frozenset({"n1", "n2"})
 TAINT = "ToBeDeletedByClusterAutoscaler"
 LIMIT = "--timeout=120s"
+RULES = 5.0
+"""Seconds in which kube-proxy has written its rules on every node, and to spare."""
 
 
 async def cordon_all(bench: Bench) -> None:
@@ -110,33 +114,38 @@ async def until_ready(bench: Bench, node: str, word: str) -> None:
 
 
 async def to_local(bench: Bench) -> None:
-    """Switch the Service to Local once its pods' nodes alone are registered."""
-    async with bench.event(
-        "n3, without a pod, taken out of nodeSelector",
-        ("n3", NODE_GONE),
-        nodes=HOSTS,
-        edited=True,
-    ):
-        await select(bench, {"app-host": "yes"})
+    """Announce Local, so that nodes without pods leave, and then switch to it."""
     bench.local = True
+    async with bench.event(
+        "switch to Local announced on the Service",
+        ("n3", NO_LOCAL_ENDPOINT),
+        nodes=HOSTS,
+    ):
+        await announce(bench, "Local")
     async with bench.event("Service switched to Local", nodes=HOSTS):
         await policy(bench, "Local")
-    async with bench.event("nodeSelector taken out again", nodes=HOSTS, edited=True):
-        await select(bench, None)
+        await asyncio.sleep(RULES)
+    async with bench.event("announcement taken off", nodes=HOSTS):
+        await announce(bench, None)
 
 
 async def to_cluster(bench: Bench) -> None:
-    """Switch the Service to Cluster: every node answers again."""
-    bench.local = False
-    async with bench.event("Service switched to Cluster"):
+    """Switch to Cluster while Local is announced, until every node answers."""
+    async with bench.event("Local announced on the Service", nodes=HOSTS):
+        await announce(bench, "Local")
+    async with bench.event("Service switched to Cluster", nodes=HOSTS):
         await policy(bench, "Cluster")
+        await asyncio.sleep(RULES)
+    bench.local = False
+    async with bench.event("announcement taken off"):
+        await announce(bench, None)
 
 
-async def select(bench: Bench, labels: dict[str, str] | None) -> None:
-    """Say which nodes the group means."""
-    word = "null" if labels is None else str(labels).replace("'", '"')
-    body = f'{{"spec":{{"service":{{"nodeSelector":{word}}}}}}}'
-    await bench.kubectl("patch", "backendgroup", "web", "--type=merge", "-p", body)
+async def announce(bench: Bench, word: str | None) -> None:
+    """Say on the Service that it is about to be, or to have been, Local."""
+    mark = f"{ANNOTATION_TRAFFIC_POLICY}-" if word is None else None
+    told = mark or f"{ANNOTATION_TRAFFIC_POLICY}={word}"
+    await bench.kubectl("annotate", "service", "web", told)
 
 
 async def policy(bench: Bench, word: str) -> None:

@@ -34,7 +34,7 @@ def an_event(
 ) -> Event:
     """Make an event that begins at a moment."""
     ended = after or a_reading(at + 1)
-    return Event("it", False, dead, False, reasons, a_reading(at), ended)
+    return Event("it", False, dead, reasons, a_reading(at), ended)
 
 
 def a_failure(sent: float, pod: str, took_ms: float = 10) -> FailedRequest:

@@ -70,6 +70,28 @@ def test_service_says_where_its_node_ports_answer() -> None:
     assert (True, IpFamily.IPV6) == (found.is_local, found.family)
 
 
+@pytest.mark.parametrize(
+    ("policy", "announced", "local"),
+    [
+        ("Cluster", None, False),
+        ("Cluster", "Local", True),
+        ("Local", "Cluster", True),
+        ("Cluster", "local", False),
+    ],
+)
+def test_announced_policy_counts_as_if_it_were_there(
+    policy: str, announced: str | None, local: bool
+) -> None:
+    """Local alone can be announced: what a Service is already nothing takes away."""
+    notes = {"lbcf.tkestack.io/external-traffic-policy": announced}
+    meta = {**NAMED, "annotations": {k: v for k, v in notes.items() if v}}
+    spec = {"type": "NodePort", "externalTrafficPolicy": policy}
+
+    found = parse_service(msgspec.json.encode({"metadata": meta, "spec": spec}))
+
+    assert local is found.is_local
+
+
 def test_service_of_an_unknown_family_is_malformed() -> None:
     """To guess would be to register the wrong address."""
     with pytest.raises(Malformed, match="ipFamilies"):
