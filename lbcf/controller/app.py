@@ -33,6 +33,7 @@ from lbcf.interpreter.call_events import CallReporter
 from lbcf.interpreter.locks import AddressLocker
 from lbcf.interpreter.pod_judge import PodJudge
 from lbcf.interpreter.trouble import TroubleReporter
+from lbcf.kube.client import KubeClient
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import (
     BINDS,
@@ -47,6 +48,7 @@ from lbcf.kube.kinds import (
 from lbcf.kube.locks import AddressLocks
 from lbcf.kube.pages import Selection
 from lbcf.process import Parts
+from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import Check
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.recall import Recall
@@ -74,8 +76,7 @@ class Controller:
         client, clock = parts.client, parts.clock
         self._parts = parts
         self._view = view = View()
-        metrics = parts.metrics
-        self._series = measure(view, clock, metrics)
+        self._series = measure(view, clock, parts.metrics)
         self._queues = queues = Queues(
             groups=self._queue("groups"),
             load_balancers=self._queue("load-balancers"),
@@ -103,10 +104,9 @@ class Controller:
         applier = Applier(client, view.records, clock, registrar)
         statuses = GroupStatusWriter(view, client, parts.recorder, clock)
         triggers = Triggers(view, scopes, queues, registrar, statuses)
-        judging = self._queue("judgements")
         judgements = Judgements(
             view,
-            judging,
+            judging := self._queue("judgements"),
             PodJudge(client, parts.drivers),
             triggers.look_at_group,
             clock,
@@ -115,12 +115,12 @@ class Controller:
         calls = LoadBalancerCalls(
             parts.drivers, clock, told=reporter.load_balancer_told
         )
-        questions: WorkQueue[Place] = WorkQueue("validations", clock, metrics)
+        questions: WorkQueue[Place] = WorkQueue("validations", clock, parts.metrics)
         validations = Validations(view, questions, calls, triggers.look_at_group, clock)
         reconciler = Reconciler(
             view, scopes, applier, judgements, validations, decided=held.decided
         )
-        abandonments = Abandonments(parts.recorder, metrics)
+        abandonments = Abandonments(parts.recorder, parts.metrics)
         holds = DriverHolds(view, client, queues.drivers, abandonments)
         care = DriverCare(view, client, parts.drivers, holds, clock)
         binds = Binds(view, client, calls, clock)
@@ -154,16 +154,7 @@ class Controller:
             Workers(judging, judgements.reconcile, _JUDGING_WORKERS, clock),
             Workers(queues.drivers, care.reconcile, _DRIVER_WORKERS, clock),
         ]
-        self._informers: tuple[Informer[Any], ...] = (
-            Informer(client, DRIVERS, clock, store=view.drivers),
-            Informer(client, LOAD_BALANCERS, clock, store=view.load_balancers),
-            Informer(client, GROUPS, clock, store=view.groups),
-            Informer(client, BINDS, clock, store=view.binds, may_be_missing=True),
-            Informer(client, RECORDS, clock, store=view.records),
-            Informer(client, PODS, clock, store=view.pods, selection=LIVING_PODS),
-            Informer(client, NODES, clock, store=view.nodes),
-            Informer(client, SERVICES, clock, store=view.services),
-        )
+        self._informers = _informers_of(view, client, clock)
 
     @property
     def informers(self) -> Sequence[Informer[Any]]:
@@ -229,3 +220,19 @@ class Controller:
     def _queue(self, name: str) -> WorkQueue[ObjectKey]:
         """Make one of the queues."""
         return WorkQueue(name, self._parts.clock, self._parts.metrics)
+
+
+def _informers_of(
+    view: View, client: KubeClient, clock: Clock
+) -> tuple[Informer[Any], ...]:
+    """What keeps the view up to date."""
+    return (
+        Informer(client, DRIVERS, clock, store=view.drivers),
+        Informer(client, LOAD_BALANCERS, clock, store=view.load_balancers),
+        Informer(client, GROUPS, clock, store=view.groups),
+        Informer(client, BINDS, clock, store=view.binds, may_be_missing=True),
+        Informer(client, RECORDS, clock, store=view.records),
+        Informer(client, PODS, clock, store=view.pods, selection=LIVING_PODS),
+        Informer(client, NODES, clock, store=view.nodes),
+        Informer(client, SERVICES, clock, store=view.services),
+    )
