@@ -35,13 +35,19 @@ def _driver(name: str, *modules: str, extras: tuple[str, ...] = ()) -> Image:
     return Image(f"lbcf-{name}", ("-m", f"webhooks.{name}"), extras, modules)
 
 
-_MEMORY = ("memory.py", "memory_addresses.py", "memory_control.py", "memory_members.py")
+_MEMORY = (
+    "memory.py",
+    "memory_addresses.py",
+    "memory_control.py",
+    "memory_members.py",
+    "shared",
+)
 
 IMAGES: Mapping[str, Image] = {
     "lbcf": Image("lbcf", ("-m", "lbcf"), extras=("admission",)),
-    "elbv2": _driver("elbv2", extras=("elbv2",)),
-    "f5": _driver("f5", "f5", "device"),
-    "haproxy": _driver("haproxy"),
+    "elbv2": _driver("elbv2", "elbv2", "shared", extras=("elbv2",)),
+    "f5": _driver("f5", "f5", "device", "shared"),
+    "haproxy": _driver("haproxy", "haproxy", "shared"),
     "memory": _driver("memory", *_MEMORY),
-    "netscaler": _driver("netscaler", "netscaler", "device"),
+    "netscaler": _driver("netscaler", "netscaler", "device", "shared"),
 }

@@ -4,7 +4,6 @@ A load balancer names its devices, and users write load balancers: without a lis
 what is allowed they could have the driver's password sent to a server of their own.
 """
 
-import ipaddress
 import re
 
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ import attrs
 import yarl
 
 from webhooks.device.errors import InvalidInput
+from webhooks.shared.addresses import is_literal
 
 
 MOST_DEVICES = 8
@@ -39,11 +39,7 @@ class Device:
     @property
     def is_literal(self) -> bool:
         """Whether the host is an IP address, which nobody can point elsewhere."""
-        try:
-            ipaddress.ip_address(self.host)
-        except ValueError:
-            return False
-        return True
+        return is_literal(self.host)
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -4,8 +4,6 @@
 answers become one: it is done where it is done everywhere.
 """
 
-import asyncio
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TypeVar
@@ -29,9 +27,11 @@ from webhooks.elbv2.load_balancers import (
     parse_identity,
     parse_spec,
 )
-from webhooks.elbv2.members import Finished, Member, Outcome, Unfinished
+from webhooks.elbv2.members import Member, Outcome, Unfinished
 from webhooks.elbv2.regions import Aws
 from webhooks.elbv2.targets import TargetType
+from webhooks.shared import gathering
+from webhooks.shared.outcomes import Finished
 
 
 _T = TypeVar("_T")
@@ -90,18 +90,7 @@ async def gathered(
         Uncertain: one or more failed, and what was sent may take effect.
         PartlyFailed: one or more of several failed.
     """
-    results = await asyncio.gather(
-        *(operation(one) for one in on), return_exceptions=True
-    )
-    failures: list[Elbv2Error] = []
-    values: list[_T] = []
-    for result in results:
-        if isinstance(result, Elbv2Error):
-            failures.append(result)
-        elif isinstance(result, BaseException):
-            raise result
-        else:
-            values.append(result)
+    values, failures = await gathering.gathered(operation, on, Elbv2Error)
     if failures:
         raise _joined(failures, len(on))
     return values

@@ -39,9 +39,10 @@ from webhooks.elbv2.backends import backend_target
 from webhooks.elbv2.balancer import LoadBalancer, LoadBalancers
 from webhooks.elbv2.errors import Elbv2Error, Throttled, Uncertain
 from webhooks.elbv2.load_balancers import parse_identity, parse_spec
-from webhooks.elbv2.members import Finished, Listing, Member, Outcome
+from webhooks.elbv2.members import Listing, Member, Outcome
 from webhooks.elbv2.parameters import check_change, parse_options
 from webhooks.elbv2.targets import Health, Standing, Target, TargetType, parse_target
+from webhooks.shared.outcomes import DRY_RUN, Finished
 
 
 ASK_AGAIN = timedelta(seconds=2)
@@ -52,8 +53,6 @@ PATIENCE = timedelta(seconds=8)
 
 _REGISTERED = "registered"
 """Key in injectedInfo: the target that this driver has registered."""
-
-_DRY_RUN = Succ(msg="dry run: nothing was changed")
 
 
 @attrs.define(eq=False)
@@ -131,7 +130,7 @@ class Elbv2Driver(Driver):
         async with self._attempt():
             balancer, member = await self._found(request)
             if request.dry_run:
-                return _DRY_RUN
+                return DRY_RUN
             note = await balancer.ensure(member)
         return Succ(msg=note, injected_info={_REGISTERED: str(member.target)})
 
@@ -140,7 +139,7 @@ class Elbv2Driver(Driver):
         async with self._attempt():
             balancer, member = await self._found(request)
             if request.dry_run:
-                return _DRY_RUN
+                return DRY_RUN
             outcome = await balancer.settle(lambda group: group.drain(member))
         return self._answer(outcome)
 
@@ -151,7 +150,7 @@ class Elbv2Driver(Driver):
         async with self._attempt():
             balancer, member = await self._found(request)
             if request.dry_run:
-                return _DRY_RUN
+                return DRY_RUN
             outcome = await balancer.settle(lambda group: group.deregister(member))
         return self._answer(outcome)
 

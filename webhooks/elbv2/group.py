@@ -24,9 +24,10 @@ from webhooks.elbv2.errors import (
     Unreachable,
 )
 from webhooks.elbv2.load_balancers import arn_name
-from webhooks.elbv2.members import Finished, Listing, Member, Outcome, Unfinished
+from webhooks.elbv2.members import Listing, Member, Outcome, Unfinished
 from webhooks.elbv2.readings import Readings
 from webhooks.elbv2.targets import Health, Reading, Standing, Target
+from webhooks.shared.outcomes import Finished
 
 
 BETWEEN_LOSSES = timedelta(seconds=30)

@@ -13,6 +13,7 @@ import attrs
 
 from webhooks.elbv2.errors import InvalidInput
 from webhooks.elbv2.targets import Target, TargetType
+from webhooks.shared.parameters import wrong_field
 
 
 MOST_GROUPS = 16
@@ -92,10 +93,9 @@ def parse_spec(fields: Mapping[str, str]) -> Identity:
     Raises:
         InvalidInput: one is missing, unknown or cannot be used.
     """
-    unknown = sorted(set(fields) - {GROUPS, REGION, TYPE})
-    if unknown or not fields.get(GROUPS):
-        what = f"{unknown[0]!r:.60} is unknown" if unknown else f"{GROUPS} is missing"
-        raise InvalidInput(f"load balancer: {what}; it has `{GROUPS}` and `{REGION}`")
+    wrong = wrong_field(fields, (GROUPS,), (GROUPS, REGION, TYPE))
+    if wrong:
+        raise InvalidInput(f"load balancer: {wrong}; it has `{GROUPS}` and `{REGION}`")
     groups = list(dict.fromkeys(one.strip() for one in fields[GROUPS].split(",")))
     for group in groups:
         if _ARN.fullmatch(group) is None and _NAME.fullmatch(group) is None:

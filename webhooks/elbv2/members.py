@@ -10,13 +10,7 @@ import attrs
 
 from webhooks.elbv2.parameters import Options
 from webhooks.elbv2.targets import Health, Target
-
-
-@attrs.frozen
-class Finished:
-    """Nothing is left to be done; `note` is for people and mostly empty."""
-
-    note: str = ""
+from webhooks.shared.outcomes import Finished
 
 
 @attrs.frozen

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import attrs
 
 from webhooks.elbv2.errors import InvalidInput
+from webhooks.shared.parameters import unknown_parameter
 
 
 ZONE = "availabilityZone"
@@ -36,11 +37,9 @@ def parse_options(parameters: Mapping[str, str]) -> Options:
     Raises:
         InvalidInput: an unknown parameter or a bad value; says what is taken.
     """
-    unknown = sorted(set(parameters) - set(_KNOWN))
+    unknown = unknown_parameter(parameters, _KNOWN)
     if unknown:
-        raise InvalidInput(
-            f"parameters: {unknown[0]!r:.60} is unknown; known are {', '.join(_KNOWN)}"
-        )
+        raise InvalidInput(unknown)
     zone = parameters.get(ZONE, "")
     if zone and _ZONE.fullmatch(zone) is None:
         raise InvalidInput(

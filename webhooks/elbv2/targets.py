@@ -5,22 +5,18 @@ the port out is answered with success and does nothing to a target that was regi
 with one. No `Target` can be made without.
 """
 
-import ipaddress
 import re
 
 from collections.abc import Mapping
 from enum import StrEnum
-from ipaddress import IPv4Address, IPv6Address
 
 import attrs
 
 from webhooks.elbv2.errors import InvalidInput
+from webhooks.shared.addresses import IPAddress, read_address, read_port
 
-
-LAST_PORT = 65535
 
 _INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
-_PORT = re.compile(r"[0-9]{1,5}")
 
 
 class TargetType(StrEnum):
@@ -60,22 +56,19 @@ def parse_target(text: str) -> Target:
         InvalidInput: anything else, and addresses that are nobody's or everybody's.
     """
     host, _, port = text.rpartition(":")
-    if _PORT.fullmatch(port) is None or not 1 <= int(port) <= LAST_PORT:
-        raise _no_target(text)
     if _INSTANCE.fullmatch(host) is not None:
-        return Target(host, int(port))
-    bracketed = host.startswith("[") and host.endswith("]")
-    try:
-        ip = ipaddress.ip_address(host[1:-1] if bracketed else host)
-    except ValueError as error:
-        raise _no_target(text) from error
-    if bracketed != isinstance(ip, IPv6Address) or "%" in host:
+        number = read_port(port)
+        if number is None:
+            raise _no_target(text)
+        return Target(host, number)
+    address = read_address(text)
+    if address is None:
         raise _no_target(text)
-    _check_host(ip, text)
-    return Target(str(ip), int(port))
+    _check_host(address.ip, text)
+    return Target(str(address.ip), address.port)
 
 
-def _check_host(ip: IPv4Address | IPv6Address, text: str) -> None:
+def _check_host(ip: IPAddress, text: str) -> None:
     """Let pass an address that one machine can have.
 
     Raises:

@@ -9,7 +9,6 @@ A member counts as registered as soon as it is in the pool and enabled; from the
 the pool's monitors decide whether it is sent anything.
 """
 
-from collections.abc import Mapping
 from datetime import timedelta
 
 import attrs
@@ -24,7 +23,6 @@ from lbcf.sdk import (
     Driver,
     EnsureBackendRequest,
     EnsureLoadBalancerRequest,
-    Fail,
     ListBackendsAnswer,
     ListBackendsRequest,
     ListedBackend,
@@ -39,10 +37,9 @@ from webhooks.device.attempts import ASK_AGAIN, PATIENCE, attempt
 from webhooks.f5.load_balancers import LoadBalancers, parse_identity
 from webhooks.f5.members import Member, Wanted
 from webhooks.f5.parameters import parse_options
-from webhooks.f5.pool import Finished, Listed, Outcome
-
-
-_DRY_RUN = Succ(msg="dry run: nothing was changed")
+from webhooks.f5.pool import Listed
+from webhooks.shared.outcomes import DRY_RUN, Finished, Outcome
+from webhooks.shared.parameters import check_no_attributes
 
 
 @attrs.define(eq=False)
@@ -76,21 +73,21 @@ class F5Driver(Driver):
         """
         async with attempt(self.clock, patience=self.patience):
             balancer = self.load_balancers.find(request.lb_spec)
-            _check_attributes(request.attributes)
+            check_no_attributes(request.attributes)
             if request.operation is ValidationOperation.CREATE:
                 await balancer.check()
 
     async def create_load_balancer(self, request: CreateLoadBalancerRequest) -> Succ:
         """Find the pool; it is the operator who makes it."""
         async with attempt(self.clock, request.not_after, self.patience):
-            _check_attributes(request.attributes)
+            check_no_attributes(request.attributes)
             await self.load_balancers.find(request.lb_spec).check()
             return Succ(lb_info=parse_identity(request.lb_spec).render())
 
     async def ensure_load_balancer(self, request: EnsureLoadBalancerRequest) -> Succ:
         """Find the pool, still."""
         async with attempt(self.clock, request.not_after, self.patience):
-            _check_attributes(request.attributes)
+            check_no_attributes(request.attributes)
             await self.load_balancers.find(request.lb_info).check()
             return Succ()
 
@@ -113,7 +110,7 @@ class F5Driver(Driver):
                 parse_options(request.parameters),
             )
             if request.dry_run:
-                return _DRY_RUN
+                return DRY_RUN
             return _answer(await balancer.ensure(wanted, request.record_id))
 
     async def drain_backend(self, request: DrainBackendRequest) -> Succ | Running:
@@ -122,7 +119,7 @@ class F5Driver(Driver):
             balancer = self.load_balancers.find(request.lb_info)
             address = balancer.address(request.backend_addr)
             if request.dry_run:
-                return _DRY_RUN
+                return DRY_RUN
             return _answer(await balancer.drain(address, request.record_id))
 
     async def deregister_backend(
@@ -137,7 +134,7 @@ class F5Driver(Driver):
             balancer = self.load_balancers.find(request.lb_info)
             address = balancer.address(request.backend_addr)
             if request.dry_run:
-                return _DRY_RUN
+                return DRY_RUN
             return _answer(await balancer.deregister(address, request.record_id))
 
     async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:
@@ -148,13 +145,6 @@ class F5Driver(Driver):
         return ListBackendsAnswer(
             epoch=listing.epoch, backends=[_listed(one) for one in listing.members]
         )
-
-
-def _check_attributes(attributes: Mapping[str, str]) -> None:
-    """Refuse attributes: the pool is the operator's."""
-    if attributes:
-        name = min(attributes)
-        raise Fail(f"attributes: {name!r:.60} is unknown; this driver has none")
 
 
 def _answer(outcome: Outcome) -> Succ | Running:

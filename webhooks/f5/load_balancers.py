@@ -22,8 +22,10 @@ from webhooks.f5.names import (
     parse_address,
     parse_path,
 )
-from webhooks.f5.pool import Finished, Listed, Outcome, Pool
+from webhooks.f5.pool import Listed, Pool
 from webhooks.f5.units import Unit, Units
+from webhooks.shared.outcomes import Finished, Outcome
+from webhooks.shared.parameters import wrong_field
 
 
 _NEEDED = ("devices", "pool")
@@ -66,13 +68,9 @@ def parse_identity(fields: Mapping[str, str]) -> Identity:
     Raises:
         InvalidInput: a field is missing, unknown or cannot be used.
     """
-    unknown = sorted(set(fields) - set(_KNOWN))
-    missing = [name for name in _NEEDED if not fields.get(name)]
-    if unknown or missing:
-        what = (
-            f"{unknown[0]!r:.60} is unknown" if unknown else f"{missing[0]} is missing"
-        )
-        raise InvalidInput(f"load balancer: {what}; it has {', '.join(_KNOWN)}")
+    wrong = wrong_field(fields, _NEEDED, _KNOWN)
+    if wrong:
+        raise InvalidInput(f"load balancer: {wrong}; it has {', '.join(_KNOWN)}")
     group = fields.get("syncGroup")
     return Identity(
         devices=tuple(parse_devices(fields["devices"])),

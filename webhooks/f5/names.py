@@ -4,20 +4,17 @@
 member is called after its node and port: `10.0.0.1:80`, for IPv6 `2001:db8::1.80`.
 """
 
-import ipaddress
 import re
 import urllib.parse
-
-from ipaddress import IPv4Address, IPv6Address
 
 import attrs
 
 from webhooks.device.errors import InvalidInput
+from webhooks.shared import addresses
 
 
 DEFAULT_PARTITION = "Common"
 DEFAULT_MARK = "lbcf"
-LAST_PORT = 65535
 
 _PATH = re.compile(r"(/[A-Za-z0-9_.-]{1,60}){1,4}/[A-Za-z0-9_.:% -]{1,120}")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,120}")
@@ -25,6 +22,7 @@ _MARK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,19}")
 _RECORD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,98}")
 _PORT = re.compile(r"[0-9]{1,5}")
 _DOMAIN = re.compile(r"[0-9]{1,5}")
+_LAST_DOMAIN = 65534
 
 
 @attrs.frozen
@@ -70,17 +68,13 @@ def parse_path(text: str) -> ObjectPath:
 
 
 @attrs.frozen
-class Address:
+class Address(addresses.Address):
     """Where a member listens.
 
     Attributes:
-        ip: never everybody's nor a group's.
-        port: 1 to 65535.
         domain: number of the route domain; empty: the partition's own.
     """
 
-    ip: IPv4Address | IPv6Address
-    port: int
     domain: str = ""
 
     @property
@@ -93,10 +87,6 @@ class Address:
         separator = "." if ":" in node else ":"
         return f"{node}{separator}{self.port}"
 
-    def __str__(self) -> str:
-        host = f"[{self.ip}]" if isinstance(self.ip, IPv6Address) else str(self.ip)
-        return f"{host}:{self.port}"
-
 
 def parse_address(text: str, domain: str = "") -> Address:
     """Read `IP:port` or `[IPv6]:port` of a backend.
@@ -104,19 +94,15 @@ def parse_address(text: str, domain: str = "") -> Address:
     Raises:
         InvalidInput: anything else, and addresses that are nobody's or everybody's.
     """
-    host, _, port = text.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    expected = "write IP:port, or [IPv6]:port without a zone, with a port of 1 to 65535"
-    try:
-        ip = ipaddress.ip_address(host[1:-1] if bracketed else host)
-    except ValueError as error:
-        raise InvalidInput(f"backendAddr {text!r:.120}: {expected}") from error
-    fitting = bracketed == isinstance(ip, IPv6Address) and "%" not in host
-    if not fitting or not _PORT.fullmatch(port) or not 1 <= int(port) <= LAST_PORT:
-        raise InvalidInput(f"backendAddr {text!r:.120}: {expected}")
-    if ip.is_unspecified or ip.is_multicast:
+    found = addresses.read_address(text)
+    if found is None:
+        raise InvalidInput(
+            f"backendAddr {text!r:.120}: write IP:port, or [IPv6]:port without a zone, "
+            "with a port of 1 to 65535"
+        )
+    if found.is_nobodys:
         raise InvalidInput(f"backendAddr: nobody listens at {text}")
-    return Address(ip, int(port), domain)
+    return Address(found.ip, found.port, domain)
 
 
 def port_of(member: str) -> int | None:
@@ -133,8 +119,10 @@ def checked_domain(text: str) -> str:
     Raises:
         InvalidInput: it is none.
     """
-    if text and (_DOMAIN.fullmatch(text) is None or int(text) > LAST_PORT - 1):
-        raise InvalidInput(f"routeDomain {text!r:.60}: write a number up to 65534")
+    if text and (_DOMAIN.fullmatch(text) is None or int(text) > _LAST_DOMAIN):
+        raise InvalidInput(
+            f"routeDomain {text!r:.60}: write a number up to {_LAST_DOMAIN}"
+        )
     return text
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import attrs
 
 from webhooks.device.errors import InvalidInput
+from webhooks.shared.parameters import unknown_parameter
 
 
 _NUMBER = re.compile(r"[0-9]{1,10}")
@@ -59,11 +60,9 @@ def parse_options(parameters: Mapping[str, str]) -> Options:
     Raises:
         InvalidInput: an unknown parameter or a bad value; says what is taken.
     """
-    unknown = sorted(set(parameters) - set(_KNOWN))
+    unknown = unknown_parameter(parameters, _KNOWN)
     if unknown:
-        raise InvalidInput(
-            f"parameters: {unknown[0]!r:.60} is unknown; known are {', '.join(_KNOWN)}"
-        )
+        raise InvalidInput(unknown)
     if "ratio" in parameters and "weight" in parameters:
         raise InvalidInput("parameters: ratio and weight are the same: say one of them")
     monitor = parameters.get("monitor", "default")

@@ -25,33 +25,11 @@ from webhooks.f5.errors import (
 from webhooks.f5.icontrol import Icontrol
 from webhooks.f5.members import Member, Node, Wanted
 from webhooks.f5.names import Address, Mark, ObjectPath
+from webhooks.shared.outcomes import Finished, Outcome, Unfinished
 
 
 MOST_STEPS = 8
 """A member needs three steps at most; more means that somebody works against us."""
-
-
-@attrs.frozen
-class Finished:
-    """Nothing is left to be done; `note` is for people and mostly empty."""
-
-    note: str = ""
-
-
-@attrs.frozen
-class Unfinished:
-    """It goes on, and is to be asked again.
-
-    Attributes:
-        connections: that the member has.
-        note: what is waited for.
-    """
-
-    connections: int
-    note: str
-
-
-Outcome = Finished | Unfinished
 
 GONE = Finished("the pool is gone")
 

@@ -45,15 +45,17 @@ from lbcf.sdk import (
 from webhooks.haproxy.errors import HaproxyError, Uncertain
 from webhooks.haproxy.load_balancers import LoadBalancers, parse_identity
 from webhooks.haproxy.members import (
-    Address,
     Member,
     MemberName,
     checked_prefix,
     parse_address,
 )
 from webhooks.haproxy.parameters import check_change, parse_options
-from webhooks.haproxy.pool import Finished, Listing, Outcome
+from webhooks.haproxy.pool import Listing
 from webhooks.haproxy.replies import Server
+from webhooks.shared.addresses import Address
+from webhooks.shared.outcomes import DRY_RUN, Finished, Outcome
+from webhooks.shared.parameters import check_no_attributes
 
 
 ASK_AGAIN = timedelta(seconds=1)
@@ -64,8 +66,6 @@ PATIENCE = timedelta(seconds=8)
 
 _OPTIONS = "options"
 """Key in injectedInfo: the options that a member was added with."""
-
-_DRY_RUN = Succ(msg="dry run: nothing was changed")
 
 
 @attrs.define(eq=False)
@@ -94,7 +94,7 @@ class HaproxyDriver(Driver):
         """
         async with self._attempt():
             balancer = self.load_balancers.find(request.lb_spec)
-            _check_attributes(request.attributes)
+            check_no_attributes(request.attributes)
             if request.operation is ValidationOperation.CREATE:
                 await balancer.on_all(lambda pool: pool.probe(self.prefix))
 
@@ -129,7 +129,7 @@ class HaproxyDriver(Driver):
                 parse_options(request.parameters),
             )
             if request.dry_run:
-                return _DRY_RUN
+                return DRY_RUN
             added_with = request.injected_info.get(_OPTIONS)
             outcome = await balancer.settle(
                 lambda pool: pool.ensure(wanted, added_with=added_with)
@@ -143,7 +143,7 @@ class HaproxyDriver(Driver):
             balancer = self.load_balancers.find(request.lb_info)
             name = self._name(request.record_id)
             if request.dry_run:
-                return _DRY_RUN
+                return DRY_RUN
             outcome = await balancer.settle(lambda pool: pool.drain(name))
         return _answer(outcome, counted=True)
 
@@ -160,7 +160,7 @@ class HaproxyDriver(Driver):
             balancer = self.load_balancers.find(request.lb_info)
             name = self._name(request.record_id)
             if request.dry_run:
-                return _DRY_RUN
+                return DRY_RUN
             outcome = await balancer.settle(
                 lambda pool: pool.deregister(name, may_cut=not request.drained)
             )
@@ -188,7 +188,7 @@ class HaproxyDriver(Driver):
     ) -> None:
         """Find out whether members can be added to this load balancer."""
         async with self._attempt():
-            _check_attributes(attributes)
+            check_no_attributes(attributes)
             balancer = self.load_balancers.find(fields)
             await balancer.on_all(lambda pool: pool.probe(self.prefix))
 
@@ -218,13 +218,6 @@ class HaproxyDriver(Driver):
             raise RetryAfter(ASK_AGAIN, str(error)) from error
         except HaproxyError as error:
             raise Fail(str(error)) from error
-
-
-def _check_attributes(attributes: Mapping[str, str]) -> None:
-    """Refuse attributes: HAProxy's configuration is the operator's."""
-    if attributes:
-        name = min(attributes)
-        raise Fail(f"attributes: {name!r:.60} is unknown; this driver has none")
 
 
 def _answer(outcome: Outcome, *, counted: bool) -> Succ | Running:

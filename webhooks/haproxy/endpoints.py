@@ -4,7 +4,6 @@ A load balancer names its HAProxys, and users write load balancers: without a li
 what is allowed they could make the driver talk to any socket of its machine.
 """
 
-import ipaddress
 import posixpath
 import re
 
@@ -15,12 +14,11 @@ from pathlib import PurePosixPath
 import attrs
 
 from webhooks.haproxy.errors import InvalidInput
+from webhooks.shared.addresses import LAST_PORT, is_literal
 
 
 LONGEST_PATH = 107
 """Bytes: what fits into a unix socket's address on Linux."""
-
-LAST_PORT = 65535
 
 _TCP = re.compile(
     r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]{0,252})):([0-9]{1,5})"
@@ -49,11 +47,7 @@ class Endpoint:
     @property
     def is_literal(self) -> bool:
         """Whether the host is an IP address, which nobody can point elsewhere."""
-        try:
-            ipaddress.ip_address(self.host)
-        except ValueError:
-            return False
-        return True
+        return is_literal(self.host)
 
     def __str__(self) -> str:
         if self.is_unix:

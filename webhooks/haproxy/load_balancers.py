@@ -4,8 +4,6 @@
 become one: it is done where it is done everywhere.
 """
 
-import asyncio
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -20,8 +18,11 @@ from webhooks.haproxy.errors import (
     PartlyFailed,
     Uncertain,
 )
-from webhooks.haproxy.pool import Finished, Outcome, Pool, Unfinished
+from webhooks.haproxy.pool import Pool
 from webhooks.haproxy.runtime_api import RuntimeApi
+from webhooks.shared.gathering import gathered
+from webhooks.shared.outcomes import Finished, Outcome, Unfinished
+from webhooks.shared.parameters import wrong_field
 
 
 MOST_ENDPOINTS = 16
@@ -56,13 +57,9 @@ def parse_identity(fields: Mapping[str, str]) -> Identity:
     Raises:
         InvalidInput: one is missing, unknown or cannot be used.
     """
-    unknown = sorted(set(fields) - set(_KNOWN))
-    missing = [name for name in _KNOWN if not fields.get(name)]
-    if unknown or missing:
-        what = (
-            f"{unknown[0]!r:.60} is unknown" if unknown else f"{missing[0]} is missing"
-        )
-        raise InvalidInput(f"load balancer: {what}; it has `sockets` and `backend`")
+    wrong = wrong_field(fields, _KNOWN, _KNOWN)
+    if wrong:
+        raise InvalidInput(f"load balancer: {wrong}; it has `sockets` and `backend`")
     texts = [text.strip() for text in fields["sockets"].split(",")]
     endpoints = list(dict.fromkeys(parse_endpoint(text) for text in texts))
     if len(endpoints) > MOST_ENDPOINTS:
@@ -84,18 +81,7 @@ class LoadBalancer:
             PartlyFailed: one or more of several failed; says which, and why.
             Uncertain: as `PartlyFailed`, and a change was sent and not answered.
         """
-        results = await asyncio.gather(
-            *(operation(pool) for pool in self.pools), return_exceptions=True
-        )
-        failures: list[HaproxyError] = []
-        values: list[_T] = []
-        for result in results:
-            if isinstance(result, HaproxyError):
-                failures.append(result)
-            elif isinstance(result, BaseException):
-                raise result
-            else:
-                values.append(result)
+        values, failures = await gathered(operation, self.pools, HaproxyError)
         if failures:
             raise _joined(failures, len(self.pools))
         return values

@@ -5,25 +5,22 @@ A record's id becomes a server's name behind our prefix. All commands take a
 nothing else, is what keeps the driver off the servers of other people.
 """
 
-import ipaddress
 import re
 
-from ipaddress import IPv6Address
 from typing import Self
 
 import attrs
 
-from webhooks.haproxy.endpoints import LAST_PORT
 from webhooks.haproxy.errors import InvalidInput
 from webhooks.haproxy.parameters import Options
-from webhooks.haproxy.replies import IPAddress, Server
+from webhooks.haproxy.replies import Server
+from webhooks.shared.addresses import LAST_PORT, Address, read_address
 
 
 DEFAULT_PREFIX = "lbcf"
 
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,19}")
 _RECORD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,98}")
-_PORT = re.compile(r"[0-9]{1,5}")
 
 
 def checked_prefix(text: str) -> str:
@@ -75,18 +72,6 @@ class MemberName:
         return cls(prefix, rest)
 
 
-@attrs.frozen
-class Address:
-    """Where a member listens; the port is 1 to 65535."""
-
-    ip: IPAddress
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.ip}]" if isinstance(self.ip, IPv6Address) else str(self.ip)
-        return f"{host}:{self.port}"
-
-
 def parse_address(text: str) -> Address:
     """Read `IP:port` or `[IPv6]:port`.
 
@@ -96,27 +81,15 @@ def parse_address(text: str) -> Address:
     Raises:
         InvalidInput: anything else, and addresses that are nobody's or everybody's.
     """
-    host, _, port = text.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    try:
-        ip = ipaddress.ip_address(host[1:-1] if bracketed else host)
-    except ValueError as error:
-        raise _not_an_address(text) from error
-    if bracketed != isinstance(ip, IPv6Address) or "%" in host:
-        raise _not_an_address(text)
-    if _PORT.fullmatch(port) is None or not 1 <= int(port) <= LAST_PORT:
-        raise _not_an_address(text)
-    if ip.is_unspecified or ip.is_multicast:
+    address = read_address(text)
+    if address is None:
+        raise InvalidInput(
+            f"backendAddr {text!r:.120}: write IP:port, or [IPv6]:port without a zone, "
+            f"with a port of 1 to {LAST_PORT}"
+        )
+    if address.is_nobodys:
         raise InvalidInput(f"backendAddr: nobody listens at {text}")
-    return Address(ip, int(port))
-
-
-def _not_an_address(text: str) -> InvalidInput:
-    """Return the error for a text that is no address."""
-    return InvalidInput(
-        f"backendAddr {text!r:.120}: write IP:port, or [IPv6]:port without a zone, "
-        "with a port of 1 to 65535"
-    )
+    return address
 
 
 @attrs.frozen

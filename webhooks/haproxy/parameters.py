@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import attrs
 
 from webhooks.haproxy.errors import InvalidInput
+from webhooks.shared.parameters import unknown_parameter
 
 
 HEAVIEST = 256
@@ -49,11 +50,9 @@ def parse_options(parameters: Mapping[str, str]) -> Options:
     Raises:
         InvalidInput: an unknown parameter or a bad value; says what is taken.
     """
-    unknown = sorted(set(parameters) - set(_KNOWN))
+    unknown = unknown_parameter(parameters, _KNOWN)
     if unknown:
-        raise InvalidInput(
-            f"parameters: {unknown[0]!r:.60} is unknown; known are {', '.join(_KNOWN)}"
-        )
+        raise InvalidInput(unknown)
     check = _parsed_switch(parameters.get("check", "true"))
     words = [*_check_words(parameters, check), *_limit_words(parameters)]
     return Options(

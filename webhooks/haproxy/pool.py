@@ -25,6 +25,7 @@ from webhooks.haproxy.errors import (
 from webhooks.haproxy.members import Member, MemberName
 from webhooks.haproxy.replies import Generation, Server
 from webhooks.haproxy.runtime_api import RuntimeApi
+from webhooks.shared.outcomes import Finished, Outcome, Unfinished
 
 
 MOST_STEPS = 20
@@ -37,29 +38,6 @@ BETWEEN_READINGS = timedelta(milliseconds=100)
 
 BETWEEN_DELETIONS = timedelta(milliseconds=50)
 """HAProxy needs a moment to detach a connection that has ended."""
-
-
-@attrs.frozen
-class Finished:
-    """Nothing is left to be done; `note` is for people and mostly empty."""
-
-    note: str = ""
-
-
-@attrs.frozen
-class Unfinished:
-    """It goes on, and is to be asked again.
-
-    Attributes:
-        connections: requests that are in progress or waiting.
-        note: what is waited for.
-    """
-
-    connections: int
-    note: str
-
-
-Outcome = Finished | Unfinished
 
 
 @attrs.frozen

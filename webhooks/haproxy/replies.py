@@ -15,9 +15,8 @@ from typing import NamedTuple
 import attrs
 
 from webhooks.haproxy.errors import Unreadable
+from webhooks.shared.addresses import IPAddress
 
-
-IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 FORCED_MAINTENANCE = 0x01
 """Bit of srv_admin_state: `set server ... state maint`."""

@@ -13,9 +13,10 @@ import attrs
 
 from webhooks.netscaler.changes import Adjust, Change, Disable, Enable, Target, Unbind
 from webhooks.netscaler.errors import ForeignMember
-from webhooks.netscaler.members import Address, Mark
+from webhooks.netscaler.members import Mark
 from webhooks.netscaler.parameters import Options
 from webhooks.netscaler.replies import MemberRow
+from webhooks.shared.addresses import Address
 
 
 DRAIN_AGAIN = timedelta(seconds=30)

@@ -22,7 +22,6 @@ from lbcf.sdk import (
     Driver,
     EnsureBackendRequest,
     EnsureLoadBalancerRequest,
-    Fail,
     ListBackendsAnswer,
     ListBackendsRequest,
     ListedBackend,
@@ -37,20 +36,18 @@ from lbcf.sdk import (
 from webhooks.device.attempts import ASK_AGAIN, attempt
 from webhooks.device.flags import Ground
 from webhooks.netscaler.decisions import Wanted
-from webhooks.netscaler.group import Finished, Outcome
 from webhooks.netscaler.load_balancers import LoadBalancers, parse_identity
 from webhooks.netscaler.members import (
     DEFAULT_PREFIX,
-    Address,
     Mark,
     checked_prefix,
     parse_address,
 )
 from webhooks.netscaler.parameters import parse_options
 from webhooks.netscaler.replies import MemberRow
-
-
-_DRY_RUN = Succ(msg="dry run: nothing was changed")
+from webhooks.shared.addresses import Address
+from webhooks.shared.outcomes import DRY_RUN, Finished, Outcome
+from webhooks.shared.parameters import check_no_attributes
 
 
 @attrs.define(eq=False)
@@ -89,21 +86,21 @@ class NetscalerDriver(Driver):
         """
         async with attempt(self.clock):
             group = self._load_balancers.find(request.lb_spec)
-            _check_attributes(request.attributes)
+            check_no_attributes(request.attributes)
             if request.operation is ValidationOperation.CREATE:
                 await group.probe()
 
     async def create_load_balancer(self, request: CreateLoadBalancerRequest) -> Succ:
         """Find the service group; it is the operator who makes it."""
         async with attempt(self.clock, request.not_after):
-            _check_attributes(request.attributes)
+            check_no_attributes(request.attributes)
             await self._load_balancers.find(request.lb_spec).probe()
             return Succ(lb_info=parse_identity(request.lb_spec).render())
 
     async def ensure_load_balancer(self, request: EnsureLoadBalancerRequest) -> Succ:
         """Find the service group, still."""
         async with attempt(self.clock, request.not_after):
-            _check_attributes(request.attributes)
+            check_no_attributes(request.attributes)
             await self._load_balancers.find(request.lb_info).probe()
         return Succ()
 
@@ -126,7 +123,7 @@ class NetscalerDriver(Driver):
                 parse_options(request.parameters),
             )
             if request.dry_run:
-                return _DRY_RUN
+                return DRY_RUN
             outcome = await group.ensure(wanted)
         return _answer(outcome, counted=False)
 
@@ -136,7 +133,7 @@ class NetscalerDriver(Driver):
             group = self._load_balancers.find(request.lb_info)
             address = parse_address(request.backend_addr)
             if request.dry_run:
-                return _DRY_RUN
+                return DRY_RUN
             until = request.drain.deadline if request.drain else None
             outcome = await group.drain(address, until)
         return _answer(outcome, counted=True)
@@ -149,7 +146,7 @@ class NetscalerDriver(Driver):
             group = self._load_balancers.find(request.lb_info)
             address = parse_address(request.backend_addr)
             if request.dry_run:
-                return _DRY_RUN
+                return DRY_RUN
             outcome = await group.deregister(address, drained=request.drained)
         return _answer(outcome, counted=False)
 
@@ -164,13 +161,6 @@ class NetscalerDriver(Driver):
                 for address, (mark, row) in listing.members.items()
             ],
         )
-
-
-def _check_attributes(attributes: Mapping[str, str]) -> None:
-    """Refuse attributes: the appliance's configuration is the operator's."""
-    if attributes:
-        name = min(attributes)
-        raise Fail(f"attributes: {name!r:.60} is unknown; this driver has none")
 
 
 def _answer(outcome: Outcome, *, counted: bool) -> Succ | Running:

@@ -19,37 +19,16 @@ from webhooks.netscaler.errors import (
     NoSuchResource,
     Unsettled,
 )
-from webhooks.netscaler.members import Address, Mark
+from webhooks.netscaler.members import Mark
 from webhooks.netscaler.pair import Pair, Unit
 from webhooks.netscaler.replies import MemberRow, is_unsaved
 from webhooks.netscaler.view import Members, View
+from webhooks.shared.addresses import Address
+from webhooks.shared.outcomes import Finished, Outcome, Unfinished
 
 
 MOST_STEPS = 8
 """A member needs three steps at most; more means that somebody works against us."""
-
-
-@attrs.frozen
-class Finished:
-    """Nothing is left to be done; `note` is for people and mostly empty."""
-
-    note: str = ""
-
-
-@attrs.frozen
-class Unfinished:
-    """It goes on, and is to be asked again.
-
-    Attributes:
-        connections: what is left on the member.
-        note: what is waited for.
-    """
-
-    connections: int
-    note: str
-
-
-Outcome = Finished | Unfinished
 
 
 @attrs.frozen

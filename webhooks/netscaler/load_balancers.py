@@ -17,6 +17,7 @@ from webhooks.netscaler.group import Group
 from webhooks.netscaler.members import checked_name
 from webhooks.netscaler.nitro import Nitro
 from webhooks.netscaler.pair import Pair
+from webhooks.shared.parameters import wrong_field
 
 
 _KNOWN = ("devices", "serviceGroup")
@@ -49,14 +50,10 @@ def parse_identity(fields: Mapping[str, str]) -> Identity:
     Raises:
         InvalidInput: one is missing, unknown or cannot be used.
     """
-    unknown = sorted(set(fields) - set(_KNOWN))
-    missing = [name for name in _KNOWN if not fields.get(name)]
-    if unknown or missing:
-        what = (
-            f"{unknown[0]!r:.60} is unknown" if unknown else f"{missing[0]} is missing"
-        )
+    wrong = wrong_field(fields, _KNOWN, _KNOWN)
+    if wrong:
         raise InvalidInput(
-            f"load balancer: {what}; it has `devices` and `serviceGroup`"
+            f"load balancer: {wrong}; it has `devices` and `serviceGroup`"
         )
     devices = parse_devices(fields["devices"])
     if len(devices) > _MOST_UNITS:

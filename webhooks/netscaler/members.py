@@ -9,15 +9,14 @@ ID persistence" in the product's documentation); a server's name may have letter
 digits and `_ # . space : @ = -`.
 """
 
-import ipaddress
 import re
 
-from ipaddress import IPv4Address, IPv6Address
 from typing import Self
 
 import attrs
 
 from webhooks.device.errors import InvalidInput
+from webhooks.shared.addresses import Address, IPAddress, read_address
 
 
 DEFAULT_PREFIX = "lbcf"
@@ -25,11 +24,8 @@ DEFAULT_PREFIX = "lbcf"
 LAST_PORT = 65534
 """NITRO writes 65535 for `*`, every port: a member there would be another one."""
 
-IPAddress = IPv4Address | IPv6Address
-
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9]{0,19}")
 _RECORD_ID = re.compile(r"[A-Za-z0-9](-?[A-Za-z0-9]){0,62}")
-_PORT = re.compile(r"[0-9]{1,5}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_#. :@=-]{0,126}")
 """NITRO reference, servicegroup and server: what names may consist of."""
 
@@ -84,45 +80,21 @@ class Mark:
         return cls(prefix, rest)
 
 
-@attrs.frozen
-class Address:
-    """Where a member listens."""
-
-    ip: IPAddress
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.ip}]" if isinstance(self.ip, IPv6Address) else str(self.ip)
-        return f"{host}:{self.port}"
-
-
 def parse_address(text: str) -> Address:
     """Read `IP:port` or `[IPv6]:port`.
 
     Raises:
         InvalidInput: anything else, and addresses that are nobody's or everybody's.
     """
-    host, _, port = text.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    try:
-        ip = ipaddress.ip_address(host[1:-1] if bracketed else host)
-    except ValueError as error:
-        raise _not_an_address(text) from error
-    if bracketed != isinstance(ip, IPv6Address) or "%" in host:
-        raise _not_an_address(text)
-    if _PORT.fullmatch(port) is None or not 1 <= int(port) <= LAST_PORT:
-        raise _not_an_address(text)
-    if ip.is_unspecified or ip.is_multicast:
+    address = read_address(text, LAST_PORT)
+    if address is None:
+        raise InvalidInput(
+            f"backendAddr {text!r:.120}: write IP:port, or [IPv6]:port without a zone, "
+            f"with a port of 1 to {LAST_PORT}"
+        )
+    if address.is_nobodys:
         raise InvalidInput(f"backendAddr: nobody listens at {text}")
-    return Address(ip, int(port))
-
-
-def _not_an_address(text: str) -> InvalidInput:
-    """Return the error for a text that is no address."""
-    return InvalidInput(
-        f"backendAddr {text!r:.120}: write IP:port, or [IPv6]:port without a zone, "
-        f"with a port of 1 to {LAST_PORT}"
-    )
+    return address
 
 
 def checked_name(text: str) -> str:

@@ -13,7 +13,7 @@ import attrs
 
 from webhooks.device.errors import Unreadable
 from webhooks.device.replies import Document
-from webhooks.netscaler.members import Address
+from webhooks.shared.addresses import Address
 
 
 _OUT = frozenset({"OUT OF SERVICE", "DISABLED", "DOWN"})

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 
 from webhooks.netscaler.changes import Call, argued, named
 from webhooks.netscaler.errors import AlreadyExists, NoSuchResource
-from webhooks.netscaler.members import IPAddress, server_comment, server_name
+from webhooks.netscaler.members import server_comment, server_name
 from webhooks.netscaler.nitro import Nitro
 from webhooks.netscaler.replies import Row, ServerRow, rows, server_of
+from webhooks.shared.addresses import IPAddress
 
 
 def add_call(prefix: str, ip: IPAddress) -> Call:

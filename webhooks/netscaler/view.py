@@ -10,10 +10,11 @@ import attrs
 
 from webhooks.netscaler.changes import BINDING, named
 from webhooks.netscaler.errors import NoSuchGroup, NoSuchResource
-from webhooks.netscaler.members import Address, Mark
+from webhooks.netscaler.members import Mark
 from webhooks.netscaler.pair import Pair, Unit
 from webhooks.netscaler.reading import SharedReading
 from webhooks.netscaler.replies import MemberRow, load_of, member_of, rows
+from webhooks.shared.addresses import Address
 
 
 @attrs.frozen
