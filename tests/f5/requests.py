@@ -1,21 +1,12 @@
 """Requests to the driver, with only what a test is about said."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
-from lbcf.sdk import (
-    DeregisterBackendRequest,
-    Drain,
-    DrainBackendRequest,
-    EnsureBackendRequest,
-    ListBackendsRequest,
-)
+from lbcf.sdk import EnsureBackendRequest
 from tests.f5.server import Bigip
+from tests.webhooks.requests import ADDRESS, RECORD
 
 
-RECORD = "6a1b0c3e-7d5f-4f0e-9a35-2f0d9c1b7e11"
-"""The uid of some record."""
-
-ADDRESS = "198.18.0.1:8080"
 MEMBER = f"/Common/{ADDRESS}"
 NODE = "/Common/198.18.0.1"
 WEB = "/Common/web"
@@ -42,34 +33,3 @@ def an_ensure(
         parameters=parameters or {},
         not_after=not_after,
     )
-
-
-def a_drain(
-    lb_info: dict[str, str], address: str = ADDRESS, record: str = RECORD
-) -> DrainBackendRequest:
-    """Return a request to drain a member."""
-    now = datetime.now(UTC)
-    return DrainBackendRequest(
-        record_id=record,
-        lb_info=lb_info,
-        backend_addr=address,
-        drain=Drain(started_at=now, deadline=now + timedelta(seconds=30)),
-    )
-
-
-def a_deregister(
-    lb_info: dict[str, str],
-    address: str = ADDRESS,
-    record: str = RECORD,
-    *,
-    drained: bool = True,
-) -> DeregisterBackendRequest:
-    """Return a request to deregister a member."""
-    return DeregisterBackendRequest(
-        record_id=record, lb_info=lb_info, backend_addr=address, drained=drained
-    )
-
-
-def a_list(lb_info: dict[str, str]) -> ListBackendsRequest:
-    """Return a request to list the members."""
-    return ListBackendsRequest(lb_info=lb_info)

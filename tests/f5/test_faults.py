@@ -8,14 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lbcf.sdk import Fail, RetryAfter, Succ
-from tests.f5.requests import (
-    MEMBER,
-    WEB,
-    a_deregister,
-    an_ensure,
-    an_identity,
-)
+from tests.f5.requests import MEMBER, WEB, an_ensure, an_identity
 from tests.f5.server import Bigip
+from tests.webhooks.requests import a_deregister
 from webhooks.f5.driver import F5Driver
 
 

@@ -5,19 +5,9 @@ import asyncio
 import pytest
 
 from lbcf.sdk import BackendState, Fail, Running, Succ
-from tests.f5.requests import (
-    ADDRESS,
-    MEMBER,
-    NODE,
-    RECORD,
-    WEB,
-    a_deregister,
-    a_drain,
-    a_list,
-    an_ensure,
-    an_identity,
-)
+from tests.f5.requests import MEMBER, NODE, WEB, an_ensure, an_identity
 from tests.f5.server import Bigip
+from tests.webhooks.requests import ADDRESS, RECORD, a_deregister, a_drain, a_list
 from webhooks.f5.driver import F5Driver
 
 

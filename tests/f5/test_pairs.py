@@ -6,15 +6,9 @@ from datetime import timedelta
 import pytest
 
 from lbcf.sdk import RetryAfter, Succ
-from tests.f5.requests import (
-    MEMBER,
-    WEB,
-    a_deregister,
-    a_list,
-    an_ensure,
-    an_identity,
-)
+from tests.f5.requests import MEMBER, WEB, an_ensure, an_identity
 from tests.f5.server import Bigip, fail_over
+from tests.webhooks.requests import a_deregister, a_list
 from webhooks.f5.driver import F5Driver
 
 

@@ -13,8 +13,9 @@ import aiohttp
 import pytest
 import trustme
 
-from tests.f5.requests import ADDRESS, MEMBER, RECORD, WEB, an_identity
+from tests.f5.requests import MEMBER, WEB, an_identity
 from tests.f5.server import Bigip, a_bigip
+from tests.webhooks.requests import ADDRESS, RECORD
 
 
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]

@@ -6,17 +6,9 @@ from datetime import timedelta
 import pytest
 
 from lbcf.sdk import Fail, Refusal, Running, Succ
-from tests.f5.requests import (
-    ADDRESS,
-    MEMBER,
-    WEB,
-    a_deregister,
-    a_drain,
-    a_list,
-    an_ensure,
-    an_identity,
-)
+from tests.f5.requests import MEMBER, WEB, an_ensure, an_identity
 from tests.f5.server import Bigip
+from tests.webhooks.requests import ADDRESS, a_deregister, a_drain, a_list
 from webhooks.f5.driver import F5Driver
 
 

@@ -7,14 +7,9 @@ from datetime import timedelta
 import attrs
 
 from lbcf.sdk import Running, Succ, SystemClock
-from tests.f5.requests import (
-    WEB,
-    a_deregister,
-    a_drain,
-    an_ensure,
-    an_identity,
-)
+from tests.f5.requests import WEB, an_ensure, an_identity
 from tests.f5.server import Bigip
+from tests.webhooks.requests import a_deregister, a_drain
 from webhooks.f5.driver import F5Driver
 
 

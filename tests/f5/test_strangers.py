@@ -15,15 +15,9 @@ from hypothesis import strategies
 from lbcf.sdk import Refusal
 from tests.f5.config import Config
 from tests.f5.drivers import a_driver
-from tests.f5.requests import (
-    WEB,
-    a_deregister,
-    a_drain,
-    a_list,
-    an_ensure,
-    an_identity,
-)
+from tests.f5.requests import WEB, an_ensure, an_identity
 from tests.f5.server import PASSWORD, USER, Bigip, a_bigip
+from tests.webhooks.requests import a_deregister, a_drain, a_list
 from webhooks.device.errors import InvalidInput
 from webhooks.f5.driver import F5Driver
 from webhooks.f5.names import Mark, ObjectPath, parse_address, parse_path

@@ -1,19 +1,14 @@
 """Requests to the driver, with only what a test is about said."""
 
-from datetime import UTC, datetime, timedelta
-
 from lbcf.sdk import (
     DeregisterBackendRequest,
-    Drain,
     DrainBackendRequest,
     EnsureBackendRequest,
-    ListBackendsRequest,
 )
 from tests.haproxy.proxy import Haproxy
+from tests.webhooks import requests
+from tests.webhooks.requests import RECORD
 
-
-RECORD = "6a1b0c3e-7d5f-4f0e-9a35-2f0d9c1b7e11"
-"""The uid of some record."""
 
 NO_CHECK = {"check": "false"}
 """Parameters of members that serve at once."""
@@ -49,13 +44,7 @@ def a_drain(
     lb_info: dict[str, str], record: str = RECORD, address: str = "127.0.1.1:1"
 ) -> DrainBackendRequest:
     """Return a request to drain a member."""
-    now = datetime.now(UTC)
-    return DrainBackendRequest(
-        record_id=record,
-        lb_info=lb_info,
-        backend_addr=address,
-        drain=Drain(started_at=now, deadline=now + timedelta(seconds=30)),
-    )
+    return requests.a_drain(lb_info, address, record)
 
 
 def a_deregister(
@@ -66,11 +55,4 @@ def a_deregister(
     address: str = "127.0.1.1:1",
 ) -> DeregisterBackendRequest:
     """Return a request to deregister a member."""
-    return DeregisterBackendRequest(
-        record_id=record, lb_info=lb_info, backend_addr=address, drained=drained
-    )
-
-
-def a_list(lb_info: dict[str, str]) -> ListBackendsRequest:
-    """Return a request to list the members."""
-    return ListBackendsRequest(lb_info=lb_info)
+    return requests.a_deregister(lb_info, address, record, drained=drained)

@@ -8,7 +8,6 @@ from tests.haproxy.crash import Crashed, Fuse, a_crashing_driver, fuses
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import (
     QUICK_CHECK,
-    RECORD,
     a_deregister,
     a_drain,
     an_ensure,
@@ -16,6 +15,7 @@ from tests.haproxy.requests import (
 )
 from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic
+from tests.webhooks.requests import RECORD
 from webhooks.haproxy.driver import HaproxyDriver
 
 

@@ -10,15 +10,10 @@ from msgspec import structs
 from lbcf.sdk import Running, Succ
 from tests.haproxy.conftest import StartServer
 from tests.haproxy.proxy import Haproxy
-from tests.haproxy.requests import (
-    RECORD,
-    a_deregister,
-    a_drain,
-    an_ensure,
-    an_identity,
-)
+from tests.haproxy.requests import a_deregister, a_drain, an_ensure, an_identity
 from tests.haproxy.waiting import until
 from tests.haproxy.web import WebServer, ask
+from tests.webhooks.requests import RECORD
 from webhooks.haproxy.driver import HaproxyDriver
 
 

@@ -11,15 +11,14 @@ from tests.haproxy.conftest import StartServer
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import (
     QUICK_CHECK,
-    RECORD,
     a_deregister,
     a_drain,
-    a_list,
     an_ensure,
     an_identity,
 )
 from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic, WebServer, ask
+from tests.webhooks.requests import RECORD, a_list
 from webhooks.haproxy.driver import HaproxyDriver
 
 

@@ -12,7 +12,8 @@ from lbcf.sdk import (
     ValidationOperation,
 )
 from tests.haproxy.proxy import Haproxy
-from tests.haproxy.requests import RECORD, an_ensure, an_identity
+from tests.haproxy.requests import an_ensure, an_identity
+from tests.webhooks.requests import RECORD
 from webhooks.haproxy import errors
 from webhooks.haproxy.commands import Command
 from webhooks.haproxy.driver import HaproxyDriver

@@ -16,8 +16,9 @@ from aiohttp import ClientSession
 
 from tests.haproxy.conftest import StartServer
 from tests.haproxy.proxy import Haproxy
-from tests.haproxy.requests import NO_CHECK, RECORD, an_identity
+from tests.haproxy.requests import NO_CHECK, an_identity
 from tests.haproxy.web import ask
+from tests.webhooks.requests import RECORD
 
 
 @attrs.frozen

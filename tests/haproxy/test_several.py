@@ -9,16 +9,10 @@ from aiohttp import ClientSession
 from lbcf.sdk import BackendState, Fail, Running, Succ
 from tests.haproxy.conftest import StartProxy, StartServer
 from tests.haproxy.proxy import Haproxy
-from tests.haproxy.requests import (
-    RECORD,
-    a_deregister,
-    a_drain,
-    a_list,
-    an_ensure,
-    an_identity,
-)
+from tests.haproxy.requests import a_deregister, a_drain, an_ensure, an_identity
 from tests.haproxy.waiting import until
 from tests.haproxy.web import ask
+from tests.webhooks.requests import RECORD, a_list
 from webhooks.haproxy.driver import HaproxyDriver
 
 

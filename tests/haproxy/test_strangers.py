@@ -10,13 +10,8 @@ from hypothesis import strategies
 from lbcf.sdk import Fail
 from tests.haproxy.conftest import StartServer
 from tests.haproxy.proxy import FOREIGN, Haproxy
-from tests.haproxy.requests import (
-    a_deregister,
-    a_drain,
-    a_list,
-    an_ensure,
-    an_identity,
-)
+from tests.haproxy.requests import a_deregister, a_drain, an_ensure, an_identity
+from tests.webhooks.requests import a_list
 from webhooks.haproxy import commands
 from webhooks.haproxy.commands import Command, Target
 from webhooks.haproxy.driver import HaproxyDriver

@@ -3,9 +3,11 @@
 import asyncio
 import json
 import os
+import sys
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 
 PATIENCE = 300.0
@@ -50,3 +52,21 @@ async def run_for_json(
     """Run a program whose last line is JSON; return that."""
     printed = await run(*words, folder=folder, environment=environment)
     return json.loads(printed.strip().splitlines()[-1])
+
+
+async def play(playbook: Path, variables: Mapping[str, object], folder: Path) -> Any:
+    """Play a playbook of ansible; return the JSON that it left at `result`."""
+    result = folder / "result.json"
+    said = dict(variables) | {
+        "result": str(result),
+        "ansible_python_interpreter": sys.executable,
+    }
+    await run(
+        Path(sys.executable).parent / "ansible-playbook",
+        playbook,
+        "--extra-vars",
+        json.dumps(said),
+        folder=folder,
+        environment={"ANSIBLE_LOCALHOST_WARNING": "False", "HOME": str(folder)},
+    )
+    return json.loads(result.read_text())

@@ -1,6 +1,5 @@
 """Clients of BIG-IP: F5's own and other people's see what our driver made."""
 
-import json
 import shutil
 import ssl
 import sys
@@ -12,15 +11,10 @@ import pytest
 import trustme
 
 from tests.f5.drivers import a_driver
-from tests.f5.requests import (
-    WEB,
-    a_deregister,
-    a_drain,
-    an_ensure,
-    an_identity,
-)
+from tests.f5.requests import WEB, an_ensure, an_identity
 from tests.f5.server import PASSWORD, USER, Bigip, a_bigip
-from tests.interop.programs import run, run_for_json
+from tests.interop.programs import play, run_for_json
+from tests.webhooks.requests import a_deregister, a_drain
 
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -80,27 +74,16 @@ def _program(request: pytest.FixtureRequest, bigip: Bigip, ca_file: Path) -> Cli
 def _playbook(bigip: Bigip, tmp_path: Path) -> Client:
     """Return F5's own modules for ansible."""
 
-    async def play(name: str, **said: object) -> object:
-        result = tmp_path / "result.json"
+    async def play_it(name: str, **said: object) -> object:
         variables = {
             "server_port": bigip.port,
             "server_user": USER,
             "server_password": PASSWORD,
             "pool": WEB,
-            "result": str(result),
-            "ansible_python_interpreter": sys.executable,
         }
-        await run(
-            Path(sys.executable).parent / "ansible-playbook",
-            CLIENTS / name,
-            "--extra-vars",
-            json.dumps(variables | said),
-            folder=tmp_path,
-            environment={"ANSIBLE_LOCALHOST_WARNING": "False", "HOME": str(tmp_path)},
-        )
-        return json.loads(result.read_text())
+        return await play(CLIENTS / name, variables | said, tmp_path)
 
-    return play
+    return play_it
 
 
 async def _rollout(bigip: Bigip, folder: Path) -> None:

@@ -1,6 +1,5 @@
 """Clients of Citrix ADC: Citrix's own and other people's see what our driver made."""
 
-import json
 import sys
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,9 +11,10 @@ import pytest
 import trustme
 
 from lbcf.sdk import Fail
-from tests.interop.programs import run
+from tests.interop.programs import play, run
 from tests.netscaler.appliances import GROUP, Served, Site, a_site, serving
-from tests.netscaler.requests import a_deregister, a_drain, an_ensure, until_done
+from tests.netscaler.requests import an_ensure, until_done
+from tests.webhooks.requests import a_deregister, a_drain
 
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -42,27 +42,16 @@ async def _plain(site: Site) -> AsyncIterator[Served]:
 def _play(plain: Served, tmp_path: Path) -> Play:
     """Return Citrix's module for ansible that sends any NITRO request."""
 
-    async def play(name: str, **said: str) -> Any:
-        result = tmp_path / "result.json"
+    async def play_it(name: str, **said: str) -> Any:
         variables = {
             "nsip": plain.url.removeprefix("http://"),
             "nitro_user": plain.unit.username,
             "nitro_pass": plain.unit.password,
             "group": GROUP,
-            "result": str(result),
-            "ansible_python_interpreter": sys.executable,
         }
-        await run(
-            Path(sys.executable).parent / "ansible-playbook",
-            CLIENTS / name,
-            "--extra-vars",
-            json.dumps(variables | said),
-            folder=tmp_path,
-            environment={"ANSIBLE_LOCALHOST_WARNING": "False", "HOME": str(tmp_path)},
-        )
-        return json.loads(result.read_text())
+        return await play(CLIENTS / name, variables | said, tmp_path)
 
-    return play
+    return play_it
 
 
 async def check(served: Served, command: str, *more: str) -> list[str]:

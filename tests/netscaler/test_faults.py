@@ -11,13 +11,9 @@ from tests.netscaler.errors import (
 )
 from tests.netscaler.nitro import Heard, Trouble, busy, html, refused
 from tests.netscaler.operations import BINDING
-from tests.netscaler.requests import (
-    a_deregister,
-    a_drain,
-    an_ensure,
-    until_done,
-)
+from tests.netscaler.requests import an_ensure, until_done
 from tests.netscaler.test_life import KEY, the_member
+from tests.webhooks.requests import a_deregister, a_drain
 from webhooks.netscaler.driver import NetscalerDriver
 
 

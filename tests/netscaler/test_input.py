@@ -15,12 +15,8 @@ from lbcf.sdk import (
     ValidationOperation,
 )
 from tests.netscaler.appliances import Site
-from tests.netscaler.requests import (
-    a_deregister,
-    a_drain,
-    a_list,
-    an_ensure,
-)
+from tests.netscaler.requests import an_ensure
+from tests.webhooks.requests import a_deregister, a_drain, a_list
 from webhooks.device.connection import tls_context
 from webhooks.device.errors import InvalidInput
 from webhooks.netscaler.driver import NetscalerDriver

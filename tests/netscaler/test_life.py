@@ -5,15 +5,8 @@ import pytest
 from lbcf.sdk import BackendState, DrainBackendRequest, Fail, Running, Succ
 from tests.netscaler.appliances import GROUP, Site
 from tests.netscaler.configuration import Member
-from tests.netscaler.requests import (
-    ADDRESS,
-    RECORD,
-    a_deregister,
-    a_drain,
-    a_list,
-    an_ensure,
-    until_done,
-)
+from tests.netscaler.requests import an_ensure, until_done
+from tests.webhooks.requests import ADDRESS, RECORD, a_deregister, a_drain, a_list
 from webhooks.netscaler.driver import NetscalerDriver
 
 

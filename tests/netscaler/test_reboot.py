@@ -6,15 +6,10 @@ from lbcf.sdk import Running, Succ
 from tests.netscaler.appliances import Site
 from tests.netscaler.errors import NOT_AUTHORIZED, NitroRefusal
 from tests.netscaler.nitro import Trouble, busy, refused
-from tests.netscaler.requests import (
-    a_deregister,
-    a_drain,
-    an_ensure,
-    until_done,
-    until_said,
-)
+from tests.netscaler.requests import an_ensure, until_done, until_said
 from tests.netscaler.test_faults import is_save
 from tests.netscaler.test_life import KEY, the_member
+from tests.webhooks.requests import a_deregister, a_drain
 from webhooks.netscaler.driver import NetscalerDriver
 
 

@@ -13,7 +13,8 @@ import trustme
 from lbcf.sdk import Drain, DrainBackendRequest, RetryAfter, Running, Succ
 from tests.netscaler.appliances import GROUP, Site, SteppedClock, a_site
 from tests.netscaler.configuration import MemberKey
-from tests.netscaler.requests import a_deregister, an_ensure, until_done
+from tests.netscaler.requests import an_ensure, until_done
+from tests.webhooks.requests import a_deregister
 from webhooks.netscaler.driver import NetscalerDriver
 
 

@@ -15,8 +15,8 @@ import pytest
 from aiohttp import ClientSession
 
 from tests.netscaler.appliances import Site
-from tests.netscaler.requests import ADDRESS, RECORD
 from tests.netscaler.test_life import KEY
+from tests.webhooks.requests import ADDRESS, RECORD
 
 
 @attrs.frozen

@@ -17,7 +17,8 @@ from lbcf.sdk import Fail, RetryAfter
 from tests.netscaler.appliances import GROUP, Site, a_site
 from tests.netscaler.configuration import Configuration, Member
 from tests.netscaler.nitro import Heard
-from tests.netscaler.requests import a_deregister, a_drain, a_list, an_ensure
+from tests.netscaler.requests import an_ensure
+from tests.webhooks.requests import a_deregister, a_drain, a_list
 from webhooks.device.errors import InvalidInput
 from webhooks.netscaler import decisions
 from webhooks.netscaler.changes import (
