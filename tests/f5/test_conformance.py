@@ -5,11 +5,13 @@ import asyncio
 from pathlib import Path
 
 import attrs
+import pytest
 
 from lbcf.conformance.findings import Outcome
 from lbcf.conformance.target import OPTIONAL, Target
 from lbcf.sdk import Service
 from tests.conformance.stages import ended, results_of, serving
+from tests.conformance.test_schemathesis import keeps
 from tests.f5.drivers import a_driver
 from tests.f5.requests import WEB, an_identity
 from tests.f5.server import Bigip
@@ -53,4 +55,15 @@ async def test_the_driver_passes(bigip: Bigip, secret: Path) -> None:
         for name, one in results.items()
         if one.outcome in {Outcome.FAILED, Outcome.NOTED}
     } == {}
+    assert before == bigip.unit.members(WEB)
+
+
+@pytest.mark.timeout(240)
+async def test_the_contract(bigip: Bigip, secret: Path, tmp_path: Path) -> None:
+    """Whatever it is asked, it answers as the contract says; strangers stay."""
+    bigip.unit.running.add_member(WEB, {"name": "198.18.1.1:80", "description": "me"})
+    before = bigip.unit.members(WEB)
+
+    await keeps(tmp_path, a_driver(secret), an_identity(bigip))
+
     assert before == bigip.unit.members(WEB)

@@ -1,5 +1,7 @@
 """The driver keeps to the protocol: every rule of the kit, on an appliance."""
 
+from pathlib import Path
+
 import pytest
 
 from lbcf.conformance.findings import Outcome
@@ -7,6 +9,7 @@ from lbcf.conformance.target import OPTIONAL, Target
 from lbcf.sdk import MemberKey, Service
 from tests.conformance.stages import ended, results_of
 from tests.conformance.stages import serving as serving_application
+from tests.conformance.test_schemathesis import keeps
 from tests.netscaler.appliances import Site
 from tests.netscaler.configuration import Configuration, Member
 
@@ -70,4 +73,15 @@ async def test_every_rule(site: Site) -> None:
         "judged-pods-were-asked-for",
         "records-share-an-address",
     } == ended(results, Outcome.NOT_APPLICABLE)
+    assert before == site.unit.running
+
+
+@pytest.mark.timeout(240)
+async def test_the_contract(site: Site, tmp_path: Path) -> None:
+    """Whatever it is asked, it answers as the contract says; strangers stay."""
+    site.unit.change(with_strangers)
+    before = site.unit.running.copy()
+
+    await keeps(tmp_path, site.driver(), site.lb_info)
+
     assert before == site.unit.running
