@@ -12,7 +12,7 @@ import shutil
 import signal
 import socket
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -42,7 +42,7 @@ defaults
   timeout server 60s
   retries 0
 frontend web
-  bind 127.0.0.1:{port}
+  bind 127.0.0.1:{web}
   default_backend web
 backend web
   balance roundrobin
@@ -50,6 +50,27 @@ backend web
   server foreign-2 127.0.1.251:9 check inter 60s weight 44 disabled
   server lbcf 127.0.1.252:9 disabled
   server lbcfx-1 127.0.1.253:9 disabled
+frontend cookies
+  bind 127.0.0.1:{cookies}
+  default_backend cookies
+backend cookies
+  balance roundrobin
+  cookie SRV insert indirect nocache dynamic
+  dynamic-cookie-key key
+frontend sticky
+  bind 127.0.0.1:{sticky}
+  default_backend sticky
+backend sticky
+  balance roundrobin
+  stick-table type string len 32 size 1k expire 30m
+  stick on hdr(x-user)
+frontend tcp
+  mode tcp
+  bind 127.0.0.1:{tcp}
+  default_backend tcp
+backend tcp
+  mode tcp
+  balance leastconn
 backend fixed
   balance static-rr
 backend hashed
@@ -58,6 +79,9 @@ backend consistent
   balance source
   hash-type consistent
 """
+
+FRONTENDS = ("web", "cookies", "sticky", "tcp")
+"""Those that can be reached; each has a backend of its name."""
 
 FOREIGN = ("foreign-1", "foreign-2", "lbcf", "lbcfx-1")
 """Servers of somebody else, two of them with names that nearly look like ours."""
@@ -72,12 +96,12 @@ class Haproxy:
 
     Attributes:
         folder: of its sockets and configuration.
-        port: of its frontend on 127.0.0.1.
+        ports: of its frontends on 127.0.0.1, by their names.
         runtime_port: of its runtime API on 127.0.0.1.
     """
 
     folder: Path
-    port: int
+    ports: Mapping[str, int]
     runtime_port: int
     _master: asyncio.subprocess.Process
 
@@ -90,15 +114,16 @@ class Haproxy:
         """
         if shutil.which("haproxy") is None:
             raise FileNotFoundError(MISSING)
-        port, runtime_port = _free_ports(2)
-        text = CONFIGURATION.format(folder=folder, port=port, runtime_port=runtime_port)
+        runtime_port, *free = _free_ports(1 + len(FRONTENDS))
+        ports = dict(zip(FRONTENDS, free, strict=True))
+        text = CONFIGURATION.format(folder=folder, runtime_port=runtime_port, **ports)
         (folder / "haproxy.cfg").write_text(text)
         with (folder / "haproxy.log").open("wb") as log:
             command = ("haproxy", "-W", "-db", "-f", str(folder / "haproxy.cfg"))
             master = await asyncio.create_subprocess_exec(
                 *command, stdout=log, stderr=log
             )
-        proxy = cls(folder, port, runtime_port, master)
+        proxy = cls(folder, ports, runtime_port, master)
         await until(proxy.worker)
         await until(proxy._heeds_signals)
         return proxy
@@ -164,7 +189,11 @@ class Haproxy:
     @property
     def url(self) -> str:
         """Where requests go."""
-        return f"http://127.0.0.1:{self.port}"
+        return self.url_of("web")
+
+    def url_of(self, frontend: str) -> str:
+        """Return where requests to a frontend go."""
+        return f"http://127.0.0.1:{self.ports[frontend]}"
 
     async def ask(self, line: str) -> str:
         """Send a line to the runtime API, as any person might."""

@@ -51,7 +51,8 @@ async def test_past_the_deadline_what_is_left_is_cut(
 
     assert isinstance(answer, Succ)
     assert [] == await proxy.ours()
-    assert "502" == await held
+    # Newer versions tell that the server has gone, not what it had answered.
+    assert await held in {"502", "503"}
 
 
 async def test_a_drained_member_is_not_cut(

@@ -46,7 +46,7 @@ REFUSALS = {
     "add server web/x 127.0.0.1:abc": errors.InvalidAddress,
     f"set server {MINE} addr bogus": errors.InvalidAddress,
     "add server web/x 127.0.0.1:1 bogus": errors.OptionRefused,
-    "add server web/x 127.0.0.1:1 cookie c": errors.OptionRefused,
+    "add server web/x 127.0.0.1:1 redir /x": errors.OptionRefused,
     "add server web/x 127.0.0.1:1 ssl": errors.OptionRefused,
     "add server web/x#y 127.0.0.1:1": errors.InvalidName,
     "bogus": errors.UnknownCommand,

@@ -33,10 +33,17 @@ def checked_backend(text: str) -> str:
 
 @attrs.frozen
 class Target:
-    """One of our servers in one backend."""
+    """One of our servers in one backend.
+
+    Attributes:
+        backend: where it is.
+        name: of the server.
+        cookie: whether it is to have a cookie of its own.
+    """
 
     backend: str = attrs.field(converter=checked_backend)
     name: MemberName
+    cookie: bool = False
 
     def __str__(self) -> str:
         return f"{self.backend}/{self.name}"
@@ -76,11 +83,17 @@ def serve(target: Target, *, check: bool, fresh: bool) -> Command:
     A server that leaves maintenance counts as up until its first check has failed:
     requests would go to a dead one. Said to be down in the same line, it has to pass
     its checks first. One that leaves a drain has passed them, and stays up.
+
+    Before 3.0 a server that is added at run time gets no cookie, until dynamic cookies
+    are switched on once more in its backend (measured on HAProxy 2.6.12). Servers that
+    have one keep it.
     """
     words = [f"set server {target} state ready"]
     if check:
         words.insert(0, f"enable health {target}")
         words += [f"set server {target} health down"] if fresh else []
+    if fresh and target.cookie:
+        words.insert(0, f"enable dynamic-cookie backend {target.backend}")
     return Command(";".join(words))
 
 

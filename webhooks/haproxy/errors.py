@@ -7,6 +7,7 @@
     |  `- Uncertain      the same, and a change was sent
     |- Unreadable        it answered something that is not in its manual
     |- AddressConflict, OptionConflict, Unsettled: the member is not as it should be
+    |- NoCookie          the backend knows no cookie that members could have
     |- PartlyFailed      some of several HAProxys failed
     `- Refused           HAProxy answered no; one class per reason
 
@@ -47,6 +48,10 @@ class AddressConflict(HaproxyError):  # noqa: N818
 
 class OptionConflict(HaproxyError):  # noqa: N818
     """The member exists with options that cannot be changed while it is there."""
+
+
+class NoCookie(HaproxyError):  # noqa: N818
+    """Members are to have cookies, and the backend has no name for them."""
 
 
 class Unsettled(HaproxyError):  # noqa: N818

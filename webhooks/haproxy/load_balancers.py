@@ -28,7 +28,9 @@ from webhooks.shared.parameters import wrong_field
 MOST_ENDPOINTS = 16
 """HAProxys behind one load balancer."""
 
-_KNOWN = ("sockets", "backend")
+_COOKIES = "dynamicCookies"
+_NEEDED = ("sockets", "backend")
+_KNOWN = (*_NEEDED, _COOKIES)
 
 _T = TypeVar("_T")
 
@@ -40,31 +42,38 @@ class Identity:
     Attributes:
         endpoints: of its HAProxys; one at least, none twice.
         backend: name of the backend, the same in all of them.
+        cookies: whether members are to have dynamic cookies.
     """
 
     endpoints: Sequence[Endpoint]
     backend: str
+    cookies: bool = False
 
     def render(self) -> dict[str, str]:
         """Return it as the controller keeps it."""
         sockets = ",".join(str(endpoint) for endpoint in self.endpoints)
-        return {"sockets": sockets, "backend": self.backend}
+        cookies = {_COOKIES: "true"} if self.cookies else {}
+        return {"sockets": sockets, "backend": self.backend} | cookies
 
 
 def parse_identity(fields: Mapping[str, str]) -> Identity:
-    """Read `sockets` (comma-separated) and `backend` of an lbSpec or lbInfo.
+    """Read `sockets` (comma-separated), `backend` and `dynamicCookies`.
 
     Raises:
         InvalidInput: one is missing, unknown or cannot be used.
     """
-    wrong = wrong_field(fields, _KNOWN, _KNOWN)
+    wrong = wrong_field(fields, _NEEDED, _KNOWN)
     if wrong:
-        raise InvalidInput(f"load balancer: {wrong}; it has `sockets` and `backend`")
+        raise InvalidInput(f"load balancer: {wrong}; it has {', '.join(_KNOWN)}")
+    cookies = fields.get(_COOKIES, "false")
+    if cookies not in {"true", "false"}:
+        raise InvalidInput(f"{_COOKIES} must be true or false, not {cookies!r:.60}")
     texts = [text.strip() for text in fields["sockets"].split(",")]
     endpoints = list(dict.fromkeys(parse_endpoint(text) for text in texts))
     if len(endpoints) > MOST_ENDPOINTS:
         raise InvalidInput(f"sockets: {len(endpoints)} are more than {MOST_ENDPOINTS}")
-    return Identity(endpoints, checked_backend(fields["backend"]))
+    backend = checked_backend(fields["backend"])
+    return Identity(endpoints, backend, cookies == "true")
 
 
 @attrs.frozen
@@ -136,8 +145,9 @@ class LoadBalancers:
         identity = parse_identity(fields)
         for endpoint in identity.endpoints:
             self.allowed.check(endpoint)
+        apis = [self._api(one) for one in identity.endpoints]
         return LoadBalancer(
-            [Pool(self._api(one), identity.backend) for one in identity.endpoints]
+            [Pool(api, identity.backend, identity.cookies) for api in apis]
         )
 
     def _api(self, endpoint: Endpoint) -> RuntimeApi:

@@ -15,6 +15,7 @@ import attrs
 from webhooks.haproxy import commands, decisions
 from webhooks.haproxy.commands import Command, Target
 from webhooks.haproxy.errors import (
+    NoCookie,
     NoSuchBackend,
     NoSuchServer,
     NotInMaintenance,
@@ -57,20 +58,34 @@ class Listing:
 
 @attrs.frozen
 class Pool:
-    """One backend of one HAProxy."""
+    """One backend of one HAProxy.
+
+    Attributes:
+        api: of that HAProxy.
+        backend: name of the backend.
+        cookies: whether members are to have dynamic cookies.
+    """
 
     api: RuntimeApi
     backend: str = attrs.field(converter=commands.checked_backend)
+    cookies: bool = False
 
     async def probe(self, prefix: str) -> None:
         """Find out whether members can be added here; changes nothing.
 
         Raises:
             Refused: no such backend, a static algorithm, or not level admin.
+            NoCookie: members are to have cookies, and the backend knows none.
         """
         target = Target(self.backend, MemberName(prefix, "probe"))
         async with self.api.turn():
             await self.api.change(commands.probe(target))
+            if self.cookies and not await self.api.cookie(self.backend):
+                raise NoCookie(
+                    f"backend {self.backend} of HAProxy at {self.api.endpoint} has no "
+                    "cookie: say `cookie NAME insert indirect nocache dynamic` and "
+                    "`dynamic-cookie-key` there, or leave out `dynamicCookies`"
+                )
 
     async def ensure(self, wanted: Member, added_with: str | None = None) -> Outcome:
         """Put the member into full service.
@@ -83,7 +98,7 @@ class Pool:
             NoSuchBackend: there is nothing to be a member of.
             Unsettled: it does not stay as it was put.
         """
-        target = Target(self.backend, wanted.name)
+        target = Target(self.backend, wanted.name, self.cookies)
         for _ in range(MOST_STEPS):
             async with self.api.turn():
                 server = await self._server(target)

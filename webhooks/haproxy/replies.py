@@ -215,3 +215,10 @@ def parse_loads(text: str, backend: str) -> Mapping[str, int]:
         }
     except (KeyError, ValueError, TypeError) as error:
         raise Unreadable(f"`show stat` cannot be read: {error!r}") from error
+
+
+def parse_cookie(text: str, backend: str) -> str:
+    """Read `show stat`: the name of a backend's cookie, empty where it has none."""
+    rows = csv.DictReader(text.removeprefix("# ").splitlines())
+    names = (row.get("cookie", "") for row in rows if row.get("pxname") == backend)
+    return next(names, "")

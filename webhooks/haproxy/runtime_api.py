@@ -25,6 +25,7 @@ from webhooks.haproxy.replies import (
     Generation,
     Server,
     Snapshot,
+    parse_cookie,
     parse_loads,
     parse_snapshot,
 )
@@ -124,6 +125,10 @@ class RuntimeApi:
         """
         question = f"show stat {server.backend_id} 4 {server.server_id}"
         return parse_loads(await self.ask(question), backend).get(server.name)
+
+    async def cookie(self, backend: str) -> str:
+        """Return the name of the cookie that a backend sets; empty: it sets none."""
+        return parse_cookie(await self.ask("show stat -1 2 -1"), backend)
 
     async def loads(self, backend: str, backend_id: int) -> Mapping[str, int]:
         """Return the requests in progress and waiting of all servers, by name."""

@@ -1,0 +1,198 @@
+"""Clients that HAProxy sends to the server they know, while that server goes.
+
+A drain lets them come; the end of the member sends them elsewhere, and cuts nothing.
+"""
+
+import asyncio
+
+from collections.abc import Mapping
+
+import attrs
+import pytest
+
+from aiohttp import ClientSession, ClientTimeout, CookieJar
+
+from lbcf.sdk import CreateLoadBalancerRequest, Fail, Running, Succ
+from tests.haproxy.conftest import StartServer
+from tests.haproxy.proxy import Haproxy
+from tests.haproxy.requests import a_deregister, a_drain, an_ensure, an_identity
+from tests.haproxy.waiting import until
+from tests.haproxy.web import WebServer
+from tests.webhooks.requests import RECORD
+from webhooks.haproxy.driver import HaproxyDriver
+
+
+pytestmark = pytest.mark.haproxy
+
+KINDS = ["cookies", "sticky"]
+"""Frontends: one knows clients by a dynamic cookie, one by a stick table."""
+
+
+def a_load_balancer(proxy: Haproxy, kind: str) -> dict[str, str]:
+    """Return the identity of a load balancer whose clients are persistent."""
+    cookies = {"dynamicCookies": "true"} if kind == "cookies" else {}
+    return an_identity(proxy, backend=kind) | cookies
+
+
+@attrs.define(eq=False)
+class Client:
+    """Somebody who is known again, by name and by the cookies that he keeps."""
+
+    url: str
+    session: ClientSession
+    headers: Mapping[str, str]
+
+    async def ask(self, path: str = "") -> str:
+        """Send a request on a connection of its own; return who answered."""
+        timeout = ClientTimeout(total=30)
+        async with self.session.get(
+            f"{self.url}{path}", headers=self.headers, timeout=timeout
+        ) as response:
+            text = await response.text()
+            return text if response.ok else str(response.status)
+
+
+def a_session() -> ClientSession:
+    """Return a session that keeps cookies of an address."""
+    return ClientSession(cookie_jar=CookieJar(unsafe=True))
+
+
+async def strangers(url: str, count: int) -> list[str]:
+    """Return who answers clients that nobody knows."""
+    answers = []
+    for number in range(count):
+        async with a_session() as session:
+            answers.append(
+                await Client(url, session, {"x-user": f"new-{number}"}).ask()
+            )
+    return answers
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_who_is_known_comes_until_the_end(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer, kind: str
+) -> None:
+    """In a drain known clients are served where they were, others elsewhere.
+
+    What a known client has in progress holds the drain. When the member is gone, the
+    same client is served by another, and no request has failed.
+    """
+    lb_info, url = a_load_balancer(proxy, kind), proxy.url_of(kind)
+    servers = {name: await start_server(name) for name in ("one", "two")}
+    for name, server in servers.items():
+        await driver.ensure_backend(an_ensure(lb_info, server.address, name))
+    async with a_session() as session:
+        client = Client(url, session, {"x-user": "alice"})
+        mine = await client.ask()
+        (other,) = set(servers) - {mine}
+        held = asyncio.create_task(client.ask("/slow"))
+        await until(lambda: _holds(servers[mine]))
+
+        going_on = await driver.drain_backend(a_drain(lb_info, mine))
+        known = [await client.ask() for _ in range(4)]
+        new = await strangers(url, 4)
+        servers[mine].release()
+        finished = await held
+        await until(lambda: _is_drained(driver, lb_info, mine))
+        gone = await driver.deregister_backend(a_deregister(lb_info, mine))
+        after = [await client.ask() for _ in range(4)]
+
+    assert isinstance(going_on, Running)
+    assert ([mine] * 4, [other] * 4) == (known, new)
+    assert (mine, Succ(msg=""), [other] * 4) == (finished, gone, after)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_at_the_deadline_they_are_sent_elsewhere(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer, kind: str
+) -> None:
+    """Clients that never stay away do not keep a member for ever, nor see an error."""
+    lb_info, url = a_load_balancer(proxy, kind), proxy.url_of(kind)
+    for name in ("one", "two"):
+        server = await start_server(name)
+        await driver.ensure_backend(an_ensure(lb_info, server.address, name))
+    answers: list[str] = []
+    enough = asyncio.Event()
+
+    async def come_again() -> None:
+        """Send one request after the other."""
+        while not enough.is_set():
+            answers.append(await client.ask())
+
+    async with a_session() as session:
+        client = Client(url, session, {"x-user": "alice"})
+        mine = await client.ask()
+        (other,) = {"one", "two"} - {mine}
+        coming = asyncio.create_task(come_again())
+        await driver.drain_backend(a_drain(lb_info, mine))
+        before = len(answers)
+        await until(lambda: _reaches(answers, before + 10))
+        drained = answers[before:]
+        for _ in range(2):
+            await driver.deregister_backend(a_deregister(lb_info, mine))
+        since = len(answers)
+        await until(lambda: _reaches(answers, since + 10))
+        enough.set()
+        await coming
+
+    assert {mine} == set(drained)
+    assert {other} == set(answers[since + 1 :])
+    assert {mine, other} == set(answers)
+
+
+async def test_a_member_has_its_cookie_from_its_first_request_on(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer
+) -> None:
+    """Whoever was answered once comes back to the same member, after a reload too."""
+    lb_info, url = a_load_balancer(proxy, "cookies"), proxy.url_of("cookies")
+    addresses = [(await start_server(name)).address for name in ("one", "two")]
+    async with a_session() as session:
+        client = Client(url, session, {})
+        seen = []
+        for _ in range(2):
+            for number, address in enumerate(addresses):
+                await driver.ensure_backend(an_ensure(lb_info, address, str(number)))
+            seen += [await client.ask() for _ in range(4)]
+            await proxy.reload()
+
+    assert 1 == len(set(seen))
+
+
+async def test_a_backend_without_a_cookie(
+    driver: HaproxyDriver, proxy: Haproxy
+) -> None:
+    """What cannot work is refused when it is created, with what to do."""
+    lb_spec = an_identity(proxy) | {"dynamicCookies": "true"}
+
+    with pytest.raises(Fail, match="has no cookie: say `cookie NAME insert"):
+        await driver.create_load_balancer(
+            CreateLoadBalancerRequest(record_id=RECORD, lb_spec=lb_spec)
+        )
+
+
+async def test_a_backend_with_a_cookie(driver: HaproxyDriver, proxy: Haproxy) -> None:
+    """What can work is let pass, and stays known as it was said."""
+    lb_spec = a_load_balancer(proxy, "cookies")
+
+    answer = await driver.create_load_balancer(
+        CreateLoadBalancerRequest(record_id=RECORD, lb_spec=lb_spec)
+    )
+
+    assert Succ(lb_info=lb_spec) == answer
+
+
+async def _holds(server: WebServer) -> bool:
+    """Tell whether a request is held by the server."""
+    return server.waiting == 1
+
+
+async def _reaches(answers: list[str], count: int) -> bool:
+    """Tell whether so many requests were answered."""
+    return len(answers) >= count
+
+
+async def _is_drained(
+    driver: HaproxyDriver, lb_info: dict[str, str], record: str
+) -> bool:
+    """Ask once whether the drain is over."""
+    return isinstance(await driver.drain_backend(a_drain(lb_info, record)), Succ)
