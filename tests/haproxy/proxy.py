@@ -47,7 +47,7 @@ frontend web
 backend web
   balance roundrobin
   server foreign-1 127.0.1.250:9 disabled weight 33
-  server foreign-2 127.0.1.251:9 check inter 60s weight 44 disabled
+  server foreign-2 127.0.1.251:9 check inter 100ms weight 44 disabled
   server lbcf 127.0.1.252:9 disabled
   server lbcfx-1 127.0.1.253:9 disabled
 frontend cookies
@@ -71,6 +71,14 @@ frontend tcp
 backend tcp
   mode tcp
   balance leastconn
+frontend slots
+  bind 127.0.0.1:{slots}
+  default_backend slots
+backend slots
+  balance static-rr
+  server foreign-1 127.0.1.250:9 disabled
+  server lbcf.x 127.0.1.251:9 disabled
+  server-template lbcf. 3 127.0.0.1:1 disabled check inter 100ms rise 1
 backend fixed
   balance static-rr
 backend hashed
@@ -80,7 +88,7 @@ backend consistent
   hash-type consistent
 """
 
-FRONTENDS = ("web", "cookies", "sticky", "tcp")
+FRONTENDS = ("web", "cookies", "sticky", "tcp", "slots")
 """Those that can be reached; each has a backend of its name."""
 
 FOREIGN = ("foreign-1", "foreign-2", "lbcf", "lbcfx-1")

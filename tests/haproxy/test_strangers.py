@@ -32,9 +32,9 @@ TEXTS = strategies.one_of(
 """What may come in as a name: anything, much of it made to be dangerous."""
 
 
-def all_commands(target: Target) -> list[Command]:
+def all_commands(target: Target, name: MemberName) -> list[Command]:
     """Return every command that can be composed about a target."""
-    member = Member(target.name, parse_address("[::1]:1"), parse_options({}))
+    member = Member(name, parse_address("[::1]:1"), parse_options({}))
     return [
         commands.add(target, member),
         commands.probe(target),
@@ -46,6 +46,7 @@ def all_commands(target: Target) -> list[Command]:
         commands.cut(target),
         commands.loosen(target),
         commands.delete(target),
+        commands.move(target, member.address),
     ]
 
 
@@ -62,10 +63,11 @@ def test_every_command_names_one_server_of_ours(
 ) -> None:
     """Whatever the names are: no command, or one whose only server has our prefix."""
     try:
-        target = Target(backend, MemberName(prefix, record), cookie=True)
+        name = MemberName(prefix, record)
+        target = Target(backend, name, cookie=True)
     except InvalidInput:
         return
-    for command in all_commands(target):
+    for command in all_commands(target, name):
         whole = f"enable dynamic-cookie backend {backend}"
         parts = [part for part in command.line.split(";") if part != whole]
         named = [word for part in parts for word in part.split() if "/" in word]

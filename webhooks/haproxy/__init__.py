@@ -20,4 +20,5 @@ What HAProxy (2.6 or newer) needs for it, in its `global` section:
 
 and a backend whose `balance` is roundrobin, leastconn, first or random, or that has
 `hash-type consistent`. Its `default-server` does not reach members added at run time.
+For backends that take none there are slots: `slots`, `slot_pool`, `slot_driver`.
 """

@@ -11,6 +11,7 @@ from webhooks.haproxy.endpoints import AllowedEndpoints
 from webhooks.haproxy.errors import InvalidInput
 from webhooks.haproxy.load_balancers import LoadBalancers
 from webhooks.haproxy.members import DEFAULT_PREFIX
+from webhooks.haproxy.slot_driver import SlotDriver
 
 
 DEFAULT_PORT = 9002
@@ -22,8 +23,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--name-prefix",
         default=DEFAULT_PREFIX,
         metavar="TEXT",
-        help="its servers are called TEXT-<record id>, and all others are left alone; "
-        "never change it while there are any (default: %(default)s)",
+        help="its servers are called TEXT-<record id>, its slots TEXT.<number>, and "
+        "all others are left alone; never change it while there are any (default: "
+        "%(default)s)",
+    )
+    parser.add_argument(
+        "--slots",
+        action="store_true",
+        help="give members the servers that a `server-template TEXT.` has made, in "
+        "place of adding servers, which backends with a static algorithm refuse",
     )
     parser.add_argument(
         "--allow-sockets",
@@ -53,7 +61,8 @@ def make_driver(chosen: argparse.Namespace) -> HaproxyDriver:
         raise InvalidInput(f"--command-timeout {seconds:g} is not 0.1 to 60 seconds")
     allowed = AllowedEndpoints(chosen.allow_sockets or AllowedEndpoints().patterns)
     limits = Limits(patience=timedelta(seconds=seconds))
-    return HaproxyDriver(LoadBalancers(allowed, limits), chosen.name_prefix)
+    kind = SlotDriver if chosen.slots else HaproxyDriver
+    return kind(LoadBalancers(allowed, limits), chosen.name_prefix)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import re
 import attrs
 
 from webhooks.haproxy.errors import InvalidInput
-from webhooks.haproxy.members import Member, MemberName
+from webhooks.haproxy.members import Member, MemberName, SlotName
+from webhooks.shared.addresses import Address
 
 
 POOL = "pool-max-conn -1 pool-purge-delay 5s"
@@ -42,7 +43,7 @@ class Target:
     """
 
     backend: str = attrs.field(converter=checked_backend)
-    name: MemberName
+    name: MemberName | SlotName
     cookie: bool = False
 
     def __str__(self) -> str:
@@ -120,6 +121,12 @@ def rest(target: Target) -> Command:
 def cut(target: Target) -> Command:
     """End what is established: requests in flight fail."""
     return Command(f"shutdown sessions server {target}")
+
+
+def move(target: Target, address: Address) -> Command:
+    """Give a slot that rests another address; idle connections to the old one end."""
+    to = f"{address.ip} port {address.port}"
+    return Command(f"set server {target} addr {to}", "changed from")
 
 
 def loosen(target: Target) -> Command:

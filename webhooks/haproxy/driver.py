@@ -51,7 +51,7 @@ from webhooks.haproxy.members import (
     parse_address,
 )
 from webhooks.haproxy.parameters import check_change, parse_options
-from webhooks.haproxy.pool import Listing
+from webhooks.haproxy.pool import Listing, Pool
 from webhooks.haproxy.replies import Server
 from webhooks.shared.addresses import Address
 from webhooks.shared.outcomes import DRY_RUN, Finished, Outcome
@@ -96,7 +96,7 @@ class HaproxyDriver(Driver):
             balancer = self.load_balancers.find(request.lb_spec)
             check_no_attributes(request.attributes)
             if request.operation is ValidationOperation.CREATE:
-                await balancer.on_all(lambda pool: pool.probe(self.prefix))
+                await balancer.on_all(self._examine)
 
     async def create_load_balancer(self, request: CreateLoadBalancerRequest) -> Succ:
         """Find the backend in all HAProxys; it is the operator who makes it."""
@@ -145,7 +145,7 @@ class HaproxyDriver(Driver):
             if request.dry_run:
                 return DRY_RUN
             outcome = await balancer.settle(lambda pool: pool.drain(name))
-        return _answer(outcome, counted=True)
+        return answer_of(outcome, counted=True)
 
     async def deregister_backend(
         self, request: DeregisterBackendRequest
@@ -164,7 +164,7 @@ class HaproxyDriver(Driver):
             outcome = await balancer.settle(
                 lambda pool: pool.deregister(name, may_cut=not request.drained)
             )
-        return _answer(outcome, counted=False)
+        return answer_of(outcome, counted=False)
 
     async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:
         """List our members on all HAProxys.
@@ -190,7 +190,11 @@ class HaproxyDriver(Driver):
         async with self._attempt():
             check_no_attributes(attributes)
             balancer = self.load_balancers.find(fields)
-            await balancer.on_all(lambda pool: pool.probe(self.prefix))
+            await balancer.on_all(self._examine)
+
+    async def _examine(self, pool: Pool) -> None:
+        """Find out whether members can be added to a backend."""
+        await pool.probe(self.prefix)
 
     def _name(self, record_id: str) -> MemberName:
         """Return the name of a record's server."""
@@ -220,7 +224,7 @@ class HaproxyDriver(Driver):
             raise Fail(str(error)) from error
 
 
-def _answer(outcome: Outcome, *, counted: bool) -> Succ | Running:
+def answer_of(outcome: Outcome, *, counted: bool) -> Succ | Running:
     """Return the answer that an outcome stands for."""
     if isinstance(outcome, Finished):
         return Succ(msg=outcome.note)
@@ -239,7 +243,7 @@ def _listed(name: MemberName, listings: Sequence[Listing]) -> ListedBackend:
     return ListedBackend(
         backend_addr=_address(known),
         record_id=name.record_id,
-        state=_state(servers),
+        state=state_of(servers),
         active_connections=sum(one.loads.get(name, 0) for one in listings),
     )
 
@@ -249,7 +253,7 @@ def _address(server: Server) -> str:
     return str(Address(server.address, server.port)) if server.address else ""
 
 
-def _state(servers: Sequence[Server | None]) -> BackendState:
+def state_of(servers: Sequence[Server | None]) -> BackendState:
     """Return the state of a member that is these servers; None: it is not there."""
     if any(server is not None and server.draining for server in servers):
         return BackendState.DRAINING

@@ -7,6 +7,7 @@
     |  `- Uncertain      the same, and a change was sent
     |- Unreadable        it answered something that is not in its manual
     |- AddressConflict, OptionConflict, Unsettled: the member is not as it should be
+    |- NoSlots, SlotsTaken: there is no server that a member could be given
     |- NoCookie          the backend knows no cookie that members could have
     |- PartlyFailed      some of several HAProxys failed
     `- Refused           HAProxy answered no; one class per reason
@@ -52,6 +53,14 @@ class OptionConflict(HaproxyError):  # noqa: N818
 
 class NoCookie(HaproxyError):  # noqa: N818
     """Members are to have cookies, and the backend has no name for them."""
+
+
+class NoSlots(HaproxyError):  # noqa: N818
+    """The backend has no servers that could be given to members."""
+
+
+class SlotsTaken(HaproxyError):  # noqa: N818
+    """All servers that can be given to members are."""
 
 
 class Unsettled(HaproxyError):  # noqa: N818
@@ -105,7 +114,7 @@ class StaticAlgorithm(Refused):
 
     advice = (
         "set `balance` to roundrobin, leastconn, first or random, "
-        "or add `hash-type consistent`"
+        "add `hash-type consistent`, or run the driver with --slots"
     )
 
 

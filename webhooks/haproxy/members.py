@@ -20,6 +20,7 @@ from webhooks.shared.addresses import LAST_PORT, Address, read_address
 DEFAULT_PREFIX = "lbcf"
 
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,19}")
+_SLOT = re.compile(r"[1-9][0-9]{0,4}")
 _RECORD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,98}")
 
 
@@ -70,6 +71,34 @@ class MemberName:
         if not server.startswith(begin) or _RECORD_ID.fullmatch(rest) is None:
             return None
         return cls(prefix, rest)
+
+
+@attrs.frozen
+class SlotName:
+    """The name of one of our slots, as a `server-template` of that prefix gives it.
+
+    A number and nothing else is behind the `.`: so it is neither the name of another
+    member of ours nor a slot of a driver whose prefix goes on with it.
+
+    Attributes:
+        prefix: of this driver.
+        number: from 1 on.
+    """
+
+    prefix: str = attrs.field(converter=checked_prefix)
+    number: int = attrs.field(validator=attrs.validators.ge(1))
+
+    def __str__(self) -> str:
+        return f"{self.prefix}.{self.number}"
+
+    @classmethod
+    def of_server(cls, prefix: str, server: str) -> Self | None:
+        """Return the name if the server is a slot of ours, else None."""
+        begin = f"{prefix}."
+        number = server.removeprefix(begin)
+        if not server.startswith(begin) or _SLOT.fullmatch(number) is None:
+            return None
+        return cls(prefix, int(number))
 
 
 def parse_address(text: str) -> Address:

@@ -24,6 +24,9 @@ FORCED_MAINTENANCE = 0x01
 FORCED_DRAIN = 0x08
 """Bit of srv_admin_state: `set server ... state drain`."""
 
+CONFIGURED_MAINTENANCE = 0x04
+"""Bit of srv_admin_state: `disabled` in the configuration, whatever it is now."""
+
 CHECK_CONFIGURED = 0x02
 """Bit of srv_check_state: the server was added with `check`."""
 
@@ -60,7 +63,7 @@ class Server:
         address: None where HAProxy has none.
         port: 0 where HAProxy has none.
         operation: srv_op_state.
-        admin: srv_admin_state, bits.
+        admin: srv_admin_state, bits of what holds now.
         weight: 0 to 256, as set at run time.
         check: srv_check_state, bits.
     """
@@ -138,7 +141,7 @@ class Snapshot:
             address=_parsed_address(self._cell(cells, "srv_addr")),
             port=self._number(cells, "srv_port"),
             operation=self._number(cells, "srv_op_state"),
-            admin=self._number(cells, "srv_admin_state"),
+            admin=self._number(cells, "srv_admin_state") & ~CONFIGURED_MAINTENANCE,
             weight=self._number(cells, "srv_uweight"),
             check=self._number(cells, "srv_check_state"),
         )

@@ -1,0 +1,182 @@
+"""The slots of one backend of one HAProxy: as `pool`, for members without a name.
+
+Called by `slot_driver`. Each step is one turn: read the state, ask `slots`, make at
+most one change.
+"""
+
+import asyncio
+
+from collections.abc import Mapping
+
+import attrs
+
+from webhooks.haproxy import commands, decisions, slots
+from webhooks.haproxy.errors import NoSlots, NoSuchBackend, Unsettled
+from webhooks.haproxy.pool import (
+    BETWEEN_DELETIONS,
+    BETWEEN_READINGS,
+    MOST_STEPS,
+    QUIET_READINGS,
+    Pool,
+)
+from webhooks.haproxy.replies import Generation, Server, Snapshot
+from webhooks.haproxy.slots import FREE, Slot
+from webhooks.shared.addresses import Address
+from webhooks.shared.outcomes import Finished, Outcome, Unfinished
+
+
+GONE = Finished("the backend is gone")
+
+
+@attrs.frozen
+class SlotListing:
+    """The members that have slots of one backend of one HAProxy.
+
+    Attributes:
+        generation: of the process that has them.
+        members: servers by address.
+        loads: requests in progress and waiting, by address.
+    """
+
+    generation: Generation
+    members: Mapping[Address, Server]
+    loads: Mapping[Address, int]
+
+
+@attrs.frozen
+class SlotPool:
+    """The slots of one backend of one HAProxy.
+
+    Attributes:
+        pool: that backend.
+        prefix: slots are called PREFIX.1 and so on.
+    """
+
+    pool: Pool
+    prefix: str
+
+    async def probe(self) -> None:
+        """Find out whether there are slots, and whether they can be changed.
+
+        Raises:
+            NoSlots: there are none.
+            Refused: no such backend, or not level admin.
+        """
+        async with self.pool.api.turn():
+            found = self._slots(await self._snapshot())
+            if not found:
+                raise NoSlots(
+                    f"backend {self.pool.backend} of HAProxy at "
+                    f"{self.pool.api.endpoint} has no slots: say `server-template "
+                    f"{self.prefix}. 10 {FREE} disabled` there"
+                )
+            free = slots.at(found, FREE)
+            if free is not None and free.server.in_maintenance:
+                await self.pool.api.change(commands.rest(free.target))
+
+    async def ensure(self, address: Address) -> Outcome:
+        """Put the member into full service.
+
+        Raises:
+            SlotsTaken: no slot is free.
+            NoSuchBackend: there is nothing to be a member of.
+            Unsettled: it does not stay as it was put.
+        """
+        for _ in range(MOST_STEPS):
+            async with self.pool.api.turn():
+                found = self._slots(await self._snapshot())
+                command = slots.next_to_ensure(found, address)
+                if command is None:
+                    return _ensured(slots.at(found, address))
+                await self.pool.api.change(command)
+        raise Unsettled(
+            f"{address} did not come into service in {MOST_STEPS} steps: does somebody "
+            "else change its slot?"
+        )
+
+    async def drain(self, address: Address) -> Outcome:
+        """Stop new traffic, and tell what is left; gone members have nothing left."""
+        try:
+            for reading in range(QUIET_READINGS):
+                if reading:
+                    await asyncio.sleep(BETWEEN_READINGS.total_seconds())
+                outcome = await self._drain_step(address)
+                if outcome is not None:
+                    return outcome
+        except NoSuchBackend:
+            return GONE
+        return Finished()
+
+    async def _drain_step(self, address: Address) -> Outcome | None:
+        """Drain one step further; None: drained, and nothing was left on it now."""
+        async with self.pool.api.turn():
+            snapshot = await self._snapshot()
+            slot = slots.at(self._slots(snapshot), address)
+            if slot is None:
+                return Finished()
+            command = slots.next_to_drain(slot)
+            if command and decisions.must_stay(slot.server, snapshot):
+                note = "serves until another member has passed its first checks"
+                return Unfinished(await self._left(slot), note)
+            if command:
+                await self.pool.api.change(command)
+            left = await self._left(slot)
+        return Unfinished(left, "requests are in progress") if left else None
+
+    async def deregister(self, address: Address, *, may_cut: bool) -> Outcome:
+        """Free the member's slot; with `may_cut` end what is still established."""
+        left = 0
+        try:
+            for _ in range(MOST_STEPS):
+                async with self.pool.api.turn():
+                    slot = slots.at(self._slots(await self._snapshot()), address)
+                    if slot is None:
+                        return Finished()
+                    left = await self._left(slot)
+                    command = slots.next_to_deregister(slot, left, may_cut=may_cut)
+                    if command is not None:
+                        await self.pool.api.change(command)
+                if left:
+                    await asyncio.sleep(BETWEEN_DELETIONS.total_seconds())
+        except NoSuchBackend:
+            return GONE
+        return Unfinished(left, "requests are still in progress")
+
+    async def list_members(self) -> SlotListing:
+        """Return the members that have slots.
+
+        Raises:
+            NoSuchBackend: the backend is gone.
+        """
+        async with self.pool.api.turn():
+            snapshot = await self._snapshot()
+            taken = {
+                Address(slot.server.address, slot.server.port): slot
+                for slot in self._slots(snapshot)
+                if slot.server.address is not None and not slot.is_at(FREE)
+            }
+            loads = {address: await self._left(slot) for address, slot in taken.items()}
+        members = {address: slot.server for address, slot in taken.items()}
+        return SlotListing(snapshot.generation, members, loads)
+
+    async def _snapshot(self) -> Snapshot:
+        """Read the backend."""
+        return await self.pool.api.snapshot(self.pool.backend)
+
+    def _slots(self, snapshot: Snapshot) -> list[Slot]:
+        """Return our slots."""
+        cookie = self.pool.cookies
+        return list(
+            slots.slots_of(snapshot, self.pool.backend, self.prefix, cookie=cookie)
+        )
+
+    async def _left(self, slot: Slot) -> int:
+        """Return the requests in progress and waiting on a slot."""
+        return await self.pool.api.load(self.pool.backend, slot.server) or 0
+
+
+def _ensured(slot: Slot | None) -> Outcome:
+    """Return the outcome for a member that is as it should be."""
+    if slot is not None and slot.server.starting:
+        return Finished("waits for its first health checks to pass")
+    return Finished()
