@@ -2,6 +2,8 @@
 
 import asyncio
 
+from collections.abc import Callable
+
 import pytest
 
 from lbcf.sdk import BackendState, Fail, Running, Succ
@@ -174,6 +176,46 @@ async def test_the_operators_node_is_used_and_left(
     await driver.deregister_backend(a_deregister(lb_info))
     assert {} == bigip.unit.running.pool(WEB).members
     assert ["/Tenant/web1"] == list(bigip.unit.running.nodes)
+
+
+async def test_the_operators_node_of_that_name_is_left(
+    driver: F5Driver, bigip: Bigip
+) -> None:
+    """A node that is called as ours would be, and was there before, stays."""
+    bigip.unit.running.add_node({"name": "198.18.0.1", "address": "198.18.0.1"})
+    lb_info = an_identity(bigip)
+
+    await driver.ensure_backend(an_ensure(lb_info))
+    await driver.deregister_backend(a_deregister(lb_info))
+
+    assert {} == bigip.unit.running.pool(WEB).members
+    assert [NODE] == list(bigip.unit.running.nodes)
+
+
+async def test_a_node_that_is_called_after_another_address(
+    driver: F5Driver, bigip: Bigip
+) -> None:
+    """It is not used: requests would go elsewhere. What to do is told."""
+    bigip.unit.running.add_node({"name": "198.18.0.1", "address": "198.18.0.77"})
+
+    with pytest.raises(Fail, match=f"{NODE} and has another address: rename it"):
+        await driver.ensure_backend(an_ensure(an_identity(bigip)))
+
+    assert {} == bigip.unit.running.pool(WEB).members
+
+
+async def test_two_drivers_add_one_member_at_once(
+    make_driver: Callable[..., F5Driver], bigip: Bigip
+) -> None:
+    """The one that comes too late is told 409, and finds what it wanted."""
+    request = an_ensure(an_identity(bigip))
+
+    answers = await asyncio.gather(
+        *(make_driver().ensure_backend(request) for _ in range(4))
+    )
+
+    assert [Succ(msg="")] * 4 == answers
+    assert [MEMBER] == list(bigip.unit.running.pool(WEB).members)
 
 
 @pytest.mark.parametrize(

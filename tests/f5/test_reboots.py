@@ -8,8 +8,11 @@ import pytest
 from lbcf.sdk import Fail, Refusal, Running, Succ
 from tests.f5.requests import MEMBER, WEB, an_ensure, an_identity
 from tests.f5.server import Bigip
-from tests.webhooks.requests import ADDRESS, a_deregister, a_drain, a_list
+from tests.webhooks.requests import ADDRESS, RECORD, a_deregister, a_drain, a_list
 from webhooks.f5.driver import F5Driver
+from webhooks.f5.names import Mark
+from webhooks.f5.pool import Pool
+from webhooks.shared.outcomes import Finished
 
 
 SOON = timedelta(milliseconds=400)
@@ -193,6 +196,23 @@ class TestDisk:
 
         assert 1 == len((await driver.list_backends(a_list(lb_info))).backends)
         assert [MEMBER] == _members(bigip)
+
+    async def test_a_member_that_is_wanted_meanwhile_stays(
+        self, driver: F5Driver, bigip: Bigip
+    ) -> None:
+        """Who takes out again what came back looks once more before each change."""
+        lb_info = an_identity(bigip)
+        await driver.ensure_backend(an_ensure(lb_info))
+        balancer = driver.load_balancers.find(lb_info)
+        unit = await driver.load_balancers.units.active(balancer.identity.devices)
+        pool = Pool(unit.api, balancer.identity.pool, Mark(), lambda: None)
+
+        outcome = await pool.deregister(
+            balancer.address(ADDRESS), RECORD, still=lambda: False
+        )
+
+        assert Finished("it is wanted again") == outcome
+        assert "user-enabled" == bigip.unit.member(WEB, MEMBER)["session"]
 
     async def test_a_reboot_in_a_drain(self, driver: F5Driver, bigip: Bigip) -> None:
         """A member that came up in service is disabled again."""

@@ -79,6 +79,9 @@ backend slots
   server foreign-1 127.0.1.250:9 disabled
   server lbcf.x 127.0.1.251:9 disabled
   server-template lbcf. 3 127.0.0.1:1 disabled check inter 100ms rise 1
+backend many
+  balance source
+  server-template lbcf. 40 127.0.0.1:1 disabled
 backend fixed
   balance static-rr
 backend hashed

@@ -3,12 +3,15 @@
 import asyncio
 import itertools
 
+import attrs
 import hypothesis
 import pytest
 
 from aiohttp import ClientSession
 from hypothesis import strategies
 
+from lbcf.conformance.findings import Outcome
+from lbcf.conformance.target import OPTIONAL, Target
 from lbcf.sdk import (
     BackendState,
     BackendType,
@@ -17,18 +20,23 @@ from lbcf.sdk import (
     Fail,
     MemberKey,
     Running,
+    Service,
     Succ,
     ValidateBackendRequest,
 )
+from tests.conformance.stages import ended, results_of, serving
 from tests.haproxy.conftest import ANYWHERE, StartServer
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import an_ensure, an_identity
 from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic, WebServer, ask
 from tests.webhooks.requests import RECORD, a_deregister, a_drain, a_list
+from webhooks.haproxy import commands
 from webhooks.haproxy.load_balancers import LoadBalancers
-from webhooks.haproxy.members import SlotName
+from webhooks.haproxy.members import SlotName, parse_address
+from webhooks.haproxy.replies import FORCED_MAINTENANCE, Server
 from webhooks.haproxy.slot_driver import SlotDriver
+from webhooks.haproxy.slots import FREE, Slot, next_to_ensure
 
 
 NOWHERE = "127.0.1.9:9"
@@ -288,6 +296,54 @@ class TestLimits:
         await ensured(driver, lb_info, NOWHERE)
 
         assert [NOWHERE] == list((await taken(proxy)).values())
+
+
+def test_a_slot_rests_before_it_is_moved() -> None:
+    """In service it would serve a member that has passed no check; nor does it then."""
+    target = commands.Target("web", SlotName("lbcf", 1))
+    server = Server("lbcf.1", 1, 1, FREE.ip, FREE.port, 2, 0, 1, 6)
+    address = parse_address(NOWHERE)
+
+    first = next_to_ensure([Slot(target, server)], address)
+    resting = attrs.evolve(server, admin=FORCED_MAINTENANCE)
+    second = next_to_ensure([Slot(target, resting)], address)
+
+    moved = attrs.evolve(resting, address=address.ip, port=address.port)
+    third = next_to_ensure([Slot(target, moved)], address)
+
+    assert commands.rest(target) == first
+    assert commands.move(target, address) == second
+    assert commands.serve(target, check=True, fresh=True) == third
+
+
+@pytest.mark.haproxy
+@pytest.mark.timeout(300)
+async def test_every_rule(driver: SlotDriver, proxy: Haproxy) -> None:
+    """The driver keeps to the protocol, and leaves all slots free."""
+    before = await proxy.rows("many")
+    async with serving(lambda: Service(driver).application()) as served:
+        target = Target(
+            url=served.url,
+            lb_spec=an_identity(proxy, backend="many"),
+            gone={"backend": "nowhere"},
+            member_key=MemberKey.ADDRESS,
+            declared=OPTIONAL,
+            restart=served.restart,
+        )
+        results = await results_of(target)
+
+    assert {
+        "both-spellings",
+        "judged-pods-were-asked-for",
+        "records-share-an-address",
+        "drain-waits-for-connections",
+    } == ended(results, Outcome.NOT_APPLICABLE)
+    assert {
+        name: one.text
+        for name, one in results.items()
+        if one.outcome in {Outcome.FAILED, Outcome.NOTED}
+    } == {}
+    assert before == await proxy.rows("many")
 
 
 @hypothesis.given(

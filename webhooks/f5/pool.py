@@ -17,6 +17,7 @@ from webhooks.f5.decisions import Add, Change, Modify, Remove
 from webhooks.f5.errors import (
     AddressTaken,
     Duplicate,
+    Foreign,
     Missing,
     NodeInUse,
     NoSuchPool,
@@ -213,11 +214,17 @@ class Pool:
         """Return the node that has the address, in whatever partition.
 
         Raises:
+            Foreign: a node is called after the address, and has another one.
             DeviceError: the given one, where no node that we may see has it.
         """
         for node in await self.api.nodes():
             if node.address == address.host:
                 return node.path
+        if isinstance(error, Duplicate):
+            raise Foreign(
+                f"a node is called {self._home(address)} and has another address: "
+                f"rename it, or make a node for {address.host}"
+            ) from error
         raise error
 
     async def _drop_node(self, path: ObjectPath) -> None:
