@@ -10,7 +10,9 @@ from tests.f5.requests import MEMBER, WEB, an_ensure, an_identity
 from tests.f5.server import Bigip
 from tests.webhooks.requests import ADDRESS, RECORD, a_deregister, a_drain, a_list
 from webhooks.f5.driver import F5Driver
+from webhooks.f5.members import Wanted
 from webhooks.f5.names import Mark
+from webhooks.f5.parameters import Options
 from webhooks.f5.pool import Pool
 from webhooks.shared.outcomes import Finished
 
@@ -101,6 +103,24 @@ class TestDisk:
 
         bigip.reboot()
         assert [MEMBER] == _members(bigip)
+
+    async def test_a_change_is_noted_when_it_is_live(
+        self, driver: F5Driver, bigip: Bigip
+    ) -> None:
+        """A save between the note and the change would be taken for its save."""
+        balancer = driver.load_balancers.find(an_identity(bigip))
+        unit = await driver.load_balancers.units.active(balancer.identity.devices)
+        noted: list[list[str]] = []
+        pool = Pool(
+            unit.api,
+            balancer.identity.pool,
+            Mark(),
+            lambda: noted.append(_members(bigip)),
+        )
+
+        await pool.ensure(Wanted(balancer.address(ADDRESS), "lbcf:r1", Options()))
+
+        assert ([], [MEMBER]) == (noted[0], noted[-1])
 
     async def test_a_rollout_is_saved_once(
         self, driver: F5Driver, bigip: Bigip

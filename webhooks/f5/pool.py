@@ -57,7 +57,7 @@ class Pool:
         api: the unit's.
         path: of the pool.
         mark: by which our objects are known.
-        changed: told before anything is changed.
+        changed: told before and after anything is changed.
     """
 
     api: Icontrol
@@ -182,16 +182,24 @@ class Pool:
             if not still():
                 return False
             self.changed()
-            with contextlib.suppress(Duplicate, Missing):
-                match change:
-                    case Add(wanted):
-                        node = await self._node_for(wanted.address)
-                        await self.api.add_member(self.path, node, wanted)
-                    case Modify(member, fields):
-                        await self.api.modify_member(self.path, member.path, fields)
-                    case Remove(member):
-                        await self.api.remove_member(self.path, member.path)
+            try:
+                with contextlib.suppress(Duplicate, Missing):
+                    await self._change(change)
+            finally:
+                # A save that began since the first note may not have it.
+                self.changed()
         return True
+
+    async def _change(self, change: Change) -> None:
+        """Have the unit make a change."""
+        match change:
+            case Add(wanted):
+                node = await self._node_for(wanted.address)
+                await self.api.add_member(self.path, node, wanted)
+            case Modify(member, fields):
+                await self.api.modify_member(self.path, member.path, fields)
+            case Remove(member):
+                await self.api.remove_member(self.path, member.path)
 
     async def _node_for(self, address: Address) -> ObjectPath:
         """Return the node at an address; make it where there is none.
@@ -233,8 +241,10 @@ class Pool:
             node = await self.api.node(path)
             if node is None or node.description != self.mark.of_node:
                 return
-            with contextlib.suppress(NodeInUse, Missing):
-                await self.api.remove_node(path)
+            try:
+                with contextlib.suppress(NodeInUse, Missing):
+                    await self.api.remove_node(path)
+            finally:
                 self.changed()
 
     def _unsettled(self, address: Address) -> Unsettled:
