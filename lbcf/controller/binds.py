@@ -137,6 +137,8 @@ class Binds:
         operation = bind_life.next_operation(bind, status, in_use=bool(users))
         if operation is None:
             return self._idle(bind, status, in_use=bool(users))
+        if operation is Operation.DELETE_LOAD_BALANCER and _abandoned(bind, status):
+            return _Learnt(bind_life.gone, timedelta(0))
         rest = bind_life.rest_of(status, now)
         if rest > timedelta(0):
             return Learnt(again=rest)
@@ -209,3 +211,17 @@ class Binds:
         )
         self._view.binds.observe(patched)
         return patched
+
+
+def _abandoned(bind: Bind, status: EntryStatus) -> bool:
+    """Tell whether a Bind that is deleted lets its load balancers go without drivers.
+
+    Its records have an annotation of their own: nothing gets here before they are gone.
+    """
+    why = bind.meta.annotations.get(names.ANNOTATION_ABANDON)
+    if why is None or not bind.is_deleting:
+        return False
+    _log.warning(
+        "bind.abandoned", bind=str(bind.meta.key), load_balancer=status.name, why=why
+    )
+    return True

@@ -1,0 +1,45 @@
+"""Takes away what was installed, once nothing needs it: found by our label.
+
+After `drain` or `retain`; it works for kustomize and Helm alike.
+"""
+
+import argparse
+
+from typing import Final
+
+from manifests.uninstall.kubectl import LEASES, full, items, known, kubectl, say
+from manifests.uninstall.waiting import until_no_pods
+
+
+OURS: Final = "app.kubernetes.io/part-of=lbcf"
+INSIDE: Final = (
+    "services,serviceaccounts,poddisruptionbudgets,networkpolicies,rolebindings,"
+    "roles,secrets,configmaps"
+)
+OUTSIDE: Final = (
+    "validatingwebhookconfigurations,validatingadmissionpolicybindings,"
+    "validatingadmissionpolicies,clusterrolebindings,clusterroles,priorityclasses"
+)
+LOCK: Final = "addr-"
+"""Names of the Leases that lock addresses begin so."""
+
+
+def remove(flags: argparse.Namespace) -> None:
+    """Delete what was installed: first what runs, last the kinds and the namespace."""
+    inside = ("-n", flags.namespace)
+    say(f"deleting what is labelled {OURS}")
+    kubectl("delete", "deployments", *inside, "-l", OURS, "--ignore-not-found")
+    until_no_pods(flags)
+    kubectl("delete", OUTSIDE, "-l", OURS, "--ignore-not-found")
+    kubectl("delete", INSIDE, *inside, "-l", OURS, "--ignore-not-found")
+    leases = [one["metadata"]["name"] for one in items("leases", *inside)]
+    if ours := [n for n in leases if n in LEASES or n.startswith(LOCK)]:
+        kubectl("delete", "leases", *inside, *ours, "--ignore-not-found")
+    say("deleting the kinds")
+    if kinds := known():
+        kubectl("delete", "customresourcedefinitions", *(full(kind) for kind in kinds))
+    if any(
+        one["metadata"]["name"] == flags.namespace for one in items("ns", "-l", OURS)
+    ):
+        say(f"deleting namespace {flags.namespace}")
+        kubectl("delete", "namespace", flags.namespace)

@@ -1,0 +1,146 @@
+"""Uninstalling, both ways, with our processes at work: nothing stays, nothing is stuck.
+
+A control plane of their own: these tests take the kinds themselves away.
+"""
+
+import asyncio
+import sys
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import Cluster
+from tests.cluster.fixtures import running
+from tests.e2e import objects
+from tests.e2e.stage import Stage, staged
+from tests.manifests.documents import ROOT
+
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+
+SYSTEM = "lbcf-system"
+WORKERS = ("controller", "deregistrar")
+WAIT = "--timeout=60s"
+TRACES = (
+    "customresourcedefinitions,clusterroles,clusterrolebindings,priorityclasses,"
+    "validatingadmissionpolicies,validatingadmissionpolicybindings,"
+    "validatingwebhookconfigurations,namespaces"
+)
+BOTH = {"10.0.0.1:80", "10.0.0.2:80"}
+
+
+@pytest.fixture(scope="module", name="own")
+def _own() -> Iterator[Cluster]:
+    """A control plane for these tests alone."""
+    with running(0) as cluster:
+        yield cluster
+
+
+@pytest.fixture(name="installed")
+async def _installed(own: Cluster, tmp_path: Path) -> AsyncIterator[Stage]:
+    """All is applied, our processes run, a group and a Bind have a pod each."""
+    manifests = ROOT / "manifests"
+    own.kubectl("apply", "--server-side", "-k", manifests / "crds")
+    established = ("wait", "--for=condition=Established", WAIT)
+    own.kubectl(*established, "-f", manifests / "crds")
+    own.kubectl("apply", "--server-side", "-k", manifests / "overlays/without-webhook")
+    with own.namespace() as name:
+        async with staged(own, name, tmp_path) as stage:
+            await stage.start_driver()
+            for process in WORKERS:
+                await stage.start(process, "--namespace", SYSTEM)
+            await stage.setting()
+            selector = {
+                "byLabel": {"selector": {"app": "bound"}},
+                "ports": [{"port": 80}],
+            }
+            bind = objects.a_bind("both", objects.an_entry("back"), pods=selector)
+            await stage.create(objects.BINDS, bind)
+            await stage.add_pod("a", "10.0.0.1")
+            await stage.add_pod("b", "10.0.0.2", app="bound")
+            await stage.until_registered(*BOTH)
+            yield stage
+
+
+async def _uninstall(stage: Stage, *words: str) -> tuple[int, str]:
+    """Run it as an operator does; return its exit status and all that it said."""
+    ran = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "manifests.uninstall", *words),
+        cwd=ROOT,
+        env=stage.cluster.environment(),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await ran.communicate()
+    assert ran.returncode is not None
+    return ran.returncode, said.decode()
+
+
+def _traces(cluster: Cluster) -> list[str]:
+    """What of us is still there."""
+    listed = cluster.kubectl("get", TRACES, "-o", "name").splitlines()
+    return [name for name in listed if "lbcf" in name]
+
+
+async def test_drain_takes_everything_out_first(installed: Stage) -> None:
+    """Load balancers are empty and deleted before the kinds and our rights go."""
+    cluster, where = installed.cluster, ("-n", installed.namespace)
+    label = "lbcf.tkestack.io/do-not-delete"
+    cluster.kubectl("label", "loadbalancers/front", *where, f"{label}=yes")
+
+    status, said = await _uninstall(installed, "drain")
+    command = f"kubectl label loadbalancers/front -n {installed.namespace} {label}-"
+    assert (1, True) == (status, command in said), said
+    assert BOTH == await installed.registered()
+
+    cluster.kubectl(*command.split()[1:])
+    status, said = await _uninstall(installed, "drain", "--timeout", "60")
+    assert (0, []) == (status, _traces(installed.cluster)), said
+    assert set() == await installed.members()
+    assert 2 == len(await installed.calls("deleteLoadBalancer"))
+
+
+async def test_retain_keeps_what_load_balancers_have(installed: Stage) -> None:
+    """Not before our processes have stopped; then no driver is called any more."""
+    status, said = await _uninstall(installed, "retain")
+    assert 1 == status
+    assert "still works" in said
+    assert BOTH == await installed.registered()
+    for process in WORKERS:
+        await installed.processes[process].end()
+
+    status, said = await _uninstall(installed, "retain")
+
+    assert (0, []) == (status, _traces(installed.cluster)), said
+    assert BOTH == await installed.members()
+    assert [] == await installed.calls("deregisterBackend")
+    assert [] == await installed.calls("deleteLoadBalancer")
+
+
+async def test_drain_tells_what_it_waits_for_and_how_to_go_on(installed: Stage) -> None:
+    """The driver is down: it is named, nothing else is taken away; abandon ends it."""
+    await installed.processes["driver"].end()
+
+    status, said = await _uninstall(installed, "drain", "--timeout", "6")
+    assert 1 == status
+    assert "DriverUnreachable (driver memory)" in said
+    assert f"-n {installed.namespace} lbcf.tkestack.io/abandon=" in said
+    assert BOTH == {r.body["status"]["backendAddr"] for r in await _records(installed)}
+    assert [] != _traces(installed.cluster)
+
+    why = ("--timeout", "6", "--objects-only", "--abandon", "its host has burnt down")
+    status, said = await _uninstall(installed, "drain", *why)
+
+    assert (0, ()) == (status, await _records(installed)), said
+    assert [] != _traces(installed.cluster)
+    told = installed.processes["deregistrar"].events("record.abandoned")
+    assert ["its host has burnt down"] * 2 == [event["why"] for event in told]
+    [told_of] = installed.processes["controller"].events("bind.abandoned")
+    assert "its host has burnt down" == told_of["why"]
+
+
+async def _records(stage: Stage) -> tuple[objects.Whole, ...]:
+    """The records that are there."""
+    return await stage.listed(objects.RECORDS)
