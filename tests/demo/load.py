@@ -43,12 +43,15 @@ NEW_OF_TEN = 3
 
 
 def order_number(number: int) -> Order:
-    """Say what the request with this running number asks."""
+    """Say what the request with this running number asks.
+
+    The number is in the path, so that a log of HAProxy's tells what became of it.
+    """
     fresh = number * 7 % 10 < NEW_OF_TEN
     if number % SLOW_EVERY:
-        return Order("/", fresh, 0.0, LIMIT)
+        return Order(f"/?n={number}", fresh, 0.0, LIMIT)
     seconds = 1.0 + number // SLOW_EVERY % 5 * 0.5
-    return Order(f"/slow?s={seconds}", fresh, seconds, LIMIT + seconds)
+    return Order(f"/slow?s={seconds}&n={number}", fresh, seconds, LIMIT + seconds)
 
 
 class Tally:

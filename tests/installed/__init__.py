@@ -4,7 +4,7 @@
 
 Three real nodes; the images of `images`, loaded into them; `manifests/overlays/default`
 and `manifests/drivers/haproxy`, applied; HAProxy, a web app and its group. Then requests
-flow through HAProxy while the web app is rolled, the leaders are killed, the node of one
-of them is drained and our own Deployments are rolled. At the end all of it is taken away
-in the documented order, and nothing may be left.
+flow through HAProxy while `acts` happen: rollouts, leaders killed, drained away and without
+power, an upgrade. `witness` writes down what goes on, `verdict` says which failures nothing
+excuses. At the end `manifests.uninstall` takes all of it away, and nothing may be left.
 """

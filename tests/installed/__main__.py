@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,17 +13,20 @@ from pathlib import Path
 
 from tests.cluster import Cluster
 from tests.cluster.binaries import find_binaries
-from tests.cluster.fixtures import running
+from tests.cluster.fixtures import QUICK_FAILURES, running
 from tests.cluster.images import build_images
 from tests.cluster.packages import install_packages
-from tests.installed import images, install
-from tests.installed.install import SYSTEM, WAIT
+from tests.demo.traffic import FailedRequest
+from tests.installed import acts, images, install, verdict
+from tests.installed.install import SYSTEM
+from tests.installed.witness import Witness, told_about, watching
 
 
 RATE = "60"  # requests per second
-AT_MOST = "900"  # seconds; it ends when its standard input is closed
+AT_MOST = "1800"  # seconds; it ends when its standard input is closed
 BETWEEN = 5.0
 TOLD = "told.jsonl"
+SHOWN = 10  # failed requests that are told at length on the screen
 
 
 def main() -> int:
@@ -32,34 +36,46 @@ def main() -> int:
     install_packages(_say)
     build_images(find_binaries(alone=False, say=_say), _say)
     folder = Path(tempfile.mkdtemp(prefix="lbcf-installed-", dir="/tmp"))
-    with running(3) as cluster:
+    with running(3, QUICK_FAILURES) as cluster:
         for archive in images.archives(folder):
             _say(f"loading {archive.name}")
             cluster.load(archive)
-        return _run(cluster, folder)
-
-
-def _run(cluster: Cluster, folder: Path) -> int:
-    """Install, stir, uninstall."""
-    overlay = install.write_overlay(folder)
-    _say("installing")
-    install.install(cluster, overlay)
-    install.add_app(cluster)
-    _say(cluster.kubectl("get", "pods", "-A", "-o", "wide"))
-    load = _start_load(cluster, folder)
-    try:
-        _stir(cluster)
-    finally:
-        final = _end_load(load, folder)
-    _say("uninstalling")
-    install.uninstall(cluster, overlay)
-    left = install.left_over(cluster)
-    _say(f"requests {final['requests']}, failed {final['failed']}, left over {left}")
-    if not final["requests"] or final["failed"] or left:
+            archive.unlink()
+        failed = _run(cluster, folder)
+    if failed:
         _say(f"kept to be looked at: {folder}")
         return 1
     shutil.rmtree(folder)
     return 0
+
+
+def _run(cluster: Cluster, folder: Path) -> bool:
+    """Install, stir, uninstall; returns whether anything went wrong."""
+    overlay = install.write_overlay(folder / "first")
+    _say("installing")
+    install.install(cluster, overlay)
+    install.add_app(cluster)
+    _say(cluster.kubectl("get", "pods", "-A", "-o", "wide"))
+    scene = acts.Scene(cluster, folder)
+    with watching(cluster, folder) as witness:
+        load = _start_load(cluster, folder)
+        try:
+            _stir(scene, witness)
+        finally:
+            requests, failures = _end_load(load, folder)
+            log = cluster.kubectl(*SYSTEM, "logs", "deployment/haproxy", "--tail=-1")
+    (folder / "haproxy.log").write_text(log)
+    lost = verdict.examine(failures, verdict.read_log(log))
+    failed = verdict.unexcused(lost, scene.outages)
+    _explain(failed, folder)
+    _say("uninstalling")
+    _say(install.uninstall(cluster))
+    left = install.left_over(cluster)
+    _say(
+        f"requests {requests}, failed {len(failed)}, with pods of a node without power "
+        f"{len(lost) - len(failed)}, left over {left}"
+    )
+    return not requests or bool(failed or left)
 
 
 def _start_load(cluster: Cluster, folder: Path) -> "subprocess.Popen[bytes]":
@@ -77,68 +93,41 @@ def _start_load(cluster: Cluster, folder: Path) -> "subprocess.Popen[bytes]":
         )
 
 
-def _end_load(load: "subprocess.Popen[bytes]", folder: Path) -> dict[str, int]:
-    """End the load; return what it counted."""
+def _end_load(
+    load: "subprocess.Popen[bytes]", folder: Path
+) -> tuple[int, list[FailedRequest]]:
+    """End the load; return how many requests there were, and those that failed."""
     load.communicate()
     told = [json.loads(line) for line in (folder / TOLD).read_text().splitlines()]
-    for one in told:
-        if "failure" in one:
-            _say(f"failed: {one['failure']}")
+    failures = [FailedRequest(**one["failure"]) for one in told if "failure" in one]
     final: dict[str, int] = next(one["final"] for one in told if "final" in one)
-    return final
+    return final["requests"], failures
 
 
-def _stir(cluster: Cluster) -> None:
+def _stir(scene: acts.Scene, witness: Witness) -> None:
     """Let everything happen that an operator's week brings."""
-    for what in (_roll_web, _kill_leaders, _drain_leader, _roll_ours, _roll_web):
-        began = time.monotonic()
-        what(cluster)
-        took = time.monotonic() - began
-        _say(f"{what.__name__.strip('_')}: from {began:.0f} on, {took:.0f} s")
+    for act in acts.ALL:
+        name, began = act.__name__, time.monotonic()
+        witness.note(f"act {name} begins")
+        act(scene)
+        witness.note(f"act {name} is over")
+        took, load = time.monotonic() - began, os.getloadavg()[0]
+        _say(f"{name}: from {began:.0f} on, {took:.0f} s, machine load {load:.1f}")
         time.sleep(BETWEEN)
 
 
-def _roll_web(cluster: Cluster) -> None:
-    """Replace all pods of the web app."""
-    cluster.kubectl("-n", "shop", "rollout", "restart", "deployment/web")
-    cluster.kubectl("-n", "shop", "rollout", "status", "deployment/web", WAIT)
-
-
-def _kill_leaders(cluster: Cluster) -> None:
-    """Kill both leaders, and roll the web app at the same moment."""
-    leaders = [_leader(cluster, name) for name in ("controller", "deregistrar")]
-    force = ("--force", "--grace-period=0", "--wait=false")
-    cluster.kubectl(*SYSTEM, "delete", "pods", *leaders, *force)
-    _roll_web(cluster)
-
-
-def _drain_leader(cluster: Cluster) -> None:
-    """Drain the node of the controller's leader, unless HAProxy itself is on it."""
-    where = ("-o", "jsonpath={.spec.nodeName}")
-    node = cluster.kubectl(
-        *SYSTEM, "get", "pod", _leader(cluster, "controller"), *where
-    )
-    node = node if node != "n1" else "n2"
-    cluster.kubectl(
-        "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", WAIT
-    )
-    cluster.kubectl("uncordon", node)
-
-
-def _roll_ours(cluster: Cluster) -> None:
-    """Replace all pods of ours, as an upgrade does, and the web app's beside."""
-    names = [f"deployment/lbcf-{n}" for n in ("controller", "deregistrar", "admission")]
-    cluster.kubectl(*SYSTEM, "rollout", "restart", *names)
-    _roll_web(cluster)
-    for name in names:
-        cluster.kubectl(*SYSTEM, "rollout", "status", name, WAIT)
-
-
-def _leader(cluster: Cluster, process: str) -> str:
-    """Name the pod that leads."""
-    where = ("-o", "jsonpath={.spec.holderIdentity}")
-    lease = cluster.kubectl(*SYSTEM, "get", "lease", f"lbcf-{process}", *where)
-    return lease.partition("_")[0]
+def _explain(failed: list[verdict.Lost], folder: Path) -> None:
+    """Tell all that is known of the requests that should not have failed."""
+    story = (folder / "story.txt").read_text()
+    with (folder / "failures.txt").open("w") as kept:
+        for number, one in enumerate(failed):
+            failure = one.failure
+            ended = failure.sent + failure.took_ms / 1000
+            around = told_about(story, one.member, failure.sent, ended)
+            text = "\n".join([f"failed: {failure}", one.logged, *around, ""])
+            kept.write(text + "\n")
+            if number < SHOWN:
+                _say(text)
 
 
 def _say(text: str) -> None:
@@ -146,4 +135,5 @@ def _say(text: str) -> None:
     print(text, flush=True)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

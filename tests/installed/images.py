@@ -1,5 +1,9 @@
 """The images that go to the nodes: those that we ship, and HAProxy for the test."""
 
+import io
+import json
+import tarfile
+
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +17,8 @@ from tests.cluster.layers import Layer, save_image
 
 HAPROXY = "lbcf.local/haproxy:test"
 SHIPPED = ("lbcf", "haproxy")
+NEXT = "next"
+"""The tag of the version that is upgraded to."""
 
 
 def archives(folder: Path) -> Iterator[Path]:
@@ -22,8 +28,28 @@ def archives(folder: Path) -> Iterator[Path]:
         MissingError: there is no HAProxy on this machine.
     """
     for name in SHIPPED:
-        yield build(IMAGES[name], folder)
+        archive = build(IMAGES[name], folder)
+        later = retagged(archive, NEXT)
+        yield archive
+        yield later
     yield _haproxy(folder)
+
+
+def retagged(archive: Path, tag: str) -> Path:
+    """Copy one image's archive, under another tag: the next version of the same."""
+    path = archive.with_name(f"{archive.stem}-{tag}.tar")
+    with tarfile.open(archive) as old, tarfile.open(path, "w") as new:
+        for entry in old:
+            content = old.extractfile(entry)
+            body = content.read() if content else b""
+            if entry.name == "manifest.json":
+                [manifest] = json.loads(body)
+                names = [n.rpartition(":")[0] for n in manifest["RepoTags"]]
+                manifest["RepoTags"] = [f"{name}:{tag}" for name in names]
+                body = json.dumps([manifest]).encode()
+                entry.size = len(body)
+            new.addfile(entry, io.BytesIO(body))
+    return path
 
 
 def _haproxy(folder: Path) -> Path:
