@@ -25,7 +25,7 @@ test: build ## Run all tests, on a real kube-apiserver, real nodes and a real HA
 
 .PHONY: test-fast
 test-fast: install ## Run the tests that need no cluster, no nodes and no HAProxy.
-	$(BIN)/pytest -m "not cluster and not nodes and not haproxy and not prometheus and not interop" $(TEST_ARGS)
+	$(BIN)/pytest -m "not cluster and not nodes and not haproxy and not prometheus and not interop and not helm" $(TEST_ARGS)
 
 .PHONY: interop
 interop: install ## Run drivers and emulators against clients and servers of other people.
@@ -108,6 +108,11 @@ build: packages ## Build Kubernetes and the container images, where not done yet
 .PHONY: images
 images: install ## Make our container images, without a container engine.
 	$(BIN)/python -m images $(IMAGES)
+
+.PHONY: chart
+chart: build ## Make the Helm chart in build/chart, and try it with Helm itself.
+	PATH="$$($(BIN)/python -m tests.cluster build | head -1):$$PATH" $(BIN)/python -m manifests.helm
+	$(BIN)/pytest -m helm tests/helm $(TEST_ARGS)
 
 .PHONY: clean
 clean: ## Remove the virtual environment and caches of tools.

@@ -1,0 +1,209 @@
+"""What the chart's values set: where in which object, and what may be said.
+
+`templates` puts each expression in its place; `chart` writes values.yaml, with the
+defaults found in these places, and values.schema.json.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from images.table import IMAGES
+
+
+Schema = dict[str, Any]
+Path = tuple[str | int, ...]
+
+_NOTHING: Final[Any] = object()
+POD: Final[Path] = ("spec", "template", "spec")
+CONTAINER: Final[Path] = (*POD, "containers", 0)
+OURS: Final = ("controller", "deregistrar", "admission")
+
+TEXT: Final[Schema] = {"type": "string", "minLength": 1}
+FLAG: Final[Schema] = {"type": "boolean"}
+WORDS: Final[Schema] = {"type": "array", "items": {"type": "string", "minLength": 1}}
+COUNT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": 10}
+QUANTITIES: Final[Schema] = {
+    "type": "object",
+    "additionalProperties": {
+        "type": ["string", "number"],
+        "pattern": "^[0-9.]+([EPTGMk]i?|m|[eE][0-9]+)?$",
+    },
+}
+RESOURCES: Final[Schema] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {"requests": QUANTITIES, "limits": QUANTITIES},
+}
+LABELS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "string"}}
+OBJECTS: Final[Schema] = {"type": "array", "items": {"type": "object"}}
+SECRETS: Final[Schema] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["name"],
+        "additionalProperties": False,
+        "properties": {"name": TEXT},
+    },
+}
+LABEL: Final[Schema] = {
+    "type": "string",
+    "pattern": "^[a-z]([-a-z0-9]*[a-z0-9])?$",
+    "maxLength": 63,
+}
+
+
+@attrs.frozen
+class Value:
+    """One value of the chart.
+
+    Attributes:
+        name: its place in values.yaml, with dots.
+        about: a sentence for those who set it.
+        schema: what it may be.
+        default: where no object has one.
+    """
+
+    name: str
+    about: str
+    schema: Schema
+    default: Any = _NOTHING
+
+    @property
+    def has_own_default(self) -> bool:
+        """Whether its default is not to be read from the objects."""
+        return self.default is not _NOTHING
+
+
+@attrs.frozen
+class Place:
+    """Where an expression goes.
+
+    Attributes:
+        kind: of the object.
+        name: of the object.
+        path: to the field in it.
+        expression: of a template, in braces, `@found` standing for what is there; where
+            empty the value itself.
+        value: name of the value that is there, empty where it is made of several.
+        is_new: the field is not there, and stays away where the value is empty.
+    """
+
+    kind: str
+    name: str
+    path: Path
+    value: str = ""
+    expression: str = ""
+    is_new: bool = False
+
+
+def _image(values: str) -> str:
+    """Put an image's reference together."""
+    parts = f".Values.{values}.repository .Values.{values}.tag"
+    return f'{{{{ printf "%s:%s" {parts} | toJson }}}}'
+
+
+def _process(name: str) -> tuple[list[Value], list[Place]]:
+    """Say what of one of our processes can be set, and where."""
+    target = ("Deployment", f"lbcf-{name}")
+    values = [
+        Value(f"{name}.replicas", "How many; one works, the others wait.", COUNT),
+        Value(f"{name}.resources", "Requests and limits.", RESOURCES),
+        Value(f"{name}.extraArgs", "More flags, see docs/api.md.", WORDS, []),
+        Value(f"{name}.nodeSelector", "Nodes that it may be on.", LABELS, {}),
+        Value(f"{name}.tolerations", "Taints that it bears.", OBJECTS),
+    ]
+    args = f".Values.{name}.extraArgs"
+    places = [
+        Place(*target, ("spec", "replicas"), f"{name}.replicas"),
+        Place(*target, (*CONTAINER, "resources"), f"{name}.resources"),
+        Place(*target, (*POD, "tolerations"), f"{name}.tolerations"),
+        Place(*target, (*POD, "nodeSelector"), f"{name}.nodeSelector", is_new=True),
+        Place(*target, (*POD, "imagePullSecrets"), "imagePullSecrets", is_new=True),
+        Place(*target, (*CONTAINER, "image"), expression=_image("image")),
+        Place(
+            *target,
+            (*CONTAINER, "args"),
+            expression=f"{{{{ concat (fromJsonArray @found) {args} | toJson }}}}",
+        ),
+    ]
+    return values, places
+
+
+def _reference(name: str) -> tuple[str, str]:
+    """Split the reference of an image of ours: repository and tag."""
+    repository, _, tag = IMAGES[name].reference.rpartition(":")
+    return repository, tag
+
+
+_SOCKETS = (
+    "{{ $flags := list }}{{ range .Values.drivers.haproxy.allowSockets }}"
+    '{{ $flags = append $flags (printf "--allow-sockets=%s" .) }}{{ end }}'
+    "{{ toJson $flags }}"
+)
+_HAPROXY = ("Deployment", "lbcf-haproxy")
+_PARTS = [_process(name) for name in OURS]
+_OURS, _DRIVER = _reference("lbcf"), _reference("haproxy")
+
+VALUES: Final[Sequence[Value]] = (
+    Value("image.repository", "Of all of our processes.", TEXT, _OURS[0]),
+    Value("image.tag", "The version.", TEXT, _OURS[1]),
+    Value("imagePullSecrets", "For a registry that asks who you are.", SECRETS, []),
+    Value("namespace.name", "Where everything runs.", LABEL, "lbcf-system"),
+    Value("namespace.create", "Whether it is made, for restricted pods.", FLAG, True),
+    Value(
+        "crds.install", "Whether the kinds are; no uninstall takes them.", FLAG, True
+    ),
+    *(value for values, _ in _PARTS for value in values),
+    Value(
+        "admission.enabled", "Drivers see objects before they are stored.", FLAG, True
+    ),
+    Value(
+        "admission.failurePolicy",
+        "While no replica answers: Fail refuses new objects, Ignore stores them unseen.",
+        {"enum": ["Fail", "Ignore"]},
+    ),
+    Value(
+        "admission.certificate",
+        "own: made and renewed by itself; or cert-manager.",
+        {"enum": ["own", "cert-manager"]},
+        "own",
+    ),
+    Value("drivers.haproxy.enabled", "The HAProxy driver.", FLAG, False),
+    Value("drivers.haproxy.image.repository", "Of the driver.", TEXT, _DRIVER[0]),
+    Value("drivers.haproxy.image.tag", "Its version.", TEXT, _DRIVER[1]),
+    Value(
+        "drivers.haproxy.allowSockets",
+        "Runtime APIs that load balancers may name; make it narrow.",
+        WORDS | {"minItems": 1},
+        ["haproxy.lbcf-system.svc:9999"],
+    ),
+    Value("drivers.haproxy.resources", "Requests and limits.", RESOURCES),
+)
+
+PLACES: Final[Sequence[Place]] = (
+    *(place for _, places in _PARTS for place in places),
+    Place(
+        "ValidatingWebhookConfiguration",
+        "lbcf.tkestack.io",
+        ("webhooks", 0, "failurePolicy"),
+        "admission.failurePolicy",
+    ),
+    Place(*_HAPROXY, (*CONTAINER, "image"), expression=_image("drivers.haproxy.image")),
+    Place(*_HAPROXY, (*CONTAINER, "resources"), "drivers.haproxy.resources"),
+    Place(*_HAPROXY, (*POD, "imagePullSecrets"), "imagePullSecrets", is_new=True),
+    Place(*_HAPROXY, (*CONTAINER, "args"), expression=_SOCKETS),
+)
+
+
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn names with dots into mappings of mappings."""
+    whole: dict[str, Any] = {}
+    for name, value in flat.items():
+        *front, last = name.split(".")
+        inner = whole
+        for step in front:
+            inner = inner.setdefault(step, {})
+        inner[last] = value
+    return whole

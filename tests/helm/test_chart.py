@@ -1,0 +1,181 @@
+"""The chart gives what the manifests give, and refuses values that mean nothing."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from manifests.helm.templates import KEEP, KEPT
+from tests.helm.conftest import Helm, HelmError
+from tests.installed.install import write_overlay
+from tests.manifests.documents import ROOT
+
+
+pytestmark = [pytest.mark.helm, pytest.mark.timeout(900)]
+
+OVERLAYS = ROOT / "manifests" / "overlays"
+Key = tuple[str, str]
+Kustomized = Callable[[Path], str]
+DRIVER = "lbcf.tkestack.io/v1beta1/LoadBalancerDriver"
+HAPROXY = ("--set", "drivers.haproxy.enabled=true", "--api-versions", DRIVER)
+
+
+def _objects(text: str) -> dict[Key, dict[str, Any]]:
+    """The objects of a text by kind and name, less what tells Helm to keep them."""
+    found = {}
+    for one in yaml.safe_load_all(text):
+        if one is None:
+            continue
+        meta = one["metadata"]
+        if meta.get("annotations") == dict([KEEP]):
+            del meta["annotations"]
+        found[one["kind"], meta["name"]] = one
+    return found
+
+
+@pytest.mark.parametrize(
+    ("overlay", "values"),
+    [
+        ("default", ()),
+        ("without-webhook", ("--set", "admission.enabled=false")),
+        ("cert-manager", ("--set", "admission.certificate=cert-manager")),
+    ],
+)
+def test_objects_are_those_of_the_overlay(
+    helm: Helm, kustomized: Kustomized, overlay: str, values: tuple[str, ...]
+) -> None:
+    """One by one, whichever way it is installed."""
+    expected = _objects(kustomized(OVERLAYS / overlay))
+    made = _objects(helm.template(*values))
+
+    assert expected.keys() == made.keys()
+    for key, document in expected.items():
+        assert document == made[key]
+
+
+def test_driver_is_that_of_an_overlay(
+    helm: Helm, kustomized: Kustomized, tmp_path: Path
+) -> None:
+    """With the images that an operator's overlay names."""
+    assert _objects(kustomized(write_overlay(tmp_path / "own"))) == _objects(
+        helm.template(*HAPROXY)
+    )
+
+
+def test_driver_waits_for_its_kind(helm: Helm) -> None:
+    """Helm would refuse the whole chart: it looks each kind up before it begins."""
+    made = _objects(helm.template(*HAPROXY[:2]))
+
+    assert ("Deployment", "lbcf-haproxy") in made
+    assert ("LoadBalancerDriver", "lbcf-haproxy") not in made
+
+
+def test_no_uninstall_takes_the_kinds(helm: Helm) -> None:
+    """With a kind Helm would delete all its objects, whatever they hold."""
+    for one in yaml.safe_load_all(helm.template(*HAPROXY)):
+        kept = one["metadata"].get("annotations", {}).get(KEEP[0]) == "keep"
+        assert kept == (one["kind"] in KEPT), one["kind"]
+
+
+def test_lint_finds_nothing(helm: Helm) -> None:
+    """Neither with the defaults nor with all that can be switched on."""
+    everything = ("--set", "drivers.haproxy.enabled=true,namespace.create=false")
+    for values in ((), everything):
+        said = helm("lint", "--strict", helm.chart, *values)
+        assert "0 chart(s) failed" in said
+        assert "WARNING" not in said
+
+
+SET: list[tuple[str, Key, str]] = [
+    ("controller.replicas=3", ("Deployment", "lbcf-controller"), "spec.replicas=3"),
+    (
+        "image.repository=r.io/lbcf,image.tag=7",
+        ("Deployment", "lbcf-deregistrar"),
+        "image=r.io/lbcf:7",
+    ),
+    (
+        "controller.extraArgs={--log-level=debug}",
+        ("Deployment", "lbcf-controller"),
+        "args=['controller', '--log-level=debug']",
+    ),
+    (
+        "admission.failurePolicy=Ignore",
+        ("ValidatingWebhookConfiguration", "lbcf.tkestack.io"),
+        "failurePolicy=Ignore",
+    ),
+    (
+        "imagePullSecrets[0].name=mine",
+        ("Deployment", "lbcf-admission"),
+        "imagePullSecrets=[{'name': 'mine'}]",
+    ),
+    (
+        "admission.nodeSelector.disk=ssd",
+        ("Deployment", "lbcf-admission"),
+        "nodeSelector={'disk': 'ssd'}",
+    ),
+    (
+        "drivers.haproxy.enabled=true,drivers.haproxy.allowSockets={a:1,b:2}",
+        ("Deployment", "lbcf-haproxy"),
+        "args=['--allow-sockets=a:1', '--allow-sockets=b:2']",
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "where", "said"), SET)
+def test_value_is_where_it_belongs(
+    helm: Helm, values: str, where: Key, said: str
+) -> None:
+    """And nothing but that object is any different."""
+    made = _objects(helm.template("--set-string", "image.tag=7", "--set", values))
+    name, _, expected = said.partition("=")
+
+    assert expected in {str(v) for v in _all_called(name.split(".")[-1], made[where])}
+
+
+def _all_called(name: str, whole: object) -> list[object]:
+    """All values of a name in an object."""
+    if isinstance(whole, dict):
+        own = [whole[name]] if name in whole else []
+        return own + [v for inner in whole.values() for v in _all_called(name, inner)]
+    if isinstance(whole, list):
+        return [v for inner in whole for v in _all_called(name, inner)]
+    return []
+
+
+def test_namespace_is_everywhere(helm: Helm) -> None:
+    """No object stays behind in the one of the manifests."""
+    values = ("--set", "namespace.name=elsewhere,drivers.haproxy.enabled=true")
+    sockets = ("--set", "drivers.haproxy.allowSockets={haproxy:9999}")
+    made = _objects(helm.template(*values, *sockets, *HAPROXY))
+
+    assert "lbcf-system" not in str(made)
+    assert ("Namespace", "elsewhere") in made
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ("controller.replicas=two", "replicas"),
+        ("controller.replicas=0", "minimum"),
+        ("controler.replicas=2", "controler"),
+        ("admission.failurePolicy=Maybe", "'Fail', 'Ignore'"),
+        ("admission.certificate=none", "'own', 'cert-manager'"),
+        ("image.tag=", "minLength"),
+        ("namespace.name=No_Such", "pattern"),
+        ("drivers.haproxy.allowSockets={}", "allowSockets"),
+        ("controller.resources.request.cpu=1", "request"),
+        ("controller.resources.requests.cpu=much", "pattern"),
+        ("crds.install=maybe", "boolean"),
+    ],
+)
+def test_bad_value_is_refused_by_the_schema(
+    helm: Helm, values: str, complaint: str
+) -> None:
+    """Before anything is sent to a cluster; the message names it."""
+    with pytest.raises(HelmError) as refusal:
+        helm.template("--set", values)
+
+    assert "values don't meet the specifications of the schema" in str(refusal.value)
+    assert complaint in str(refusal.value)
