@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from images.table import IMAGES
+from manifests.uninstall.removal import OURS
 from tests.cluster import Cluster
 from tests.cluster.errors import KubectlError
 from tests.manifests import accounts
@@ -120,6 +121,17 @@ def test_everything_that_guards_a_deployment_finds_its_pods(
             and _selector(d).items() <= labels
         }
         assert {"PodDisruptionBudget", "NetworkPolicy"} == guards
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_everything_can_be_found_and_taken_away(
+    built: dict[str, list[dict[str, Any]]], folder: str
+) -> None:
+    """By the label that the uninstaller goes by."""
+    key, _, part = OURS.partition("=")
+    for document in built[folder]:
+        labels = document["metadata"].get("labels", {})
+        assert part == labels.get(key), document["metadata"]["name"]
 
 
 def _selector(document: dict[str, Any]) -> dict[str, str]:
