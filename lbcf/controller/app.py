@@ -24,7 +24,7 @@ from lbcf.controller.survey import Survey
 from lbcf.controller.tallies import measure
 from lbcf.controller.triggers import Queues, Triggers
 from lbcf.controller.validations import Place, Validations
-from lbcf.controller.view import View
+from lbcf.controller.view import LIVING_PODS, View
 from lbcf.core import conditions
 from lbcf.core.values import ObjectKey
 from lbcf.interpreter import Interpreter, LoadBalancerCalls
@@ -46,7 +46,6 @@ from lbcf.kube.kinds import (
     SERVICES,
 )
 from lbcf.kube.locks import AddressLocks
-from lbcf.kube.pages import Selection
 from lbcf.process import Parts
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import Check
@@ -54,10 +53,6 @@ from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.recall import Recall
 from lbcf.runtime.worker import Workers
 
-
-LIVING_PODS = Selection(fields="status.phase!=Succeeded,status.phase!=Failed")
-"""A pod that ends for good leaves this selection, which the watch tells as a deletion:
-the finished pods of jobs never take memory here."""
 
 _GROUP_WORKERS = 4
 _LOAD_BALANCER_WORKERS = 16
@@ -200,7 +195,7 @@ class Controller:
         parts.secrets.on_change(triggers.secret_changed)
         parts.secrets.follow(view.drivers)
         holds.listen()
-        BindView(view, binds).listen()
+        BindView(view, binds.add).listen()
 
     def _listen_to_nodes(self, scopes: Scopes, triggers: Triggers) -> EndpointWatches:
         """Listen to nodes and Services, and follow the endpoints that they call for."""

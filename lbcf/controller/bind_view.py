@@ -5,19 +5,25 @@ them beside their own, under keys that no object has (`lbcf.core.names`): select
 planning, guarding, registering and counting are those of groups.
 """
 
+from collections.abc import Callable
+
 from lbcf.controller.view import View
 from lbcf.core.binds import Bind, as_group, as_load_balancers
 from lbcf.core.names import bind_group_key
 from lbcf.core.values import ObjectKey
-from lbcf.runtime.queue import WorkQueue
 
 
 class BindView:
-    """Keeps the stores of a view in step with its Binds."""
+    """Keeps the stores of a view in step with its Binds.
 
-    def __init__(self, view: View, queue: WorkQueue[ObjectKey]) -> None:
+    Args:
+        view: what has been read.
+        changed: told the key of each Bind that is another one now.
+    """
+
+    def __init__(self, view: View, changed: Callable[[ObjectKey], None]) -> None:
         self._view = view
-        self._queue = queue
+        self._changed = changed
 
     def listen(self) -> None:
         """Begin to listen; before the informers start."""
@@ -40,7 +46,7 @@ class BindView:
         for balancer in as_load_balancers(old) if old else ():
             if balancer.meta.key not in kept:
                 self._view.load_balancers.displace(balancer.meta.key)
-        self._queue.add(either.meta.key)
+        self._changed(either.meta.key)
 
     def bind_unreadable(self, key: ObjectKey) -> None:
         """Decide nothing about the records of a Bind while it cannot be understood."""

@@ -138,7 +138,7 @@ class Binds:
         if operation is None:
             return self._idle(bind, status, in_use=bool(users))
         if operation is Operation.DELETE_LOAD_BALANCER and _abandoned(bind, status):
-            return _Learnt(bind_life.gone, timedelta(0))
+            return Learnt(bind_life.gone, timedelta(0))
         rest = bind_life.rest_of(status, now)
         if rest > timedelta(0):
             return Learnt(again=rest)

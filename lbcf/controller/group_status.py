@@ -11,11 +11,10 @@ from functools import partial
 
 import attrs
 
+from lbcf.controller.decision import Decision, conditions_of, some_of
 from lbcf.controller.node_scene import count_nodes
-from lbcf.controller.reconciler import Decision
 from lbcf.controller.view import View
 from lbcf.core import conditions
-from lbcf.core.conditions import Condition
 from lbcf.core.names import API_VERSION, BIND_VERSION, bind_of
 from lbcf.core.resources import (
     BackendGroup,
@@ -36,13 +35,7 @@ from lbcf.runtime.result import Done, RequeueAfter, Result
 from lbcf.wire.resources import render_group_status
 
 
-RECONCILED = "Reconciled"
-"""Every load balancer of the group can be used, and everything could be read."""
-NOT_HELD = "NotHeld"
-"""No removal is held."""
-
 _BETWEEN_WRITES = timedelta(seconds=5)
-_NAMED = 3
 
 
 @attrs.frozen
@@ -126,7 +119,8 @@ class GroupStatusWriter:
         """Say how a group is."""
         records = self._view.records_of(group.meta.key)
         found = group.status.conditions
-        for condition in self._conditions(group):
+        decision = self._decisions.get(group.meta.key, Decision())
+        for condition in conditions_of(decision, group.meta.generation):
             found = conditions.with_condition(found, condition, self._clock.now())
         return GroupStatus(
             backends=self._count(group),
@@ -145,34 +139,6 @@ class GroupStatusWriter:
             return count_nodes(self._view, group)
         return sum(1 for _ in self._view.selected_pods(group))
 
-    def _conditions(self, group: BackendGroup) -> tuple[Condition, Condition]:
-        """Say what was decided, in words."""
-        decision = self._decisions.get(group.meta.key, Decision())
-        generation = group.meta.generation
-        if decision.doubts:
-            reason = decision.doubts[0].reason
-            message = "; ".join(doubt.message for doubt in decision.doubts)
-            ready = Condition(conditions.READY, False, reason, message, generation)
-        else:
-            message = "every load balancer of the group can be used"
-            ready = Condition(conditions.READY, True, RECONCILED, message, generation)
-        if decision.held:
-            names = [hold.record.meta.key.name for hold in decision.held]
-            message = f"{decision.held[0].message}; held: {_some(names)}"
-            reason = decision.held[0].reason
-            held = Condition(
-                conditions.REMOVALS_HELD, True, reason, message, generation
-            )
-        else:
-            held = Condition(
-                conditions.REMOVALS_HELD,
-                False,
-                NOT_HELD,
-                "no removal is held back",
-                generation,
-            )
-        return ready, held
-
     def _tell(self, group: BackendGroup) -> None:
         """Record one event for all backends that came, and one for all that went."""
         news = self._news.pop(group.meta.key, None)
@@ -185,7 +151,7 @@ class GroupStatusWriter:
         ):
             if names:
                 noun = "backend" if len(names) == 1 else "backends"
-                note = f"{len(names)} {noun} {verb}: {_some(names)}"
+                note = f"{len(names)} {noun} {verb}: {some_of(names)}"
                 action = "Register" if verb == "registered" else "Deregister"
                 self._recorder.record(
                     regarding, reason=reason, action=action, note=note
@@ -198,12 +164,6 @@ def _backend_name(record: BackendRecord) -> str:
     if isinstance(backend, PodBackend):
         return f"{backend.name}:{backend.port.number}"
     return record.address or record.meta.key.name
-
-
-def _some(names: list[str]) -> str:
-    """List the first few names."""
-    shown = ", ".join(names[:_NAMED])
-    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
 
 
 def reference_to(group: BackendGroup) -> Reference:

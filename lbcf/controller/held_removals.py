@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from prometheus_client import Gauge
 
+from lbcf.controller.decision import Decision
 from lbcf.controller.group_status import reference_to
-from lbcf.controller.reconciler import Decision
 from lbcf.controller.view import View
 from lbcf.core.resources import BackendGroup
 from lbcf.core.values import ObjectKey

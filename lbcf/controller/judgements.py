@@ -16,7 +16,7 @@ from lbcf.controller.snapshot import take_snapshot
 from lbcf.controller.view import View
 from lbcf.core.backoff import delay_for
 from lbcf.core.cluster import Pod, Snapshot, Undecided
-from lbcf.core.judgement import Judgement, Trouble
+from lbcf.core.judgement import Trouble
 from lbcf.core.judging import Answer, judgement_of, pods_in_question
 from lbcf.core.resources import BackendGroup, LoadBalancerDriver
 from lbcf.core.turn import Absent, bears
@@ -167,9 +167,3 @@ def _unasked(pods: tuple[Pod, ...], driver: Absent) -> Answer:
         asked=frozenset(pod.meta.uid for pod in pods),
         trouble=Trouble(driver.reason, driver.message),
     )
-
-
-def doubt_about(judgement: Judgement) -> tuple[Undecided, ...]:
-    """Say what is wrong with whoever should judge, for the group's conditions."""
-    trouble = judgement.trouble
-    return () if trouble is None else (Undecided(trouble.reason, trouble.message),)

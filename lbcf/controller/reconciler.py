@@ -6,43 +6,29 @@ After it: records are written, and `status` has something new to tell.
 
 from collections.abc import Callable
 
-import attrs
 import structlog
 
 from lbcf.controller.apply import Applier, worst_of
-from lbcf.controller.judgements import Judgements, doubt_about
+from lbcf.controller.decision import (
+    Decision,
+    doubts_of,
+    guarded_plan,
+    held_by_guards,
+)
+from lbcf.controller.judgements import Judgements
 from lbcf.controller.node_doubts import NodeDoubts
 from lbcf.controller.node_scene import is_local
 from lbcf.controller.scopes import Scopes
 from lbcf.controller.snapshot import GROUP_UNREADABLE, take_snapshot
 from lbcf.controller.validations import Validations
 from lbcf.controller.view import View
-from lbcf.core.cluster import Snapshot, Undecided
-from lbcf.core.guards import TOO_MANY_UNREADY, hold_readiness_removals
-from lbcf.core.judging import HELD_BY_JUDGEMENT
-from lbcf.core.node_policy import LAST_SERVING
-from lbcf.core.plan import Hold, Plan, plan_group
+from lbcf.core.cluster import Undecided
+from lbcf.core.plan import Plan
 from lbcf.core.values import ObjectKey
 from lbcf.runtime.result import Done, Failed, RequeueAfter, Result
 
 
 _log = structlog.get_logger(__name__)
-
-_GUARDS = HELD_BY_JUDGEMENT | {TOO_MANY_UNREADY, LAST_SERVING}
-"""Reasons for which a removal is held back."""
-
-
-@attrs.frozen
-class Decision:
-    """What was last decided about a group, for its status.
-
-    Attributes:
-        doubts: why some or all of it is left as it is.
-        held: removals that a guard holds.
-    """
-
-    doubts: tuple[Undecided, ...] = ()
-    held: tuple[Hold, ...] = ()
 
 
 class Reconciler:
@@ -97,17 +83,10 @@ class Reconciler:
             self._decided(key, Decision((snapshot,)))
             return Done()
         snapshot = self._judgements.consider(snapshot)
-        plan = hold_readiness_removals(plan_group(snapshot), group.max_unready_percent)
-        plan, unagreed = self._validations.consider(snapshot, plan)
-        doubts = (
-            *snapshot.undecided.values(),
-            *snapshot.leaving.values(),
-            *doubt_about(snapshot.judgement),
-            *_closed(snapshot),
-            *unagreed,
-        )
+        plan, unagreed = self._validations.consider(snapshot, guarded_plan(snapshot))
         nodes = self._node_doubts.learn(key, scope, plan.waiting)
-        self._decided(key, _decision(plan, (*dict.fromkeys(doubts), *nodes)))
+        doubts = (*doubts_of(snapshot), *dict.fromkeys(unagreed), *nodes)
+        self._decided(key, Decision(doubts, held_by_guards(plan)))
         return await self._apply(key, plan)
 
     async def _apply(self, key: ObjectKey, plan: Plan) -> Result:
@@ -125,14 +104,3 @@ class Reconciler:
             return Done()
         self._scopes.widen(key)
         return RequeueAfter(again)
-
-
-def _closed(snapshot: Snapshot) -> tuple[Undecided, ...]:
-    """Say why a Service has no node port to register, if so."""
-    closed = None if snapshot.scene is None else snapshot.scene.closed
-    return () if closed is None else (Undecided(closed.reason, closed.message),)
-
-
-def _decision(plan: Plan, doubts: tuple[Undecided, ...]) -> Decision:
-    """Say what is told of a plan."""
-    return Decision(doubts, tuple(h for h in plan.holds if h.reason in _GUARDS))

@@ -38,7 +38,13 @@ from lbcf.core.resources import (
 )
 from lbcf.core.turn import Absent, driver_or_absent
 from lbcf.core.values import ObjectKey, Port
+from lbcf.kube.pages import Selection
 from lbcf.kube.store import Store
+
+
+LIVING_PODS = Selection(fields="status.phase!=Succeeded,status.phase!=Failed")
+"""A pod that ends for good leaves this selection, which the watch tells as a deletion:
+the finished pods of jobs never take memory here."""
 
 
 def _driver_of(owner: LoadBalancer | BackendRecord) -> Iterator[ObjectKey]:

@@ -12,6 +12,11 @@ _IN_ORDER = frozenset({DRAINING, CONFIRMING, DRIVER_RUNNING, LOAD_BALANCER_RESET
 """Reasons that belong to a healthy life."""
 
 
+def is_trouble(condition: Condition) -> bool:
+    """Tell whether a condition says no, for a reason that no healthy life has."""
+    return condition.status is False and condition.reason not in _IN_ORDER
+
+
 def new_trouble(
     old: BackendRecord | None, new: BackendRecord | None, kinds: frozenset[str]
 ) -> Condition | None:
@@ -25,11 +30,9 @@ def new_trouble(
     if old is None or new is None:
         return None
     for condition in new.status.conditions:
-        if condition.type not in kinds or condition.status is not False:
+        if condition.type not in kinds or not is_trouble(condition):
             continue
         before = conditions.find(old.status.conditions, condition.type)
-        if before is not None and before.reason == condition.reason:
-            continue
-        if condition.reason not in _IN_ORDER:
+        if before is None or before.reason != condition.reason:
             return condition
     return None

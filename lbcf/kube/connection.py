@@ -8,7 +8,7 @@ import asyncio
 import os
 import ssl
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ from lbcf.kube.library import library
 
 class ConfigurationError(LbcfError):
     """The kubeconfig, or what a pod is given in its place, cannot be used."""
+
+
+_POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 async def _anonymous() -> str | None:
@@ -42,6 +45,7 @@ class Connection:
         renew: reads the credentials anew; called after a 401.
         server_name: what the server's certificate is issued to, if not to the host.
         proxy: URL of an HTTP proxy on the way.
+        namespace: that is meant where none is named, as kubectl has it.
     """
 
     host: str
@@ -50,6 +54,7 @@ class Connection:
     renew: Callable[[], Awaitable[None]] = _nothing_newer
     server_name: str | None = None
     proxy: str | None = None
+    namespace: str = "default"
 
 
 async def connect(
@@ -86,7 +91,16 @@ async def _from_pod() -> Connection:
         # Its hook reads the token once a minute; loading again resets that minute.
         load_incluster_config(client_configuration=configuration)
 
-    return await _connection(configuration, load, "the pod's service account")
+    found = await _connection(configuration, load, "the pod's service account")
+    return attrs.evolve(found, namespace=_namespace_of_pod())
+
+
+def _namespace_of_pod() -> str:
+    """Say where the pod is; the kubelet writes it beside the token."""
+    try:
+        return _POD_NAMESPACE.read_text("utf-8").strip() or "default"
+    except OSError:
+        return "default"
 
 
 async def _from_file(kubeconfig: str, context: str | None) -> Connection:
@@ -95,6 +109,7 @@ async def _from_file(kubeconfig: str, context: str | None) -> Connection:
     paths = _existing(kubeconfig)
     configuration, config = parts.configuration(), parts.config
     exclusive = asyncio.Lock()
+    current: list[Mapping[str, Any]] = []
 
     async def load() -> None:
         loader = await config.load_kube_config(
@@ -104,6 +119,7 @@ async def _from_file(kubeconfig: str, context: str | None) -> Connection:
             persist_config=False,
         )
         configuration.refresh_api_key_hook = lambda _: refresh(loader)
+        current[:] = [(loader.current_context or {}).get("context") or {}]
 
     async def refresh(loader: Any) -> None:
         # The library keeps an exec plugin's token until shortly before it expires; of
@@ -113,7 +129,8 @@ async def _from_file(kubeconfig: str, context: str | None) -> Connection:
                 await loader.load_from_exec_plugin()
             configuration.api_key["BearerToken"] = loader.token
 
-    return await _connection(configuration, load, f"kubeconfig {kubeconfig}")
+    found = await _connection(configuration, load, f"kubeconfig {kubeconfig}")
+    return attrs.evolve(found, namespace=current[0].get("namespace") or "default")
 
 
 def _existing(kubeconfig: str) -> list[Path]:

@@ -24,12 +24,14 @@ class Lease:
         holder: identity of the holder, empty when nobody holds it.
         duration: seconds; 0 where unsaid.
         transitions: how often the holder changed.
+        renewed_at: by the holder's clock, for people; None where unsaid.
     """
 
     meta: Meta
     holder: str
     duration: int
     transitions: int
+    renewed_at: datetime | None = None
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -38,6 +40,7 @@ class _Spec(msgspec.Struct, rename="camel"):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     lease_transitions: int | None = None
+    renew_time: datetime | None = None
 
 
 class _Lease(msgspec.Struct):
@@ -65,6 +68,7 @@ def parse_lease(body: bytes) -> Lease:
         holder=spec.holder_identity or "",
         duration=spec.lease_duration_seconds or 0,
         transitions=spec.lease_transitions or 0,
+        renewed_at=spec.renew_time,
     )
 
 

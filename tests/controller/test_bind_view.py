@@ -46,7 +46,7 @@ def _queue() -> WorkQueue[ObjectKey]:
 def _view(queue: WorkQueue[ObjectKey]) -> View:
     """A view that knows a driver and two pods."""
     view = View()
-    BindView(view, queue).listen()
+    BindView(view, queue.add).listen()
     return show(view, a_driver(), a_pod(), a_pod("web-2"))
 
 

@@ -28,7 +28,10 @@ def kubeconfig(folder: Path, user: dict[str, object], **cluster: object) -> str:
         "current-context": "here",
         "contexts": [
             {"name": "here", "context": {"cluster": "c", "user": "u"}},
-            {"name": "there", "context": {"cluster": "d", "user": "u"}},
+            {
+                "name": "there",
+                "context": {"cluster": "d", "user": "u", "namespace": "shop"},
+            },
         ],
         "clusters": [
             {"name": "c", "cluster": {"server": "http://127.0.0.1:1/", **cluster}},
@@ -80,6 +83,13 @@ class TestKubeconfig:
 
         assert "http://127.0.0.2:1" == connection.host
         assert await connection.authorization() is None
+
+    async def test_namespace_is_the_context_s(self, tmp_path: Path) -> None:
+        """Where it names none, it is the one that kubectl takes then."""
+        path = kubeconfig(tmp_path, {})
+
+        assert "default" == (await connect(path)).namespace
+        assert "shop" == (await connect(path, "there")).namespace
 
     async def test_environment_names_the_file(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,94 @@
+"""What is decided about a group, as one value: no queue, no driver, no write.
+
+Before it: `snapshot` has read all that decides. After it: the `reconciler` writes the
+plan and `group_status` tells of it; `lbcf.ctl` shows both to people, and nobody writes.
+"""
+
+import attrs
+
+from lbcf.core import conditions
+from lbcf.core.cluster import Snapshot, Undecided
+from lbcf.core.conditions import Condition
+from lbcf.core.guards import TOO_MANY_UNREADY, hold_readiness_removals
+from lbcf.core.judging import HELD_BY_JUDGEMENT
+from lbcf.core.node_policy import LAST_SERVING
+from lbcf.core.plan import Hold, Plan, plan_group
+
+
+RECONCILED = "Reconciled"
+"""Every load balancer of the group can be used, and everything could be read."""
+NOT_HELD = "NotHeld"
+"""No removal is held."""
+
+_GUARDS = HELD_BY_JUDGEMENT | {TOO_MANY_UNREADY, LAST_SERVING}
+"""Reasons for which a removal is held back."""
+
+_NAMED = 3
+
+
+@attrs.frozen
+class Decision:
+    """What was decided about a group, for its status.
+
+    Attributes:
+        doubts: why some or all of it is left as it is.
+        held: removals that a guard holds.
+    """
+
+    doubts: tuple[Undecided, ...] = ()
+    held: tuple[Hold, ...] = ()
+
+
+def guarded_plan(snapshot: Snapshot) -> Plan:
+    """Say what is to be written for a group, with what its guards hold taken out."""
+    return hold_readiness_removals(
+        plan_group(snapshot), snapshot.group.max_unready_percent
+    )
+
+
+def held_by_guards(plan: Plan) -> tuple[Hold, ...]:
+    """Find the removals of a plan that a guard holds."""
+    return tuple(hold for hold in plan.holds if hold.reason in _GUARDS)
+
+
+def doubts_of(snapshot: Snapshot) -> tuple[Undecided, ...]:
+    """Say why some of a group is left as it is, as far as a snapshot tells."""
+    trouble = snapshot.judgement.trouble
+    judge = () if trouble is None else (Undecided(trouble.reason, trouble.message),)
+    closed = None if snapshot.scene is None else snapshot.scene.closed
+    port = () if closed is None else (Undecided(closed.reason, closed.message),)
+    first = (*snapshot.undecided.values(), *snapshot.leaving.values())
+    return tuple(dict.fromkeys((*first, *judge, *port)))
+
+
+def conditions_of(decision: Decision, generation: int) -> tuple[Condition, Condition]:
+    """Say in words what was decided about that generation of a group."""
+    return _ready(decision, generation), _held(decision, generation)
+
+
+def _ready(decision: Decision, generation: int) -> Condition:
+    """Say whether all of it could be decided."""
+    if not decision.doubts:
+        message = "every load balancer of the group can be used"
+        return Condition(conditions.READY, True, RECONCILED, message, generation)
+    reason = decision.doubts[0].reason
+    message = "; ".join(doubt.message for doubt in decision.doubts)
+    return Condition(conditions.READY, False, reason, message, generation)
+
+
+def _held(decision: Decision, generation: int) -> Condition:
+    """Say whether removals are held."""
+    kind = conditions.REMOVALS_HELD
+    if not decision.held:
+        message = "no removal is held back"
+        return Condition(kind, False, NOT_HELD, message, generation)
+    first = decision.held[0]
+    names = [hold.record.meta.key.name for hold in decision.held]
+    message = f"{first.message}; held: {some_of(names)}"
+    return Condition(kind, True, first.reason, message, generation)
+
+
+def some_of(names: list[str]) -> str:
+    """List the first few names."""
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
