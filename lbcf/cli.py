@@ -27,6 +27,8 @@ _DESCRIPTIONS = {
 }
 _ADMISSION = "admission"
 _CONFORMANCE = "conformance"
+_CTL = "ctl"
+_PLUGIN = "Say what lbcf does, and why; the same as `kubectl lbcf`."
 _KIT = "Find out over HTTP whether a driver keeps to the driver protocol."
 
 
@@ -35,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else list(argv)
     if given[:1] == [_CONFORMANCE]:
         return _examine(given[1:])
+    if given[:1] == [_CTL]:
+        return _explain(given[1:])
     parser = _parser()
     flags = parser.parse_args(given)
     try:
@@ -62,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         if name == _ADMISSION:
             admission_flags.add_flags(one)
     processes.add_parser(_CONFORMANCE, help=_KIT)
+    processes.add_parser(_CTL, help=_PLUGIN)
     return parser
 
 
@@ -72,6 +77,13 @@ def _examine(argv: Sequence[str]) -> int:
     parser = OneLineParser(prog=f"lbcf {_CONFORMANCE}", description=_KIT)
     command.add_flags(parser)
     return command.run(parser.parse_args(argv))
+
+
+def _explain(argv: Sequence[str]) -> int:
+    """Answer a question about the cluster."""
+    from lbcf.ctl import command  # noqa: PLC0415
+
+    return command.run(f"lbcf {_CTL}", argv)
 
 
 def _builder(

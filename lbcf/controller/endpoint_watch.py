@@ -12,7 +12,7 @@ from collections.abc import Callable
 import structlog
 
 from lbcf.controller.endpoint_book import EndpointBook
-from lbcf.core.nodes import EndpointSlice
+from lbcf.core.nodes import SERVICE_LABEL, EndpointSlice
 from lbcf.core.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.informer import Informer
@@ -21,9 +21,6 @@ from lbcf.kube.pages import Selection
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 
-
-SERVICE_LABEL = "kubernetes.io/service-name"
-"""Says on each EndpointSlice whose it is (discovery.k8s.io/v1)."""
 
 _log = structlog.get_logger(__name__)
 

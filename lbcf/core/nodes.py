@@ -16,6 +16,8 @@ from lbcf.core.values import Port
 
 EXCLUDE_LABEL = "node.kubernetes.io/exclude-from-external-load-balancers"
 """Takes a node out of load balancers, whatever its value (KEP-1143)."""
+SERVICE_LABEL = "kubernetes.io/service-name"
+"""Says on each EndpointSlice whose it is (discovery.k8s.io/v1)."""
 LEAVING_TAINTS = frozenset(
     {
         "ToBeDeletedByClusterAutoscaler",

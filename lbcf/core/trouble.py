@@ -1,6 +1,8 @@
 """Which changes of a record's conditions people should hear of at once."""
 
 from lbcf.core import conditions
+from lbcf.core.bind_life import DELETING, ENSURING, IN_USE
+from lbcf.core.binds import CREATING
 from lbcf.core.conditions import Condition
 from lbcf.core.deregistration import CONFIRMING, DRAINING
 from lbcf.core.registration import LOAD_BALANCER_RESET
@@ -8,8 +10,13 @@ from lbcf.core.resources import BackendRecord
 from lbcf.core.turn import DRIVER_RUNNING
 
 
-_IN_ORDER = frozenset({DRAINING, CONFIRMING, DRIVER_RUNNING, LOAD_BALANCER_RESET})
-"""Reasons that belong to a healthy life."""
+_IN_ORDER = frozenset(
+    {
+        *(DRAINING, CONFIRMING, DRIVER_RUNNING, LOAD_BALANCER_RESET),
+        *(CREATING, ENSURING, IN_USE, DELETING),
+    }
+)
+"""Reasons that belong to a healthy life, of a record or of a load balancer."""
 
 
 def is_trouble(condition: Condition) -> bool:

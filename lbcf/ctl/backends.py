@@ -1,0 +1,239 @@
+"""One pod, or one node, in the groups that mean it: every check, and what came of it.
+
+Before it: the view with all that these groups depend on. After it: `tables`. The checks
+are asked as `core.eligibility` and `core.node_policy` list them; the verdict that counts,
+after drivers and guards, is the one of the controller's own plan.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import attrs
+
+from lbcf.controller.selection import does_select
+from lbcf.core.cluster import Pod, Snapshot
+from lbcf.core.conditions import REMOVALS_HELD, find
+from lbcf.core.desired import judge_all
+from lbcf.core.eligibility import POD_CHECKS, Waiting
+from lbcf.core.node_backends import NodeSelection, ServiceSelection
+from lbcf.core.node_policy import NODE_CHECKS
+from lbcf.core.nodes import Node
+from lbcf.core.resources import BackendGroup, BackendRecord, PodBackend
+from lbcf.core.values import ObjectKey
+from lbcf.ctl.errors import Unknown
+from lbcf.ctl.groups import Outlook, balancer_lines, doubt_lines, look_at
+from lbcf.ctl.history import section_of
+from lbcf.ctl.problems import subject
+from lbcf.ctl.reading import Reading
+from lbcf.ctl.records import stage_of
+from lbcf.ctl.selections import meant
+from lbcf.ctl.verdicts import Line, Mark, Section, Why, asked, first_wrong, judged
+
+
+@attrs.frozen
+class Backend:
+    """What is asked about.
+
+    Attributes:
+        found: the object, None where it is gone.
+    """
+
+    name: str
+    found: Pod | Node | None
+
+    @property
+    def kind(self) -> str:
+        """Say of which kind it is."""
+        return "node" if isinstance(self.found, Node) else "pod"
+
+    @property
+    def judged_as(self) -> str:
+        """Say under which key it is judged."""
+        if isinstance(self.found, Pod):
+            return self.found.meta.uid
+        return self.name
+
+
+def why_pod(reading: Reading, key: ObjectKey, pod: Pod | None, now: datetime) -> Why:
+    """Tell where a pod is registered, and why there and nowhere else.
+
+    Raises:
+        Unknown: there is no such pod, and no record of one.
+    """
+    records = reading.view.records
+    groups = [
+        group
+        for group in reading.view.groups.by_index("namespace", key.namespace)
+        if (pod is not None and does_select(group, pod))
+        or any(
+            isinstance(record.spec.backend, PodBackend)
+            for record in records.by_index("pod", (group.meta.key, key.name))
+        )
+    ]
+    if pod is None and not groups:
+        raise Unknown(f"there is no pod {key}, and no BackendRecord of one")
+    sections = _of_groups(reading, groups, Backend(key.name, pod), now)
+    recorded = [r for group in groups for r in _records(reading, group, key.name)]
+    headline = _headline(recorded, sections)
+    about = f"pod/{key.name}"
+    return Why(key.namespace, about, headline, tuple(sections), reading.unread())
+
+
+def why_node(reading: Reading, name: str, now: datetime) -> Why:
+    """Tell where a node is registered, and why there and nowhere else.
+
+    Raises:
+        Unknown: there is no such node, and no record of one.
+    """
+    view = reading.view
+    node = view.nodes.get(ObjectKey("", name))
+    groups = [
+        group
+        for group in view.groups_on_nodes()
+        if (node is not None and _means(group, node))
+        or view.records.by_index("pod", (group.meta.key, name))
+    ]
+    if node is None and not groups:
+        raise Unknown(f"there is no node {name}, and no BackendRecord of one")
+    sections = _of_groups(reading, groups, Backend(name, node), now)
+    headline = _headline(
+        [r for group in groups for r in _records(reading, group, name)], sections
+    )
+    return Why("", f"node/{name}", headline, tuple(sections), reading.unread())
+
+
+def _records(reading: Reading, group: BackendGroup, name: str) -> list[BackendRecord]:
+    """Find a group's records of a pod or node, by name."""
+    found = reading.view.records.by_index("pod", (group.meta.key, name))
+    return sorted(found, key=lambda record: record.meta.key)
+
+
+def _means(group: BackendGroup, node: Node) -> bool:
+    """Tell whether a group's selector catches a node."""
+    selection = group.selection
+    return isinstance(
+        selection, ServiceSelection | NodeSelection
+    ) and selection.selector.matches(node.meta.labels)
+
+
+def _headline(records: list[BackendRecord], sections: list[Section]) -> str:
+    """Answer in a sentence."""
+    inside = [r.spec.load_balancer for r in records if stage_of(r) == "Registered"]
+    leaving = [r.spec.load_balancer for r in records if r.is_deleting]
+    parts = []
+    if inside:
+        parts.append(f"registered at {', '.join(dict.fromkeys(inside))}")
+    if leaving:
+        parts.append(f"on its way out of {', '.join(dict.fromkeys(leaving))}")
+    wrong = first_wrong(sections)
+    if len(inside) == len(records) > 0 and (wrong is None or wrong.mark is not Mark.NO):
+        return "; ".join(parts)
+    if wrong is not None:
+        parts.append(wrong.text)
+    return "; ".join(parts) or "nothing is known of it yet"
+
+
+def _of_groups(
+    reading: Reading, groups: list[BackendGroup], backend: Backend, now: datetime
+) -> list[Section]:
+    """Go through the groups that mean it, or have records of it."""
+    if not groups:
+        return [_unselected(reading, backend)]
+    sections: list[Section] = []
+    for group in sorted(groups, key=lambda group: group.meta.key):
+        outlook = look_at(reading, group)
+        lines = (
+            *_selected(group, backend),
+            *_verdict(outlook, backend),
+            *doubt_lines(outlook),
+            *balancer_lines(reading, outlook),
+            *_to_create(outlook, backend),
+        )
+        name = subject("bg", group.meta.key)
+        called = f"{name} in {group.meta.key.namespace}" if _far(reading) else name
+        sections.append(Section(called, lines))
+        sections.extend(
+            section_of(record, reading.view, now, outlook.plan)
+            for record in _records(reading, group, backend.name)
+        )
+    return sections
+
+
+def _far(reading: Reading) -> bool:
+    """Tell whether more than one namespace was asked about."""
+    return reading.namespace is None
+
+
+def _unselected(reading: Reading, backend: Backend) -> Section:
+    """Say that nothing means it, and what there is that does not."""
+    found = backend.found
+    place = "" if found is None else found.meta.key.namespace
+    near: list[BackendGroup] = [
+        group
+        for group in reading.view.groups.values()
+        if not place or group.meta.key.namespace == place
+    ]
+    lines = [
+        Line(
+            Mark.NONE, subject("bg", group.meta.key), f"means {meant(group.selection)}"
+        )
+        for group in sorted(near, key=lambda group: group.meta.key)
+    ]
+    text = f"no BackendGroup and no Bind means this {backend.kind}"
+    return Section("groups", (Line(Mark.NO, "selected", text), *lines))
+
+
+def _selected(group: BackendGroup, backend: Backend) -> Iterator[Line]:
+    """Say whether the group still means it, and lives."""
+    found = backend.found
+    means = isinstance(found, Node) and _means(group, found)
+    means = means or (isinstance(found, Pod) and does_select(group, found))
+    if group.meta.deleting_since is not None:
+        yield Line(Mark.NO, "the group", "is being deleted, and its records with it")
+    if found is None:
+        yield Line(Mark.NO, "exists", f"there is no {backend.kind} {backend.name} now")
+    elif not means:
+        yield Line(Mark.NO, "selected", "the group does not mean it any more")
+    else:
+        yield Line(Mark.OK, "selected", "the group means it")
+
+
+def _verdict(outlook: Outlook, backend: Backend) -> Iterator[Line]:
+    """Ask the checks, then say what became of their verdict."""
+    snapshot, found = outlook.snapshot, backend.found
+    trail: list[Line] = []
+    if isinstance(found, Pod):
+        policy = outlook.group.deregister_policy
+        trail = list(asked(POD_CHECKS, found, policy))
+    elif isinstance(found, Node) and isinstance(snapshot, Snapshot) and snapshot.scene:
+        trail = list(asked(NODE_CHECKS, found, snapshot.scene))
+    yield from trail
+    if not isinstance(snapshot, Snapshot):
+        return
+    verdict = judge_all(snapshot).get(backend.judged_as)
+    if verdict is None:
+        return
+    final = judged("verdict", verdict)
+    if final.text not in {line.text for line in trail}:
+        yield final
+    if isinstance(verdict, Waiting) and outlook.group.webhook is not None:
+        yield _ruling(outlook.group)
+
+
+def _ruling(group: BackendGroup) -> Line:
+    """Say who judges unready pods; the answer is with the controller alone."""
+    driver = "" if group.webhook is None else group.webhook.driver
+    held = find(group.status.conditions, REMOVALS_HELD)
+    said = f"; the controller wrote: {held.message}" if held and held.status else ""
+    text = f"driver {driver} says what becomes of unready pods{said}"
+    return Line(Mark.WAIT, "judged by", text, held.reason if held and said else "")
+
+
+def _to_create(outlook: Outlook, backend: Backend) -> Iterator[Line]:
+    """Say what the controller is about to make of it."""
+    for create in outlook.plan.creates if outlook.plan else ():
+        about = create.desired.spec.backend
+        name = getattr(about, "node", "") or getattr(about, "name", "")
+        if name == backend.name:
+            where = create.desired.spec.load_balancer
+            yield Line(Mark.WAIT, "to be created", f"record {create.name} at {where}")

@@ -1,0 +1,120 @@
+"""One load balancer, or one record: who operates it, what was said, who is waited for.
+
+Before it: the view. After it: `tables`.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from lbcf.controller.view import View
+from lbcf.core import conditions
+from lbcf.core.names import ANNOTATION_ABANDON
+from lbcf.core.resources import BackendRecord, LoadBalancer
+from lbcf.core.trouble import is_trouble
+from lbcf.core.turn import Absent
+from lbcf.core.values import ObjectKey
+from lbcf.ctl.errors import Unknown
+from lbcf.ctl.groups import by_trouble, look_at
+from lbcf.ctl.history import section_of
+from lbcf.ctl.problems import conditions_of, subject
+from lbcf.ctl.reading import Reading
+from lbcf.ctl.records import stage_of, waits_for
+from lbcf.ctl.spans import since
+from lbcf.ctl.verdicts import Line, Mark, Section, Why, condition_line, first_wrong
+
+
+_SHOWN = 10
+_NAMED = 5
+
+
+def why_record(reading: Reading, key: ObjectKey, now: datetime) -> Why:
+    """Tell how far a record is, and what its group has in mind for it.
+
+    Raises:
+        Unknown: there is none.
+    """
+    view = reading.view
+    record = view.records.get(key)
+    if record is None:
+        raise Unknown(f"there is no BackendRecord {key}")
+    group = None if record.group is None else view.groups.get(record.group)
+    plan = None if group is None else look_at(reading, group).plan
+    who = waits_for(record, view, now)
+    headline = f"{stage_of(record)}; waits for {who}" if who else stage_of(record)
+    sections = (section_of(record, view, now, plan),)
+    about = f"br/{key.name}"
+    return Why(key.namespace, about, headline, sections, reading.unread())
+
+
+def why_balancer(reading: Reading, key: ObjectKey, now: datetime) -> Why:
+    """Tell how a load balancer is, who uses it, and which records are in trouble.
+
+    Raises:
+        Unknown: there is none.
+    """
+    view = reading.view
+    found = view.load_balancers.get(key)
+    if found is None:
+        gap = view.load_balancers.unreadable.get(key)
+        raise Unknown(f"LoadBalancer {key}: {gap or 'there is none'}")
+    records = by_trouble(view.records.by_index("load_balancer", key))
+    sections = (
+        Section("itself", tuple(_itself(found, view, now))),
+        Section("used by", tuple(_users(found, view))),
+        *(section_of(record, view, now) for record in records[:_SHOWN]),
+    )
+    headline = _headline(found, sections)
+    return Why(key.namespace, subject("lb", key), headline, sections, reading.unread())
+
+
+def _headline(found: LoadBalancer, sections: tuple[Section, ...]) -> str:
+    """Answer in a sentence."""
+    wrong = first_wrong(sections[:1])
+    if wrong is not None:
+        return wrong.text
+    return "created, and nothing is wrong with it" if found.info else "not created yet"
+
+
+def _itself(found: LoadBalancer, view: View, now: datetime) -> Iterator[Line]:
+    """Say who operates it, what is said of it, and who is waited for."""
+    driver = view.driver(found.driver_key)
+    if isinstance(driver, Absent):
+        yield Line(Mark.NO, "driver", driver.message, driver.reason)
+    else:
+        yield Line(Mark.OK, "driver", f"{driver.meta.key} at {driver.url}")
+        bad = (c for c in driver.conditions if is_trouble(c))
+        for said in bad:
+            yield Line(Mark.NO, f"driver {said.type}", said.message, said.reason)
+    if found.meta.deleting_since is not None:
+        text = f"since {since(found.meta.deleting_since, now)}"
+        yield Line(Mark.WAIT, "being deleted", text)
+    why = found.meta.annotations.get(ANNOTATION_ABANDON)
+    if why:
+        yield Line(Mark.WAIT, "abandoned", why)
+    for said in conditions_of(found, view):
+        bad_word = said.status is (said.type == conditions.DRIFTED)
+        mark = Mark.OK if not bad_word else Mark.NO
+        if bad_word and not is_trouble(said) and said.type != conditions.DRIFTED:
+            mark = Mark.WAIT
+        yield condition_line(mark, said, now)
+    if found.info is not None:
+        identity = ", ".join(f"{key}={value}" for key, value in found.info.items())
+        yield Line(Mark.OK, "identity", identity or "(empty)")
+
+
+def _users(found: LoadBalancer, view: View) -> Iterator[Line]:
+    """Say which groups use it, and how many records need it."""
+    groups = view.groups.by_index("load_balancer", found.meta.key)
+    named = sorted(subject("bg", group.meta.key) for group in groups)
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    yield Line(Mark.NONE, "groups", (", ".join(named[:_NAMED]) or "none") + more)
+    records = view.records.by_index("load_balancer", found.meta.key)
+    yield Line(Mark.NONE, "records", _counted(list(records)))
+
+
+def _counted(records: list[BackendRecord]) -> str:
+    """Count records by how far they are."""
+    leaving = sum(1 for record in records if record.is_deleting)
+    inside = sum(1 for r in records if r.is_registered and not r.is_deleting)
+    rest = len(records) - leaving - inside
+    return f"{inside} registered, {rest} not yet, {leaving} on their way out"

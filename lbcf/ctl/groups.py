@@ -1,0 +1,179 @@
+"""What a group comes to: read as the controller reads it, and told line by line.
+
+Before it: the view with all that the group depends on. After it: `pods` and `nodes` look
+at one backend of it, `plans` at what would be written; `why bg/NAME` is all of it.
+"""
+
+from collections.abc import Collection, Iterator
+from datetime import datetime
+
+import attrs
+
+from lbcf.controller.decision import doubts_of, guarded_plan
+from lbcf.controller.snapshot import GROUP_UNREADABLE, take_snapshot
+from lbcf.core import conditions
+from lbcf.core.cluster import Snapshot, Undecided
+from lbcf.core.names import own_name
+from lbcf.core.plan import Plan
+from lbcf.core.resources import BackendGroup, BackendRecord
+from lbcf.core.trouble import is_trouble
+from lbcf.core.values import ObjectKey
+from lbcf.ctl.history import section_of
+from lbcf.ctl.problems import subject
+from lbcf.ctl.reading import Reading
+from lbcf.ctl.records import last_word
+from lbcf.ctl.verdicts import Line, Mark, Section, Why, condition_line, first_wrong
+
+
+NOT_READ = "NotRead"
+"""We may not read what decides."""
+
+_SHOWN = 10
+"""Records of a group that are told in full, those in trouble first."""
+
+
+@attrs.frozen
+class Outlook:
+    """A group as the controller would see it now.
+
+    Attributes:
+        snapshot: all that decides, or why nothing is decided.
+        plan: what would be written; None where nothing is decided.
+    """
+
+    group: BackendGroup
+    snapshot: Snapshot | Undecided
+    plan: Plan | None = None
+
+
+def look_at(reading: Reading, group: BackendGroup) -> Outlook:
+    """Read and plan a group as the controller does.
+
+    What a driver ruled about unready pods (policy Webhook) only the controller knows:
+    here such pods stay as they are.
+    """
+    gap = reading.blocked(group)
+    if gap is not None:
+        return Outlook(group, Undecided(NOT_READ, f"we {gap}"))
+    unreadable = reading.view.groups.unreadable.get(group.meta.key)
+    if unreadable is not None:
+        return Outlook(group, Undecided(GROUP_UNREADABLE, unreadable))
+    snapshot = take_snapshot(reading.view, group)
+    if isinstance(snapshot, Undecided):
+        return Outlook(group, snapshot)
+    return Outlook(group, snapshot, guarded_plan(snapshot))
+
+
+def why_group(reading: Reading, group: BackendGroup, now: datetime) -> Why:
+    """Tell how a group is, and what of it is not as it should be."""
+    outlook = look_at(reading, group)
+    found = by_trouble(reading.view.records_of(group.meta.key))
+    sections = (
+        Section("as the controller last wrote", tuple(_written(group, now))),
+        Section("load balancers", tuple(balancer_lines(reading, outlook))),
+        Section("what would change now", tuple(_changes(outlook))),
+        *(
+            section_of(record, reading.view, now, outlook.plan)
+            for record in found[:_SHOWN]
+        ),
+    )
+    return Why(
+        group.meta.key.namespace,
+        subject("bg", group.meta.key),
+        _headline(group, found, sections),
+        sections,
+        reading.unread(),
+    )
+
+
+def by_trouble(records: Collection[BackendRecord]) -> list[BackendRecord]:
+    """Return the records of which there is something to tell, the bad ones first."""
+    open_ends = [r for r in records if r.is_deleting or not r.is_registered]
+
+    def badness(record: BackendRecord) -> tuple[bool, bool, ObjectKey]:
+        """Order by trouble, then by being on the way out."""
+        word = last_word(record)
+        bad = word is not None and is_trouble(word)
+        return (not bad, not record.is_deleting, record.meta.key)
+
+    return sorted(open_ends, key=badness)
+
+
+def _headline(
+    group: BackendGroup, found: list[BackendRecord], sections: tuple[Section, ...]
+) -> str:
+    """Say how a group is in a sentence."""
+    status = group.status
+    counts = (
+        f"{status.registered} registered, {status.draining} on their way out, "
+        f"{status.backends} selected"
+    )
+    wrong = first_wrong(sections[:2])
+    if group.meta.deleting_since is not None:
+        return f"being deleted; {counts}"
+    if wrong is not None:
+        return f"{wrong.text}; {counts}"
+    more = len(found) - _SHOWN
+    rest = f"; {more} more records not shown" if more > 0 else ""
+    return f"nothing is wrong with the group itself; {counts}{rest}"
+
+
+def _written(group: BackendGroup, now: datetime) -> Iterator[Line]:
+    """Say the conditions of a group."""
+    for said in group.status.conditions:
+        bad = said.status is (said.type == conditions.REMOVALS_HELD)
+        yield condition_line(Mark.NO if bad else Mark.OK, said, now)
+    if group.status.observed_generation < group.meta.generation:
+        text = "no controller has looked at it as it is now"
+        yield Line(Mark.WAIT, "its spec", text)
+
+
+def balancer_lines(reading: Reading, outlook: Outlook) -> Iterator[Line]:
+    """Say of each load balancer of a group whether it can be used."""
+    snapshot = outlook.snapshot
+    if isinstance(snapshot, Undecided):
+        yield Line(Mark.UNKNOWN, "all of it", snapshot.message, snapshot.reason)
+        return
+    for name in outlook.group.load_balancers:
+        key = outlook.group.load_balancer_key(name)
+        called = f"lb/{own_name(key)}"
+        undecided = snapshot.undecided.get(name)
+        if key in reading.hidden and undecided is not None:
+            yield Line(Mark.UNKNOWN, called, undecided.message, NOT_READ)
+        elif undecided is not None:
+            yield Line(Mark.NO, called, undecided.message, undecided.reason)
+        elif (attachment := snapshot.attachments.get(name)) is not None:
+            text = f"can be used, through driver {attachment.driver.meta.key}"
+            yield Line(Mark.OK, called, text)
+        else:
+            yield Line(Mark.WAIT, called, "is being deleted: its records leave")
+
+
+def doubts(outlook: Outlook) -> tuple[Undecided, ...]:
+    """Say why some or all of a group is left as it is."""
+    snapshot = outlook.snapshot
+    return (snapshot,) if isinstance(snapshot, Undecided) else doubts_of(snapshot)
+
+
+def doubt_lines(outlook: Outlook) -> Iterator[Line]:
+    """Say what leaves a group as it is, beside its load balancers."""
+    if isinstance(outlook.snapshot, Snapshot):
+        told = set(outlook.snapshot.undecided.values())
+        for doubt in doubts(outlook):
+            if doubt not in told:
+                yield Line(Mark.NO, "the group", doubt.message, doubt.reason)
+
+
+def _changes(outlook: Outlook) -> Iterator[Line]:
+    """Count what would be written, and say where to see it."""
+    yield from doubt_lines(outlook)
+    plan = outlook.plan
+    if plan is None:
+        yield Line(Mark.UNKNOWN, "plan", "nothing can be told")
+        return
+    counts = (
+        f"{len(plan.creates)} to create, {len(plan.updates)} to update, "
+        f"{len(plan.removals)} to delete, {len(plan.holds)} held, {plan.kept} kept"
+    )
+    settled = plan.is_empty and not plan.holds
+    yield Line(Mark.OK if settled else Mark.WAIT, "plan", counts)

@@ -1,0 +1,87 @@
+"""One record as a section: its conditions, its driver's last answer, what comes next.
+
+Before it: a record of the view. After it: every report that `why` makes has one of these
+for each record that it is about.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from lbcf.controller.view import View
+from lbcf.core.conditions import Condition
+from lbcf.core.names import ANNOTATION_ABANDON
+from lbcf.core.plan import Hold, Plan, Removal, Update
+from lbcf.core.resources import BackendRecord
+from lbcf.core.trouble import is_trouble
+from lbcf.ctl.records import last_word, next_attempt, waits_for
+from lbcf.ctl.spans import since, when
+from lbcf.ctl.verdicts import Line, Mark, Section, condition_line
+
+
+def section_of(
+    record: BackendRecord, view: View, now: datetime, plan: Plan | None = None
+) -> Section:
+    """Tell a record's life so far, and what the group's plan has for it."""
+    lines = [
+        *_origin(record, now),
+        *(_condition(record, one, now) for one in record.status.conditions),
+        *_planned(record, plan),
+        *_next(record, view, now),
+    ]
+    at = f" ({record.address})" if record.address else ""
+    where = f"record {record.meta.key.name}{at} at {record.spec.load_balancer}"
+    return Section(where, tuple(lines))
+
+
+def _origin(record: BackendRecord, now: datetime) -> Iterator[Line]:
+    """Say what was ordered about it."""
+    group = "nothing" if record.group is None else str(record.group)
+    yield Line(Mark.OK, "belongs to", f"{group}, driver {record.driver_key}")
+    if record.meta.deleting_since is not None:
+        text = f"since {since(record.meta.deleting_since, now)}"
+        yield Line(Mark.WAIT, "being deleted", text)
+    why = record.meta.annotations.get(ANNOTATION_ABANDON)
+    if why:
+        yield Line(Mark.WAIT, "abandoned", why)
+
+
+def _condition(record: BackendRecord, said: Condition, now: datetime) -> Line:
+    """Say what a condition says, and since when; an answer of a driver is in its words."""
+    mark = Mark.OK if said.status else Mark.WAIT
+    if is_trouble(said):
+        mark = Mark.NO
+    # What was said of the registration is history once the end was asked for.
+    if record.is_deleting and said is not last_word(record):
+        mark = Mark.NONE
+    return condition_line(mark, said, now)
+
+
+def _planned(record: BackendRecord, plan: Plan | None) -> Iterator[Line]:
+    """Say what the controller does with it now, if anything."""
+    fates: tuple[Removal | Update | Hold, ...] = ()
+    if plan is not None:
+        fates = (*plan.removals, *plan.updates, *plan.holds)
+    for fate in (f for f in fates if f.record.meta.uid == record.meta.uid):
+        match fate:
+            case Removal(_, reason, message):
+                yield Line(Mark.NO, "to be deleted", message, reason)
+            case Hold(_, reason, message):
+                yield Line(Mark.WAIT, "kept as it is", message, reason)
+            case Update():
+                text = "the group's words have changed: it is ensured again"
+                yield Line(Mark.WAIT, "to be updated", text)
+
+
+def _next(record: BackendRecord, view: View, now: datetime) -> Iterator[Line]:
+    """Say when a drain ends, when there is another attempt, and who is waited for."""
+    drain = record.status.drain
+    if drain is not None and record.is_deleting:
+        count = (
+            "" if drain.connections is None else f", {drain.connections} connections"
+        )
+        yield Line(Mark.WAIT, "drain ends", f"{when(drain.deadline, now)}{count}")
+    attempt = next_attempt(record, now)
+    if attempt:
+        yield Line(Mark.WAIT, "next attempt", attempt)
+    who = waits_for(record, view, now)
+    yield Line(Mark.WAIT if who else Mark.OK, "waits for", who or "nobody")

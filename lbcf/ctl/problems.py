@@ -1,0 +1,194 @@
+"""What is wrong, as a list: the first part of `status`.
+
+Before it: the view and the Leases. After it: `overview`. Wrong is a condition that says
+no for a reason that no healthy life has (`core.trouble`), what cannot be understood or
+has not been looked at, and a process that nobody leads.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+import attrs
+
+from lbcf.controller.view import View
+from lbcf.core import conditions, names
+from lbcf.core.conditions import Condition
+from lbcf.core.guards import TOO_MANY_UNREADY
+from lbcf.core.judging import NOT_JUDGED
+from lbcf.core.resources import (
+    BackendGroup,
+    BackendRecord,
+    LoadBalancer,
+    LoadBalancerDriver,
+)
+from lbcf.core.trouble import is_trouble
+from lbcf.core.values import ObjectKey
+from lbcf.ctl.leaders import Leader
+from lbcf.ctl.records import last_word, next_attempt
+from lbcf.ctl.spans import since
+
+
+NOT_LOOKED_AT = "NotLookedAt"
+"""The controller has said nothing about this generation of a group yet."""
+UNREADABLE = "Unreadable"
+"""The object cannot be understood."""
+NO_LEADER = "NoLeader"
+"""Nobody does the work of a process."""
+
+_WRONG_HOLDS = frozenset({TOO_MANY_UNREADY, NOT_JUDGED})
+"""Guards that hold because something has failed; the others only do their work."""
+
+
+@attrs.frozen
+class Problem:
+    """Something that is wrong.
+
+    Attributes:
+        subject: kind/name, as kubectl takes it.
+        since: for how long, in words; empty where nobody knows.
+        next: when it is tried again, in words; empty where that is not written.
+        count: how many objects of the kind say just the same; the first is named.
+    """
+
+    namespace: str
+    subject: str
+    reason: str
+    message: str
+    since: str = ""
+    next: str = ""
+    count: int = 1
+
+
+def subject(kind: str, key: ObjectKey) -> str:
+    """Name an object as the commands take it; a Bind's group goes by the Bind."""
+    bind = names.bind_of(key)
+    if kind == "bg" and bind is not None:
+        return f"bind/{bind.name}"
+    return f"{kind}/{key.name}"
+
+
+def without_leader(leaders: Iterable[Leader]) -> Iterator[Problem]:
+    """Find processes that nobody leads; a Lease left elsewhere is no matter then."""
+    found = list(leaders)
+    led = {leader.name for leader in found if leader.is_alive}
+    for leader in (one for one in found if one.name not in led):
+        message = "nobody holds it"
+        if leader.holder:
+            message = f"{leader.holder} holds it and does not renew it"
+        yield Problem(
+            leader.namespace,
+            f"lease/{leader.name}",
+            NO_LEADER,
+            f"{message}: is {leader.name} running?",
+            since=leader.renewed,
+        )
+
+
+def unreadable(view: View, hidden: frozenset[ObjectKey]) -> Iterator[Problem]:
+    """Find what cannot be understood, but for what we may not read at all."""
+    for kind, store in (
+        ("driver", view.drivers),
+        ("lb", view.load_balancers),
+        ("bg", view.groups),
+        ("bind", view.binds),
+        ("br", view.records),
+    ):
+        for key, message in sorted(store.unreadable.items()):
+            if key not in hidden:
+                yield Problem(key.namespace, subject(kind, key), UNREADABLE, message)
+
+
+def of_drivers(
+    drivers: Iterable[LoadBalancerDriver], now: datetime
+) -> Iterator[Problem]:
+    """Find drivers that are not accepted, or not healthy."""
+    for driver in drivers:
+        yield from _said("driver", driver.meta.key, driver.conditions, now)
+
+
+def conditions_of(balancer: LoadBalancer, view: View) -> tuple[Condition, ...]:
+    """Find what is said of a load balancer; of a Bind's, the Bind says it."""
+    key = balancer.meta.key
+    bind = names.bind_of(key)
+    found = None if bind is None else view.binds.get(bind)
+    statuses = () if found is None else found.statuses
+    own = (status for status in statuses if status.name == names.own_name(key))
+    status = next(own, None)
+    return balancer.conditions if status is None else status.conditions
+
+
+def of_balancers(
+    balancers: Iterable[LoadBalancer], view: View, now: datetime
+) -> Iterator[Problem]:
+    """Find load balancers that are not created or synced, or that lost members."""
+    for balancer in balancers:
+        key, found = balancer.meta.key, conditions_of(balancer, view)
+        asked = tuple(c for c in found if c.type != conditions.DRIFTED)
+        yield from _said("lb", key, asked, now)
+        drifted = conditions.find(found, conditions.DRIFTED)
+        if drifted is not None and drifted.status is True:
+            yield _problem("lb", key, drifted, now)
+
+
+def of_groups(
+    groups: Iterable[BackendGroup], now: datetime, *, led: bool
+) -> Iterator[Problem]:
+    """Find groups of which not all is decided, or whose guards hold for bad reasons.
+
+    Args:
+        groups: to look at.
+        now: the moment.
+        led: somebody leads the controller: it looks at each change within seconds.
+    """
+    for group in groups:
+        found, key = group.status.conditions, group.meta.key
+        if not led and group.status.observed_generation < group.meta.generation:
+            yield Problem(
+                key.namespace,
+                subject("bg", key),
+                NOT_LOOKED_AT,
+                "no controller has looked at it as it is now; that is in order for some "
+                "seconds after a change",
+            )
+        ready = conditions.find(found, conditions.READY)
+        if ready is not None and ready.status is False:
+            yield _problem("bg", key, ready, now)
+        held = conditions.find(found, conditions.REMOVALS_HELD)
+        if held is not None and held.status and held.reason in _WRONG_HOLDS:
+            yield _problem("bg", key, held, now)
+
+
+def of_records(records: Iterable[BackendRecord], now: datetime) -> Iterator[Problem]:
+    """Find records in trouble; those that say the same are told as one."""
+    same: dict[tuple[str, ...], list[tuple[BackendRecord, Condition]]] = {}
+    for record in sorted(records, key=lambda record: record.meta.key):
+        word = last_word(record)
+        if word is not None and is_trouble(word):
+            place = (record.meta.key.namespace, record.spec.load_balancer)
+            same.setdefault((*place, word.reason, word.message), []).append(
+                (record, word)
+            )
+    for alike in same.values():
+        record, word = min(alike, key=lambda one: one[1].since or now)
+        first = _problem("br", record.meta.key, word, now)
+        yield attrs.evolve(first, next=next_attempt(record, now), count=len(alike))
+
+
+def _said(
+    kind: str, key: ObjectKey, found: Iterable[Condition], now: datetime
+) -> Iterator[Problem]:
+    """Find what is in trouble of an object."""
+    for condition in found:
+        if is_trouble(condition):
+            yield _problem(kind, key, condition, now)
+
+
+def _problem(kind: str, key: ObjectKey, condition: Condition, now: datetime) -> Problem:
+    """Say a condition as something that is wrong."""
+    return Problem(
+        key.namespace,
+        subject(kind, key),
+        condition.reason,
+        condition.message,
+        since(condition.since, now),
+    )

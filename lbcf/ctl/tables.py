@@ -1,0 +1,241 @@
+"""Draws reports for people: colours and the terminal's width, or plain and never cut.
+
+Before it: a report. After it: standard output. Nothing is decided here.
+"""
+
+import sys
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import singledispatch
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from lbcf.core.deregistration import DRAINING
+from lbcf.ctl.abandon import Abandonment
+from lbcf.ctl.drains import Drains
+from lbcf.ctl.overview import Overview
+from lbcf.ctl.plans import Change, PlanReport
+from lbcf.ctl.problems import Problem
+from lbcf.ctl.verdicts import Line, Mark, Section, Why
+
+
+_UNLIMITED: Final = 10_000
+"""Columns where nobody looks: a pipe or a file gets whole lines."""
+
+_SUBJECT: Final = 24
+"""Columns of what was looked at; longer names take a second line."""
+
+_STYLES: Final[Mapping[str, str]] = {
+    Mark.OK: "green",
+    Mark.NO: "bold red",
+    Mark.WAIT: "yellow",
+    Mark.UNKNOWN: "magenta",
+    Mark.NONE: "dim",
+    "create": "green",
+    "update": "yellow",
+    "delete": "red",
+    "hold": "magenta",
+}
+
+
+def make_console() -> Console:
+    """Make a console: as wide as the terminal, or endless."""
+    width = None if sys.stdout.isatty() else _UNLIMITED
+    return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+def print_report(report: object) -> None:
+    """Draw a report."""
+    sys.stdout.write(as_text(drawn(report), make_console()))
+
+
+@contextmanager
+def live() -> Iterator[Callable[[object], None]]:
+    """Give what draws a report in the place of the one before."""
+    with Live(console=make_console(), auto_refresh=False, transient=True) as place:
+
+        def redraw(report: object) -> None:
+            """Draw it."""
+            place.update(drawn(report), refresh=True)
+
+        yield redraw
+
+
+def as_text(drawing: RenderableType, console: Console) -> str:
+    """Render a drawing, without the blanks that fill up its cells."""
+    with console.capture() as capture:
+        console.print(drawing)
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+
+
+@singledispatch
+def drawn(report: object) -> RenderableType:
+    """Draw a report of any kind."""
+    raise TypeError(f"no drawing of {type(report).__name__}")
+
+
+@drawn.register
+def _(report: Overview) -> RenderableType:
+    """Draw what is wrong first, then all there is."""
+    parts: list[RenderableType] = [Text("nothing is wrong", "green")]
+    if report.problems:
+        parts = [Text(f"WRONG ({len(report.problems)})", "bold red")]
+        parts.extend(_problem(problem) for problem in report.problems)
+    groups = [
+        (
+            *(g.namespace, g.name, ",".join(g.load_balancers), g.ready),
+            *(g.selected, g.registered, g.draining),
+        )
+        for g in report.groups
+    ]
+    balancers = [
+        (b.namespace, b.name, b.driver, b.state, b.registered, b.pending, b.ending)
+        for b in report.load_balancers
+    ]
+    drivers = [
+        (d.namespace, d.name, d.url, d.accepted, d.healthy, d.load_balancers)
+        for d in report.drivers
+    ]
+    leaders = [
+        (one.namespace, one.name, one.holder, one.renewed) for one in report.leaders
+    ]
+    return Group(
+        *parts,
+        *_listed("GROUP|LOAD BALANCERS|READY|SELECTED|IN|LEAVING", groups),
+        *_listed("LOAD BALANCER|DRIVER|STATE|IN|NOT YET|LEAVING", balancers),
+        *_listed("DRIVER|URL|ACCEPTED|HEALTHY|LOAD BALANCERS", drivers),
+        *_listed("LEASE|LEADER|RENEWED", leaders),
+        *_unread(report.unread),
+    )
+
+
+def _problem(problem: Problem) -> RenderableType:
+    """Draw what is wrong: the object in a line, what is known of it below."""
+    more = f" and {problem.count - 1} more" if problem.count > 1 else ""
+    head = Text.assemble(
+        (f"{problem.namespace} " if problem.namespace else "", "dim"),
+        (problem.subject, "bold"),
+        more,
+        "  ",
+        (problem.reason, "red"),
+        f"  {problem.since}",
+    )
+    following = f"; next attempt {problem.next}" if problem.next else ""
+    told = Text(f"{problem.message}{following}")
+    return Padding(Group(head, Padding(told, (0, 0, 0, 4))), (0, 0, 0, 2))
+
+
+@drawn.register
+def _(report: Why) -> RenderableType:
+    """Draw the answer, then each thing that was looked at."""
+    place = f" in namespace {report.namespace}" if report.namespace else ""
+    head = Text.assemble((report.subject, "bold"), (place, "dim"))
+    width = max((len(x.subject) for s in report.sections for x in s.lines), default=0)
+    sections = [_section(section, width) for section in report.sections]
+    return Group(head, Text(report.headline), *sections, *_unread(report.unread))
+
+
+def _section(section: Section, width: int) -> RenderableType:
+    """Draw lines below their title."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(width=4, no_wrap=True)
+    grid.add_column(width=min(width, _SUBJECT), overflow="fold")
+    grid.add_column(overflow="fold")
+    for line in section.lines:
+        style = _STYLES[line.mark]
+        grid.add_row(Text(line.mark, style), line.subject, _words(line))
+    return Group(Text(f"\n{section.title}", "bold"), Padding(grid, (0, 0, 0, 2)))
+
+
+def _words(line: Line) -> Text:
+    """Draw what was found, its reason in front."""
+    if not line.reason:
+        return Text(line.text)
+    return Text.assemble((line.reason, _STYLES[line.mark]), f": {line.text}")
+
+
+@drawn.register
+def _(report: PlanReport) -> RenderableType:
+    """Draw what would be written."""
+    counts = f"{report.selected} selected, {report.unready} unready, {report.kept} kept"
+    head = Text.assemble((report.subject, "bold"), f": {counts}")
+    if not report.changes:
+        nothing = "nothing can be told" if report.doubts else "nothing would change"
+        lines: list[RenderableType] = [Text(nothing)]
+    else:
+        lines = [
+            _plain("WHAT|BACKEND|LB|ADDRESS|RECORD|WHY", map(_change, report.changes))
+        ]
+    doubts = [Text(f"undecided: {doubt}", "yellow") for doubt in report.doubts]
+    return Group(head, *doubts, *lines, *_unread(report.unread))
+
+
+def _change(change: Change) -> tuple[object, ...]:
+    """Say one change as cells."""
+    why = f"{change.reason}: {change.message}" if change.reason else change.message
+    what = Text(change.what, _STYLES[change.what])
+    where = (change.load_balancer, change.address or "-")
+    return (what, change.backend, *where, change.record, why)
+
+
+@drawn.register
+def _(report: Drains) -> RenderableType:
+    """Draw the records on their way out."""
+    if not report.drains:
+        return Group(Text("nothing is on its way out"), *_unread(report.unread))
+    rows = [
+        (
+            *(d.namespace, d.backend, d.load_balancer, d.address or "-", d.since),
+            *(d.left or "-", "-" if d.connections is None else d.connections),
+            d.waits_for if d.stage == DRAINING else f"{d.waits_for} ({d.stage})",
+        )
+        for d in report.drains
+    ]
+    header = "BACKEND|LB|ADDRESS|SINCE|DEADLINE|CONNS|WAITS FOR"
+    return Group(_with_places(header, rows), *_unread(report.unread))
+
+
+@drawn.register
+def _(report: Abandonment) -> RenderableType:
+    """Draw what was let go of."""
+    return Text(f"{report.subject} in namespace {report.namespace}: {report.told}")
+
+
+def _unread(told: Iterable[str]) -> Iterable[RenderableType]:
+    """Draw what could not be read, below all else."""
+    lines = [Text(f"not read: {one}", "magenta") for one in told]
+    return [Text(""), *lines] if lines else []
+
+
+def _listed(
+    header: str, rows: Sequence[tuple[object, ...]]
+) -> Iterable[RenderableType]:
+    """Draw a table with a blank line above it, if it has rows."""
+    return [Text(""), _with_places(header, rows)] if rows else []
+
+
+def _with_places(header: str, rows: Sequence[tuple[object, ...]]) -> Table:
+    """Draw a table whose rows begin with a namespace, which is said if there are two."""
+    if len({row[0] for row in rows}) > 1:
+        return _plain(f"NAMESPACE|{header}", rows)
+    return _plain(header, (row[1:] for row in rows))
+
+
+def _plain(header: str, rows: Iterable[tuple[object, ...]]) -> Table:
+    """Draw a table as kubectl does; numbers stand to the right."""
+    found = [*rows]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for number, name in enumerate(header.split("|")):
+        is_number = all(isinstance(row[number], int) for row in found)
+        table.add_column(
+            name, justify="right" if is_number else "left", overflow="fold"
+        )
+    for row in found:
+        table.add_row(*(c if isinstance(c, Text) else Text(str(c)) for c in row))
+    return table
