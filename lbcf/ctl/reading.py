@@ -136,7 +136,7 @@ class Reading:
             self._fill(DRIVERS, view.drivers, shared),
             self._fill(BINDS, view.binds, here, may_be_missing=True),
         )
-        self._obscure_gaps()
+        self.note_hidden()
 
     async def nodes(self) -> None:
         """Read the nodes.
@@ -238,7 +238,7 @@ class Reading:
                 slices.replace(_part_of(page, service))
                 self.view.endpoints.open(service, slices)
 
-    def _obscure_gaps(self) -> None:
+    def note_hidden(self) -> None:
         """Have what is referred to, and may not be read, count as unreadable."""
         view = self.view
         for group in view.groups.values():

@@ -1,0 +1,75 @@
+"""Readings of made-up clusters, and reports as a pipe gets them."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
+
+from rich.console import Console
+
+from lbcf.core import conditions
+from lbcf.core.conditions import Condition
+from lbcf.core.resources import BackendRecord, DrainProgress, RecordStatus
+from lbcf.ctl import tables
+from lbcf.ctl.reading import Gap, Reading
+from lbcf.ctl.verdicts import Line, Why
+from lbcf.kube.client import KubeClient
+from lbcf.kube.exchange import Request
+from tests.builders import (
+    NAMESPACE,
+    START,
+    a_driver,
+    a_group,
+    a_load_balancer,
+    a_record,
+)
+from tests.controller.views import Thing, show
+
+
+NOW: datetime = START + timedelta(minutes=1)
+FORBIDDEN_PODS = Gap("list", "pods", NAMESPACE)
+
+
+class Silence:
+    """An API server that nobody is to ask."""
+
+    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+        """Refuse to be asked."""
+        raise AssertionError(f"{request} within {within}")
+
+    def stream(
+        self, request: Request, silence: timedelta
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Refuse to be asked."""
+        raise AssertionError(f"{request} within {silence}")
+
+
+def bare_reading(*things: Thing, namespace: str | None = NAMESPACE) -> Reading:
+    """Make a reading of these things alone."""
+    reading = Reading(KubeClient(Silence()), namespace)
+    show(reading.view, *things)
+    return reading
+
+
+def a_reading(*things: Thing) -> Reading:
+    """Make a reading of the everyday driver, load balancer and group, and of these."""
+    return bare_reading(a_driver(), a_load_balancer(), a_group(), *things)
+
+
+def a_draining_record() -> BackendRecord:
+    """Make a record whose four connections may go on for another half minute."""
+    told = Condition(conditions.DRAINED, False, "Draining", "wait", 1, START)
+    drain = DrainProgress(START, NOW + timedelta(seconds=30), 4)
+    status = RecordStatus(conditions=(told,), drain=drain)
+    return a_record(status=status, deleting=True)
+
+
+def said(report: Why) -> list[tuple[str, str, str]]:
+    """Return a report's lines: mark, subject, and reason where there is one."""
+    lines: list[Line] = [line for part in report.sections for line in part.lines]
+    return [(line.mark.value, line.subject, line.reason) for line in lines]
+
+
+def printed(report: object, width: int = 10_000) -> str:
+    """Return what a report looks like, without colours."""
+    console = Console(width=width, highlight=False, markup=False, emoji=False)
+    return tables.as_text(tables.drawn(report), console)

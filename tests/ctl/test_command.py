@@ -1,0 +1,111 @@
+"""The command line before it has an API server: one line, and exit status 2."""
+
+import subprocess
+import sys
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lbcf.core.values import ObjectKey
+from lbcf.ctl.flags import Kind, Target, parser_for
+from tests.cluster.ports import free_ports
+
+
+def run(*words: str) -> tuple[int, str, str]:
+    """Run a command; returns exit status, output and errors."""
+    done = subprocess.run(
+        [sys.executable, "-m", "lbcf", "ctl", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def a_kubeconfig(folder: Path) -> str:
+    """Write a kubeconfig that leads nowhere."""
+    server = f"http://127.0.0.1:{free_ports(1)[0]}"
+    whole = {
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(whole))
+    return str(path)
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    """What could not be reached is in the line."""
+    status, out, err = run("status", "--kubeconfig", a_kubeconfig(tmp_path))
+
+    assert (2, "", 1) == (status, out, len(err.splitlines())), err
+    assert err.startswith("lbcf ctl: the API server cannot be asked: ")
+    assert "127.0.0.1" in err
+
+
+def test_file_is_missing() -> None:
+    """The path is in the line."""
+    told = "kubeconfig /no/such: no such file; pass --kubeconfig or set KUBECONFIG"
+
+    assert (2, "", f"lbcf ctl: {told}\n") == run("status", "--kubeconfig", "/no/such")
+
+
+def test_all_namespaces_go_with_no_object(tmp_path: Path) -> None:
+    """An object is in one of them."""
+    words = ("why", "pod/a", "-A", "--kubeconfig", a_kubeconfig(tmp_path))
+    status, _, err = run(*words)
+
+    assert (2, "lbcf ctl: -A goes with status, drains and why node/NAME alone\n") == (
+        status,
+        err,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("why", "KIND/NAME"),
+        ("why pod", "write one of pod/NAME, node/NAME, br/NAME"),
+        ("why service/x", "write one of"),
+        ("plan br/x", "write one of bg/NAME, bind/NAME"),
+        ("abandon br/x", "--reason"),
+        ("status -A -n x", "not allowed"),
+        ("explain", "invalid choice"),
+    ],
+)
+def test_wrong_usage_is_told_in_a_line(
+    words: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what would be right."""
+    with pytest.raises(SystemExit) as ended:
+        parser_for("kubectl lbcf").parse_args(words.split())
+
+    err = capsys.readouterr().err
+    assert (2, 1) == (ended.value.code, len(err.splitlines()))
+    assert err.startswith("kubectl lbcf")
+    assert told in err
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "key"),
+    [
+        ("pod/a", Kind.POD, ObjectKey("shop", "a")),
+        ("po/a", Kind.POD, ObjectKey("shop", "a")),
+        ("Nodes/n1", Kind.NODE, ObjectKey("", "n1")),
+        ("lb/front", Kind.LOAD_BALANCER, ObjectKey("shop", "front")),
+        ("lb/lbcf-x", Kind.LOAD_BALANCER, ObjectKey("kube-system", "lbcf-x")),
+        ("lb/bind/b/front", Kind.LOAD_BALANCER, ObjectKey("shop", "bind/b/front")),
+        ("bind/b", Kind.BIND, ObjectKey("shop", "bind/b")),
+    ],
+)
+def test_objects_are_found_where_they_live(
+    text: str, kind: Kind, key: ObjectKey
+) -> None:
+    """Also what is shared, and what a Bind has."""
+    target: Target = parser_for("x").parse_args(["why", text]).target
+
+    assert (kind, key) == (target.kind, target.key("shop"))

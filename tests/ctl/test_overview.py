@@ -1,0 +1,184 @@
+"""`status`: what counts as wrong, and what it looks like."""
+
+import attrs
+import pytest
+
+from lbcf.core import conditions
+from lbcf.core.conditions import Condition
+from lbcf.core.resources import GroupStatus
+from lbcf.core.values import ObjectKey
+from lbcf.ctl.leaders import CONTROLLER, Leader
+from lbcf.ctl.overview import Overview, overview
+from lbcf.ctl.reading import Gap
+from tests.builders import (
+    START,
+    a_driver,
+    a_group,
+    a_key,
+    a_load_balancer,
+    a_meta,
+    a_record,
+    a_spec,
+)
+from tests.controller.views import Thing, obscure
+from tests.ctl.readings import NOW, a_reading, bare_reading, printed
+from tests.ctl.test_records import a_status
+
+
+LED = Leader("lbcf-system", CONTROLLER, "pod-a", "1s", is_alive=True)
+LOST = attrs.evolve(LED, renewed="9m", is_alive=False)
+
+
+def looked_at(*things: Thing, leader: Leader = LED) -> Overview:
+    """Look at the everyday objects and these."""
+    return overview(a_reading(*things), (leader,), NOW)
+
+
+def wrong(found: Overview) -> list[tuple[str, str]]:
+    """Say what is wrong: subject and reason."""
+    return [(problem.subject, problem.reason) for problem in found.problems]
+
+
+def a_no(kind: str, reason: str, *, status: bool = False) -> tuple[Condition, ...]:
+    """Make one condition."""
+    return (Condition(kind, status, reason, "because", 1, START),)
+
+
+def test_quiet_cluster_has_nothing_wrong() -> None:
+    """Registered records, a leader, and conditions that say yes."""
+    found = looked_at(a_record(registered=True))
+
+    assert [] == wrong(found)
+    assert [(1, 0, 0)] == [
+        (row.registered, row.pending, row.ending) for row in found.load_balancers
+    ]
+    assert printed(found).startswith("nothing is wrong\n")
+
+
+def test_lease_that_is_not_renewed_is_wrong() -> None:
+    """Unless the same process is led under another namespace's Lease."""
+    lost = ("lease/lbcf-controller", "NoLeader")
+
+    assert lost in wrong(looked_at(leader=LOST))
+    assert [] == wrong(overview(a_reading(), (LOST, LED), NOW))
+
+
+def test_group_not_looked_at_is_wrong_while_nobody_leads() -> None:
+    """A controller that leads looks at a change within seconds."""
+    unseen = a_group(generation=2)
+
+    assert [] == wrong(looked_at(unseen))
+    assert ("bg/web", "NotLookedAt") in wrong(looked_at(unseen, leader=LOST))
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "status", "is_wrong"),
+    [
+        (conditions.READY, "LoadBalancerNotFound", False, True),
+        (conditions.READY, "Reconciled", True, False),
+        (conditions.REMOVALS_HELD, "TooManyUnready", True, True),
+        (conditions.REMOVALS_HELD, "KeptByDriver", True, False),
+        (conditions.REMOVALS_HELD, "NotHeld", False, False),
+    ],
+)
+def test_conditions_of_groups(
+    kind: str, reason: str, *, status: bool, is_wrong: bool
+) -> None:
+    """A guard that only does its work is not wrong."""
+    written = GroupStatus(
+        observed_generation=1, conditions=a_no(kind, reason, status=status)
+    )
+    found = looked_at(attrs.evolve(a_group(version=2), status=written))
+
+    assert ([("bg/web", reason)] if is_wrong else []) == wrong(found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "status", "is_wrong"),
+    [
+        (conditions.CREATED, "DriverRefused", False, True),
+        (conditions.CREATED, "DriverRunning", False, False),
+        (conditions.CREATED, "InUse", False, False),
+        (conditions.DRIFTED, "MembersMissing", True, True),
+        (conditions.DRIFTED, "InStep", False, False),
+    ],
+)
+def test_conditions_of_load_balancers(
+    kind: str, reason: str, *, status: bool, is_wrong: bool
+) -> None:
+    """To wait for a busy driver, or for records to end, is in order."""
+    told = a_no(kind, reason, status=status)
+    balancer = attrs.evolve(a_load_balancer(), conditions=told)
+    newer = attrs.evolve(balancer, meta=a_meta("front", version=2))
+
+    assert ([("lb/front", reason)] if is_wrong else []) == wrong(looked_at(newer))
+
+
+def test_unhealthy_driver_is_wrong() -> None:
+    """Its condition is told in its words."""
+    driver = attrs.evolve(
+        a_driver(version=2), conditions=a_no(conditions.HEALTHY, "Unhealthy")
+    )
+
+    assert [("driver/proxy", "Unhealthy")] == wrong(looked_at(driver))
+
+
+def test_records_that_say_the_same_are_told_once() -> None:
+    """They are counted by load balancer; drains that go on are no trouble."""
+    refused = a_status(conditions.REGISTERED, "DriverRefused")
+    draining = a_status(conditions.DRAINED, "Draining")
+    found = looked_at(
+        a_record("a", status=refused),
+        a_record("b", status=refused),
+        a_record("c", status=refused, spec=a_spec(load_balancer="back")),
+        a_record("d", status=draining, deleting=True),
+    )
+
+    assert [("br/a", 2), ("br/c", 1)] == [
+        (problem.subject, problem.count) for problem in found.problems
+    ]
+    assert "br/a and 1 more  DriverRefused  1m\n      because\n" in printed(found)
+
+
+def test_what_cannot_be_understood_is_wrong() -> None:
+    """Nothing is decided from it."""
+    reading = a_reading()
+    obscure(reading.view.records, a_key("odd"))
+
+    assert [("br/odd", "Unreadable")] == wrong(overview(reading, (LED,), NOW))
+
+
+def test_other_namespaces_and_what_they_share_are_left_out() -> None:
+    """Of kube-system only what the namespace uses is listed."""
+    shared = a_load_balancer("lbcf-used", namespace="kube-system")
+    unused = a_load_balancer("lbcf-other", namespace="kube-system")
+    group = a_group(load_balancers=("lbcf-used",))
+    reading = bare_reading(group, shared, unused)
+
+    names = [row.name for row in overview(reading, (), NOW).load_balancers]
+    assert ["lb/lbcf-used"] == names
+
+
+def test_what_may_not_be_read_is_said_below() -> None:
+    """What is shared counts only where something refers to it."""
+    reading = a_reading()
+    reading.gaps["pods", "shop"] = Gap("list", "pods", "shop")
+    reading.gaps["loadbalancers", "kube-system"] = Gap(
+        "list", "loadbalancers.lbcf.tkestack.io", "kube-system"
+    )
+    told = printed(overview(reading, (), NOW))
+
+    assert told.endswith("\n\nnot read: may not list pods in namespace shop\n")
+
+
+def test_hidden_load_balancer_is_unread_and_not_wrong() -> None:
+    """Its namespace is none of the caller's."""
+    reading = bare_reading(a_group(load_balancers=("lbcf-far",)))
+    gap = Gap("list", "loadbalancers.lbcf.tkestack.io", "kube-system")
+    reading.gaps["loadbalancers", "kube-system"] = gap
+    reading.note_hidden()
+    found = overview(reading, (LED,), NOW)
+
+    assert ([], (str(gap),)) == (wrong(found), found.unread)
+    far = ObjectKey("kube-system", "lbcf-far")
+    assert far in reading.view.load_balancers.unreadable

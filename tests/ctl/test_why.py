@@ -1,0 +1,219 @@
+"""`why`: the checks in their order, the verdict that counts, and the answer in front."""
+
+import attrs
+import pytest
+
+from lbcf.core import conditions
+from lbcf.core.conditions import Condition
+from lbcf.core.eligibility import POD_CHECKS
+from lbcf.core.node_policy import NODE_CHECKS
+from lbcf.core.resources import GroupStatus
+from lbcf.core.values import DeregisterPolicy, DeregisterWebhook, ObjectKey
+from lbcf.ctl.backends import why_node, why_pod
+from lbcf.ctl.balancers import why_balancer, why_record
+from lbcf.ctl.errors import Unknown
+from lbcf.ctl.groups import why_group
+from lbcf.ctl.reading import Reading
+from lbcf.ctl.verdicts import Why, question
+from tests.builders import (
+    START,
+    a_driver,
+    a_group,
+    a_key,
+    a_load_balancer,
+    a_pod,
+    a_record,
+)
+from tests.controller.views import obscure
+from tests.ctl.readings import (
+    FORBIDDEN_PODS,
+    NOW,
+    a_draining_record,
+    a_reading,
+    bare_reading,
+    printed,
+    said,
+)
+from tests.ctl.test_records import a_status
+from tests.node_builders import OF_NODES, a_node
+
+
+def of_pod(reading: Reading, name: str = "web-1") -> Why:
+    """Ask about a pod as the command does."""
+    key = a_key(name)
+    return why_pod(reading, key, reading.view.pods.get(key), NOW)
+
+
+def test_checks_are_asked_as_the_core_lists_them() -> None:
+    """All of them, under their own names; after the one that speaks none is asked."""
+    lines = said(of_pod(a_reading(a_pod(ready=False))))
+    asked = [(mark, name) for mark, name, _ in lines if name.endswith("?")]
+
+    assert [question(check.__name__) for check in POD_CHECKS] == [n for _, n in asked]
+    assert ["ok", "ok", "NO", "-"] == [mark for mark, _ in asked]
+    assert ("NO", "unready?", "PodNotReady") in lines
+
+
+def test_node_is_asked_the_checks_of_nodes() -> None:
+    """In their order, too."""
+    reading = a_reading(a_node())
+    reading.view.groups.place(a_group("nodes", selection=OF_NODES))
+    lines = said(why_node(reading, "n1", NOW))
+
+    names = [name for _, name, _ in lines if name.endswith("?")]
+    assert [question(check.__name__) for check in NODE_CHECKS] == names
+    assert ("wait", "to be created", "") in lines
+
+
+def test_pod_in_is_answered_in_a_line() -> None:
+    """Where it is registered."""
+    report = of_pod(a_reading(a_pod(), a_record(registered=True)))
+
+    assert "registered at front" == report.headline
+    assert ("ok", "waits for", "") in said(report)
+
+
+def test_pod_that_is_refused_has_the_driver_s_words_in_front() -> None:
+    """And who is waited for."""
+    status = a_status(conditions.REGISTERED, "DriverRefused")
+    report = of_pod(a_reading(a_pod(), a_record(status=status)))
+
+    assert "because (for 1m)" == report.headline
+    assert ("NO", "Registered False", "DriverRefused") in said(report)
+    assert "  wait  waits for         driver shop/proxy\n" in printed(report)
+
+
+def test_pod_that_is_gone_is_on_its_way_out() -> None:
+    """Its record tells of it."""
+    report = of_pod(a_reading(a_record(registered=True, deleting=True)))
+
+    assert "on its way out of front; there is no pod web-1 now" == report.headline
+
+
+def test_pod_that_nothing_means_shows_what_there_is() -> None:
+    """The groups of its namespace, with what they mean."""
+    report = of_pod(a_reading(a_pod(labels={"app": "other"})))
+
+    assert "no BackendGroup and no Bind means this pod" == report.headline
+    assert "  -     bg/web    means pods with app=web\n" in printed(report)
+
+
+def test_pod_of_which_nothing_is_known_is_unknown() -> None:
+    """A wrong name is told as such."""
+    with pytest.raises(Unknown, match="there is no pod shop/web-1"):
+        of_pod(a_reading())
+    with pytest.raises(Unknown, match="there is no node n1"):
+        why_node(a_reading(), "n1", NOW)
+
+
+def test_load_balancer_that_is_missing_is_the_answer() -> None:
+    """Whatever the pod is like."""
+    report = of_pod(bare_reading(a_group(), a_pod()))
+
+    assert ("NO", "lb/front", "LoadBalancerNotFound") in said(report)
+    assert report.headline.startswith("LoadBalancer shop/front does not exist")
+
+
+def test_guard_keeps_a_record_and_says_so() -> None:
+    """The verdict is one thing, the plan another."""
+    reading = bare_reading(
+        *(a_driver(), a_load_balancer(), a_group(max_unready_percent=0)),
+        *(a_pod(ready=False), a_record(registered=True)),
+    )
+
+    assert ("wait", "kept as it is", "TooManyUnready") in said(of_pod(reading))
+
+
+def test_driver_that_judges_is_named_with_what_the_controller_wrote() -> None:
+    """Its ruling is with the controller alone."""
+    held = Condition(
+        conditions.REMOVALS_HELD, True, "KeptByDriver", "proxy keeps it", 1, START
+    )
+    group = attrs.evolve(
+        a_group(policy=DeregisterPolicy.WEBHOOK, webhook=DeregisterWebhook("proxy")),
+        status=GroupStatus(conditions=(held,)),
+    )
+    reading = bare_reading(
+        *(a_driver(), a_load_balancer(), group),
+        *(a_pod(ready=False), a_record(registered=True)),
+    )
+
+    report = of_pod(reading)
+    assert ("wait", "judged by", "KeptByDriver") in said(report)
+    assert "the controller wrote: proxy keeps it" in printed(report)
+
+
+def test_pods_that_may_not_be_read_leave_the_verdict_open() -> None:
+    """No check is guessed from what was not read."""
+    reading = a_reading(a_record(registered=True))
+    reading.gaps["pods", "shop"] = FORBIDDEN_PODS
+    group = reading.view.groups.get(a_key("web"))
+    assert group is not None
+    report = why_group(reading, group, NOW)
+
+    assert ("?", "all of it", "NotRead") in said(report)
+    assert ("?", "plan", "") in said(report)
+    assert ("may not list pods in namespace shop",) == report.unread
+
+
+def test_unreadable_neighbour_holds_the_whole_group() -> None:
+    """As it does for the controller."""
+    reading = a_reading(a_pod(), a_record(registered=True))
+    obscure(reading.view.records, a_key("odd"))
+
+    assert ("?", "all of it", "RecordUnreadable") in said(of_pod(reading))
+
+
+def test_group_shows_its_records_in_trouble_first() -> None:
+    """Those that are registered are counted only."""
+    refused = a_status(conditions.REGISTERED, "DriverRefused")
+    reading = a_reading(
+        *(a_pod(), a_pod("web-2"), a_record(registered=True)),
+        *(a_record("b", deleting=True), a_record("c", status=refused)),
+    )
+    group = reading.view.groups.get(a_key("web"))
+    assert group is not None
+    titles = [
+        part.title.split(" (")[0] for part in why_group(reading, group, NOW).sections
+    ]
+
+    assert ["record c", "record b"] == titles[3:]
+
+
+def test_record_is_told_with_its_drain() -> None:
+    """What ends when, and what its group's plan has for it."""
+    report = why_record(a_reading(a_draining_record()), a_key("web-1"), NOW)
+
+    assert "Draining; waits for connections to end" == report.headline
+    assert "drain ends     in 30s, 4 connections\n" in printed(report)
+    with pytest.raises(Unknown, match="there is no BackendRecord shop/x"):
+        why_record(a_reading(), a_key("x"), NOW)
+
+
+def test_load_balancer_names_its_driver_and_users() -> None:
+    """And whom its end waits for."""
+    reading = a_reading(a_record(registered=True))
+    report = why_balancer(reading, a_key("front"), NOW)
+
+    assert "created, and nothing is wrong with it" == report.headline
+    assert "  -     records   1 registered, 0 not yet, 0 on their way out\n" in printed(
+        report
+    )
+    with pytest.raises(Unknown, match="LoadBalancer kube-system/lbcf-x: there is none"):
+        why_balancer(reading, ObjectKey("kube-system", "lbcf-x"), NOW)
+
+
+def test_driver_that_is_missing_is_what_is_wrong_with_a_load_balancer() -> None:
+    """Nobody operates it."""
+    report = why_balancer(bare_reading(a_load_balancer()), a_key("front"), NOW)
+
+    assert report.headline.startswith("LoadBalancerDriver shop/proxy does not exist")
+
+
+def test_words_are_folded_and_never_cut_in_a_narrow_terminal() -> None:
+    """Each line begins below the one before it."""
+    report = of_pod(a_reading(a_pod(), a_record(status=a_status("Registered", "X"))))
+    narrow = printed(report, width=40)
+
+    assert max(len(line) for line in narrow.splitlines()) <= 40
+    assert "…" not in narrow

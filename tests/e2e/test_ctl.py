@@ -1,0 +1,257 @@
+"""`kubectl lbcf` beside the real processes: what it says is what they do."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from tests.e2e import objects
+from tests.e2e.stage import PATIENCE, Stage
+
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+
+ROLES = Path(__file__).parents[2] / "manifests" / "rbac" / "users.yaml"
+
+
+@attrs.frozen
+class Answer:
+    """What came of a command."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def report(self) -> Any:
+        """The report, where it is JSON."""
+        return json.loads(self.out)
+
+
+async def ask(stage: Stage, *words: str, login: Path | None = None) -> Answer:
+    """Run a command in the stage's namespace, with nobody at the terminal."""
+    argv = [
+        *(sys.executable, "-m", "lbcf", "ctl", *words, "-n", stage.namespace),
+        *("--kubeconfig", str(login or stage.cluster.kubeconfig)),
+    ]
+    running = await asyncio.create_subprocess_exec(
+        *argv,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await asyncio.wait_for(running.communicate(), PATIENCE)
+    assert running.returncode is not None
+    return Answer(running.returncode, out.decode(), err.decode())
+
+
+async def test_pods_in_out_and_refused_are_explained(stage: Stage) -> None:
+    """Each in its own way, by whoever decides or was asked; kubectl finds the plugin."""
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.add_pod("b", "10.0.0.2", ready=False)
+    await stage.until_registered("10.0.0.1:80")
+    await stage.behave("ensureBackend", "fail", times=1000, msg="the pool is full")
+    await stage.add_pod("c", "10.0.0.3")
+    await stage.until_reason("Registered", "DriverRefused")
+
+    words = ("-n", stage.namespace, "-o", "json")
+    plugin = await asyncio.to_thread(_kubectl, stage, "why", "pod/a", *words)
+    unready, refused, status = await asyncio.gather(
+        ask(stage, "why", "pod/b"),
+        ask(stage, "why", "pod/c"),
+        ask(stage, "status", "-o", "json"),
+    )
+
+    assert "registered at front" == json.loads(plugin)["headline"]
+    assert "pod b is not ready" == unready.out.splitlines()[1]
+    assert "DriverRefused: driver" in refused.out
+    assert "answered Fail: the pool is full" in refused.out
+    assert (0, 0, 1) == (unready.status, refused.status, status.status), status
+    assert ["DriverRefused"] == [one["reason"] for one in status.report["problems"]]
+    leaders = {one["name"]: one["isAlive"] for one in status.report["leaders"]}
+    assert {"lbcf-controller": True, "lbcf-deregistrar": True} == leaders
+
+
+def _kubectl(stage: Stage, *words: str) -> str:
+    """Run the plugin as kubectl does, which looks for it on PATH."""
+    environment = stage.cluster.environment()
+    own = Path(sys.executable).parent
+    done = subprocess.run(
+        [stage.cluster.plan.binary("kubectl"), "lbcf", *words],
+        env={**environment, "PATH": f"{own}:{environment['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@asynccontextmanager
+async def watching(stage: Stage) -> AsyncIterator[asyncio.StreamReader]:
+    """Give the lines of `drains -w`, which ends with Ctrl-C."""
+    argv = [
+        *(sys.executable, "-m", "lbcf", "ctl", "drains", "-w", "-o", "json"),
+        *("-n", stage.namespace, "--kubeconfig", str(stage.cluster.kubeconfig)),
+    ]
+    running = await asyncio.create_subprocess_exec(
+        *argv, stdout=asyncio.subprocess.PIPE
+    )
+    assert running.stdout is not None
+    try:
+        yield running.stdout
+    finally:
+        running.send_signal(signal.SIGINT)
+        assert 130 == await asyncio.wait_for(running.wait(), PATIENCE)
+
+
+async def _drains(lines: asyncio.StreamReader) -> list[dict[str, Any]]:
+    """Read what is shown next."""
+    line = await asyncio.wait_for(lines.readline(), PATIENCE)
+    drains: list[dict[str, Any]] = json.loads(line)["drains"]
+    return drains
+
+
+async def test_drain_is_followed_from_its_beginning_to_its_end(stage: Stage) -> None:
+    """With its connections and its deadline; afterwards nothing is on its way out."""
+    await stage.patch(
+        objects.GROUPS, "web", {"spec": {"drain": {"timeoutSeconds": 300}}}
+    )
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+    await stage.control("sessions", backendAddr="10.0.0.1:80", sessions=3)
+    async with watching(stage) as lines:
+        assert [] == await _drains(lines)
+
+        await stage.delete(objects.PODS, "a")
+        while not (shown := await _drains(lines)) or shown[0]["stage"] != "Draining":
+            pass
+        once = await ask(stage, "drains")
+        await stage.control("sessions", backendAddr="10.0.0.1:80", sessions=0)
+        while await _drains(lines):
+            pass
+
+    [drain] = shown
+    assert ("a:80", 3, "connections to end") == (
+        drain["backend"],
+        drain["connections"],
+        drain["waitsFor"],
+    )
+    assert drain["deadline"]
+    assert "a:80     front  10.0.0.1:80" in once.out
+    assert "nothing is on its way out\n" == (await ask(stage, "drains")).out
+
+
+async def test_plan_is_what_the_controller_then_writes(stage: Stage) -> None:
+    """Names of new records and reasons of deletions, told while nobody decides."""
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+    quiet = await ask(stage, "plan", "bg/web")
+    await stage.processes["controller"].end()
+    await stage.set_pod("a", "10.0.0.1", ready=False)
+    await stage.add_pod("b", "10.0.0.2")
+
+    report = (await ask(stage, "plan", "bg/web", "-o", "json")).report
+    await stage.start("controller")
+    await stage.until_registered("10.0.0.2:80")
+
+    assert "nothing would change" in quiet.out
+    delete, create = report["changes"]
+    assert ("delete", "a:80", "PodNotReady") == (
+        delete["what"],
+        delete["backend"],
+        delete["reason"],
+    )
+    records = {r.meta.key.name for r in await stage.listed(objects.RECORDS)}
+    assert ("create", {create["record"]}) == (create["what"], records)
+
+
+async def test_abandoned_objects_go_without_their_driver(stage: Stage) -> None:
+    """Only what is deleted, only with a reason, and only if somebody says yes."""
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+    [record] = await stage.listed(objects.RECORDS)
+    words = ("abandon", f"br/{record.meta.key.name}", "--reason", "it is gone")
+    living = await ask(stage, *words, "--yes")
+    await stage.processes["driver"].end()
+    await stage.delete(objects.LOAD_BALANCERS, "front")
+    await stage.until_reason("Drained", "DriverUnreachable")
+
+    unasked, done, balancer, missing = (
+        await ask(stage, *words),
+        await ask(stage, *words, "--yes"),
+        await ask(stage, "abandon", "lb/front", *words[2:], "--yes", "-o", "json"),
+        await ask(stage, "abandon", "lb/none", *words[2:], "--yes"),
+    )
+
+    async def gone() -> bool:
+        """Whether record and load balancer have gone."""
+        left = await stage.listed(objects.RECORDS)
+        return not left and await stage.get(objects.LOAD_BALANCERS, "front") is None
+
+    await stage.until("the record and the load balancer are gone", gone)
+    assert (2, 2, 0, 2) == (
+        *(living.status, unasked.status, done.status),
+        missing.status,
+    ), done
+    assert "is not being deleted" in living.err
+    assert "lbcf ctl: nobody is here to confirm it: pass --yes\n" == unasked.err
+    assert "10.0.0.1:80 may stay a member of load balancer front" in done.out
+    assert ("lb/front", "it is gone") == (
+        balancer.report["subject"],
+        balancer.report["reason"],
+    )
+    where = f"in namespace {stage.namespace}"
+    assert f"lbcf ctl: there is no lb/none {where}\n" == missing.err
+
+
+async def test_tenant_gets_as_far_as_the_viewer_s_role_goes(stage: Stage) -> None:
+    """What may not be read is said; what may not be done is refused in a line."""
+    cluster, user = stage.cluster, f"tenant-{stage.namespace}"
+    await asyncio.to_thread(cluster.kubectl, "apply", "-f", ROLES)
+    grant = ("create", "rolebinding", user, "-n", stage.namespace, "--clusterrole=view")
+    await asyncio.to_thread(cluster.kubectl, *grant, f"--user={user}")
+    login = cluster.kubeconfig_for(user, groups=())
+    stranger = cluster.kubeconfig_for(f"stranger-{stage.namespace}", groups=())
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+
+    async def allowed() -> bool:
+        """Whether the roles have been added to those of the cluster."""
+        return (await ask(stage, "status", login=login)).status == 0
+
+    await stage.until("the tenant may look", allowed)
+    await stage.control("sessions", backendAddr="10.0.0.1:80", sessions=1)
+    await stage.set_pod("a", "10.0.0.1", ready=False)
+    record = (await stage.until_reason("Drained", "Draining")).meta.key.name
+    words = ("--reason", "I want it", "--yes")
+    status, why, node, plan, refused, nothing = await asyncio.gather(
+        ask(stage, "status", "-o", "json", login=login),
+        ask(stage, "why", "pod/a", login=login),
+        ask(stage, "why", "node/n1", login=login),
+        ask(stage, "plan", "bg/web", login=login),
+        ask(stage, "abandon", f"br/{record}", *words, login=login),
+        ask(stage, "status", login=stranger),
+    )
+
+    assert ["may not list leases.coordination.k8s.io in all namespaces"] == (
+        status.report["unread"]
+    )
+    assert ["bg/web"] == [group["name"] for group in status.report["groups"]]
+    assert why.out.splitlines()[1].startswith("on its way out of front")
+    assert "lbcf ctl: may not list nodes\n" == node.err
+    assert "nothing would change" in plan.out
+    where = f"lbcf.tkestack.io in namespace {stage.namespace}\n"
+    assert f"lbcf ctl: may not patch backendrecords.{where}" == refused.err
+    assert (2, f"lbcf ctl: may not list backendgroups.{where}") == (
+        nothing.status,
+        nothing.err,
+    )
