@@ -62,6 +62,10 @@ soak: build ## Traffic through a real HAProxy while all of ours is killed every 
 bench: build ## Measure speed, cost and memory on a real control plane (BENCH_ARGS=...).
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
 
+.PHONY: pictures
+pictures: build ## Capture what docs/kubectl.md shows of a terminal.
+	$(BIN)/python -m tests.docs.pictures
+
 .PHONY: model
 model: packages ## Search all states of the lifecycle's protocol, then let SPIN do it too.
 	pypy3 -m tests.model --page docs/counterexamples.md

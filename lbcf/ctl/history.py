@@ -73,7 +73,7 @@ def _planned(record: BackendRecord, plan: Plan | None) -> Iterator[Line]:
 
 
 def _next(record: BackendRecord, view: View, now: datetime) -> Iterator[Line]:
-    """Say when a drain ends, when there is another attempt, and who is waited for."""
+    """Say when a drain ends, when its driver is asked again, and who is waited for."""
     drain = record.status.drain
     if drain is not None and record.is_deleting:
         count = (
@@ -82,6 +82,6 @@ def _next(record: BackendRecord, view: View, now: datetime) -> Iterator[Line]:
         yield Line(Mark.WAIT, "drain ends", f"{when(drain.deadline, now)}{count}")
     attempt = next_attempt(record, now)
     if attempt:
-        yield Line(Mark.WAIT, "next attempt", attempt)
+        yield Line(Mark.WAIT, "tried again", attempt)
     who = waits_for(record, view, now)
     yield Line(Mark.WAIT if who else Mark.OK, "waits for", who or "nobody")

@@ -79,7 +79,7 @@ def _connections(record: BackendRecord, now: datetime) -> str:
 
 
 def next_attempt(record: BackendRecord, now: datetime) -> str:
-    """Say when a driver is asked again, empty where that is not written.
+    """Say when, or how often, a driver is asked again; empty where none has to be.
 
     It was written with the condition, and is not written again while that stays true.
     """
@@ -88,7 +88,7 @@ def next_attempt(record: BackendRecord, now: datetime) -> str:
         return ""
     if moment >= now:
         return when(moment, now)
-    return f"repeated, with pauses of up to {span(CAP)}"
+    return f"with pauses of up to {span(CAP)}"
 
 
 def backend_of(backend: Backend) -> str:

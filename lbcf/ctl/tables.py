@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from functools import singledispatch
 from typing import Final
 
-from rich.console import Console, Group, RenderableType
+import attrs
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.live import Live
 from rich.padding import Padding
 from rich.table import Table
@@ -30,6 +32,11 @@ _UNLIMITED: Final = 10_000
 
 _SUBJECT: Final = 24
 """Columns of what was looked at; longer names take a second line."""
+
+_PLAN: Final = "WHAT|BACKEND|LB|ADDRESS|RECORD|WHY"
+_GAP: Final = 2
+_LEAST: Final = 10
+"""Columns that the last column of a table needs."""
 
 _STYLES: Final[Mapping[str, str]] = {
     Mark.OK: "green",
@@ -86,7 +93,8 @@ def _(report: Overview) -> RenderableType:
     parts: list[RenderableType] = [Text("nothing is wrong", "green")]
     if report.problems:
         parts = [Text(f"WRONG ({len(report.problems)})", "bold red")]
-        parts.extend(_problem(problem) for problem in report.problems)
+        far = len({problem.namespace for problem in report.problems}) > 1
+        parts.extend(_problem(problem, far=far) for problem in report.problems)
     groups = [
         (
             *(g.namespace, g.name, ",".join(g.load_balancers), g.ready),
@@ -115,18 +123,18 @@ def _(report: Overview) -> RenderableType:
     )
 
 
-def _problem(problem: Problem) -> RenderableType:
+def _problem(problem: Problem, *, far: bool) -> RenderableType:
     """Draw what is wrong: the object in a line, what is known of it below."""
     more = f" and {problem.count - 1} more" if problem.count > 1 else ""
     head = Text.assemble(
-        (f"{problem.namespace} " if problem.namespace else "", "dim"),
+        (f"{problem.namespace} " if far else "", "dim"),
         (problem.subject, "bold"),
         more,
         "  ",
         (problem.reason, "red"),
         f"  {problem.since}",
     )
-    following = f"; next attempt {problem.next}" if problem.next else ""
+    following = f"; tried again {problem.next}" if problem.next else ""
     told = Text(f"{problem.message}{following}")
     return Padding(Group(head, Padding(told, (0, 0, 0, 4))), (0, 0, 0, 2))
 
@@ -169,9 +177,7 @@ def _(report: PlanReport) -> RenderableType:
         nothing = "nothing can be told" if report.doubts else "nothing would change"
         lines: list[RenderableType] = [Text(nothing)]
     else:
-        lines = [
-            _plain("WHAT|BACKEND|LB|ADDRESS|RECORD|WHY", map(_change, report.changes))
-        ]
+        lines = [_Plain(_PLAN, tuple(map(_change, report.changes)))]
     doubts = [Text(f"undecided: {doubt}", "yellow") for doubt in report.doubts]
     return Group(head, *doubts, *lines, *_unread(report.unread))
 
@@ -220,22 +226,47 @@ def _listed(
     return [Text(""), _with_places(header, rows)] if rows else []
 
 
-def _with_places(header: str, rows: Sequence[tuple[object, ...]]) -> Table:
+def _with_places(header: str, rows: Sequence[tuple[object, ...]]) -> "_Plain":
     """Draw a table whose rows begin with a namespace, which is said if there are two."""
     if len({row[0] for row in rows}) > 1:
-        return _plain(f"NAMESPACE|{header}", rows)
-    return _plain(header, (row[1:] for row in rows))
+        return _Plain(f"NAMESPACE|{header}", tuple(rows))
+    return _Plain(header, tuple(row[1:] for row in rows))
 
 
-def _plain(header: str, rows: Iterable[tuple[object, ...]]) -> Table:
-    """Draw a table as kubectl does; numbers stand to the right."""
-    found = [*rows]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for number, name in enumerate(header.split("|")):
-        is_number = all(isinstance(row[number], int) for row in found)
-        table.add_column(
-            name, justify="right" if is_number else "left", overflow="fold"
+@attrs.frozen
+class _Plain:
+    """A table as kubectl draws it; numbers stand to the right.
+
+    Where it is too wide, its last column is folded, and the others only if what that
+    leaves is too little to read.
+    """
+
+    header: str
+    rows: tuple[tuple[object, ...], ...]
+
+    def __rich_console__(
+        self, _console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        """Draw it for a width."""
+        names = self.header.split("|")
+        columns = [[str(row[n]) for row in self.rows] for n in range(len(names))]
+        widths = [
+            max(map(len, (name, *cells)))
+            for name, cells in zip(names, columns, strict=True)
+        ]
+        firm = sum(widths[:-1]) + _GAP * len(widths) + _LEAST <= options.max_width
+        table = Table(
+            box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold"
         )
-    for row in found:
-        table.add_row(*(c if isinstance(c, Text) else Text(str(c)) for c in row))
-    return table
+        for number, name in enumerate(names):
+            is_number = all(isinstance(row[number], int) for row in self.rows)
+            is_kept = firm and number < len(names) - 1
+            table.add_column(
+                name,
+                justify="right" if is_number else "left",
+                overflow="fold",
+                no_wrap=is_kept,
+            )
+        for row in self.rows:
+            table.add_row(*(c if isinstance(c, Text) else Text(str(c)) for c in row))
+        yield table

@@ -119,5 +119,5 @@ def test_next_attempt_is_written_once_and_repeated() -> None:
     back = a_record(status=a_status(kind, "DriverRefused", next_attempt=START))
 
     assert "in 8s" == next_attempt(ahead, NOW)
-    assert "repeated, with pauses of up to 2m" == next_attempt(back, NOW)
+    assert "with pauses of up to 2m" == next_attempt(back, NOW)
     assert "" == next_attempt(a_record(registered=True), NOW)

@@ -83,6 +83,15 @@ def test_drains_end_first_stand_first() -> None:
     )
 
 
+def test_only_the_last_column_is_folded_at_eighty() -> None:
+    """Names can be copied; the words behind them take a second line."""
+    reading = a_reading(a_draining_record())
+    lines = printed(drains_now(reading, NOW), width=72).splitlines()
+
+    assert lines[1].startswith("web-1:8080  front  10.0.0.1:8080  1m     in 30s")
+    assert ["connections to", "end"] == [line[58:].strip() for line in lines[1:]]
+
+
 def test_no_drains_are_told_in_a_line() -> None:
     """Nothing is also an answer."""
     assert "nothing is on its way out\n" == printed(drains_now(a_reading(), NOW))

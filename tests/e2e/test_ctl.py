@@ -3,7 +3,6 @@
 import asyncio
 import json
 import signal
-import subprocess
 import sys
 
 from collections.abc import AsyncIterator
@@ -14,6 +13,7 @@ from typing import Any
 import attrs
 import pytest
 
+from tests.docs import pictures
 from tests.e2e import objects
 from tests.e2e.stage import PATIENCE, Stage
 
@@ -54,45 +54,38 @@ async def ask(stage: Stage, *words: str, login: Path | None = None) -> Answer:
     return Answer(running.returncode, out.decode(), err.decode())
 
 
-async def test_pods_in_out_and_refused_are_explained(stage: Stage) -> None:
-    """Each in its own way, by whoever decides or was asked; kubectl finds the plugin."""
+async def test_page_shows_what_is_printed(stage: Stage) -> None:
+    """The scene of the page, played again, looks the same; kubectl finds the plugin."""
+    page = pictures.PAGE.read_text("utf-8")
+
+    shown = await pictures.play(stage)
+
+    for name, text in shown.items():
+        expected = pictures.shape(pictures.on_page(name, page))
+        assert expected == pictures.shape(text), f"run `make pictures` ({name})"
+
+
+async def test_status_tells_what_is_wrong_and_who_leads(stage: Stage) -> None:
+    """For programs as well, and by its exit status."""
     await stage.add_pod("a", "10.0.0.1")
-    await stage.add_pod("b", "10.0.0.2", ready=False)
     await stage.until_registered("10.0.0.1:80")
+    fine, why = await asyncio.gather(
+        ask(stage, "status", "-o", "json"), ask(stage, "why", "pod/a", "-o", "json")
+    )
     await stage.behave("ensureBackend", "fail", times=1000, msg="the pool is full")
     await stage.add_pod("c", "10.0.0.3")
     await stage.until_reason("Registered", "DriverRefused")
 
-    words = ("-n", stage.namespace, "-o", "json")
-    plugin = await asyncio.to_thread(_kubectl, stage, "why", "pod/a", *words)
-    unready, refused, status = await asyncio.gather(
-        ask(stage, "why", "pod/b"),
-        ask(stage, "why", "pod/c"),
-        ask(stage, "status", "-o", "json"),
-    )
+    wrong = await ask(stage, "status", "-o", "json")
 
-    assert "registered at front" == json.loads(plugin)["headline"]
-    assert "pod b is not ready" == unready.out.splitlines()[1]
-    assert "DriverRefused: driver" in refused.out
-    assert "answered Fail: the pool is full" in refused.out
-    assert (0, 0, 1) == (unready.status, refused.status, status.status), status
-    assert ["DriverRefused"] == [one["reason"] for one in status.report["problems"]]
-    leaders = {one["name"]: one["isAlive"] for one in status.report["leaders"]}
-    assert {"lbcf-controller": True, "lbcf-deregistrar": True} == leaders
-
-
-def _kubectl(stage: Stage, *words: str) -> str:
-    """Run the plugin as kubectl does, which looks for it on PATH."""
-    environment = stage.cluster.environment()
-    own = Path(sys.executable).parent
-    done = subprocess.run(
-        [stage.cluster.plan.binary("kubectl"), "lbcf", *words],
-        env={**environment, "PATH": f"{own}:{environment['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
+    assert "registered at front" == why.report["headline"]
+    assert (0, [], 1) == (fine.status, fine.report["problems"], wrong.status)
+    assert ["DriverRefused"] == [one["reason"] for one in wrong.report["problems"]]
+    assert {"lbcf-controller", "lbcf-deregistrar"} == {
+        leader["name"]
+        for leader in wrong.report["leaders"]
+        if leader["isAlive"] and leader["namespace"] == stage.namespace
+    }
 
 
 @asynccontextmanager
