@@ -70,6 +70,7 @@ def test_pod_in_is_answered_in_a_line() -> None:
     report = of_pod(a_reading(a_pod(), a_record(registered=True)))
 
     assert "registered at front" == report.headline
+    assert ("ok", "verdict", "") in said(report)
     assert ("ok", "waits for", "") in said(report)
 
 
