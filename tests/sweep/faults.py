@@ -54,7 +54,7 @@ class Trouble(Enum):
     GAP = auto()
     """The same, and then they are told to list again: what came and went is missed."""
     OLD = auto()
-    """It crashes, and its next lists are older than what it has seen before."""
+    """It crashes, and what its successor lists first is older than what it has seen."""
     TWIN = auto()
     """Another one of its kind begins to work beside it."""
     SLOW = auto()
