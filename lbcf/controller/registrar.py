@@ -165,12 +165,19 @@ class Registrar:
         if _has_ended(self._enrolments.get(uid)):
             # The view lags behind: by what it shows, the record would be due at once.
             return Done()
+        self._catch_up(uid)
         now = self._view.records.get(record.meta.key)
         if now is not None and now.meta.uid == uid and now.is_registered:
             _log_registered(now, record)
             if finish.again_after is None:
                 return self._rest(now, self._enrolment(now))
         return _result(finish.again_after)
+
+    def _catch_up(self, uid: Uid) -> None:
+        """Let the view see what a turn has read; by an older version it may be due."""
+        permission = self._enrolments[uid].permission
+        if permission is not None:
+            self._view.records.observe(permission.record)
 
     def _rest(self, record: BackendRecord, enrolment: Enrolment) -> Result:
         """Leave a record that is as it should be; forget it if nothing is to come."""

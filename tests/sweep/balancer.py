@@ -65,6 +65,7 @@ class Balancer:
             Operation.DRAIN_BACKEND: self._drain,
             Operation.DEREGISTER_BACKEND: self._deregister,
             Operation.LIST_BACKENDS: self._list,
+            Operation.VALIDATE_BACKEND: _agree,
         }
 
     def perform(self, operation: Operation, request: Request[Answer]) -> bytes:
@@ -146,6 +147,11 @@ def _create(request: Request[Answer]) -> Answer:
 def _nothing(_request: Request[Answer]) -> Answer:
     """Succeed without a change."""
     return answers.RetriedAnswer(status=Status.SUCC)
+
+
+def _agree(_request: Request[Answer]) -> Answer:
+    """Object to nothing."""
+    return answers.ValidationAnswer(succ=True)
 
 
 class _Status(msgspec.Struct, rename={"pod_ip": "podIP"}):
