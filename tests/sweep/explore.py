@@ -125,9 +125,10 @@ def with_each(name: str, setting: str, what: str, mode: str) -> list[Case]:
     Steps are chosen by their kind and text: their numbers move with every change.
     """
     bare = Case(name, setting)
+    outcome = bare.play()
     return [
         bare.with_fault(step, mode)
-        for step in bare.play().steps
+        for step in outcome.steps[: outcome.played]
         if what in f"{step.kind.name} {step.what}"
     ]
 

@@ -169,6 +169,12 @@ ACTING: dict[str, Mutant] = {
         ("hasty/driver",),
         modes=("gap", "lag"),
     ),
+    "believes-an-older-view": Mutant(
+        "what a turn has read is seen by the view",
+        (Edit(Registrar, "_catch_up", "if permission is not None:", "if False:"),),
+        ("parameters-later/backend",),
+        modes=("old-list",),
+    ),
     "believes-the-view": Mutant(
         "a turn that found its record ended waits for the watch",
         (

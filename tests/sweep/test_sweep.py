@@ -97,6 +97,13 @@ def test_call_beyond_its_bound_is_seen(mode: str) -> None:
             "reset", "driver", "ensureBackend", "old-list", id="list before a reset"
         ),
         pytest.param("hasty", "driver", "POST", "gap", id="two views of one group"),
+        pytest.param(
+            "parameters-later",
+            "backend",
+            "backendgroups/web/status",
+            "old-list",
+            id="view older than a look",
+        ),
     ],
 )
 def test_what_was_found_stays_mended(
