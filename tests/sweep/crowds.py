@@ -19,6 +19,27 @@ async def two_registrars(world: World) -> None:
     world.put_pod("web-2", ONE)
 
 
+@scenario({"record": RECORD, "backend": BACKEND})
+async def both_at_once(world: World) -> None:
+    """Two controllers register a pod at the same time; it goes when it is in."""
+    world.start("controller")
+    await begin(world, ONE)
+    world.drop_pod("web-1")
+
+
+@scenario({"record": RECORD, "backend": BACKEND})
+async def at_odds(world: World) -> None:
+    """Two controllers register a pod; one of them does not see its group change."""
+    world.troubles["ensureBackend"] = ["slow", "slow"]
+    world.start("controller")
+    await asyncio.sleep(1)
+    world.put_pod("web-1", ONE)
+    await asyncio.sleep(2)
+    world.disturb_any("controller", Trouble.LAG)
+    world.put_group(parameters={"weight": "2"})
+    await asyncio.sleep(10)
+
+
 @scenario()
 async def two_deregistrars(world: World) -> None:
     """Two deregistrars work at once."""

@@ -166,8 +166,7 @@ ACTING: dict[str, Mutant] = {
                 "return None",
             ),
         ),
-        ("hasty/driver",),
-        modes=("gap", "lag"),
+        ("at-odds",),
     ),
     "believes-an-older-view": Mutant(
         "what a turn has read is seen by the view",

@@ -21,7 +21,7 @@ REGISTERING: dict[str, Mutant] = {
                 "return None",
             ),
         ),
-        ("two-registrars", *_LIFE, *_PARAMETERS),
+        ("both-at-once",),
         modes=("crash-late", "timeout-late", "reset-late", "5xx-late"),
     ),
     "signs-for-others": Mutant(
