@@ -18,7 +18,7 @@ async def tick(said: list[tuple[str, float]], after: float) -> None:
     """Wait, and say who one is and when that was."""
     loop = asyncio.get_running_loop()
     await asyncio.sleep(after)
-    said.append((WHO.get(), loop.time()))
+    said.append((WHO.get(), round(loop.time(), 3)))
 
 
 def played(*delays: float) -> list[tuple[str, float]]:
@@ -36,7 +36,9 @@ def played(*delays: float) -> list[tuple[str, float]]:
                 task = asyncio.Task(tick(said, delay), loop=loop, context=context)
                 tasks.append(task)
         await asyncio.sleep(1)
-        loop.stand_still(is_paused, 40, lambda: said.append(("awake", loop.time())))
+        loop.stand_still(
+            is_paused, 40, lambda: said.append(("awake", round(loop.time(), 3)))
+        )
         await asyncio.gather(*tasks)
 
     try:
