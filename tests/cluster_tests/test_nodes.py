@@ -1,18 +1,22 @@
 """Real nodes: pods run and serve, machines lose power and network and come back."""
 
 import re
+import time
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster
+from tests.cluster import Cluster, KubectlError
 from tests.cluster.commands import run
 from tests.cluster.fixtures import QUICK_FAILURES, running
 from tests.cluster.nodes import group_name
 from tests.cluster_tests.calls import call
 
+
+PATIENCE = 60.0
+"""Seconds that a test waits at most for what is known to come."""
 
 pytestmark = pytest.mark.nodes
 POD = """\
@@ -59,14 +63,25 @@ def ask(cluster: Cluster, url: str) -> str:
     return run(*cluster.command("python3", "-c", code, url))
 
 
+def get_from_pod(cluster: Cluster, url: str) -> str:
+    """What the web pod is answered, once DNS and kube-proxy know the way."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return cluster.kubectl("exec", "web", "--", "webserver", "get", url)
+        except KubectlError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.5)
+
+
 def test_pod_runs_and_serves(cluster: Cluster) -> None:
     """A pod is reached at its own address, and by its Service's name from a pod."""
     address = start_pod(cluster)
     assert "pod=web node=n1 version=1" in ask(cluster, f"http://{address}:8080/")
     cluster.kubectl("expose", "pod/web", "--port=80", "--target-port=8080")
     url = "http://web.default.svc.cluster.local/"
-    answer = cluster.kubectl("exec", "web", "--", "webserver", "get", url)
-    assert answer.startswith("200 pod=web")
+    assert get_from_pod(cluster, url).startswith("200 pod=web")
 
 
 def test_node_without_power_is_lost_and_comes_back_empty(cluster: Cluster) -> None:
