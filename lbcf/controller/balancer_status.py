@@ -45,7 +45,7 @@ class BalancerStatuses:
         self._clock = clock
 
     async def tell(
-        self, found: LoadBalancer, kind: str, reason: str, message: str
+        self, found: LoadBalancer, kind: str, *, reason: str, message: str
     ) -> None:
         """Write a condition that tells of trouble, if it says anything new."""
         status = _standing(found) if kind == conditions.CREATED else False

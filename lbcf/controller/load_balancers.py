@@ -89,7 +89,9 @@ class LoadBalancers:
                 found = await self._statuses.patch(found, body, status=False)
         kind = conditions.ATTRIBUTES_SYNCED if found.info else conditions.CREATED
         if isinstance(driver, Absent):
-            await self._statuses.tell(found, kind, driver.reason, driver.message)
+            await self._statuses.tell(
+                found, kind, reason=driver.reason, message=driver.message
+            )
             return RequeueAfter(DRIVER_RECHECK)
         if (rest := self._patience.rest(found.meta)) is not None:
             return RequeueAfter(rest)
@@ -129,7 +131,7 @@ class LoadBalancers:
                 f"{names.LABEL_DRAINING} off"
             )
             await self._statuses.tell(
-                found, conditions.CREATED, DRIVER_DRAINING, message
+                found, conditions.CREATED, reason=DRIVER_DRAINING, message=message
             )
         return RequeueAfter(DRIVER_RECHECK)  # a change of the driver brings it at once
 
@@ -188,7 +190,9 @@ class LoadBalancers:
             return Done()
         if (needed := self._needed(found)) is not None:
             reason, message = needed
-            await self._statuses.tell(found, conditions.CREATED, reason, message)
+            await self._statuses.tell(
+                found, conditions.CREATED, reason=reason, message=message
+            )
             return Done() if reason == IN_USE else RequeueAfter(DRIVER_RECHECK)
         why = found.meta.annotations.get(names.ANNOTATION_ABANDON)
         owed = why is None and found.may_exist
@@ -225,10 +229,14 @@ class LoadBalancers:
             return RequeueAfter(rest)
         driver, kind = self._view.driver(found.driver_key), conditions.CREATED
         if isinstance(driver, Absent):
-            await self._statuses.tell(found, kind, driver.reason, driver.message)
+            await self._statuses.tell(
+                found, kind, reason=driver.reason, message=driver.message
+            )
             return RequeueAfter(DRIVER_RECHECK)
         if found.info is None and (late := self._unclear.rest(found.meta.uid, driver)):
-            await self._statuses.tell(found, kind, CREATION_UNCLEAR, _UNCLEAR_TOLD)
+            await self._statuses.tell(
+                found, kind, reason=CREATION_UNCLEAR, message=_UNCLEAR_TOLD
+            )
             return RequeueAfter(late)
         trouble = await self._calls.delete(found, driver)
         if trouble is None:
@@ -249,7 +257,7 @@ class LoadBalancers:
         """Tell what went wrong, and come again."""
         rest = self._patience.wait(found.meta, operation, trouble)
         reason, message = told(trouble, driver, operation)
-        await self._statuses.tell(found, kind, reason, message)
+        await self._statuses.tell(found, kind, reason=reason, message=message)
         return RequeueAfter(rest)
 
 
