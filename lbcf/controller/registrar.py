@@ -146,7 +146,7 @@ class Registrar:
         uid = record.meta.uid
         self._resets.pop(uid, None)  # the enrolment carries it from here
         address = self._address(record, driver)
-        permission = self._permissions.pop(uid, None)
+        permission = self._kept_permission(record)
         enrolment = enrolment.begin_turn(driver, address, permission)
         self._enrolments[uid] = enrolment
 
@@ -172,6 +172,19 @@ class Registrar:
             if finish.again_after is None:
                 return self._rest(now, self._enrolment(now))
         return _result(finish.again_after)
+
+    def _kept_permission(self, record: BackendRecord) -> Permission | None:
+        """Take the permission of an own create or update, unless it has been overtaken.
+
+        It may have come in the middle of a turn that has read, or written, a newer
+        version since: by the older one a mark could still stand that is gone (w19).
+        """
+        kept = self._permissions.pop(record.meta.uid, None)
+        seen = self._view.records.get(record.meta.key)
+        if kept is None or seen is None:
+            return None
+        same = kept.record.meta.resource_version == seen.meta.resource_version
+        return kept if same else None
 
     def _catch_up(self, uid: Uid) -> None:
         """Let the view see what a turn has read; by an older version it may be due."""

@@ -216,7 +216,8 @@ class Validations:
             self._note(group, attachment)
             self._look_again(key)
             return Done()
-        doubt = Undecided(*told(trouble, driver, Operation.VALIDATE_BACKEND))
+        reason, message = told(trouble, driver, Operation.VALIDATE_BACKEND)
+        doubt = Undecided(reason, message)
         failures = 1 if before is None else before.failures + 1
         rest = delay_for(failures, self._clock.jitter())
         self._note(group, attachment, doubt, rest, failures)

@@ -61,7 +61,7 @@ ACTING: dict[str, Mutant] = {
             Edit(
                 Registrar,
                 "_turn",
-                "permission = self._permissions.pop(uid, None)",
+                "permission = self._kept_permission(record)",
                 "permission = Permission(record, self._interpreter.moment().monotonic)",
             ),
         ),
