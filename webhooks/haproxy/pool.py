@@ -7,7 +7,7 @@ a step concludes was always read after the last change, from one process.
 
 import asyncio
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 
 import attrs
@@ -39,6 +39,27 @@ BETWEEN_READINGS = timedelta(milliseconds=100)
 
 BETWEEN_DELETIONS = timedelta(milliseconds=50)
 """HAProxy needs a moment to detach a connection that has ended."""
+
+
+GONE = Finished("the backend is gone")
+
+
+async def until_quiet(step: Callable[[], Awaitable[Outcome | None]]) -> Outcome:
+    """Drain step by step until nothing was left several times in a row.
+
+    Args:
+        step: None where nothing was left on the member; else what came of the drain.
+    """
+    try:
+        for reading in range(QUIET_READINGS):
+            if reading:
+                await asyncio.sleep(BETWEEN_READINGS.total_seconds())
+            outcome = await step()
+            if outcome is not None:
+                return outcome
+    except NoSuchBackend:
+        return GONE
+    return Finished()
 
 
 @attrs.frozen
@@ -117,16 +138,7 @@ class Pool:
     async def drain(self, name: MemberName) -> Outcome:
         """Stop new traffic, and tell what is left; gone members have nothing left."""
         target = Target(self.backend, name)
-        try:
-            for reading in range(QUIET_READINGS):
-                if reading:
-                    await asyncio.sleep(BETWEEN_READINGS.total_seconds())
-                outcome = await self._drain_step(target)
-                if outcome is not None:
-                    return outcome
-        except NoSuchBackend:
-            return Finished("the backend is gone")
-        return Finished()
+        return await until_quiet(lambda: self._drain_step(target))
 
     async def _drain_step(self, target: Target) -> Outcome | None:
         """Drain one step further; None: drained, and nothing was left on it now."""
@@ -156,7 +168,7 @@ class Pool:
                         return Finished()
                     await self._change(decisions.next_to_deregister(target, server))
             except NoSuchBackend:
-                return Finished("the backend is gone")
+                return GONE
             except StillConnected:
                 await self._detach(target, may_cut=may_cut)
                 if attempt < MOST_STEPS - 1:

@@ -14,18 +14,15 @@ from webhooks.haproxy import commands, decisions, slots
 from webhooks.haproxy.errors import NoSlots, NoSuchBackend, Unsettled
 from webhooks.haproxy.pool import (
     BETWEEN_DELETIONS,
-    BETWEEN_READINGS,
+    GONE,
     MOST_STEPS,
-    QUIET_READINGS,
     Pool,
+    until_quiet,
 )
 from webhooks.haproxy.replies import Generation, Server, Snapshot
 from webhooks.haproxy.slots import FREE, Slot
 from webhooks.shared.addresses import Address
 from webhooks.shared.outcomes import Finished, Outcome, Unfinished
-
-
-GONE = Finished("the backend is gone")
 
 
 @attrs.frozen
@@ -96,16 +93,7 @@ class SlotPool:
 
     async def drain(self, address: Address) -> Outcome:
         """Stop new traffic, and tell what is left; gone members have nothing left."""
-        try:
-            for reading in range(QUIET_READINGS):
-                if reading:
-                    await asyncio.sleep(BETWEEN_READINGS.total_seconds())
-                outcome = await self._drain_step(address)
-                if outcome is not None:
-                    return outcome
-        except NoSuchBackend:
-            return GONE
-        return Finished()
+        return await until_quiet(lambda: self._drain_step(address))
 
     async def _drain_step(self, address: Address) -> Outcome | None:
         """Drain one step further; None: drained, and nothing was left on it now."""
