@@ -238,3 +238,9 @@ async def results_of(target: Target) -> Mapping[str, Result]:
 def ended(results: Mapping[str, Result], outcome: Outcome) -> set[str]:
     """Return the rules that ended so."""
     return {name for name, one in results.items() if one.outcome is outcome}
+
+
+def complaints(results: Mapping[str, Result]) -> dict[str, str]:
+    """Return what was said of the rules that were broken, or barely kept."""
+    bad = {Outcome.FAILED, Outcome.NOTED}
+    return {name: one.text for name, one in results.items() if one.outcome in bad}

@@ -10,7 +10,7 @@ import pytest
 from lbcf.conformance.findings import Outcome
 from lbcf.conformance.target import OPTIONAL, Target
 from lbcf.sdk import Service
-from tests.conformance.stages import ended, results_of, serving
+from tests.conformance.stages import complaints, ended, results_of, serving
 from tests.conformance.test_schemathesis import keeps
 from tests.f5.drivers import a_driver
 from tests.f5.requests import WEB, an_identity
@@ -50,11 +50,7 @@ async def test_the_driver_passes(bigip: Bigip, secret: Path) -> None:
         results = await results_of(attrs.evolve(target))
 
     assert NOT_OFFERED == ended(results, Outcome.NOT_APPLICABLE)
-    assert {
-        name: one.text
-        for name, one in results.items()
-        if one.outcome in {Outcome.FAILED, Outcome.NOTED}
-    } == {}
+    assert {} == complaints(results)
     assert before == bigip.unit.members(WEB)
 
 
