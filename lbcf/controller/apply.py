@@ -89,7 +89,7 @@ class Applier:
         successor: TakesUp,
         *,
         at_once: int = 16,
-        ends_at_once: int = 32,
+        ends_at_once: int = 112,
     ) -> None:
         self._client = client
         self._records = records

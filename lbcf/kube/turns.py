@@ -24,24 +24,31 @@ class Turns:
 
     Args:
         places: requests at a time.
+        kept: places beside them for the most urgent requests alone.
     """
 
-    def __init__(self, places: int) -> None:
-        self._free = places
+    def __init__(self, places: int, *, kept: int = 0) -> None:
+        self._free = places + kept
+        self._kept = kept
         self._arrivals = itertools.count()
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
 
     @contextlib.asynccontextmanager
     async def of(self, request: Request) -> AsyncIterator[None]:
         """Hold a place inside the block."""
-        if self._free:
+        rank = _RANKS[request.method]
+        if self._is_room_for(rank):
             self._free -= 1
         else:
-            await self._wait(_RANKS[request.method])
+            await self._wait(rank)
         try:
             yield
         finally:
             self._pass_on()
+
+    def _is_room_for(self, rank: int) -> bool:
+        """Tell whether a request of a rank may go now."""
+        return self._free > (self._kept if rank else 0)
 
     async def _wait(self, rank: int) -> None:
         """Wait for a place that somebody leaves."""
@@ -56,10 +63,10 @@ class Turns:
             raise
 
     def _pass_on(self) -> None:
-        """Give a place to the next one who still waits."""
-        while self._waiting:
+        """Give a place to the next one who still waits, and may have it."""
+        self._free += 1
+        while self._waiting and self._is_room_for(self._waiting[0][0]):
             place = heapq.heappop(self._waiting)[2]
             if not place.done():
+                self._free -= 1
                 place.set_result(None)
-                return
-        self._free += 1

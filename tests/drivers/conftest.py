@@ -1,8 +1,10 @@
 """Fixtures of the tests that call drivers."""
 
-from collections.abc import AsyncIterator
+from asyncio import AbstractEventLoop
+from collections.abc import AsyncIterator, Callable
 
 import pytest
+import uvloop
 
 from prometheus_client import CollectorRegistry
 
@@ -21,3 +23,8 @@ async def _pool(registry: CollectorRegistry) -> AsyncIterator[DriverPool]:
     """Give a pool without connections."""
     async with DriverPool(SystemClock(), registry) as pool:
         yield pool
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], AbstractEventLoop]]:
+    """Use the loop that the processes use; TLS and broken connections are its own."""
+    return {"uvloop": uvloop.new_event_loop}

@@ -1,9 +1,11 @@
 """Fixtures of the tests on talking to the API server."""
 
-from collections.abc import AsyncIterator
+from asyncio import AbstractEventLoop
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 
 import pytest
+import uvloop
 
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
@@ -47,3 +49,8 @@ async def _real(control_plane: Cluster) -> AsyncIterator[KubeClient]:
     connection = await connect(str(control_plane.kubeconfig))
     async with connected(connection, SystemClock(), user_agent="lbcf-test/1") as client:
         yield client
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], AbstractEventLoop]]:
+    """Use the loop that the processes use; TLS and broken connections are its own."""
+    return {"uvloop": uvloop.new_event_loop}

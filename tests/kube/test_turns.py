@@ -9,8 +9,8 @@ from lbcf.kube.turns import Turns
 class Visits:
     """Requests that hold their place until the test ends them."""
 
-    def __init__(self, places: int) -> None:
-        self.turns = Turns(places)
+    def __init__(self, places: int, *, kept: int = 0) -> None:
+        self.turns = Turns(places, kept=kept)
         self.order: list[str] = []
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self._ends: dict[str, asyncio.Event] = {}
@@ -59,6 +59,21 @@ async def test_what_ends_goes_before_what_completes_and_what_begins() -> None:
 
     expected = ["first", "GET2", "DELETE3", "PATCH1", "PATCH4", "POST0"]
     assert expected == visits.order
+
+
+async def test_places_are_kept_for_what_ends() -> None:
+    """Neither a change nor a begin takes them, also when one of them falls free."""
+    visits = Visits(1, kept=1)
+    await visits.come("begin", "POST")
+    await visits.come("change", "PATCH")
+    await visits.come("end", "DELETE")
+    assert ["begin", "end"] == visits.order
+
+    await visits.end("end")
+    assert ["begin", "end"] == visits.order
+
+    await visits.end("begin")
+    assert ["begin", "end", "change"] == visits.order
 
 
 async def test_who_gives_up_waiting_takes_no_place() -> None:
