@@ -6,6 +6,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import sys
 import time
@@ -51,6 +52,7 @@ class Phase:
         began: seconds since the epoch.
         ended: the same; 0 while it goes on.
         usage: by program, CPU seconds of the phase and memory at its end.
+        machine: CPU seconds of all that ran on the machine.
         entries: requests of our programs and of the users.
         calls: of the driver.
         lag: worst delay of an event loop in the last half minute, by program.
@@ -60,6 +62,7 @@ class Phase:
     began: float
     ended: float = 0.0
     usage: dict[str, Usage] = attrs.Factory(dict)
+    machine: float = 0.0
     entries: list[Entry] = attrs.Factory(list)
     calls: list[Call] = attrs.Factory(list)
     lag: dict[str, float] = attrs.Factory(dict)
@@ -116,7 +119,7 @@ class Ground:
             for name, program in self.stage.processes.items()
             if program.runs
         }
-        return {**own, **self.cluster.services()}
+        return {**own, **self.cluster.services(), "users": os.getpid()}
 
     @contextlib.asynccontextmanager
     async def phase(self, name: str) -> AsyncIterator[Phase]:
@@ -125,9 +128,11 @@ class Ground:
         for pid in before:
             meters.forget_peak(pid)
         phase = Phase(self.ledger.read(), time.time())
+        machine = meters.machine()
         async with self._sampled(name):
             yield phase
             phase.ended = time.time()
+        phase.machine = meters.machine() - machine
         phase.usage = {
             name: meters.usage(pid).since(before.get(pid, 0.0))
             for name, pid in self.pids().items()

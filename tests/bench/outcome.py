@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from tests.bench import calls, ledger, meters
+from tests.bench import calls, ledger
 from tests.bench.calls import Spread
 from tests.bench.ground import OURS, Ground, Phase
 from tests.bench.ledger import Entry
@@ -32,7 +32,6 @@ class Outcome:
         lifecycles: how many registrations, deregistrations or both it had.
         seconds: from the users' first request to our last write.
         floor: the same for the users' requests and a bare loop's writes.
-        floor_cpu: CPU seconds of that loop.
         spreads: times from one event to another, by what they are.
         requests: of our programs to the API server, by program and kind.
         writes: how many of these were writes, elections left out.
@@ -41,7 +40,7 @@ class Outcome:
         resident: by program, at the end.
         peak: by program.
         lag: worst delay of an event loop, by program.
-        load: of the machine at the end, a minute's average.
+        machine: CPU seconds of all that ran on the machine.
     """
 
     size: int
@@ -49,7 +48,6 @@ class Outcome:
     seconds: float
     lifecycles: int = 0
     floor: float | None = None
-    floor_cpu: float | None = None
     spreads: dict[str, Spread] = attrs.Factory(dict)
     requests: dict[str, dict[str, int]] = attrs.Factory(dict)
     writes: int = 0
@@ -58,7 +56,7 @@ class Outcome:
     resident: dict[str, int] = attrs.Factory(dict)
     peak: dict[str, int] = attrs.Factory(dict)
     lag: dict[str, float] = attrs.Factory(dict)
-    load: float = 0.0
+    machine: float = 0.0
 
     @property
     def ratio(self) -> float | None:
@@ -69,6 +67,11 @@ class Outcome:
     def our_cpu(self) -> float:
         """Return the CPU seconds of both our programs."""
         return sum(self.cpu.get(name, 0.0) for name in OURS)
+
+    @property
+    def others_cpu(self) -> float:
+        """Return the CPU seconds of whoever has nothing to do with it."""
+        return self.machine - sum(self.cpu.values())
 
 
 def outcome(ground: Ground, phase: Phase, name: str, size: int) -> Outcome:
@@ -91,7 +94,7 @@ def outcome(ground: Ground, phase: Phase, name: str, size: int) -> Outcome:
         resident={n: used.resident for n, used in phase.usage.items()},
         peak={n: used.peak for n, used in phase.usage.items()},
         lag=phase.lag,
-        load=meters.load(),
+        machine=phase.machine,
     )
 
 

@@ -26,7 +26,7 @@ _COLUMNS = (
     "CPU ms each",
     "peak MiB",
     "lag ms",
-    "load",
+    "others' CPU s",
 )
 
 
@@ -66,7 +66,7 @@ def _costs(found: Outcome) -> list[str]:
         " + ".join(_cpu_each(found, name) for name in OURS),
         " / ".join(f"{found.peak.get(name, 0) / _MIB:.0f}" for name in OURS),
         " / ".join(f"{1000 * found.lag.get(name, 0):.0f}" for name in OURS),
-        f"{found.load:.1f}",
+        f"{found.others_cpu:.1f}",
     ]
 
 

@@ -30,14 +30,14 @@ class Scenario:
     """Phases of a size on a ground of its own.
 
     Attributes:
-        floors: seconds and CPU seconds that a phase needs at least, by its name.
+        floors: seconds that a phase needs at least, by its name, where known before.
     """
 
     def __init__(self, ground: Ground, size: int) -> None:
         self.ground = ground
         self.size = size
         self.outcomes: list[Outcome] = []
-        self.floors: dict[str, tuple[float, float]] = {}
+        self.floors: dict[str, float] = {}
 
     @contextlib.asynccontextmanager
     async def measured(self, name: str) -> AsyncIterator[tuple[Phase, Outcome]]:
@@ -47,7 +47,7 @@ class Scenario:
             yield phase, blank
         found = outcome(self.ground, phase, name, self.size)
         found.lifecycles = blank.lifecycles
-        found.floor, found.floor_cpu = self.floors.get(name, (None, None))
+        found.floor = self.floors.get(name)
         self.outcomes.append(found)
 
     async def start(self) -> None:

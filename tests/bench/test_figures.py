@@ -9,6 +9,7 @@ from tests.bench.calls import Call, Spread, between, first_began, spread
 from tests.bench.ledger import Ledger, counted
 from tests.bench.options import Options, parse
 from tests.bench.pods import Batch
+from tests.bench.stacks import shares
 from tests.bench.verdict import Line
 
 
@@ -89,3 +90,15 @@ def test_sizes_that_make_no_sense_are_refused(wrong: list[str]) -> None:
     """With a line on standard error."""
     with pytest.raises(SystemExit):
         parse(wrong)
+
+
+def test_samples_count_for_who_called_the_library(tmp_path: Path) -> None:
+    """And those of a loop that waits for nobody."""
+    raw = tmp_path / "raw.txt"
+    raw.write_text(
+        "main (lbcf/cli.py:1);call (lbcf/drivers/client.py:2);send (aiohttp/x.py:3) 3\n"
+        "main (lbcf/cli.py:1);run (lbcf/process/host.py:2);read (ssl.py:3) 1\n"
+        "main (lbcf/cli.py:1);EpollSelector.select (selectors.py:468) 96\n"
+    )
+
+    assert {"driver calls": 75, "event loop, sockets, TLS": 25} == shares(raw)

@@ -28,7 +28,7 @@ class Variants(Scenario):
             calls = {"registration": 1, "deregistration": 2}
             for name, each in calls.items():
                 seconds = self.size * each * SLOW_SECONDS / SLOW_AT_ONCE
-                self.floors[name] = (seconds, 0.0)
+                self.floors[name] = seconds
         await self._misbehave(variant)
         await self.ground.start_ours()
         await self.ground.stage.setting(
