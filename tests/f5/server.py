@@ -12,7 +12,7 @@ import json
 import ssl
 import urllib.parse
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import attrs
 
@@ -34,6 +34,10 @@ SAVE = "/mgmt/tm/sys/config"
 CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
+async def at_once(_request: str) -> None:
+    """Hold no change up."""
+
+
 @attrs.define(eq=False)
 class Bigip:
     """A unit on a port of the loopback interface.
@@ -47,6 +51,7 @@ class Bigip:
         seen: `METHOD path` of each request.
         writes_at_once: the most changes that were under way together.
         save_begun: is set when somebody asks for a save.
+        before_change: is told `METHOD path` of each change, and may hold it up.
         port: 0 until it was started.
     """
 
@@ -58,6 +63,7 @@ class Bigip:
     seen: list[str] = attrs.field(factory=list)
     writes_at_once: int = 0
     save_begun: asyncio.Event = attrs.field(factory=asyncio.Event)
+    before_change: Callable[[str], Awaitable[None]] = at_once
     port: int = 0
     _writing: int = 0
     _numbers: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1))
@@ -103,6 +109,8 @@ class Bigip:
         changes = request.method in CHANGES and path.startswith("/mgmt/tm/ltm")
         if changes and self.faults.take("unmade"):
             return _hung_up(request)
+        if changes:
+            await self.before_change(f"{request.method} {path}")
         self._writing += changes
         self.writes_at_once = max(self.writes_at_once, self._writing)
         try:

@@ -12,9 +12,13 @@ import trustme
 
 from tests.f5.drivers import a_driver
 from tests.f5.requests import WEB, an_ensure, an_identity
+from tests.f5.rollout import MEMBERS, NEVER_ENDS, Rollout, address_of
 from tests.f5.server import PASSWORD, USER, Bigip, a_bigip
 from tests.interop.programs import play, run_for_json
+from tests.interop.watching import watching
 from tests.webhooks.requests import a_deregister, a_drain
+from tests.webhooks.witness import Stage
+from webhooks.f5.driver import F5Driver
 
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -86,11 +90,19 @@ def _playbook(bigip: Bigip, tmp_path: Path) -> Client:
     return play_it
 
 
-async def _rollout(bigip: Bigip, folder: Path) -> None:
+@pytest.fixture(name="driver")
+async def _driver(bigip: Bigip, tmp_path: Path) -> AsyncIterator[F5Driver]:
+    """Return a driver that ends before its unit does."""
+    assert bigip.port
+    (tmp_path / "username").write_text(USER)
+    (tmp_path / "password").write_text(PASSWORD)
+    driver = a_driver(tmp_path)
+    yield driver
+    await driver.stop()
+
+
+async def _rollout(bigip: Bigip, driver: F5Driver) -> None:
     """Have the driver make one member of each kind, and take one out."""
-    (folder / "username").write_text(USER)
-    (folder / "password").write_text(PASSWORD)
-    driver = a_driver(folder)
     lb_info = an_identity(bigip)
     for last in range(1, 5):
         await driver.ensure_backend(
@@ -99,16 +111,15 @@ async def _rollout(bigip: Bigip, folder: Path) -> None:
     bigip.unit.connections[WEB, "/Common/198.18.0.2:80"] = 3
     await driver.drain_backend(a_drain(lb_info, "198.18.0.2:80", "r2"))
     await driver.deregister_backend(a_deregister(lb_info, "198.18.0.4:80", "r4"))
-    await driver.stop()
     offline = {"session": "user-disabled", "state": "user-down"}
     bigip.unit.modify_member(WEB, "/Common/198.18.0.3:80", offline)
 
 
 async def test_a_program_sees_what_the_driver_made(
-    program: Client, bigip: Bigip, tmp_path: Path
+    program: Client, bigip: Bigip, driver: F5Driver
 ) -> None:
     """In service, draining with its connections, offline; and who is not there."""
-    await _rollout(bigip, tmp_path)
+    await _rollout(bigip, driver)
 
     seen = await program("see", WEB)
 
@@ -138,10 +149,10 @@ async def test_a_program_lives_on_the_emulator(program: Client, bigip: Bigip) ->
 
 
 async def test_ansible_sees_what_the_driver_made(
-    playbook: Client, bigip: Bigip, tmp_path: Path
+    playbook: Client, bigip: Bigip, driver: F5Driver
 ) -> None:
     """F5's own module would change nothing about a member that is as it is."""
-    await _rollout(bigip, tmp_path)
+    await _rollout(bigip, driver)
     before = bigip.unit.members(WEB)
     members = [
         {"address": f"198.18.0.{last}", "port": 80, "description": f"lbcf:r{last}"}
@@ -171,3 +182,49 @@ async def test_ansible_lives_on_the_emulator(playbook: Client, bigip: Bigip) -> 
         event.what for event in bigip.unit.events
     ]
     assert {} == bigip.unit.running.nodes
+
+
+def _stage_of(fields: list[object]) -> Stage:
+    """Tell what a member is, by what `see` prints of it."""
+    match fields:
+        case ["user-enabled", "unchecked", _, _]:
+            return Stage.SERVING
+        case ["user-disabled", "unchecked", _, 0]:
+            return Stage.IDLE
+        case ["user-disabled", "unchecked", _, int()]:
+            return Stage.DRAINING
+        case ["user-disabled", "user-down", _, _]:
+            return Stage.OFFLINE
+        case _:
+            raise AssertionError(fields)
+
+
+def _stages(number: int) -> list[list[Stage]]:
+    """Tell what may be seen of a member; with the last connection it goes at once."""
+    stages = [*Stage]
+    if number < NEVER_ENDS:
+        stages.remove(Stage.IDLE)
+        return [stages]
+    return [stages, [one for one in stages if one is not Stage.OFFLINE]]
+
+
+@pytest.mark.parametrize("client", ["with_bigrest.py", "with_f5_sdk.py"])
+async def test_a_program_watches_a_rollout(
+    driver: F5Driver, bigip: Bigip, ca_file: Path, client: str
+) -> None:
+    """Each member serves, drains with its connections, is idle or at its deadline, goes.
+
+    Nothing else is ever seen of it, and nothing in another order.
+    """
+    words = (str(bigip.port), USER, PASSWORD, "watch", WEB)
+    async with watching(
+        *(sys.executable, "-W", "ignore", CLIENTS / client),
+        *words,
+        read=_stage_of,
+        environment={"REQUESTS_CA_BUNDLE": str(ca_file)},
+    ) as watch:
+        await Rollout(driver, bigip, watch).run()
+
+    assert {address_of(number) for number in range(MEMBERS)} == watch.seen.keys()
+    for number in range(MEMBERS):
+        assert watch.seen[address_of(number)] in _stages(number)

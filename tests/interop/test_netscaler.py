@@ -12,9 +12,19 @@ import trustme
 
 from lbcf.sdk import Fail
 from tests.interop.programs import play, run
-from tests.netscaler.appliances import GROUP, Served, Site, a_site, serving
+from tests.interop.watching import watching
+from tests.netscaler.appliances import (
+    GROUP,
+    Served,
+    Site,
+    SteppedClock,
+    a_site,
+    serving,
+)
 from tests.netscaler.requests import an_ensure, until_done
+from tests.netscaler.rollout import NEW, OLD, Rollout
 from tests.webhooks.requests import a_deregister, a_drain
+from tests.webhooks.witness import Stage
 
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -174,3 +184,40 @@ async def test_both_see_one_state(play: Play, site: Site) -> None:
         await driver.ensure_backend(an_ensure(site.lb_info, "198.18.0.9:80", "r9"))
     await driver.stop()
     assert [(GROUP, "theirs", 80)] == list(site.unit.running.members)
+
+
+def stage_of(said: tuple[str, int]) -> Stage:
+    """Tell what a member is, by the state and the connections that a client read."""
+    match said:
+        case ["UP", _]:
+            return Stage.SERVING
+        case ["TROFS", connections] if connections:
+            return Stage.DRAINING
+        case ["OUT OF SERVICE", 0]:
+            return Stage.IDLE
+        case _:
+            raise AssertionError(said)
+
+
+async def test_a_monitor_watches_a_rollout(tmp_path: Path) -> None:
+    """Each member serves, drains with its connections, is idle, and goes.
+
+    Nothing else is ever seen of it, and nothing in another order.
+    """
+    clock = SteppedClock()
+    program = CLIENTS / "watch_members.py"
+    async with (
+        a_site(tmp_path, trustme.CA(), clock=clock) as site,
+        serving(site.unit) as plain,
+        watching(
+            *(sys.executable, program, plain.url.rpartition(":")[2]),
+            *(site.unit.username, site.unit.password, GROUP),
+            read=stage_of,
+        ) as watch,
+    ):
+        driver = site.driver()
+        await Rollout(driver, site, clock, watch).run()
+        await driver.stop()
+
+    whole = [Stage.SERVING, Stage.DRAINING, Stage.IDLE, Stage.GONE]
+    assert dict.fromkeys(OLD, whole) | dict.fromkeys(NEW, whole[:1]) == watch.seen

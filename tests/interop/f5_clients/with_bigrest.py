@@ -9,16 +9,24 @@ from bigrest.common.exceptions import RESTAPIError
 
 POOLS = "/mgmt/tm/ltm/pool"
 CONFLICT = "01020066"
+GONE = "01020036"
 
 
 def see(device: BIGIP, pool: str) -> dict[str, list[object]]:
-    """Return the members of a pool."""
+    """Return the members of a pool; one that goes meanwhile is not among them."""
     where = f"{POOLS}/{pool.replace('/', '~')}/members"
     seen = {}
-    for member in device.load(where):
+    found = device.load(where)
+    # What a unit says of an empty collection is one object to this client.
+    for member in found if isinstance(found, list) else []:
         fields = member.properties
         path = fields["fullPath"].replace("/", "~").replace("%", "%25")
-        shown = device.show(f"{where}/{path}").properties
+        try:
+            shown = device.show(f"{where}/{path}").properties
+        except RESTAPIError as error:
+            if GONE in str(error):
+                continue
+            raise
         connections = shown["serverside.curConns"]["value"]
         description = fields.get("description", "")
         seen[fields["fullPath"]] = [
@@ -62,6 +70,10 @@ def main() -> None:
     """Run what the command line says."""
     port, user, password, task, *words = sys.argv[1:]
     device = BIGIP(f"127.0.0.1:{port}", user, password, request_token=True)
+    if task == "watch":
+        for _ in sys.stdin:
+            print(json.dumps(see(device, *words)), flush=True)
+        return
     result = see(device, *words) if task == "see" else live(device, *words)
     print(json.dumps(result))
 

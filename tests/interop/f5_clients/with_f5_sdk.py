@@ -10,6 +10,7 @@ from icontrol.exceptions import iControlUnexpectedHTTPError
 
 
 CONFLICT = 409
+GONE = 404
 
 
 def _pool(root: ManagementRoot, path: str) -> Any:
@@ -19,10 +20,15 @@ def _pool(root: ManagementRoot, path: str) -> Any:
 
 
 def see(root: ManagementRoot, path: str) -> dict[str, list[object]]:
-    """Return the members of a pool."""
+    """Return the members of a pool; one that goes meanwhile is not among them."""
     seen = {}
     for member in _pool(root, path).members_s.get_collection():
-        entries = member.stats.load().entries
+        try:
+            entries = member.stats.load().entries
+        except iControlUnexpectedHTTPError as error:
+            if error.response.status_code == GONE:
+                continue
+            raise
         leaves = next(iter(entries.values()))["nestedStats"]["entries"]
         seen[member.fullPath] = [
             member.session,
@@ -60,6 +66,10 @@ def main() -> None:
     """Run what the command line says."""
     port, user, password, task, *words = sys.argv[1:]
     root = ManagementRoot("127.0.0.1", user, password, port=int(port), token=True)
+    if task == "watch":
+        for _ in sys.stdin:
+            print(json.dumps(see(root, *words)), flush=True)
+        return
     result = see(root, *words) if task == "see" else live(root, *words)
     print(json.dumps(result))
 
