@@ -9,8 +9,10 @@ import pytest
 
 
 SECURITY = Path("docs/security.md")
-NAMING = (SECURITY, Path("docs/promises.md"))
+FAULTS = Path("docs/driver-faults.md")
+NAMING = (SECURITY, FAULTS, Path("docs/promises.md"))
 HELD = "| what holds | held by |"
+FAULT = "| what goes wrong | what is said meanwhile | in the end | held by |"
 _NAMED = re.compile(r"`(tests/[\w/]+\.py)?(?:::(\w+))?`")
 
 
@@ -47,15 +49,18 @@ def test_named_tests_exist(page: Path) -> None:
     assert [] == lost
 
 
-def test_every_line_of_security_is_held_by_a_test() -> None:
-    """What only stands there is under *What is left to you*."""
+@pytest.mark.parametrize(
+    ("page", "head", "tables"), [(SECURITY, HELD, 3), (FAULTS, FAULT, 4)], ids=str
+)
+def test_every_line_is_held_by_a_test(page: Path, head: str, tables: int) -> None:
+    """What only stands there is not in a table with that head."""
     unheld = []
-    for table in SECURITY.read_text().split(HELD)[1:]:
+    for table in page.read_text().split(head)[1:]:
         for line in table.strip().splitlines()[1:]:
             if not line.startswith("|"):
                 break
             if not named_in(line):
                 unheld.append(line)
 
-    assert 3 == SECURITY.read_text().count(HELD)
+    assert tables == page.read_text().count(head)
     assert [] == unheld

@@ -265,6 +265,20 @@ async def test_taken_out_by_hand(
     assert {KEY: OURS} == group.owners
 
 
+async def test_taken_out_by_hand_is_done(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """Nothing is left to drain or to take out."""
+    lb_info = an_identity(group)
+    await driver.ensure_backend(an_ensure(lb_info))
+    group.attributes["deregistration_delay.timeout_seconds"] = "0"
+    group.deregister(emulator.made("RegisterTargets")[0].targets)
+
+    assert isinstance(await driver.drain_backend(a_drain(lb_info)), Succ)
+    assert isinstance(await driver.deregister_backend(a_deregister(lb_info)), Succ)
+    assert {} == group.owners
+
+
 async def test_a_target_group_that_is_gone(
     driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
 ) -> None:

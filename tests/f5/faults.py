@@ -12,7 +12,8 @@ class Faults:
 
     Attributes:
         busy: answered 503, as while a task runs.
-        pages: answered 503 with a page of HTML.
+        pages: answered with a page of HTML.
+        page_status: of HTTP, with such pages; not counted.
         lost: changes that are made and not answered.
         unmade: changes that are neither made nor answered.
         bogus: adds of members that are made, and answered 404.
@@ -23,6 +24,7 @@ class Faults:
 
     busy: int = 0
     pages: int = 0
+    page_status: int = 503
     lost: int = 0
     unmade: int = 0
     bogus: int = 0

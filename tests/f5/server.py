@@ -105,7 +105,8 @@ class Bigip:
         body = await request.read()
         await self._hesitate(is_save=path == SAVE)
         if self.faults.take("pages"):
-            return web.Response(status=503, text=PAGE, content_type="text/html")
+            status = self.faults.page_status
+            return web.Response(status=status, text=PAGE, content_type="text/html")
         changes = request.method in CHANGES and path.startswith("/mgmt/tm/ltm")
         if changes and self.faults.take("unmade"):
             return _hung_up(request)

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from lbcf.sdk import RetryAfter, Succ
+from lbcf.sdk import RetryAfter, Running, Succ
 from tests.f5.requests import MEMBER, WEB, an_ensure, an_identity
 from tests.f5.server import Bigip, fail_over
-from tests.webhooks.requests import a_deregister, a_list
+from tests.webhooks.requests import a_deregister, a_drain, a_list
 from webhooks.f5.driver import F5Driver
 
 
@@ -117,11 +117,43 @@ async def test_a_dead_standby_costs_nothing(driver: F5Driver, pair: Pair) -> Non
 
 
 async def test_none_is_active(driver: F5Driver, pair: Pair) -> None:
-    """In the middle of a failover nothing is changed; each unit's word is told."""
+    """In the middle of a failover nothing is changed; each unit's word is told.
+
+    The one that takes over gets the member.
+    """
     first, second = pair
+    lb_info = an_identity(first, second)
     first.unit.failover = "standby"
     await second.stop()
 
     with pytest.raises(RetryAfter, match=r"is standby; .*cannot be reached"):
-        await driver.ensure_backend(an_ensure(an_identity(first, second)))
-    assert [] == _members(first)
+        await driver.ensure_backend(an_ensure(lb_info))
+    meanwhile = _members(first)
+    await second.start()
+    second.unit.failover = "active"
+    await driver.ensure_backend(an_ensure(lb_info))
+
+    assert ([], [], [MEMBER]) == (meanwhile, _members(first), _members(second))
+
+
+async def test_a_failover_in_a_drain(driver: F5Driver, pair: Pair) -> None:
+    """The unit that took over drains, whatever it was told of it, and lets it go."""
+    first, second = pair
+    lb_info = an_identity(first, second)
+    await driver.ensure_backend(an_ensure(lb_info))
+    first.unit.run({"command": "run", "utilCmdArgs": f"config-sync to-group {GROUP}"})
+    first.unit.connections[WEB, MEMBER] = 3
+    await driver.drain_backend(a_drain(lb_info))
+
+    fail_over(first, second)
+    second.unit.connections[WEB, MEMBER] = 2
+    begun = await driver.drain_backend(a_drain(lb_info))
+    session = second.unit.member(WEB, MEMBER)["session"]
+    second.unit.connections.clear()
+    drained = await driver.drain_backend(a_drain(lb_info))
+    await driver.deregister_backend(a_deregister(lb_info))
+
+    assert isinstance(begun, Running)
+    assert (2, "user-disabled") == (begun.active_connections, session)
+    assert isinstance(drained, Succ)
+    assert [] == _members(second)

@@ -44,7 +44,10 @@ class TestOtherHands:
     async def test_removed_while_it_should_be_there(
         self, driver: F5Driver, bigip: Bigip
     ) -> None:
-        """It is listed no more; the epoch stays, for nothing else was lost with it."""
+        """It is listed no more; the epoch stays, for nothing else was lost with it.
+
+        Ensuring puts it back.
+        """
         lb_info = an_identity(bigip)
         await driver.ensure_backend(an_ensure(lb_info))
         before = await driver.list_backends(a_list(lb_info))
@@ -53,7 +56,9 @@ class TestOtherHands:
         after = await driver.list_backends(a_list(lb_info))
         bigip.tokens.clear()
         later = await driver.list_backends(a_list(lb_info))
+        await driver.ensure_backend(an_ensure(lb_info))
 
+        assert [MEMBER] == _members(bigip)
         assert ([], []) == (list(after.backends), list(later.backends))
         assert before.epoch == after.epoch == later.epoch
 

@@ -129,15 +129,19 @@ class Haproxy:
         ports = dict(zip(FRONTENDS, free, strict=True))
         text = CONFIGURATION.format(folder=folder, runtime_port=runtime_port, **ports)
         (folder / "haproxy.cfg").write_text(text)
-        with (folder / "haproxy.log").open("wb") as log:
-            command = ("haproxy", "-W", "-db", "-f", str(folder / "haproxy.cfg"))
-            master = await asyncio.create_subprocess_exec(
-                *command, stdout=log, stderr=log
-            )
-        proxy = cls(folder, ports, runtime_port, master)
-        await until(proxy.worker)
-        await until(proxy._heeds_signals)
+        proxy = cls(folder, ports, runtime_port, await _started(folder))
+        await proxy._is_up()
         return proxy
+
+    async def restart(self) -> None:
+        """Start it anew after it has ended, as a supervisor would."""
+        self._master = await _started(self.folder)
+        await self._is_up()
+
+    async def _is_up(self) -> None:
+        """Wait until it answers and can be reloaded."""
+        await until(self.worker)
+        await until(self._heeds_signals)
 
     async def stop(self) -> None:
         """End it at once, hung or not, and all old workers with it."""
@@ -232,6 +236,13 @@ class Haproxy:
     async def ours(self) -> list[str]:
         """Return the names of all other servers."""
         return sorted(set(await self.rows()) - set(FOREIGN))
+
+
+async def _started(folder: Path) -> asyncio.subprocess.Process:
+    """Start the master of the HAProxy whose configuration is in a folder."""
+    command = ("haproxy", "-W", "-db", "-f", str(folder / "haproxy.cfg"))
+    with (folder / "haproxy.log").open("ab") as log:
+        return await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
 
 
 def _proc_status(pid: int) -> str:

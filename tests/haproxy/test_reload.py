@@ -1,4 +1,4 @@
-"""A reload or restart loses the members; the epoch tells, and an ensure repairs."""
+"""A reload, a restart or a hand loses members; it is told, and an ensure repairs."""
 
 from collections.abc import Awaitable, Callable
 from typing import ClassVar
@@ -11,11 +11,13 @@ from lbcf.sdk import Fail, Succ
 from tests.haproxy.conftest import StartServer
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import a_deregister, a_drain, an_ensure, an_identity
+from tests.haproxy.waiting import until
 from tests.haproxy.web import ask
 from tests.webhooks.requests import RECORD, a_list
 from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.haproxy.endpoints import Endpoint
-from webhooks.haproxy.runtime_api import RuntimeApi
+from webhooks.haproxy.errors import Unreachable
+from webhooks.haproxy.runtime_api import RELOAD_STEPS, RuntimeApi
 
 
 pytestmark = pytest.mark.haproxy
@@ -73,6 +75,83 @@ async def test_down_is_not_gone(
         await operations[operation]()
 
 
+async def test_a_restart_is_told_and_mended(
+    driver: HaproxyDriver,
+    proxy: Haproxy,
+    start_server: StartServer,
+    client: ClientSession,
+) -> None:
+    """While it is down that is said; then the epoch is new, and an ensure mends it."""
+    lb_info = an_identity(proxy)
+    ensure = an_ensure(lb_info, (await start_server("again")).address)
+    await driver.ensure_backend(ensure)
+    before = await driver.list_backends(a_list(lb_info))
+
+    await proxy.stop()
+    with pytest.raises(Fail, match=r"cannot be reached .*: is it running"):
+        await driver.list_backends(a_list(lb_info))
+    await proxy.restart()
+    lost = await driver.list_backends(a_list(lb_info))
+    await driver.ensure_backend(ensure)
+
+    assert [] == list(lost.backends)
+    assert before.epoch != lost.epoch
+    assert "again" == await ask(client, proxy.url)
+
+
+async def test_what_a_restart_took_can_be_taken_out(
+    driver: HaproxyDriver, proxy: Haproxy
+) -> None:
+    """A drain and a deregistration find nothing that is left."""
+    lb_info = an_identity(proxy)
+    await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
+    await proxy.stop()
+    await proxy.restart()
+
+    assert isinstance(await driver.drain_backend(a_drain(lb_info)), Succ)
+    assert isinstance(await driver.deregister_backend(a_deregister(lb_info)), Succ)
+    assert [] == await proxy.ours()
+
+
+async def removed_by_hand(proxy: Haproxy) -> None:
+    """Take the member out as a person would."""
+    server = f"web/lbcf-{RECORD}"
+    await proxy.ask(f"set server {server} state maint")
+
+    async def is_gone() -> bool:
+        return "Server deleted" in await proxy.ask(f"del server {server}")
+
+    await until(is_gone)
+
+
+async def test_removed_by_hand_is_done(driver: HaproxyDriver, proxy: Haproxy) -> None:
+    """Nothing is left to drain or to take out."""
+    lb_info = an_identity(proxy)
+    await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
+    await removed_by_hand(proxy)
+
+    assert isinstance(await driver.drain_backend(a_drain(lb_info)), Succ)
+    assert isinstance(await driver.deregister_backend(a_deregister(lb_info)), Succ)
+    assert [] == await proxy.ours()
+
+
+async def test_removed_while_it_should_be_there(
+    driver: HaproxyDriver, proxy: Haproxy
+) -> None:
+    """It is listed no more, under the same epoch; an ensure puts it back."""
+    lb_info = an_identity(proxy)
+    await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
+    before = await driver.list_backends(a_list(lb_info))
+    await removed_by_hand(proxy)
+
+    after = await driver.list_backends(a_list(lb_info))
+    await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
+
+    assert (1, 0) == (len(before.backends), len(after.backends))
+    assert before.epoch == after.epoch
+    assert [f"lbcf-{RECORD}"] == await proxy.ours()
+
+
 async def test_ensuring_during_reloads(
     driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer
 ) -> None:
@@ -110,3 +189,14 @@ async def test_an_old_worker_is_not_believed() -> None:
     generations = [(await api.snapshot("web")).generation.pid for _ in range(5)]
 
     assert [1, 2, 2, 3, 3] == generations
+
+
+async def test_a_reload_without_end_is_told() -> None:
+    """Where the old worker alone goes on answering, that is said."""
+    api = TwoWorkers(Endpoint(path="/nowhere"))
+    api.workers[:] = [1, 2, *[1] * RELOAD_STEPS]
+    for _ in range(2):
+        await api.snapshot("web")
+
+    with pytest.raises(Unreachable, match="/nowhere is being reloaded: ask again"):
+        await api.snapshot("web")

@@ -83,7 +83,10 @@ async def test_a_request_on_one_of_two(
 async def test_one_of_two_is_down(
     driver: HaproxyDriver, start_proxy: StartProxy
 ) -> None:
-    """All that can be done is done, and the answer fails with the one that is down."""
+    """All that can be done is done, and the answer fails with the one that is down.
+
+    Once it is up, the next ensure brings the member to both.
+    """
     up, down = await start_proxy(), await start_proxy()
     lb_info = an_identity(up, down)
     await down.stop()
@@ -99,7 +102,12 @@ async def test_one_of_two_is_down(
     with pytest.raises(Fail, match=broken):
         await driver.deregister_backend(a_deregister(lb_info))
 
-    assert ([NAME], []) == (ensured, await up.ours())
+    taken_out = await up.ours()
+    await down.restart()
+    await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
+
+    assert ([NAME], []) == (ensured, taken_out)
+    assert [[NAME], [NAME]] == [await up.ours(), await down.ours()]
 
 
 async def test_lost_by_one_of_two(

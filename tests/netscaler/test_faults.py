@@ -2,8 +2,11 @@
 
 import pytest
 
+from aiohttp import web
+
 from lbcf.sdk import Fail, RetryAfter, Running, Succ
 from tests.netscaler.appliances import Site, write_login
+from tests.netscaler.configuration import Member
 from tests.netscaler.errors import (
     ALREADY_EXISTS,
     SESSION_EXPIRED,
@@ -13,7 +16,7 @@ from tests.netscaler.nitro import Heard, Trouble, busy, html, refused
 from tests.netscaler.operations import BINDING
 from tests.netscaler.requests import an_ensure, until_done
 from tests.netscaler.test_life import KEY, the_member
-from tests.webhooks.requests import a_deregister, a_drain
+from tests.webhooks.requests import a_deregister, a_drain, a_list
 from webhooks.netscaler.driver import NetscalerDriver
 
 
@@ -173,6 +176,21 @@ class TestHands:
 
         assert {} == site.unit.saved.servers
 
+    async def test_removed_while_it_should_be_there(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """It is listed no more, under the same epoch; ensuring puts it back."""
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        before = await driver.list_backends(a_list(site.lb_info))
+        site.unit.change(lambda config: config.members.clear())
+
+        after = await driver.list_backends(a_list(site.lb_info))
+        await driver.ensure_backend(an_ensure(site.lb_info))
+
+        assert (1, 0) == (len(before.backends), len(after.backends))
+        assert before.epoch == after.epoch
+        assert "ENABLED" == the_member(site).state
+
     async def test_member_removed_between(
         self, site: Site, driver: NetscalerDriver
     ) -> None:
@@ -200,6 +218,27 @@ class TestHands:
         )
 
         assert isinstance(await driver.ensure_backend(an_ensure(site.lb_info)), Succ)
+        assert ["bound"] == [event.what for event in site.unit.events]
+        assert "ENABLED" == the_member(site).state
+
+    async def test_somebody_elses_bound_between(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """If it is not, that is told, and it stays as it is."""
+        theirs = Member("web", "lbcf-198.18.0.1", "", 8080, 3, "theirs")
+        exists = NitroRefusal(ALREADY_EXISTS, "Resource already exists")
+
+        def bound_meanwhile() -> web.Response:
+            """Bind it a moment before ours."""
+            site.unit.running.bind(theirs)
+            return refused(exists)
+
+        site.nitro.troubles.append(Trouble(bound_meanwhile, on=is_binding))
+
+        with pytest.raises(Fail, match="bound by somebody else: unbind it"):
+            await driver.ensure_backend(an_ensure(site.lb_info))
+        members = site.unit.running.members.values()
+        assert [("theirs", 3)] == [(one.customserverid, one.weight) for one in members]
 
     async def test_refused_without_end(
         self, site: Site, driver: NetscalerDriver

@@ -2,14 +2,16 @@
 
 from datetime import timedelta
 
-from lbcf.sdk import Running, Succ
+import pytest
+
+from lbcf.sdk import Refusal, Running, Succ
 from tests.netscaler.appliances import Site
 from tests.netscaler.errors import NOT_AUTHORIZED, NitroRefusal
-from tests.netscaler.nitro import Trouble, busy, refused
+from tests.netscaler.nitro import Trouble, busy, html, refused
 from tests.netscaler.requests import an_ensure, until_done, until_said
 from tests.netscaler.test_faults import is_save
 from tests.netscaler.test_life import KEY, the_member
-from tests.webhooks.requests import a_deregister, a_drain
+from tests.webhooks.requests import a_deregister, a_drain, a_list
 from webhooks.netscaler.driver import NetscalerDriver
 
 
@@ -20,6 +22,27 @@ async def test_a_change_is_saved(site: Site, driver: NetscalerDriver) -> None:
     await driver.stop()
 
     assert [KEY] == list(site.unit.saved.members)
+
+
+async def test_a_reboot_that_loses_a_member(
+    site: Site, driver: NetscalerDriver
+) -> None:
+    """It is told while it lasts; then the epoch is new, and ensuring puts it back."""
+    site.nitro.troubles.append(Trouble(busy, 10**6, is_save))
+    await driver.ensure_backend(an_ensure(site.lb_info))
+    before = await driver.list_backends(a_list(site.lb_info))
+    site.unit.reboot()
+    site.nitro.troubles[:] = [Trouble(html, 10**6)]
+
+    with pytest.raises(Refusal, match=r"503 without NITRO .*is its management rest"):
+        await driver.list_backends(a_list(site.lb_info))
+    site.nitro.troubles.clear()
+    after = await driver.list_backends(a_list(site.lb_info))
+    await driver.ensure_backend(an_ensure(site.lb_info))
+
+    assert (1, 0) == (len(before.backends), len(after.backends))
+    assert before.epoch != after.epoch
+    assert [KEY] == list(site.unit.running.members)
 
 
 async def test_a_removal_is_done_when_it_is_saved(

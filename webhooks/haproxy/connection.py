@@ -104,7 +104,7 @@ async def _all_of(reader: asyncio.StreamReader, endpoint: Endpoint, most: int) -
     """Read until the end of the stream.
 
     Raises:
-        NoAnswer: it ended before anything came: every answer has at least a line end.
+        NoAnswer: it ended before the answer did: every answer ends with a line end.
         Unreadable: too long.
     """
     pieces: list[bytes] = []
@@ -116,4 +116,7 @@ async def _all_of(reader: asyncio.StreamReader, endpoint: Endpoint, most: int) -
             raise Unreadable(f"HAProxy at {endpoint} answered more than {most} bytes")
     if not pieces:
         raise NoAnswer(f"HAProxy at {endpoint} hung up without an answer")
-    return b"".join(pieces).decode("utf-8", errors="replace")
+    answer = b"".join(pieces).decode("utf-8", errors="replace")
+    if not answer.endswith("\n"):
+        raise NoAnswer(f"HAProxy at {endpoint} hung up in the middle of an answer")
+    return answer

@@ -17,6 +17,7 @@ from webhooks.haproxy.errors import (
     InvalidInput,
     PartlyFailed,
     Uncertain,
+    Unreadable,
 )
 from webhooks.haproxy.pool import Pool
 from webhooks.haproxy.runtime_api import RuntimeApi
@@ -90,7 +91,18 @@ class LoadBalancer:
             PartlyFailed: one or more of several failed; says which, and why.
             Uncertain: as `PartlyFailed`, and a change was sent and not answered.
         """
-        values, failures = await gathered(operation, self.pools, HaproxyError)
+
+        async def named(pool: Pool) -> _T:
+            """Perform it on one; what cannot be read says where it came from."""
+            try:
+                return await operation(pool)
+            except Unreadable as error:
+                raise Unreadable(
+                    f"what HAProxy at {pool.api.endpoint} answered cannot be read "
+                    f"({error}): is it HAProxy 2.6 or newer that listens there?"
+                ) from error
+
+        values, failures = await gathered(named, self.pools, HaproxyError)
         if failures:
             raise _joined(failures, len(self.pools))
         return values
