@@ -199,6 +199,12 @@ async def lived(stage: Stage, events: Sequence[Event]) -> None:
 
 @hypothesis.settings(max_examples=25, deadline=None)
 @hypothesis.given(events=strategies.lists(EVENTS, min_size=4, max_size=25))
+@hypothesis.example(
+    events=[
+        Event(what, 0, 0)
+        for what in ("ensure", "drain", "time passes", "they register", "deregister")
+    ]
+)
 def test_targets_of_others_stay(stage: Stage, events: list[Event]) -> None:
     """However the driver is asked, crashes, and fails: what others put in stays in."""
     stage.runner.run(lived(stage, events))

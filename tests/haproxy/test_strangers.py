@@ -1,14 +1,21 @@
 """Servers of other people are never touched, whatever the driver is asked."""
 
+import asyncio
 import contextlib
+import shutil
+import tempfile
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import attrs
 import hypothesis
 import pytest
 
 from hypothesis import strategies
 
-from lbcf.sdk import Fail
-from tests.haproxy.conftest import StartServer
+from lbcf.sdk import Refusal
+from tests.haproxy.conftest import ANYWHERE, StartServer
 from tests.haproxy.proxy import FOREIGN, Haproxy
 from tests.haproxy.requests import a_deregister, a_drain, an_ensure, an_identity
 from tests.webhooks.requests import a_list
@@ -16,8 +23,10 @@ from webhooks.haproxy import commands
 from webhooks.haproxy.commands import Command, Target
 from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.haproxy.errors import InvalidInput
+from webhooks.haproxy.load_balancers import LoadBalancers
 from webhooks.haproxy.members import Member, MemberName, parse_address
 from webhooks.haproxy.parameters import parse_options
+from webhooks.haproxy.slot_driver import SlotDriver
 
 
 _HOSTILE = strategies.text(
@@ -110,12 +119,12 @@ async def test_strangers_stay_as_they_are(
     before = await proxy.foreign()
 
     for _ in range(2):
-        with contextlib.suppress(Fail):
+        with contextlib.suppress(Refusal):
             await driver.ensure_backend(an_ensure(lb_info, address, record))
-        with contextlib.suppress(Fail):
+        with contextlib.suppress(Refusal):
             await driver.drain_backend(a_drain(lb_info, record))
         for drained in (True, False):
-            with contextlib.suppress(Fail):
+            with contextlib.suppress(Refusal):
                 await driver.deregister_backend(
                     a_deregister(lb_info, record, drained=drained)
                 )
@@ -123,6 +132,121 @@ async def test_strangers_stay_as_they_are(
     assert len(FOREIGN) == len(before)
     assert before == await proxy.foreign()
     assert [] == await proxy.ours()
+
+
+BACKENDS = {"web": FOREIGN, "slots": ("foreign-1", "lbcf.x")}
+"""Servers of other people, by backend."""
+
+
+SET_BY_COMMANDS = ("srv_name", "srv_addr", "srv_port", "srv_admin_state", "srv_uweight")
+"""Columns of a server that its checks do not change."""
+
+
+@attrs.frozen
+class Event:
+    """An operation of the driver, or a hand of somebody else.
+
+    Attributes:
+        what: ensure, drain, deregister, cut, list; or what they set of a server.
+        backend: web, or slots for members in slots.
+        record: its id; of a hand, it chooses the server.
+        port: of the member.
+    """
+
+    what: str
+    backend: str
+    record: str
+    port: int
+
+
+EVENTS = strategies.builds(
+    Event,
+    what=strategies.sampled_from(
+        [
+            *("ensure", "ensure", "drain", "deregister", "cut", "list"),
+            *("state ready", "state maint", "state drain", "weight 7"),
+        ]
+    ),
+    backend=strategies.sampled_from(list(BACKENDS)),
+    record=strategies.sampled_from(
+        [*FOREIGN, "r1", "r2", "x", "1;del server web/lbcf"]
+    ),
+    port=strategies.integers(1, 3),
+)
+
+
+@attrs.frozen
+class Stage:
+    """A HAProxy that the examples of a property share, and the loop that it lives in."""
+
+    runner: asyncio.Runner
+    proxy: Haproxy
+
+    async def happen(self, event: Event) -> None:
+        """Let something happen; strangers change by their owners' hands alone."""
+        theirs = BACKENDS[event.backend]
+        if event.what.startswith(("state", "weight")):
+            server = theirs[event.port % len(theirs)]
+            await self.proxy.ask(f"set server {event.backend}/{server} {event.what}")
+            return
+        before = await self._strangers()
+        with contextlib.suppress(Refusal):
+            await self._asked(event)
+        assert before == await self._strangers(), event
+
+    async def _strangers(self) -> list[list[str]]:
+        """Return what commands set of the servers of other people."""
+        rows = {backend: await self.proxy.rows(backend) for backend in BACKENDS}
+        return [
+            [rows[backend][server][column] for column in SET_BY_COMMANDS]
+            for backend, servers in BACKENDS.items()
+            for server in servers
+        ]
+
+    async def _asked(self, event: Event) -> None:
+        """Ask the driver."""
+        balancers = LoadBalancers(ANYWHERE)
+        driver = (HaproxyDriver if event.backend == "web" else SlotDriver)(balancers)
+        lb_info = an_identity(self.proxy, backend=event.backend)
+        address, record = f"127.0.1.9:{event.port}", event.record
+        parameters = None if event.backend == "web" else {}
+        match event.what:
+            case "ensure":
+                request = an_ensure(lb_info, address, record, parameters)
+                await driver.ensure_backend(request)
+            case "drain":
+                await driver.drain_backend(a_drain(lb_info, record, address))
+            case "list":
+                await driver.list_backends(a_list(lb_info))
+            case how:
+                drained = how == "deregister"
+                leave = a_deregister(lb_info, record, drained=drained, address=address)
+                await driver.deregister_backend(leave)
+
+
+@pytest.fixture(name="stage", scope="module")
+def _stage() -> Iterator[Stage]:
+    """Return a HAProxy for a property."""
+    folder = Path(tempfile.mkdtemp(prefix="lbcf-haproxy-", dir="/tmp"))
+    with asyncio.Runner() as runner, contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder)
+        proxy = runner.run(Haproxy.start(folder))
+        stack.callback(lambda: runner.run(proxy.stop()))
+        yield Stage(runner, proxy)
+
+
+async def lived(stage: Stage, events: Sequence[Event]) -> None:
+    """Let all happen, one after the other."""
+    for event in events:
+        await stage.happen(event)
+
+
+@pytest.mark.haproxy
+@hypothesis.settings(max_examples=25, deadline=None)
+@hypothesis.given(events=strategies.lists(EVENTS, min_size=3, max_size=12))
+def test_servers_of_others_stay(stage: Stage, events: list[Event]) -> None:
+    """However the driver is asked: no server of others changes, by name or by slot."""
+    stage.runner.run(lived(stage, events))
 
 
 @pytest.mark.haproxy

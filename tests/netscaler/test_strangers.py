@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import attrs
 import hypothesis
 import pytest
 import trustme
@@ -124,16 +125,37 @@ def _named(change: Change) -> dict[str, str]:
 
 Ask = Callable[[NetscalerDriver, Site, str], Awaitable[object]]
 
+OTHER = "other"
+"""A service group that is none of the driver's."""
+
+
+async def ensure_it(driver: NetscalerDriver, site: Site, address: str) -> object:
+    """Ensure a member."""
+    return await driver.ensure_backend(an_ensure(site.lb_info, address, weight="5"))
+
+
+async def take_it_out(driver: NetscalerDriver, site: Site, address: str) -> object:
+    """Deregister it."""
+    request = a_deregister(site.lb_info, address, drained=False)
+    return await driver.deregister_backend(request)
+
+
 ASKS: list[Ask] = [
-    lambda driver, site, address: driver.ensure_backend(
-        an_ensure(site.lb_info, address, weight="5")
-    ),
+    ensure_it,
+    take_it_out,
     lambda driver, site, address: driver.drain_backend(a_drain(site.lb_info, address)),
-    lambda driver, site, address: driver.deregister_backend(
-        a_deregister(site.lb_info, address, drained=False)
-    ),
     lambda driver, site, _address: driver.list_backends(a_list(site.lb_info)),
 ]
+
+
+async def they_bind(_driver: NetscalerDriver, site: Site, address: str) -> None:
+    """Bind, in another group, the server object that an address has, if there is one."""
+    host, _, port = address.rpartition(":")
+    for server in list(site.unit.running.servers.values()):
+        key = (OTHER, server.name, int(port))
+        if server.ipaddress == host and key not in site.unit.running.members:
+            member = Member(OTHER, server.name, "", int(port), 3, "None")
+            site.unit.running.bind(member)
 
 
 def with_strangers(
@@ -142,7 +164,10 @@ def with_strangers(
     """Return what binds members of other people, with these marks on them."""
 
     def change(configuration: Configuration) -> None:
-        """Bind them; every other server object is called as one of ours would be."""
+        """Bind them; some server objects are called as ours would be."""
+        for host in names:
+            if f"lbcf-{host}" not in configuration.servers:
+                configuration.add_server(f"lbcf-{host}", host)
         for address, mark in theirs.items():
             host, _, port = address.rpartition(":")
             server = f"lbcf-{host}" if host in names else f"theirs-{host}"
@@ -155,16 +180,25 @@ def with_strangers(
 
 @hypothesis.settings(max_examples=15, deadline=None)
 @hypothesis.given(
-    theirs=strategies.dictionaries(
-        strategies.sampled_from(ADDRESSES), MARKS, min_size=1
-    ),
+    theirs=strategies.dictionaries(strategies.sampled_from(ADDRESSES), MARKS),
     names=strategies.lists(strategies.sampled_from(["198.18.0.1", "198.18.0.2"])),
     asked=strategies.lists(
         strategies.tuples(
-            strategies.sampled_from(ASKS), strategies.sampled_from(ADDRESSES)
+            strategies.sampled_from([*ASKS, they_bind]),
+            strategies.sampled_from(ADDRESSES),
         ),
         max_size=12,
     ),
+)
+@hypothesis.example(
+    theirs={},
+    names=[],
+    asked=[(one, ADDRESSES[0]) for one in (ensure_it, they_bind, take_it_out)],
+)
+@hypothesis.example(
+    theirs={},
+    names=["198.18.0.1"],
+    asked=[(one, ADDRESSES[0]) for one in (ensure_it, take_it_out)],
 )
 def test_strangers_stay_as_they_are(
     theirs: dict[str, str], names: list[str], asked: list[tuple[Ask, str]]
@@ -180,20 +214,24 @@ async def _work_beside(
     with tempfile.TemporaryDirectory() as folder:
         async with a_site(Path(folder), AUTHORITY) as site:
             site.unit.change(change)
-            before = site.unit.running.copy()
-            driver = site.driver()
+            driver, before = site.driver(), site.unit.running.copy()
             for ask, address in asked:
                 with contextlib.suppress(Fail, RetryAfter):
                     await ask(driver, site, address)
+                if ask is they_bind:
+                    for member in site.unit.running.of_group(OTHER):
+                        before.members[member.key] = attrs.evolve(member)
+                check_all_there(before, site.unit.running)
             await driver.stop()
-            after = site.unit.running
-            listed = set(before.members) & set(after.members)
-            assert set(before.members) == listed
-            assert all(before.members[key] == after.members[key] for key in listed)
-            assert all(
-                server == after.servers.get(name)
-                for name, server in before.servers.items()
-            )
+            check_all_there(before, site.unit.running)
+
+
+def check_all_there(before: Configuration, after: Configuration) -> None:
+    """See that members and server objects of other people are as they were."""
+    for key, member in before.members.items():
+        assert member == after.members.get(key)
+    for name, server in before.servers.items():
+        assert server == after.servers.get(name)
 
 
 AUTHORITY = trustme.CA()
