@@ -12,7 +12,6 @@ from lbcf.sdk import Fail, RetryAfter, Succ
 from tests.elbv2.clients import (
     KEY,
     a_deregister,
-    a_drain,
     a_list,
     an_ensure,
     an_identity,
@@ -243,83 +242,3 @@ async def test_an_action_that_is_not_allowed(
     assert isinstance(said, Fail)
     assert "RegisterTargets" in said.msg
     assert "allow the driver's role" in said.msg
-
-
-async def test_taken_out_by_hand(
-    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
-) -> None:
-    """The list is short of it and the epoch tells; the next ensure puts it back."""
-    lb_info = an_identity(group)
-    await driver.ensure_backend(an_ensure(lb_info))
-    before = await driver.list_backends(a_list(lb_info))
-    group.attributes["deregistration_delay.timeout_seconds"] = "0"
-    group.deregister(emulator.made("RegisterTargets")[0].targets)
-    await asyncio.sleep(0.02)
-    after = await driver.list_backends(a_list(lb_info))
-    await driver.ensure_backend(an_ensure(lb_info))
-    await asyncio.sleep(0.02)
-    again = await driver.list_backends(a_list(lb_info))
-
-    assert ["0", "1", "1"] == [before.epoch, after.epoch, again.epoch]
-    assert [1, 0, 1] == [len(one.backends) for one in (before, after, again)]
-    assert {KEY: OURS} == group.owners
-
-
-async def test_taken_out_by_hand_is_done(
-    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
-) -> None:
-    """Nothing is left to drain or to take out."""
-    lb_info = an_identity(group)
-    await driver.ensure_backend(an_ensure(lb_info))
-    group.attributes["deregistration_delay.timeout_seconds"] = "0"
-    group.deregister(emulator.made("RegisterTargets")[0].targets)
-
-    assert isinstance(await driver.drain_backend(a_drain(lb_info)), Succ)
-    assert isinstance(await driver.deregister_backend(a_deregister(lb_info)), Succ)
-    assert {} == group.owners
-
-
-async def test_a_target_group_that_is_gone(
-    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
-) -> None:
-    """There is nothing to take out, and nothing to be put into."""
-    lb_info = an_identity(group)
-    await driver.ensure_backend(an_ensure(lb_info))
-    del emulator.groups[group.arn]
-
-    drained = await driver.drain_backend(a_drain(lb_info))
-    await driver.deregister_backend(a_deregister(lb_info))
-    said = await told(driver, group)
-
-    assert "target group web is gone" == drained.msg
-    assert isinstance(said, Fail)
-    assert "was it deleted or replaced?" in said.msg
-
-
-async def test_an_instance_that_is_gone(
-    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
-) -> None:
-    """AWS cannot find what is to be taken out: then it is out."""
-    lb_info = an_identity(group)
-    await driver.ensure_backend(an_ensure(lb_info))
-    group.targets.clear()
-    emulator.fail("DeregisterTargets", ApiError("InvalidTarget", "no such target"))
-
-    answer = await driver.deregister_backend(a_deregister(lb_info))
-
-    assert Succ(msg="") == answer
-
-
-async def test_a_target_that_aws_does_not_let_go(
-    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
-) -> None:
-    """As long as it is seen in, it is not taken for out."""
-    lb_info = an_identity(group)
-    await driver.ensure_backend(an_ensure(lb_info))
-    emulator.fail("DeregisterTargets", ApiError("InvalidTarget", "no such target"))
-
-    with pytest.raises(Fail, match="InvalidTarget"):
-        await driver.deregister_backend(a_deregister(lb_info))
-    await driver.deregister_backend(a_deregister(lb_info))
-
-    assert {} == group.owners

@@ -209,7 +209,7 @@ class Stage:
         driver = (HaproxyDriver if event.backend == "web" else SlotDriver)(balancers)
         lb_info = an_identity(self.proxy, backend=event.backend)
         address, record = f"127.0.1.9:{event.port}", event.record
-        parameters = None if event.backend == "web" else {}
+        parameters: dict[str, str] | None = None if event.backend == "web" else {}
         match event.what:
             case "ensure":
                 request = an_ensure(lb_info, address, record, parameters)

@@ -96,8 +96,8 @@ async def rollout(site: Site) -> Made:
             an_ensure(site.lb_info, address, f"r{number}", weight="7")
         )
     site.unit.traffic.open((GROUP, "lbcf-198.18.0.2", 80), 3600)
-    await driver.drain_backend(a_drain(site.lb_info, made.draining))
-    request = a_deregister(site.lb_info, made.gone)
+    await driver.drain_backend(a_drain(site.lb_info, made.draining, "r1"))
+    request = a_deregister(site.lb_info, made.gone, "r2")
     await until_done(lambda: driver.deregister_backend(request))
     await driver.stop()
     return made

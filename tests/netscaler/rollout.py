@@ -45,6 +45,11 @@ def key_of(address: str) -> MemberKey:
     return (GROUP, f"lbcf-{host}", int(port))
 
 
+def record_of(address: str) -> str:
+    """Return the record of a member."""
+    return f"of-{address.removesuffix(':8080').replace('.', '-')}"
+
+
 @attrs.define(eq=False)
 class Rollout:
     """A rollout on an appliance.
@@ -106,8 +111,7 @@ class Rollout:
 
     async def _ensured(self, address: str) -> None:
         """Ensure a member."""
-        record = f"of-{address.removesuffix(':8080').replace('.', '-')}"
-        request = an_ensure(self.site.lb_info, address, record)
+        request = an_ensure(self.site.lb_info, address, record_of(address))
         await until_done(lambda: self.driver.ensure_backend(request))
 
     async def _drained(
@@ -115,7 +119,7 @@ class Rollout:
     ) -> Succ | Running:
         """Ask how far the drain of a member is, again where it took too long."""
         request = DrainBackendRequest(
-            record_id="1",
+            record_id=record_of(address),
             lb_info=self.site.lb_info,
             backend_addr=address,
             drain=drain,
@@ -133,5 +137,6 @@ class Rollout:
 
     async def _taken_out(self, address: str, drained: bool) -> None:
         """Deregister a member."""
-        request = a_deregister(self.site.lb_info, address, drained=drained)
+        record = record_of(address)
+        request = a_deregister(self.site.lb_info, address, record, drained=drained)
         await until_done(lambda: self.driver.deregister_backend(request))

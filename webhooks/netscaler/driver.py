@@ -135,7 +135,7 @@ class NetscalerDriver(Driver):
             if request.dry_run:
                 return DRY_RUN
             until = request.drain.deadline if request.drain else None
-            outcome = await group.drain(address, until)
+            outcome = await group.drain(address, request.record_id, until)
         return _answer(outcome, counted=True)
 
     async def deregister_backend(
@@ -147,7 +147,9 @@ class NetscalerDriver(Driver):
             address = parse_address(request.backend_addr)
             if request.dry_run:
                 return DRY_RUN
-            outcome = await group.deregister(address, drained=request.drained)
+            outcome = await group.deregister(
+                address, request.record_id, drained=request.drained
+            )
         return _answer(outcome, counted=False)
 
     async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:

@@ -100,8 +100,13 @@ class Group:
                 last = error  # somebody was faster: the next reading tells
         raise self._unsettled(wanted.address, last)
 
-    async def drain(self, address: Address, until: datetime | None) -> Outcome:
-        """Stop new traffic, and tell what is left; gone members have nothing left."""
+    async def drain(
+        self, address: Address, record_id: str, until: datetime | None
+    ) -> Outcome:
+        """Stop new traffic, and tell what is left; gone members have nothing left.
+
+        A member that stands for another record is left alone.
+        """
         last: NitroRefused | None = None
         for _ in range(MOST_STEPS):
             seen = await self._view.members()
@@ -109,6 +114,8 @@ class Group:
             if found is None:
                 return Finished()
             target, member = found
+            if target.mark.record_id != record_id:
+                return _left_alone(target)
             now = self.pair.clock.now()
             delay = decisions.delay_until(until, now) if until else None
             change = decisions.next_to_drain(target, member, delay)
@@ -120,8 +127,13 @@ class Group:
                 last = error
         raise self._unsettled(address, last)
 
-    async def deregister(self, address: Address, *, drained: bool) -> Outcome:
-        """Take the member out; done when that is on the appliance's disk, too."""
+    async def deregister(
+        self, address: Address, record_id: str, *, drained: bool
+    ) -> Outcome:
+        """Take the member out; done when that is on the appliance's disk, too.
+
+        A member that stands for another record is left alone.
+        """
         last: NitroRefused | None = None
         for _ in range(MOST_STEPS):
             seen = await self._view.members()
@@ -129,6 +141,8 @@ class Group:
             if found is None:
                 return await self._settled(seen.unit, address)
             target, member = found
+            if target.mark.record_id != record_id:
+                return _left_alone(target)
             left = await self._left(address) if drained else 0
             change = decisions.next_to_deregister(target, member, left, drained=drained)
             if change is None:
@@ -225,6 +239,11 @@ class Group:
             f"{address} of service group {self.name} did not come to rest in "
             f"{MOST_STEPS} steps: {why}"
         )
+
+
+def _left_alone(target: Target) -> Outcome:
+    """Return the outcome for a record that another one has succeeded at its address."""
+    return Finished(f"left alone: {target} is that of {target.mark}")
 
 
 def _ensured(member: MemberRow) -> Outcome:
