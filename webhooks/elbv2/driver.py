@@ -66,6 +66,8 @@ class Elbv2Driver(Driver):
     """
 
     member_key = MemberKey.ADDRESS
+    # AWS' client sends again, by itself, what was not answered.
+    late_effect = timedelta(seconds=20)
     summary = "Registers backends as targets of AWS ELBv2 target groups."
 
     load_balancers: LoadBalancers
