@@ -1,11 +1,11 @@
-"""Other hands, reboots and restarts: what is lost, comes back, and is put right."""
+"""Reboots and restarts: what is lost, comes back, and is put right."""
 
 from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
-from lbcf.sdk import Fail, Refusal, Running, Succ
+from lbcf.sdk import Refusal, Running
 from tests.f5.requests import MEMBER, WEB, an_ensure, an_identity
 from tests.f5.server import Bigip
 from tests.webhooks.requests import ADDRESS, RECORD, a_deregister, a_drain, a_list
@@ -24,74 +24,6 @@ SOON = timedelta(milliseconds=400)
 def _members(bigip: Bigip) -> list[str]:
     """Return the members of the pool."""
     return list(bigip.unit.running.pool(WEB).members)
-
-
-class TestOtherHands:
-    """What somebody else does to our members."""
-
-    async def test_removed_by_hand_is_done(
-        self, driver: F5Driver, bigip: Bigip
-    ) -> None:
-        """Nothing is left to drain or to take out."""
-        lb_info = an_identity(bigip)
-        await driver.ensure_backend(an_ensure(lb_info))
-        bigip.unit.remove_member(WEB, MEMBER)
-
-        assert isinstance(await driver.drain_backend(a_drain(lb_info)), Succ)
-        assert isinstance(await driver.deregister_backend(a_deregister(lb_info)), Succ)
-        assert {} == bigip.unit.running.nodes
-
-    async def test_removed_while_it_should_be_there(
-        self, driver: F5Driver, bigip: Bigip
-    ) -> None:
-        """It is listed no more; the epoch stays, for nothing else was lost with it.
-
-        Ensuring puts it back.
-        """
-        lb_info = an_identity(bigip)
-        await driver.ensure_backend(an_ensure(lb_info))
-        before = await driver.list_backends(a_list(lb_info))
-        bigip.unit.remove_member(WEB, MEMBER)
-
-        after = await driver.list_backends(a_list(lb_info))
-        bigip.tokens.clear()
-        later = await driver.list_backends(a_list(lb_info))
-        await driver.ensure_backend(an_ensure(lb_info))
-
-        assert [MEMBER] == _members(bigip)
-        assert ([], []) == (list(after.backends), list(later.backends))
-        assert before.epoch == after.epoch == later.epoch
-
-    async def test_somebody_elses_member(self, driver: F5Driver, bigip: Bigip) -> None:
-        """It is neither changed nor taken out; ensuring says what to do."""
-        bigip.unit.running.add_member(WEB, {"name": ADDRESS, "description": "theirs"})
-        before = bigip.unit.members(WEB)
-        lb_info = an_identity(bigip)
-
-        with pytest.raises(Fail, match=r"'theirs'.*take it out by hand"):
-            await driver.ensure_backend(an_ensure(lb_info))
-        for answer in (
-            await driver.drain_backend(a_drain(lb_info)),
-            await driver.deregister_backend(a_deregister(lb_info)),
-        ):
-            assert isinstance(answer, Succ)
-            assert "left alone" in str(answer.msg)
-        assert before == bigip.unit.members(WEB)
-
-    async def test_another_records_member(self, driver: F5Driver, bigip: Bigip) -> None:
-        """A late word of a record that is gone does not touch its successor."""
-        lb_info = an_identity(bigip)
-        await driver.ensure_backend(an_ensure(lb_info, record="old"))
-        await driver.ensure_backend(an_ensure(lb_info, record="new"))
-
-        await driver.drain_backend(a_drain(lb_info, record="old"))
-        await driver.deregister_backend(a_deregister(lb_info, record="old"))
-
-        member = bigip.unit.member(WEB, MEMBER)
-        assert ("lbcf:new", "user-enabled") == (
-            member["description"],
-            member["session"],
-        )
 
 
 class TestDisk:
@@ -126,6 +58,25 @@ class TestDisk:
         await pool.ensure(Wanted(balancer.address(ADDRESS), "lbcf:r1", Options()))
 
         assert ([], [MEMBER]) == (noted[0], noted[-1])
+
+    async def test_a_node_that_went_is_noted_when_it_is_gone(
+        self, driver: F5Driver, bigip: Bigip
+    ) -> None:
+        """Else it would be back after a reboot, and nobody's."""
+        await driver.ensure_backend(an_ensure(an_identity(bigip)))
+        balancer = driver.load_balancers.find(an_identity(bigip))
+        unit = await driver.load_balancers.units.active(balancer.identity.devices)
+        noted: list[int] = []
+        pool = Pool(
+            unit.api,
+            balancer.identity.pool,
+            Mark(),
+            lambda: noted.append(len(bigip.unit.running.nodes)),
+        )
+
+        await pool.deregister(balancer.address(ADDRESS), RECORD)
+
+        assert (1, 0) == (noted[0], noted[-1])
 
     async def test_a_rollout_is_saved_once(
         self, driver: F5Driver, bigip: Bigip
