@@ -5,15 +5,17 @@ rollout in `tests.interop`.
 """
 
 import asyncio
+import contextlib
 
 from datetime import timedelta
 
 import attrs
 
-from lbcf.sdk import Running, Succ, SystemClock
+from lbcf.sdk import DrainBackendRequest, RetryAfter, Running, SystemClock
 from tests.f5.requests import WEB, an_ensure, an_identity
 from tests.f5.server import Bigip
 from tests.webhooks.requests import a_deregister, a_drain
+from tests.webhooks.troubled import settled
 from tests.webhooks.witness import Stage, Witness
 from webhooks.f5.driver import F5Driver
 
@@ -98,8 +100,9 @@ class Rollout:
     async def _begin(self, number: int) -> None:
         """Ensure a member."""
         lb_info, address = an_identity(self.bigip), address_of(number)
+        request = an_ensure(lb_info, address, f"r{number}")
         async with self.room:
-            await self.driver.ensure_backend(an_ensure(lb_info, address, f"r{number}"))
+            await settled(lambda: self.driver.ensure_backend(request))
         await self.witness.until(address, Stage.SERVING)
 
     async def _end(self, number: int) -> None:
@@ -108,25 +111,29 @@ class Rollout:
         drained = await self._drained(number)
         request = a_deregister(lb_info, address, f"r{number}", drained=drained)
         async with self.room:
-            answer = await self.driver.deregister_backend(request)
-        assert isinstance(answer, Succ)
+            await settled(lambda: self.driver.deregister_backend(request))
         await self.witness.until(address, Stage.GONE)
 
     async def _drained(self, number: int) -> bool:
         """Drain a member as the deregistrar does; False: the deadline came first."""
         address = address_of(number)
         request = a_drain(an_identity(self.bigip), address, f"r{number}")
-        begun = await self.driver.drain_backend(request)
-        assert isinstance(begun, Running)
+        assert await self._is_draining(request)
         await self.witness.until(address, Stage.DRAINING)
         self.clients.leaving.add(number)
-        while isinstance(await self.driver.drain_backend(request), Running):
+        while await self._is_draining(request):
             # The deadline of those that never end comes when all others have ended.
             if number < NEVER_ENDS and self.clients.calm.is_set():
                 return False
             await SystemClock().sleep(PAUSE)
         await self.witness.until(address, Stage.IDLE)
         return True
+
+    async def _is_draining(self, request: DrainBackendRequest) -> bool:
+        """Ask for a drain, again where it took too long."""
+        while True:
+            with contextlib.suppress(RetryAfter):
+                return isinstance(await self.driver.drain_backend(request), Running)
 
     async def _before_change(self, request: str) -> None:
         """Hold the removal of members at their deadline until they were seen offline.

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from lbcf.sdk import Fail, Succ
-from tests.f5.documents import Document
+from tests.f5.documents import Document, collection
 from tests.f5.requests import MEMBER, WEB, an_ensure, an_identity
 from tests.f5.server import Bigip
 from tests.f5.unit import Unit
@@ -131,3 +131,23 @@ async def test_who_works_against_us_is_told(
 
     assert "did not settle in 8 steps: does somebody else change it?" in said
     assert ([MEMBER] if operation == "ensure" else []) == _members(bigip)
+
+
+class Secretive(Unit):
+    """A unit that shows the driver's user no nodes of other partitions."""
+
+    def nodes(self) -> Document:
+        """Return none."""
+        return collection("tm:ltm:node:nodecollectionstate", "/mgmt/tm/ltm/node", [])
+
+
+async def test_an_address_whose_node_is_hidden(driver: F5Driver, bigip: Bigip) -> None:
+    """The unit's own words are told: its operator has to make the node seen."""
+    lb_info = an_identity(bigip)
+    bigip.unit = Secretive(running=bigip.unit.running)
+    bigip.unit.running.add_node({"name": "/Secret/one", "address": "198.18.0.1"})
+
+    said = await told(lambda: driver.ensure_backend(an_ensure(lb_info)))
+
+    assert "Invalid Node, the IP address 198.18.0.1 already exists" in said
+    assert [] == _members(bigip)
