@@ -1,7 +1,8 @@
 """Programs of Debian packages that are unpacked beside the system, not installed.
 
 Installed, Prometheus would bring a user and a service with it; what the tests of the
-alerts need is one program. `python -m tests.cluster packages` fetches it beforehand.
+alerts and of the dashboard need are two programs of it. `python -m tests.cluster
+packages` fetches them beforehand.
 """
 
 import os
@@ -16,7 +17,6 @@ from tests.cluster.errors import ClusterError, MissingError
 
 
 PACKAGE = "prometheus"
-PROGRAM = "promtool"
 
 
 def promtool(say: Say) -> Path:
@@ -26,17 +26,27 @@ def promtool(say: Say) -> Path:
         MissingError: It is nowhere, and this is not Debian.
         ClusterError: It could not be fetched.
     """
-    if found := find_program(PROGRAM):
+    return _program("promtool", say)
+
+
+def prometheus(say: Say) -> Path:
+    """The path of Prometheus' server; raises what `promtool` raises."""
+    return _program(PACKAGE, say)
+
+
+def _program(name: str, say: Say) -> Path:
+    """The path of one of the package's programs."""
+    if found := find_program(name):
         return Path(found)
     kept = cache_folder() / PACKAGE
     if not kept.exists():
         if find_program("apt-get") is None or find_program("dpkg") is None:
             raise MissingError(
-                f"missing: {PROGRAM}. It comes with Prometheus: put it on PATH"
+                f"missing: {name}. It comes with Prometheus: put it on PATH"
             )
-        say(f"fetching {PROGRAM}")
+        say(f"fetching {PACKAGE}")
         _fetch(kept)
-    return kept / "usr" / "bin" / PROGRAM
+    return kept / "usr" / "bin" / name
 
 
 def _fetch(kept: Path) -> None:

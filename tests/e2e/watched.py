@@ -3,13 +3,17 @@
 import aiohttp
 
 from tests.e2e import objects
-from tests.e2e.stage import Stage
+from tests.e2e.stage import Process, Stage
+
+
+def metrics_address(process: Process) -> str:
+    """Where a process serves its metrics."""
+    return process.argv[process.argv.index("--metrics-bind-address") + 1]
 
 
 async def metrics_of(stage: Stage, process: str) -> str:
     """The page of a process."""
-    argv = stage.processes[process].argv
-    address = argv[argv.index("--metrics-bind-address") + 1]
+    address = metrics_address(stage.processes[process])
     async with (
         aiohttp.ClientSession() as session,
         session.get(f"http://{address}/metrics") as answer,
