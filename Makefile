@@ -102,11 +102,11 @@ $(TOUCHED): pyproject.toml
 	touch $@
 
 .PHONY: packages
-packages: install ## Install the Debian packages that are missing (HAProxy, containerd, ...), fetch promtool.
+packages: install ## Install the Debian packages that are missing (HAProxy, containerd, ...), fetch Prometheus.
 	$(BIN)/python -m tests.cluster packages
 
 .PHONY: build
-build: packages ## Build Kubernetes and the container images, where not done yet.
+build: packages ## Build Kubernetes and the container images, fetch kinds of others, where not done yet.
 	$(BIN)/python -m tests.cluster build
 
 .PHONY: images

@@ -19,6 +19,7 @@ from tests.cluster.api import Cluster, stop
 from tests.cluster.binaries import Say, build_binaries
 from tests.cluster.errors import ClusterError
 from tests.cluster.images import build_images
+from tests.cluster.kinds import operator_kinds
 from tests.cluster.layout import Layout, Options, Plan
 from tests.cluster.lifecycle import up
 from tests.cluster.packages import install_packages
@@ -231,6 +232,7 @@ def _build(_: argparse.Namespace) -> None:
     binaries = build_binaries(say)
     print(binaries)
     print(build_images(binaries, say))
+    operator_kinds(say)
 
 
 def _packages(_: argparse.Namespace) -> None:

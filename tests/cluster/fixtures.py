@@ -20,9 +20,11 @@ import pytest
 from tests.cluster.api import Cluster
 from tests.cluster.binaries import find_binaries
 from tests.cluster.images import build_images
+from tests.cluster.kinds import operator_kinds
 from tests.cluster.layout import Options
 from tests.cluster.lifecycle import up
 from tests.cluster.packages import install_packages
+from tests.cluster.unpacked import promtool
 
 
 # Seconds until a lost node counts as NotReady: 8 instead of about 50.
@@ -32,6 +34,7 @@ QUICK_FAILURES = Options(
 )
 NODES = "nodes"  # the marker of tests that need real nodes
 ALONE = "cluster"  # the marker of tests that need a control plane
+PROMETHEUS = "prometheus"  # the marker of tests that need it, or its operator's kinds
 FIXTURES = {"control_plane", "namespace"}
 
 
@@ -44,6 +47,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         build_images(find_binaries(alone=False, say=print), print)
     elif any(_needs_control_plane(item) for item in session.items):
         find_binaries(alone=True, say=print)
+    if any(item.get_closest_marker(PROMETHEUS) for item in session.items):
+        promtool(print)
+        operator_kinds(print)
 
 
 def _needs_control_plane(item: pytest.Item) -> bool:
