@@ -1,5 +1,6 @@
 """The alerts: they fire when they should, ask for what there is, and have a runbook."""
 
+import itertools
 import subprocess
 
 from pathlib import Path
@@ -12,6 +13,7 @@ from tests.cluster.unpacked import promtool
 from tests.monitoring import dashboard
 from tests.monitoring.queries import unknown_in
 from tests.monitoring.registries import all_families
+from tests.monitoring.rows import ROWS
 
 
 RULES = Path("manifests/monitoring/rules.yaml")
@@ -70,9 +72,7 @@ def test_rules_and_their_texts_are_valid(tmp_path: Path) -> None:
 @pytest.mark.prometheus
 def test_queries_of_the_dashboard_are_valid(tmp_path: Path) -> None:
     """As recording rules they are parsed without being asked."""
-    queries = [
-        q for row in dashboard.ROWS.values() for p in row for q in p.queries.values()
-    ]
+    queries = [q for row in ROWS.values() for p in row for q in p.queries.values()]
     recorded = [
         {"record": f"panel:{number}", "expr": q.replace("$__rate_interval", WINDOW)}
         for number, q in enumerate(queries)
@@ -107,7 +107,7 @@ async def test_dashboard_asks_for_metrics_that_there_are() -> None:
     families = await all_families()
     wrong = {
         panel.title: unknown_in(query, families)
-        for row in dashboard.ROWS.values()
+        for row in ROWS.values()
         for panel in row
         for query in panel.queries.values()
     }
@@ -149,7 +149,11 @@ def test_dashboard_is_as_it_was_made() -> None:
 
 def test_panels_do_not_overlap() -> None:
     """Each row fills the grid from left to right, with numbers of their own."""
-    for panels in dashboard.ROWS.values():
-        assert dashboard.WIDTH // len(panels) >= 4
+    places = [panel["gridPos"] for panel in dashboard.placed()]
+    for y in {place["y"] for place in places}:
+        row = [place for place in places if place["y"] == y]
+        ends = list(itertools.accumulate(place["w"] for place in row))
+        assert [0, *ends[:-1]] == [place["x"] for place in row]
+        assert dashboard.WIDTH == ends[-1]
     numbers = [panel["id"] for panel in dashboard.placed()]
     assert len(numbers) == len(set(numbers))
