@@ -63,8 +63,10 @@ bench: build ## Measure speed, cost and memory on a real control plane (BENCH_AR
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
 
 .PHONY: pictures
-pictures: build ## Capture what docs/kubectl.md shows of a terminal.
+pictures: build ## Capture what docs/kubectl.md shows of a terminal, draw the dashboard of docs/metrics.md.
 	$(BIN)/python -m tests.docs.pictures
+	$(BIN)/pip install --quiet --editable . --group pictures
+	$(BIN)/python -m tests.monitoring.picture
 
 .PHONY: model
 model: packages ## Search all states of the lifecycle's protocol, then let SPIN do it too.
