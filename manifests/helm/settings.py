@@ -142,6 +142,7 @@ _SOCKETS = (
     '{{ $flags = append $flags (printf "--allow-sockets=%s" .) }}{{ end }}'
     "{{ toJson $flags }}"
 )
+_LABELS = "{{ merge (fromJson @found) .Values.monitoring.labels | toJson }}"
 _HAPROXY = ("Deployment", "lbcf-haproxy")
 _PARTS = [_process(name) for name in OURS]
 _OURS, _DRIVER = _reference("lbcf"), _reference("haproxy")
@@ -180,6 +181,18 @@ VALUES: Final[Sequence[Value]] = (
         ["haproxy.lbcf-system.svc:9999"],
     ),
     Value("drivers.haproxy.resources", "Requests and limits.", RESOURCES),
+    Value(
+        "monitoring.enabled",
+        "PodMonitor, alerts and dashboard; needs the kinds of the Prometheus operator.",
+        FLAG,
+        False,
+    ),
+    Value(
+        "monitoring.labels",
+        "More labels, for a Prometheus that takes only what has them.",
+        LABELS,
+        {},
+    ),
 )
 
 PLACES: Final[Sequence[Place]] = (
@@ -194,6 +207,10 @@ PLACES: Final[Sequence[Place]] = (
     Place(*_HAPROXY, (*CONTAINER, "resources"), "drivers.haproxy.resources"),
     Place(*_HAPROXY, (*POD, "imagePullSecrets"), "imagePullSecrets", is_new=True),
     Place(*_HAPROXY, (*CONTAINER, "args"), expression=_SOCKETS),
+    *(
+        Place(kind, "lbcf", ("metadata", "labels"), expression=_LABELS)
+        for kind in ("PodMonitor", "PrometheusRule")
+    ),
 )
 
 

@@ -17,6 +17,7 @@ import yaml
 MANIFESTS: Final = Path(__file__).parents[1]
 COMPONENT: Final = "app.kubernetes.io/component"
 WEBHOOK: Final = ".Values.admission.enabled"
+MONITORING: Final = ".Values.monitoring.enabled"
 CERT_MANAGER: Final = 'eq .Values.admission.certificate "cert-manager"'
 DRIVER_KIND: Final = (
     '.Capabilities.APIVersions.Has "lbcf.tkestack.io/v1beta1/LoadBalancerDriver"'
@@ -69,9 +70,12 @@ def build(folder: str) -> list[Document]:
 
 def read() -> list[Piece]:
     """Read all that the chart can install."""
-    folders = ("overlays/default", "overlays/cert-manager", "drivers/haproxy")
-    default, cert_manager, haproxy = (build(folder) for folder in folders)
-    return [*variants(default, cert_manager), *map(_of_haproxy, haproxy)]
+    overlays = build("overlays/default"), build("overlays/cert-manager")
+    return [
+        *variants(*overlays),
+        *map(_of_haproxy, build("drivers/haproxy")),
+        *(Piece(one, "monitoring", MONITORING) for one in build("monitoring")),
+    ]
 
 
 def variants(own: Sequence[Document], other: Sequence[Document]) -> Iterator[Piece]:

@@ -23,6 +23,7 @@ KEPT: Final = {"CustomResourceDefinition", "LoadBalancerDriver"}
 """What Helm never deletes: with a kind go all its objects, whatever they hold, and a
 driver may be needed. `manifests.uninstall` does it in the right order."""
 KEEP: Final = ("helm.sh/resource-policy", "keep")
+_BRACES: Final = '{{ "{{" }}'
 _MARK: Final = re.compile(r"^(?P<indent> *(?:- )?)(?P<key>.*)MARK(?P<number>\d+)KRAM$")
 _LINE_WIDTH: Final = 1 << 20
 
@@ -88,10 +89,7 @@ def _template(
             if place.value and not place.is_new:
                 found.append((place.value, value))
     text = yaml.safe_dump(document, sort_keys=False, width=_LINE_WIDTH)
-    if "{{" in text:
-        raise SourceError(
-            f"{piece.identity}: has {{{{, which Helm would take for its own"
-        )
+    text = text.replace("{{", _BRACES)  # alerts and legends have some of their own
     if document["kind"] != "CustomResourceDefinition":
         text = text.replace(NAMESPACE, "{{ .Values.namespace.name }}")
     body = "\n".join(_lines(text, expressions))

@@ -19,6 +19,7 @@ OVERLAYS = ROOT / "manifests" / "overlays"
 Key = tuple[str, str]
 Kustomized = Callable[[Path], str]
 DRIVER = "lbcf.tkestack.io/v1beta1/LoadBalancerDriver"
+MONITORED = ("--set", "monitoring.enabled=true")
 HAPROXY = ("--set", "drivers.haproxy.enabled=true", "--api-versions", DRIVER)
 
 
@@ -64,6 +65,30 @@ def test_driver_is_that_of_an_overlay(
     )
 
 
+def test_monitoring_is_that_of_the_manifests(
+    helm: Helm, kustomized: Kustomized
+) -> None:
+    """Texts of alerts and legends keep their braces; without the value there is none."""
+    own = _objects(kustomized(ROOT / "manifests" / "monitoring"))
+    plain, made = _objects(helm.template()), _objects(helm.template(*MONITORED))
+
+    assert own == {key: one for key, one in made.items() if key not in plain}
+    assert plain == {key: one for key, one in made.items() if key in plain}
+
+
+def test_operator_finds_what_has_its_labels(helm: Helm) -> None:
+    """Beside those that all of ours have, and on what it reads alone."""
+    more = ("--set", "monitoring.labels.release=kube-prometheus-stack")
+    made = _objects(helm.template(*MONITORED, *more))
+    labelled = {
+        key[0]: one["metadata"]["labels"]["app.kubernetes.io/name"]
+        for key, one in made.items()
+        if "release" in one["metadata"].get("labels", {})
+    }
+
+    assert {"PodMonitor": "lbcf", "PrometheusRule": "lbcf"} == labelled
+
+
 def test_driver_waits_for_its_kind(helm: Helm) -> None:
     """Helm would refuse the whole chart: it looks each kind up before it begins."""
     made = _objects(helm.template(*HAPROXY[:2]))
@@ -81,8 +106,8 @@ def test_no_uninstall_takes_the_kinds(helm: Helm) -> None:
 
 def test_lint_finds_nothing(helm: Helm) -> None:
     """Neither with the defaults nor with all that can be switched on."""
-    everything = ("--set", "drivers.haproxy.enabled=true,namespace.create=false")
-    for values in ((), everything):
+    driver = ("--set", "drivers.haproxy.enabled=true,namespace.create=false")
+    for values in ((), (*driver, *MONITORED)):
         said = helm("lint", "--strict", helm.chart, *values)
         assert "0 chart(s) failed" in said
         assert "WARNING" not in said
@@ -148,7 +173,7 @@ def test_namespace_is_everywhere(helm: Helm) -> None:
     """No object stays behind in the one of the manifests."""
     values = ("--set", "namespace.name=elsewhere,drivers.haproxy.enabled=true")
     sockets = ("--set", "drivers.haproxy.allowSockets={haproxy:9999}")
-    made = _objects(helm.template(*values, *sockets, *HAPROXY))
+    made = _objects(helm.template(*values, *sockets, *HAPROXY, *MONITORED))
 
     assert "lbcf-system" not in str(made)
     assert ("Namespace", "elsewhere") in made
@@ -168,6 +193,8 @@ def test_namespace_is_everywhere(helm: Helm) -> None:
         ("controller.resources.request.cpu=1", "request"),
         ("controller.resources.requests.cpu=much", "pattern"),
         ("crds.install=maybe", "boolean"),
+        ("monitoring.enabled=perhaps", "boolean"),
+        ("monitoring.labels.release=1", "string"),
     ],
 )
 def test_bad_value_is_refused_by_the_schema(

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.cluster.fixtures import running
+from tests.cluster.kinds import operator_kinds
 from tests.helm.conftest import Helm
 from tests.manifests.documents import ROOT
 
@@ -51,6 +52,29 @@ def test_release_lives_and_ends(helm: Helm, own: Cluster) -> None:
     kinds = "customresourcedefinitions,clusterroles,namespaces,secrets"
     left = own.kubectl("get", kinds, "-A", "-o", "name").splitlines()
     assert [] == [name for name in left if "lbcf" in name]
+
+
+def test_monitoring_comes_and_goes(helm: Helm, own: Cluster) -> None:
+    """Where the operator's kinds are, the notes say what can be had, then who reads it."""
+    kinds = operator_kinds(print)
+    own.kubectl("apply", "--server-side", "-f", kinds)
+    wait = ("wait", "--for=condition=Established", "--timeout=60s", "-f")
+    own.kubectl(*wait, kinds)
+    login = {"KUBECONFIG": str(own.kubeconfig)}
+    release = (RELEASE[0], helm.chart, *RELEASE[1:])
+    values = ("--set", "admission.enabled=false")
+    assert "monitoring.enabled=true brings" in helm(
+        "upgrade", "--install", *release, *values, **login
+    )
+
+    more = ("--set", "monitoring.enabled=true,monitoring.labels.release=stack")
+    said = helm("upgrade", *release, *values, *more, **login)
+    assert "Grafana's sidecar takes" in said
+    look = ("get", "podmonitors,prometheusrules", "-A", "-l", "release=stack")
+    assert 2 == len(own.kubectl(*look, "-o", "name").splitlines())
+    helm("upgrade", *release, *values, **login)
+    assert "" == own.kubectl("get", "podmonitors,prometheusrules", "-A", "-o", "name")
+    helm("uninstall", *RELEASE, "--wait", **login)
 
 
 def test_helm_alone_leaves_kinds_and_objects(helm: Helm, own: Cluster) -> None:

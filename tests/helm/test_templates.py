@@ -87,10 +87,11 @@ def test_value_with_two_defaults_is_an_error() -> None:
         make([_piece(replicas=2), _piece(replicas=3)], [COUNTED], [REPLICAS])
 
 
-def test_braces_of_the_manifests_are_an_error() -> None:
-    """Helm would take them for its own."""
-    with pytest.raises(SourceError, match="Helm would take"):
-        _made(spec={"replicas": 2, "text": "{{ x }}"})
+def test_braces_of_the_manifests_are_left_alone() -> None:
+    """Alerts and legends have some, which Helm must not take for its own."""
+    text = _made(spec={"replicas": 2, "text": "{{ $x }}"}).templates["web"]
+
+    assert """text: '{{ "{{" }} $x }}'""" in text
 
 
 def test_overlays_are_put_together() -> None:
