@@ -35,6 +35,7 @@ from lbcf.drivers.limits import Gates
 from lbcf.drivers.lines import Lines
 from lbcf.drivers.places import Place
 from lbcf.drivers.series import CallSeries
+from lbcf.runtime import spans
 from lbcf.runtime.clock import Clock
 from lbcf.wire.driver import (
     ANSWERS,
@@ -168,8 +169,7 @@ class DriverPool:
             raise ValueError(f"{operation} is not asked by {type(request).__name__}")  # noqa: TRY004
         name = str(driver.meta.key)
         body = render_request(request)
-        trace = new_trace(self._clock.new_id())
-        with self._counted(name, operation, trace) as outcome:
+        with self._counted(name, operation) as (outcome, trace):
             check_place(driver, self._places)
             secrets = needed(driver, self._find)
             async with self._lines.to(
@@ -212,15 +212,28 @@ class DriverPool:
 
     @contextlib.contextmanager
     def _counted(
-        self, driver: str, operation: Operation, trace: Trace
-    ) -> Iterator[list[str]]:
-        """Count a call; the block appends its outcome to the list."""
+        self, driver: str, operation: Operation
+    ) -> Iterator[tuple[list[str], Trace]]:
+        """Count and trace a call; the block appends its outcome to the list."""
+        with spans.opened(operation, leaves=True, driver=driver) as span:
+            trace = span.trace or new_trace(self._clock.new_id())
+            outcome: list[str] = []
+            try:
+                with self._timed(driver, operation, trace, outcome):
+                    yield outcome, trace
+            finally:
+                span.tell("outcome", _last(outcome))
+
+    @contextlib.contextmanager
+    def _timed(
+        self, driver: str, operation: Operation, trace: Trace, outcome: list[str]
+    ) -> Iterator[None]:
+        """Count a call, by the outcome that is known when the block ends."""
         began = self._clock.monotonic()
-        outcome: list[str] = []
         definite = False
         try:
             with self._series.in_flight.labels(driver).track_inprogress():
-                yield outcome
+                yield
             definite = True
         except DriverError as error:
             definite = error.definite
@@ -229,7 +242,7 @@ class DriverPool:
         finally:
             seconds = self._clock.monotonic() - began
             self._series.duration.labels(driver, operation).observe(seconds)
-            said = outcome[-1] if outcome else "Cancelled"
+            said = _last(outcome)
             self._series.calls.labels(driver, operation, said).inc()
             if not definite:
                 self._series.unanswered.labels(driver, operation).inc()
@@ -240,6 +253,11 @@ class DriverPool:
                 outcome=said,
                 trace_id=trace.trace_id,
             )
+
+
+def _last(outcome: Sequence[str]) -> str:
+    """Return what a call came to; one without an outcome was cut off."""
+    return outcome[-1] if outcome else "Cancelled"
 
 
 def _parsed(name: str, operation: Operation, body: bytes) -> Answer:

@@ -23,7 +23,7 @@ from lbcf.kube.informer import Informer
 from lbcf.kube.lease import LeaderElector, LeadershipLostError
 from lbcf.process.parts import Parts, gathered
 from lbcf.process.series import ReadSeries
-from lbcf.runtime import collector, failpoints, health, logs
+from lbcf.runtime import collector, failpoints, health, logs, spans
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import Check
 from lbcf.runtime.lag import LoopWatch
@@ -67,6 +67,7 @@ async def run_process(settings: Settings, build: Callable[[Parts], Program]) -> 
     kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
     connection = await connect(kubeconfig, settings.context)
     async with AsyncExitStack() as stack:
+        stack.enter_context(spans.sent(f"lbcf-{settings.process}", os.environ))
         asked = stack.enter_context(stop_on_signals())
         parts = await stack.enter_async_context(gathered(settings, connection))
         host = Host(parts, build(parts), asked)

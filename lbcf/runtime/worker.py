@@ -13,6 +13,7 @@ from typing import Generic, TypeVar, assert_never
 import structlog
 
 from lbcf.core import backoff
+from lbcf.runtime import spans
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.queue import QueueClosed, WorkQueue
 from lbcf.runtime.result import Done, Failed, RequeueAfter, Result
@@ -115,10 +116,14 @@ class Workers(Generic[K]):
         assert worker is not None  # noqa: S101 - tells mypy that a task runs this
         self._in_work[worker] = key
         try:
-            with structlog.contextvars.bound_contextvars(
-                queue=self.queue.name, key=key
+            with (
+                structlog.contextvars.bound_contextvars(queue=self.queue.name, key=key),
+                spans.opened(self.queue.name, key=str(key)) as span,
             ):
                 result = await self._outcome(key, worker)
+                span.tell("result", type(result).__name__)
+                if isinstance(result, Failed):
+                    span.fail(str(result.error))
                 self._act_on(result, key)
         finally:
             del self._in_work[worker]

@@ -24,14 +24,16 @@ class Trace:
     Attributes:
         trace_id: 32 hexadecimal digits, the same on both sides of a call.
         span_id: 16 of them, for the caller's part.
+        sampled: whether the caller's part may be kept somewhere.
     """
 
     trace_id: str
     span_id: str
+    sampled: bool = False
 
     def headers(self) -> Mapping[str, str]:
-        """Return the header; nobody has been asked to sample, hence the flags."""
-        return {HEADER: f"00-{self.trace_id}-{self.span_id}-00"}
+        """Return the header (Trace Context level 1, section 3.2.2.5: the last bit)."""
+        return {HEADER: f"00-{self.trace_id}-{self.span_id}-{self.sampled:02x}"}
 
 
 def new_trace(uuid: str) -> Trace:

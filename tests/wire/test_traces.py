@@ -17,6 +17,12 @@ def test_what_is_sent_is_understood() -> None:
     assert trace == parse_trace(trace.headers()[HEADER])
 
 
+def test_what_is_kept_says_so() -> None:
+    """In the last bit of the flags, which the other side may follow."""
+    assert f"00-{ONE}-{SPAN}-01" == Trace(ONE, SPAN, sampled=True).headers()[HEADER]
+    assert f"00-{ONE}-{SPAN}-00" == Trace(ONE, SPAN).headers()[HEADER]
+
+
 @pytest.mark.parametrize(
     "text", [f"00-{ONE}-{SPAN}-01", f"cc-{ONE}-{SPAN}-00-what-comes-later"]
 )

@@ -1,0 +1,144 @@
+"""Spans: what was done within what, for those who collect traces.
+
+Set up once, at the start of a process, like `logs`; then any module may open one, and
+most of the time that does nothing. Spans are sent only where the environment names a
+collector, by OpenTelemetry's own variables, and OpenTelemetry is installed: that is the
+extra `traces`. `worker` opens one for each turn, `lbcf.drivers.pool` one for each call.
+"""
+
+import contextlib
+import threading
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import structlog
+
+from lbcf import __version__
+from lbcf.wire.traces import Trace
+
+
+if TYPE_CHECKING:
+    from opentelemetry import trace as otel
+    from opentelemetry.sdk.trace import TracerProvider
+
+
+PLACES: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+"""Variables that name a collector, as the exporter reads them."""
+NAME: Final = "OTEL_SERVICE_NAME"
+"""The variable by which an operator calls the process otherwise."""
+_PATIENCE: Final = 3.0
+"""Seconds for what is not sent yet when the process ends; its Lease is released then."""
+
+_log = structlog.get_logger(__name__)
+
+
+@attrs.frozen
+class Span:
+    """A piece of work that somebody may be told of.
+
+    Attributes:
+        real: OpenTelemetry's; None where nobody collects.
+    """
+
+    real: "otel.Span | None" = None
+
+    @property
+    def trace(self) -> Trace | None:
+        """Where in a trace this is, for the other side of a call."""
+        if self.real is None:
+            return None
+        found = self.real.get_span_context()
+        digits = f"{found.trace_id:032x}", f"{found.span_id:016x}"
+        return Trace(*digits, sampled=found.trace_flags.sampled)
+
+    def tell(self, name: str, value: str) -> None:
+        """Say more of it."""
+        if self.real is not None:
+            self.real.set_attribute(f"lbcf.{name}", value)
+
+    def fail(self, why: str) -> None:
+        """Say that it came to nothing."""
+        if self.real is not None:
+            from opentelemetry.trace import StatusCode  # noqa: PLC0415 - of an extra
+
+            self.real.set_status(StatusCode.ERROR, why)
+
+
+@attrs.define
+class _Sink:
+    """Where the spans of this process go."""
+
+    tracer: "otel.Tracer | None" = None
+
+
+_NOWHERE: Final = Span()
+_sink: Final = _Sink()
+
+
+@contextlib.contextmanager
+def opened(name: str, *, leaves: bool = False, **told: str) -> Iterator[Span]:
+    """Open a span for a block, within the one that is open in this task.
+
+    Args:
+        name: what is done; one of few.
+        leaves: it is a call of another process.
+        told: more of it.
+    """
+    if _sink.tracer is None:
+        yield _NOWHERE
+        return
+    from opentelemetry.trace import SpanKind  # noqa: PLC0415 - of an extra
+
+    kind = SpanKind.CLIENT if leaves else SpanKind.INTERNAL
+    attributes = {f"lbcf.{key}": value for key, value in told.items()}
+    with _sink.tracer.start_as_current_span(
+        name, kind=kind, attributes=attributes
+    ) as it:
+        yield Span(it)
+
+
+@contextlib.contextmanager
+def sent(service: str, environment: Mapping[str, str]) -> Iterator[None]:
+    """Send the spans of a block to the collector that the environment names, if any.
+
+    Args:
+        service: what the process is called there, unless the environment says.
+        environment: the process's own; the exporter reads it for itself.
+    """
+    if not any(environment.get(name) for name in PLACES):
+        yield
+        return
+    try:
+        provider = _provider({} if environment.get(NAME) else {"service.name": service})
+    except ImportError:
+        # An injector may have set the variables for all pods: no reason to stop.
+        _log.warning("traces.unavailable", hint="pip install 'lbcf[traces]'")
+        yield
+        return
+    _sink.tracer = provider.get_tracer("lbcf", __version__)
+    try:
+        yield
+    finally:
+        _sink.tracer = None
+        # It would wait for a collector that does not answer for up to half a minute.
+        ending = threading.Thread(target=provider.shutdown, daemon=True)
+        ending.start()
+        ending.join(_PATIENCE)
+
+
+def _provider(names: Mapping[str, str]) -> "TracerProvider":
+    """Make what sends spans, in a thread of its own.
+
+    Raises:
+        ImportError: OpenTelemetry is not installed.
+    """
+    from opentelemetry.exporter.otlp.proto.http import trace_exporter  # noqa: PLC0415
+    from opentelemetry.sdk import resources, trace  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
+    about = resources.Resource.create({**names, "service.version": __version__})
+    provider = trace.TracerProvider(resource=about, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(trace_exporter.OTLPSpanExporter()))
+    return provider

@@ -1,0 +1,176 @@
+"""Spans of turns and calls, as a collector gets them over OTLP: sockets, no fake."""
+
+import asyncio
+import http.server
+import queue
+import sys
+import threading
+
+from collections.abc import Iterator
+
+import attrs
+import pytest
+import structlog
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+)
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from lbcf.drivers.errors import DriverError
+from lbcf.drivers.pool import DriverPool
+from lbcf.runtime import spans
+from lbcf.runtime.clock import SystemClock
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.result import Done, Failed, Result
+from lbcf.runtime.worker import Workers
+from lbcf.wire.traces import HEADER, parse_trace
+from tests.drivers.servers import PATIENT, ensure, read_request, response, serving
+
+
+EXPORTER = "opentelemetry.exporter.otlp.proto.http"
+
+
+@attrs.frozen
+class Collector:
+    """Something that takes spans at an address.
+
+    Attributes:
+        url: where it listens.
+        bodies: what it got.
+    """
+
+    url: str
+    bodies: "queue.Queue[bytes]"
+
+    def got(self) -> tuple[str, dict[str, Span]]:
+        """Take what came: the service's name, and its spans by name."""
+        request = ExportTraceServiceRequest.FromString(self.bodies.get(timeout=30))
+        [resource] = request.resource_spans
+        names = {a.key: a.value.string_value for a in resource.resource.attributes}
+        found = {s.name: s for scope in resource.scope_spans for s in scope.spans}
+        return names["service.name"], found
+
+
+@pytest.fixture(name="collector")
+def _collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    """A collector in a thread, since a process that ends waits for its answer."""
+    bodies: queue.Queue[bytes] = queue.Queue()
+
+    class Taking(http.server.BaseHTTPRequestHandler):
+        """Takes every body."""
+
+        def do_POST(self) -> None:
+            """Take one."""
+            bodies.put(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Taking) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setenv(spans.PLACES[0], url)
+        yield Collector(url, bodies)
+        server.shutdown()
+
+
+def told(span: Span) -> dict[str, str]:
+    """What is said of a span."""
+    return {a.key: a.value.string_value for a in span.attributes}
+
+
+async def turn(pool: DriverPool, answer: bytes) -> str:
+    """Let a worker call a driver in its turn; returns the header that came there."""
+    ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await read_request(reader)).decode()
+        [line] = [x for x in head.split("\r\n") if x.startswith(f"{HEADER}: ")]
+        ended.set_result(line.partition(": ")[2])
+        writer.write(answer)
+
+    async with serving(talk) as url:
+
+        async def reconcile(_: str) -> Result:
+            try:
+                await ensure(pool, url)
+            except DriverError as error:
+                return Failed(error)
+            return Done()
+
+        work: WorkQueue[str] = WorkQueue("records", SystemClock())
+        workers = Workers(work, reconcile, 1, SystemClock())
+        workers.start()
+        work.add("shop/web-1")
+        header = await ended
+        await workers.stop(PATIENT)
+    return header
+
+
+async def test_call_is_within_its_turn(collector: Collector, pool: DriverPool) -> None:
+    """With the ids that the driver got, what was asked, and what came of it."""
+    with spans.sent("lbcf-controller", {spans.PLACES[0]: collector.url}):
+        header = await turn(pool, response())
+    service, found = collector.got()
+    work, call = found["records"], found["ensureBackend"]
+
+    assert "lbcf-controller" == service
+    assert (work.trace_id, work.span_id) == (call.trace_id, call.parent_span_id)
+    assert {"lbcf.key": "shop/web-1", "lbcf.result": "Done"} == told(work)
+    assert {"lbcf.driver": "web/mine", "lbcf.outcome": "Succ"} == told(call)
+    assert Span.SPAN_KIND_CLIENT == call.kind
+    assert f"00-{call.trace_id.hex()}-{call.span_id.hex()}-01" == header
+
+
+async def test_failure_is_told(collector: Collector, pool: DriverPool) -> None:
+    """Of the call and of the turn, with the same words as in the log."""
+    with spans.sent("lbcf-controller", {spans.PLACES[0]: collector.url}):
+        await turn(pool, response(status=b"500 No"))
+    _, found = collector.got()
+
+    for name, outcome in (("records", "Failed"), ("ensureBackend", "DriverBadStatus")):
+        assert Status.STATUS_CODE_ERROR == found[name].status.code
+        assert outcome in told(found[name]).values()
+    assert "500" in found["records"].status.message
+
+
+async def test_nothing_is_sent_unless_asked(
+    collector: Collector, pool: DriverPool
+) -> None:
+    """The driver gets a trace all the same, that nobody keeps."""
+    with spans.sent("lbcf-controller", {}):
+        header = await turn(pool, response())
+
+    assert parse_trace(header) is not None
+    assert header.endswith("-00")
+    assert collector.bodies.empty()
+
+
+async def test_nothing_is_open_after_the_end(
+    collector: Collector, pool: DriverPool
+) -> None:
+    """What is done then is as if nobody had asked."""
+    with spans.sent("lbcf-controller", {spans.PLACES[0]: collector.url}):
+        pass
+
+    assert (await turn(pool, response())).endswith("-00")
+    assert collector.bodies.empty()
+
+
+def test_process_without_the_library_says_so_and_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An injector sets the variables for every pod, whatever is in its image."""
+    monkeypatch.setitem(sys.modules, EXPORTER, None)
+    with (
+        structlog.testing.capture_logs() as logs,
+        spans.sent("lbcf-controller", {spans.PLACES[0]: "http://192.0.2.1"}),
+        spans.opened("records") as span,
+    ):
+        assert span.trace is None
+
+    assert ["traces.unavailable"] == [line["event"] for line in logs]
