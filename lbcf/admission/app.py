@@ -8,6 +8,7 @@ from typing import Any
 from lbcf.admission.credentials import Files, Keeper, SharedSecret, Source
 from lbcf.admission.flags import Webhook
 from lbcf.admission.reviewer import Reviewer
+from lbcf.admission.series import CertificateSeries
 from lbcf.admission.server import Endpoint, Series, serve
 from lbcf.core.values import ObjectKey
 from lbcf.kube.informer import Informer
@@ -22,6 +23,7 @@ class Admission:
         self._parts = parts
         self._webhook = webhook
         self._keeper = Keeper(_source(parts, webhook), parts.clock)
+        parts.metrics.registry.register(CertificateSeries(self._keeper.end))
         reviewer = Reviewer(parts.client, parts.drivers, parts.secrets, webhook.policy)
         self._endpoint = Endpoint(reviewer, parts.clock, Series(parts.metrics.registry))
         self._is_serving = False

@@ -196,6 +196,10 @@ class Keeper:
             await self._clock.sleep(PERIOD * (0.75 + self._clock.jitter() / 2))
             await self._refreshed()
 
+    def end(self) -> datetime | None:
+        """Say until when the certificate that is served is good, None without one."""
+        return self._end
+
     def check(self) -> str | None:
         """Say what is wrong with the certificate that is served."""
         if self._end is None:

@@ -12,9 +12,13 @@ from pathlib import Path
 import attrs
 import pytest
 
+from cryptography import x509
+from prometheus_client import CollectorRegistry
+
 from lbcf.admission.authority import LEAF_LIFE, Bundle, renewed
 from lbcf.admission.credentials import Files, Keeper, Serving, SharedSecret
 from lbcf.admission.objects import SECRETS, WEBHOOK_CONFIGURATIONS, encoded
+from lbcf.admission.series import CertificateSeries
 from lbcf.core.renewal import Renewal
 from lbcf.core.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
@@ -144,9 +148,10 @@ async def _fingerprint(port: int) -> str:
     return hashlib.sha256(certificate).hexdigest()
 
 
-def _write(folder: Path) -> Files:
+def _write(folder: Path, now: datetime | None = None) -> Files:
     """Put a new certificate where somebody else would, and read it from there."""
-    made = renewed(Bundle(), Renewal.BOTH, NAMES, SystemClock().now())
+    now = now or SystemClock().now()
+    made = renewed(Bundle(), Renewal.BOTH, NAMES, now)
     (folder / "tls.crt").write_bytes(made.leaf)
     (folder / "tls.key").write_bytes(made.leaf_key)
     return Files(folder / "tls.crt", folder / "tls.key")
@@ -200,3 +205,36 @@ async def test_certificate_that_is_over_fails_readiness(tmp_path: Path) -> None:
     clock.ahead = LEAF_LIFE * 1.1
 
     assert "is over since" in (keeper.check() or "")
+
+
+async def test_metric_tells_when_the_certificate_that_is_served_ends(
+    tmp_path: Path,
+) -> None:
+    """Of the new one once it is served; before the first one nothing is told."""
+    files, clock = _write(tmp_path), Hasty()
+    keeper = Keeper(files, clock)
+    registry = CollectorRegistry()
+    registry.register(CertificateSeries(keeper.end))
+    name = "lbcf_admission_certificate_not_after_seconds"
+    assert registry.get_sample_value(name) is None
+
+    await keeper.load()
+    assert _end_in(tmp_path) == registry.get_sample_value(name)
+
+    clock.ahead = timedelta(days=1)
+    _write(tmp_path, clock.now())
+    keeping = asyncio.create_task(keeper.keep())
+
+    async def told() -> bool:
+        return registry.get_sample_value(name) == _end_in(tmp_path)
+
+    try:
+        await eventually(told, "the end of the new certificate is told")
+    finally:
+        keeping.cancel()
+
+
+def _end_in(folder: Path) -> float:
+    """Unix time at which the certificate that lies there ends."""
+    leaf = x509.load_pem_x509_certificate((folder / "tls.crt").read_bytes())
+    return leaf.not_valid_after_utc.timestamp()
