@@ -32,6 +32,8 @@ HELD: Final = {
     "loadbalancerdrivers": f"{GROUP}/driver-in-use",
 }
 """Our finalizers, by the kind that has them."""
+GUARD: Final = f"backendrecords.{GROUP}"
+"""Keeps everybody but the deregistrar from taking the finalizer off records."""
 TRIES: Final = 20
 
 
@@ -42,6 +44,11 @@ def retain(flags: argparse.Namespace) -> None:
         UninstallError: one of our processes works on, or finalizers come back.
     """
     _stop(flags)
+    say(
+        f"deleting the policy's binding {GUARD}: it keeps finalizers from being taken off"
+    )
+    binding = ("validatingadmissionpolicybindings", GUARD)
+    kubectl("delete", *binding, "--ignore-not-found")
     held = [kind for kind in known() if kind in HELD]
     for _ in range(TRIES):
         tied = [one for one in everywhere(held) if HELD[plural(one)] in finalizers(one)]
@@ -55,7 +62,9 @@ def retain(flags: argparse.Namespace) -> None:
         try:
             kubectl("replace", "-f", "-", stdin=json.dumps(whole))
         except UninstallError as error:
-            say(str(error))  # one has changed meanwhile: it is taken at the next look
+            # One has changed meanwhile, or the API server still goes by the policy.
+            say(str(error))
+            time.sleep(PAUSE)
     raise UninstallError(
         "our finalizers come back: a controller works outside of this cluster or of "
         f"namespace {flags.namespace}; stop it and run this again"

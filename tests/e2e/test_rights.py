@@ -1,12 +1,12 @@
 """The processes under their own service accounts: no right is missing, none is unused.
 
-All that they do is done once, under the shipped roles. Then every request in the audit
-log is held against every right.
+All that they do is done once, under the shipped roles, where nobody else may write
+records. Then every request in the audit log is held against every right.
 """
 
-import asyncio
 import json
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -143,13 +143,14 @@ async def _tell_twice(client: KubeClient, namespace: str) -> None:
 
 
 @pytest.fixture(name="guarded")
-async def _guarded(bare: Stage, tmp_path: Path) -> Stage:
+def _guarded(bare: Stage, tmp_path: Path) -> Iterator[Stage]:
     """A stage on which each process has its own service account."""
-    await asyncio.to_thread(accounts.apply, bare.cluster)
+    accounts.apply(bare.cluster)
     for process in PROCESSES:
         login = accounts.login(bare.cluster, f"lbcf-{process}", tmp_path)
         bare.logins[process] = login
-    return bare
+    with accounts.guarding_records(bare.cluster, bare.namespace):
+        yield bare
 
 
 async def test_roles_are_just_what_is_needed(guarded: Stage) -> None:

@@ -1,6 +1,7 @@
 """Uninstalling, both ways, with our processes at work: nothing stays, nothing is stuck.
 
-A control plane of their own: these tests take the kinds themselves away.
+A control plane of their own: these tests take the kinds themselves away. All that is
+shipped holds there, so that our processes have their own accounts.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from tests.cluster import Cluster
 from tests.cluster.fixtures import running
 from tests.e2e import objects
 from tests.e2e.stage import Stage, staged
+from tests.manifests import accounts
 from tests.manifests.documents import ROOT
 
 
@@ -50,6 +52,8 @@ async def _installed(own: Cluster, tmp_path: Path) -> AsyncIterator[Stage]:
         async with staged(own, name, tmp_path) as stage:
             await stage.start_driver()
             for process in WORKERS:
+                account = f"lbcf-{process}"
+                stage.logins[process] = accounts.login(own, account, tmp_path)
                 await stage.start(process, "--namespace", SYSTEM)
             await stage.setting()
             selector = {

@@ -3,6 +3,7 @@
 import json
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import attrs
 import yaml
 
 from tests.cluster import AuditEvent, Cluster
-from tests.manifests.documents import ROOT
+from tests.manifests.api import Api
+from tests.manifests.documents import ROOT, samples
+from tests.manifests.fixtures import await_answer
 
 
 RBAC = ROOT / "manifests" / "rbac"
+RECORDS = RBAC / "records.yaml"
 WEBHOOK = ROOT / "manifests" / "webhook"
 NAMESPACE = "lbcf-system"
 
@@ -44,9 +48,31 @@ class Right:
 
 
 def apply(cluster: Cluster) -> None:
-    """Make the namespace, the accounts, the roles, and the webhook's own Secret."""
+    """Make the namespace, the accounts, the roles, and the webhook's own Secret.
+
+    Not who may write records: most tests have processes of other accounts.
+    """
     for path in [*_files(RBAC), WEBHOOK / "rbac.yaml", WEBHOOK / "service.yaml"]:
-        cluster.kubectl("apply", "-f", path)
+        if path != RECORDS:
+            cluster.kubectl("apply", "-f", path)
+
+
+@contextmanager
+def guarding_records(cluster: Cluster, namespace: str) -> Iterator[None]:
+    """Have our accounts alone write the records of a namespace, as is shipped for all."""
+    policy, binding = _all(RECORDS)
+    own = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+    binding["spec"]["matchResources"] = {"namespaceSelector": own}
+    for document in (policy, binding):
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(document))
+    trial = samples()["BackendRecord static"]
+    with Api.connect(cluster.kubeconfig, namespace) as api:
+        await_answer(lambda: not api.create(trial).accepted)
+        try:
+            yield
+        finally:
+            cluster.kubectl("delete", "-f", RECORDS)
+            await_answer(lambda: api.create(trial).accepted)
 
 
 def _files(folder: Path) -> list[Path]:
