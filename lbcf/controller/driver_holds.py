@@ -6,10 +6,9 @@ driver nobody could take a backend out of a load balancer any more: in a namespa
 is deleted nobody could even put the driver back.
 """
 
-from collections.abc import Collection
-
 import structlog
 
+from lbcf.controller.driver_needs import needs_of
 from lbcf.controller.view import View
 from lbcf.core import conditions, names
 from lbcf.core.conditions import Condition
@@ -23,8 +22,6 @@ from lbcf.core.values import ObjectKey
 from lbcf.interpreter.abandonment import Abandonments
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import DRIVERS
-from lbcf.kube.resource import HasMeta
-from lbcf.kube.store import Store
 from lbcf.runtime.queue import WorkQueue
 from lbcf.wire.records import render_release
 from lbcf.wire.resources import render_finalizer_added
@@ -34,8 +31,6 @@ IN_USE = "InUse"
 """It is being deleted, and something needs it."""
 
 _log = structlog.get_logger(__name__)
-
-_NAMED = 3
 
 
 class DriverHolds:
@@ -121,7 +116,8 @@ class DriverHolds:
         meta = driver.meta
         if names.FINALIZER_DRIVER not in meta.finalizers:
             return None
-        why, needs = meta.annotations.get(names.ANNOTATION_ABANDON), self._needs(driver)
+        why = meta.annotations.get(names.ANNOTATION_ABANDON)
+        needs = needs_of(self._view, meta.key)
         if needs and why is None:
             message = f"being deleted; waits for {'; '.join(needs)}"
             kind, generation = conditions.ACCEPTED, meta.generation
@@ -138,37 +134,3 @@ class DriverHolds:
         else:
             _log.info("driver.released", driver=str(meta.key))
         return None
-
-    def _needs(self, driver: LoadBalancerDriver) -> list[str]:
-        """Say who needs a driver; what cannot be read may need it."""
-        view, key = self._view, driver.meta.key
-        found = {
-            "LoadBalancer": _keys(view.load_balancers.by_index("driver", key)),
-            "BackendGroup": _keys(view.groups.by_index("judge", key)),
-            "BackendRecord": _keys(view.records.by_index("driver", key)),
-        }
-        found["unreadable LoadBalancer"] = _unreadable(view.load_balancers, key)
-        found["unreadable BackendGroup"] = _unreadable(view.groups, key)
-        found["unreadable BackendRecord"] = _unreadable(view.records, key)
-        return [_told(kind, keys) for kind, keys in found.items() if keys]
-
-
-def _keys(users: Collection[HasMeta]) -> list[ObjectKey]:
-    """Say who they are."""
-    return [user.meta.key for user in users]
-
-
-def _unreadable(
-    store: Store[LoadBalancer] | Store[BackendGroup] | Store[BackendRecord],
-    driver: ObjectKey,
-) -> list[ObjectKey]:
-    """Find what cannot be read, from where the driver can be used."""
-    serves_all = names.home_of(driver.name, "") == driver
-    return [key for key in store.unreadable if serves_all or key[0] == driver.namespace]
-
-
-def _told(kind: str, keys: list[ObjectKey]) -> str:
-    """Say how many there are, and the first few by name."""
-    shown = ", ".join(str(key) for key in sorted(keys)[:_NAMED])
-    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-    return f"{kind}{'s' if len(keys) > 1 else ''} {shown}{more}"

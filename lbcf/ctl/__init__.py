@@ -2,7 +2,7 @@
 
     flags -> reading: lists of the API server, side by side -> the controller's View
       overview   what is wrong, and what there is     status
-      pods, nodes, groups, balancers, records         why
+      backends, groups, balancers, drivers            why
       drains     records on their way out             drains
       plans      what the controller would write      plan
       abandon    the one thing that it writes         abandon

@@ -12,12 +12,14 @@ import attrs
 
 from lbcf.controller.selection import does_select
 from lbcf.core.cluster import Pod
+from lbcf.core.names import SYSTEM_NAMESPACE
 from lbcf.core.resources import BackendGroup
 from lbcf.core.values import ObjectKey
 from lbcf.ctl.abandon import Order, abandon, ask, assent
 from lbcf.ctl.backends import why_node, why_pod
 from lbcf.ctl.balancers import why_balancer, why_record
 from lbcf.ctl.drains import drains_now
+from lbcf.ctl.drivers import why_driver
 from lbcf.ctl.errors import CtlError, Unknown
 from lbcf.ctl.flags import Kind, Target
 from lbcf.ctl.groups import why_group
@@ -201,6 +203,15 @@ async def _why_balancer(question: Question) -> Why:
     return why_balancer(reading, key, question.clock.now())
 
 
+async def _why_driver(question: Question) -> Why:
+    """Explain a driver; one of kube-system may be used from everywhere."""
+    reading, key = question.reading(), question.key
+    if key.namespace == SYSTEM_NAMESPACE:
+        reading = Reading(question.client, None)
+    await reading.ours()
+    return why_driver(reading, key, question.clock.now())
+
+
 async def _abandon(question: Question, write: Prints) -> int:
     """Let go of an object."""
     flags = question.flags
@@ -219,6 +230,7 @@ _REPORTS: Mapping[Kind, Callable[[Question], Awaitable[Why]]] = {
     Kind.GROUP: _why_group,
     Kind.BIND: _why_group,
     Kind.LOAD_BALANCER: _why_balancer,
+    Kind.DRIVER: _why_driver,
 }
 
 _COMMANDS: Mapping[str, Callable[[Question, Prints], Awaitable[int]]] = {

@@ -9,7 +9,7 @@ from datetime import datetime
 from lbcf.controller.view import View
 from lbcf.core import conditions
 from lbcf.core.names import ANNOTATION_ABANDON
-from lbcf.core.resources import BackendRecord, LoadBalancer
+from lbcf.core.resources import LoadBalancer
 from lbcf.core.trouble import is_trouble
 from lbcf.core.turn import Absent
 from lbcf.core.values import ObjectKey
@@ -20,11 +20,11 @@ from lbcf.ctl.problems import conditions_of, subject
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import stage_of, waits_for
 from lbcf.ctl.spans import since
+from lbcf.ctl.users import counted, named
 from lbcf.ctl.verdicts import Line, Mark, Section, Why, condition_line, first_wrong
 
 
 _SHOWN = 10
-_NAMED = 5
 
 
 def why_record(reading: Reading, key: ObjectKey, now: datetime) -> Why:
@@ -105,16 +105,7 @@ def _itself(found: LoadBalancer, view: View, now: datetime) -> Iterator[Line]:
 def _users(found: LoadBalancer, view: View) -> Iterator[Line]:
     """Say which groups use it, and how many records need it."""
     groups = view.groups.by_index("load_balancer", found.meta.key)
-    named = sorted(subject("bg", group.meta.key) for group in groups)
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    yield Line(Mark.NONE, "groups", (", ".join(named[:_NAMED]) or "none") + more)
+    called = (subject("bg", group.meta.key) for group in groups)
+    yield Line(Mark.NONE, "groups", named(called))
     records = view.records.by_index("load_balancer", found.meta.key)
-    yield Line(Mark.NONE, "records", _counted(list(records)))
-
-
-def _counted(records: list[BackendRecord]) -> str:
-    """Count records by how far they are."""
-    leaving = sum(1 for record in records if record.is_deleting)
-    inside = sum(1 for r in records if r.is_registered and not r.is_deleting)
-    rest = len(records) - leaving - inside
-    return f"{inside} registered, {rest} not yet, {leaving} on their way out"
+    yield Line(Mark.NONE, "records", counted(records))

@@ -30,6 +30,7 @@ class Kind(StrEnum):
     GROUP = "bg"
     BIND = "bind"
     LOAD_BALANCER = "lb"
+    DRIVER = "driver"
 
 
 _SPELLINGS = {
@@ -39,6 +40,7 @@ _SPELLINGS = {
     Kind.GROUP: ("backendgroup", "backendgroups"),
     Kind.BIND: ("binds",),
     Kind.LOAD_BALANCER: ("loadbalancer", "loadbalancers"),
+    Kind.DRIVER: ("drivers", "lbd", "loadbalancerdriver", "loadbalancerdrivers"),
 }
 _KINDS = {
     spelling: kind
@@ -62,7 +64,7 @@ class Target:
                 return ObjectKey("", self.name)
             case Kind.BIND:
                 return bind_group_key(key)
-            case Kind.LOAD_BALANCER:
+            case Kind.LOAD_BALANCER | Kind.DRIVER:
                 return home_of(self.name, namespace)
             case _:
                 return key

@@ -100,6 +100,8 @@ def test_wrong_usage_is_told_in_a_line(
         ("lb/lbcf-x", Kind.LOAD_BALANCER, ObjectKey("kube-system", "lbcf-x")),
         ("lb/bind/b/front", Kind.LOAD_BALANCER, ObjectKey("shop", "bind/b/front")),
         ("bind/b", Kind.BIND, ObjectKey("shop", "bind/b")),
+        ("driver/proxy", Kind.DRIVER, ObjectKey("shop", "proxy")),
+        ("lbd/lbcf-x", Kind.DRIVER, ObjectKey("kube-system", "lbcf-x")),
     ],
 )
 def test_objects_are_found_where_they_live(

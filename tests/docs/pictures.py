@@ -8,9 +8,11 @@ shapes: names, ages and moments differ from run to run, all else does not.
 import asyncio
 import platform
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 from pathlib import Path
 from typing import Final
@@ -31,11 +33,18 @@ ADDRESSES: Final = {
 """Pods that are registered in the beginning; the first one is drained then."""
 UNREADY: Final = "web-6f7d8c-m4x2s"
 REFUSED: Final = "web-7b9c5d-x8w6j"
+TIMED: Final = (
+    *("status", f"why pod/{REFUSED}", "why bg/web", "why driver/memory"),
+    *("drains", "plan bg/web"),
+)
+"""Commands whose answers are timed for the page; no test asserts a time."""
 
 _INSIDE: Final = 2
 _MARK: Final = "<!-- captured: {} -->\n```console\n"
 _END: Final = "```\n<!-- end -->"
 _BLOCK: Final = f"{_MARK}.*?{_END}"
+_FIGURES: Final = r"(<!-- measured: begin -->\n).*?(\n<!-- measured: end -->)"
+_RUNS: Final = 9
 _HIDDEN: Final = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
     (r"\d\d:\d\d:\d\d UTC", "TIME"),
@@ -82,6 +91,7 @@ async def play(stage: Stage) -> dict[str, str]:
         "status": await _run(stage, "kubectl lbcf status"),
         "why": await _run(stage, f"kubectl lbcf why pod/{REFUSED}"),
         "unready": await _run(stage, f"kubectl lbcf why pod/{UNREADY}"),
+        "driver": await _run(stage, "kubectl lbcf why driver/memory"),
         "drains": await _run(stage, "kubectl lbcf drains"),
     }
     await stage.processes["controller"].end()
@@ -142,6 +152,19 @@ def on_page(name: str, page: str) -> str:
     return found[0].removeprefix(_MARK.format(name)).removesuffix(_END)
 
 
+async def _measured(stage: Stage) -> str:
+    """Say how long answers take, from the shell and back, in the middle of many."""
+    told = []
+    for line in TIMED:
+        spans = []
+        for _ in range(_RUNS):
+            began = time.monotonic()
+            await _run(stage, f"kubectl lbcf {line}")
+            spans.append(time.monotonic() - began)
+        told.append(f"`{line}` {statistics.median(spans):.2f} s")
+    return f"{', '.join(told)}."
+
+
 async def _capture() -> None:
     """Bring everything up, play, and write the page."""
     folder = Path(tempfile.mkdtemp(prefix="lbcf-pictures-"))
@@ -155,7 +178,9 @@ async def _capture() -> None:
             await stage.start("deregistrar")
             await stage.setting()
             shown = await play(stage)
+            measured = await _measured(stage)
     page = PAGE.read_text("utf-8")
+    page = re.sub(_FIGURES, f"\\g<1>{measured}\\g<2>", page, flags=re.DOTALL)
     for name, text in shown.items():
         before, after = re.split(_BLOCK.format(name), page, maxsplit=1, flags=re.DOTALL)
         page = f"{before}{_MARK.format(name)}{text}{_END}{after}"
