@@ -10,48 +10,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
+from lbcf.core.names import ANNOTATION_ABANDON
 from tests.docs import pictures
 from tests.e2e import objects
+from tests.e2e.asking import END_OF_INPUT, answered, ask
 from tests.e2e.stage import PATIENCE, Stage
 
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
 
 ROLES = Path(__file__).parents[2] / "manifests" / "rbac" / "users.yaml"
-
-
-@attrs.frozen
-class Answer:
-    """What came of a command."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def report(self) -> Any:
-        """The report, where it is JSON."""
-        return json.loads(self.out)
-
-
-async def ask(stage: Stage, *words: str, login: Path | None = None) -> Answer:
-    """Run a command in the stage's namespace, with nobody at the terminal."""
-    argv = [
-        *(sys.executable, "-m", "lbcf", "ctl", *words, "-n", stage.namespace),
-        *("--kubeconfig", str(login or stage.cluster.kubeconfig)),
-    ]
-    running = await asyncio.create_subprocess_exec(
-        *argv,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await asyncio.wait_for(running.communicate(), PATIENCE)
-    assert running.returncode is not None
-    return Answer(running.returncode, out.decode(), err.decode())
 
 
 async def test_page_shows_what_is_printed(stage: Stage) -> None:
@@ -204,6 +174,36 @@ async def test_abandoned_objects_go_without_their_driver(stage: Stage) -> None:
     )
     where = f"in namespace {stage.namespace}"
     assert f"lbcf ctl: there is no lb/none {where}\n" == missing.err
+
+
+async def test_abandoning_is_asked_about_at_a_terminal(stage: Stage) -> None:
+    """Only a yes lets go; a no, the end of input and anything else change nothing."""
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+    [record] = await stage.listed(objects.RECORDS)
+    name = record.meta.key.name
+    words = ("abandon", f"br/{name}", "--reason", "it is gone")
+    await stage.processes["driver"].end()
+    await stage.delete(objects.PODS, "a")
+    await stage.until_reason("Drained", "DriverUnreachable")
+
+    for typed in ("n\n", "\n", "yellow\n", END_OF_INPUT):
+        refused = await answered(stage, *words, typed=typed)
+        assert (2, "") == (refused.status, refused.out)
+        assert refused.err.startswith(f"br/{name} in namespace {stage.namespace}: goes")
+        assert refused.err.endswith("it? [y/N] lbcf ctl: nothing was changed\n")
+    kept = await stage.get(objects.RECORDS, name)
+    assert kept is not None
+    assert ANNOTATION_ABANDON not in kept.meta.annotations
+    done = await answered(stage, *words, typed="Y\n")
+
+    async def gone() -> bool:
+        """Whether the record has gone."""
+        return await stage.get(objects.RECORDS, name) is None
+
+    await stage.until("the record is gone", gone)
+    assert 0 == done.status
+    assert "10.0.0.1:80 may stay a member of load balancer front" in done.out
 
 
 async def test_tenant_gets_as_far_as_the_viewer_s_role_goes(stage: Stage) -> None:
