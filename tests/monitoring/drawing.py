@@ -98,8 +98,8 @@ class Picture:
         """Say what is seen, and what happened meanwhile."""
         begin, end = clock(self._span.begin), clock(self._span.end)
         self._text(0.2, 0.35, "lbcf", fontsize=14, weight="bold")
-        told = f"{begin} to {end} UTC, drawn by `make pictures`, not by Grafana"
-        self._text(23.8, 0.5, told, ha="right", color=GREY)
+        about = f"{begin} to {end} UTC, drawn by `make pictures`, not by Grafana"
+        self._text(23.8, 0.5, about, ha="right", color=GREY)
         told = [f"{n}  {event.told}" for n, event in enumerate(self._events, 1)]
         for place, text in enumerate(told):
             self._text(0.2 + 8 * (place % 3), 1.9 + 1.0 * (place // 3), text)

@@ -11,6 +11,7 @@ import yaml
 
 from tests.cluster.unpacked import promtool
 from tests.monitoring import dashboard
+from tests.monitoring.answers import panels
 from tests.monitoring.queries import unknown_in
 from tests.monitoring.registries import all_families
 from tests.monitoring.rows import ROWS
@@ -149,11 +150,11 @@ def test_dashboard_is_as_it_was_made() -> None:
 
 def test_panels_do_not_overlap() -> None:
     """Each row fills the grid from left to right, with numbers of their own."""
-    places = [panel["gridPos"] for panel in dashboard.placed()]
+    places = [panel["gridPos"] for panel in panels()]
     for y in {place["y"] for place in places}:
         row = [place for place in places if place["y"] == y]
         ends = list(itertools.accumulate(place["w"] for place in row))
         assert [0, *ends[:-1]] == [place["x"] for place in row]
         assert dashboard.WIDTH == ends[-1]
-    numbers = [panel["id"] for panel in dashboard.placed()]
+    numbers = [panel["id"] for panel in panels()]
     assert len(numbers) == len(set(numbers))
