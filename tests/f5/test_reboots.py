@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from lbcf.sdk import Refusal, Running
+from lbcf.sdk import BackendState, Refusal, Running
 from tests.f5.requests import MEMBER, WEB, an_ensure, an_identity
 from tests.f5.server import Bigip
 from tests.webhooks.requests import ADDRESS, RECORD, a_deregister, a_drain, a_list
@@ -212,7 +212,10 @@ async def test_looks_are_shared(
     for _ in range(5):
         await driver.list_backends(a_list(lb_info))
     asked = bigip.seen.count("GET /mgmt/tm/ltm/pool/~Common~web/members")
+    await driver.drain_backend(a_drain(lb_info))
+    draining = (await driver.list_backends(a_list(lb_info))).backends
     await driver.deregister_backend(a_deregister(lb_info))
 
+    assert [BackendState.DRAINING] == [one.state for one in draining]
     assert [] == list((await driver.list_backends(a_list(lb_info))).backends)
     assert 3 > asked

@@ -163,7 +163,7 @@ def test_refusals_are_told_apart(
 @pytest.mark.parametrize(
     "reply",
     [
-        _said(503, "There is an active asynchronous task executing."),
+        *(_said(status, "too much to do") for status in (429, 502, 503, 504)),
         _said(404, "Public URI path not registered: /mgmt/tm/ltm"),
         Reply(503, b"<html>busy</html>"),
         Reply(200, b"<html>BIG-IP: login</html>"),
@@ -191,6 +191,8 @@ def test_a_page_that_refuses() -> None:
         {"fullPath": "x", "address": "10.0.0.1", "session": "s", "state": "s"},
         {"fullPath": "/Common/10.0.0.1:80", "address": "10.0.0.1", "session": "s",
          "state": "s", "ratio": "1"},
+        {"fullPath": "/Common/10.0.0.1:80", "address": "10.0.0.1", "session": 1,
+         "state": "s"},
     ],
 )  # fmt: skip
 def test_strange_members_are_not_believed(document: dict[str, object]) -> None:
