@@ -9,12 +9,13 @@ from aiohttp import web
 from lbcf.sdk import Fail, Running, Succ
 from tests.netscaler.appliances import Site
 from tests.netscaler.configuration import Member
-from tests.netscaler.errors import ALREADY_EXISTS, NitroRefusal
+from tests.netscaler.errors import ALREADY_EXISTS, NO_SUCH_RESOURCE, NitroRefusal
 from tests.netscaler.nitro import Trouble, refused
 from tests.netscaler.requests import an_ensure, until_done
-from tests.netscaler.test_faults import is_binding
+from tests.netscaler.test_faults import is_binding, is_change
 from tests.netscaler.test_life import KEY, the_member
 from tests.webhooks.requests import a_deregister, a_drain, a_list
+from tests.webhooks.troubled import Ask, settled, told
 from webhooks.netscaler.driver import NetscalerDriver
 
 
@@ -122,6 +123,27 @@ class TestHands:
 
         with pytest.raises(Fail, match=r"to rest in 8 steps: .*error 273"):
             await driver.ensure_backend(an_ensure(site.lb_info))
+
+    @pytest.mark.parametrize("operation", ["drain", "deregister"])
+    async def test_gone_and_there_without_end(
+        self, site: Site, driver: NetscalerDriver, operation: str
+    ) -> None:
+        """An appliance that refuses what it shows is not asked for ever."""
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        asks: dict[str, Ask] = {
+            "drain": lambda: driver.drain_backend(a_drain(site.lb_info)),
+            "deregister": lambda: driver.deregister_backend(a_deregister(site.lb_info)),
+        }
+        gone = NitroRefusal(NO_SUCH_RESOURCE, "No such resource")
+        site.nitro.troubles.append(Trouble(lambda: refused(gone), 99, is_change))
+
+        said = await told(asks[operation])
+        site.nitro.troubles.clear()
+        await settled(asks[operation])
+
+        assert re.search("to rest in 8 steps: .*error 258", said)
+        left = [one.state for one in site.unit.running.members.values()]
+        assert {"drain": ["DISABLED"], "deregister": []}[operation] == left
 
     async def test_server_of_somebody_else(
         self, site: Site, driver: NetscalerDriver
