@@ -1,6 +1,6 @@
 """A client that watches a rollout: a program that looks whenever it is asked to.
 
-It is asked again and again, as fast as it answers. The rollout waits until each member
+It is asked again and again, soon after each answer. The rollout waits until each member
 was seen in each stage, so that what the client did not see has not been.
 """
 
@@ -20,6 +20,9 @@ from tests.webhooks.witness import Stage
 
 PATIENCE = 60.0
 """Seconds within which a member is seen in the stage that it is in."""
+
+PAUSE = 0.02
+"""Seconds between two looks: the emulator has other work, too."""
 
 Read = Callable[[Any], Stage]
 """Tells the stage of a member by what a client printed of it."""
@@ -75,6 +78,7 @@ async def _look(child: asyncio.subprocess.Process, watch: Watch, read: Read) -> 
         told = json.loads(line)
         stages = {name.rpartition("/")[2]: read(said) for name, said in told.items()}
         await watch.note(stages)
+        await asyncio.sleep(PAUSE)
 
 
 @contextlib.asynccontextmanager
