@@ -136,6 +136,19 @@ async def test_none_is_active(driver: F5Driver, pair: Pair) -> None:
     assert ([], [], [MEMBER]) == (meanwhile, _members(first), _members(second))
 
 
+async def test_both_are_active(driver: F5Driver, pair: Pair) -> None:
+    """Units that have lost each other: the one that was active before is changed."""
+    first, second = pair
+    lb_info = an_identity(first, second)
+    fail_over(first, second)
+    await driver.list_backends(a_list(lb_info))
+    first.unit.failover = "active"
+
+    await driver.ensure_backend(an_ensure(lb_info))
+
+    assert ([], [MEMBER]) == (_members(first), _members(second))
+
+
 async def test_a_failover_in_a_drain(driver: F5Driver, pair: Pair) -> None:
     """The unit that took over drains, whatever it was told of it, and lets it go."""
     first, second = pair
