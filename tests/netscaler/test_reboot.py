@@ -68,6 +68,25 @@ async def test_a_removal_is_done_when_it_is_saved(
     assert {} == site.unit.saved.members == site.unit.running.members
 
 
+async def test_ensured_while_its_removal_waits(
+    site: Site, driver: NetscalerDriver
+) -> None:
+    """Its server object is made again, and goes with it again."""
+    await driver.ensure_backend(an_ensure(site.lb_info))
+    site.nitro.troubles.append(Trouble(busy, 10**6, is_save))
+    asked = a_deregister(site.lb_info)
+    waiting = await driver.deregister_backend(asked)
+    between = list(site.unit.running.servers)
+    await driver.ensure_backend(an_ensure(site.lb_info))
+    again = list(site.unit.running.servers)
+    site.nitro.troubles.clear()
+    await until_done(lambda: driver.deregister_backend(asked))
+
+    assert isinstance(waiting, Running)
+    assert ([], ["lbcf-198.18.0.1"]) == (between, again)
+    assert {} == site.unit.running.servers == site.unit.saved.servers
+
+
 async def test_a_driver_that_died_before_it_saved(site: Site) -> None:
     """The next one saves what it finds unsaved before it says that it is done."""
     dying, next_one = site.driver(timedelta(hours=1)), site.driver()
