@@ -116,6 +116,20 @@ async def test_both_say_that_they_are_primary(
     assert [[], []] == [one.nitro.changes() for one in pair.served]
 
 
+async def test_the_primary_is_dead_and_nobody_took_over_yet(
+    pair: Site, pair_driver: NetscalerDriver
+) -> None:
+    """What each unit says is told, until the other one takes over."""
+    pair.nitro.troubles.append(Trouble(None, 10**6))
+
+    with pytest.raises(RetryAfter, match=r"primary now \(.* is 'Secondary'; .*hung up"):
+        await pair_driver.ensure_backend(an_ensure(pair.lb_info))
+    the_pair(pair).fail_over()
+    await pair_driver.ensure_backend(an_ensure(pair.lb_info))
+
+    assert KEY in the_pair(pair).second.running.members
+
+
 async def test_only_a_secondary_is_named(
     pair: Site, pair_driver: NetscalerDriver
 ) -> None:
