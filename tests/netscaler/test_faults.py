@@ -13,7 +13,15 @@ from tests.netscaler.operations import BINDING
 from tests.netscaler.requests import an_ensure, until_done
 from tests.netscaler.test_life import KEY, the_member
 from tests.webhooks.requests import a_deregister, a_drain
+from webhooks.device.devices import parse_device
+from webhooks.device.errors import Busy
+from webhooks.device.replies import Reply
 from webhooks.netscaler.driver import NetscalerDriver
+from webhooks.netscaler.errors import NitroRefused
+from webhooks.netscaler.nitro import read
+
+
+DEVICE = parse_device("https://192.0.2.10")
 
 
 def is_binding(heard: Heard) -> bool:
@@ -155,3 +163,25 @@ class TestBusy:
             await driver.deregister_backend(a_deregister(site.lb_info))
 
         assert KEY in site.unit.running.members
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        *(
+            (599, f'{{"errorcode": {code}, "message": "no", "severity": "ERROR"}}')
+            for code in (292, 293, 445, 446, 447)
+        ),
+        (503, '{"message": "no healthy upstream"}'),
+    ],
+)
+def test_what_passes_is_busy(status: int, body: str) -> None:
+    """Numbers of the vendor's table, and JSON of somebody in between who is in trouble."""
+    with pytest.raises(Busy, match="is busy: error"):
+        read(DEVICE, Reply(status, body.encode()))
+
+
+def test_json_that_is_not_nitros() -> None:
+    """A refusal without a number is one, and is told with its status."""
+    with pytest.raises(NitroRefused, match="answered HTTP 400, 'no such path'"):
+        read(DEVICE, Reply(400, b'{"message": "no such path"}'))
