@@ -2,9 +2,11 @@
 
 import asyncio
 
+from datetime import timedelta
+
 import pytest
 
-from lbcf.sdk import Fail, Succ
+from lbcf.sdk import Fail, RetryAfter, Succ
 from tests.elbv2.clients import (
     KEY,
     a_deregister,
@@ -13,7 +15,9 @@ from tests.elbv2.clients import (
     an_ensure,
     an_identity,
 )
-from tests.elbv2.emulator import OURS, Emulator
+from tests.elbv2.clocks import QuickClock
+from tests.elbv2.conftest import MakeDriver
+from tests.elbv2.emulator import OURS, THEIRS, Emulator
 from tests.elbv2.state import ApiError, EmulatedGroup
 from tests.elbv2.test_faults import told
 from webhooks.elbv2.driver import Elbv2Driver
@@ -97,3 +101,40 @@ async def test_a_target_that_aws_does_not_let_go(
     await driver.deregister_backend(a_deregister(lb_info))
 
     assert {} == group.owners
+
+
+async def test_taken_out_again_and_again(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup, clock: QuickClock
+) -> None:
+    """Whoever does so keeps all records busy once in half a minute, not each time."""
+    lb_info = an_identity(group)
+    group.attributes["deregistration_delay.timeout_seconds"] = "0"
+    epochs = []
+    for pause in (0, 0, 31):
+        await driver.ensure_backend(an_ensure(lb_info))
+        clock.advance(timedelta(seconds=1))
+        await driver.list_backends(a_list(lb_info))
+        group.deregister(emulator.made("RegisterTargets")[0].targets)
+        clock.advance(timedelta(seconds=1 + pause))
+        epochs.append((await driver.list_backends(a_list(lb_info))).epoch)
+
+    assert ["1", "1", "2"] == epochs
+
+
+async def test_theirs_after_a_drain_that_nobody_answered(
+    make_driver: MakeDriver, emulator: Emulator, group: EmulatedGroup, clock: QuickClock
+) -> None:
+    """Once ours was seen leaving, what is there later is somebody else's."""
+    driver, lb_info = make_driver(answering=timedelta(seconds=0.3)), an_identity(group)
+    await driver.ensure_backend(an_ensure(lb_info))
+    emulator.mute.add("DeregisterTargets")
+    with pytest.raises(RetryAfter, match="no answer to DeregisterTargets"):
+        await driver.drain_backend(a_drain(lb_info))
+    emulator.mute.clear()
+    await driver.drain_backend(a_drain(lb_info))
+    clock.advance(timedelta(seconds=61))
+    emulator.register(group, KEY)
+
+    await driver.deregister_backend(a_deregister(lb_info))
+
+    assert {KEY: THEIRS} == group.owners
