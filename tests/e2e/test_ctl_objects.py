@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lbcf.core.names import LABEL_DRAINING
+from lbcf.core.values import ObjectKey
 from tests.e2e import objects
 from tests.e2e.asking import Answer, ask
 from tests.e2e.node_objects import Nodes
@@ -165,3 +166,24 @@ async def test_driver_is_told_from_its_first_answer_to_its_end(running: Stage) -
         return driver is not None and said in str(driver.condition("Accepted"))
 
     await stage.until("the controller says the same", written)
+
+
+async def test_shared_driver_is_told_with_its_users_everywhere(bare: Stage) -> None:
+    """One of kube-system; no controller has looked at it yet."""
+    name = f"lbcf-{bare.namespace}"
+    key = ObjectKey("kube-system", name)
+    driver = {**objects.a_driver("http://127.0.0.1:1"), **DRAINING}
+    driver["metadata"] = {**driver["metadata"], "name": name}
+    await bare.client.create(objects.DRIVERS, key.namespace, driver)
+    try:
+        balancer = objects.a_load_balancer(driver=name)
+        await bare.create(objects.LOAD_BALANCERS, balancer)
+        answer = await ask(bare, "why", f"driver/{name}")
+    finally:
+        await bare.client.delete(objects.DRIVERS, key)
+
+    said = answer.out.splitlines()
+    assert [f"driver/{name} in namespace kube-system"] == said[:1]
+    assert "no controller has looked at it yet" == said[1]
+    assert f"lb/front in {bare.namespace}" in answer.out
+    assert f"needed by       LoadBalancer {bare.namespace}/front" in answer.out

@@ -66,6 +66,28 @@ def roll_web(scene: Scene) -> None:
     scene.kubectl(*SHOP, "rollout", "status", "deployment/web", WAIT)
 
 
+def slip(scene: Scene) -> None:
+    """Edit a record as administrators should not: the API server tells them so.
+
+    Raises:
+        ClusterError: it does not.
+    """
+    until("nothing drains", lambda: len(records(scene)) == len(live_members(scene)))
+    name = f"backendrecord/{_records(scene)[0]['metadata']['name']}"
+    for change in (
+        {"metadata": {"finalizers": None}},
+        {"spec": {"parameters": {"by": "hand"}}},
+    ):
+        words = (*SHOP, "patch", name, "--type=merge", "-p", json.dumps(change))
+        try:
+            scene.kubectl(*words)
+        except KubectlError as error:
+            if "deregistrar" not in str(error):
+                raise
+        else:
+            raise ClusterError(f"{name} could be changed by hand: {change}")
+
+
 def kill_leaders(scene: Scene) -> None:
     """Kill both leaders, and roll the web app at the same moment."""
     leaders = [leader(scene, name) for name in ("controller", "deregistrar")]
@@ -231,6 +253,7 @@ def lead_elsewhere(scene: Scene) -> str:
 
 ALL: tuple[Callable[[Scene], None], ...] = (
     roll_web,
+    slip,
     kill_leaders,
     drain_leader,
     upgrade,
