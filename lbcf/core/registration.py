@@ -11,8 +11,8 @@ takes in what came of it. The rules (model variants p07, p18, p19, p21):
    address (in the spec where members are named after records, else in the status, and
    there only once the lock on the address is held), and `ensuring`.
 3. `ensuring` names the incarnation that may have a call out. Only that one clears it,
-   and only if all its calls had definite answers; any other first makes it `*`, which
-   nobody clears. A record without any Registered condition whose address is in its spec
+   and only if all its calls, and its writes that clear it, had definite answers; any other
+   first makes it `*`, which nobody clears. A record without any Registered condition whose address is in its spec
    counts as being ensured by whoever wrote it: that is the claim.
 4. While `ensuring` is `*`, an older call may land over a newer one: the ensure is sent
    once more when all older ones are over.
@@ -49,6 +49,7 @@ from lbcf.core.steps import (
     Superseded,
     TakeLock,
     Unanswered,
+    Unheard,
     WriteStatus,
 )
 from lbcf.core.turn import (
@@ -388,8 +389,8 @@ def learn(e: Enrolment, step: Step, reply: Reply, moment: Moment) -> Enrolment:
     match reply:
         case Gone():
             return attrs.evolve(e, is_over=True)
-        case Conflicted():
-            return attrs.evolve(e, permission=None, ensured=None)
+        case Conflicted() | Unheard():
+            return _unwritten(e, step, reply, moment)
         case Observed(permission) | Superseded(permission):
             return _observed(e, step, permission)
         case LockTaken():
@@ -413,6 +414,24 @@ def _observed(e: Enrolment, step: Step, permission: Permission) -> Enrolment:
     if e.pause is not None or not needs_turn(e, record):
         return e
     return _missing(e, record)
+
+
+def _unwritten(
+    e: Enrolment, step: Step, reply: Conflicted | Unheard, moment: Moment
+) -> Enrolment:
+    """Read the record anew; whoever may have signed off unheard leaves that in doubt.
+
+    Such a write is made as long as nobody else writes, and the record would be settled
+    while the next ensure is out (w32). With a doubt the mark before that ensure is `*`,
+    which is another version: the write can be made no more.
+    """
+    e = attrs.evolve(e, permission=None, ensured=None)
+    if isinstance(reply, Conflicted) or not isinstance(step, WriteStatus):
+        return e
+    if step.status.ensuring:
+        return e
+    nothing_out = Doubt(step.record.meta.generation, moment.monotonic)
+    return attrs.evolve(e, claimed=None, doubt=e.doubt or nothing_out)
 
 
 def _missing(e: Enrolment, record: BackendRecord) -> Enrolment:

@@ -151,6 +151,11 @@ class Conflicted:
 
 
 @attrs.frozen
+class Unheard:
+    """A write had no answer: it was made, or will be if nobody else writes, or never."""
+
+
+@attrs.frozen
 class Succeeded:
     """The driver has done it.
 
@@ -228,6 +233,7 @@ Reply = (
     Observed
     | Gone
     | Conflicted
+    | Unheard
     | Succeeded
     | StillRunning
     | Refused

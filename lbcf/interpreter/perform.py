@@ -28,6 +28,7 @@ from lbcf.core.steps import (
     Superseded,
     TakeLock,
     Unanswered,
+    Unheard,
     WriteStatus,
 )
 from lbcf.core.turn import Moment
@@ -38,7 +39,7 @@ from lbcf.interpreter.address_questions import ask_for_address
 from lbcf.interpreter.locks import AddressLocker
 from lbcf.interpreter.messages import backend_request, reply_of
 from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import Conflict, NotFound, Unavailable
+from lbcf.kube.errors import Conflict, KubeError, NotFound, Unavailable
 from lbcf.kube.kinds import RECORDS
 from lbcf.runtime import failpoints
 from lbcf.runtime.clock import Clock
@@ -130,7 +131,12 @@ class Interpreter:
             step = next_step(state, self.moment())
             if isinstance(step, Finish):
                 return step
-            reply = await self.perform(subject, step)
+            try:
+                reply = await self.perform(subject, step)
+            except BaseException as error:
+                if _may_be_written(step, error):
+                    remember(learn(state, step, Unheard(), self.moment()))
+                raise
             if isinstance(step, CallDriver):
                 self._tell(subject, step, reply)
                 self._told(step, reply)
@@ -291,6 +297,15 @@ class Interpreter:
             message=answer.msg,
         )
         return reply
+
+
+def _may_be_written(step: Step, error: BaseException) -> bool:
+    """Tell whether a write that failed so may have been made, or may still be."""
+    if not isinstance(step, WriteStatus):
+        return False
+    if isinstance(error, Unavailable):
+        return error.maybe_applied
+    return not isinstance(error, KubeError)
 
 
 def _is_ending() -> bool:

@@ -13,6 +13,7 @@ from lbcf.core.registration import (
     LOAD_BALANCER_RESET,
     Enrolment,
     claim_after_update,
+    learn,
     with_due,
 )
 from lbcf.core.resources import BackendRecord, LoadBalancerDriver, RecordStatus
@@ -28,6 +29,7 @@ from lbcf.core.steps import (
     Succeeded,
     TakeLock,
     Unanswered,
+    Unheard,
     WriteStatus,
 )
 from lbcf.core.turn import DRIVER_RECHECK, Absent
@@ -298,6 +300,30 @@ def test_call_without_an_answer_leaves_a_star_for_good(answer: Reply) -> None:
 
     assert world.stored.is_registered
     assert "*" == world.stored.status.ensuring
+
+
+def test_sign_off_of_which_nothing_is_heard_is_made_impossible() -> None:
+    """It could be made while the next ensure is out; the star is another version."""
+    world = World(a_record())
+    known = Enrolment(ME, first_seen=0.0, claimed=world.stored.meta.generation)
+    unheard = WriteStatus(world.stored, RecordStatus())
+
+    visit(world, learn(known, unheard, Unheard(), world.moment()))
+
+    assert ["ReadRecord", "WriteStatus", "ensureBackend", "WriteStatus"] == world.kinds
+    assert ["*", "*"] == [status.ensuring for status in world.writes]
+
+
+def test_write_that_leaves_a_mark_may_be_made_whenever_it_likes() -> None:
+    """Whoever reads it then expects the call that is out."""
+    world = World(a_record(ensuring=ME))
+    known = Enrolment(ME, first_seen=0.0)
+    unheard = WriteStatus(world.stored, RecordStatus(ensuring=ME))
+
+    visit(world, learn(known, unheard, Unheard(), world.moment()))
+
+    assert ["ReadRecord", "ensureBackend", "WriteStatus"] == world.kinds
+    assert world.stored.is_settled
 
 
 def test_call_without_an_answer_is_remembered_over_a_change() -> None:

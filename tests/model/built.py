@@ -104,6 +104,31 @@ BUILT = (
         address(bounded_pause=False, not_after=True),
     ),
     Variant(
+        "b34",
+        "Record, writes are made late: 1 + 1",
+        record(unheard=True),
+    ),
+    Variant(
+        "b35",
+        "Record, writes are made late, spec changes: 1 + 1",
+        record(unheard=True, updates=True),
+    ),
+    Variant(
+        "b36",
+        "Record, writes are made late: 2 + 1",
+        record(unheard=True, registrars=2),
+    ),
+    Variant(
+        "b37",
+        "Address, 1 record, writes are made late: 2 + 1",
+        address(records=1, unheard=True, registrars=2),
+    ),
+    Variant(
+        "b38",
+        "Record, writes are made late, load balancer resets: 1 + 1",
+        record(unheard=True, resets=True),
+    ),
+    Variant(
         "b33",
         "Record, a calm run never waits",
         record(crashes=False, silences=False, calm=True),

@@ -36,8 +36,9 @@ STAGE, WHICH, CURRENT, SINCE, CARRIES = range(5)
 since the permission; a registrar's parameters, or what a deregistrar's call is."""
 IDLE, READ, LOCKED, PERMITTED, SENT, EFFECTIVE, ANSWERED = range(7)
 
-KEPT, KEPT_AGE, SURVEYED = range(5, 8)
-"""Of a registrar: the permission of an own update and its age; read the new epoch."""
+KEPT, KEPT_AGE, SURVEYED, UNHEARD = range(5, 9)
+"""Of a registrar: the permission of an own update and its age; read the new epoch; a
+write of Registered that may still be made: 0 none, else 1 + the mark that it leaves."""
 MEMORY, CLOCK = range(2)
 """Of a registrar and a record: what it remembers; ticks since it has known the record."""
 CLAIMS, DOUBTS, HAS_LOCK, RESETTING, CONFIRMED = 1, 2, 4, 8, 16
@@ -51,7 +52,7 @@ OLDER_ARE_OVER = 2
 
 MAX_REGISTRARS = 2
 REGISTRARS = RECORDS + MAX_RECORDS * RECORD
-MEMORIES = 8
+MEMORIES = 9
 REGISTRAR = MEMORIES + MAX_RECORDS * 2
 
 MAX_DEREGISTRARS = 2

@@ -215,12 +215,23 @@ def _register(s: State, rules: Rules, w: int, out: Steps) -> None:
     left = decisions.mark_left(w + 1, want, s[d + at.ALWAYS])
     if not rules.star_stays and not s[at.memory(w, r) + at.MEMORY] & at.DOUBTS:
         left = decisions.NOBODY
-    world.touch(n, r)
-    n[d + at.REGISTERED] = n[d + at.ADDRESS] = 1
-    if rules.marks:
-        n[d + at.MARK] = left
+    world.register(n, rules, r, left)
     n[at.memory(w, r) + at.MEMORY] &= ~at.RESETTING
     out.append(Step(("{a} writes {r} Registered", w, r), n))
+    if rules.unheard and r == 0:
+        _unheard(s, rules, w, left, out)
+
+
+def _unheard(s: State, rules: Rules, w: int, left: int, out: Steps) -> None:
+    """Hear nothing of a write of Registered, which may be made at any time from now."""
+    a, m = at.registrar(w), at.memory(w, 0)
+    n = bytearray(s)
+    world.rest(n, a)
+    n[a + at.UNHEARD] = 1 + left
+    if rules.doubts_writes and left == decisions.NOBODY:
+        n[m + at.MEMORY] = n[m + at.MEMORY] & ~at.CLAIMS | at.DOUBTS
+    text = "{a} hears nothing of its write of {r} Registered, which is still out"
+    out.append(Step((text, w, 0), n, fault=True))
 
 
 STAGES = {

@@ -31,6 +31,8 @@ class Rules:
         skew: by how much a deregistrar may believe to have waited longer than it has.
         crashes: whether incarnations end at any time.
         silences: whether calls stay without a definite answer.
+        unheard: whether writes of Registered to the first record do, and are made later,
+            at any time, unless somebody else has written it.
         bounded_late: a call is over `life` after its permission.
         bounded_pause: so is the time from a permission to the call.
         not_after: the driver refuses a call that arrives after its time.
@@ -45,6 +47,7 @@ class Rules:
         takes_over_always: also under policy Always.
         star_stays: `*` is cleared by nobody.
         doubts: a call without a definite answer is remembered by its incarnation.
+        doubts_writes: so is a write that would leave no mark.
         claims: an incarnation's own create is its claim.
         claims_soundly: an own update is a claim only where no call can be out.
         waits_unmarked: a record without mark that never was registered is not settled.
@@ -78,6 +81,7 @@ class Rules:
     skew: int = 1
     crashes: bool = True
     silences: bool = True
+    unheard: bool = False
     bounded_late: bool = True
     bounded_pause: bool = True
     not_after: bool = False
@@ -91,6 +95,7 @@ class Rules:
     takes_over_always: bool = True
     star_stays: bool = True
     doubts: bool = True
+    doubts_writes: bool = True
     claims: bool = True
     claims_soundly: bool = True
     waits_unmarked: bool = True

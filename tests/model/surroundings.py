@@ -15,6 +15,8 @@ def steps(s: State, rules: Rules, out: Steps) -> None:
         for kind in range(at.ORPHAN):
             if s[at.orphan(r, kind)]:
                 _late(s, rules, r, kind, out)
+    for w in range(rules.registrars if rules.unheard else 0):
+        _written_late(s, rules, w, out)
     if rules.resets and not s[at.RESETS]:
         _reset(s, rules, out)
     _tick(s, rules, out)
@@ -52,6 +54,16 @@ def _late(s: State, rules: Rules, r: int, kind: int, out: Steps) -> None:
     n = bytearray(s)
     n[at.orphan(r, kind)] = 0
     out.append(Step((f"the late {_KINDS[kind]} is over", 0, r), n))
+
+
+def _written_late(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Let the API server make a write of which its writer heard nothing."""
+    kept = s[at.registrar(w) + at.UNHEARD]
+    if kept:
+        n = bytearray(s)
+        world.register(n, rules, 0, kept - 1)
+        text = "the API server writes {r} Registered LATE, for {a}"
+        out.append(Step((text, w, 0), n, fault=True))
 
 
 _KINDS = ("ensure({r})", "ensure({r}) of the new spec", "deregister({r})", "drain({r})")

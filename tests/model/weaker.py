@@ -186,6 +186,12 @@ WEAKER = (
         record(claims=False, crashes=False, silences=False, calm=True),
         "Q",
     ),
+    Variant(
+        "w32",
+        "a write of Registered without an answer is forgotten",
+        record(unheard=True, doubts_writes=False),
+        "S3",
+    ),
     Variant("w30", "pauses without bound", record(bounded_pause=False), "S"),
     Variant("w31", "late effects without bound", record(bounded_late=False), "S"),
 )

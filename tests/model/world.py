@@ -44,6 +44,7 @@ def touch(s: Draft, r: int) -> None:
             s[a + at.CURRENT] = 0
         if r == 0:
             s[a + at.KEPT] &= ~at.KEPT_IS_CURRENT
+            s[a + at.UNHEARD] = 0
     for w in range(at.MAX_DEREGISTRARS):
         b = at.deregistrar(w)
         if s[b + at.WHICH] == r:
@@ -53,6 +54,15 @@ def touch(s: Draft, r: int) -> None:
 def rest(s: Draft, worker: int) -> None:
     """Let a worker's turn be over; what it remembers stays."""
     s[worker : worker + 5] = b"\0\0\0\0\0"
+
+
+def register(s: Draft, rules: Rules, r: int, left: int) -> None:
+    """Let the API server write a record Registered."""
+    d = at.record(r)
+    touch(s, r)
+    s[d + at.REGISTERED] = s[d + at.ADDRESS] = 1
+    if rules.marks:
+        s[d + at.MARK] = left
 
 
 def member(rules: Rules, r: int) -> int:

@@ -120,6 +120,18 @@ async def two_waiters(world: World) -> None:
     world.keep_collecting()
 
 
+@scenario({"backend": BACKEND, "driver": DRIVER})
+async def late_take_over(world: World) -> None:
+    """Two records wait for one address, one gets it, and long after that one of them goes."""
+    world.put_group("api")
+    await begin(world, ONE)
+    world.drop_pod("web-1")
+    world.put_pod("web-2", ONE)
+    await asyncio.sleep(90)
+    world.drop_group("api")
+    world.keep_collecting()
+
+
 @scenario()
 async def reuse_later(world: World) -> None:
     """An address is used again, and then another pod goes."""

@@ -53,7 +53,8 @@ ACTING: dict[str, Mutant] = {
     "takeover-unguarded": Mutant(
         "a lock is taken over from exactly the version that was seen",
         (Edit(AddressLocks, "take_over", "cas=lease.meta", "cas=None"),),
-        ("two-waiters/backend", "two-waiters/driver"),
+        ("late-take-over",),
+        modes=("timeout-late", "cancel-late"),
     ),
     "ensures-from-the-cache": Mutant(
         "an ensure needs a quorum read or a write of one's own",

@@ -42,6 +42,25 @@ REGISTERING: dict[str, Mutant] = {
         _LIFE,
         modes=("timeout-late", "reset-late", "5xx-late"),
     ),
+    "unheard-write-forgotten": Mutant(
+        "whoever may have signed off unheard marks the record before its next call",
+        (
+            Edit(
+                registration,
+                "_unwritten",
+                "if step.status.ensuring:",
+                "if True:",
+            ),
+        ),
+        ("slow",),
+        modes=("timeout-late",),
+    ),
+    "unheard-write-untold": Mutant(
+        "the core is told of a write that had no answer",
+        (Edit(Interpreter, "run", "if _may_be_written(step, error):", "if False:"),),
+        ("slow",),
+        modes=("timeout-late", "reset-late", "5xx-late"),
+    ),
     "running-is-an-answer": Mutant(
         "an ensure that is Running may still land",
         (

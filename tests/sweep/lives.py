@@ -22,6 +22,13 @@ async def life(world: World) -> None:
     world.end_pod("web-1")
 
 
+@scenario({"record": RECORD, "backend": BACKEND}, latency=9.0)
+async def slow(world: World) -> None:
+    """A pod comes to a slow load balancer, and goes when it is seen to be registered."""
+    await begin(world, ONE)
+    world.end_pod("web-1")
+
+
 @scenario(short=True)
 async def early(world: World) -> None:
     """A pod goes while it is being registered."""
