@@ -54,6 +54,9 @@ Less than what common servers grant (5 s in uvicorn and Node.js): a server that 
 while we send leaves a call of which nobody knows whether it arrived.
 """
 
+_ALERT_SECONDS = 2.0
+"""How long a server that hung up twice is listened to for its reason."""
+
 _HEADERS = {
     "Accept": "application/json",
     "Accept-Encoding": "identity",
@@ -146,7 +149,37 @@ class DriverClient:
         except aiohttp.ClientOSError as error:
             if not _is_unwritten(error):
                 raise
-        return await self._exchanged(flight, operation, body)
+        try:
+            return await self._exchanged(flight, operation, body)
+        except aiohttp.ClientOSError as error:
+            if _is_unwritten(error):
+                await self._listen_to_refusal()
+            raise
+
+    async def _listen_to_refusal(self) -> None:
+        """Shake hands once more, without a request, and hear why the server hangs up.
+
+        With TLS 1.3 it refuses a certificate when our side of the handshake is over (RFC
+        8446, 4.6.2), often before a request is written, and then aiohttp forgets its alert.
+
+        Raises:
+            ssl.SSLError: the alert.
+        """
+        url = yarl.URL(self._url)
+        if url.scheme != "https" or url.host is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ALERT_SECONDS):
+                reader, writer = await asyncio.open_connection(
+                    url.host,
+                    url.port,
+                    ssl=self._access.tls or True,
+                    server_hostname=self._access.server_name or url.host,
+                )
+                try:
+                    await reader.read(1)
+                finally:
+                    writer.close()
 
     async def _exchanged(
         self, flight: _Flight, operation: Operation, body: bytes
