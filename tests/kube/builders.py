@@ -90,6 +90,11 @@ class PromptClock(VirtualClock):
         super().__init__()
         self.slept: list[timedelta] = []
 
+    def monotonic(self) -> float:
+        """Return seconds that pass with each look: uvloop's stand still for up to 1 ms."""
+        self.advance(timedelta(microseconds=1))
+        return super().monotonic()
+
     async def sleep(self, delay: timedelta) -> None:
         """Let others run, and come back."""
         self.slept.append(delay)

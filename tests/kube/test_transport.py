@@ -215,6 +215,8 @@ class Tokens:
     def __init__(self) -> None:
         self.number = 1
         self.renewals = 0
+        self.allowed = asyncio.Event()
+        self.allowed.set()
 
     async def authorization(self) -> str:
         """Return the header of now."""
@@ -222,7 +224,7 @@ class Tokens:
 
     async def renew(self) -> None:
         """Get the next token."""
-        await asyncio.sleep(0)
+        await self.allowed.wait()
         self.renewals += 1
         self.number += 1
 
@@ -252,8 +254,16 @@ class TestCredentials:
         """Requests side by side share the new token."""
         tokens = Tokens()
         server.script(*[refusal(401, "Unauthorized")] * 3, THING, THING, THING)
-        async with connected(tokens.connection(server.host), clock) as client:
-            await asyncio.gather(*[client.get(THINGS, key("web")) for _ in range(3)])
+        tokens.allowed.clear()
+        async with (
+            connected(tokens.connection(server.host), clock) as client,
+            asyncio.TaskGroup() as group,
+        ):
+            for _ in range(3):
+                group.create_task(client.get(THINGS, key("web")))
+            while len(server.requests) < 3:  # noqa: ASYNC110 - the server has no event
+                await asyncio.sleep(0)
+            tokens.allowed.set()
 
         assert 1 == tokens.renewals
 
