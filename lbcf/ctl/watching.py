@@ -63,8 +63,10 @@ async def _show(
 ) -> NoReturn:
     """Show again whenever something changed, and after a second where one is given."""
     while True:
+        # wait_for of Python 3.11 loses a Ctrl-C that comes together with a change.
         with suppress(TimeoutError):
-            await asyncio.wait_for(changed.wait(), second)
+            async with asyncio.timeout(second):
+                await changed.wait()
         changed.clear()
         show(drains_now(reading, clock.now()))
         await clock.sleep(_GATHER)

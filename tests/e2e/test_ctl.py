@@ -62,6 +62,8 @@ async def test_status_tells_what_is_wrong_and_who_leads(stage: Stage) -> None:
 async def watching(stage: Stage) -> AsyncIterator[asyncio.StreamReader]:
     """Give the lines of `drains -w`, which ends with Ctrl-C."""
     argv = [
+        # Whoever runs the tests in the background has them inherit an ignored SIGINT.
+        *("env", "--default-signal=INT"),
         *(sys.executable, "-m", "lbcf", "ctl", "drains", "-w", "-o", "json"),
         *("-n", stage.namespace, "--kubeconfig", str(stage.cluster.kubeconfig)),
     ]
