@@ -8,7 +8,15 @@ from lbcf.core.values import MemberKey
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.sdk.credentials import CredentialFiles
 from lbcf.sdk.driver import Driver
-from lbcf.sdk.results import Fail, NotThere, Refusal, RetryAfter, Running, Succ
+from lbcf.sdk.results import (
+    Fail,
+    NotThere,
+    Permanent,
+    Refusal,
+    RetryAfter,
+    Running,
+    Succ,
+)
 from lbcf.sdk.run import run, serve
 from lbcf.sdk.server import Service
 from lbcf.wire.driver_answers import (
@@ -73,6 +81,7 @@ __all__ = [
     "NodeBackend",
     "NotThere",
     "Operation",
+    "Permanent",
     "PodBackend",
     "PortSelector",
     "Refusal",

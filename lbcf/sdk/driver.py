@@ -37,7 +37,7 @@ from lbcf.wire.driver_requests import (
 class Driver(abc.ABC):
     """Operates load balancers of one make; only overridden operations are served.
 
-    Any method may raise `Fail` or `RetryAfter`; those that take something out may
+    Any method may raise `Fail`, `Permanent` or `RetryAfter`; those that take something out may
     raise `NotThere`, which counts as success. Any other exception is logged, and the
     caller is told `Fail` and where to look.
 

@@ -6,6 +6,7 @@ operation's answer of them.
     Exception
     |- Refusal
     |  |- Fail         the attempt failed
+    |  |  `- Permanent   and so will others, until somebody changes something
     |  `- RetryAfter   not yet: ask again
     `- NotThere        (a LookupError) what is to be taken out is not there
 """
@@ -14,6 +15,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 import attrs
+
+from lbcf.wire.driver import LONGEST_DELAY
 
 
 @attrs.frozen(kw_only=True)
@@ -67,6 +70,17 @@ class Refusal(Exception):  # noqa: N818  (the two below say which)
 
 class Fail(Refusal):
     """The attempt is over and failed; in a validation: this is not allowed."""
+
+
+class Permanent(Fail):
+    """No attempt will fare better before somebody changes the object: a wrong parameter.
+
+    A change of the object is told at once; without one the caller asks again after an
+    hour, the longest delay of the protocol, since people also change load balancers.
+    """
+
+    def __init__(self, msg: str) -> None:
+        super().__init__(msg, timedelta(seconds=LONGEST_DELAY))
 
 
 class RetryAfter(Refusal):

@@ -148,6 +148,14 @@ async def test_fail_may_wish_for_a_delay() -> None:
     assert ("Fail", 9) == (answer["status"], answer["minRetryDelayInSeconds"])
 
 
+async def test_permanent_failure_is_asked_about_once_an_hour() -> None:
+    """Unless the object changes, which is told at once."""
+    answer = await told("ensureBackend", sdk.Permanent("no such pool"))
+
+    assert ("Fail", "no such pool") == (answer["status"], answer["msg"])
+    assert 3600 == answer["minRetryDelayInSeconds"]
+
+
 async def test_retry_after_is_running() -> None:
     """Nothing is wrong: it only takes time."""
     answer = await told("ensureBackend", sdk.RetryAfter(timedelta(seconds=3), "soon"))
