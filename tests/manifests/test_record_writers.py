@@ -63,16 +63,19 @@ def _shop(control_plane: Cluster, crds: Path) -> Iterator[Shop]:
             user: stack.enter_context(Api.connect(login, namespace))
             for user, login in logins.items()
         }
-        record = _held(samples()[SAMPLE])
+        uid = ("namespace", namespace, "--output", "jsonpath={.metadata.uid}")
+        record = _held(
+            samples()[SAMPLE], namespace, control_plane.kubectl("get", *uid).strip()
+        )
         apis[ADMINISTRATOR].store(record)
         stack.callback(apis[ADMINISTRATOR].remove, record)
         stack.enter_context(accounts.guarding_records(control_plane, namespace))
         yield Shop(apis)
 
 
-def _held(record: Document) -> Document:
-    """The record with finalizers, an owner and its status."""
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "web-0", "uid": "1"}
+def _held(record: Document, namespace: str, uid: str) -> Document:
+    """The record with finalizers, its status, and an owner that lives as long as it."""
+    owner = {"apiVersion": "v1", "kind": "Namespace", "name": namespace, "uid": uid}
     held = {"finalizers": [FINALIZER_RECORD, OTHER], "ownerReferences": [owner]}
     return {**record, "metadata": {**record["metadata"], **held}}
 
