@@ -52,13 +52,13 @@ REGISTERING: dict[str, Mutant] = {
                 "if True:",
             ),
         ),
-        ("slow",),
+        ("slow-life",),
         modes=("timeout-late",),
     ),
     "unheard-write-untold": Mutant(
         "the core is told of a write that had no answer",
         (Edit(Interpreter, "run", "if _may_be_written(step, error):", "if False:"),),
-        ("slow",),
+        ("slow-life",),
         modes=("timeout-late", "reset-late", "5xx-late"),
     ),
     "running-is-an-answer": Mutant(

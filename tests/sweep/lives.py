@@ -23,7 +23,7 @@ async def life(world: World) -> None:
 
 
 @scenario({"record": RECORD, "backend": BACKEND}, latency=9.0)
-async def slow(world: World) -> None:
+async def slow_life(world: World) -> None:
     """A pod comes to a slow load balancer, and goes when it is seen to be registered."""
     await begin(world, ONE)
     world.end_pod("web-1")

@@ -39,6 +39,8 @@ def scenario(
         chosen = {
             key: attrs.evolve(setting, **changes) for key, setting in settings.items()
         }
+        if name in SCENARIOS:
+            raise ValueError(f"two scenarios are called {name}")
         SCENARIOS[name] = Scenario(name, script, chosen, short, settle, quiet)
         return script
 
