@@ -110,24 +110,23 @@ async def two_groups_end(world: World) -> None:
 
 @scenario({"backend": BACKEND, "driver": DRIVER})
 async def two_waiters(world: World) -> None:
-    """Two records wait for one address, and their holder goes."""
-    world.put_group("api")
-    await begin(world, ONE)
-    world.drop_pod("web-1")
-    world.put_pod("web-2", ONE)
-    await asyncio.sleep(40)
-    world.drop_group("api")
-    world.keep_collecting()
+    """Two records wait for one address, their holder goes, and one of them does."""
+    await _wait_both(world, seconds=40)
 
 
 @scenario({"backend": BACKEND, "driver": DRIVER})
 async def late_take_over(world: World) -> None:
     """Two records wait for one address, one gets it, and long after that one of them goes."""
+    await _wait_both(world, seconds=90)
+
+
+async def _wait_both(world: World, seconds: float) -> None:
+    """Let two records wait for the address of one that goes, and end one of them then."""
     world.put_group("api")
     await begin(world, ONE)
     world.drop_pod("web-1")
     world.put_pod("web-2", ONE)
-    await asyncio.sleep(90)
+    await asyncio.sleep(seconds)
     world.drop_group("api")
     world.keep_collecting()
 
