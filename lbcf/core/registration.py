@@ -11,9 +11,10 @@ takes in what came of it. The rules (model variants p07, p18, p19, p21):
    address (in the spec where members are named after records, else in the status, and
    there only once the lock on the address is held), and `ensuring`.
 3. `ensuring` names the incarnation that may have a call out. Only that one clears it,
-   and only if all its calls, and its writes that clear it, had definite answers; any other
-   first makes it `*`, which nobody clears. A record without any Registered condition whose address is in its spec
-   counts as being ensured by whoever wrote it: that is the claim.
+   and only if all its calls, and its writes that clear it, had definite answers; any
+   other first makes it `*`, which nobody clears. A record without any Registered
+   condition whose address is in its spec counts as being ensured by whoever wrote it:
+   that is the claim.
 4. While `ensuring` is `*`, an older call may land over a newer one: the ensure is sent
    once more when all older ones are over.
 """
@@ -103,7 +104,8 @@ class Enrolment:
         incarnation: who we are; new at every start of a process.
         first_seen: monotonic seconds at which this incarnation took it up.
         claimed: the generation for which no other incarnation can have an ensure out.
-        doubt: the latest of our own ensures that had no definite answer.
+        doubt: the latest of our own ensures that had no definite answer; also left by a
+            write that signs off and had none, with nothing that may land.
         stale_until: monotonic seconds until which such an ensure with parameters older
             than those of `doubt` may land.
         confirmed: the generation of an ensure that succeeded, and was sent when none with
