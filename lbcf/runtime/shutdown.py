@@ -34,24 +34,30 @@ def stop_on_signals(
     """
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
-    received: list[signal.Signals] = []
+    received: list[int] = []
 
     def ask(name: str) -> None:
         asked.set()  # first: to log may fail, where nobody reads it any more
         _log.info("shutdown.requested", signal=name)
 
-    # A plain handler, not the loop's: it also runs while a callback blocks the
-    # loop, which is when somebody sends the second signal.
     def receive(number: int, _frame: FrameType | None) -> None:
         if received:
             os._exit(HURRIED_EXIT)
-        received.append(signal.Signals(number))
-        loop.call_soon_threadsafe(ask, received[0].name)
+        received.append(number)
 
     listened = signals or (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.signal(number, receive) for number in listened}
+    before = {number: signal.getsignal(number) for number in listened}
+    for number in listened:
+        # The loop's own handler wakes it through a socket. A plain one alone is lost
+        # when the signal comes just before the loop sleeps, or to another thread:
+        # Python runs it once the loop wakes, and nothing wakes it.
+        loop.add_signal_handler(number, ask, number.name)
+        # The plain one counts: it also runs while a callback blocks the loop, which
+        # is when somebody sends the second signal.
+        signal.signal(number, receive)
     try:
         yield asked
     finally:
         for number, previous in before.items():
+            loop.remove_signal_handler(number)
             signal.signal(number, previous)

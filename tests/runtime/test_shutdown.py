@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +43,22 @@ async def test_first_signal_sets_the_event(number: signal.Signals) -> None:
         await asyncio.wait_for(asked.wait(), 10)
 
     assert not before
+
+
+async def test_signal_wakes_a_loop_that_sleeps() -> None:
+    """One that another thread receives does not interrupt the loop's own sleep."""
+
+    def interrupt() -> None:
+        time.sleep(0.2)  # until the loop has nothing to do
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    with stop_on_signals() as asked:
+        sender = threading.Thread(target=interrupt)
+        sender.start()
+        await asked.wait()
+        sender.join()
+
+    assert asked.is_set()
 
 
 async def test_what_was_there_before_comes_back() -> None:
