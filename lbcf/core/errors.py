@@ -7,6 +7,14 @@ LbcfError
 `- lbcf.settings.SettingsError      a flag or a file that cannot be used
 """
 
+from datetime import timedelta
+
 
 class LbcfError(Exception):
-    """Something that this project expects to go wrong, told in one line."""
+    """Something that this project expects to go wrong, told in one line.
+
+    Attributes:
+        retry_after: when the other side wants to be asked again, None if it did not say.
+    """
+
+    retry_after: timedelta | None = None

@@ -38,7 +38,6 @@ class KubeError(LbcfError):
     Attributes:
         status: the HTTP status, None without an answer.
         reason: the machine-readable reason of a `Status`, or empty.
-        retry_after: when the server wants to be asked again, None if it did not say.
     """
 
     def __init__(

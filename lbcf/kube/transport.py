@@ -56,7 +56,7 @@ class Transport:
         connection: where, and as whom.
         clock: spreads the pauses between attempts.
         user_agent: who asks, as the server's audit log shows it.
-        limit: for a whole `send`, with all its attempts.
+        limit: for a whole `send`, with all its attempts, once it has a place.
         pool: connections at a time; each open watch occupies one.
         at_once: requests at a time, beside watches and what is kept for ends.
     """
@@ -108,16 +108,22 @@ class Transport:
 
         Args:
             request: what to send.
-            within: the time limit, None for the usual one.
+            within: the time limit, None for the usual one. To wait for a place does
+                not count: in a storm of thousands the last waits for longer than that,
+                and has not failed.
 
         Raises:
             KubeError: as the tree of `lbcf.kube.errors` tells.
         """
         limit = (within or self._limit).total_seconds()
+        async with self._turns.of(request):
+            return await self._sent_within(request, limit)
+
+    async def _sent_within(self, request: Request, limit: float) -> bytes:
+        """Send it, and give up after so many seconds."""
         try:
             async with asyncio.timeout(limit):
-                async with self._turns.of(request):
-                    return await self._sent(request)
+                return await self._sent(request)
         except TimeoutError as error:
             raise Unavailable(
                 f"{request}: no answer within {limit:g} s", sent=None

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar, assert_never
 import structlog
 
 from lbcf.core import backoff
+from lbcf.core.errors import LbcfError
 from lbcf.runtime import spans
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.queue import QueueClosed, WorkQueue
@@ -139,6 +140,8 @@ class Workers(Generic[K]):
             if worker.cancelling():
                 raise
             return self._crashed(RuntimeError("a call was cancelled"), error)
+        except LbcfError as error:
+            return Failed(error, at_least=error.retry_after)
         except Exception as error:  # noqa: BLE001 - one bad key stops no other
             return self._crashed(error, error)
 

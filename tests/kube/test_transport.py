@@ -208,6 +208,19 @@ class TestRepetition:
         assert "0.05 s" in str(caught.value)
         assert 1 == len(server.requests)
 
+    async def test_time_limit_begins_with_a_place(
+        self, server: ScriptedServer, clock: PromptClock
+    ) -> None:
+        """Who waits for as long as the limit behind somebody is sent, and answered."""
+        server.script(Answer(ending="hang"), THING)
+        limit = timedelta(seconds=1)
+        async with connected(server.connection, clock, at_once=1) as client:
+            creates = (client.create(THINGS, "shop", {}, within=limit) for _ in "ab")
+            answers = await asyncio.gather(*creates, return_exceptions=True)
+
+        assert isinstance(answers[0], Unavailable)
+        assert a_thing("web", 1) == answers[1]
+
 
 class Tokens:
     """A source of tokens that expire when told so."""

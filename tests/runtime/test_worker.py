@@ -9,6 +9,7 @@ import attrs
 import pytest
 import structlog
 
+from lbcf.core.errors import LbcfError
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, Failed, RequeueAfter, Result
 from lbcf.runtime.worker import Workers, run_workers
@@ -210,6 +211,26 @@ class TestCrashes:
             events[0]["key"],
             events[0]["exc_info"],
         )
+
+    def test_foreseen_error_is_told_in_one_line(self) -> None:
+        """No traceback: an API server that is away would cost one for each record."""
+        error = LbcfError("PATCH /x: no answer")
+        scene = Scene(iter([error]))
+        with structlog.testing.capture_logs() as events:
+            run_virtual(scene.run_for(LONG, "a"))
+
+        assert [("reconcile.failed", error)] == [
+            (event["event"], event["error"]) for event in events
+        ]
+
+    def test_foreseen_error_says_when_to_come_again(self) -> None:
+        """A server that asks for a longer pause gets it."""
+        error = LbcfError("PATCH /x: too many requests")
+        error.retry_after = timedelta(seconds=20)
+        scene = Scene(iter([error]))
+        run_virtual(scene.run_for(LONG, "a"))
+
+        assert [0, 20] == scene.moments
 
     def test_cancelled_call_does_not_end_the_worker(self) -> None:
         """When something that reconcile awaits is cancelled, the worker goes on."""
