@@ -19,6 +19,7 @@ from lbcf.controller.load_balancers import LoadBalancers
 from lbcf.controller.node_triggers import NodeTriggers
 from lbcf.controller.reconciler import Reconciler
 from lbcf.controller.registrar import Registrar
+from lbcf.controller.removals import Removals
 from lbcf.controller.scopes import Scopes
 from lbcf.controller.survey import Survey
 from lbcf.controller.tallies import measure
@@ -46,6 +47,7 @@ from lbcf.kube.kinds import (
     SERVICES,
 )
 from lbcf.kube.locks import AddressLocks
+from lbcf.kube.transport import AT_ONCE, KEPT
 from lbcf.process import Parts
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import Check
@@ -55,6 +57,8 @@ from lbcf.runtime.worker import Workers
 
 
 _GROUP_WORKERS = 4
+_REMOVAL_WORKERS = KEPT + AT_ONCE // 2
+"""All places that are kept for ends, and half of the others."""
 _LOAD_BALANCER_WORKERS = 16
 _BIND_WORKERS = 16
 _RECORD_WORKERS = 256
@@ -96,7 +100,7 @@ class Controller:
         )
         registrar = Registrar(view, queues.records, interpreter, parts.incarnation)
         scopes = Scopes()
-        applier = Applier(client, view.records, clock, registrar)
+        removals = Removals(client, view.records, removing := self._queue("removals"))
         statuses = GroupStatusWriter(view, client, parts.recorder, clock)
         triggers = Triggers(view, scopes, queues, registrar, statuses)
         judgements = Judgements(
@@ -113,7 +117,13 @@ class Controller:
         questions: WorkQueue[Place] = WorkQueue("validations", clock, parts.metrics)
         validations = Validations(view, questions, calls, triggers.look_at_group, clock)
         reconciler = Reconciler(
-            view, scopes, applier, judgements, validations, decided=held.decided
+            view,
+            scopes,
+            judgements,
+            validations,
+            applier=Applier(client, view.records, clock, registrar),
+            removals=removals,
+            decided=held.decided,
         )
         abandonments = Abandonments(parts.recorder, parts.metrics)
         holds = DriverHolds(view, client, queues.drivers, abandonments)
@@ -133,6 +143,7 @@ class Controller:
         self._endpoints = self._listen_to_nodes(scopes, triggers)
         self._workers: list[Workers[Any]] = [
             Workers(queues.groups, reconciler.reconcile, _GROUP_WORKERS, clock),
+            Workers(removing, removals.reconcile, _REMOVAL_WORKERS, clock),
             Workers(
                 queues.load_balancers,
                 binds.instead_of(

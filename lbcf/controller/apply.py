@@ -1,7 +1,7 @@
-"""A plan becomes API writes; what the API server says of each is an answer, not an error.
+"""What a plan creates and updates becomes API writes; `removals` has the rest of it.
 
 Before it: `lbcf.core.guards`. After it: the registrar takes up what was created or
-updated, with the write itself as its permission; the deregistrar sees what was deleted.
+updated, with the write itself as its permission.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ import structlog
 
 from lbcf.controller.rivals import Rivals
 from lbcf.core.inheritance import signed
-from lbcf.core.plan import Create, Plan, Removal, Update
+from lbcf.core.plan import Create, Plan, Update
 from lbcf.core.resources import BackendRecord
 from lbcf.core.steps import Permission
 from lbcf.core.values import ObjectKey
@@ -68,17 +68,16 @@ class TakesUp(Protocol):
 
 
 class Applier:
-    """Writes plans.
+    """Writes records that are to be registered.
 
     Args:
         client: the API server.
         records: takes in what each write returned.
         clock: times the permissions.
         successor: goes on with each record that was created or updated.
-        at_once: how many records may be under way that are made or changed. Few, so that
+        at_once: how many records may be under way. Few, so that
             they are registered as fast as they are made: a write is a permission to
             call the driver for seconds only.
-        ends_at_once: how many removals may be under way beside them.
     """
 
     def __init__(
@@ -89,19 +88,17 @@ class Applier:
         successor: TakesUp,
         *,
         at_once: int = 16,
-        ends_at_once: int = 112,
     ) -> None:
         self._client = client
         self._records = records
         self._clock = clock
         self._successor = successor
         self._slots = asyncio.Semaphore(at_once)
-        self._ends = asyncio.Semaphore(ends_at_once)
         self._rivals = Rivals(clock)
         records.on_change(self._rivals.record_changed)
 
     async def apply(self, plan: Plan) -> timedelta | None:
-        """Write a plan, removals first, each write beside the others.
+        """Write what a plan creates and updates, each write beside the others.
 
         Returns:
             When to come again for updates that must wait; None: all is written.
@@ -109,7 +106,6 @@ class Applier:
         Raises:
             ExceptionGroup: of KubeError; all other writes have been tried.
         """
-        await self._all([self._remove(r) for r in plan.removals])
         rests = [(u, self._rivals.rest(u.record)) for u in plan.updates]
         updates = [self._update(u) for u, rest in rests if rest is None]
         await self._all([*updates, *(self._create(c) for c in plan.creates)])
@@ -136,7 +132,7 @@ class Applier:
                     write = self._client.create(RECORDS, group.namespace, body)
                     record = await failpoints.through(write, _UNHEARD)
                 except AlreadyExists:
-                    await self._look(key)
+                    await look_up(self._client, self._records, key)
                     return
                 self._records.observe(record)
                 self._successor.take_up(Written(Permission(record, began)))
@@ -147,13 +143,6 @@ class Applier:
             load_balancer=record.spec.load_balancer,
             address=create.desired.address,
         )
-
-    async def _look(self, key: ObjectKey) -> None:
-        """Take in a record that our create found in its place."""
-        try:
-            self._records.observe(await self._client.get(RECORDS, key))
-        except NotFound:
-            _log.debug("record.gone", record=str(key))
 
     async def _update(self, update: Update) -> None:
         """Write what changed of a live record."""
@@ -166,7 +155,7 @@ class Applier:
                     body = render_spec_update(before, update.spec)
                     record = await self._patch(before, body)
                 except (Conflict, NotFound):
-                    await self._look(meta.key)
+                    await look_up(self._client, self._records, meta.key)
                     raise
                 self._rivals.wrote(before, record)
                 self._records.observe(record)
@@ -193,31 +182,15 @@ class Applier:
         )
         return await failpoints.through(write, _UNHEARD)
 
-    async def _remove(self, removal: Removal) -> None:
-        """Begin a record's end; the finalizer keeps it until it is deregistered."""
-        meta = removal.record.meta
-        async with self._ends:
-            try:
-                write = self._client.delete(RECORDS, meta.key, uid=meta.uid)
-                left = await failpoints.through(write, _UNHEARD)
-            except NotFound:
-                self._records.observe_gone(meta)
-                return
-            except Conflict:
-                # A namesake, most likely; what else may be meant is no end of it.
-                await self._look(meta.key)
-                raise
-        if left is None:
-            self._records.observe_gone(meta)
-        else:
-            self._records.observe(left)
-        _log.info(
-            "record.deleted",
-            record=str(meta.key),
-            address=removal.record.address,
-            reason=removal.reason,
-            message=removal.message,
-        )
+
+async def look_up(
+    client: KubeClient, records: Store[BackendRecord], key: ObjectKey
+) -> None:
+    """Take in the record that has a name: a write of ours met another than expected."""
+    try:
+        records.observe(await client.get(RECORDS, key))
+    except NotFound:
+        _log.debug("record.gone", record=str(key))
 
 
 def _told(error: BaseException) -> Exception:

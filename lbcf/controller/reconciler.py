@@ -1,4 +1,4 @@
-"""One group: snapshot -> plan -> guards -> validations -> apply; nothing else.
+"""One group: snapshot -> plan -> guards -> validations -> writes; nothing else.
 
 Before it: `triggers` put the group's key into the queue, with the pods that changed.
 After it: records are written, and `status` has something new to tell.
@@ -18,6 +18,7 @@ from lbcf.controller.decision import (
 from lbcf.controller.judgements import Judgements
 from lbcf.controller.node_doubts import NodeDoubts
 from lbcf.controller.node_scene import is_local
+from lbcf.controller.removals import Removals
 from lbcf.controller.scopes import Scopes
 from lbcf.controller.snapshot import GROUP_UNREADABLE, take_snapshot
 from lbcf.controller.validations import Validations
@@ -37,9 +38,10 @@ class Reconciler:
     Args:
         view: what has been read.
         scopes: which pods of a group changed.
-        applier: writes plans.
         judgements: what drivers say of unready pods.
         validations: what drivers say of parameters.
+        applier: writes what plans create and update.
+        removals: has the rest written, beside what follows.
         decided: told what was decided about a group.
     """
 
@@ -47,15 +49,17 @@ class Reconciler:
         self,
         view: View,
         scopes: Scopes,
-        applier: Applier,
         judgements: Judgements,
         validations: Validations,
         *,
+        applier: Applier,
+        removals: Removals,
         decided: Callable[[ObjectKey, Decision], None],
     ) -> None:
         self._view = view
         self._scopes = scopes
         self._applier = applier
+        self._removals = removals
         self._judgements = judgements
         self._validations = validations
         self._decided = decided
@@ -66,8 +70,7 @@ class Reconciler:
         scope = self._scopes.take(key)
         unreadable = self._view.groups.unreadable.get(key)
         if unreadable is not None:
-            doubt = Undecided(GROUP_UNREADABLE, unreadable)
-            self._decided(key, Decision((doubt,)))
+            self._undecided(key, Undecided(GROUP_UNREADABLE, unreadable))
             return Done()
         group = self._view.groups.get(key)
         # Its records are ended by the garbage collector, through ownerReferences.
@@ -80,19 +83,23 @@ class Reconciler:
             scope = None  # the guards count all of the group, a driver judges all of it
         snapshot = take_snapshot(self._view, group, scope)
         if isinstance(snapshot, Undecided):
-            self._decided(key, Decision((snapshot,)))
+            self._undecided(key, snapshot)
             return Done()
         snapshot = self._judgements.consider(snapshot)
         plan, unagreed = self._validations.consider(snapshot, guarded_plan(snapshot))
         nodes = self._node_doubts.learn(key, scope, plan.waiting)
         doubts = (*doubts_of(snapshot), *dict.fromkeys(unagreed), *nodes)
         self._decided(key, Decision(doubts, held_by_guards(plan)))
+        self._removals.decided(snapshot.records, plan.removals)
         return await self._apply(key, plan)
+
+    def _undecided(self, key: ObjectKey, doubt: Undecided) -> None:
+        """Leave all of a group as it is."""
+        self._decided(key, Decision((doubt,)))
+        self._removals.undecided(key)
 
     async def _apply(self, key: ObjectKey, plan: Plan) -> Result:
         """Write a plan; if any of it fails, the whole group is looked at again."""
-        if plan.is_empty:
-            return Done()
         try:
             again = await self._applier.apply(plan)
         except ExceptionGroup as errors:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from lbcf.controller import apply as apply_module
 from lbcf.controller import registrar as registrar_module
 from lbcf.controller.registrar import Registrar
+from lbcf.controller.removals import Removals
 from lbcf.controller.rivals import Rivals
 from lbcf.core import registration
 from lbcf.core.deregistration import Ending
@@ -123,7 +124,7 @@ ACTING: dict[str, Mutant] = {
     ),
     "deletes-any-namesake": Mutant(
         "a record is deleted by its uid",
-        (Edit(apply_module.Applier, "_remove", "uid=meta.uid", "uid=None"),),
+        (Edit(Removals, "_remove", "uid=meta.uid", "uid=None"),),
         ("static-returns",),
         modes=("crash-late", "cancel-late", "timeout-late", "reset-late", "5xx-late"),
     ),
@@ -131,10 +132,10 @@ ACTING: dict[str, Mutant] = {
         "a refused deletion is not the end of a record",
         (
             Edit(
-                apply_module.Applier,
+                Removals,
                 "_remove",
-                "await self._look(meta.key)\n            raise",
-                "self._records.observe_gone(meta)\n            return",
+                "await look_up(self._client, self._records, meta.key)\n        raise",
+                "self._records.observe_gone(meta)\n        return",
             ),
         ),
         ("life",),

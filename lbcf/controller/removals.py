@@ -1,0 +1,131 @@
+"""Begins the end of records that their groups no longer want, each on its own.
+
+Before it: `reconciler` planned. After it: the deregistrar sees the deletionTimestamp. A
+group's next turn does not wait for these writes: in a storm of deletions it would plan
+nothing while the last of a thousand is being answered, and then come late for all that
+was deleted meanwhile.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+
+import structlog
+
+from lbcf.controller.apply import look_up
+from lbcf.core.desired import Identity, identity_of
+from lbcf.core.plan import DUPLICATE, Removal
+from lbcf.core.resources import BackendRecord
+from lbcf.core.values import ObjectKey
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Conflict, NotFound, Unavailable
+from lbcf.kube.kinds import RECORDS
+from lbcf.kube.store import Store
+from lbcf.runtime import failpoints
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.result import Done, Result
+
+
+_log = structlog.get_logger(__name__)
+_UNHEARD = partial(Unavailable, sent=None)
+
+
+class Removals:
+    """What the latest plans want removed and is not removed yet.
+
+    Args:
+        client: the API server.
+        records: takes in what each write returned.
+        queue: of the records to remove; its workers call `reconcile`.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        records: Store[BackendRecord],
+        queue: WorkQueue[ObjectKey],
+    ) -> None:
+        self._client = client
+        self._records = records
+        self._queue = queue
+        self._wanted: dict[ObjectKey, Removal] = {}
+        self._sent: dict[ObjectKey, Identity] = {}
+
+    def decided(
+        self, considered: Iterable[BackendRecord], removals: Iterable[Removal]
+    ) -> None:
+        """Take in a plan; what it wants no more is left alone, if nothing was sent.
+
+        Args:
+            considered: all records that it decided about.
+            removals: those of them that are to go. One that failed before waits out
+                its pause.
+        """
+        wanted = {r.record.meta.key: r for r in removals if not self._is_too_early(r)}
+        for record in considered:
+            if record.meta.key not in wanted:
+                self._wanted.pop(record.meta.key, None)
+        for key, removal in wanted.items():
+            known = self._wanted.get(key)
+            self._wanted[key] = removal
+            if known is None or known.record.meta.uid != removal.record.meta.uid:
+                self._queue.add(key)
+
+    def _is_too_early(self, removal: Removal) -> bool:
+        """Tell whether a duplicate may be all that is left once an answer is there.
+
+        The other one may be on its way out: which of two stays may change with a turn.
+        """
+        if removal.reason != DUPLICATE or removal.record.meta.key in self._sent:
+            return False
+        return identity_of(removal.record) in self._sent.values()
+
+    def undecided(self, group: ObjectKey) -> None:
+        """Leave a group's records alone until somebody can decide about them again."""
+        for key, removal in list(self._wanted.items()):
+            if removal.record.group == group:
+                del self._wanted[key]
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Delete one record, if that is still wanted; its finalizer keeps it for now.
+
+        Raises:
+            KubeError: it was not deleted, or nobody knows; to be tried again.
+        """
+        removal, present = self._wanted.get(key), self._records.get(key)
+        if removal is None:
+            return Done()
+        uid = removal.record.meta.uid
+        if present is not None and present.meta.uid == uid and not present.is_deleting:
+            self._sent[key] = identity_of(removal.record)
+            try:
+                await self._remove(removal)
+            finally:
+                del self._sent[key]
+        if (known := self._wanted.get(key)) and known.record.meta.uid == uid:
+            del self._wanted[key]
+        return Done()
+
+    async def _remove(self, removal: Removal) -> None:
+        """Delete a record by its uid, and take in what is left of it."""
+        meta = removal.record.meta
+        try:
+            write = self._client.delete(RECORDS, meta.key, uid=meta.uid)
+            left = await failpoints.through(write, _UNHEARD)
+        except NotFound:
+            self._records.observe_gone(meta)
+            return
+        except Conflict:
+            # A namesake, most likely; what else may be meant is no end of it.
+            await look_up(self._client, self._records, meta.key)
+            raise
+        if left is None:
+            self._records.observe_gone(meta)
+        else:
+            self._records.observe(left)
+        _log.info(
+            "record.deleted",
+            record=str(meta.key),
+            address=removal.record.address,
+            reason=removal.reason,
+            message=removal.message,
+        )
