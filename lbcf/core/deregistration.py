@@ -25,6 +25,7 @@ also after a crash, when nobody remembers the call.
 
 from collections.abc import Callable
 from datetime import timedelta
+from enum import StrEnum
 
 import attrs
 
@@ -122,6 +123,30 @@ class Ending:
         )
 
 
+class Phase(StrEnum):
+    """How far an end is, as far as it matters who goes first.
+
+    Attributes:
+        FLOWING: new traffic may still come; nothing that was asked has stopped it.
+        ENDING: nothing new comes; the driver is still to be asked.
+        RELEASING: only the finalizer is left.
+    """
+
+    FLOWING = "flowing"
+    ENDING = "ending"
+    RELEASING = "releasing"
+
+
+def phase_of(ending: Ending, record: BackendRecord) -> Phase:
+    """Say how far a record's end is, by what is remembered and what is written."""
+    if ending.final_done:
+        return Phase.RELEASING
+    has_begun = ending.drained or ending.early_done
+    if has_begun or ending.drain is not None or record.status.drain is not None:
+        return Phase.ENDING
+    return Phase.FLOWING
+
+
 Stage = Callable[[Ending, BackendRecord, Moment], Step | None]
 
 
@@ -184,6 +209,7 @@ def _drain(ending: Ending, record: BackendRecord, moment: Moment) -> Step | None
         record.address,
         drain_started_at=progress.started_at,
         drain_deadline=progress.deadline,
+        urgent=phase_of(ending, record) is Phase.FLOWING,
     )
 
 
@@ -232,6 +258,7 @@ def _deregister(ending: Ending, record: BackendRecord, moment: Moment) -> Step |
         record.address,
         drained=ending.drained and _is_in_time(ending, moment),
         final=final,
+        urgent=phase_of(ending, record) is Phase.FLOWING,
     )
 
 

@@ -48,6 +48,8 @@ class CallDriver:
         drained: whether nothing was left on the backend (deregisterBackend only).
         final: no other ensure can be out when this is sent, nor one with other
             parameters if it is one itself; decided then, not at the answer.
+        urgent: new traffic still comes to a backend that is about to end, and this call
+            stops it.
     """
 
     operation: Operation
@@ -58,6 +60,7 @@ class CallDriver:
     drain_deadline: datetime | None = None
     drained: bool = False
     final: bool = False
+    urgent: bool = False
 
 
 @attrs.frozen

@@ -4,25 +4,37 @@ Before it: a record got a deletionTimestamp. After it: its address is out of the
 balancer and the record is gone, or its conditions say who is waited for.
 """
 
+from datetime import timedelta
+
 import structlog
 
 from lbcf.core import deregistration
-from lbcf.core.deregistration import Ending
+from lbcf.core.deregistration import Ending, Phase, phase_of
 from lbcf.core.names import ANNOTATION_ABANDON
 from lbcf.core.resources import BackendRecord, LoadBalancerDriver
-from lbcf.core.steps import Permission
-from lbcf.core.turn import Absent, bears, driver_or_absent
+from lbcf.core.steps import CallDriver, Finish, Permission, ReleaseRecord, Step
+from lbcf.core.turn import Absent, Moment, bears, driver_or_absent
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.deregistrar.series import EndingSeries
 from lbcf.interpreter import Interpreter, Subject
 from lbcf.interpreter.abandonment import Abandonments
 from lbcf.kube.store import Store
-from lbcf.runtime.lanes import Lanes, Leave
+from lbcf.process import RELEASES_AT_ONCE
+from lbcf.runtime.lanes import Lane, Lanes, Place
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, RequeueAfter, Result
 
 
 _log = structlog.get_logger(__name__)
+
+
+def _lane_of(
+    phase: Phase, driver: LoadBalancerDriver | Absent, where: ObjectKey
+) -> Lane:
+    """Choose the lane, so that what is in no hurry holds up nobody's first call."""
+    if phase is Phase.RELEASING:
+        return Lane(phase, RELEASES_AT_ONCE)
+    return Lane((where, phase), bears(driver))
 
 
 class Deregistrar:
@@ -95,30 +107,35 @@ class Deregistrar:
         driver = driver_or_absent(
             where, self._drivers.get(where), self._drivers.unreadable.get(where)
         )
-        return await self._lanes.turn_until(
-            where, bears(driver), key, lambda leave: self._turn(record, driver, leave)
+        lane = _lane_of(phase_of(self._endings[record.meta.uid], record), driver, where)
+        return await self._lanes.turn_from(
+            lane, key, lambda place: self._turn(record, driver, place)
         )
 
     async def _turn(
-        self, record: BackendRecord, driver: LoadBalancerDriver | Absent, leave: Leave
+        self, record: BackendRecord, driver: LoadBalancerDriver | Absent, place: Place
     ) -> Result:
-        """Visit one record.
-
-        To take a finalizer off is in no hurry: the next record may begin its drain.
-        """
+        """Visit one record, as far as there is room for what it needs."""
         uid = record.meta.uid
 
         def remember(learnt: Ending) -> None:
             """Keep it even if the turn is cut."""
             self._endings[uid] = learnt
-            if learnt.final_done:
-                leave()
+
+        def next_step(ending: Ending, moment: Moment) -> Step:
+            """Go on, or make room for those whose traffic still flows."""
+            step = deregistration.next_step(ending, moment)
+            if isinstance(step, CallDriver | ReleaseRecord):
+                phase = phase_of(ending, record)
+                if not place.change_to(_lane_of(phase, driver, record.driver_key)):
+                    return Finish(timedelta(0))
+            return step
 
         seen = Permission(record, self._interpreter.moment().monotonic)
         finish = await self._interpreter.run(
             Subject(record.meta.key, uid),
             self._endings[uid].begin_turn(driver, seen),
-            deregistration.next_step,
+            next_step,
             deregistration.learn,
             remember,
         )

@@ -1,7 +1,8 @@
 """How many calls go on at a time, for each driver and for each load balancer.
 
-`lbcf.drivers.pool` keeps a gate per key. Whoever came first goes first; the limit may
-change at any time, as the object that holds it is edited.
+`lbcf.drivers.pool` keeps a gate per key. Calls that end traffic go ahead of the rest;
+among equals, whoever came first goes first. The limit may change at any time, as the
+object that holds it is edited.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from collections.abc import AsyncIterator, Hashable
 
 
 class Gate:
-    """Lets so many through at a time, in the order in which they came.
+    """Lets so many through at a time: those ahead, then the others, as they came.
 
     Attributes:
         inside: how many are through now.
@@ -21,29 +22,31 @@ class Gate:
     def __init__(self, limit: int) -> None:
         self.inside = 0
         self._limit = limit
+        self._ahead: collections.deque[asyncio.Future[None]] = collections.deque()
         self._waiting: collections.deque[asyncio.Future[None]] = collections.deque()
 
     @property
     def is_idle(self) -> bool:
         """Tell whether nobody is inside or waits."""
-        return not self.inside and not self._waiting
+        return not self.inside and not self._ahead and not self._waiting
 
     def resize(self, limit: int) -> None:
         """Change the limit; a lower one throws nobody out."""
         self._limit = limit
         self._admit()
 
-    async def enter(self) -> None:
-        """Wait for a place behind all who wait already."""
+    async def enter(self, *, ahead: bool = False) -> None:
+        """Wait for a place behind all who wait already, or all who are ahead."""
         place = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
+        row = self._ahead if ahead else self._waiting
+        row.append(place)
         self._admit()
         try:
             await place
         except asyncio.CancelledError:
             if place.cancelled():
                 with contextlib.suppress(ValueError):
-                    self._waiting.remove(place)
+                    row.remove(place)
             else:
                 # Cancelled in the turn of the loop in which the place was given.
                 self.leave()
@@ -56,8 +59,8 @@ class Gate:
 
     def _admit(self) -> None:
         """Let the next ones in, as long as there are places."""
-        while self._waiting and self.inside < self._limit:
-            place = self._waiting.popleft()
+        while self.inside < self._limit and (row := self._ahead or self._waiting):
+            place = row.popleft()
             # A cancelled one's task has not run since, so it stands here still.
             if not place.cancelled():
                 self.inside += 1
@@ -71,12 +74,20 @@ class Gates:
         self._gates: dict[Hashable, Gate] = {}
 
     @contextlib.asynccontextmanager
-    async def through(self, key: Hashable, limit: int) -> AsyncIterator[None]:
-        """Be one of at most `limit` with this key inside the block."""
+    async def through(
+        self, key: Hashable, limit: int, *, ahead: bool = False
+    ) -> AsyncIterator[None]:
+        """Be one of at most `limit` with this key inside the block.
+
+        Args:
+            key: whose gate.
+            limit: how many there may be from now on.
+            ahead: go before all who wait and are not.
+        """
         gate = self._gates.setdefault(key, Gate(limit))
         gate.resize(limit)
         try:
-            await gate.enter()
+            await gate.enter(ahead=ahead)
             try:
                 yield
             finally:

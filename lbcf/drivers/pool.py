@@ -119,6 +119,7 @@ class DriverPool:
         load_balancer: ObjectKey | None = None,
         *,
         limit: int | None = None,
+        ahead: bool = False,
     ) -> AsyncIterator[None]:
         """Wait until the driver, and its load balancer, may be called once more.
 
@@ -127,6 +128,7 @@ class DriverPool:
             load_balancer: what the call is about.
             limit: how many calls the load balancer bears at a time, None: no limit of
                 its own.
+            ahead: it ends traffic, and goes before calls that do not.
 
         Who waits for a load balancer holds none of the driver's places.
         """
@@ -134,10 +136,12 @@ class DriverPool:
             with self._series.waiting.labels(str(driver.meta.key)).track_inprogress():
                 if load_balancer is not None and limit is not None:
                     await places.enter_async_context(
-                        self._load_balancers.through(load_balancer, limit)
+                        self._load_balancers.through(load_balancer, limit, ahead=ahead)
                     )
                 await places.enter_async_context(
-                    self._drivers.through(driver.meta.key, driver.max_concurrent_calls)
+                    self._drivers.through(
+                        driver.meta.key, driver.max_concurrent_calls, ahead=ahead
+                    )
                 )
             yield
 

@@ -238,7 +238,8 @@ class Interpreter:
         """Call the driver when it has a free place, under a permission still good."""
         record, driver = step.permission.record, step.driver
         where = record.load_balancer_key
-        async with self._drivers.slot(driver, where, limit=self._limit(where)):
+        limit = self._limit(where)
+        async with self._drivers.slot(driver, where, limit=limit, ahead=step.urgent):
             permission = step.permission
             if self._clock.monotonic() > permission.at + _USE_WITHIN.total_seconds():
                 fresh = await self._read(subject)

@@ -9,7 +9,7 @@ puts together what they work with, `host` runs them.
 """
 
 from lbcf.process.host import Program, run_process, silence_of
-from lbcf.process.parts import Parts
+from lbcf.process.parts import RELEASES_AT_ONCE, Parts
 
 
-__all__ = ["Parts", "Program", "run_process", "silence_of"]
+__all__ = ["RELEASES_AT_ONCE", "Parts", "Program", "run_process", "silence_of"]

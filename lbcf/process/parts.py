@@ -30,7 +30,7 @@ from lbcf.settings import Settings
 
 
 _ELECTION_POOL = 2
-_RELEASES_AT_ONCE = 8
+RELEASES_AT_ONCE = 8
 """Finalizers that the deregistrar takes off at a time. By then traffic has ended; with
 as many as the controller has deletions, those that end traffic wait for them (on a busy
 API server requests are answered in proportion to how many each client has out)."""
@@ -77,7 +77,7 @@ async def gathered(settings: Settings, connection: Connection) -> AsyncIterator[
                 clock,
                 user_agent=agent,
                 field_manager=name,
-                at_once=_RELEASES_AT_ONCE if is_deregistrar else AT_ONCE,
+                at_once=RELEASES_AT_ONCE if is_deregistrar else AT_ONCE,
                 through=_between(requests, dry, clock),
             )
         )

@@ -3,12 +3,15 @@
 Between a `queue` and the reconcile function of a process. Its workers are shared by
 all drivers. A record whose driver has as many turns under way as it bears calls, and as
 many again waiting, leaves its worker at once and comes back when a turn of that driver
-ends.
+ends. Where some of a turn may wait while other records begin theirs, it has a lane of
+its own.
 """
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import attrs
 
 from lbcf.core.values import ObjectKey
 from lbcf.runtime.queue import WorkQueue
@@ -16,8 +19,6 @@ from lbcf.runtime.result import Done, Result
 
 
 K = TypeVar("K", bound=Hashable)
-Leave = Callable[[], None]
-"""Gives the place in the lane to the next record."""
 
 
 class Lanes(Generic[K]):
@@ -29,8 +30,8 @@ class Lanes(Generic[K]):
 
     def __init__(self, queue: WorkQueue[K]) -> None:
         self._queue = queue
-        self._under_way: defaultdict[ObjectKey, int] = defaultdict(int)
-        self._parked: defaultdict[ObjectKey, OrderedDict[K, None]]
+        self._under_way: defaultdict[Hashable, int] = defaultdict(int)
+        self._parked: defaultdict[Hashable, OrderedDict[K, None]]
         self._parked = defaultdict(OrderedDict)
 
     async def turn(
@@ -48,52 +49,82 @@ class Lanes(Generic[K]):
             record: what is visited.
             visit: the turn itself.
         """
-        return await self.turn_until(driver, bears, record, lambda _leave: visit())
+        return await self.turn_from(Lane(driver, bears), record, lambda _place: visit())
 
-    async def turn_until(
-        self,
-        driver: ObjectKey,
-        bears: int,
-        record: K,
-        visit: Callable[[Leave], Awaitable[Result]],
+    async def turn_from(
+        self, lane: "Lane", record: K, visit: Callable[["Place"], Awaitable[Result]]
     ) -> Result:
-        """Visit a record as `turn` does; the visit may leave the lane before its end.
+        """Visit a record as `turn` does; the visit may change to another lane.
 
         Args:
-            driver: whose lane.
-            bears: how many calls the driver bears at a time.
+            lane: where the turn begins.
             record: what is visited.
-            visit: the turn itself; it calls its argument once the driver has done all
-                that was asked of it, so that what is left to do keeps nobody waiting.
+            visit: the turn itself.
         """
-        if self._under_way[driver] >= 2 * bears:
-            self._parked[driver][record] = None
+        if not self._has_room(lane):
+            self._parked[lane.key][record] = None
             return Done()
-        self._under_way[driver] += 1
-        staying = [driver]
-
-        def leave() -> None:
-            """Leave the lane, once."""
-            if staying:
-                self._leave(staying.pop())
-
+        place = Place(self, lane)
+        self._under_way[lane.key] += 1
         try:
-            return await visit(leave)
+            return await visit(place)
         finally:
-            leave()
+            self._leave(place.lane.key)
 
-    def _leave(self, driver: ObjectKey) -> None:
+    def change(self, old: "Lane", new: "Lane") -> bool:
+        """Count a turn in another lane from now on, if that has room."""
+        if not self._has_room(new):
+            return False
+        self._under_way[new.key] += 1
+        self._leave(old.key)
+        return True
+
+    def _has_room(self, lane: "Lane") -> bool:
+        """Tell whether one more turn may be under way."""
+        return self._under_way.get(lane.key, 0) < 2 * lane.bears
+
+    def _leave(self, key: Hashable) -> None:
         """End a turn and let parked records come back.
 
         One takes the place of one. After the last turn all come back: a record that has
         gone in the meantime begins no turn, and would let those behind it lie.
         """
-        self._under_way[driver] -= 1
-        if self._under_way[driver]:
-            parked = self._parked.get(driver)
+        self._under_way[key] -= 1
+        if self._under_way[key]:
+            parked = self._parked.get(key)
             if parked:
                 self._queue.add(parked.popitem(last=False)[0])
             return
-        del self._under_way[driver]
-        for record in self._parked.pop(driver, ()):
+        del self._under_way[key]
+        for record in self._parked.pop(key, ()):
             self._queue.add(record)
+
+
+@attrs.frozen
+class Lane:
+    """One of the lanes.
+
+    Attributes:
+        key: whose lane, or of what.
+        bears: how much of it is done at a time; as many turns again may wait in it.
+    """
+
+    key: Hashable
+    bears: int
+
+
+class Place:
+    """Where a turn is counted."""
+
+    def __init__(self, lanes: Lanes[Any], lane: Lane) -> None:
+        self.lane = lane
+        self._lanes = lanes
+
+    def change_to(self, lane: Lane) -> bool:
+        """Go on in a lane, if that has room; else the turn is to end here."""
+        if lane.key == self.lane.key:
+            return True
+        if not self._lanes.change(self.lane, lane):
+            return False
+        self.lane = lane
+        return True

@@ -459,6 +459,42 @@ def test_waiting_drain_is_written_down_with_its_clock() -> None:
     assert Finish(again_after=seconds(1)) == finish
 
 
+def test_only_what_stops_new_traffic_is_urgent() -> None:
+    """The first call is; to ask again how far a drain is, and to deregister, can wait."""
+    world = World(DRAINED_FOR_30)
+    world.answers.append(still())
+    ending, _ = visit(world, driver=DRAINER)
+    world.monotonic = 4.0
+    visit(world, ending, driver=DRAINER)
+
+    urgent = [call.urgent for call in world.calls(Operation.DRAIN_BACKEND)]
+    assert [True, False] == urgent
+    assert [False] == [c.urgent for c in world.calls(Operation.DEREGISTER_BACKEND)]
+
+
+def test_written_drain_is_no_longer_urgent() -> None:
+    """A restart knows from the record that new traffic has ended."""
+    world = World(DRAINED_FOR_30)
+    world.answers.append(still())
+    visit(world, driver=DRAINER)
+    visit(world, driver=DRAINER)
+
+    urgent = [call.urgent for call in world.calls(Operation.DRAIN_BACKEND)]
+    assert [True, False] == urgent
+
+
+def test_deregistration_that_nothing_came_before_is_urgent() -> None:
+    """Once; the one that confirms it is not."""
+    world = World(DOUBTED)
+    ending, finish = visit(world)
+    assert finish.again_after is not None
+    world.monotonic += finish.again_after.total_seconds()
+    visit(world, ending)
+
+    urgent = [call.urgent for call in world.calls(Operation.DEREGISTER_BACKEND)]
+    assert [True, False] == urgent
+
+
 def test_drain_call_says_when_it_began_and_must_end() -> None:
     """The driver may cut what is left only past the deadline."""
     world = World(DRAINED_FOR_30)

@@ -42,6 +42,29 @@ async def test_who_comes_first_goes_first() -> None:
     await end(tasks[2])
 
 
+async def test_who_is_ahead_goes_first() -> None:
+    """Before those who came earlier, and behind others who are ahead."""
+    gate, order = Gate(1), list[str]()
+    await gate.enter()
+
+    async def wait(name: str, *, ahead: bool) -> None:
+        """Note who got in, and make room."""
+        await gate.enter(ahead=ahead)
+        order.append(name)
+        gate.leave()
+
+    tasks = [
+        asyncio.create_task(wait(name, ahead=name.isupper()))
+        for name in ("a", "B", "C")
+    ]
+    await settle()
+    gate.leave()
+    await asyncio.gather(*tasks)
+
+    assert ["B", "C", "a"] == order
+    assert gate.is_idle
+
+
 async def test_newcomers_do_not_overtake() -> None:
     """A place that is given back belongs to who waits, not to who just came."""
     gate, log = Gate(1), list[str]()
@@ -112,6 +135,18 @@ async def test_a_waiter_that_is_cancelled_gives_up_its_place_in_line() -> None:
 
     assert ["a", "c"] == log
     await end(tasks[2])
+
+
+async def test_one_ahead_that_is_cancelled_gives_up_its_place_in_line() -> None:
+    """The gate does not stay open for it."""
+    gate = Gate(1)
+    await gate.enter()
+    waiting = asyncio.create_task(gate.enter(ahead=True))
+    await settle()
+    await end(waiting)
+    gate.leave()
+
+    assert gate.is_idle
 
 
 async def test_a_place_given_at_the_moment_of_cancelling_is_given_back() -> None:

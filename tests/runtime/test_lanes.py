@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lbcf.core.values import ObjectKey
-from lbcf.runtime.lanes import Lanes, Leave
+from lbcf.runtime.lanes import Lane, Lanes, Place
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, Result
 from tests.builders import a_key
@@ -179,30 +179,79 @@ async def _end_first(bench: Bench, parked: set[str], vanishing: set[str]) -> Non
             parked.add(name)
 
 
-async def test_turn_may_leave_its_lane_before_its_end() -> None:
-    """The next record comes at once, and the end of the turn frees no second place."""
-    bench = Bench()
-    through, over = asyncio.Event(), asyncio.Event()
+@attrs.define
+class Change:
+    """A turn in the lane of `SLOW` that asks for another lane when it is told to."""
 
-    async def visit(leave: Leave) -> Result:
-        """Leave twice, which counts once, and go on."""
-        await through.wait()
-        leave()
-        leave()
-        await over.wait()
+    bench: Bench = attrs.Factory(Bench)
+    asked: asyncio.Event = attrs.Factory(asyncio.Event)
+    over: asyncio.Event = attrs.Factory(asyncio.Event)
+    granted: list[bool] = attrs.Factory(list)
+
+    async def visit(self, place: Place) -> Result:
+        """Ask twice, which is granted once more and changes nothing."""
+        await self.asked.wait()
+        self.granted = [place.change_to(Lane(FAST, 1)) for _ in range(2)]
+        await self.over.wait()
         return Done()
 
-    turn = asyncio.create_task(bench.lanes.turn_until(SLOW, 1, a_key("a"), visit))
-    await asyncio.sleep(0)
-    begun = [await bench.come("b"), await bench.come("c")]
-    through.set()
-    await asyncio.sleep(0)
-    returned = await bench.brought_back()
-    begun += [await bench.come("c"), await bench.come("d")]
-    over.set()
-    await turn
+    async def begin(self) -> asyncio.Task[Result]:
+        """Begin the turn, and fill up the lane behind it."""
+        lanes = self.bench.lanes
+        turn = lanes.turn_from(Lane(SLOW, 1), a_key("a"), self.visit)
+        task = asyncio.create_task(turn)
+        await asyncio.sleep(0)
+        assert [True, False] == [await self.bench.come(name) for name in "bc"]
+        return task
 
-    assert ([True, False, True, False], ["c"]) == (begun, returned)
-    assert [] == await bench.brought_back()
-    for task in bench.tasks.values():
-        task.cancel()
+    async def end(self, task: asyncio.Task[Result]) -> None:
+        """End all turns."""
+        self.over.set()
+        await task
+        for other in self.bench.tasks.values():
+            other.cancel()
+
+
+async def test_turn_may_change_to_another_lane() -> None:
+    """The next record comes at once, and the end of the turn frees no second place."""
+    change = Change()
+    turn = await change.begin()
+    change.asked.set()
+    await asyncio.sleep(0)
+    returned = await change.bench.brought_back()
+    begun = [await change.bench.come(name) for name in "cd"]
+    await change.end(turn)
+
+    assert [True, True] == change.granted
+    assert (["c"], [True, False]) == (returned, begun)
+    assert [] == await change.bench.brought_back()
+
+
+async def test_turn_counts_in_the_lane_that_it_changed_to() -> None:
+    """Its end brings back what is parked there."""
+    change = Change()
+    turn = await change.begin()
+    change.asked.set()
+    await asyncio.sleep(0)
+    await change.bench.brought_back()
+    begun = [await change.bench.come(name, FAST) for name in "xy"]
+    await change.end(turn)
+
+    assert [True, False] == begun
+    assert ["y"] == await change.bench.brought_back()
+
+
+async def test_turn_stays_where_it_is_if_the_other_lane_is_full() -> None:
+    """What is behind it stays parked."""
+    change = Change()
+    turn = await change.begin()
+    for name in "xy":
+        await change.bench.come(name, FAST)
+    change.asked.set()
+    await asyncio.sleep(0)
+    returned = await change.bench.brought_back()
+    await change.end(turn)
+
+    assert [False, False] == change.granted
+    assert [] == returned
+    assert ["c"] == await change.bench.brought_back()
