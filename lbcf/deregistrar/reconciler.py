@@ -12,7 +12,14 @@ from lbcf.core import deregistration
 from lbcf.core.deregistration import Ending, Phase, phase_of
 from lbcf.core.names import ANNOTATION_ABANDON
 from lbcf.core.resources import BackendRecord, LoadBalancerDriver
-from lbcf.core.steps import CallDriver, Finish, Permission, ReleaseRecord, Step
+from lbcf.core.steps import (
+    CallDriver,
+    Finish,
+    Permission,
+    ReleaseRecord,
+    Step,
+    WriteStatus,
+)
 from lbcf.core.turn import Absent, Moment, bears, driver_or_absent
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.deregistrar.series import EndingSeries
@@ -125,10 +132,13 @@ class Deregistrar:
         def next_step(ending: Ending, moment: Moment) -> Step:
             """Go on, or make room for those whose traffic still flows."""
             step = deregistration.next_step(ending, moment)
-            if isinstance(step, CallDriver | ReleaseRecord):
-                phase = phase_of(ending, record)
-                if not place.change_to(_lane_of(phase, driver, record.driver_key)):
-                    return Finish(timedelta(0))
+            phase = phase_of(ending, record)
+            if isinstance(step, WriteStatus) and phase is not Phase.FLOWING:
+                place.leave()
+            needs_place = isinstance(step, CallDriver | ReleaseRecord)
+            lane = _lane_of(phase, driver, record.driver_key)
+            if needs_place and not place.change_to(lane):
+                return Finish(timedelta(0))
             return step
 
         seen = Permission(record, self._interpreter.moment().monotonic)

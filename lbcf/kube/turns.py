@@ -1,8 +1,9 @@
 """Who goes next where more is to be asked of the API server than it answers at a time.
 
 `transport` asks here before each request but watches. The order follows what users
-feel: ends first, and what is read to allow them; then what completes work under way;
-what begins new work comes last, so that nothing is begun faster than it is completed.
+feel: ends first, and what is read to allow them; then what completes work under way,
+statuses before finalizers, which are in no hurry; what begins new work comes last, so
+that nothing is begun faster than it is completed.
 """
 
 import asyncio
@@ -16,7 +17,15 @@ from typing import Final
 from lbcf.kube.exchange import Method, Request
 
 
-_RANKS: Final[Mapping[Method, int]] = {"DELETE": 0, "GET": 0, "PATCH": 1, "POST": 2}
+_RANKS: Final[Mapping[Method, int]] = {"DELETE": 0, "GET": 0, "PATCH": 2, "POST": 3}
+_STATUS: Final = 1
+
+
+def _rank_of(request: Request) -> int:
+    """Say how urgent a request is; the smaller, the more."""
+    if request.path.endswith("/status"):
+        return _STATUS
+    return _RANKS[request.method]
 
 
 class Turns:
@@ -36,7 +45,7 @@ class Turns:
     @contextlib.asynccontextmanager
     async def of(self, request: Request) -> AsyncIterator[None]:
         """Hold a place inside the block."""
-        rank = _RANKS[request.method]
+        rank = _rank_of(request)
         if self._is_room_for(rank):
             self._free -= 1
         else:

@@ -61,34 +61,33 @@ class Lanes(Generic[K]):
             record: what is visited.
             visit: the turn itself.
         """
-        if not self._has_room(lane):
+        if not self.enter(lane):
             self._parked[lane.key][record] = None
             return Done()
         place = Place(self, lane)
-        self._under_way[lane.key] += 1
         try:
             return await visit(place)
         finally:
-            self._leave(place.lane.key)
+            place.leave()
 
-    def change(self, old: "Lane", new: "Lane") -> bool:
-        """Count a turn in another lane from now on, if that has room."""
-        if not self._has_room(new):
+    def enter(self, lane: "Lane") -> bool:
+        """Count a turn in a lane, if that has room."""
+        if not self._has_room(lane):
             return False
-        self._under_way[new.key] += 1
-        self._leave(old.key)
+        self._under_way[lane.key] += 1
         return True
 
     def _has_room(self, lane: "Lane") -> bool:
         """Tell whether one more turn may be under way."""
         return self._under_way.get(lane.key, 0) < 2 * lane.bears
 
-    def _leave(self, key: Hashable) -> None:
-        """End a turn and let parked records come back.
+    def leave(self, lane: "Lane") -> None:
+        """Count a turn no more and let parked records come back.
 
         One takes the place of one. After the last turn all come back: a record that has
         gone in the meantime begins no turn, and would let those behind it lie.
         """
+        key = lane.key
         self._under_way[key] -= 1
         if self._under_way[key]:
             parked = self._parked.get(key)
@@ -114,17 +113,24 @@ class Lane:
 
 
 class Place:
-    """Where a turn is counted."""
+    """Where a turn is counted, if anywhere."""
 
     def __init__(self, lanes: Lanes[Any], lane: Lane) -> None:
-        self.lane = lane
         self._lanes = lanes
+        self._lane: Lane | None = lane
+
+    def leave(self) -> None:
+        """Go on outside all lanes: what is left to do needs nothing that is scarce."""
+        left, self._lane = self._lane, None
+        if left is not None:
+            self._lanes.leave(left)
 
     def change_to(self, lane: Lane) -> bool:
         """Go on in a lane, if that has room; else the turn is to end here."""
-        if lane.key == self.lane.key:
+        if self._lane is not None and self._lane.key == lane.key:
             return True
-        if not self._lanes.change(self.lane, lane):
+        if not self._lanes.enter(lane):
             return False
-        self.lane = lane
+        self.leave()
+        self._lane = lane
         return True

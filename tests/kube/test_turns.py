@@ -15,15 +15,16 @@ class Visits:
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self._ends: dict[str, asyncio.Event] = {}
 
-    async def come(self, name: str, method: Method = "GET") -> None:
+    async def come(self, name: str, method: Method = "GET", path: str = "/") -> None:
         """Ask for a place."""
         self._ends[name] = asyncio.Event()
-        self.tasks[name] = asyncio.create_task(self._visit(name, method))
+        request = Request(method, path)
+        self.tasks[name] = asyncio.create_task(self._visit(name, request))
         await asyncio.sleep(0)
 
-    async def _visit(self, name: str, method: Method) -> None:
+    async def _visit(self, name: str, request: Request) -> None:
         """Hold a place until told to go."""
-        async with self.turns.of(Request(method, "/")):
+        async with self.turns.of(request):
             self.order.append(name)
             await self._ends[name].wait()
 
@@ -59,6 +60,18 @@ async def test_what_ends_goes_before_what_completes_and_what_begins() -> None:
 
     expected = ["first", "GET2", "DELETE3", "PATCH1", "PATCH4", "POST0"]
     assert expected == visits.order
+
+
+async def test_status_goes_before_other_changes() -> None:
+    """A finalizer is in no hurry; the clock of a drain must be written down."""
+    visits = Visits(1)
+    await visits.come("first")
+    await visits.come("finalizer", "PATCH", "/records/a")
+    await visits.come("status", "PATCH", "/records/a/status")
+
+    await visits.end("first")
+
+    assert ["first", "status"] == visits.order
 
 
 async def test_places_are_kept_for_what_ends() -> None:

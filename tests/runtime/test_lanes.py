@@ -255,3 +255,33 @@ async def test_turn_stays_where_it_is_if_the_other_lane_is_full() -> None:
     assert [False, False] == change.granted
     assert [] == returned
     assert ["c"] == await change.bench.brought_back()
+
+
+async def test_turn_may_go_on_outside_all_lanes() -> None:
+    """The next record comes at once; to come back into a lane it needs room there."""
+    bench, asked, over = Bench(), asyncio.Event(), asyncio.Event()
+    granted: list[bool] = []
+
+    async def visit(place: Place) -> Result:
+        """Leave, twice, then try to come back."""
+        place.leave()
+        place.leave()
+        await asked.wait()
+        granted.append(place.change_to(Lane(SLOW, 1)))
+        await over.wait()
+        granted.append(place.change_to(Lane(SLOW, 1)))
+        return Done()
+
+    turn = asyncio.create_task(bench.lanes.turn_from(Lane(SLOW, 1), a_key("a"), visit))
+    await asyncio.sleep(0)
+    begun = [await bench.come(name) for name in "bcd"]
+    asked.set()
+    await asyncio.sleep(0)
+    assert ["d"] == await bench.end("b")
+    over.set()
+    await turn
+
+    assert [True, True, False] == begun
+    assert [False, True] == granted
+    for task in bench.tasks.values():
+        task.cancel()
