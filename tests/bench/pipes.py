@@ -33,23 +33,24 @@ class Pipes:
         self._count = count
         self._host = urlsplit(connection.host)
         self._free: asyncio.Queue[_Pipe] = asyncio.Queue()
-        self._all: list[_Pipe] = []
 
     async def __aenter__(self) -> Self:
         """Connect."""
         for _ in range(self._count):
-            reader, writer = await asyncio.open_connection(
-                self._host.hostname, self._host.port, ssl=self._connection.tls
-            )
-            pipe = _Pipe(reader, writer)
-            self._all.append(pipe)
-            self._free.put_nowait(pipe)
+            self._free.put_nowait(await self._open())
         return self
 
     async def __aexit__(self, *_error: object) -> None:
         """Close all connections."""
-        for pipe in self._all:
-            pipe.close()
+        while not self._free.empty():
+            self._free.get_nowait().close()
+
+    async def _open(self) -> "_Pipe":
+        """Make a connection."""
+        reader, writer = await asyncio.open_connection(
+            self._host.hostname, self._host.port, ssl=self._connection.tls
+        )
+        return _Pipe(reader, writer)
 
     async def send(
         self, method: str, path: str, body: str = "", kind: str = "application/json"
@@ -67,6 +68,10 @@ class Pipes:
         )
         pipe = await self._free.get()
         try:
+            if pipe.is_over:
+                # The API server closes a connection that was idle for 90 s.
+                pipe.close()
+                pipe = await self._open()
             status, answer = await pipe.exchange(head.encode() + raw)
         finally:
             self._free.put_nowait(pipe)
@@ -82,6 +87,11 @@ class _Pipe:
     ) -> None:
         self._reader = reader
         self._writer = writer
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the other side has closed it."""
+        return self._reader.at_eof()
 
     def close(self) -> None:
         """Close it."""
