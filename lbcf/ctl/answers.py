@@ -20,10 +20,11 @@ from lbcf.ctl.backends import why_node, why_pod
 from lbcf.ctl.balancers import why_balancer, why_record
 from lbcf.ctl.drains import drains_now
 from lbcf.ctl.drivers import why_driver
-from lbcf.ctl.errors import CtlError, Unknown
+from lbcf.ctl.errors import CtlError
 from lbcf.ctl.flags import Kind, Target
 from lbcf.ctl.groups import why_group
 from lbcf.ctl.leaders import leaders_of
+from lbcf.ctl.lookups import not_found
 from lbcf.ctl.output import Prints
 from lbcf.ctl.overview import overview
 from lbcf.ctl.plans import plan_report
@@ -31,7 +32,7 @@ from lbcf.ctl.reading import Reading, gap_for
 from lbcf.ctl.verdicts import Why
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Forbidden, NotFound
-from lbcf.kube.kinds import BINDS, DRIVERS, GROUPS, LOAD_BALANCERS, NODES, PODS, RECORDS
+from lbcf.kube.kinds import DRIVERS, GROUPS, LOAD_BALANCERS, NODES, PODS, RECORDS
 from lbcf.runtime.clock import Clock
 
 
@@ -135,11 +136,7 @@ async def _with_group(question: Question) -> tuple[Reading, BackendGroup]:
     await reading.ours()
     group = reading.view.groups.get(key)
     if group is None:
-        kind = BINDS if question.target.kind is Kind.BIND else GROUPS
-        unreadable = reading.view.groups.unreadable.get(key)
-        gap = reading.gap(kind, key.namespace) or unreadable
-        where = f"{question.target.kind}/{question.target.name} in {key.namespace}"
-        raise Unknown(f"{where}: {gap or 'there is none'}")
+        raise not_found(reading, question.target.kind, key)
     await reading.around([group])
     return reading, group
 

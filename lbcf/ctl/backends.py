@@ -5,7 +5,7 @@ are asked as `core.eligibility` and `core.node_policy` list them; the verdict th
 after drivers and guards, is the one of the controller's own plan.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 
 import attrs
@@ -15,19 +15,27 @@ from lbcf.core.cluster import Pod, Snapshot
 from lbcf.core.conditions import REMOVALS_HELD, find
 from lbcf.core.desired import judge_all
 from lbcf.core.eligibility import POD_CHECKS, Waiting
-from lbcf.core.node_backends import NodeSelection, ServiceSelection
+from lbcf.core.node_backends import (
+    NodeBackend,
+    NodeSelection,
+    ServiceBackend,
+    ServiceSelection,
+)
 from lbcf.core.node_policy import NODE_CHECKS
 from lbcf.core.nodes import Node
 from lbcf.core.resources import BackendGroup, BackendRecord, PodBackend
 from lbcf.core.values import ObjectKey
 from lbcf.ctl.errors import Unknown
+from lbcf.ctl.flags import Kind
 from lbcf.ctl.groups import Outlook, balancer_lines, doubt_lines, look_at
 from lbcf.ctl.history import section_of
+from lbcf.ctl.lookups import unclear_groups
 from lbcf.ctl.problems import subject
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import stage_of
 from lbcf.ctl.selections import meant
 from lbcf.ctl.verdicts import Line, Mark, Section, Why, asked, first_wrong, judged
+from lbcf.kube.kinds import RECORDS
 
 
 @attrs.frozen
@@ -35,16 +43,15 @@ class Backend:
     """What is asked about.
 
     Attributes:
+        kind: pod or node.
         found: the object, None where it is gone.
+        records: what has been written of it, by name.
     """
 
+    kind: Kind
     name: str
     found: Pod | Node | None
-
-    @property
-    def kind(self) -> str:
-        """Say of which kind it is."""
-        return "node" if isinstance(self.found, Node) else "pod"
+    records: tuple[BackendRecord, ...]
 
     @property
     def judged_as(self) -> str:
@@ -60,23 +67,13 @@ def why_pod(reading: Reading, key: ObjectKey, pod: Pod | None, now: datetime) ->
     Raises:
         Unknown: there is no such pod, and no record of one.
     """
-    records = reading.view.records
+    backend = _recorded(reading, Kind.POD, key, pod)
     groups = [
         group
         for group in reading.view.groups.by_index("namespace", key.namespace)
-        if (pod is not None and does_select(group, pod))
-        or any(
-            isinstance(record.spec.backend, PodBackend)
-            for record in records.by_index("pod", (group.meta.key, key.name))
-        )
+        if (pod is not None and does_select(group, pod)) or _of(group, backend)
     ]
-    if pod is None and not groups:
-        raise Unknown(f"there is no pod {key}, and no BackendRecord of one")
-    sections = _of_groups(reading, groups, Backend(key.name, pod), now)
-    recorded = [r for group in groups for r in _records(reading, group, key.name)]
-    headline = _headline(recorded, sections)
-    about = f"pod/{key.name}"
-    return Why(key.namespace, about, headline, tuple(sections), reading.unread())
+    return _told(reading, key, backend, groups, now)
 
 
 def why_node(reading: Reading, name: str, now: datetime) -> Why:
@@ -85,27 +82,76 @@ def why_node(reading: Reading, name: str, now: datetime) -> Why:
     Raises:
         Unknown: there is no such node, and no record of one.
     """
-    view = reading.view
-    node = view.nodes.get(ObjectKey("", name))
+    view, key = reading.view, ObjectKey("", name)
+    node = view.nodes.get(key)
+    backend = _recorded(reading, Kind.NODE, key, node)
     groups = [
         group
         for group in view.groups_on_nodes()
-        if (node is not None and _means(group, node))
-        or view.records.by_index("pod", (group.meta.key, name))
+        if (node is not None and _means(group, node)) or _of(group, backend)
     ]
-    if node is None and not groups:
-        raise Unknown(f"there is no node {name}, and no BackendRecord of one")
-    sections = _of_groups(reading, groups, Backend(name, node), now)
-    headline = _headline(
-        [r for group in groups for r in _records(reading, group, name)], sections
+    return _told(reading, key, backend, groups, now)
+
+
+def _recorded(
+    reading: Reading, kind: Kind, key: ObjectKey, found: Pod | Node | None
+) -> Backend:
+    """Find the records of a pod or node, also those whose group has gone."""
+    records = sorted(reading.view.records.values(), key=lambda record: record.meta.key)
+    return Backend(
+        kind,
+        key.name,
+        found,
+        tuple(
+            record
+            for record in records
+            if key.namespace in {"", record.meta.key.namespace}
+            and _named_by(record, kind) == key.name
+        ),
     )
-    return Why("", f"node/{name}", headline, tuple(sections), reading.unread())
 
 
-def _records(reading: Reading, group: BackendGroup, name: str) -> list[BackendRecord]:
-    """Find a group's records of a pod or node, by name."""
-    found = reading.view.records.by_index("pod", (group.meta.key, name))
-    return sorted(found, key=lambda record: record.meta.key)
+def _named_by(record: BackendRecord, kind: Kind) -> str:
+    """Name the pod, or the node, that a record is about; empty: it is about none."""
+    match record.spec.backend:
+        case PodBackend(name=name) if kind is Kind.POD:
+            return name
+        case ServiceBackend(node=name) | NodeBackend(name=name) if kind is Kind.NODE:
+            return name
+        case _:
+            return ""
+
+
+def _of(group: BackendGroup, backend: Backend) -> list[BackendRecord]:
+    """Find the records that a group has of it."""
+    return [one for one in backend.records if one.group == group.meta.key]
+
+
+def _told(
+    reading: Reading,
+    key: ObjectKey,
+    backend: Backend,
+    groups: list[BackendGroup],
+    now: datetime,
+) -> Why:
+    """Make the report.
+
+    Raises:
+        Unknown: there is nothing to report on.
+    """
+    if backend.found is None and not backend.records:
+        where = f" in namespace {key.namespace}" if key.namespace else ""
+        gap = reading.gap(RECORDS, key.namespace or reading.namespace or "")
+        more = f"; we {gap}" if gap else ", and no BackendRecord of one"
+        raise Unknown(f"there is no {backend.kind}/{key.name}{where}{more}")
+    sections = _of_groups(reading, groups, backend, now)
+    known = {group.meta.key for group in groups}
+    for record in (one for one in backend.records if one.group not in known):
+        sections.append(_without_group(reading, record))
+        sections.append(section_of(record, reading, now))
+    headline = _headline(backend.records, sections)
+    subject_of = f"{backend.kind}/{key.name}"
+    return Why(key.namespace, subject_of, headline, tuple(sections), reading.unread())
 
 
 def _means(group: BackendGroup, node: Node) -> bool:
@@ -116,7 +162,7 @@ def _means(group: BackendGroup, node: Node) -> bool:
     ) and selection.selector.matches(node.meta.labels)
 
 
-def _headline(records: list[BackendRecord], sections: list[Section]) -> str:
+def _headline(records: Collection[BackendRecord], sections: list[Section]) -> str:
     """Answer in a sentence."""
     inside = [r.spec.load_balancer for r in records if stage_of(r) == "Registered"]
     leaving = [r.spec.load_balancer for r in records if r.is_deleting]
@@ -137,7 +183,7 @@ def _of_groups(
     reading: Reading, groups: list[BackendGroup], backend: Backend, now: datetime
 ) -> list[Section]:
     """Go through the groups that mean it, or have records of it."""
-    if not groups:
+    if not groups and backend.found is not None:
         return [_unselected(reading, backend)]
     sections: list[Section] = []
     for group in sorted(groups, key=lambda group: group.meta.key):
@@ -146,17 +192,26 @@ def _of_groups(
             *_selected(group, backend),
             *_verdict(outlook, backend),
             *doubt_lines(outlook),
-            *balancer_lines(reading, outlook),
+            *balancer_lines(outlook),
             *_to_create(outlook, backend),
         )
         name = subject("bg", group.meta.key)
         called = f"{name} in {group.meta.key.namespace}" if _far(reading) else name
         sections.append(Section(called, lines))
         sections.extend(
-            section_of(record, reading.view, now, outlook.plan)
-            for record in _records(reading, group, backend.name)
+            section_of(record, reading, now, outlook.plan)
+            for record in _of(group, backend)
         )
     return sections
+
+
+def _without_group(reading: Reading, record: BackendRecord) -> Section:
+    """Say that a record's group has gone before it, or cannot be read."""
+    key = record.group
+    title = "no group" if key is None else subject("bg", key)
+    unclear = tuple(unclear_groups(reading, record.meta.key.namespace))
+    gone = Line(Mark.NO, "the group", "there is none any more: what it had leaves")
+    return Section(title, unclear or (gone,))
 
 
 def _far(reading: Reading) -> bool:
@@ -179,8 +234,11 @@ def _unselected(reading: Reading, backend: Backend) -> Section:
         )
         for group in sorted(near, key=lambda group: group.meta.key)
     ]
-    text = f"no BackendGroup and no Bind means this {backend.kind}"
-    return Section("groups", (Line(Mark.NO, "selected", text), *lines))
+    unclear = tuple(unclear_groups(reading, place or reading.namespace or ""))
+    mark, text = Mark.NO, f"no BackendGroup and no Bind means this {backend.kind}"
+    if unclear:
+        mark, text = Mark.UNKNOWN, f"{text}, as far as could be read"
+    return Section("groups", (Line(mark, "selected", text), *unclear, *lines))
 
 
 def _selected(group: BackendGroup, backend: Backend) -> Iterator[Line]:
@@ -236,4 +294,5 @@ def _to_create(outlook: Outlook, backend: Backend) -> Iterator[Line]:
         name = getattr(about, "node", "") or getattr(about, "name", "")
         if name == backend.name:
             where = create.desired.spec.load_balancer
-            yield Line(Mark.WAIT, "to be created", f"record {create.name} at {where}")
+            text = f"the controller is to make record {create.name} at {where}"
+            yield Line(Mark.WAIT, "to be created", text)

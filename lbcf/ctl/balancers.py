@@ -11,17 +11,18 @@ from lbcf.core import conditions
 from lbcf.core.names import ANNOTATION_ABANDON
 from lbcf.core.resources import LoadBalancer
 from lbcf.core.trouble import is_trouble
-from lbcf.core.turn import Absent
 from lbcf.core.values import ObjectKey
-from lbcf.ctl.errors import Unknown
+from lbcf.ctl.flags import Kind
 from lbcf.ctl.groups import by_trouble, look_at
 from lbcf.ctl.history import section_of
+from lbcf.ctl.lookups import not_found
 from lbcf.ctl.problems import conditions_of, subject
-from lbcf.ctl.reading import Reading
+from lbcf.ctl.reading import NOT_READ, Reading
 from lbcf.ctl.records import stage_of, waits_for
 from lbcf.ctl.spans import since
 from lbcf.ctl.users import counted, named
 from lbcf.ctl.verdicts import Line, Mark, Section, Why, condition_line, first_wrong
+from lbcf.kube.kinds import DRIVERS
 
 
 _SHOWN = 10
@@ -36,12 +37,12 @@ def why_record(reading: Reading, key: ObjectKey, now: datetime) -> Why:
     view = reading.view
     record = view.records.get(key)
     if record is None:
-        raise Unknown(f"there is no BackendRecord {key}")
+        raise not_found(reading, Kind.RECORD, key)
     group = None if record.group is None else view.groups.get(record.group)
     plan = None if group is None else look_at(reading, group).plan
-    who = waits_for(record, view, now)
+    who = waits_for(record, reading, now)
     headline = f"{stage_of(record)}; waits for {who}" if who else stage_of(record)
-    sections = (section_of(record, view, now, plan),)
+    sections = (section_of(record, reading, now, plan),)
     about = f"br/{key.name}"
     return Why(key.namespace, about, headline, sections, reading.unread())
 
@@ -55,13 +56,12 @@ def why_balancer(reading: Reading, key: ObjectKey, now: datetime) -> Why:
     view = reading.view
     found = view.load_balancers.get(key)
     if found is None:
-        gap = view.load_balancers.unreadable.get(key)
-        raise Unknown(f"LoadBalancer {key}: {gap or 'there is none'}")
+        raise not_found(reading, Kind.LOAD_BALANCER, key)
     records = by_trouble(view.records.by_index("load_balancer", key))
     sections = (
-        Section("itself", tuple(_itself(found, view, now))),
+        Section("itself", tuple(_itself(found, reading, now))),
         Section("used by", tuple(_users(found, view))),
-        *(section_of(record, view, now) for record in records[:_SHOWN]),
+        *(section_of(record, reading, now) for record in records[:_SHOWN]),
     )
     headline = _headline(found, sections)
     return Why(key.namespace, subject("lb", key), headline, sections, reading.unread())
@@ -75,23 +75,32 @@ def _headline(found: LoadBalancer, sections: tuple[Section, ...]) -> str:
     return "created, and nothing is wrong with it" if found.info else "not created yet"
 
 
-def _itself(found: LoadBalancer, view: View, now: datetime) -> Iterator[Line]:
-    """Say who operates it, what is said of it, and who is waited for."""
-    driver = view.driver(found.driver_key)
-    if isinstance(driver, Absent):
-        yield Line(Mark.NO, "driver", driver.message, driver.reason)
-    else:
-        yield Line(Mark.OK, "driver", f"{driver.meta.key} at {driver.url}")
+def _operator(found: LoadBalancer, reading: Reading) -> Iterator[Line]:
+    """Say who operates it, and what is wrong with that driver."""
+    key = found.driver_key
+    driver, lacking = reading.view.drivers.get(key), reading.lacking_driver(key)
+    if reading.is_hidden(DRIVERS, key):
+        text = f"{key}: we {reading.gap(DRIVERS, key.namespace)}"
+        yield Line(Mark.UNKNOWN, "driver", text, NOT_READ)
+    elif lacking is not None:
+        yield Line(Mark.NO, "driver", lacking.message, lacking.reason)
+    elif driver is not None:
+        yield Line(Mark.OK, "driver", f"{key} at {driver.url}")
         bad = (c for c in driver.conditions if is_trouble(c))
         for said in bad:
             yield Line(Mark.NO, f"driver {said.type}", said.message, said.reason)
+
+
+def _itself(found: LoadBalancer, reading: Reading, now: datetime) -> Iterator[Line]:
+    """Say who operates it, what is said of it, and who is waited for."""
+    yield from _operator(found, reading)
     if found.meta.deleting_since is not None:
         text = f"since {since(found.meta.deleting_since, now)}"
         yield Line(Mark.WAIT, "being deleted", text)
     why = found.meta.annotations.get(ANNOTATION_ABANDON)
     if why:
         yield Line(Mark.WAIT, "abandoned", why)
-    for said in conditions_of(found, view):
+    for said in conditions_of(found, reading.view):
         bad_word = said.status is (said.type == conditions.DRIFTED)
         mark = Mark.OK if not bad_word else Mark.NO
         if bad_word and not is_trouble(said) and said.type != conditions.DRIFTED:

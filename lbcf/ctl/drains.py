@@ -1,13 +1,12 @@
 """`drains`: the records on their way out, the ones that must end first in front.
 
-Before it: the view, or a watch of records. After it: `tables`, once or after each change.
+Before it: `reading`, or a watch of records. After it: `tables`, once or after each change.
 """
 
 from datetime import UTC, datetime
 
 import attrs
 
-from lbcf.controller.view import View
 from lbcf.core.resources import BackendRecord
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import backend_of, next_attempt, stage_of, waits_for
@@ -58,10 +57,9 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 def drains_now(reading: Reading, now: datetime) -> Drains:
     """Find the records on their way out."""
-    view = reading.view
-    found = [record for record in view.records.values() if record.is_deleting]
+    found = [record for record in reading.view.records.values() if record.is_deleting]
     found.sort(key=lambda record: (_deadline(record) or _NEVER, record.meta.key))
-    drains = tuple(_drain(record, view, now) for record in found)
+    drains = tuple(_drain(record, reading, now) for record in found)
     return Drains(drains, reading.unread())
 
 
@@ -70,7 +68,7 @@ def _deadline(record: BackendRecord) -> datetime | None:
     return None if record.status.drain is None else record.status.drain.deadline
 
 
-def _drain(record: BackendRecord, view: View, now: datetime) -> Drain:
+def _drain(record: BackendRecord, reading: Reading, now: datetime) -> Drain:
     """Say one of them in a line."""
     drain, deadline = record.status.drain, _deadline(record)
     return Drain(
@@ -84,6 +82,6 @@ def _drain(record: BackendRecord, view: View, now: datetime) -> Drain:
         deadline=deadline,
         left="" if deadline is None else when(deadline, now),
         stage=stage_of(record),
-        waits_for=waits_for(record, view, now),
+        waits_for=waits_for(record, reading, now),
         next=next_attempt(record, now),
     )

@@ -19,14 +19,14 @@ from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancerDriver
 from lbcf.core.values import ObjectKey
 from lbcf.ctl import problems
-from lbcf.ctl.errors import Unknown
-from lbcf.ctl.groups import NOT_READ
+from lbcf.ctl.flags import Kind
+from lbcf.ctl.lookups import not_found, unread_lines
 from lbcf.ctl.problems import Problem, subject
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.spans import since
 from lbcf.ctl.users import counted, named
 from lbcf.ctl.verdicts import Line, Mark, Section, Why, condition_line, first_wrong
-from lbcf.kube.kinds import DRIVERS, GROUPS, LOAD_BALANCERS, RECORDS
+from lbcf.kube.kinds import BINDS, GROUPS, LOAD_BALANCERS, RECORDS
 
 
 CHECKS: Final = {
@@ -61,11 +61,9 @@ def why_driver(reading: Reading, key: ObjectKey, now: datetime) -> Why:
     Raises:
         Unknown: there is none.
     """
-    view = reading.view
-    driver = view.drivers.get(key)
+    driver = reading.view.drivers.get(key)
     if driver is None:
-        told = reading.gap(DRIVERS, key.namespace) or view.drivers.unreadable.get(key)
-        raise Unknown(f"LoadBalancerDriver {key}: {told or 'there is none'}")
+        raise not_found(reading, Kind.DRIVER, key)
     asked = _Asked(driver, reading, now)
     trouble = _trouble(asked)
     sections = (
@@ -224,11 +222,9 @@ def _kept(asked: _Asked) -> Iterator[Line]:
         text = f"it has {label}" if is_set else f"nobody can delete it without {label}"
         yield Line(Mark.OK if is_set else Mark.WAIT, "label", text)
     needs = needs_of(reading.view, asked.key)
-    gaps = (
-        reading.gap(k, asked.key.namespace) for k in (LOAD_BALANCERS, GROUPS, RECORDS)
-    )
-    for gap in filter(None, gaps):
-        yield Line(Mark.UNKNOWN, "needed by", f"we {gap}", NOT_READ)
+    kinds = (LOAD_BALANCERS, GROUPS, BINDS, RECORDS)
+    for line in unread_lines(reading, asked.key.namespace, *kinds):
+        yield attrs.evolve(line, subject="needed by")
     for need in needs:
         yield Line(Mark.WAIT, "needed by", need)
     if not needs:

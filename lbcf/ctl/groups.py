@@ -20,13 +20,11 @@ from lbcf.core.trouble import is_trouble
 from lbcf.core.values import ObjectKey
 from lbcf.ctl.history import section_of
 from lbcf.ctl.problems import subject
-from lbcf.ctl.reading import Reading
+from lbcf.ctl.reading import NOT_READ, Reading
 from lbcf.ctl.records import last_word
 from lbcf.ctl.verdicts import Line, Mark, Section, Why, condition_line, first_wrong
+from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS
 
-
-NOT_READ = "NotRead"
-"""We may not read what decides."""
 
 _SHOWN = 10
 """Records of a group that are told in full, those in trouble first."""
@@ -61,7 +59,28 @@ def look_at(reading: Reading, group: BackendGroup) -> Outlook:
     snapshot = take_snapshot(reading.view, group)
     if isinstance(snapshot, Undecided):
         return Outlook(group, snapshot)
-    return Outlook(group, snapshot, guarded_plan(snapshot))
+    undecided = {
+        name: _not_read(reading, group.load_balancer_key(name)) or told
+        for name, told in snapshot.undecided.items()
+    }
+    snapshot = attrs.evolve(snapshot, undecided=undecided)
+    plan = guarded_plan(snapshot)
+    # What is held because we may not read something, the controller may well change.
+    holds = tuple(hold for hold in plan.holds if hold.reason != NOT_READ)
+    return Outlook(group, snapshot, attrs.evolve(plan, holds=holds))
+
+
+def _not_read(reading: Reading, key: ObjectKey) -> Undecided | None:
+    """Say that we alone cannot decide about a load balancer: we may not read enough."""
+    if reading.is_hidden(LOAD_BALANCERS, key):
+        gap = reading.gap(LOAD_BALANCERS, key.namespace)
+        return Undecided(NOT_READ, f"LoadBalancer {key}: we {gap}")
+    balancer = reading.view.load_balancers.get(key)
+    if balancer is None or not reading.is_hidden(DRIVERS, balancer.driver_key):
+        return None
+    driver = balancer.driver_key
+    gap = reading.gap(DRIVERS, driver.namespace)
+    return Undecided(NOT_READ, f"LoadBalancerDriver {driver}: we {gap}")
 
 
 def why_group(reading: Reading, group: BackendGroup, now: datetime) -> Why:
@@ -70,12 +89,9 @@ def why_group(reading: Reading, group: BackendGroup, now: datetime) -> Why:
     found = by_trouble(reading.view.records_of(group.meta.key))
     sections = (
         Section("as the controller last wrote", tuple(_written(group, now))),
-        Section("load balancers", tuple(balancer_lines(reading, outlook))),
+        Section("load balancers", tuple(balancer_lines(outlook))),
         Section("what would change now", tuple(_changes(outlook))),
-        *(
-            section_of(record, reading.view, now, outlook.plan)
-            for record in found[:_SHOWN]
-        ),
+        *(section_of(record, reading, now, outlook.plan) for record in found[:_SHOWN]),
     )
     return Why(
         group.meta.key.namespace,
@@ -128,7 +144,7 @@ def _written(group: BackendGroup, now: datetime) -> Iterator[Line]:
         yield Line(Mark.WAIT, "its spec", text)
 
 
-def balancer_lines(reading: Reading, outlook: Outlook) -> Iterator[Line]:
+def balancer_lines(outlook: Outlook) -> Iterator[Line]:
     """Say of each load balancer of a group whether it can be used."""
     snapshot = outlook.snapshot
     if isinstance(snapshot, Undecided):
@@ -138,10 +154,9 @@ def balancer_lines(reading: Reading, outlook: Outlook) -> Iterator[Line]:
         key = outlook.group.load_balancer_key(name)
         called = f"lb/{own_name(key)}"
         undecided = snapshot.undecided.get(name)
-        if key in reading.hidden and undecided is not None:
-            yield Line(Mark.UNKNOWN, called, undecided.message, NOT_READ)
-        elif undecided is not None:
-            yield Line(Mark.NO, called, undecided.message, undecided.reason)
+        if undecided is not None:
+            mark = Mark.UNKNOWN if undecided.reason == NOT_READ else Mark.NO
+            yield Line(mark, called, undecided.message, undecided.reason)
         elif (attachment := snapshot.attachments.get(name)) is not None:
             text = f"can be used, through driver {attachment.driver.meta.key}"
             yield Line(Mark.OK, called, text)
@@ -176,4 +191,7 @@ def _changes(outlook: Outlook) -> Iterator[Line]:
         f"{len(plan.removals)} to delete, {len(plan.holds)} held, {plan.kept} kept"
     )
     settled = plan.is_empty and not plan.holds
-    yield Line(Mark.OK if settled else Mark.WAIT, "plan", counts)
+    mark = Mark.OK if settled else Mark.WAIT
+    if any(doubt.reason == NOT_READ for doubt in doubts(outlook)):
+        mark, counts = Mark.UNKNOWN, f"{counts}, as far as we may read"
+    yield Line(mark, "plan", counts)

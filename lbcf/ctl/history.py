@@ -1,32 +1,32 @@
 """One record as a section: its conditions, its driver's last answer, what comes next.
 
-Before it: a record of the view. After it: every report that `why` makes has one of these
+Before it: a record that was read. After it: every report that `why` makes has one of these
 for each record that it is about.
 """
 
 from collections.abc import Iterator
 from datetime import datetime
 
-from lbcf.controller.view import View
 from lbcf.core.conditions import Condition
 from lbcf.core.names import ANNOTATION_ABANDON
 from lbcf.core.plan import Hold, Plan, Removal, Update
 from lbcf.core.resources import BackendRecord
 from lbcf.core.trouble import is_trouble
+from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import last_word, next_attempt, waits_for
 from lbcf.ctl.spans import since, when
 from lbcf.ctl.verdicts import Line, Mark, Section, condition_line
 
 
 def section_of(
-    record: BackendRecord, view: View, now: datetime, plan: Plan | None = None
+    record: BackendRecord, reading: Reading, now: datetime, plan: Plan | None = None
 ) -> Section:
     """Tell a record's life so far, and what the group's plan has for it."""
     lines = [
         *_origin(record, now),
         *(_condition(record, one, now) for one in record.status.conditions),
         *_planned(record, plan),
-        *_next(record, view, now),
+        *_next(record, reading, now),
     ]
     at = f" ({record.address})" if record.address else ""
     where = f"record {record.meta.key.name}{at} at {record.spec.load_balancer}"
@@ -72,7 +72,7 @@ def _planned(record: BackendRecord, plan: Plan | None) -> Iterator[Line]:
                 yield Line(Mark.WAIT, "to be updated", text)
 
 
-def _next(record: BackendRecord, view: View, now: datetime) -> Iterator[Line]:
+def _next(record: BackendRecord, reading: Reading, now: datetime) -> Iterator[Line]:
     """Say when a drain ends, when its driver is asked again, and who is waited for."""
     drain = record.status.drain
     if drain is not None and record.is_deleting:
@@ -83,5 +83,5 @@ def _next(record: BackendRecord, view: View, now: datetime) -> Iterator[Line]:
     attempt = next_attempt(record, now)
     if attempt:
         yield Line(Mark.WAIT, "tried again", attempt)
-    who = waits_for(record, view, now)
+    who = waits_for(record, reading, now)
     yield Line(Mark.WAIT if who else Mark.OK, "waits for", who or "nobody")

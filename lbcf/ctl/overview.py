@@ -102,7 +102,7 @@ def overview(reading: Reading, leaders: tuple[Leader, ...], now: datetime) -> Ov
     return Overview(
         problems=(
             *problems.without_leader(leaders),
-            *problems.unreadable(view, reading.hidden),
+            *problems.unreadable(reading),
             *problems.of_drivers(drivers, now),
             *problems.of_balancers(balancers, view, now),
             *problems.of_groups(groups, now, led=led),

@@ -24,8 +24,10 @@ from lbcf.core.resources import (
 from lbcf.core.trouble import is_trouble
 from lbcf.core.values import ObjectKey
 from lbcf.ctl.leaders import Leader
+from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import last_word, next_attempt
 from lbcf.ctl.spans import since
+from lbcf.kube.kinds import BINDS, DRIVERS, GROUPS, LOAD_BALANCERS, RECORDS
 
 
 NOT_LOOKED_AT = "NotLookedAt"
@@ -84,17 +86,18 @@ def without_leader(leaders: Iterable[Leader]) -> Iterator[Problem]:
         )
 
 
-def unreadable(view: View, hidden: frozenset[ObjectKey]) -> Iterator[Problem]:
+def unreadable(reading: Reading) -> Iterator[Problem]:
     """Find what cannot be understood, but for what we may not read at all."""
-    for kind, store in (
-        ("driver", view.drivers),
-        ("lb", view.load_balancers),
-        ("bg", view.groups),
-        ("bind", view.binds),
-        ("br", view.records),
+    view = reading.view
+    for kind, resource, store in (
+        ("driver", DRIVERS, view.drivers),
+        ("lb", LOAD_BALANCERS, view.load_balancers),
+        ("bg", GROUPS, view.groups),
+        ("bind", BINDS, view.binds),
+        ("br", RECORDS, view.records),
     ):
         for key, message in sorted(store.unreadable.items()):
-            if key not in hidden:
+            if not reading.is_hidden(resource, key):
                 yield Problem(key.namespace, subject(kind, key), UNREADABLE, message)
 
 

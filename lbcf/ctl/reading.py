@@ -13,11 +13,13 @@ from typing import Any, TypeVar
 import attrs
 
 from lbcf.controller.bind_view import BindView
+from lbcf.controller.node_scene import is_local
 from lbcf.controller.view import LIVING_PODS, View
 from lbcf.core.names import SYSTEM_NAMESPACE, bind_of
 from lbcf.core.node_backends import NodeSelection, ServiceSelection
 from lbcf.core.nodes import SERVICE_LABEL, EndpointSlice
-from lbcf.core.resources import BackendGroup, PodSelection
+from lbcf.core.resources import BackendGroup, PodSelection, StaticSelection
+from lbcf.core.turn import Absent
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.ctl.errors import CtlError
 from lbcf.ctl.leaders import LEASES_OF
@@ -43,6 +45,9 @@ from lbcf.kube.watching import Obscured
 
 
 T = TypeVar("T", bound=HasMeta)
+
+NOT_READ = "NotRead"
+"""We may not read what decides."""
 
 _NOT_SERVED = 404
 _MISSING = "-"
@@ -76,6 +81,16 @@ def gap_for(verb: str, resource: Resource[Any], namespace: str | None) -> Gap:
     return Gap(verb, name, where)
 
 
+def is_unknown_kind(error: Unavailable) -> bool:
+    """Tell whether the API server says that it does not know a kind at all."""
+    return error.status == _NOT_SERVED
+
+
+def unknown_kind(resource: Resource[Any]) -> str:
+    """Say so, and what to do."""
+    return f"the cluster knows no {resource.plural}: install manifests/crds"
+
+
 @attrs.define
 class Reading:
     """What was read.
@@ -84,13 +99,15 @@ class Reading:
         namespace: the one asked about, None for all of them.
         view: as the controller has it, of these namespaces and of what they share.
         gaps: what may not be read, by plural of the resource and namespace.
+        missing: plurals of the kinds that the cluster does not know.
     """
 
     client: KubeClient
     namespace: str | None
     view: View = attrs.Factory(View)
     gaps: dict[tuple[str, str], Gap] = attrs.Factory(dict)
-    _hidden: set[ObjectKey] = attrs.Factory(set)
+    missing: set[str] = attrs.Factory(set)
+    _hidden: set[tuple[str, ObjectKey]] = attrs.Factory(set)
 
     def gap(self, resource: Resource[Any], namespace: str) -> Gap | None:
         """Say why objects of a namespace could not be read, None: they were."""
@@ -98,10 +115,16 @@ class Reading:
         found = (self.gaps.get((resource.plural, place)) for place in places)
         return next((gap for gap in found if gap is not None), None)
 
-    @property
-    def hidden(self) -> frozenset[ObjectKey]:
-        """Return what is referred to and may not be read."""
-        return frozenset(self._hidden)
+    def is_hidden(self, resource: Resource[Any], key: ObjectKey) -> bool:
+        """Tell whether something is referred to and may not be read."""
+        return (resource.plural, key) in self._hidden
+
+    def lacking_driver(self, key: ObjectKey) -> Absent | None:
+        """Say why there is no driver; None: there is one, or we may not read it."""
+        found = self.view.driver(key)
+        if not isinstance(found, Absent) or self.is_hidden(DRIVERS, key):
+            return None
+        return found
 
     def unread(self) -> tuple[str, ...]:
         """Say what may not be read, and matters for what was asked."""
@@ -110,7 +133,7 @@ class Reading:
             for gap in self.gaps.values()
             if gap.namespace != SYSTEM_NAMESPACE
             or self.is_meant(SYSTEM_NAMESPACE)
-            or any(key.namespace == SYSTEM_NAMESPACE for key in self._hidden)
+            or any(key.namespace == SYSTEM_NAMESPACE for _, key in self._hidden)
         )
 
     def is_meant(self, namespace: str) -> bool:
@@ -180,19 +203,21 @@ class Reading:
             reads.append(self._fill(SERVICES, view.services, here))
             reads.append(self._endpoints(services))
         await asyncio.gather(*reads)
-        for key in services:
-            gap = self.gap(SERVICES, key.namespace)
-            if gap is not None:
-                self._obscure(view.services, key, gap)
 
     def blocked(self, group: BackendGroup) -> Gap | None:
         """Say what keeps us from deciding about a group as the controller does."""
         namespace = group.meta.key.namespace
         kinds: tuple[Resource[Any], ...] = (RECORDS,)
-        if isinstance(group.selection, PodSelection):
-            kinds = (RECORDS, PODS)
-        elif isinstance(group.selection, ServiceSelection | NodeSelection):
-            kinds = (RECORDS, NODES)
+        match group.selection:
+            case PodSelection():
+                kinds = (RECORDS, PODS)
+            case NodeSelection():
+                kinds = (RECORDS, NODES)
+            case ServiceSelection():
+                local = (ENDPOINT_SLICES,) if is_local(self.view, group) else ()
+                kinds = (RECORDS, NODES, SERVICES, *local)
+            case StaticSelection():
+                pass
         gaps = (self.gap(kind, namespace) for kind in kinds)
         return next((gap for gap in gaps if gap is not None), None)
 
@@ -208,10 +233,10 @@ class Reading:
         pages = await asyncio.gather(*(self._list(resource, s) for s in selections))
         objects = tuple(found for page in pages for found in page.objects)
         unreadable = tuple(found for page in pages for found in page.unreadable)
-        if not may_be_missing and any(page.version == _MISSING for page in pages):
-            raise CtlError(
-                f"the cluster knows no {resource.plural}: install manifests/crds"
-            )
+        if any(page.version == _MISSING for page in pages):
+            if not may_be_missing:
+                raise CtlError(unknown_kind(resource))
+            self.missing.add(resource.plural)
         store.replace(Page(objects, unreadable, ""))
 
     async def _list(self, resource: Resource[T], selection: Selection) -> Page[T]:
@@ -222,7 +247,7 @@ class Reading:
             gap = gap_for("list", resource, selection.namespace)
             self.gaps[resource.plural, gap.namespace] = gap
         except Unavailable as error:
-            if error.status != _NOT_SERVED:
+            if not is_unknown_kind(error):
                 raise
             return Page((), (), _MISSING)
         return Page((), (), "")
@@ -246,17 +271,19 @@ class Reading:
                 key = group.load_balancer_key(name)
                 gap = self.gap(LOAD_BALANCERS, key.namespace)
                 if gap is not None and bind_of(key) is None:
-                    self._obscure(view.load_balancers, key, gap)
+                    self._obscure(LOAD_BALANCERS, view.load_balancers, key, gap)
         drivers = {balancer.driver_key for balancer in view.load_balancers.values()}
         drivers |= {record.driver_key for record in view.records.values()}
         for key in drivers:
             gap = self.gap(DRIVERS, key.namespace)
             if gap is not None:
-                self._obscure(view.drivers, key, gap)
+                self._obscure(DRIVERS, view.drivers, key, gap)
 
-    def _obscure(self, store: Store[T], key: ObjectKey, gap: Gap) -> None:
+    def _obscure(
+        self, resource: Resource[T], store: Store[T], key: ObjectKey, gap: Gap
+    ) -> None:
         """Note that something may be there that we may not read."""
-        self._hidden.add(key)
+        self._hidden.add((resource.plural, key))
         told = Unreadable(Identity(key, Uid(""), ""), f"we {gap}")
         store.apply(Obscured(told))
 

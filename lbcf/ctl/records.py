@@ -1,11 +1,10 @@
 """One record: how far it is, what was last heard of it, and who is waited for.
 
-Before it: the view. After it: `why`, `drains` and `status` say it in their own shapes.
+Before it: `reading`. After it: `why`, `drains` and `status` say it in their own shapes.
 """
 
 from datetime import datetime
 
-from lbcf.controller.view import View
 from lbcf.core import conditions
 from lbcf.core.backoff import CAP
 from lbcf.core.conditions import Condition
@@ -14,7 +13,7 @@ from lbcf.core.names import ANNOTATION_ABANDON
 from lbcf.core.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.registration import ADDRESS_IN_USE
 from lbcf.core.resources import Backend, BackendRecord, PodBackend, StaticBackend
-from lbcf.core.turn import Absent
+from lbcf.ctl.reading import Reading
 from lbcf.ctl.spans import span, when
 
 
@@ -38,7 +37,7 @@ def stage_of(record: BackendRecord) -> str:
     return word.reason
 
 
-def waits_for(record: BackendRecord, view: View, now: datetime) -> str:
+def waits_for(record: BackendRecord, reading: Reading, now: datetime) -> str:
     """Say who is waited for, empty where nobody is."""
     if record.is_deleting and not record.is_held:
         left = ", ".join(record.meta.finalizers)
@@ -50,9 +49,9 @@ def waits_for(record: BackendRecord, view: View, now: datetime) -> str:
     who = "the deregistrar" if record.is_deleting else "the controller"
     if ANNOTATION_ABANDON in record.meta.annotations and record.is_deleting:
         return f"{who}, which lets go of it: it was abandoned"
-    driver = view.driver(record.driver_key)
-    if isinstance(driver, Absent):
-        return driver.message
+    lacking = reading.lacking_driver(record.driver_key)
+    if lacking is not None and not (record.is_deleting and not record.address):
+        return lacking.message
     word = last_word(record)
     if word is None or word.status is not False:
         return who

@@ -252,10 +252,12 @@ def test_there_is_no_such_driver() -> None:
     reading = bare_reading()
     hidden = bare_reading()
     hidden.gaps["loadbalancerdrivers", NAMESPACE] = Gap("list", "drivers", NAMESPACE)
-    with pytest.raises(Unknown, match="shop/x: may not list drivers in namespace shop"):
+    with pytest.raises(
+        Unknown, match="driver/x: may not list drivers in namespace shop"
+    ):
         why_driver(hidden, a_key("x"), NOW)
-    with pytest.raises(Unknown, match="LoadBalancerDriver shop/x: there is none"):
+    with pytest.raises(Unknown, match="there is no driver/x in namespace shop"):
         why_driver(reading, a_key("x"), NOW)
     obscure(reading.view.drivers, a_key("x"))
-    with pytest.raises(Unknown, match=r"shop/x: spec\.lbName"):
+    with pytest.raises(Unknown, match=r"driver/x cannot be understood: spec\.lbName"):
         why_driver(reading, a_key("x"), NOW)

@@ -24,7 +24,7 @@ def a_status(
 
 def waiting(record: BackendRecord) -> str:
     """Say who is waited for where there is a driver."""
-    return waits_for(record, bare_reading(a_driver()).view, NOW)
+    return waits_for(record, bare_reading(a_driver()), NOW)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_driver_that_does_not_exist_is_to_be_created() -> None:
     """Nobody else can help."""
     record = a_record(status=a_status(conditions.REGISTERED, "DriverNotFound"))
 
-    told = waits_for(record, bare_reading().view, NOW)
+    told = waits_for(record, bare_reading(), NOW)
 
     assert "LoadBalancerDriver shop/proxy does not exist; create it" == told
 

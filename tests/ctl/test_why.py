@@ -6,6 +6,7 @@ import pytest
 from lbcf.core import conditions
 from lbcf.core.conditions import Condition
 from lbcf.core.eligibility import POD_CHECKS
+from lbcf.core.node_backends import NodeBackend
 from lbcf.core.node_policy import NODE_CHECKS
 from lbcf.core.resources import GroupStatus
 from lbcf.core.values import DeregisterPolicy, DeregisterWebhook, ObjectKey
@@ -23,6 +24,7 @@ from tests.builders import (
     a_load_balancer,
     a_pod,
     a_record,
+    a_spec,
 )
 from tests.controller.views import obscure
 from tests.ctl.readings import (
@@ -35,7 +37,7 @@ from tests.ctl.readings import (
     said,
 )
 from tests.ctl.test_records import a_status
-from tests.node_builders import OF_NODES, a_node
+from tests.node_builders import HTTP, OF_NODES, a_node
 
 
 def of_pod(reading: Reading, name: str = "web-1") -> Why:
@@ -91,6 +93,42 @@ def test_pod_that_is_gone_is_on_its_way_out() -> None:
     assert "on its way out of front; there is no pod web-1 now" == report.headline
 
 
+def test_record_whose_group_has_gone_is_told() -> None:
+    """It outlives its group as long as it drains."""
+    record = a_record(registered=True, deleting=True)
+    gone = why_pod(bare_reading(record), a_key("web-1"), None, NOW)
+    here = of_pod(bare_reading(a_pod(), record))
+    text = "there is none any more: what it had leaves"
+
+    assert f"on its way out of front; {text}" == gone.headline
+    for report in (gone, here):
+        assert ("NO", "the group", "") in said(report)
+        assert ("wait", "being deleted", "") in said(report)
+
+
+def test_node_that_is_gone_is_called_a_node() -> None:
+    """Its record tells of it; a pod of that name is another thing."""
+    group = a_group("nodes", selection=OF_NODES)
+    backend = NodeBackend("n1", HTTP)
+    record = attrs.evolve(
+        a_record(spec=a_spec(backend=backend), deleting=True),
+        group=group.meta.key,
+    )
+    reading = bare_reading(a_driver(), a_load_balancer(), group, record)
+
+    told = why_node(reading, "n1", NOW).headline
+    assert "on its way out of front; there is no node n1 now" == told
+    with pytest.raises(Unknown, match="there is no pod/n1"):
+        of_pod(reading, "n1")
+
+
+def test_pod_that_is_about_to_get_a_record_is_told_so() -> None:
+    """Its name is no answer."""
+    told = of_pod(a_reading(a_pod())).headline
+
+    assert told.startswith("the controller is to make record web-web-1-8080-")
+
+
 def test_pod_that_nothing_means_shows_what_there_is() -> None:
     """The groups of its namespace, with what they mean."""
     report = of_pod(a_reading(a_pod(labels={"app": "other"})))
@@ -101,9 +139,11 @@ def test_pod_that_nothing_means_shows_what_there_is() -> None:
 
 def test_pod_of_which_nothing_is_known_is_unknown() -> None:
     """A wrong name is told as such."""
-    with pytest.raises(Unknown, match="there is no pod shop/web-1"):
+    with pytest.raises(Unknown, match="there is no pod/web-1 in namespace shop"):
         of_pod(a_reading())
-    with pytest.raises(Unknown, match="there is no node n1"):
+    with pytest.raises(
+        Unknown, match="there is no node/n1, and no BackendRecord of one"
+    ):
         why_node(a_reading(), "n1", NOW)
 
 
@@ -187,7 +227,7 @@ def test_record_is_told_with_its_drain() -> None:
 
     assert "Draining; waits for connections to end" == report.headline
     assert "drain ends     in 30s, 4 connections\n" in printed(report)
-    with pytest.raises(Unknown, match="there is no BackendRecord shop/x"):
+    with pytest.raises(Unknown, match="there is no br/x in namespace shop"):
         why_record(a_reading(), a_key("x"), NOW)
 
 
@@ -200,7 +240,7 @@ def test_load_balancer_names_its_driver_and_users() -> None:
     assert "  -     records   1 registered, 0 not yet, 0 on their way out\n" in printed(
         report
     )
-    with pytest.raises(Unknown, match="LoadBalancer kube-system/lbcf-x: there is none"):
+    with pytest.raises(Unknown, match="there is no lb/lbcf-x in namespace kube-system"):
         why_balancer(reading, ObjectKey("kube-system", "lbcf-x"), NOW)
 
 

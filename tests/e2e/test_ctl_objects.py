@@ -120,7 +120,7 @@ async def test_node_is_told_with_the_checks_of_nodes(nodes: Nodes) -> None:
     }
     assert ("wait", "Drained False", "Draining") in lines(leaving)
     assert [2, 2] == [foreign.status, missing.status]
-    assert "there is no node none-of-ours" in foreign.err
+    assert "there is no node/none-of-ours" in foreign.err
 
 
 async def _told(stage: Stage, *, mark: str, subject: str) -> Mapping[str, Any] | None:
