@@ -16,7 +16,7 @@ from lbcf.core.resources import BackendRecord, LoadBalancer, Meta
 from lbcf.core.values import ObjectKey
 from lbcf.ctl.errors import CtlError
 from lbcf.ctl.flags import Kind, Target
-from lbcf.ctl.reading import gap_for
+from lbcf.ctl.gaps import gap_for
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, Forbidden, NotFound
 from lbcf.kube.kinds import LOAD_BALANCERS, RECORDS

@@ -22,13 +22,14 @@ from lbcf.ctl.drains import drains_now
 from lbcf.ctl.drivers import why_driver
 from lbcf.ctl.errors import CtlError
 from lbcf.ctl.flags import Kind, Target
+from lbcf.ctl.gaps import gap_for
 from lbcf.ctl.groups import why_group
 from lbcf.ctl.leaders import leaders_of
 from lbcf.ctl.lookups import not_found
 from lbcf.ctl.output import Prints
 from lbcf.ctl.overview import overview
 from lbcf.ctl.plans import plan_report
-from lbcf.ctl.reading import Reading, gap_for
+from lbcf.ctl.reading import Reading
 from lbcf.ctl.verdicts import Why
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Forbidden, NotFound

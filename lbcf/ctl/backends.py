@@ -8,22 +8,18 @@ after drivers and guards, is the one of the controller's own plan.
 from collections.abc import Collection, Iterator
 from datetime import datetime
 
-import attrs
-
 from lbcf.controller.selection import does_select
 from lbcf.core.cluster import Pod, Snapshot
 from lbcf.core.conditions import REMOVALS_HELD, find
 from lbcf.core.desired import judge_all
 from lbcf.core.eligibility import POD_CHECKS, Waiting
 from lbcf.core.node_backends import (
-    NodeBackend,
     NodeSelection,
-    ServiceBackend,
     ServiceSelection,
 )
 from lbcf.core.node_policy import NODE_CHECKS
 from lbcf.core.nodes import Node
-from lbcf.core.resources import BackendGroup, BackendRecord, PodBackend
+from lbcf.core.resources import BackendGroup, BackendRecord
 from lbcf.core.values import ObjectKey
 from lbcf.ctl.errors import Unknown
 from lbcf.ctl.flags import Kind
@@ -32,33 +28,11 @@ from lbcf.ctl.history import section_of
 from lbcf.ctl.lookups import unclear_groups
 from lbcf.ctl.problems import subject
 from lbcf.ctl.reading import Reading
+from lbcf.ctl.recorded import Backend, recorded
 from lbcf.ctl.records import stage_of
 from lbcf.ctl.selections import meant
 from lbcf.ctl.verdicts import Line, Mark, Section, Why, asked, first_wrong, judged
 from lbcf.kube.kinds import RECORDS
-
-
-@attrs.frozen
-class Backend:
-    """What is asked about.
-
-    Attributes:
-        kind: pod or node.
-        found: the object, None where it is gone.
-        records: what has been written of it, by name.
-    """
-
-    kind: Kind
-    name: str
-    found: Pod | Node | None
-    records: tuple[BackendRecord, ...]
-
-    @property
-    def judged_as(self) -> str:
-        """Say under which key it is judged."""
-        if isinstance(self.found, Pod):
-            return self.found.meta.uid
-        return self.name
 
 
 def why_pod(reading: Reading, key: ObjectKey, pod: Pod | None, now: datetime) -> Why:
@@ -67,11 +41,11 @@ def why_pod(reading: Reading, key: ObjectKey, pod: Pod | None, now: datetime) ->
     Raises:
         Unknown: there is no such pod, and no record of one.
     """
-    backend = _recorded(reading, Kind.POD, key, pod)
+    backend = recorded(reading, Kind.POD, key, pod)
     groups = [
         group
         for group in reading.view.groups.by_index("namespace", key.namespace)
-        if (pod is not None and does_select(group, pod)) or _of(group, backend)
+        if (pod is not None and does_select(group, pod)) or backend.records_of(group)
     ]
     return _told(reading, key, backend, groups, now)
 
@@ -84,47 +58,13 @@ def why_node(reading: Reading, name: str, now: datetime) -> Why:
     """
     view, key = reading.view, ObjectKey("", name)
     node = view.nodes.get(key)
-    backend = _recorded(reading, Kind.NODE, key, node)
+    backend = recorded(reading, Kind.NODE, key, node)
     groups = [
         group
         for group in view.groups_on_nodes()
-        if (node is not None and _means(group, node)) or _of(group, backend)
+        if (node is not None and _means(group, node)) or backend.records_of(group)
     ]
     return _told(reading, key, backend, groups, now)
-
-
-def _recorded(
-    reading: Reading, kind: Kind, key: ObjectKey, found: Pod | Node | None
-) -> Backend:
-    """Find the records of a pod or node, also those whose group has gone."""
-    records = sorted(reading.view.records.values(), key=lambda record: record.meta.key)
-    return Backend(
-        kind,
-        key.name,
-        found,
-        tuple(
-            record
-            for record in records
-            if key.namespace in {"", record.meta.key.namespace}
-            and _named_by(record, kind) == key.name
-        ),
-    )
-
-
-def _named_by(record: BackendRecord, kind: Kind) -> str:
-    """Name the pod, or the node, that a record is about; empty: it is about none."""
-    match record.spec.backend:
-        case PodBackend(name=name) if kind is Kind.POD:
-            return name
-        case ServiceBackend(node=name) | NodeBackend(name=name) if kind is Kind.NODE:
-            return name
-        case _:
-            return ""
-
-
-def _of(group: BackendGroup, backend: Backend) -> list[BackendRecord]:
-    """Find the records that a group has of it."""
-    return [one for one in backend.records if one.group == group.meta.key]
 
 
 def _told(
@@ -200,7 +140,7 @@ def _of_groups(
         sections.append(Section(called, lines))
         sections.extend(
             section_of(record, reading, now, outlook.plan)
-            for record in _of(group, backend)
+            for record in backend.records_of(group)
         )
     return sections
 

@@ -7,25 +7,22 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from lbcf.controller.view import View
-from lbcf.core import conditions
 from lbcf.core.names import ANNOTATION_ABANDON
 from lbcf.core.resources import LoadBalancer
 from lbcf.core.trouble import is_trouble
 from lbcf.core.values import ObjectKey
 from lbcf.ctl.flags import Kind
-from lbcf.ctl.groups import by_trouble, look_at
-from lbcf.ctl.history import section_of
+from lbcf.ctl.gaps import NOT_READ
+from lbcf.ctl.groups import look_at
+from lbcf.ctl.history import section_of, sections_of
 from lbcf.ctl.lookups import not_found
 from lbcf.ctl.problems import conditions_of, subject
-from lbcf.ctl.reading import NOT_READ, Reading
+from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import stage_of, waits_for
 from lbcf.ctl.spans import since
 from lbcf.ctl.users import counted, named
 from lbcf.ctl.verdicts import Line, Mark, Section, Why, condition_line, first_wrong
 from lbcf.kube.kinds import DRIVERS
-
-
-_SHOWN = 10
 
 
 def why_record(reading: Reading, key: ObjectKey, now: datetime) -> Why:
@@ -57,11 +54,11 @@ def why_balancer(reading: Reading, key: ObjectKey, now: datetime) -> Why:
     found = view.load_balancers.get(key)
     if found is None:
         raise not_found(reading, Kind.LOAD_BALANCER, key)
-    records = by_trouble(view.records.by_index("load_balancer", key))
+    records = view.records.by_index("load_balancer", key)
     sections = (
         Section("itself", tuple(_itself(found, reading, now))),
         Section("used by", tuple(_users(found, view))),
-        *(section_of(record, reading, now) for record in records[:_SHOWN]),
+        *sections_of(records, reading, now),
     )
     headline = _headline(found, sections)
     return Why(key.namespace, subject("lb", key), headline, sections, reading.unread())
@@ -101,11 +98,7 @@ def _itself(found: LoadBalancer, reading: Reading, now: datetime) -> Iterator[Li
     if why:
         yield Line(Mark.WAIT, "abandoned", why)
     for said in conditions_of(found, reading.view):
-        bad_word = said.status is (said.type == conditions.DRIFTED)
-        mark = Mark.OK if not bad_word else Mark.NO
-        if bad_word and not is_trouble(said) and said.type != conditions.DRIFTED:
-            mark = Mark.WAIT
-        yield condition_line(mark, said, now)
+        yield condition_line(said, now)
     if found.info is not None:
         identity = ", ".join(f"{key}={value}" for key, value in found.info.items())
         yield Line(Mark.OK, "identity", identity or "(empty)")

@@ -45,9 +45,11 @@ class Drains:
     """All of them.
 
     Attributes:
+        namespace: what was asked about, empty for all of them.
         unread: what may not be read, in words.
     """
 
+    namespace: str
     drains: tuple[Drain, ...]
     unread: tuple[str, ...] = ()
 
@@ -60,7 +62,7 @@ def drains_now(reading: Reading, now: datetime) -> Drains:
     found = [record for record in reading.view.records.values() if record.is_deleting]
     found.sort(key=lambda record: (_deadline(record) or _NEVER, record.meta.key))
     drains = tuple(_drain(record, reading, now) for record in found)
-    return Drains(drains, reading.unread())
+    return Drains(reading.namespace or "", drains, reading.unread())
 
 
 def _deadline(record: BackendRecord) -> datetime | None:

@@ -106,7 +106,7 @@ def _checked(asked: _Asked) -> Iterator[Line]:
         else:
             yield _passed(check, driver)
     if accepted is not None and accepted.status is False and not spoken:
-        yield condition_line(Mark.NO, accepted, asked.now)
+        yield condition_line(accepted, asked.now, Mark.NO)
     if accepted is not None and _is_old(accepted, driver):
         yield Line(Mark.WAIT, "its spec", "no controller has looked at it as it is now")
 
@@ -151,7 +151,7 @@ def _itself(asked: _Asked) -> Iterator[Line]:
     elif healthy is None:
         yield Line(Mark.WAIT, "healthz", "not asked yet")
     else:
-        yield condition_line(Mark.OK if healthy.status else Mark.NO, healthy, now)
+        yield condition_line(healthy, now)
     if driver.meta.deleting_since is not None:
         text = f"since {since(driver.meta.deleting_since, now)}"
         yield Line(Mark.WAIT, "being deleted", text)

@@ -4,30 +4,24 @@ Before it: the view with all that the group depends on. After it: `pods` and `no
 at one backend of it, `plans` at what would be written; `why bg/NAME` is all of it.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 
 import attrs
 
 from lbcf.controller.decision import doubts_of, guarded_plan
 from lbcf.controller.snapshot import GROUP_UNREADABLE, take_snapshot
-from lbcf.core import conditions
 from lbcf.core.cluster import Snapshot, Undecided
 from lbcf.core.names import own_name
 from lbcf.core.plan import Plan
-from lbcf.core.resources import BackendGroup, BackendRecord
-from lbcf.core.trouble import is_trouble
+from lbcf.core.resources import BackendGroup
 from lbcf.core.values import ObjectKey
-from lbcf.ctl.history import section_of
+from lbcf.ctl.gaps import NOT_READ
+from lbcf.ctl.history import sections_of
 from lbcf.ctl.problems import subject
-from lbcf.ctl.reading import NOT_READ, Reading
-from lbcf.ctl.records import last_word
+from lbcf.ctl.reading import Reading
 from lbcf.ctl.verdicts import Line, Mark, Section, Why, condition_line, first_wrong
 from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS
-
-
-_SHOWN = 10
-"""Records of a group that are told in full, those in trouble first."""
 
 
 @attrs.frozen
@@ -86,38 +80,23 @@ def _not_read(reading: Reading, key: ObjectKey) -> Undecided | None:
 def why_group(reading: Reading, group: BackendGroup, now: datetime) -> Why:
     """Tell how a group is, and what of it is not as it should be."""
     outlook = look_at(reading, group)
-    found = by_trouble(reading.view.records_of(group.meta.key))
+    found = reading.view.records_of(group.meta.key)
     sections = (
         Section("as the controller last wrote", tuple(_written(group, now))),
         Section("load balancers", tuple(balancer_lines(outlook))),
         Section("what would change now", tuple(_changes(outlook))),
-        *(section_of(record, reading, now, outlook.plan) for record in found[:_SHOWN]),
+        *sections_of(found, reading, now, outlook.plan),
     )
     return Why(
         group.meta.key.namespace,
         subject("bg", group.meta.key),
-        _headline(group, found, sections),
+        _headline(group, sections),
         sections,
         reading.unread(),
     )
 
 
-def by_trouble(records: Collection[BackendRecord]) -> list[BackendRecord]:
-    """Return the records of which there is something to tell, the bad ones first."""
-    open_ends = [r for r in records if r.is_deleting or not r.is_registered]
-
-    def badness(record: BackendRecord) -> tuple[bool, bool, ObjectKey]:
-        """Order by trouble, then by being on the way out."""
-        word = last_word(record)
-        bad = word is not None and is_trouble(word)
-        return (not bad, not record.is_deleting, record.meta.key)
-
-    return sorted(open_ends, key=badness)
-
-
-def _headline(
-    group: BackendGroup, found: list[BackendRecord], sections: tuple[Section, ...]
-) -> str:
+def _headline(group: BackendGroup, sections: tuple[Section, ...]) -> str:
     """Say how a group is in a sentence."""
     status = group.status
     counts = (
@@ -129,16 +108,13 @@ def _headline(
         return f"being deleted; {counts}"
     if wrong is not None:
         return f"{wrong.text}; {counts}"
-    more = len(found) - _SHOWN
-    rest = f"; {more} more records not shown" if more > 0 else ""
-    return f"nothing is wrong with the group itself; {counts}{rest}"
+    return f"nothing is wrong with the group itself; {counts}"
 
 
 def _written(group: BackendGroup, now: datetime) -> Iterator[Line]:
     """Say the conditions of a group."""
     for said in group.status.conditions:
-        bad = said.status is (said.type == conditions.REMOVALS_HELD)
-        yield condition_line(Mark.NO if bad else Mark.OK, said, now)
+        yield condition_line(said, now)
     if group.status.observed_generation < group.meta.generation:
         text = "no controller has looked at it as it is now"
         yield Line(Mark.WAIT, "its spec", text)

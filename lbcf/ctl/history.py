@@ -4,7 +4,7 @@ Before it: a record that was read. After it: every report that `why` makes has o
 for each record that it is about.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from lbcf.core.conditions import Condition
@@ -12,10 +12,48 @@ from lbcf.core.names import ANNOTATION_ABANDON
 from lbcf.core.plan import Hold, Plan, Removal, Update
 from lbcf.core.resources import BackendRecord
 from lbcf.core.trouble import is_trouble
+from lbcf.core.values import ObjectKey
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import last_word, next_attempt, waits_for
 from lbcf.ctl.spans import since, when
 from lbcf.ctl.verdicts import Line, Mark, Section, condition_line
+
+
+_SHOWN = 10
+"""Records that are told in full."""
+
+
+def sections_of(
+    records: Collection[BackendRecord],
+    reading: Reading,
+    now: datetime,
+    plan: Plan | None = None,
+) -> Iterator[Section]:
+    """Tell the records of which there is something to tell, the bad ones first.
+
+    Of very many only the first few: their number is told.
+    """
+    found = _by_trouble(records)
+    for record in found[:_SHOWN]:
+        yield section_of(record, reading, now, plan)
+    if len(found) > _SHOWN:
+        text = (
+            f"{len(found) - _SHOWN} records that are to be registered, or are leaving"
+        )
+        yield Section("and more", (Line(Mark.NONE, "not shown", text),))
+
+
+def _by_trouble(records: Collection[BackendRecord]) -> list[BackendRecord]:
+    """Return the records that are not registered, or not to stay so, the bad ones first."""
+    open_ends = [r for r in records if r.is_deleting or not r.is_registered]
+
+    def badness(record: BackendRecord) -> tuple[bool, bool, ObjectKey]:
+        """Order by trouble, then by being on the way out."""
+        word = last_word(record)
+        bad = word is not None and is_trouble(word)
+        return (not bad, not record.is_deleting, record.meta.key)
+
+    return sorted(open_ends, key=badness)
 
 
 def section_of(
@@ -47,13 +85,9 @@ def _origin(record: BackendRecord, now: datetime) -> Iterator[Line]:
 
 def _condition(record: BackendRecord, said: Condition, now: datetime) -> Line:
     """Say what a condition says, and since when; an answer of a driver is in its words."""
-    mark = Mark.OK if said.status else Mark.WAIT
-    if is_trouble(said):
-        mark = Mark.NO
     # What was said of the registration is history once the end was asked for.
-    if record.is_deleting and said is not last_word(record):
-        mark = Mark.NONE
-    return condition_line(mark, said, now)
+    is_old = record.is_deleting and said is not last_word(record)
+    return condition_line(said, now, Mark.NONE if is_old else None)
 
 
 def _planned(record: BackendRecord, plan: Plan | None) -> Iterator[Line]:

@@ -13,8 +13,9 @@ from lbcf.core.names import bind_of
 from lbcf.core.values import ObjectKey
 from lbcf.ctl.errors import Unknown
 from lbcf.ctl.flags import Kind
+from lbcf.ctl.gaps import NOT_READ, unknown_kind
 from lbcf.ctl.problems import UNREADABLE, subject
-from lbcf.ctl.reading import NOT_READ, Reading, unknown_kind
+from lbcf.ctl.reading import Reading
 from lbcf.ctl.verdicts import Line, Mark
 from lbcf.kube.kinds import BINDS, DRIVERS, GROUPS, LOAD_BALANCERS, RECORDS
 from lbcf.kube.resource import Resource

@@ -16,9 +16,10 @@ from lbcf.core import conditions
 from lbcf.core.conditions import Condition
 from lbcf.core.resources import BackendGroup, LoadBalancer, LoadBalancerDriver
 from lbcf.ctl import problems
-from lbcf.ctl.leaders import CONTROLLER, Leader
+from lbcf.ctl.leaders import CONTROLLER, LEASES_OF, Leader
 from lbcf.ctl.problems import Problem, subject
 from lbcf.ctl.reading import Reading
+from lbcf.kube.leases import LEASES
 from lbcf.kube.resource import HasMeta
 from lbcf.kube.store import Store
 
@@ -80,10 +81,12 @@ class Overview:
     """All of it.
 
     Attributes:
+        namespace: what was asked about, empty for all of them.
         problems: what is wrong.
         unread: what may not be read, in words.
     """
 
+    namespace: str
     problems: tuple[Problem, ...]
     groups: tuple[GroupRow, ...]
     load_balancers: tuple[BalancerRow, ...]
@@ -99,9 +102,11 @@ def overview(reading: Reading, leaders: tuple[Leader, ...], now: datetime) -> Ov
     balancers = _balancers(reading, groups)
     drivers = _drivers(reading, balancers)
     led = any(one.is_alive for one in leaders if one.name == CONTROLLER)
+    readable = reading.gap(LEASES, "") is None
     return Overview(
+        namespace=reading.namespace or "",
         problems=(
-            *problems.without_leader(leaders),
+            *problems.without_leader(leaders, LEASES_OF if readable else ()),
             *problems.unreadable(reading),
             *problems.of_drivers(drivers, now),
             *problems.of_balancers(balancers, view, now),

@@ -72,8 +72,8 @@ def plan_report(reading: Reading, group: BackendGroup) -> PlanReport:
 def _doubts(outlook: Outlook) -> Iterator[str]:
     """Say what is left as it is, and what only the controller knows."""
     yield from (f"{doubt.reason}: {doubt.message}" for doubt in doubts(outlook))
-    webhook = outlook.group.webhook
-    if webhook is not None:
+    webhook, plan = outlook.group.webhook, outlook.plan
+    if webhook is not None and (plan is None or plan.unready):
         yield (
             f"driver {webhook.driver} says what becomes of unready pods, to the "
             "controller alone; here they stay as they are"

@@ -5,16 +5,14 @@ no for a reason that no healthy life has (`core.trouble`), what cannot be unders
 has not been looked at, and a process that nobody leads.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 
 import attrs
 
 from lbcf.controller.view import View
-from lbcf.core import conditions, names
+from lbcf.core import names
 from lbcf.core.conditions import Condition
-from lbcf.core.guards import TOO_MANY_UNREADY
-from lbcf.core.judging import NOT_JUDGED
 from lbcf.core.resources import (
     BackendGroup,
     BackendRecord,
@@ -27,6 +25,7 @@ from lbcf.ctl.leaders import Leader
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import last_word, next_attempt
 from lbcf.ctl.spans import since
+from lbcf.ctl.verdicts import is_wrong
 from lbcf.kube.kinds import BINDS, DRIVERS, GROUPS, LOAD_BALANCERS, RECORDS
 
 
@@ -36,9 +35,6 @@ UNREADABLE = "Unreadable"
 """The object cannot be understood."""
 NO_LEADER = "NoLeader"
 """Nobody does the work of a process."""
-
-_WRONG_HOLDS = frozenset({TOO_MANY_UNREADY, NOT_JUDGED})
-"""Guards that hold because something has failed; the others only do their work."""
 
 
 @attrs.frozen
@@ -69,8 +65,15 @@ def subject(kind: str, key: ObjectKey) -> str:
     return f"{kind}/{key.name}"
 
 
-def without_leader(leaders: Iterable[Leader]) -> Iterator[Problem]:
-    """Find processes that nobody leads; a Lease left elsewhere is no matter then."""
+def without_leader(
+    leaders: Iterable[Leader], expected: Collection[str]
+) -> Iterator[Problem]:
+    """Find processes that nobody leads; a Lease left elsewhere is no matter then.
+
+    Args:
+        leaders: who holds Leases, or held them.
+        expected: names of the Leases that there should be, as far as we may know.
+    """
     found = list(leaders)
     led = {leader.name for leader in found if leader.is_alive}
     for leader in (one for one in found if one.name not in led):
@@ -84,6 +87,10 @@ def without_leader(leaders: Iterable[Leader]) -> Iterator[Problem]:
             f"{message}: is {leader.name} running?",
             since=leader.renewed,
         )
+    for name in expected:
+        if not any(leader.name == name for leader in found):
+            told = f"there is no such Lease: has {name} ever run, with --leader-elect?"
+            yield Problem("", f"lease/{name}", NO_LEADER, told)
 
 
 def unreadable(reading: Reading) -> Iterator[Problem]:
@@ -126,11 +133,7 @@ def of_balancers(
     """Find load balancers that are not created or synced, or that lost members."""
     for balancer in balancers:
         key, found = balancer.meta.key, conditions_of(balancer, view)
-        asked = tuple(c for c in found if c.type != conditions.DRIFTED)
-        yield from _said("lb", key, asked, now)
-        drifted = conditions.find(found, conditions.DRIFTED)
-        if drifted is not None and drifted.status is True:
-            yield _problem("lb", key, drifted, now)
+        yield from _said("lb", key, found, now)
 
 
 def of_groups(
@@ -153,12 +156,7 @@ def of_groups(
                 "no controller has looked at it as it is now; that is in order for some "
                 "seconds after a change",
             )
-        ready = conditions.find(found, conditions.READY)
-        if ready is not None and ready.status is False:
-            yield _problem("bg", key, ready, now)
-        held = conditions.find(found, conditions.REMOVALS_HELD)
-        if held is not None and held.status and held.reason in _WRONG_HOLDS:
-            yield _problem("bg", key, held, now)
+        yield from _said("bg", key, found, now)
 
 
 def of_records(records: Iterable[BackendRecord], now: datetime) -> Iterator[Problem]:
@@ -180,9 +178,9 @@ def of_records(records: Iterable[BackendRecord], now: datetime) -> Iterator[Prob
 def _said(
     kind: str, key: ObjectKey, found: Iterable[Condition], now: datetime
 ) -> Iterator[Problem]:
-    """Find what is in trouble of an object."""
+    """Find what is wrong with an object."""
     for condition in found:
-        if is_trouble(condition):
+        if is_wrong(condition):
             yield _problem(kind, key, condition, now)
 
 

@@ -22,6 +22,7 @@ from lbcf.core.resources import BackendGroup, PodSelection, StaticSelection
 from lbcf.core.turn import Absent
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.ctl.errors import CtlError
+from lbcf.ctl.gaps import Gap, gap_for, is_unknown_kind, unknown_kind
 from lbcf.ctl.leaders import LEASES_OF
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Forbidden, Unavailable
@@ -46,49 +47,8 @@ from lbcf.kube.watching import Obscured
 
 T = TypeVar("T", bound=HasMeta)
 
-NOT_READ = "NotRead"
-"""We may not read what decides."""
-
-_NOT_SERVED = 404
 _MISSING = "-"
 """In the place of a list's version: the kind is not installed."""
-
-
-@attrs.frozen
-class Gap:
-    """Something that we may not read.
-
-    Attributes:
-        resource: as in RBAC rules, with its group.
-        namespace: empty for kinds of the whole cluster, `*` for all namespaces.
-    """
-
-    verb: str
-    resource: str
-    namespace: str
-
-    def __str__(self) -> str:
-        """Write it as a line for people: the verb, on what, where."""
-        where = f" in namespace {self.namespace}" if self.namespace else ""
-        where = " in all namespaces" if self.namespace == "*" else where
-        return f"may not {self.verb} {self.resource}{where}"
-
-
-def gap_for(verb: str, resource: Resource[Any], namespace: str | None) -> Gap:
-    """Say what right is missing."""
-    name = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
-    where = "" if not resource.namespaced else (namespace or "*")
-    return Gap(verb, name, where)
-
-
-def is_unknown_kind(error: Unavailable) -> bool:
-    """Tell whether the API server says that it does not know a kind at all."""
-    return error.status == _NOT_SERVED
-
-
-def unknown_kind(resource: Resource[Any]) -> str:
-    """Say so, and what to do."""
-    return f"the cluster knows no {resource.plural}: install manifests/crds"
 
 
 @attrs.define

@@ -90,11 +90,11 @@ def drawn(report: object) -> RenderableType:
 @drawn.register
 def _(report: Overview) -> RenderableType:
     """Draw what is wrong first, then all there is."""
-    parts: list[RenderableType] = [Text("nothing is wrong", "green")]
+    here = report.namespace
+    parts: list[RenderableType] = [_fine(report)]
     if report.problems:
         parts = [Text(f"WRONG ({len(report.problems)})", "bold red")]
-        far = len({problem.namespace for problem in report.problems}) > 1
-        parts.extend(_problem(problem, far=far) for problem in report.problems)
+        parts.extend(_problem(problem, here) for problem in report.problems)
     groups = [
         (
             *(g.namespace, g.name, ",".join(g.load_balancers), g.ready),
@@ -115,16 +115,29 @@ def _(report: Overview) -> RenderableType:
     ]
     return Group(
         *parts,
-        *_listed("GROUP|LOAD BALANCERS|READY|SELECTED|IN|LEAVING", groups),
-        *_listed("LOAD BALANCER|DRIVER|STATE|IN|NOT YET|LEAVING", balancers),
-        *_listed("DRIVER|URL|ACCEPTED|HEALTHY|LOAD BALANCERS", drivers),
-        *_listed("LEASE|LEADER|RENEWED", leaders),
+        *_listed("GROUP|LOAD BALANCERS|READY|SELECTED|IN|LEAVING", groups, here),
+        *_listed("LOAD BALANCER|DRIVER|STATE|IN|NOT YET|LEAVING", balancers, here),
+        *_listed("DRIVER|URL|ACCEPTED|HEALTHY|LOAD BALANCERS", drivers, here),
+        *_listed("LEASE|LEADER|RENEWED", leaders, here),
         *_unread(report.unread),
     )
 
 
-def _problem(problem: Problem, *, far: bool) -> RenderableType:
+def _fine(report: Overview) -> Text:
+    """Say that nothing is wrong, and of how much that is said."""
+    if not (report.groups or report.load_balancers or report.drivers or report.unread):
+        place = f"in namespace {report.namespace} (-A asks about all of them)"
+        where = place if report.namespace else "in the cluster"
+        nothing = f"there is no group, load balancer or driver {where}"
+        return Text(f"nothing is wrong: {nothing}", "yellow")
+    if report.unread:
+        return Text("nothing is wrong in what may be read", "yellow")
+    return Text("nothing is wrong", "green")
+
+
+def _problem(problem: Problem, here: str) -> RenderableType:
     """Draw what is wrong: the object in a line, what is known of it below."""
+    far = problem.namespace not in {"", here}
     more = f" and {problem.count - 1} more" if problem.count > 1 else ""
     head = Text.assemble(
         (f"{problem.namespace} " if far else "", "dim"),
@@ -204,7 +217,7 @@ def _(report: Drains) -> RenderableType:
         for d in report.drains
     ]
     header = "BACKEND|LB|ADDRESS|SINCE|DEADLINE|CONNS|WAITS FOR"
-    return Group(_with_places(header, rows), *_unread(report.unread))
+    return Group(_with_places(header, rows, report.namespace), *_unread(report.unread))
 
 
 @drawn.register
@@ -220,15 +233,17 @@ def _unread(told: Iterable[str]) -> Iterable[RenderableType]:
 
 
 def _listed(
-    header: str, rows: Sequence[tuple[object, ...]]
+    header: str, rows: Sequence[tuple[object, ...]], here: str
 ) -> Iterable[RenderableType]:
     """Draw a table with a blank line above it, if it has rows."""
-    return [Text(""), _with_places(header, rows)] if rows else []
+    return [Text(""), _with_places(header, rows, here)] if rows else []
 
 
-def _with_places(header: str, rows: Sequence[tuple[object, ...]]) -> "_Plain":
-    """Draw a table whose rows begin with a namespace, which is said if there are two."""
-    if len({row[0] for row in rows}) > 1:
+def _with_places(
+    header: str, rows: Sequence[tuple[object, ...]], here: str
+) -> "_Plain":
+    """Draw a table whose rows begin with a namespace, said if any is not the one asked."""
+    if any(row[0] != here for row in rows):
         return _Plain(f"NAMESPACE|{header}", tuple(rows))
     return _Plain(header, tuple(row[1:] for row in rows))
 

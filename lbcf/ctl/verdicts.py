@@ -11,13 +11,23 @@ from typing import TypeVar
 
 import attrs
 
+from lbcf.core import conditions
 from lbcf.core.conditions import Condition
 from lbcf.core.eligibility import Eligible, Ineligible, Verdict, Waiting
+from lbcf.core.guards import TOO_MANY_UNREADY
+from lbcf.core.judging import NOT_JUDGED
+from lbcf.core.trouble import is_trouble
 from lbcf.ctl.spans import since
 
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+_WRONG_HOLDS = frozenset({TOO_MANY_UNREADY, NOT_JUDGED})
+"""Guards that hold because something has failed; the others only do their work."""
+
+_BETTER_FALSE = frozenset({conditions.DRIFTED, conditions.REMOVALS_HELD})
+"""Conditions that say True where something is to be told."""
 
 
 class Mark(StrEnum):
@@ -103,13 +113,42 @@ def judged(name: str, verdict: Verdict) -> Line:
             return Line(Mark.WAIT, name, message, reason)
 
 
-def condition_line(mark: Mark, said: Condition, now: datetime) -> Line:
-    """Say a condition as a line: its words, and for how long it has been so."""
+def is_wrong(said: Condition) -> bool:
+    """Tell whether a condition says that something has failed."""
+    match said.type:
+        case conditions.DRIFTED:
+            return said.status is True
+        case conditions.REMOVALS_HELD:
+            return said.status is True and said.reason in _WRONG_HOLDS
+        case _:
+            return is_trouble(said)
+
+
+def _is_quiet(said: Condition) -> bool:
+    """Tell whether a condition says that all is done."""
+    return said.status is (said.type not in _BETTER_FALSE)
+
+
+def mark_of(said: Condition) -> Mark:
+    """Say what a condition says at a glance."""
+    if is_wrong(said):
+        return Mark.NO
+    return Mark.OK if _is_quiet(said) else Mark.WAIT
+
+
+def condition_line(said: Condition, now: datetime, mark: Mark | None = None) -> Line:
+    """Say a condition as a line: its words, and for how long it has been so.
+
+    Args:
+        said: the condition.
+        now: the moment.
+        mark: None: as the condition itself says.
+    """
     status = "Unknown" if said.status is None else said.status
     held = f"for {since(said.since, now)}" if said.since else ""
     text = f"{said.message} ({held})" if said.message and held else said.message or held
     reason = "" if said.reason == said.type else said.reason
-    return Line(mark, f"{said.type} {status}", text, reason)
+    return Line(mark or mark_of(said), f"{said.type} {status}", text, reason)
 
 
 def first_wrong(sections: Iterable[Section]) -> Line | None:

@@ -10,7 +10,8 @@ from lbcf.core import conditions
 from lbcf.core.conditions import Condition
 from lbcf.core.resources import BackendRecord, DrainProgress, RecordStatus
 from lbcf.ctl import tables
-from lbcf.ctl.reading import Gap, Reading
+from lbcf.ctl.gaps import Gap
+from lbcf.ctl.reading import Reading
 from lbcf.ctl.verdicts import Line, Why
 from lbcf.kube.client import KubeClient
 from lbcf.kube.exchange import Request

@@ -15,7 +15,7 @@ from lbcf.core.resources import LoadBalancerDriver, Security
 from lbcf.core.values import DeregisterPolicy, DeregisterWebhook, ObjectKey
 from lbcf.ctl.drivers import CHECKS, why_driver
 from lbcf.ctl.errors import Unknown
-from lbcf.ctl.reading import Gap
+from lbcf.ctl.gaps import Gap
 from lbcf.ctl.verdicts import Why
 from lbcf.drivers import errors
 from tests.builders import (

@@ -7,9 +7,10 @@ from lbcf.core import conditions
 from lbcf.core.conditions import Condition
 from lbcf.core.resources import GroupStatus
 from lbcf.core.values import ObjectKey
+from lbcf.ctl.drains import drains_now
+from lbcf.ctl.gaps import Gap
 from lbcf.ctl.leaders import CONTROLLER, Leader
 from lbcf.ctl.overview import Overview, overview
-from lbcf.ctl.reading import Gap
 from tests.builders import (
     START,
     a_driver,
@@ -26,12 +27,13 @@ from tests.ctl.test_records import a_status
 
 
 LED = Leader("lbcf-system", CONTROLLER, "pod-a", "1s", is_alive=True)
+REMOVING = attrs.evolve(LED, name="lbcf-deregistrar")
 LOST = attrs.evolve(LED, renewed="9m", is_alive=False)
 
 
 def looked_at(*things: Thing, leader: Leader = LED) -> Overview:
     """Look at the everyday objects and these."""
-    return overview(a_reading(*things), (leader,), NOW)
+    return overview(a_reading(*things), (leader, REMOVING), NOW)
 
 
 def wrong(found: Overview) -> list[tuple[str, str]]:
@@ -60,7 +62,58 @@ def test_lease_that_is_not_renewed_is_wrong() -> None:
     lost = ("lease/lbcf-controller", "NoLeader")
 
     assert lost in wrong(looked_at(leader=LOST))
-    assert [] == wrong(overview(a_reading(), (LOST, LED), NOW))
+    assert [] == wrong(overview(a_reading(), (LOST, LED, REMOVING), NOW))
+
+
+def test_lease_that_nobody_ever_took_is_wrong() -> None:
+    """A process that has never run does nothing; unless we may not know of it."""
+    none = ("lease/lbcf-deregistrar", "NoLeader")
+    hidden = a_reading()
+    hidden.gaps["leases", "*"] = Gap("list", "leases", "*")
+    found = overview(a_reading(), (LED,), NOW)
+
+    assert [none] == wrong(found)
+    assert "there is no such Lease: has lbcf-deregistrar ever run" in printed(found)
+    assert "lease" not in printed(overview(hidden, (), NOW)).split("not read: ")[0]
+
+
+def test_namespace_without_anything_of_ours_is_told() -> None:
+    """Its name may be a wrong one, and nothing can be wrong in it."""
+    here, everywhere = bare_reading(), bare_reading(namespace=None)
+    told = "nothing is wrong: there is no group, load balancer or driver"
+
+    shop = printed(overview(here, (LED, REMOVING), NOW)).splitlines()[0]
+    assert f"{told} in namespace shop (-A asks about all of them)" == shop
+    cluster = printed(overview(everywhere, (LED, REMOVING), NOW)).splitlines()[0]
+    assert f"{told} in the cluster" == cluster
+
+
+def test_places_are_told_unless_they_are_what_was_asked_about() -> None:
+    """A lone object has a namespace, too."""
+    refused = a_record("a", status=a_status(conditions.REGISTERED, "DriverRefused"))
+    draining = a_record("b", deleting=True)
+    everywhere = bare_reading(a_load_balancer(), refused, draining, namespace=None)
+    here = a_reading(refused, draining)
+    wide, near = (
+        printed(overview(one, (LED, REMOVING), NOW)) for one in (everywhere, here)
+    )
+
+    assert "\n  shop br/a  DriverRefused" in wide
+    assert "\nNAMESPACE  LOAD BALANCER" in wide
+    assert "\n  br/a  DriverRefused" in near
+    assert "\nLOAD BALANCER" in near
+    assert "\nNAMESPACE    LEASE" in near
+    assert printed(drains_now(everywhere, NOW)).startswith("NAMESPACE  BACKEND")
+    assert printed(drains_now(here, NOW)).startswith("BACKEND")
+
+
+def test_what_could_not_be_read_is_not_called_fine() -> None:
+    """It may be what is wrong."""
+    reading = a_reading()
+    reading.gaps["backendrecords", "shop"] = Gap("list", "backendrecords", "shop")
+    told = printed(overview(reading, (LED, REMOVING), NOW))
+
+    assert told.startswith("nothing is wrong in what may be read\n")
 
 
 def test_group_not_looked_at_is_wrong_while_nobody_leads() -> None:
@@ -76,6 +129,7 @@ def test_group_not_looked_at_is_wrong_while_nobody_leads() -> None:
     [
         (conditions.READY, "LoadBalancerNotFound", False, True),
         (conditions.READY, "Reconciled", True, False),
+        (conditions.READY, "DriverRunning", False, False),
         (conditions.REMOVALS_HELD, "TooManyUnready", True, True),
         (conditions.REMOVALS_HELD, "KeptByDriver", True, False),
         (conditions.REMOVALS_HELD, "NotHeld", False, False),
@@ -84,7 +138,7 @@ def test_group_not_looked_at_is_wrong_while_nobody_leads() -> None:
 def test_conditions_of_groups(
     kind: str, reason: str, *, status: bool, is_wrong: bool
 ) -> None:
-    """A guard that only does its work is not wrong."""
+    """A guard that only does its work is not wrong, nor a judge that is at it."""
     written = GroupStatus(
         observed_generation=1, conditions=a_no(kind, reason, status=status)
     )
@@ -145,7 +199,7 @@ def test_what_cannot_be_understood_is_wrong() -> None:
     reading = a_reading()
     obscure(reading.view.records, a_key("odd"))
 
-    assert [("br/odd", "Unreadable")] == wrong(overview(reading, (LED,), NOW))
+    assert [("br/odd", "Unreadable")] == wrong(overview(reading, (LED, REMOVING), NOW))
 
 
 def test_other_namespaces_and_what_they_share_are_left_out() -> None:
@@ -177,7 +231,7 @@ def test_hidden_load_balancer_is_unread_and_not_wrong() -> None:
     gap = Gap("list", "loadbalancers.lbcf.tkestack.io", "kube-system")
     reading.gaps["loadbalancers", "kube-system"] = gap
     reading.note_hidden()
-    found = overview(reading, (LED,), NOW)
+    found = overview(reading, (LED, REMOVING), NOW)
 
     assert ([], (str(gap),)) == (wrong(found), found.unread)
     far = ObjectKey("kube-system", "lbcf-far")

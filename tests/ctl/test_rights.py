@@ -15,10 +15,11 @@ from lbcf.ctl.balancers import why_balancer, why_record
 from lbcf.ctl.drivers import why_driver
 from lbcf.ctl.errors import Unknown
 from lbcf.ctl.flags import Kind
+from lbcf.ctl.gaps import gap_for
 from lbcf.ctl.groups import why_group
 from lbcf.ctl.lookups import not_found
 from lbcf.ctl.plans import plan_report
-from lbcf.ctl.reading import Reading, gap_for
+from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import waits_for
 from lbcf.kube.kinds import (
     BINDS,

@@ -1,5 +1,6 @@
 """`plan` and `drains` as people see them."""
 
+from lbcf.core.values import DeregisterPolicy, DeregisterWebhook
 from lbcf.ctl.drains import drains_now
 from lbcf.ctl.plans import plan_report
 from lbcf.ctl.reading import Reading
@@ -65,6 +66,20 @@ def test_undecided_plan_says_why() -> None:
     assert (
         "hold  web-1:8080  front  10.0.0.1:8080  web-1   LoadBalancerNotFound" in told
     )
+
+
+def test_judge_is_told_of_only_where_there_is_something_to_judge() -> None:
+    """A group of pods that are all ready is planned like any other."""
+    judged = a_group(
+        policy=DeregisterPolicy.WEBHOOK, webhook=DeregisterWebhook("proxy")
+    )
+    things = (a_driver(), a_load_balancer(), judged)
+    ready = printed(plan_report(bare_reading(*things), judged))
+    unready = printed(plan_report(bare_reading(*things, a_pod(ready=False)), judged))
+
+    assert "nothing would change\n" in ready
+    assert "undecided" not in ready
+    assert "undecided: driver proxy says what becomes of unready pods" in unready
 
 
 def test_drains_end_first_stand_first() -> None:

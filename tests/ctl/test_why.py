@@ -15,7 +15,7 @@ from lbcf.ctl.balancers import why_balancer, why_record
 from lbcf.ctl.errors import Unknown
 from lbcf.ctl.groups import why_group
 from lbcf.ctl.reading import Reading
-from lbcf.ctl.verdicts import Why, question
+from lbcf.ctl.verdicts import Why, condition_line, question
 from tests.builders import (
     START,
     a_driver,
@@ -219,6 +219,49 @@ def test_group_shows_its_records_in_trouble_first() -> None:
     ]
 
     assert ["record c", "record b"] == titles[3:]
+
+
+def test_records_that_are_not_shown_are_counted() -> None:
+    """Ten are told in full, in trouble or not; of the others nobody thinks they are all."""
+    refused = a_status(conditions.REGISTERED, "DriverRefused")
+    records = (a_record(f"r{n:02}", status=refused) for n in range(12))
+    reading = a_reading(*records)
+    group = reading.view.groups.get(a_key("web"))
+    assert group is not None
+
+    for report in (
+        why_group(reading, group, NOW),
+        why_balancer(reading, a_key("front"), NOW),
+    ):
+        told = [part.title for part in report.sections if part.title.startswith("rec")]
+        assert 10 == len(told)
+        assert ("-", "not shown", "") == said(report)[-1]
+        assert "2 records that are to be registered, or are leaving\n" in (
+            printed(report)
+        )
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "reason", "mark"),
+    [
+        (conditions.READY, False, "LoadBalancerNotFound", "NO"),
+        (conditions.READY, None, "Unknown", "wait"),
+        (conditions.REMOVALS_HELD, True, "TooManyUnready", "NO"),
+        (conditions.REMOVALS_HELD, True, "KeptByDriver", "wait"),
+        (conditions.REMOVALS_HELD, False, "NotHeld", "ok"),
+        (conditions.DRIFTED, True, "MembersMissing", "NO"),
+        (conditions.DRIFTED, False, "InStep", "ok"),
+        (conditions.CREATED, False, "DriverRunning", "wait"),
+        (conditions.CREATED, True, "Created", "ok"),
+    ],
+)
+def test_condition_is_marked_as_status_counts_it(
+    kind: str, reason: str, mark: str, *, status: bool | None
+) -> None:
+    """What is not wrong there is not called so here."""
+    condition = Condition(kind, status, reason, "because", 1, START)
+
+    assert mark == condition_line(condition, NOW).mark.value
 
 
 def test_record_is_told_with_its_drain() -> None:
