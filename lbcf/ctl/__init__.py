@@ -6,6 +6,7 @@
       drains     records on their way out             drains
       plans      what the controller would write      plan
       abandon    the one thing that it writes         abandon
+      lookups    why something has not been found     all of them
     -> a report, which is a value -> tables, or json -> the terminal
 
 Before it: the API server, as the caller may read it. After it: a person. It runs no

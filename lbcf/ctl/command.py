@@ -14,6 +14,7 @@ from datetime import timedelta
 
 from lbcf.core.errors import LbcfError
 from lbcf.ctl.answers import Question, answer
+from lbcf.ctl.errors import CtlError
 from lbcf.ctl.flags import parser_for
 from lbcf.ctl.output import printer
 from lbcf.kube.client import connected
@@ -43,16 +44,31 @@ def run(program: str, argv: Sequence[str]) -> int:
     # What a store or an informer logs is told in the report.
     logs.configure("error", "console")
     try:
-        return asyncio.run(_answered(flags))
+        status = asyncio.run(_answered(flags))
+        # What is written at the interpreter's end fails where nobody can tell of it.
+        sys.stdout.flush()
     except LbcfError as error:
-        print(f"{program}: {_one_line(error)}", file=sys.stderr)  # noqa: T201
-        return FAILED
+        return _failed(program, _one_line(error))
     except BrokenPipeError:
-        # Who reads has seen enough; the interpreter must not write again at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return 0
+    except OSError as error:
+        _write_no_more()
+        return _failed(program, f"the answer cannot be written: {error}")
     except KeyboardInterrupt:
         return _INTERRUPTED
+    return status
+
+
+def _failed(program: str, told: str) -> int:
+    """Say in a line why there is no answer; returns the exit status."""
+    print(f"{program}: {told}", file=sys.stderr)  # noqa: T201
+    return FAILED
+
+
+def _write_no_more() -> None:
+    """Have the interpreter write nothing at its end: who reads has seen enough."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _one_line(error: LbcfError) -> str:
@@ -67,6 +83,8 @@ def _one_line(error: LbcfError) -> str:
 
 async def _answered(flags: argparse.Namespace) -> int:
     """Connect, and answer."""
+    if flags.namespace and flags.all_namespaces:
+        raise CtlError("-n and -A were both given: which of them is meant?")
     write = printer(flags.output, watching=getattr(flags, "watch", False))
     connection = await connect(flags.kubeconfig, flags.context)
     namespace = flags.namespace or connection.namespace

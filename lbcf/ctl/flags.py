@@ -4,6 +4,7 @@ Before it: words. After it: `command` reads what they ask for.
 """
 
 import argparse
+import re
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -49,6 +50,11 @@ _KINDS = {
 }
 
 
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
+"""Names of objects (RFC 1123 subdomains), without what the API server says better."""
+_BIND_S_NAME = re.compile(rf"(bind/{_NAME.pattern}/)?{_NAME.pattern}")
+
+
 @attrs.frozen
 class Target:
     """An object that a command is about."""
@@ -81,6 +87,11 @@ def read_target(text: str, allowed: Sequence[Kind]) -> Target:
     if kind is None or kind not in allowed or not name:
         forms = ", ".join(f"{one}/NAME" for one in allowed)
         raise argparse.ArgumentTypeError(f"{text!r}: write one of {forms}")
+    form = _BIND_S_NAME if kind is Kind.LOAD_BALANCER else _NAME
+    # In a path a slash leads to a part of an object: `br/x/status` is no record.
+    if not form.fullmatch(name):
+        forms = "lb/NAME or lb/bind/BIND/NAME" if form is _BIND_S_NAME else "KIND/NAME"
+        raise argparse.ArgumentTypeError(f"{text!r}: no object has that name: {forms}")
     return Target(kind, name)
 
 
@@ -95,7 +106,11 @@ def parser_for(program: str) -> argparse.ArgumentParser:
         description="Say what lbcf does, and why: what is wrong, who is waited for.",
         epilog=EPILOG,
     )
-    common = _common()
+    # What is said before the sub-command holds unless it is said again behind it.
+    _add_common(parser)
+    common = OneLineParser(add_help=False, argument_default=argparse.SUPPRESS)
+    _add_common(common)
+    parser.set_defaults(output="table")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, told: str) -> argparse.ArgumentParser:
@@ -135,9 +150,8 @@ def _add_target(parser: argparse.ArgumentParser, allowed: Sequence[Kind]) -> Non
     )
 
 
-def _common() -> OneLineParser:
-    """Describe what all sub-commands take."""
-    common = OneLineParser(add_help=False)
+def _add_common(common: argparse.ArgumentParser) -> None:
+    """Take what all sub-commands take."""
     place = common.add_mutually_exclusive_group()
     place.add_argument("-n", "--namespace", help="default: the context's")
     place.add_argument(
@@ -149,7 +163,5 @@ def _common() -> OneLineParser:
         "-o",
         "--output",
         choices=("table", "json"),
-        default="table",
-        help="how to write",
+        help="how to write; default: table",
     )
-    return common

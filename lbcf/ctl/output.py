@@ -51,12 +51,18 @@ def screen(output: str) -> Iterator[Prints]:
     """
     write = printer(output, watching=True)
     if not is_looked_at(output):
-        yield write
+        yield lambda report: _at_once(write, report)
         return
     from lbcf.ctl import tables  # noqa: PLC0415
 
     with tables.live() as redraw:
         yield redraw
+
+
+def _at_once(write: Prints, report: object) -> None:
+    """Write a report so that whoever reads a pipe has it now."""
+    write(report)
+    sys.stdout.flush()
 
 
 def print_json(report: object) -> None:
@@ -66,9 +72,8 @@ def print_json(report: object) -> None:
 
 
 def print_line(report: object) -> None:
-    """Write a report for programs, in one line, at once."""
+    """Write a report for programs, in one line."""
     sys.stdout.write(f"{msgspec.json.encode(as_builtins(report)).decode()}\n")
-    sys.stdout.flush()
 
 
 def as_builtins(report: object) -> object:

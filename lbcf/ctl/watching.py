@@ -10,10 +10,14 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final, NoReturn
 
+import attrs
+
 from lbcf.core.resources import BackendRecord
 from lbcf.ctl.drains import drains_now
+from lbcf.ctl.gaps import gap_for
 from lbcf.ctl.output import Prints, is_looked_at, screen
 from lbcf.ctl.reading import Reading
+from lbcf.kube.errors import Forbidden, Gone
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.pages import Selection
@@ -29,7 +33,23 @@ async def watch_drains(reading: Reading, clock: Clock, output: str) -> NoReturn:
     """Show the records on their way out until cancelled.
 
     Raises:
-        KubeError: the API server cannot be asked.
+        BrokenPipeError: who reads has seen enough.
+        CtlError: the library that draws tables is not installed.
+    """
+    with screen(output) as show:
+        await follow_drains(reading, clock, show, ticks=is_looked_at(output))
+
+
+async def follow_drains(
+    reading: Reading, clock: Clock, show: Prints, *, ticks: bool
+) -> NoReturn:
+    """Follow the records.
+
+    Args:
+        reading: what was listed once; its view follows.
+        clock: tells the time.
+        show: shows a report; what it raises ends this.
+        ticks: show again each second, since times are counted.
     """
     changed = asyncio.Event()
     changed.set()
@@ -47,26 +67,54 @@ async def watch_drains(reading: Reading, clock: Clock, output: str) -> NoReturn:
         store=reading.view.records,
         selection=Selection(reading.namespace),
     )
-    with screen(output) as show:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(informer.run())
-            second = _SECOND if is_looked_at(output) else None
-            await _show(reading, clock, changed, show, second)
+    # A group of tasks would wrap the end of a pipe, of which the shell is to know.
+    following = asyncio.create_task(informer.run())
+    try:
+        await _Screen(reading, clock, show, ticks).follow(informer, changed)
+    finally:
+        following.cancel()
+        await asyncio.wait([following])
 
 
-async def _show(
-    reading: Reading,
-    clock: Clock,
-    changed: asyncio.Event,
-    show: Prints,
-    second: float | None,
-) -> NoReturn:
-    """Show again whenever something changed, and after a second where one is given."""
-    while True:
-        # wait_for of Python 3.11 loses a Ctrl-C that comes together with a change.
-        with suppress(TimeoutError):
-            async with asyncio.timeout(second):
-                await changed.wait()
-        changed.clear()
-        show(drains_now(reading, clock.now()))
-        await clock.sleep(_GATHER)
+@attrs.define
+class _Screen:
+    """What is shown.
+
+    Attributes:
+        ticks: the times are counted on each second.
+        told: why changes are not heard of, as it was last shown.
+    """
+
+    reading: Reading
+    clock: Clock
+    show: Prints
+    ticks: bool
+    told: str = ""
+
+    async def follow(
+        self, informer: Informer[BackendRecord], changed: asyncio.Event
+    ) -> NoReturn:
+        """Show again whenever something changed, and when changes are no longer told."""
+        while True:
+            # wait_for of Python 3.11 loses a Ctrl-C that comes together with a change.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_SECOND):
+                    await changed.wait()
+            trouble = self._trouble(informer.last_error)
+            if changed.is_set() or self.ticks or trouble != self.told:
+                changed.clear()
+                self.told = trouble
+                report = drains_now(self.reading, self.clock.now())
+                unread = (*report.unread, *filter(None, (trouble,)))
+                self.show(attrs.evolve(report, unread=unread))
+                await self.clock.sleep(_GATHER)
+
+    def _trouble(self, error: Exception | None) -> str:
+        """Say why changes are not heard of, empty where they are, or soon will be."""
+        match error:
+            case None | Gone():
+                return ""
+            case Forbidden():
+                return str(gap_for("watch", RECORDS, self.reading.namespace))
+            case _:
+                return f"changes, for now: {' '.join(str(error).split())}"

@@ -1,7 +1,5 @@
 """Readings of made-up clusters, and reports as a pipe gets them."""
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 
 from rich.console import Console
@@ -14,7 +12,6 @@ from lbcf.ctl.gaps import Gap
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.verdicts import Line, Why
 from lbcf.kube.client import KubeClient
-from lbcf.kube.exchange import Request
 from tests.builders import (
     NAMESPACE,
     START,
@@ -23,6 +20,7 @@ from tests.builders import (
     a_load_balancer,
     a_record,
 )
+from tests.controller.exchanges import Nobody
 from tests.controller.views import Thing, show
 
 
@@ -30,23 +28,9 @@ NOW: datetime = START + timedelta(minutes=1)
 FORBIDDEN_PODS = Gap("list", "pods", NAMESPACE)
 
 
-class Silence:
-    """An API server that nobody is to ask."""
-
-    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
-        """Refuse to be asked."""
-        raise AssertionError(f"{request} within {within}")
-
-    def stream(
-        self, request: Request, silence: timedelta
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Refuse to be asked."""
-        raise AssertionError(f"{request} within {silence}")
-
-
 def bare_reading(*things: Thing, namespace: str | None = NAMESPACE) -> Reading:
     """Make a reading of these things alone."""
-    reading = Reading(KubeClient(Silence()), namespace)
+    reading = Reading(KubeClient(Nobody()), namespace)
     show(reading.view, *things)
     return reading
 

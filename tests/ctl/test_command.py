@@ -54,6 +54,27 @@ def test_file_is_missing() -> None:
     assert (2, "", f"lbcf ctl: {told}\n") == run("status", "--kubeconfig", "/no/such")
 
 
+def test_flags_may_stand_before_the_command() -> None:
+    """As they do with kubectl; what is said behind it is said later."""
+    flags = parser_for("x").parse_args(["-n", "a", "-o", "json", "status"])
+    later = parser_for("x").parse_args(
+        ["-n", "a", "-o", "json", "status", "-n", "b", "-o", "table"]
+    )
+    bare = parser_for("x").parse_args(["drains"])
+
+    assert ("a", "json", False) == (flags.namespace, flags.output, flags.all_namespaces)
+    assert ("b", "table") == (later.namespace, later.output)
+    assert (None, "table", False) == (bare.namespace, bare.output, bare.all_namespaces)
+
+
+def test_namespace_and_all_of_them_are_not_both_meant() -> None:
+    """Wherever the two flags stand."""
+    status, _, err = run("-n", "x", "status", "-A")
+
+    told = "lbcf ctl: -n and -A were both given: which of them is meant?\n"
+    assert (2, told) == (status, err)
+
+
 def test_all_namespaces_go_with_no_object(tmp_path: Path) -> None:
     """An object is in one of them."""
     words = ("why", "pod/a", "-A", "--kubeconfig", a_kubeconfig(tmp_path))
@@ -69,6 +90,9 @@ def test_all_namespaces_go_with_no_object(tmp_path: Path) -> None:
     ("words", "told"),
     [
         ("why", "KIND/NAME"),
+        ("why br/x/status", "no object has that name: KIND/NAME"),
+        ("why pod/../x", "no object has that name"),
+        ("why lb/bind/x", "lb/NAME or lb/bind/BIND/NAME"),
         ("why pod", "write one of pod/NAME, node/NAME, br/NAME"),
         ("why service/x", "write one of"),
         ("plan br/x", "write one of bg/NAME, bind/NAME"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import sys
 
@@ -56,6 +57,29 @@ async def test_status_tells_what_is_wrong_and_who_leads(stage: Stage) -> None:
         for leader in wrong.report["leaders"]
         if leader["isAlive"] and leader["namespace"] == stage.namespace
     }
+
+
+async def test_answer_that_nobody_takes_is_no_fault_of_ours(bare: Stage) -> None:
+    """Who reads may have seen enough; a full disk is told in a line."""
+    argv = [
+        *(sys.executable, "-m", "lbcf", "ctl", "drains", "-n", bare.namespace),
+        *("--kubeconfig", str(bare.cluster.kubeconfig)),
+    ]
+    ended, pipe = os.pipe()
+    os.close(ended)
+    # As shells have it: what is written waits in a buffer for the end.
+    settings = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    answers = []
+    for place in (pipe, os.open("/dev/full", os.O_WRONLY)):
+        running = await asyncio.create_subprocess_exec(
+            *argv, stdout=place, stderr=asyncio.subprocess.PIPE, env=settings
+        )
+        os.close(place)
+        _, err = await asyncio.wait_for(running.communicate(), PATIENCE)
+        answers.append((running.returncode, err.decode()))
+
+    told = "lbcf ctl: the answer cannot be written: [Errno 28] No space left on device"
+    assert [(0, ""), (2, f"{told}\n")] == answers
 
 
 @asynccontextmanager
