@@ -11,19 +11,27 @@ from typing import TypeVar
 
 import attrs
 
-from lbcf.core.names import ANNOTATION_ABANDON
+from lbcf.core.names import (
+    ANNOTATION_ABANDON,
+    FINALIZER_LOAD_BALANCER,
+    FINALIZER_RECORD,
+    bind_of,
+)
 from lbcf.core.resources import BackendRecord, LoadBalancer, Meta
 from lbcf.core.values import ObjectKey
 from lbcf.ctl.errors import CtlError
 from lbcf.ctl.flags import Kind, Target
-from lbcf.ctl.gaps import gap_for
+from lbcf.ctl.gaps import is_unknown_kind, refused, unknown_kind
 from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import Conflict, Forbidden, NotFound
+from lbcf.kube.errors import Conflict, Forbidden, NotFound, Unavailable
 from lbcf.kube.kinds import LOAD_BALANCERS, RECORDS
 from lbcf.kube.resource import Resource
 
 
 T = TypeVar("T", BackendRecord, LoadBalancer)
+
+_OURS = frozenset({FINALIZER_RECORD, FINALIZER_LOAD_BALANCER})
+"""Finalizers that the annotation takes off."""
 
 
 @attrs.frozen
@@ -65,10 +73,15 @@ async def abandon(
         confirm: shown what follows; raises to stop.
 
     Raises:
-        CtlError: there is none, it is not being deleted, it has changed meanwhile, or
-            we may not.
+        CtlError: there is none, it is not being deleted, it is held by others alone, it
+            has changed meanwhile, or we may not.
         KubeError: the API server cannot be asked.
     """
+    if bind_of(order.key) is not None:
+        raise CtlError(
+            f"{order.target.kind}/{order.target.name} goes with its Bind, or when that "
+            "names it no longer: the annotation of a deleted Bind is heeded"
+        )
     if order.target.kind is Kind.RECORD:
         return await _mark(client, RECORDS, order, confirm)
     return await _mark(client, LOAD_BALANCERS, order, confirm)
@@ -95,14 +108,18 @@ async def _mark(
     except NotFound as error:
         raise CtlError(f"there is no {called} in namespace {key.namespace}") from error
     except Forbidden as error:
-        raise CtlError(str(gap_for(verb, resource, key.namespace))) from error
+        raise CtlError(refused(error, verb, resource, key.namespace)) from error
+    except Unavailable as error:
+        if is_unknown_kind(error):
+            raise CtlError(unknown_kind(resource)) from error
+        raise
     except Conflict as error:
         raise CtlError(f"{called} has become another object: look again") from error
     return Abandonment(key.namespace, called, order.reason, told)
 
 
 def _check(called: str, meta: Meta, reason: str) -> None:
-    """Refuse what would take effect at some later time, or says no reason.
+    """Refuse what would take effect at some later time or never, or says no reason.
 
     Raises:
         CtlError: it is so.
@@ -114,6 +131,9 @@ def _check(called: str, meta: Meta, reason: str) -> None:
             f"{called} is not being deleted: delete it first, and abandon it only if its "
             "driver will never answer"
         )
+    if not _OURS & frozenset(meta.finalizers):
+        others = ", ".join(meta.finalizers) or "the garbage collector's"
+        raise CtlError(f"{called} is not held by us any more; its finalizers: {others}")
 
 
 def _consequence(found: BackendRecord | LoadBalancer) -> str:

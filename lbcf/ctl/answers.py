@@ -7,6 +7,7 @@ import argparse
 import asyncio
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import attrs
 
@@ -22,7 +23,7 @@ from lbcf.ctl.drains import drains_now
 from lbcf.ctl.drivers import why_driver
 from lbcf.ctl.errors import CtlError
 from lbcf.ctl.flags import Kind, Target
-from lbcf.ctl.gaps import gap_for
+from lbcf.ctl.gaps import refused
 from lbcf.ctl.groups import why_group
 from lbcf.ctl.leaders import leaders_of
 from lbcf.ctl.lookups import not_found
@@ -33,7 +34,16 @@ from lbcf.ctl.reading import Reading
 from lbcf.ctl.verdicts import Why
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Forbidden, NotFound
-from lbcf.kube.kinds import DRIVERS, GROUPS, LOAD_BALANCERS, NODES, PODS, RECORDS
+from lbcf.kube.kinds import (
+    BINDS,
+    DRIVERS,
+    GROUPS,
+    LOAD_BALANCERS,
+    NODES,
+    PODS,
+    RECORDS,
+)
+from lbcf.kube.resource import Resource
 from lbcf.runtime.clock import Clock
 
 
@@ -169,7 +179,7 @@ async def _pod(question: Question, key: ObjectKey) -> Pod | None:
     except NotFound:
         return None
     except Forbidden as error:
-        raise CtlError(str(gap_for("get", PODS, key.namespace))) from error
+        raise CtlError(refused(error, "get", PODS, key.namespace)) from error
 
 
 async def _why_node(question: Question) -> Why:
@@ -195,19 +205,32 @@ async def _why_record(question: Question) -> Why:
 
 
 async def _why_balancer(question: Question) -> Why:
-    """Explain a load balancer."""
-    reading, key = question.reading(), question.key
-    await reading.ours()
-    return why_balancer(reading, key, question.clock.now())
+    """Explain a load balancer; one of kube-system may be used from everywhere."""
+    reading = await _around_shared(question, GROUPS, BINDS, RECORDS)
+    return why_balancer(reading, question.key, question.clock.now())
 
 
 async def _why_driver(question: Question) -> Why:
     """Explain a driver; one of kube-system may be used from everywhere."""
-    reading, key = question.reading(), question.key
-    if key.namespace == SYSTEM_NAMESPACE:
-        reading = Reading(question.client, None)
+    reading = await _around_shared(question, LOAD_BALANCERS, GROUPS, BINDS, RECORDS)
+    return why_driver(reading, question.key, question.clock.now())
+
+
+async def _around_shared(question: Question, *users: Resource[Any]) -> Reading:
+    """Read what may use an object: of all namespaces where it is a shared one.
+
+    Who may not read all of them gets what uses it in the one that was asked about, and
+    is told that this is not all.
+    """
+    reading, everywhere = question.reading(), Reading(question.client, None)
+    if question.key.namespace == SYSTEM_NAMESPACE:
+        await everywhere.ours()
+        if not everywhere.gaps:
+            return everywhere
     await reading.ours()
-    return why_driver(reading, key, question.clock.now())
+    for gap in filter(None, (everywhere.gap(kind, "*") for kind in users)):
+        reading.note(gap)
+    return reading
 
 
 async def _abandon(question: Question, write: Prints) -> int:

@@ -6,7 +6,6 @@ Before it: the view. After it: `tables`.
 from collections.abc import Iterator
 from datetime import datetime
 
-from lbcf.controller.view import View
 from lbcf.core.names import ANNOTATION_ABANDON
 from lbcf.core.resources import LoadBalancer
 from lbcf.core.trouble import is_trouble
@@ -15,14 +14,14 @@ from lbcf.ctl.flags import Kind
 from lbcf.ctl.gaps import NOT_READ
 from lbcf.ctl.groups import look_at
 from lbcf.ctl.history import section_of, sections_of
-from lbcf.ctl.lookups import not_found
+from lbcf.ctl.lookups import not_found, unread_lines
 from lbcf.ctl.problems import conditions_of, subject
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import stage_of, waits_for
 from lbcf.ctl.spans import since
-from lbcf.ctl.users import counted, named
+from lbcf.ctl.users import called, counted, named
 from lbcf.ctl.verdicts import Line, Mark, Section, Why, condition_line, first_wrong
-from lbcf.kube.kinds import DRIVERS
+from lbcf.kube.kinds import BINDS, DRIVERS, GROUPS, RECORDS
 
 
 def why_record(reading: Reading, key: ObjectKey, now: datetime) -> Why:
@@ -57,7 +56,7 @@ def why_balancer(reading: Reading, key: ObjectKey, now: datetime) -> Why:
     records = view.records.by_index("load_balancer", key)
     sections = (
         Section("itself", tuple(_itself(found, reading, now))),
-        Section("used by", tuple(_users(found, view))),
+        Section("used by", tuple(_users(found, reading))),
         *sections_of(records, reading, now),
     )
     headline = _headline(found, sections)
@@ -104,10 +103,12 @@ def _itself(found: LoadBalancer, reading: Reading, now: datetime) -> Iterator[Li
         yield Line(Mark.OK, "identity", identity or "(empty)")
 
 
-def _users(found: LoadBalancer, view: View) -> Iterator[Line]:
+def _users(found: LoadBalancer, reading: Reading) -> Iterator[Line]:
     """Say which groups use it, and how many records need it."""
-    groups = view.groups.by_index("load_balancer", found.meta.key)
-    called = (subject("bg", group.meta.key) for group in groups)
-    yield Line(Mark.NONE, "groups", named(called))
-    records = view.records.by_index("load_balancer", found.meta.key)
+    view, key = reading.view, found.meta.key
+    groups = view.groups.by_index("load_balancer", key)
+    names = (called("bg", group.meta.key, key) for group in groups)
+    yield Line(Mark.NONE, "groups", named(names))
+    records = view.records.by_index("load_balancer", key)
     yield Line(Mark.NONE, "records", counted(records))
+    yield from unread_lines(reading, key.namespace, GROUPS, BINDS, RECORDS)

@@ -24,7 +24,7 @@ from lbcf.ctl.lookups import not_found, unread_lines
 from lbcf.ctl.problems import Problem, subject
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.spans import since
-from lbcf.ctl.users import counted, named
+from lbcf.ctl.users import called, counted, named
 from lbcf.ctl.verdicts import Line, Mark, Section, Why, condition_line, first_wrong
 from lbcf.kube.kinds import BINDS, GROUPS, LOAD_BALANCERS, RECORDS
 
@@ -173,18 +173,10 @@ def _users(asked: _Asked) -> Iterator[Line]:
     for balancer in balancers:
         users = view.groups.by_index("load_balancer", balancer.meta.key)
         groups |= {group.meta.key for group in users}
-    called = (_called("lb", balancer.meta.key, key) for balancer in balancers)
-    yield Line(Mark.NONE, "load balancers", named(called))
-    yield Line(
-        Mark.NONE, "groups", named(_called("bg", group, key) for group in groups)
-    )
+    names = (called("lb", balancer.meta.key, key) for balancer in balancers)
+    yield Line(Mark.NONE, "load balancers", named(names))
+    yield Line(Mark.NONE, "groups", named(called("bg", group, key) for group in groups))
     yield Line(Mark.NONE, "records", counted(view.records.by_index("driver", key)))
-
-
-def _called(kind: str, user: ObjectKey, driver: ObjectKey) -> str:
-    """Name a user, with its namespace where that is another one."""
-    away = f" in {user.namespace}" if user.namespace != driver.namespace else ""
-    return f"{subject(kind, user)}{away}"
 
 
 def _trouble(asked: _Asked) -> list[Problem]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from lbcf.kube.errors import Unavailable
+from lbcf.kube.errors import Forbidden, Unavailable
 from lbcf.kube.resource import Resource
 
 
@@ -42,6 +42,15 @@ def gap_for(verb: str, resource: Resource[Any], namespace: str | None) -> Gap:
     name = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
     where = "" if not resource.namespaced else (namespace or "*")
     return Gap(verb, name, where)
+
+
+def refused(error: Forbidden, verb: str, resource: Resource[Any], where: str) -> str:
+    """Say what right is missing; or, in its own words, which rule for admission says no.
+
+    The API server words all refusals of its authorizers alike: `cannot VERB resource`.
+    """
+    text = " ".join(str(error).split())
+    return str(gap_for(verb, resource, where)) if f"cannot {verb} " in text else text
 
 
 def is_unknown_kind(error: Unavailable) -> bool:

@@ -75,6 +75,10 @@ class Reading:
         found = (self.gaps.get((resource.plural, place)) for place in places)
         return next((gap for gap in found if gap is not None), None)
 
+    def note(self, gap: Gap) -> None:
+        """Note that something may not be read."""
+        self.gaps[gap.resource.partition(".")[0], gap.namespace] = gap
+
     def is_hidden(self, resource: Resource[Any], key: ObjectKey) -> bool:
         """Tell whether something is referred to and may not be read."""
         return (resource.plural, key) in self._hidden
@@ -205,7 +209,7 @@ class Reading:
             return await self.client.list(resource, selection)
         except Forbidden:
             gap = gap_for("list", resource, selection.namespace)
-            self.gaps[resource.plural, gap.namespace] = gap
+            self.note(gap)
         except Unavailable as error:
             if not is_unknown_kind(error):
                 raise

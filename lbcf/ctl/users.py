@@ -6,6 +6,8 @@ Before it: indexes of the view. After it: `balancers` and `drivers`.
 from collections.abc import Collection, Iterable
 
 from lbcf.core.resources import BackendRecord
+from lbcf.core.values import ObjectKey
+from lbcf.ctl.problems import subject
 
 
 _NAMED = 5
@@ -16,6 +18,12 @@ def named(subjects: Iterable[str]) -> str:
     found = sorted(subjects)
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return (", ".join(found[:_NAMED]) or "none") + more
+
+
+def called(kind: str, user: ObjectKey, used: ObjectKey) -> str:
+    """Name a user, with its namespace where that is another one."""
+    away = f" in {user.namespace}" if user.namespace != used.namespace else ""
+    return f"{subject(kind, user)}{away}"
 
 
 def counted(records: Collection[BackendRecord]) -> str:

@@ -56,8 +56,7 @@ def forbid(
 ) -> Reading:
     """Have the API server refuse lists of these kinds."""
     for kind in kinds:
-        gap = gap_for("list", kind, namespace)
-        reading.gaps[kind.plural, gap.namespace] = gap
+        reading.note(gap_for("list", kind, namespace))
     reading.note_hidden()
     return reading
 
