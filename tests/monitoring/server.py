@@ -24,6 +24,8 @@ from tests.cluster.unpacked import prometheus
 
 RULES = Path("manifests/monitoring/rules.yaml")
 JOB = "lbcf"
+NAMESPACE = "lbcf-system"
+"""Of the pods; what our own series say of a namespace is kept."""
 _PATIENCE = 60.0
 _NO_VALUE = "NaN"
 """What Prometheus says of a quantile of nothing; Grafana leaves a gap."""
@@ -192,8 +194,12 @@ def _configuration(targets: Mapping[str, str], interval: float) -> str:
             "scrape_configs": [
                 {
                     "job_name": JOB,
+                    "honor_labels": True,
                     "static_configs": [
-                        {"targets": [address], "labels": {"pod": pod}}
+                        {
+                            "targets": [address],
+                            "labels": {"pod": pod, "namespace": NAMESPACE},
+                        }
                         for pod, address in targets.items()
                     ],
                 }

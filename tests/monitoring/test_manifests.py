@@ -10,9 +10,13 @@ import yaml
 from tests.cluster import Cluster
 from tests.manifests.documents import ROOT, read_all
 from tests.monitoring import dashboard
+from tests.monitoring.registries import all_families
 
 
 MANIFESTS = ROOT / "manifests"
+GIVEN_BY_OPERATOR = {"namespace", "pod", "container", "endpoint", "job", "instance"}
+"""Labels of a pod's series (prometheus-operator, PodMonitor): ours of such names would be
+called `exported_...`."""
 SERVED = (
     "deploy/controller.yaml",
     "deploy/deregistrar.yaml",
@@ -44,6 +48,15 @@ def test_pods_are_found_and_asked_where_they_serve(path: str) -> None:
     assert "lbcf" == labels[monitor()["jobLabel"]]
     [endpoint] = monitor()["podMetricsEndpoints"]
     assert 1 == len([port for port in ports if port["name"] == endpoint["port"]])
+
+
+async def test_labels_of_our_own_are_kept() -> None:
+    """The operator calls the pod's namespace so; a held removal is in another one."""
+    own = {label for family in await all_families() for label in family.labels}
+    [endpoint] = monitor()["podMetricsEndpoints"]
+
+    assert {"namespace"} == own & GIVEN_BY_OPERATOR
+    assert endpoint["honorLabels"]
 
 
 def test_drivers_are_left_alone() -> None:
