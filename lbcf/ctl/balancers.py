@@ -6,6 +6,7 @@ Before it: the view. After it: `tables`.
 from collections.abc import Iterator
 from datetime import datetime
 
+from lbcf.core.conditions import CREATED, READY, find
 from lbcf.core.names import ANNOTATION_ABANDON
 from lbcf.core.resources import LoadBalancer
 from lbcf.core.trouble import is_trouble
@@ -15,7 +16,7 @@ from lbcf.ctl.gaps import NOT_READ
 from lbcf.ctl.groups import look_at
 from lbcf.ctl.history import section_of, sections_of
 from lbcf.ctl.lookups import not_found, unread_lines
-from lbcf.ctl.problems import conditions_of, subject
+from lbcf.ctl.problems import subject
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import stage_of, waits_for
 from lbcf.ctl.spans import since
@@ -65,10 +66,23 @@ def why_balancer(reading: Reading, key: ObjectKey, now: datetime) -> Why:
 
 def _headline(found: LoadBalancer, sections: tuple[Section, ...]) -> str:
     """Answer in a sentence."""
+    if found.meta.deleting_since is not None:
+        return _end_of(found, sections)
     wrong = first_wrong(sections[:1])
     if wrong is not None:
         return wrong.text
     return "created, and nothing is wrong with it" if found.info else "not created yet"
+
+
+def _end_of(found: LoadBalancer, sections: tuple[Section, ...]) -> str:
+    """Say what the end of one that is being deleted waits for."""
+    lines = sections[0].lines
+    refused = next((line.text for line in lines if line.mark is Mark.NO), "")
+    # Of a Bind's, Ready tells; of others, Created, although it is created.
+    said = find(found.conditions, READY) or find(found.conditions, CREATED)
+    told = refused or ("" if said is None else said.message)
+    begun = "being deleted; "
+    return f"{begun}{told.removeprefix(begun) or 'waits for the controller'}"
 
 
 def _operator(found: LoadBalancer, reading: Reading) -> Iterator[Line]:
@@ -96,7 +110,7 @@ def _itself(found: LoadBalancer, reading: Reading, now: datetime) -> Iterator[Li
     why = found.meta.annotations.get(ANNOTATION_ABANDON)
     if why:
         yield Line(Mark.WAIT, "abandoned", why)
-    for said in conditions_of(found, reading.view):
+    for said in found.conditions:
         yield condition_line(said, now)
     if found.info is not None:
         identity = ", ".join(f"{key}={value}" for key, value in found.info.items())

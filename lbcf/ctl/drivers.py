@@ -186,7 +186,7 @@ def _trouble(asked: _Asked) -> list[Problem]:
         view.load_balancers.by_index("driver", key), key=lambda one: one.meta.key
     )
     return [
-        *problems.of_balancers(balancers, view, now),
+        *problems.of_balancers(balancers, now),
         *problems.of_records(view.records.by_index("driver", key), now),
     ]
 

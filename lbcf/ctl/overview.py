@@ -109,7 +109,7 @@ def overview(reading: Reading, leaders: tuple[Leader, ...], now: datetime) -> Ov
             *problems.without_leader(leaders, LEASES_OF if readable else ()),
             *problems.unreadable(reading),
             *problems.of_drivers(drivers, now),
-            *problems.of_balancers(balancers, view, now),
+            *problems.of_balancers(balancers, now),
             *problems.of_groups(groups, now, led=led),
             *problems.of_records(view.records.values(), now),
         ),
@@ -175,7 +175,7 @@ def _balancer_row(balancer: LoadBalancer, view: View) -> BalancerRow:
         namespace=key.namespace,
         name=subject("lb", key),
         driver=balancer.driver,
-        state=state_of(balancer, view),
+        state=state_of(balancer),
         registered=found["registered"],
         pending=found["pending"],
         ending=found["ending"],
@@ -194,12 +194,11 @@ def _driver_row(driver: LoadBalancerDriver, view: View) -> DriverRow:
     )
 
 
-def state_of(balancer: LoadBalancer, view: View) -> str:
+def state_of(balancer: LoadBalancer) -> str:
     """Say how a load balancer is: the first thing that is not so, else that all is."""
     if balancer.meta.deleting_since is not None:
         return "Deleting"
-    found = problems.conditions_of(balancer, view)
-    said = [one for one in found if one.type != conditions.DRIFTED]
+    said = [one for one in balancer.conditions if one.type != conditions.DRIFTED]
     bad = next((one.reason for one in said if one.status is not True), None)
     return bad or (said[-1].reason if said else "")
 

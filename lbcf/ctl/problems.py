@@ -10,7 +10,6 @@ from datetime import datetime
 
 import attrs
 
-from lbcf.controller.view import View
 from lbcf.core import names
 from lbcf.core.conditions import Condition
 from lbcf.core.resources import (
@@ -116,24 +115,10 @@ def of_drivers(
         yield from _said("driver", driver.meta.key, driver.conditions, now)
 
 
-def conditions_of(balancer: LoadBalancer, view: View) -> tuple[Condition, ...]:
-    """Find what is said of a load balancer; of a Bind's, the Bind says it."""
-    key = balancer.meta.key
-    bind = names.bind_of(key)
-    found = None if bind is None else view.binds.get(bind)
-    statuses = () if found is None else found.statuses
-    own = (status for status in statuses if status.name == names.own_name(key))
-    status = next(own, None)
-    return balancer.conditions if status is None else status.conditions
-
-
-def of_balancers(
-    balancers: Iterable[LoadBalancer], view: View, now: datetime
-) -> Iterator[Problem]:
-    """Find load balancers that are not created or synced, or that lost members."""
+def of_balancers(balancers: Iterable[LoadBalancer], now: datetime) -> Iterator[Problem]:
+    """Find load balancers that are not created, synced or deleted, or lost members."""
     for balancer in balancers:
-        key, found = balancer.meta.key, conditions_of(balancer, view)
-        yield from _said("lb", key, found, now)
+        yield from _said("lb", balancer.meta.key, balancer.conditions, now)
 
 
 def of_groups(

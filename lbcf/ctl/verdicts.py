@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import attrs
 
+from lbcf.controller.balancer_status import CREATED, CREATION_UNCLEAR
 from lbcf.core import conditions
 from lbcf.core.conditions import Condition
 from lbcf.core.eligibility import Eligible, Ineligible, Verdict, Waiting
@@ -25,6 +26,9 @@ U = TypeVar("U")
 
 _WRONG_HOLDS = frozenset({TOO_MANY_UNREADY, NOT_JUDGED})
 """Guards that hold because something has failed; the others only do their work."""
+
+_CREATED_WELL = frozenset({"", CREATED, CREATION_UNCLEAR})
+"""Reasons of Created that tell of nothing that has failed."""
 
 _BETTER_FALSE = frozenset({conditions.DRIFTED, conditions.REMOVALS_HELD})
 """Conditions that say True where something is to be told."""
@@ -120,6 +124,12 @@ def is_wrong(said: Condition) -> bool:
             return said.status is True
         case conditions.REMOVALS_HELD:
             return said.status is True and said.reason in _WRONG_HOLDS
+        case conditions.CREATED:
+            # Unknown from the first call on, True while its end is told of: what is
+            # wrong is in the reason; those of LBCF in Go, of no generation, say nothing.
+            is_ours = said.status is not True or bool(said.observed_generation)
+            told = attrs.evolve(said, status=False)
+            return is_ours and said.reason not in _CREATED_WELL and is_trouble(told)
         case _:
             return is_trouble(said)
 

@@ -41,7 +41,9 @@ def wrong(found: Overview) -> list[tuple[str, str]]:
     return [(problem.subject, problem.reason) for problem in found.problems]
 
 
-def a_no(kind: str, reason: str, *, status: bool = False) -> tuple[Condition, ...]:
+def a_no(
+    kind: str, reason: str, *, status: bool | None = False
+) -> tuple[Condition, ...]:
     """Make one condition."""
     return (Condition(kind, status, reason, "because", 1, START),)
 
@@ -153,14 +155,22 @@ def test_conditions_of_groups(
         (conditions.CREATED, "DriverRefused", False, True),
         (conditions.CREATED, "DriverRunning", False, False),
         (conditions.CREATED, "InUse", False, False),
+        (conditions.CREATED, "DriverRefused", None, True),
+        (conditions.CREATED, "Creating", None, False),
+        (conditions.CREATED, "CreationUnclear", None, False),
+        (conditions.CREATED, "Created", True, False),
+        (conditions.CREATED, "DriverTimedOut", True, True),
         (conditions.DRIFTED, "MembersMissing", True, True),
         (conditions.DRIFTED, "InStep", False, False),
     ],
 )
 def test_conditions_of_load_balancers(
-    kind: str, reason: str, *, status: bool, is_wrong: bool
+    kind: str, reason: str, *, status: bool | None, is_wrong: bool
 ) -> None:
-    """To wait for a busy driver, or for records to end, is in order."""
+    """To wait for a busy driver, or for records to end, is in order.
+
+    Created is Unknown from the first call on, and True while the end is tried.
+    """
     told = a_no(kind, reason, status=status)
     balancer = attrs.evolve(a_load_balancer(), conditions=told)
     newer = attrs.evolve(balancer, meta=a_meta("front", version=2))

@@ -287,6 +287,25 @@ def test_load_balancer_names_its_driver_and_users() -> None:
         why_balancer(reading, ObjectKey("kube-system", "lbcf-x"), NOW)
 
 
+@pytest.mark.parametrize(
+    ("told", "headline"),
+    [
+        (("InUse", "being deleted; waits for 3 BackendRecords to end"), None),
+        (("DriverRefused", "it is locked"), "being deleted; it is locked (for 1m)"),
+        (("Created", ""), "being deleted; waits for the controller"),
+    ],
+)
+def test_end_of_a_load_balancer_says_what_it_waits_for(
+    told: tuple[str, str], headline: str | None
+) -> None:
+    """In the controller's words, if it said any."""
+    said_of_it = Condition(conditions.CREATED, True, *told, 1, START)
+    ending = attrs.evolve(a_load_balancer(deleting=True), conditions=(said_of_it,))
+    report = why_balancer(bare_reading(a_driver(), ending), a_key("front"), NOW)
+
+    assert (headline or told[1]) == report.headline
+
+
 def test_driver_that_is_missing_is_what_is_wrong_with_a_load_balancer() -> None:
     """Nobody operates it."""
     report = why_balancer(bare_reading(a_load_balancer()), a_key("front"), NOW)
