@@ -61,7 +61,7 @@ class DriverHolds:
         view.load_balancers.on_change(self._user_changed)
         view.records.on_change(self._user_changed)
         view.groups.on_change(self._group_changed)
-        for store in (view.load_balancers, view.records, view.groups):
+        for store in (view.load_balancers, view.records, view.groups, view.binds):
             store.on_unreadable(self._unreadable_changed)
 
     def _user_changed(

@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from lbcf.controller.view import View
 from lbcf.core import names
+from lbcf.core.binds import Bind
 from lbcf.core.resources import BackendGroup, BackendRecord, LoadBalancer
 from lbcf.core.values import ObjectKey
 from lbcf.kube.resource import HasMeta
@@ -25,6 +26,7 @@ def needs_of(view: View, driver: ObjectKey) -> list[str]:
         "BackendRecord": _keys(view.records.by_index("driver", driver)),
         "unreadable LoadBalancer": _unreadable(view.load_balancers, driver),
         "unreadable BackendGroup": _unreadable(view.groups, driver),
+        "unreadable Bind": _unreadable(view.binds, driver),
         "unreadable BackendRecord": _unreadable(view.records, driver),
     }
     return [_told(kind, keys) for kind, keys in found.items() if keys]
@@ -36,7 +38,10 @@ def _keys(users: Collection[HasMeta]) -> list[ObjectKey]:
 
 
 def _unreadable(
-    store: Store[LoadBalancer] | Store[BackendGroup] | Store[BackendRecord],
+    store: Store[LoadBalancer]
+    | Store[BackendGroup]
+    | Store[Bind]
+    | Store[BackendRecord],
     driver: ObjectKey,
 ) -> list[ObjectKey]:
     """Find what cannot be read, from where the driver can be used."""

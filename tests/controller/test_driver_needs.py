@@ -1,0 +1,55 @@
+"""Who needs a driver: what cannot be understood may, until it can, or is gone."""
+
+import asyncio
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from lbcf.controller.driver_holds import DriverHolds
+from lbcf.controller.driver_needs import needs_of
+from lbcf.controller.view import View
+from lbcf.core.values import ObjectKey
+from lbcf.interpreter.abandonment import Abandonments
+from lbcf.kube.client import KubeClient
+from lbcf.kube.events import EventRecorder
+from lbcf.kube.store import Store
+from lbcf.runtime.clock import SystemClock
+from lbcf.runtime.queue import WorkQueue
+from tests.builders import a_driver, a_key, a_meta
+from tests.controller.exchanges import Nobody
+from tests.controller.views import obscure, show
+
+
+STORES: dict[str, Callable[[View], Store[Any]]] = {
+    "LoadBalancer": lambda view: view.load_balancers,
+    "BackendGroup": lambda view: view.groups,
+    "Bind": lambda view: view.binds,
+    "BackendRecord": lambda view: view.records,
+}
+
+
+@pytest.mark.parametrize("kind", STORES)
+async def test_what_cannot_be_understood_keeps_a_driver_until_it_is_gone(
+    kind: str,
+) -> None:
+    """Then the driver is looked at again, since nothing else would tell."""
+    meta = a_meta("proxy", deleting=True)
+    view = show(View(), attrs.evolve(a_driver(), meta=meta))
+    client, clock = KubeClient(Nobody()), SystemClock()
+    queue: WorkQueue[ObjectKey] = WorkQueue("drivers", clock)
+    recorder = EventRecorder(client, clock, controller="x", instance="x")
+    DriverHolds(view, client, queue, Abandonments(recorder, None)).listen()
+    store = STORES[kind](view)
+
+    obscure(store, a_key("odd"))
+    needed = needs_of(view, a_key("proxy"))
+    queue.done(await queue.get())
+    store.displace(a_key("odd"))
+
+    assert [f"unreadable {kind} shop/odd"] == needed
+    assert [] == needs_of(view, a_key("proxy"))
+    async with asyncio.timeout(30):
+        assert a_key("proxy") == await queue.get()
