@@ -11,9 +11,6 @@ import pytest
 
 from tests.elbv2.clients import (
     KEY,
-    a_deregister,
-    a_drain,
-    a_list,
     an_ensure,
     an_identity,
     write_credentials,
@@ -21,7 +18,7 @@ from tests.elbv2.clients import (
 from tests.elbv2.clocks import QuickClock
 from tests.elbv2.emulator import OURS, Emulator
 from tests.elbv2.state import DELAY, ApiError, EmulatedGroup
-from tests.webhooks.troubled import OPERATIONS, Ask, settled, told
+from tests.webhooks.troubled import OPERATIONS, asking, settled, told
 from webhooks.elbv2.driver import Elbv2Driver
 
 
@@ -84,18 +81,6 @@ def _state(group: EmulatedGroup) -> str:
     return "in" if KEY in group.owners else "out"
 
 
-def _asked(driver: Elbv2Driver, group: EmulatedGroup, operation: str) -> Ask:
-    """Return an operation on the member."""
-    lb_info = an_identity(group)
-    asks: dict[str, Ask] = {
-        "ensure": lambda: driver.ensure_backend(an_ensure(lb_info)),
-        "drain": lambda: driver.drain_backend(a_drain(lb_info)),
-        "deregister": lambda: driver.deregister_backend(a_deregister(lb_info)),
-        "list": lambda: driver.list_backends(a_list(lb_info)),
-    }
-    return asks[operation]
-
-
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("name", FAULTS)
 async def test_told_meanwhile_and_right_at_last(  # noqa: PLR0917
@@ -108,9 +93,10 @@ async def test_told_meanwhile_and_right_at_last(  # noqa: PLR0917
 ) -> None:
     """It says what is wrong and changes nothing; then it is done without a restart."""
     group.attributes[DELAY] = "0"
-    fault, ask = FAULTS[name], _asked(driver, group, operation)
+    fault, ensure = FAULTS[name], an_ensure(an_identity(group))
+    ask = asking(driver, operation, ensure)
     if operation != "ensure":
-        await driver.ensure_backend(an_ensure(an_identity(group)))
+        await driver.ensure_backend(ensure)
         clock.advance(timedelta(seconds=1))
     before = _state(group)
 
@@ -139,8 +125,9 @@ async def test_credentials_that_expired(
 ) -> None:
     """Temporary ones end; new ones in the Secret are taken up without a restart."""
     group.attributes[DELAY] = "0"
-    ask = _asked(driver, group, operation)
-    await driver.ensure_backend(an_ensure(an_identity(group)))
+    ensure = an_ensure(an_identity(group))
+    ask = asking(driver, operation, ensure)
+    await driver.ensure_backend(ensure)
     emulator.keys["ASIANEW"] = emulator.keys[OURS]
     emulator.keys[OURS] = attrs.evolve(emulator.keys[OURS], expired=True)
 

@@ -10,8 +10,7 @@ import pytest
 
 from tests.f5.requests import MEMBER, WEB, an_ensure, an_identity
 from tests.f5.server import Bigip
-from tests.webhooks.requests import a_deregister, a_drain, a_list
-from tests.webhooks.troubled import OPERATIONS, Ask, settled, told
+from tests.webhooks.troubled import OPERATIONS, asking, settled, told
 from webhooks.f5.driver import F5Driver
 
 
@@ -122,18 +121,6 @@ def _state(bigip: Bigip) -> str:
     return str(bigip.unit.member(WEB, MEMBER)["session"])
 
 
-def _asked(driver: F5Driver, bigip: Bigip, operation: str) -> Ask:
-    """Return an operation on the member."""
-    lb_info = an_identity(bigip)
-    asks: dict[str, Ask] = {
-        "ensure": lambda: driver.ensure_backend(an_ensure(lb_info)),
-        "drain": lambda: driver.drain_backend(a_drain(lb_info)),
-        "deregister": lambda: driver.deregister_backend(a_deregister(lb_info)),
-        "list": lambda: driver.list_backends(a_list(lb_info)),
-    }
-    return asks[operation]
-
-
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("name", FAULTS)
 async def test_told_meanwhile_and_right_at_last(
@@ -141,9 +128,10 @@ async def test_told_meanwhile_and_right_at_last(
 ) -> None:
     """It says what is wrong and changes nothing; then it is done without a restart."""
     fault, ground = FAULTS[name], Ground(bigip, secret)
-    ask = _asked(driver, bigip, operation)
+    ensure = an_ensure(an_identity(bigip))
+    ask = asking(driver, operation, ensure)
     if operation != "ensure":
-        await driver.ensure_backend(an_ensure(an_identity(bigip)))
+        await driver.ensure_backend(ensure)
     before = _state(bigip)
 
     await fault.begin(ground)
@@ -163,10 +151,11 @@ async def test_a_token_that_ended_is_not_noticed(
     driver: F5Driver, bigip: Bigip, operation: str
 ) -> None:
     """Expired or revoked in the middle of the work: the work goes on with another."""
-    await driver.ensure_backend(an_ensure(an_identity(bigip)))
+    ensure = an_ensure(an_identity(bigip))
+    await driver.ensure_backend(ensure)
     bigip.tokens.clear()
 
-    await settled(_asked(driver, bigip, operation))
+    await settled(asking(driver, operation, ensure))
 
     assert AT_LAST[operation] == _state(bigip)
     assert 2 == bigip.seen.count("POST /mgmt/shared/authn/login")

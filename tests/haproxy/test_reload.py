@@ -14,6 +14,7 @@ from tests.haproxy.requests import a_deregister, a_drain, an_ensure, an_identity
 from tests.haproxy.waiting import until
 from tests.haproxy.web import ask
 from tests.webhooks.requests import RECORD, a_list
+from tests.webhooks.troubled import OPERATIONS, asking
 from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.haproxy.endpoints import Endpoint
 from webhooks.haproxy.errors import Unreachable
@@ -23,19 +24,37 @@ from webhooks.haproxy.runtime_api import RELOAD_STEPS, RuntimeApi
 pytestmark = pytest.mark.haproxy
 
 
+async def reloaded(_driver: HaproxyDriver, proxy: Haproxy) -> None:
+    """Have the members lost while HAProxy serves on."""
+    await proxy.reload()
+
+
+async def restarted(driver: HaproxyDriver, proxy: Haproxy) -> None:
+    """Have them lost with everything else; while HAProxy is down that is said."""
+    await proxy.stop()
+    with pytest.raises(Fail, match=r"cannot be reached .*: is it running"):
+        await driver.list_backends(a_list(an_identity(proxy)))
+    await proxy.restart()
+
+
+Lose = Callable[[HaproxyDriver, Haproxy], Awaitable[None]]
+
+
+@pytest.mark.parametrize("lose", [reloaded, restarted])
 async def test_lost_members_are_put_back(
     driver: HaproxyDriver,
     proxy: Haproxy,
     start_server: StartServer,
     client: ClientSession,
+    lose: Lose,
 ) -> None:
-    """After a reload the epoch is new and the list empty; an ensure brings it back."""
+    """The epoch is new then and the list empty; an ensure brings them back."""
     lb_info = an_identity(proxy)
     ensure = an_ensure(lb_info, (await start_server("again")).address)
     await driver.ensure_backend(ensure)
     before = await driver.list_backends(a_list(lb_info))
 
-    await proxy.reload()
+    await lose(driver, proxy)
     lost = await driver.list_backends(a_list(lb_info))
     await driver.ensure_backend(ensure)
     after = await driver.list_backends(a_list(lb_info))
@@ -45,72 +64,30 @@ async def test_lost_members_are_put_back(
     assert "again" == await ask(client, proxy.url)
 
 
+@pytest.mark.parametrize("lose", [reloaded, restarted])
 async def test_what_was_lost_can_be_taken_out(
-    driver: HaproxyDriver, proxy: Haproxy
-) -> None:
-    """After a reload a drain and a deregistration find nothing to be left."""
-    lb_info = an_identity(proxy)
-    await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
-    await proxy.reload()
-
-    assert isinstance(await driver.drain_backend(a_drain(lb_info)), Succ)
-    assert isinstance(await driver.deregister_backend(a_deregister(lb_info)), Succ)
-
-
-@pytest.mark.parametrize("operation", ["ensure", "drain", "deregister", "list"])
-async def test_down_is_not_gone(
-    driver: HaproxyDriver, proxy: Haproxy, operation: str
-) -> None:
-    """While HAProxy is down every operation fails and says where; none succeeds."""
-    lb_info = an_identity(proxy)
-    await proxy.stop()
-    operations: dict[str, Callable[[], Awaitable[object]]] = {
-        "ensure": lambda: driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80")),
-        "drain": lambda: driver.drain_backend(a_drain(lb_info)),
-        "deregister": lambda: driver.deregister_backend(a_deregister(lb_info)),
-        "list": lambda: driver.list_backends(a_list(lb_info)),
-    }
-
-    with pytest.raises(Fail, match=f"{proxy.socket} cannot be reached"):
-        await operations[operation]()
-
-
-async def test_a_restart_is_told_and_mended(
-    driver: HaproxyDriver,
-    proxy: Haproxy,
-    start_server: StartServer,
-    client: ClientSession,
-) -> None:
-    """While it is down that is said; then the epoch is new, and an ensure mends it."""
-    lb_info = an_identity(proxy)
-    ensure = an_ensure(lb_info, (await start_server("again")).address)
-    await driver.ensure_backend(ensure)
-    before = await driver.list_backends(a_list(lb_info))
-
-    await proxy.stop()
-    with pytest.raises(Fail, match=r"cannot be reached .*: is it running"):
-        await driver.list_backends(a_list(lb_info))
-    await proxy.restart()
-    lost = await driver.list_backends(a_list(lb_info))
-    await driver.ensure_backend(ensure)
-
-    assert [] == list(lost.backends)
-    assert before.epoch != lost.epoch
-    assert "again" == await ask(client, proxy.url)
-
-
-async def test_what_a_restart_took_can_be_taken_out(
-    driver: HaproxyDriver, proxy: Haproxy
+    driver: HaproxyDriver, proxy: Haproxy, lose: Lose
 ) -> None:
     """A drain and a deregistration find nothing that is left."""
     lb_info = an_identity(proxy)
     await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
-    await proxy.stop()
-    await proxy.restart()
+    await lose(driver, proxy)
 
     assert isinstance(await driver.drain_backend(a_drain(lb_info)), Succ)
     assert isinstance(await driver.deregister_backend(a_deregister(lb_info)), Succ)
     assert [] == await proxy.ours()
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_down_is_not_gone(
+    driver: HaproxyDriver, proxy: Haproxy, operation: str
+) -> None:
+    """While HAProxy is down every operation fails and says where; none succeeds."""
+    ensure = an_ensure(an_identity(proxy), "127.0.1.1:80")
+    await proxy.stop()
+
+    with pytest.raises(Fail, match=f"{proxy.socket} cannot be reached"):
+        await asking(driver, operation, ensure)()
 
 
 async def removed_by_hand(proxy: Haproxy) -> None:

@@ -17,8 +17,7 @@ from tests.netscaler.errors import NOT_AUTHORIZED, SESSION_EXPIRED, NitroRefusal
 from tests.netscaler.nitro import Heard, Trouble, busy, html, refused
 from tests.netscaler.requests import an_ensure
 from tests.netscaler.test_life import KEY
-from tests.webhooks.requests import a_deregister, a_drain, a_list
-from tests.webhooks.troubled import OPERATIONS, Ask, settled, told
+from tests.webhooks.troubled import OPERATIONS, asking, settled, told
 from webhooks.netscaler.driver import NetscalerDriver
 
 
@@ -84,17 +83,6 @@ def _state(site: Site) -> str:
     return member.state if member else "absent"
 
 
-def _asked(driver: NetscalerDriver, site: Site, operation: str) -> Ask:
-    """Return an operation on the member."""
-    asks: dict[str, Ask] = {
-        "ensure": lambda: driver.ensure_backend(an_ensure(site.lb_info)),
-        "drain": lambda: driver.drain_backend(a_drain(site.lb_info)),
-        "deregister": lambda: driver.deregister_backend(a_deregister(site.lb_info)),
-        "list": lambda: driver.list_backends(a_list(site.lb_info)),
-    }
-    return asks[operation]
-
-
 def _but_logins(heard: Heard) -> bool:
     """Tell whether a request is more than a login."""
     return heard.resource not in {"login", "logout"}
@@ -106,9 +94,10 @@ async def test_told_meanwhile_and_right_at_last(
     driver: NetscalerDriver, site: Site, name: str, operation: str
 ) -> None:
     """It says what is wrong and changes nothing; then it is done without a restart."""
-    fault, ask = FAULTS[name], _asked(driver, site, operation)
+    fault, ensure = FAULTS[name], an_ensure(site.lb_info)
+    ask = asking(driver, operation, ensure)
     if operation != "ensure":
-        await driver.ensure_backend(an_ensure(site.lb_info))
+        await driver.ensure_backend(ensure)
     before = _state(site)
 
     site.nitro.troubles.append(Trouble(fault.answer, LONG, _but_logins))
@@ -128,8 +117,9 @@ async def test_a_password_that_was_changed(
     driver: NetscalerDriver, site: Site, operation: str
 ) -> None:
     """The same; a Secret that is right again is enough."""
-    ask = _asked(driver, site, operation)
-    await driver.ensure_backend(an_ensure(site.lb_info))
+    ensure = an_ensure(site.lb_info)
+    ask = asking(driver, operation, ensure)
+    await driver.ensure_backend(ensure)
     site.unit.password = "another"  # noqa: S105  (nobody's)
     site.unit.sessions.clear()
 
@@ -147,10 +137,11 @@ async def test_a_session_that_ended_is_not_noticed(
     driver: NetscalerDriver, site: Site, operation: str
 ) -> None:
     """Expired or killed in the middle of the work: the work goes on with another."""
-    await driver.ensure_backend(an_ensure(site.lb_info))
+    ensure = an_ensure(site.lb_info)
+    await driver.ensure_backend(ensure)
     site.unit.sessions.clear()
 
-    await settled(_asked(driver, site, operation))
+    await settled(asking(driver, operation, ensure))
 
     logins = [one for one in site.nitro.heard if one.resource == "login"]
     assert (2, AT_LAST[operation]) == (len(logins), _state(site))

@@ -10,7 +10,15 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from lbcf.sdk import ListBackendsAnswer, Refusal, Running, Succ
+from lbcf.sdk import (
+    Driver,
+    EnsureBackendRequest,
+    ListBackendsAnswer,
+    Refusal,
+    Running,
+    Succ,
+)
+from tests.webhooks.requests import a_deregister, a_drain, a_list
 
 
 OPERATIONS = ("ensure", "drain", "deregister", "list")
@@ -22,6 +30,20 @@ PAUSE = 0.02
 """Seconds between two questions."""
 
 Ask = Callable[[], Awaitable[Succ | Running | ListBackendsAnswer]]
+
+
+def asking(driver: Driver, operation: str, ensure: EnsureBackendRequest) -> Ask:
+    """Return an operation on the member that is, or was, ensured so."""
+    lb_info, address, record = ensure.lb_info, ensure.backend_addr, ensure.record_id
+    asks: dict[str, Ask] = {
+        "ensure": lambda: driver.ensure_backend(ensure),
+        "drain": lambda: driver.drain_backend(a_drain(lb_info, address, record)),
+        "deregister": lambda: driver.deregister_backend(
+            a_deregister(lb_info, address, record)
+        ),
+        "list": lambda: driver.list_backends(a_list(lb_info)),
+    }
+    return asks[operation]
 
 
 async def told(ask: Ask) -> str:
