@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tests.cluster.errors import ClusterError, MissingError
@@ -193,11 +193,29 @@ def go_build(module: str, target: Path, linker_flags: str = "-s -w") -> None:
     Raises:
         ClusterError: The build failed; the text ends with what Go said.
     """
-    argv = ["go", "build", "-trimpath", f"-ldflags={linker_flags}", "-o", str(target)]
+    folder = SOURCES / module
+    words = ["build", "-trimpath", f"-ldflags={linker_flags}", "-o", str(target), "."]
+    run_go(words, f"of {folder}", folder=folder)
+
+
+def run_go(
+    words: Sequence[str], about: str, *, folder: Path | None = None, **settings: str
+) -> None:
+    """Run Go so that what it builds needs no libraries.
+
+    Args:
+        words: Behind `go`.
+        about: What is made, for the text of an error.
+        folder: Where to run it.
+        settings: For its environment.
+
+    Raises:
+        ClusterError: It failed; the text ends with what Go said.
+    """
     done = subprocess.run(
-        [*argv, "."],
-        cwd=SOURCES / module,
-        env={**os.environ, "CGO_ENABLED": "0"},
+        ["go", *words],
+        cwd=folder,
+        env={**os.environ, "CGO_ENABLED": "0", **settings},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -205,6 +223,5 @@ def go_build(module: str, target: Path, linker_flags: str = "-s -w") -> None:
         check=False,
     )
     if done.returncode:
-        raise ClusterError(
-            f"`go build` of {SOURCES / module} failed:\n{done.stdout[-2000:].strip()}"
-        )
+        said = done.stdout[-2000:].strip()
+        raise ClusterError(f"`go {words[0]}` {about} failed:\n{said}")

@@ -1,12 +1,8 @@
 """Helm itself, built once of its Go module and kept beside the cluster's binaries."""
 
-import os
-import subprocess
-
 from pathlib import Path
 
-from tests.cluster.binaries import Say, cache_folder, check_go, made_once
-from tests.cluster.errors import ClusterError
+from tests.cluster.binaries import Say, cache_folder, check_go, made_once, run_go
 
 
 VERSION = "v3.22.0"
@@ -32,27 +28,7 @@ def find_helm(say: Say) -> Path:
         if fresh is not None:
             check_go()
             say(f"building Helm {VERSION}, once: a minute or two")
-            _install(fresh, " ".join(["-s", "-w", *stamps]))
+            flags = f"-ldflags={' '.join(['-s', '-w', *stamps])}"
+            words = ["install", "-trimpath", flags, f"{MODULE}/cmd/helm@{VERSION}"]
+            run_go(words, "of Helm", GOBIN=str(fresh))
     return folder / "helm"
-
-
-def _install(folder: Path, linker_flags: str) -> None:
-    """Build it into a folder.
-
-    Raises:
-        ClusterError: The build failed; the text ends with what Go said.
-    """
-    argv = ["go", "install", "-trimpath", f"-ldflags={linker_flags}"]
-    done = subprocess.run(
-        [*argv, f"{MODULE}/cmd/helm@{VERSION}"],
-        env={**os.environ, "CGO_ENABLED": "0", "GOBIN": str(folder)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise ClusterError(
-            f"`go install` of Helm failed:\n{done.stdout[-2000:].strip()}"
-        )
