@@ -69,9 +69,10 @@ def _headline(found: LoadBalancer, sections: tuple[Section, ...]) -> str:
     if found.meta.deleting_since is not None:
         return _end_of(found, sections)
     wrong = first_wrong(sections[:1])
-    if wrong is not None:
+    if wrong is not None and wrong.mark is not Mark.UNKNOWN:
         return wrong.text
-    return "created, and nothing is wrong with it" if found.info else "not created yet"
+    told = "created, and nothing is wrong with it" if found.info else "not created yet"
+    return told if wrong is None else f"{told}, as far as we may read"
 
 
 def _end_of(found: LoadBalancer, sections: tuple[Section, ...]) -> str:

@@ -184,6 +184,9 @@ def test_load_balancer_of_a_shared_driver_leaves_that_open() -> None:
     report = why_balancer(of_shared_driver(), a_key("front"), NOW)
 
     assert [("?", "driver", "NotRead"), ("ok", "identity", "")] == said(report)[:2]
+    assert "created, and nothing is wrong with it, as far as we may read" == (
+        report.headline
+    )
 
 
 def test_plan_holds_nothing_because_we_may_not_read() -> None:

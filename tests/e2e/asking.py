@@ -14,6 +14,8 @@ import attrs
 from tests.e2e.stage import PATIENCE, Stage
 
 
+ROLES = Path(__file__).parents[2] / "manifests" / "rbac" / "users.yaml"
+
 END_OF_INPUT = "\x04"
 """Ctrl-D, which a terminal takes for the end of input."""
 
@@ -52,6 +54,22 @@ async def ask(
     out, err = await asyncio.wait_for(running.communicate(), PATIENCE)
     assert running.returncode is not None
     return Answer(running.returncode, out.decode(), err.decode())
+
+
+async def a_tenant(stage: Stage) -> Path:
+    """Make somebody with the role `view` in the stage's namespace; returns the login."""
+    cluster, user = stage.cluster, f"tenant-{stage.namespace}"
+    await asyncio.to_thread(cluster.kubectl, "apply", "-f", ROLES)
+    grant = ("create", "rolebinding", user, "-n", stage.namespace, "--clusterrole=view")
+    await asyncio.to_thread(cluster.kubectl, *grant, f"--user={user}")
+    login = cluster.kubeconfig_for(user, groups=())
+
+    async def allowed() -> bool:
+        """Whether the roles have been added to those of the cluster."""
+        return (await ask(stage, "drains", login=login)).status == 0
+
+    await stage.until("the tenant may look", allowed)
+    return login
 
 
 async def answered(stage: Stage, *words: str, typed: str) -> Answer:

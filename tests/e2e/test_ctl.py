@@ -8,7 +8,6 @@ import sys
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +15,11 @@ import pytest
 from lbcf.core.names import ANNOTATION_ABANDON
 from tests.docs import pictures
 from tests.e2e import objects
-from tests.e2e.asking import END_OF_INPUT, answered, ask
+from tests.e2e.asking import END_OF_INPUT, a_tenant, answered, ask
 from tests.e2e.stage import PATIENCE, Stage
 
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
-
-ROLES = Path(__file__).parents[2] / "manifests" / "rbac" / "users.yaml"
 
 
 async def test_page_shows_what_is_printed(stage: Stage) -> None:
@@ -234,20 +231,10 @@ async def test_abandoning_is_asked_about_at_a_terminal(stage: Stage) -> None:
 
 async def test_tenant_gets_as_far_as_the_viewer_s_role_goes(stage: Stage) -> None:
     """What may not be read is said; what may not be done is refused in a line."""
-    cluster, user = stage.cluster, f"tenant-{stage.namespace}"
-    await asyncio.to_thread(cluster.kubectl, "apply", "-f", ROLES)
-    grant = ("create", "rolebinding", user, "-n", stage.namespace, "--clusterrole=view")
-    await asyncio.to_thread(cluster.kubectl, *grant, f"--user={user}")
-    login = cluster.kubeconfig_for(user, groups=())
-    stranger = cluster.kubeconfig_for(f"stranger-{stage.namespace}", groups=())
+    login = await a_tenant(stage)
+    stranger = stage.cluster.kubeconfig_for(f"stranger-{stage.namespace}", groups=())
     await stage.add_pod("a", "10.0.0.1")
     await stage.until_registered("10.0.0.1:80")
-
-    async def allowed() -> bool:
-        """Whether the roles have been added to those of the cluster."""
-        return (await ask(stage, "status", login=login)).status == 0
-
-    await stage.until("the tenant may look", allowed)
     await stage.control("sessions", backendAddr="10.0.0.1:80", sessions=1)
     await stage.set_pod("a", "10.0.0.1", ready=False)
     record = (await stage.until_reason("Drained", "Draining")).meta.key.name

@@ -10,7 +10,7 @@ import pytest
 from lbcf.core.names import LABEL_DRAINING
 from lbcf.core.values import ObjectKey
 from tests.e2e import objects
-from tests.e2e.asking import Answer, ask
+from tests.e2e.asking import Answer, a_tenant, ask
 from tests.e2e.node_objects import Nodes
 from tests.e2e.stage import Stage
 
@@ -169,7 +169,7 @@ async def test_driver_is_told_from_its_first_answer_to_its_end(running: Stage) -
 
 
 async def test_shared_driver_is_told_with_its_users_everywhere(bare: Stage) -> None:
-    """One of kube-system; no controller has looked at it yet."""
+    """One of kube-system; no controller has looked at it yet, and no tenant may."""
     name = f"lbcf-{bare.namespace}"
     key = ObjectKey("kube-system", name)
     driver = {**objects.a_driver("http://127.0.0.1:1"), **DRAINING}
@@ -179,6 +179,11 @@ async def test_shared_driver_is_told_with_its_users_everywhere(bare: Stage) -> N
         balancer = objects.a_load_balancer(driver=name)
         await bare.create(objects.LOAD_BALANCERS, balancer)
         answer = await ask(bare, "why", f"driver/{name}")
+        login = await a_tenant(bare)
+        balancer_told, driver_told = await asyncio.gather(
+            ask(bare, "why", "lb/front", login=login),
+            ask(bare, "why", f"driver/{name}", login=login),
+        )
     finally:
         await bare.client.delete(objects.DRIVERS, key)
 
@@ -187,3 +192,10 @@ async def test_shared_driver_is_told_with_its_users_everywhere(bare: Stage) -> N
     assert "no controller has looked at it yet" == said[1]
     assert f"lb/front in {bare.namespace}" in answer.out
     assert f"needed by       LoadBalancer {bare.namespace}/front" in answer.out
+    right = "may not list loadbalancerdrivers.lbcf.tkestack.io in namespace kube-system"
+    assert "not created yet, as far as we may read" in balancer_told.out
+    assert f"NotRead: {key}: we {right}\n" in balancer_told.out
+    assert (2, f"lbcf ctl: driver/{name}: {right}\n") == (
+        driver_told.status,
+        driver_told.err,
+    )
