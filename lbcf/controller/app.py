@@ -128,7 +128,7 @@ class Controller:
         abandonments = Abandonments(parts.recorder, parts.metrics)
         holds = DriverHolds(view, client, queues.drivers, abandonments)
         care = DriverCare(view, client, parts.drivers, holds, clock)
-        binds = Binds(view, client, calls, clock)
+        binds = Binds(view, client, calls, clock, abandonments)
         self._survey = Survey(
             view,
             client,

@@ -23,6 +23,7 @@ from lbcf.core.resources import LoadBalancer
 from lbcf.core.turn import DRIVER_RECHECK, Absent
 from lbcf.core.values import ObjectKey
 from lbcf.interpreter import LoadBalancerCalls
+from lbcf.interpreter.abandonment import Abandonments
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import BINDS
@@ -44,12 +45,18 @@ class Binds:
     """Takes Binds through their life."""
 
     def __init__(
-        self, view: View, client: KubeClient, calls: LoadBalancerCalls, clock: Clock
+        self,
+        view: View,
+        client: KubeClient,
+        calls: LoadBalancerCalls,
+        clock: Clock,
+        abandonments: Abandonments,
     ) -> None:
         self._view = view
         self._client = client
         self._calls = EntryCalls(view, calls, clock)
         self._clock = clock
+        self._abandonments = abandonments
 
     def instead_of(
         self,
@@ -202,7 +209,10 @@ class Binds:
         """Let a Bind go of which nothing is left."""
         body = render_release(bind.meta, names.FINALIZER_LOAD_BALANCER)
         await self._client.patch(BINDS, bind.meta.key, body, cas=bind.meta)
-        _log.info("bind.deleted", bind=str(bind.meta.key))
+        why = bind.meta.annotations.get(names.ANNOTATION_ABANDON)
+        if why is not None:
+            self._abandonments.tell("Bind", bind.meta, why)
+        _log.info("bind.deleted", bind=str(bind.meta.key), why=why)
 
     async def _patch(self, bind: Bind, body: Body, subresource: str = "") -> Bind:
         """Write by compare-and-swap, and let the view know."""

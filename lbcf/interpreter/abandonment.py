@@ -8,7 +8,7 @@ from typing import Final
 
 from prometheus_client import Counter
 
-from lbcf.core.names import API_VERSION
+from lbcf.core.names import API_VERSION, BIND_VERSION
 from lbcf.core.resources import Meta
 from lbcf.kube.events import EventRecorder, Reference
 from lbcf.runtime.metrics import Metrics
@@ -40,8 +40,9 @@ class Abandonments:
         """
         if self._counter is not None:
             self._counter.labels(kind).inc()
+        version = BIND_VERSION if kind == "Bind" else API_VERSION
         self._recorder.record(
-            Reference(API_VERSION, kind, meta.key, meta.uid),
+            Reference(version, kind, meta.key, meta.uid),
             reason=ABANDONED,
             action="Release",
             note=f"let go without its driver: {why}",
@@ -57,6 +58,6 @@ def _make_counter(metrics: Metrics) -> Counter:
         ["kind"],
         registry=metrics.registry,
     )
-    for kind in ("BackendRecord", "LoadBalancer", "LoadBalancerDriver"):
+    for kind in ("BackendRecord", "Bind", "LoadBalancer", "LoadBalancerDriver"):
         counter.labels(kind)
     return counter

@@ -4,6 +4,7 @@ import pytest
 
 from tests.compat.scene import Scene, a_driver
 from tests.e2e import objects
+from tests.e2e.watched import has_event
 
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
@@ -82,6 +83,29 @@ async def test_load_balancer_whose_driver_is_gone_can_be_abandoned(
 
     await scene.until_gone(objects.LOAD_BALANCERS, "front")
     assert ["name=front"] == list(driver.balancers), "that is now its owner's to do"
+
+
+async def test_bind_whose_driver_is_gone_can_be_abandoned(served: Scene) -> None:
+    """Its annotation lets its load balancers go without a call, and an Event says so."""
+    stage, driver = served.stage, served.driver
+    await stage.create(objects.DRIVERS, a_driver(driver.url))
+    entry = objects.an_entry("front", driver="plain")
+    await stage.create(objects.BINDS, objects.a_bind("both", entry))
+
+    async def created() -> bool:
+        """Tell whether the driver has it."""
+        return ["name=front"] == list(driver.balancers)
+
+    await served.until("the driver has made it", created)
+    driver.script("deleteLoadBalancer", *[{"status": "Fail", "msg": "locked"}] * 999)
+    await stage.delete(objects.BINDS, "both")
+    why = {"metadata": {"annotations": {"lbcf.tkestack.io/abandon": "scrapped"}}}
+
+    await stage.patch(objects.BINDS, "both", why)
+
+    await served.until_gone(objects.BINDS, "both")
+    assert ["name=front"] == list(driver.balancers), "that is now its owner's to do"
+    await stage.until("an event tells of it", lambda: has_event(stage, "Abandoned"))
 
 
 async def test_driver_comes_before_its_load_balancer_and_after(served: Scene) -> None:
