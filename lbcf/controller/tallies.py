@@ -138,6 +138,14 @@ class RegistrationSeries:
             self._duration.labels(str(record.driver_key)).observe(seconds)
 
 
+def _said_of_record(record: BackendRecord) -> tuple[Condition, ...]:
+    """Say what a record says; one that ends waits for no registration any more."""
+    said = record.status.conditions
+    if not record.is_deleting:
+        return said
+    return tuple(c for c in said if c.type != conditions.REGISTERED or c.status is True)
+
+
 def measure(
     view: View, clock: Clock, metrics: Metrics | None
 ) -> RegistrationSeries | None:
@@ -149,7 +157,7 @@ def measure(
             "lbcf_records",
             "BackendRecords",
             view.records,
-            lambda record: record.status.conditions,
+            _said_of_record,
             conditions.REGISTERED,
         ),
         ConditionTally(

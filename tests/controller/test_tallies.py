@@ -68,6 +68,19 @@ def test_record_counts_as_what_it_says_last() -> None:
     assert [[1, None, None], [None, 1, None], [None, None, 1]] == seen
 
 
+def test_record_that_ends_waits_for_no_registration() -> None:
+    """Nobody is to be told that it has none; of one that is in, it is still said."""
+    counted = Counted()
+    ends = a_record(deleting=True, version=3)
+    counted.put(in_trouble())
+    counted.put(attrs.evolve(in_trouble(), meta=ends.meta))
+    trouble = [counted.records(**s) for s in (UNSAID, UNREACHED)]
+    counted.put(a_record(deleting=True, registered=True, version=4))
+
+    assert [1, None] == trouble
+    assert 1 == counted.records(**REGISTERED)
+
+
 def test_record_that_is_gone_counts_nowhere() -> None:
     """Of two in the same trouble one goes."""
     counted = Counted()
