@@ -78,6 +78,7 @@ class Controller:
         self._series = measure(view, clock, parts.metrics)
         self._queues = queues = Queues(
             groups=self._queue("groups"),
+            departures=self._queue("departures"),
             load_balancers=self._queue("load-balancers"),
             records=self._queue("records"),
             statuses=self._queue("group-statuses"),
@@ -143,6 +144,7 @@ class Controller:
         self._endpoints = self._listen_to_nodes(scopes, triggers)
         self._workers: list[Workers[Any]] = [
             Workers(queues.groups, reconciler.reconcile, _GROUP_WORKERS, clock),
+            Workers(queues.departures, reconciler.depart, _GROUP_WORKERS, clock),
             Workers(removing, removals.reconcile, _REMOVAL_WORKERS, clock),
             Workers(
                 queues.load_balancers,

@@ -67,36 +67,54 @@ class Reconciler:
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Make a group's records what they should be."""
-        scope = self._scopes.take(key)
+        plan = self._plan(key, self._scopes.take(key))
+        return await self._apply(key, plan)
+
+    async def depart(self, key: ObjectKey) -> Result:
+        """Remove what went while the group's turn is under way.
+
+        A rollout makes new records all the time, and old ones must not wait for these.
+        What else such a plan wants is left to the next turn.
+        """
+        if pods := self._scopes.take_leaving(key):
+            self._plan(key, pods)
+        return Done()
+
+    def _plan(self, key: ObjectKey, scope: set[str] | None) -> Plan:
+        """Decide about a group, and have removed what is to go.
+
+        Args:
+            key: of the group.
+            scope: the only pods to look at, None for all.
+        """
         unreadable = self._view.groups.unreadable.get(key)
         if unreadable is not None:
-            self._undecided(key, Undecided(GROUP_UNREADABLE, unreadable))
-            return Done()
+            return self._undecided(key, Undecided(GROUP_UNREADABLE, unreadable))
         group = self._view.groups.get(key)
         # Its records are ended by the garbage collector, through ownerReferences.
         if group is None or group.meta.deleting_since is not None:
             self._node_doubts.forget(key)
             self._validations.forget(key)
-            return Done()
+            return Plan()
         counts_all = group.max_unready_percent is not None or group.webhook is not None
         if counts_all or is_local(self._view, group):
             scope = None  # the guards count all of the group, a driver judges all of it
         snapshot = take_snapshot(self._view, group, scope)
         if isinstance(snapshot, Undecided):
-            self._undecided(key, snapshot)
-            return Done()
+            return self._undecided(key, snapshot)
         snapshot = self._judgements.consider(snapshot)
         plan, unagreed = self._validations.consider(snapshot, guarded_plan(snapshot))
         nodes = self._node_doubts.learn(key, scope, plan.waiting)
         doubts = (*doubts_of(snapshot), *dict.fromkeys(unagreed), *nodes)
         self._decided(key, Decision(doubts, held_by_guards(plan)))
         self._removals.decided(snapshot.records, plan.removals)
-        return await self._apply(key, plan)
+        return plan
 
-    def _undecided(self, key: ObjectKey, doubt: Undecided) -> None:
+    def _undecided(self, key: ObjectKey, doubt: Undecided) -> Plan:
         """Leave all of a group as it is."""
         self._decided(key, Decision((doubt,)))
         self._removals.undecided(key)
+        return Plan()
 
     async def _apply(self, key: ObjectKey, plan: Plan) -> Result:
         """Write a plan; if any of it fails, the whole group is looked at again."""

@@ -11,6 +11,7 @@ class Scopes:
 
     def __init__(self) -> None:
         self._changed: dict[ObjectKey, set[str] | None] = {}
+        self._leaving: dict[ObjectKey, set[str]] = {}
 
     def note(self, group: ObjectKey, pod: str) -> None:
         """Note that one pod changed, as far as this group is concerned."""
@@ -21,6 +22,14 @@ class Scopes:
     def widen(self, group: ObjectKey) -> None:
         """Note that everything about a group may have changed."""
         self._changed[group] = None
+
+    def note_leaving(self, group: ObjectKey, pod: str) -> None:
+        """Note that one pod goes while the group's turn is under way."""
+        self._leaving.setdefault(group, set()).add(pod)
+
+    def take_leaving(self, group: ObjectKey) -> set[str]:
+        """Take the pods that went meanwhile; they are noted as changed as well."""
+        return self._leaving.pop(group, set())
 
     def take(self, group: ObjectKey) -> set[str] | None:
         """Take what changed; a group that nobody noted anything of is looked at whole."""

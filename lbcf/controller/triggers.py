@@ -37,6 +37,7 @@ class Queues:
 
     Attributes:
         groups: whose records are to be planned.
+        departures: groups of which pods go while their turn is under way.
         load_balancers: to create, ensure, delete.
         records: to register.
         statuses: groups whose status may have something new to tell.
@@ -44,6 +45,7 @@ class Queues:
     """
 
     groups: WorkQueue[ObjectKey]
+    departures: WorkQueue[ObjectKey]
     load_balancers: WorkQueue[ObjectKey]
     records: WorkQueue[ObjectKey]
     statuses: WorkQueue[ObjectKey]
@@ -88,6 +90,13 @@ def same_marks(old: HasMeta | None, new: HasMeta | None) -> bool:
     )
 
 
+def _is_leaving(old: Pod | None, new: Pod | None) -> bool:
+    """Tell whether a change of a pod may end its traffic."""
+    if new is None or new.is_terminating:
+        return True
+    return old is not None and old.is_ready and not new.is_ready
+
+
 class Triggers:
     """Listens to the stores and fills the queues."""
 
@@ -128,13 +137,21 @@ class Triggers:
         if either is None:
             return
         key = either.meta.key
-        leaving = new is None or new.is_terminating
+        leaving = _is_leaving(old, new)
         pods = [pod for pod in (old, new) if pod is not None]
         groups = (g.meta.key for pod in pods for g in self._view.groups_meaning(pod))
         for group in dict.fromkeys(groups):
             self._scopes.note(group, key.name)
             self._queues.groups.add(group, urgent=leaving)
             self._look_at_status(group)
+            if leaving:
+                self._leave(group, key.name)
+
+    def _leave(self, group: ObjectKey, pod: str) -> None:
+        """See to a pod that goes while the group's turn writes others' records."""
+        if self._queues.groups.is_in_work(group):
+            self._scopes.note_leaving(group, pod)
+            self._queues.departures.add(group)
 
     def _judge_again(self, pod: Pod | None) -> None:
         """Look at groups whose driver judges by what decides nothing otherwise."""
@@ -185,11 +202,18 @@ class Triggers:
         backend = either.spec.backend
         if isinstance(backend, PodBackend):
             self._scopes.note(group, backend.name)
+            self._see_new(either, group, backend.name)
         elif node := self._view.node_of(either):
             self._scopes.note(group, node)
         else:
             self._scopes.widen(group)
         self._queues.groups.add(group)
+
+    def _see_new(self, record: BackendRecord, group: ObjectKey, pod: str) -> None:
+        """See to a pod that went while its record was being made."""
+        found = self._view.pods.get(ObjectKey(group.namespace, pod))
+        if not record.is_deleting and (found is None or found.is_terminating):
+            self._leave(group, pod)
 
     def _count_again(self, key: ObjectKey) -> None:
         """Have a load balancer's records counted; at once if it waits for their end."""

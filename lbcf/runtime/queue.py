@@ -143,6 +143,10 @@ class WorkQueue(Generic[K]):
         if key in self._again:
             self._put(key, urgent=self._again.pop(key))
 
+    def is_in_work(self, key: K) -> bool:
+        """Tell whether a worker has the key."""
+        return key in self._started
+
     def shutdown(self) -> None:
         """Give out no more keys; those in work may still be `done`."""
         self._closed = True

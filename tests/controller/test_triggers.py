@@ -144,6 +144,41 @@ async def test_change_that_decides_something_brings_the_group(
     assert {"groups": [WEB]} == await bench.tell(newer(a_pod(), **change))
 
 
+@pytest.mark.parametrize(
+    ("change", "is_seen_to"),
+    [
+        ({"is_ready": False}, True),
+        ({"phase": "Failed"}, False),
+        ({"address": "10.0.0.9"}, False),
+    ],
+)
+async def test_pod_that_goes_while_its_group_is_in_work_is_seen_to(
+    change: dict[str, object], is_seen_to: bool
+) -> None:
+    """The turn under way may take long; what has an address only stays in its scope."""
+    bench = set_up(a_pod())
+    bench.queues.groups.add(WEB)
+    await bench.queues.groups.get()
+
+    show(bench.view, newer(a_pod(), **change))
+
+    assert is_seen_to is (len(bench.queues.departures) == 1)
+    assert ({"web-1"} if is_seen_to else set()) == bench.scopes.take_leaving(WEB)
+    assert {"web-1"} == bench.scopes.take(WEB), "for the next turn"
+
+
+async def test_record_of_a_pod_that_is_gone_is_seen_to() -> None:
+    """It was made while its pod went, by a turn that is still under way."""
+    bench = set_up(a_pod("web-2"))
+    bench.queues.groups.add(WEB)
+    await bench.queues.groups.get()
+
+    second = a_spec(backend=a_backend("web-2"))
+    show(bench.view, a_record("web-1"), a_record("web-2", spec=second))
+
+    assert {"web-1"} == bench.scopes.take_leaving(WEB)
+
+
 async def test_pod_that_was_selected_brings_the_group() -> None:
     """It loses the label: the group must let go of it."""
     bench = set_up(a_pod())

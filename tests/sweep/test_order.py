@@ -7,7 +7,7 @@ import pytest
 
 from tests.sweep import process
 from tests.sweep.objects import BACKEND, RECORD, Setting
-from tests.sweep.run import Scenario, play
+from tests.sweep.run import Scenario, Script, play
 from tests.sweep.world import World
 
 
@@ -36,6 +36,39 @@ async def busy_at_once(world: World) -> None:
         world.drop_pod(name)
     await asyncio.sleep(1)
     world.troubles["PATCH"] = ["slow"] * 4
+
+
+async def rollout(world: World) -> None:
+    """A pod goes while its successors' records are being made, which takes long."""
+    world.put_pod("web-1", PODS["web-1"])
+    await world.calm()
+    world.troubles["POST"] = ["slow"] * 2
+    for name in ("web-2", "web-3"):
+        world.put_pod(name, PODS[name])
+    await asyncio.sleep(1)
+    world.drop_pod("web-1")
+
+
+async def stillborn(world: World) -> None:
+    """Two pods go while their records are being made, one of which takes longer."""
+    world.troubles["POST"] = ["slow"]
+    for name in ("web-1", "web-2"):
+        world.put_pod(name, PODS[name])
+    await world.until(lambda: any("POST" in step.what for step in world.steps))
+    for name in ("web-1", "web-2"):
+        world.drop_pod(name)
+
+
+@pytest.mark.parametrize("script", [rollout, stillborn])
+def test_who_goes_does_not_wait_for_who_comes(script: Script) -> None:
+    """The removal is sent while the group's turn still waits for its creates."""
+    outcome = play(Scenario("rollout", script, {}), RECORD, {})
+    slow = [step for step in outcome.steps if step.mode == "slow"]
+    removal = next(step for step in outcome.steps if step.what.startswith("DELETE"))
+
+    assert slow
+    assert 0 < removal.at - slow[0].at < 5, "seconds of virtual time"
+    assert outcome.breach is None
 
 
 @pytest.mark.parametrize("setting", [RECORD, BACKEND], ids=["record", "backend"])
