@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Awaitable
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from functools import partial
 from typing import Protocol
 
 import attrs
@@ -23,6 +22,7 @@ from lbcf.core.steps import Permission
 from lbcf.core.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import (
+    UNHEARD,
     AlreadyExists,
     Conflict,
     KubeError,
@@ -42,7 +42,6 @@ from lbcf.wire.records import (
 
 
 _log = structlog.get_logger(__name__)
-_UNHEARD = partial(Unavailable, sent=None)
 
 
 @attrs.frozen
@@ -75,9 +74,9 @@ class Applier:
         records: takes in what each write returned.
         clock: times the permissions.
         successor: goes on with each record that was created or updated.
-        at_once: how many records may be under way. Few, so that
-            they are registered as fast as they are made: a write is a permission to
-            call the driver for seconds only.
+        at_once: how many records may be under way. Few, so that they are registered as
+            fast as they are made: a write is a permission to call the driver for seconds
+            only.
     """
 
     def __init__(
@@ -130,7 +129,7 @@ class Applier:
                 began = self._clock.monotonic()
                 try:
                     write = self._client.create(RECORDS, group.namespace, body)
-                    record = await failpoints.through(write, _UNHEARD)
+                    record = await failpoints.through(write, UNHEARD)
                 except AlreadyExists:
                     await look_up(self._client, self._records, key)
                     return
@@ -180,7 +179,7 @@ class Applier:
         write = self._client.patch(
             RECORDS, meta.key, body, cas=meta, subresource=subresource
         )
-        return await failpoints.through(write, _UNHEARD)
+        return await failpoints.through(write, UNHEARD)
 
 
 async def look_up(

@@ -7,7 +7,6 @@ was deleted meanwhile.
 """
 
 from collections.abc import Iterable
-from functools import partial
 
 import structlog
 
@@ -17,7 +16,7 @@ from lbcf.core.plan import DUPLICATE, Removal
 from lbcf.core.resources import BackendRecord
 from lbcf.core.values import ObjectKey
 from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import Conflict, NotFound, Unavailable
+from lbcf.kube.errors import UNHEARD, Conflict, NotFound
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.store import Store
 from lbcf.runtime import failpoints
@@ -26,7 +25,6 @@ from lbcf.runtime.result import Done, Result
 
 
 _log = structlog.get_logger(__name__)
-_UNHEARD = partial(Unavailable, sent=None)
 
 
 class Removals:
@@ -110,7 +108,7 @@ class Removals:
         meta = removal.record.meta
         try:
             write = self._client.delete(RECORDS, meta.key, uid=meta.uid)
-            left = await failpoints.through(write, _UNHEARD)
+            left = await failpoints.through(write, UNHEARD)
         except NotFound:
             self._records.observe_gone(meta)
             return

@@ -4,7 +4,6 @@ import asyncio
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TypeVar
 
 import attrs
@@ -39,7 +38,7 @@ from lbcf.interpreter.address_questions import ask_for_address
 from lbcf.interpreter.locks import AddressLocker
 from lbcf.interpreter.messages import backend_request, reply_of
 from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import Conflict, KubeError, NotFound, Unavailable
+from lbcf.kube.errors import UNHEARD, Conflict, KubeError, NotFound, Unavailable
 from lbcf.kube.kinds import RECORDS
 from lbcf.runtime import failpoints
 from lbcf.runtime.clock import Clock
@@ -53,7 +52,6 @@ S = TypeVar("S")
 
 _log = structlog.get_logger(__name__)
 
-_UNHEARD = partial(Unavailable, sent=None)
 _USE_WITHIN = timedelta(seconds=2)
 """A permission is good for the operation's time-out and 2 s: these 2 s are for us."""
 
@@ -178,7 +176,7 @@ class Interpreter:
         began = self._clock.monotonic()
         try:
             record = await failpoints.through(
-                self._client.get(RECORDS, subject.key), _UNHEARD
+                self._client.get(RECORDS, subject.key), UNHEARD
             )
         except NotFound:
             return Gone()
@@ -195,7 +193,7 @@ class Interpreter:
             write = self._client.patch(
                 RECORDS, meta.key, body, cas=meta, subresource="status"
             )
-            record = await failpoints.through(write, _UNHEARD)
+            record = await failpoints.through(write, UNHEARD)
         except NotFound:
             return Gone()
         except Conflict:
@@ -217,7 +215,7 @@ class Interpreter:
         body = render_release(record.meta, names.FINALIZER_RECORD)
         try:
             write = self._client.patch(RECORDS, record.meta.key, body, cas=record.meta)
-            left = await failpoints.through(write, _UNHEARD)
+            left = await failpoints.through(write, UNHEARD)
         except NotFound:
             return Gone()
         except Conflict:
@@ -232,7 +230,7 @@ class Interpreter:
         """Take the lock on an address."""
         if self._locks is None:
             raise ValueError("this process takes no locks on addresses")
-        return await failpoints.through(self._locks.take(step), _UNHEARD)
+        return await failpoints.through(self._locks.take(step), UNHEARD)
 
     async def _call_driver(self, subject: Subject, step: CallDriver) -> Reply:
         """Call the driver when it has a free place, under a permission still good."""

@@ -21,6 +21,7 @@ proxy with things in it that are nobody's business.
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -110,6 +111,10 @@ class Unavailable(KubeError):
     def maybe_applied(self) -> bool:
         """Tell whether a write may have taken place: then read before writing again."""
         return self.sent is not False
+
+
+UNHEARD: Final = partial(Unavailable, sent=None)
+"""Makes the error of a request whose answer a failpoint keeps back."""
 
 
 class BadAnswer(KubeError):
