@@ -18,7 +18,7 @@ import yaml
 
 from lbcf.core.operations import Operation
 from lbcf.wire import driver_answers, driver_requests
-from lbcf.wire.driver import ANSWERS, LONGEST_DELAY, REQUESTS
+from lbcf.wire.driver import ANSWERS, REQUESTS
 from lbcf.wire.driver_answers import Message
 from lbcf.wire.traces import HEADER
 
@@ -190,6 +190,7 @@ def _describe(name: str, schema: Schema) -> None:
     schema["description"] = _SECTION.split(_docstring(kind))[0].strip()
     if not issubclass(kind, Message):
         return
+    schema.pop("additionalProperties")  # foreign fields are skipped, not refused
     properties = cast("dict[str, Schema]", schema["properties"])
     sentences = _sentences(kind)
     for field in msgspec.structs.fields(kind):
@@ -227,8 +228,6 @@ def _add_what_types_cannot_say(schemas: dict[str, Schema]) -> None:
     for name, schema in schemas.items():
         properties = cast("dict[str, Schema]", schema.get("properties", {}))
         if "minRetryDelayInSeconds" in properties:
-            limits = {"minimum": 0, "maximum": LONGEST_DELAY}
-            properties["minRetryDelayInSeconds"].update(limits)
             _spell(schemas, name, "minRetryDelayInSeconds", "minRetryDelayinSeconds")
         for field in ("podBackend", "serviceBackend", "nodeBackend"):
             if field in properties:

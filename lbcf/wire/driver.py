@@ -6,6 +6,7 @@ field names in any letter case, the last of several spellings counts, `null` is 
 as missing, unknown fields are skipped.
 """
 
+import contextlib
 import functools
 import math
 
@@ -17,7 +18,7 @@ import msgspec
 from lbcf.core.operations import Operation
 from lbcf.wire import driver_answers as answers
 from lbcf.wire import driver_requests as requests
-from lbcf.wire.driver_answers import Answer, Message
+from lbcf.wire.driver_answers import LONGEST_DELAY, Answer, Message
 from lbcf.wire.driver_requests import Request
 from lbcf.wire.errors import Malformed
 
@@ -36,9 +37,6 @@ __all__ = [
     "render_answer",
     "render_request",
 ]
-
-LONGEST_DELAY = 3600
-"""Seconds; a driver's wish for a longer delay is cut, a negative one is none."""
 
 LONGEST_MESSAGE = 256
 """Characters of a driver's `msg` that are kept."""
@@ -152,12 +150,21 @@ def _render(message: Message) -> bytes:
     return msgspec.json.encode(written)
 
 
+# What comes in is foreign: so are its encoding and its depth.
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
 def _parse(kind: type[_M], body: bytes) -> _M:
-    """Read a message of this kind as leniently as Go's decoder would."""
+    """Read a message of this kind as leniently as Go's decoder would.
+
+    One that is spelled as we would spell it needs no leniency; to read a list of
+    thousands of members takes a tenth of the time then.
+    """
+    with contextlib.suppress(*_UNREADABLE):
+        return msgspec.json.decode(body, type=kind)
     try:
         return msgspec.convert(_straightened(kind, msgspec.json.decode(body)), kind)
-    # What comes in is foreign: so are its encoding and its depth.
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise Malformed(f"not a valid {kind.__name__}: {_unquoted(error)}") from error
 
 

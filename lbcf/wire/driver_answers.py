@@ -17,6 +17,11 @@ StringMap = dict[str, str]
 WholeObject = dict[str, object]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
+LONGEST_DELAY = 3600
+"""Seconds; a driver's wish for a longer delay is cut, a negative one is none."""
+
+Delay = Annotated[int, msgspec.Meta(ge=0, le=LONGEST_DELAY)]
+
 
 class Status(StrEnum):
     """How an attempt ended: finished, failed, or going on (ask again)."""
@@ -34,8 +39,17 @@ class BackendState(StrEnum):
     DOWN = "Down"
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Anything that travels: field names are camelCase on the wire."""
+class Message(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename="camel",
+    forbid_unknown_fields=True,
+):
+    """Anything that travels: field names are camelCase on the wire.
+
+    Unknown fields are skipped all the same: `lbcf.wire.driver` takes them out.
+    """
 
 
 class Answer(Message, frozen=True, kw_only=True):
@@ -75,7 +89,7 @@ class RetriedAnswer(Answer, frozen=True, kw_only=True):
     """
 
     status: Status
-    min_retry_delay_in_seconds: int = 0
+    min_retry_delay_in_seconds: Delay = 0
 
     @property
     def min_retry_delay(self) -> timedelta | None:

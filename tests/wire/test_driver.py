@@ -2,6 +2,7 @@
 
 import json
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -144,6 +145,39 @@ def test_foreign_input_is_malformed_or_a_message(
             parse(operation, body)
         except Malformed as error:
             assert "not a valid" in str(error) or "Delay" in str(error)  # noqa: PT017
+
+
+ODD = JSON | st.sampled_from([1.0, 1.5, 3600, 3601, -1, "5", "", "Succ", 10**30])
+
+
+@EVERY
+@given(data=st.data())
+def test_the_short_way_reads_what_the_long_way_reads(
+    operation: Operation, data: st.DataObject
+) -> None:
+    """Whether all is in our own spelling decides how a message is read, not as what."""
+    whole = json.loads(render_answer(data.draw(ANSWERS[operation])))
+    whole.pop("minRetryDelayinSeconds", None)
+    odd = data.draw(st.dictionaries(st.sampled_from(sorted(whole)), ODD, max_size=2))
+    asked_for = json.loads(render_request(data.draw(REQUESTS[operation])))
+    asked_for.pop("OldParameters", None)
+
+    for parse, said in ((parse_answer, whole | odd), (parse_request, asked_for)):
+        assert _read(parse, operation, said) == _read(
+            parse, operation, said | {"future": 1}
+        )
+
+
+def _read(
+    parse: Callable[[Operation, bytes], object],
+    operation: Operation,
+    said: dict[str, object],
+) -> object:
+    """Return the message, or what is wrong with it."""
+    try:
+        return parse(operation, json.dumps(said).encode())
+    except Malformed as error:
+        return str(error)
 
 
 def test_nested_fields_take_any_letter_case_but_whole_objects_stay() -> None:
