@@ -4,25 +4,43 @@ Before it: `survey` has listed the members in an unchanged epoch. After it: the 
 Drifted, if two readings in a row say so: what is missing in one may be on its way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
+import attrs
 import structlog
 
 from lbcf.controller.view import View
 from lbcf.core import conditions
 from lbcf.core.drift import can_drift, drift_of, missing_members
 from lbcf.core.names import bind_of
-from lbcf.core.resources import BackendRecord
+from lbcf.core.resources import BackendRecord, LoadBalancer
 from lbcf.core.values import MemberKey, ObjectKey, Uid
+from lbcf.interpreter import Listing
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import LOAD_BALANCERS
 from lbcf.runtime.clock import Clock
-from lbcf.wire.driver_answers import ListBackendsAnswer
 from lbcf.wire.resources import render_load_balancer_status
 
 
 _log = structlog.get_logger(__name__)
+
+
+@attrs.frozen
+class _Compared:
+    """A list that nothing was to be told of that its load balancer did not say.
+
+    Attributes:
+        load_balancer: whose list it was, as it was then.
+        member_key: by what members are told apart.
+        members: who must be there.
+        digest: of the list's bytes.
+    """
+
+    load_balancer: LoadBalancer
+    member_key: MemberKey
+    members: tuple[BackendRecord, ...]
+    digest: bytes
 
 
 class DriftWatch:
@@ -33,27 +51,50 @@ class DriftWatch:
         self._client = client
         self._clock = clock
         self._suspects: dict[ObjectKey, tuple[str, frozenset[Uid]]] = {}
+        self._compared: dict[ObjectKey, _Compared] = {}
 
     def candidates(self, key: ObjectKey) -> tuple[BackendRecord, ...]:
         """Say which members must be there; to be asked before they are listed."""
-        records = self._view.records.by_index("load_balancer", key)
-        return tuple(record for record in records if can_drift(record))
+        return tuple(self._view.records.by_index("membership", key))
+
+    def known(
+        self,
+        load_balancer: LoadBalancer,
+        member_key: MemberKey,
+        candidates: tuple[BackendRecord, ...],
+    ) -> bytes:
+        """Return the digest of a list of which all has been told, empty if there is none."""
+        compared = self._compared.get(load_balancer.meta.key)
+        if compared is None or compared.member_key is not member_key:
+            return b""
+        # Stores hold the same objects as long as nothing changes: this is quick.
+        same = (
+            compared.load_balancer == load_balancer and compared.members == candidates
+        )
+        return compared.digest if same else b""
+
+    def forget_others(self, listed: Collection[ObjectKey]) -> None:
+        """Forget the load balancers that are not listed any more."""
+        for known in (self._suspects, self._compared):
+            for key in known.keys() - set(listed):
+                del known[key]
 
     async def compare(
         self,
         key: ObjectKey,
         member_key: MemberKey,
-        candidates: Sequence[BackendRecord],
-        listed: ListBackendsAnswer,
+        candidates: tuple[BackendRecord, ...],
+        listed: Listing,
     ) -> None:
         """Tell what is missing in this reading and was in the last one.
 
         Raises:
             KubeError: it could not be written.
         """
+        self._compared.pop(key, None)
         members = [(m.backend_addr, m.record_id) for m in listed.backends]
-        still = filter(self._still, candidates)
-        missing = missing_members(still, members, member_key)
+        unlisted = missing_members(candidates, members, member_key)
+        missing = tuple(filter(self._still, unlisted))
         uids = frozenset(record.meta.uid for record in missing)
         epoch, before = self._suspects.pop(key, ("", frozenset()))
         if missing:
@@ -62,25 +103,31 @@ class DriftWatch:
             before = frozenset()
         sure = tuple(record for record in missing if record.meta.uid in before)
         if sure or not missing:
-            await self._tell(key, sure)
+            told = await self._tell(key, sure)
+            # What is missing for the first time must be read again to be told.
+            if told is not None and sure == missing:
+                compared = _Compared(told, member_key, candidates, listed.digest)
+                self._compared[key] = compared
 
     def _still(self, record: BackendRecord) -> bool:
         """Tell whether a record is as it was before the members were listed."""
         now = self._view.records.get(record.meta.key)
         return now is not None and now.meta.uid == record.meta.uid and can_drift(now)
 
-    async def _tell(self, key: ObjectKey, missing: tuple[BackendRecord, ...]) -> None:
-        """Write the condition, if it says anything new."""
+    async def _tell(
+        self, key: ObjectKey, missing: tuple[BackendRecord, ...]
+    ) -> LoadBalancer | None:
+        """Write the condition, if it says anything new; else return who says it."""
         found = self._view.load_balancers.get(key)
         condition = None if found is None else drift_of(found, missing)
         # The status of a Bind has no place for it.
         if found is None or condition is None or bind_of(key) is not None:
-            return
+            return found
         changed = conditions.with_condition(
             found.conditions, condition, self._clock.now()
         )
         if changed == found.conditions:
-            return
+            return found
         _log.warning(
             "load_balancer.drifted",
             load_balancer=str(key),
@@ -92,5 +139,6 @@ class DriftWatch:
                 LOAD_BALANCERS, key, body, cas=found.meta, subresource="status"
             )
         except (Conflict, NotFound):
-            return  # the next reading tells it
+            return None  # the next reading tells it
         self._view.load_balancers.observe(written)
+        return None

@@ -61,6 +61,8 @@ class Registrar:
         self._expected: set[ObjectKey] = set()
         # Beside the enrolments: a turn under way writes those over with what it knew.
         self._resets: dict[Uid, str] = {}
+        # By load balancer, all that were lost; who is back leaves when it is asked for.
+        self._lost: dict[ObjectKey, dict[Uid, ObjectKey]] = {}
 
     @contextlib.contextmanager
     def expecting(self, key: ObjectKey) -> Iterator[None]:
@@ -107,14 +109,26 @@ class Registrar:
 
         What a turn under way has been told may be older: its success does not count.
         """
-        self._resets[record.meta.uid] = why
-        self._queue.add(record.meta.key)
+        meta = record.meta
+        self._resets[meta.uid] = why
+        self._lost.setdefault(record.load_balancer_key, {})[meta.uid] = meta.key
+        self._queue.add(meta.key)
 
-    def is_resetting(self, record: BackendRecord) -> bool:
-        """Tell whether a lost member is not put back yet."""
-        enrolment = self._enrolments.get(record.meta.uid)
-        waits = record.meta.uid in self._resets
-        return waits or (enrolment is not None and bool(enrolment.reset))
+    def is_resetting(self, load_balancer: ObjectKey) -> bool:
+        """Tell whether a member that a load balancer lost is not put back yet."""
+        lost = self._lost.pop(load_balancer, {})
+        still = {uid: key for uid, key in lost.items() if self._is_lost(uid, key)}
+        if still:
+            self._lost[load_balancer] = still
+        return bool(still)
+
+    def _is_lost(self, uid: Uid, key: ObjectKey) -> bool:
+        """Tell whether a member is to be put back that was lost."""
+        record = self._view.records.get(key)
+        if record is None or record.meta.uid != uid or record.is_deleting:
+            return False
+        enrolment = self._enrolments.get(uid)
+        return uid in self._resets or (enrolment is not None and bool(enrolment.reset))
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Take one record as far as it goes."""

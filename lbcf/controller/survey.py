@@ -26,13 +26,12 @@ from lbcf.core.operations import Operation
 from lbcf.core.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.turn import Absent
 from lbcf.core.values import ObjectKey
-from lbcf.interpreter import LoadBalancerCalls
+from lbcf.interpreter import Listing, LoadBalancerCalls
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, KubeError, NotFound
 from lbcf.kube.kinds import LOAD_BALANCERS, RECORDS
 from lbcf.kube.pages import EVERYTHING, Selection
 from lbcf.runtime.clock import Clock
-from lbcf.wire.driver_answers import ListBackendsAnswer
 from lbcf.wire.resources import render_load_balancer_status
 
 
@@ -79,6 +78,7 @@ class Survey:
             due = [
                 lb for lb in self._view.load_balancers.values() if self._is_listed(lb)
             ]
+            self._drift.forget_others([lb.meta.key for lb in due])
             # A call that is cut off ends its own reading, never the survey.
             readings = (self._read(lb) for lb in due)
             ended = await asyncio.gather(*readings, return_exceptions=True)
@@ -102,8 +102,11 @@ class Survey:
             return
         key = load_balancer.meta.key
         registered = self._drift.candidates(key)
-        listed = await self._calls.list(load_balancer, driver)
-        if not isinstance(listed, ListBackendsAnswer):
+        known = self._drift.known(load_balancer, driver.member_key, registered)
+        listed = await self._calls.list(load_balancer, driver, known)
+        if listed is None:
+            return  # nothing has changed on either side
+        if not isinstance(listed, Listing):
             _log.debug("members.unlisted", load_balancer=str(key), why=listed.message)
             return
         if not listed.epoch or listed.epoch == load_balancer.epoch:
@@ -114,7 +117,7 @@ class Survey:
                 return
             self._reset(load_balancer, listed.epoch)
         self._seen[key] = listed.epoch
-        if not self._is_resetting(key):
+        if not self._registrar.is_resetting(key):
             await self._write(load_balancer, listed.epoch)
 
     async def _compare(
@@ -122,10 +125,10 @@ class Survey:
         key: ObjectKey,
         driver: LoadBalancerDriver,
         registered: tuple[BackendRecord, ...],
-        listed: ListBackendsAnswer,
+        listed: Listing,
     ) -> None:
         """Tell of members that are missing although nothing was reset."""
-        if self._is_resetting(key):
+        if self._registrar.is_resetting(key):
             return
         try:
             await self._drift.compare(key, driver.member_key, registered, listed)
@@ -161,13 +164,6 @@ class Survey:
             self._registrar.reset(
                 record, "the load balancer was reset and lost its members; putting back"
             )
-
-    def _is_resetting(self, key: ObjectKey) -> bool:
-        """Tell whether a lost member is not put back yet."""
-        records = self._view.records.by_index("load_balancer", key)
-        return any(
-            self._registrar.is_resetting(r) for r in records if not r.is_deleting
-        )
 
     async def _write(self, load_balancer: LoadBalancer, epoch: str) -> None:
         """Write down the epoch in which all records are in, or written down as lost."""

@@ -18,6 +18,7 @@ from lbcf.controller.selection import (
 from lbcf.core.binds import Bind
 from lbcf.core.cluster import Pod
 from lbcf.core.desired import host_port
+from lbcf.core.drift import can_drift
 from lbcf.core.inheritance import is_about
 from lbcf.core.node_backends import (
     AddressType,
@@ -76,6 +77,12 @@ def _load_balancer_of(record: BackendRecord) -> Iterator[ObjectKey]:
     yield record.load_balancer_key
 
 
+def _membership_of(record: BackendRecord) -> Iterator[ObjectKey]:
+    """Index records by the load balancer that must have their member now."""
+    if can_drift(record):
+        yield record.load_balancer_key
+
+
 def load_balancers_of(group: BackendGroup) -> Iterator[ObjectKey]:
     """Say where a group's load balancers live."""
     for name in group.load_balancers:
@@ -128,6 +135,7 @@ class View:
                 "group": _group_of,
                 "pod": _pod_of,
                 "load_balancer": _load_balancer_of,
+                "membership": _membership_of,
             }
         )
 

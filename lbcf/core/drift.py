@@ -26,7 +26,7 @@ Listed = tuple[str, str]
 
 def can_drift(record: BackendRecord) -> bool:
     """Tell whether a record's member must be there."""
-    return record.is_registered and not record.is_deleting
+    return not record.is_deleting and record.is_registered
 
 
 def missing_members(

@@ -19,10 +19,10 @@ from lbcf.core.values import Port
 from lbcf.drivers.access import Find
 from lbcf.drivers.errors import NotCalled
 from lbcf.drivers.places import Place
-from lbcf.drivers.pool import DriverPool
+from lbcf.drivers.pool import DriverPool, Reader
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.dry_steps import DrySteps
-from lbcf.wire.driver import Answer, Request
+from lbcf.wire.driver import Answer, Request, parse_answer
 from lbcf.wire.driver_answers import (
     BackendAnswer,
     CreateLoadBalancerAnswer,
@@ -80,6 +80,7 @@ class DryDriverPool(DriverPool):
         *,
         timeout: timedelta,  # noqa: ASYNC109 - the driver's own, by operation
         until: float | None = None,
+        read: Reader = parse_answer,
     ) -> _A:
         """Call a driver that takes dryRun; assume the success of any other.
 
@@ -91,7 +92,7 @@ class DryDriverPool(DriverPool):
             if hasattr(request, "dry_run"):
                 request = msgspec.structs.replace(request, dry_run=True)
             answer = await super().call(
-                driver, operation, request, timeout=timeout, until=until
+                driver, operation, request, timeout=timeout, until=until, read=read
             )
             if operation not in _CHANGES_NOTHING:
                 said = msgspec.to_builtins(answer)

@@ -9,7 +9,7 @@ with which credentials, `lbcf.wire.driver` does the JSON.
 
 import contextlib
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Self, TypeVar, cast
 
@@ -57,6 +57,9 @@ from lbcf.wire.traces import Trace, new_trace
 
 
 _A = TypeVar("_A", bound=Answer)
+
+Reader = Callable[[Operation, bytes], Answer]
+"""Reads the body of an operation's answer; raises Malformed if it is none."""
 
 _log = structlog.get_logger(__name__)
 
@@ -153,6 +156,7 @@ class DriverPool:
         *,
         timeout: timedelta,  # noqa: ASYNC109 - the driver's own, by operation
         until: float | None = None,
+        read: Reader = parse_answer,
     ) -> _A:
         """Call the driver once; return its valid answer, whatever that says.
 
@@ -163,6 +167,7 @@ class DriverPool:
             timeout: for the whole call.
             until: monotonic seconds at which it must be over, however long this process
                 stood still on the way here; None: whenever.
+            read: turns the body of the answer into it.
 
         Raises:
             TooLate: that moment has passed, and nothing was sent.
@@ -185,7 +190,7 @@ class DriverPool:
                 answer = await client.post(
                     name, operation, body, limit, headers=trace.headers()
                 )
-            parsed = _parsed(name, operation, answer)
+            parsed = _parsed(name, operation, answer, read)
             outcome.append(_outcome(parsed))
         return cast("_A", parsed)
 
@@ -264,14 +269,14 @@ def _last(outcome: Sequence[str]) -> str:
     return outcome[-1] if outcome else "Cancelled"
 
 
-def _parsed(name: str, operation: Operation, body: bytes) -> Answer:
+def _parsed(name: str, operation: Operation, body: bytes, read: Reader) -> Answer:
     """Read the answer.
 
     Raises:
         BadAnswer: it is none; says where, without quoting it.
     """
     try:
-        return parse_answer(operation, body)
+        return read(operation, body)
     except Malformed as error:
         raise BadAnswer(f"{operation} of driver {name}: {error}") from error
 

@@ -8,8 +8,9 @@ under a permission that covers all of it; one that had to queue for too long is 
 first, and not made at all if the record has changed.
 """
 
+from lbcf.interpreter.listings import Listing
 from lbcf.interpreter.load_balancers import LoadBalancerCalls
 from lbcf.interpreter.perform import Interpreter, Subject
 
 
-__all__ = ["Interpreter", "LoadBalancerCalls", "Subject"]
+__all__ = ["Interpreter", "Listing", "LoadBalancerCalls", "Subject"]

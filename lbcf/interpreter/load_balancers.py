@@ -13,14 +13,14 @@ from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.steps import Refused, StillRunning, Succeeded, Unanswered
 from lbcf.core.validating import ParameterQuestion
 from lbcf.drivers.errors import BadStatus, DriverError
-from lbcf.drivers.pool import DriverPool
+from lbcf.drivers.pool import DriverPool, Reader
+from lbcf.interpreter.listings import Listing, ListingReader
 from lbcf.interpreter.messages import reply_of
 from lbcf.runtime.clock import Clock
 from lbcf.wire import driver_requests as requests
-from lbcf.wire.driver import Answer
+from lbcf.wire.driver import Answer, parse_answer
 from lbcf.wire.driver_answers import (
     CreateLoadBalancerAnswer,
-    ListBackendsAnswer,
     RetriedAnswer,
     Status,
     ValidationAnswer,
@@ -149,18 +149,26 @@ class LoadBalancerCalls:
         return None if isinstance(answer, RetriedAnswer) else answer
 
     async def list(
-        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
-    ) -> ListBackendsAnswer | Trouble:
-        """Read which members the driver has put there, and their epoch."""
+        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver, known: bytes
+    ) -> Listing | Trouble | None:
+        """Read which members the driver has put there, and their epoch.
+
+        None: the list has the digest `known`, which is empty where none is known.
+        """
         operation = Operation.LIST_BACKENDS
         request = requests.ListBackendsRequest(
             lb_info=dict(load_balancer.info or {}),
             attributes=dict(load_balancer.attributes),
         )
-        answer = await self._call(load_balancer, driver, operation, request)
+        read = ListingReader(known)
+        answer = await self._call(load_balancer, driver, operation, request, read)
         if isinstance(answer, DriverError):
             return Unanswered(answer.reason, str(answer), may_land=False)
-        return answer if answer.status is Status.SUCC else Refused(answer.msg)
+        if answer.status is not Status.SUCC:
+            return Refused(answer.msg)
+        if read.is_known:
+            return None
+        return Listing(answer.epoch, answer.backends, read.digest)
 
     async def _ask(
         self,
@@ -185,6 +193,7 @@ class LoadBalancerCalls:
         driver: LoadBalancerDriver,
         operation: Operation,
         request: Request[V],
+        read: Reader = parse_answer,
     ) -> V | DriverError:
         """Send a request when the load balancer's turn has come.
 
@@ -194,7 +203,11 @@ class LoadBalancerCalls:
         async with self._drivers.slot(driver, load_balancer.meta.key, limit=limit):
             try:
                 return await self._drivers.call(
-                    driver, operation, request, timeout=driver.timeout(operation)
+                    driver,
+                    operation,
+                    request,
+                    timeout=driver.timeout(operation),
+                    read=read,
                 )
             except DriverError as error:
                 return error

@@ -108,7 +108,11 @@ ENDING: dict[str, Mutant] = {
     ),
     "epoch-first": Mutant(
         "a new epoch is written when all lost members are written down as lost",
-        (Edit(Survey, "_read", "if not self._is_resetting(key):", "if True:"),),
+        (
+            Edit(
+                Survey, "_read", "if not self._registrar.is_resetting(key):", "if True:"
+            ),
+        ),
         ("reset/record",),
     ),
     "resets-what-is-written": Mutant(
