@@ -58,6 +58,10 @@ ADDRESS, NODE = "BackendRecord static", "BackendRecord node"
 
 DURATION = "must be a duration such as 10s or 1m30s (units ns, us, ms, s, m, h)"
 ONE_BACKEND = "cannot be changed: a record stands for one backend"
+ONE_TYPE_EVER = (
+    "the type of backend (podBackend, serviceBackend, staticAddr, nodeBackend) "
+    f"{ONE_BACKEND}"
+)
 SET_ONCE = "cannot be changed once it is set"
 URL_PARTS = (
     "url must have a host, may have a port of 1-65535 and a path, and has no query, "
@@ -176,13 +180,20 @@ def _load_balancer() -> Iterator[Breach]:
     yield from _set_once(SHARED, "", "status.lbInfo", {"id": "lb-2"})
 
 
-def _set_once(sample: str, at: str, field: str, new: object) -> Iterator[Breach]:
-    """A field that is changed, emptied or taken out after it was set."""
+def _set_once(
+    sample: str, at: str, field: str, new: object, *, split: bool = False
+) -> Iterator[Breach]:
+    """A field that is changed, emptied or taken out after it was set.
+
+    Where the rule is `split`, the field itself has the part that compares it, and `at`
+    the one that misses it.
+    """
     says = f"{field.rsplit('.', 1)[1]} {SET_ONCE}"
     empty = type(new)()
     for what, value in (("changed", new), ("emptied", empty), ("taken out", GONE)):
         name, edits = f"{field} {what}", {field: value}
-        yield Breach(name, sample, at, field, says, edits, update=True)
+        place = field if split and value is not GONE else at
+        yield Breach(name, sample, place, field, says, edits, update=True)
     if field.startswith("status"):
         name, edits = f"{field} out with all", {"status": {}}
         yield Breach(name, sample, at, field, says, edits, update=True)
@@ -278,9 +289,10 @@ def _record() -> Iterator[Breach]:
         yield Breach(f"{field} changed", RECORD, place, place, says, edits, update=True)
     yield from _identity()
     yield from _set_once(RECORD, "spec.podBackend", "spec.podBackend.uid", "other")
-    yield from _set_once(RECORD, "spec", "spec.lbInfo", {"id": "lb-2"})
-    yield from _set_once(RECORD, "spec", "spec.backendAddr", "198.18.0.2:80")
-    yield from _set_once(RECORD, "", "status.backendAddr", "198.18.0.2:80")
+    yield from _set_once(RECORD, "spec", "spec.lbInfo", {"id": "lb-2"}, split=True)
+    other = "198.18.0.2:80"
+    yield from _set_once(RECORD, "spec", "spec.backendAddr", other, split=True)
+    yield from _set_once(RECORD, "", "status.backendAddr", other, split=True)
     says, field = (
         "status.backendAddr must be the same as spec.backendAddr",
         "status.backendAddr",
@@ -310,12 +322,26 @@ def _identity() -> Iterator[Breach]:
         says, field = f"{backend} {ONE_BACKEND}", f"spec.{backend}"
         edits = {f"spec.{place}": new}
         name = f"{place} changed"
-        yield Breach(name, sample, "spec", field, says, edits, update=True)
-    other: dict[str, Any] = {"spec.podBackend": GONE, "spec.staticAddr": "h:80"}
-    for field in ("podBackend", "staticAddr"):
-        says = f"{field} {ONE_BACKEND}"
-        name = f"another type, {field}"
-        yield Breach(name, RECORD, "spec", f"spec.{field}", says, other, update=True)
+        yield Breach(name, sample, field, field, says, edits, update=True)
+    types: dict[str, Any] = {
+        "podBackend": {"name": "web-0", "port": {"port": 80}},
+        "serviceBackend": {
+            "name": "api",
+            "port": {"port": 80},
+            "nodePort": 30080,
+            "nodeName": "n1",
+        },
+        "staticAddr": "h:80",
+        "nodeBackend": {"name": "n1", "port": {"port": 80}},
+    }
+    samples = dict(zip((RECORD, NODE_PORT, ADDRESS, NODE), types, strict=True))
+    for sample, old in samples.items():
+        for new in sorted(types.keys() - {old}):
+            edits = {f"spec.{old}": GONE, f"spec.{new}": types[new]}
+            name = f"{old} becomes {new}"
+            yield Breach(
+                name, sample, "spec", "spec", ONE_TYPE_EVER, edits, update=True
+            )
 
 
 BREACHES = (*_driver(), *_load_balancer(), *_group(), *_record(), *_bind())
