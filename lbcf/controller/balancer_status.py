@@ -97,8 +97,7 @@ class BalancerStatuses:
 
     async def count(self, found: LoadBalancer) -> LoadBalancer:
         """Write down how many backends are registered, for `kubectl get lb`."""
-        records = self._view.records.by_index("load_balancer", found.meta.key)
-        count = sum(1 for r in records if r.is_registered and not r.is_deleting)
+        count = len(self._view.members_of(found.meta.key))
         if count == found.backends:
             return found
         body = render_load_balancer_status(found, found.conditions, backends=count)

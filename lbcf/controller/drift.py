@@ -55,7 +55,7 @@ class DriftWatch:
 
     def candidates(self, key: ObjectKey) -> tuple[BackendRecord, ...]:
         """Say which members must be there; to be asked before they are listed."""
-        return tuple(self._view.records.by_index("membership", key))
+        return tuple(self._view.members_of(key))
 
     def known(
         self,

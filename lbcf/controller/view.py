@@ -153,6 +153,10 @@ class View:
         """Find all records that a group owns."""
         return self.records.by_index("group", group)
 
+    def members_of(self, load_balancer: ObjectKey) -> Collection[BackendRecord]:
+        """Find the records that are registered on a load balancer, and are to stay."""
+        return self.records.by_index("membership", load_balancer)
+
     def groups_meaning(self, pod: Pod) -> Iterator[BackendGroup]:
         """Find the groups that select a pod."""
         for clue in clues_for(pod):
