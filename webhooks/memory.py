@@ -149,8 +149,7 @@ class MemoryDriver(sdk.Driver):
                 state=member.state,
                 active_connections=member.sessions,
             )
-            for member in self.members
-            if member.lb_info == request.lb_info
+            for member in self.members.of(request.lb_info)
         ]
         return sdk.ListBackendsAnswer(epoch=self.members.epoch, backends=listed)
 

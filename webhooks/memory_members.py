@@ -4,7 +4,7 @@
 a test: sessions come and go, and a restart forgets every member.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import attrs
 
@@ -48,17 +48,23 @@ class Members:
         self.cut = 0
         self._member_key = member_key
         self._clock = clock
-        self._members: dict[Hashable, Member] = {}
+        self._members: dict[frozenset[tuple[str, str]], dict[str, Member]] = {}
         self.epoch = clock.new_id()
 
     def __iter__(self) -> Iterator[Member]:
-        """Go through all members, the oldest first."""
-        return iter(self._members.values())
+        """Go through all members, load balancer by load balancer."""
+        for members in self._members.values():
+            yield from members.values()
+
+    def of(self, lb_info: Mapping[str, str]) -> Collection[Member]:
+        """Return the members of a load balancer, the oldest first."""
+        return self._members.get(frozenset(lb_info.items()), {}).values()
 
     def ensure(self, request: sdk.EnsureBackendRequest) -> None:
         """Put the member into full service; its sessions go on."""
         sessions = self.find(request).sessions if self.has(request) else 0
-        self._members[self._key(request)] = Member(
+        load_balancer, name = self._key(request)
+        self._members.setdefault(load_balancer, {})[name] = Member(
             lb_info=request.lb_info,
             backend_addr=request.backend_addr,
             record_id=request.record_id,
@@ -68,7 +74,8 @@ class Members:
 
     def has(self, request: AnyRequest) -> bool:
         """Tell whether the member is there."""
-        return self._key(request) in self._members
+        load_balancer, name = self._key(request)
+        return name in self._members.get(load_balancer, {})
 
     def find(self, request: AnyRequest) -> Member:
         """Return the member.
@@ -76,8 +83,9 @@ class Members:
         Raises:
             NotThere: it is not on this load balancer.
         """
+        load_balancer, name = self._key(request)
         try:
-            return self._members[self._key(request)]
+            return self._members[load_balancer][name]
         except KeyError:
             raise sdk.NotThere(f"{request.backend_addr} is not there") from None
 
@@ -88,15 +96,18 @@ class Members:
             NotThere: it is not on this load balancer.
         """
         self.cut += self.find(request).sessions
-        del self._members[self._key(request)]
+        load_balancer, name = self._key(request)
+        del self._members[load_balancer][name]
+        if not self._members[load_balancer]:
+            del self._members[load_balancer]
 
     def lose_all(self) -> None:
         """Forget every member, as a load balancer does that was restarted."""
         self._members.clear()
         self.epoch = self._clock.new_id()
 
-    def _key(self, request: AnyRequest) -> Hashable:
-        """Return what tells members apart: the record, or the address."""
+    def _key(self, request: AnyRequest) -> tuple[frozenset[tuple[str, str]], str]:
+        """Return the load balancer, and what tells its members apart."""
         by_record = self._member_key is sdk.MemberKey.RECORD
         name = request.record_id if by_record else request.backend_addr
-        return (frozenset(request.lb_info.items()), name)
+        return frozenset(request.lb_info.items()), name
