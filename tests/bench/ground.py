@@ -209,7 +209,7 @@ class Ground:
         ]
         pipe = asyncio.subprocess.PIPE
         loop = await asyncio.create_subprocess_exec(
-            *argv, cwd=REPOSITORY, stdin=pipe, stdout=pipe
+            *argv, cwd=REPOSITORY, stdin=pipe, stdout=pipe, start_new_session=True
         )
         assert loop.stdout is not None
         await loop.stdout.readline()

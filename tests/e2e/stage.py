@@ -42,10 +42,14 @@ class Process:
         self._running: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Start it; its output is appended."""
+        """Start it; its output is appended.
+
+        In a session of its own: the kernel shares the cores out between these, as it
+        does between the containers of a node.
+        """
         with self.log.open("ab") as out:
             self._running = await asyncio.create_subprocess_exec(
-                *self.argv, stdout=out, stderr=out
+                *self.argv, stdout=out, stderr=out, start_new_session=True
             )
 
     async def end(self, how: signal.Signals = signal.SIGTERM) -> int:
