@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Self
 
 import attrs
 
+from tests.cluster.ports import free_ports
 from tests.haproxy.waiting import until
 from webhooks.haproxy.connection import Limits, exchange
 from webhooks.haproxy.endpoints import Endpoint
@@ -125,7 +125,7 @@ class Haproxy:
         """
         if shutil.which("haproxy") is None:
             raise FileNotFoundError(MISSING)
-        runtime_port, *free = _free_ports(1 + len(FRONTENDS))
+        runtime_port, *free = free_ports(1 + len(FRONTENDS))
         ports = dict(zip(FRONTENDS, free, strict=True))
         text = CONFIGURATION.format(folder=folder, runtime_port=runtime_port, **ports)
         (folder / "haproxy.cfg").write_text(text)
@@ -248,12 +248,3 @@ async def _started(folder: Path) -> asyncio.subprocess.Process:
 def _proc_status(pid: int) -> str:
     """Return what the kernel says of a process."""
     return Path(f"/proc/{pid}/status").read_text("ascii")
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return ports of 127.0.0.1 that nobody listens on now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
