@@ -243,6 +243,25 @@ async def _fill(
     rollout = ("rollout", "status", "deployment/web", "--timeout=120s")
     await bench.kubectl(*rollout)
     await bench.settle(NODES)
+    await _open(ground, addresses.web)
+
+
+async def _open(ground: Ground, web: str) -> None:
+    """Wait until the site answers all that it is asked.
+
+    Raises:
+        DemoError: it does not.
+    """
+    argv = (sys.executable, "-m", "tests.nodes.opening", *web.split(":"))
+    log = ground.folder / "opening.log"
+    child = await children.start(ground, log, argv)
+    try:
+        status = await asyncio.wait_for(child.wait(), PATIENCE)
+    except TimeoutError:
+        await children.end(child)
+        raise DemoError(f"{web} does not answer all within {PATIENCE:.0f} s") from None
+    if status:
+        raise DemoError(f"asking {web} ended with {status}: {children.tail(log)}")
 
 
 def _programs(
