@@ -26,7 +26,8 @@ NodeClue = tuple[str, str] | tuple[()] | None
 
 def template_of(pod: Pod) -> Iterator[Template]:
     """Index pods by their template."""
-    yield pod.meta.key.namespace, tuple(pod.meta.labels.items())
+    # Equal labels are one template, in whichever order they were told.
+    yield pod.meta.key.namespace, tuple(sorted(pod.meta.labels.items()))
 
 
 def clues_of(group: BackendGroup) -> Iterator[Clue]:

@@ -69,6 +69,13 @@ def group_of(selection: PodSelection) -> BackendGroup:
 
 @given(STEPS, BY_LABEL | BY_NAME)
 @example([(a_pod("web-1"), False), (a_pod("web-2"), False)], ALL_BUT_ONE)
+@example(
+    [
+        (a_pod("web-1", labels={"a": "y", "b": "x"}), False),
+        (a_pod("web-1", labels={"b": "x", "a": "y"}), False),
+    ],
+    PodSelection((Port(80),), Selector({})),
+)
 def test_pods_of_a_group_are_those_that_a_scan_finds(
     steps: list[tuple[Pod, bool]], selection: PodSelection
 ) -> None:
