@@ -62,7 +62,7 @@ class Registrar:
         # Beside the enrolments: a turn under way writes those over with what it knew.
         self._resets: dict[Uid, str] = {}
         # By load balancer, all that were lost; who is back leaves when it is asked for.
-        self._lost: dict[ObjectKey, dict[Uid, ObjectKey]] = {}
+        self._lost: dict[ObjectKey, set[Uid]] = {}
 
     @contextlib.contextmanager
     def expecting(self, key: ObjectKey) -> Iterator[None]:
@@ -100,6 +100,7 @@ class Registrar:
                 self._enrolments.pop(gone.meta.uid, None)
                 self._permissions.pop(gone.meta.uid, None)
                 self._resets.pop(gone.meta.uid, None)
+                self._lost.get(gone.load_balancer_key, set()).discard(gone.meta.uid)
             return
         if _is_news(old, new):
             self._queue.add(new.meta.key)
@@ -111,22 +112,18 @@ class Registrar:
         """
         meta = record.meta
         self._resets[meta.uid] = why
-        self._lost.setdefault(record.load_balancer_key, {})[meta.uid] = meta.key
+        self._lost.setdefault(record.load_balancer_key, set()).add(meta.uid)
         self._queue.add(meta.key)
 
     def is_resetting(self, load_balancer: ObjectKey) -> bool:
         """Tell whether a member that a load balancer lost is not put back yet."""
-        lost = self._lost.pop(load_balancer, {})
-        still = {uid: key for uid, key in lost.items() if self._is_lost(uid, key)}
+        still = set(filter(self._is_lost, self._lost.pop(load_balancer, ())))
         if still:
             self._lost[load_balancer] = still
         return bool(still)
 
-    def _is_lost(self, uid: Uid, key: ObjectKey) -> bool:
+    def _is_lost(self, uid: Uid) -> bool:
         """Tell whether a member is to be put back that was lost."""
-        record = self._view.records.get(key)
-        if record is None or record.meta.uid != uid or record.is_deleting:
-            return False
         enrolment = self._enrolments.get(uid)
         return uid in self._resets or (enrolment is not None and bool(enrolment.reset))
 

@@ -114,3 +114,30 @@ async def test_failing_to_ensure_again_is_paused(answer: Reply) -> None:
     assert 60 == pauses[0]
     assert all(1 <= pause <= 8 for pause in pauses[1:4])
     assert 60 == pauses[4]
+
+
+async def test_lost_member_counts_as_lost_until_it_is_back() -> None:
+    """On its own load balancer alone."""
+    record = a_record(registered=True)
+    here = record.load_balancer_key
+    world, registrar = started(record)
+    assert not registrar.is_resetting(here)
+
+    registrar.reset(record, "lost")
+    assert registrar.is_resetting(here)
+    assert not registrar.is_resetting(ObjectKey(here.namespace, "other"))
+    while registrar.is_resetting(here):
+        await visits(world, registrar, 1)
+
+    assert 1 == len(world.calls(Operation.ENSURE_BACKEND))
+
+
+async def test_lost_member_that_ends_is_not_waited_for() -> None:
+    """Its end takes it out; nobody puts it back."""
+    record = a_record(registered=True)
+    _, registrar = started(record)
+    registrar.reset(record, "lost")
+
+    registrar.record_changed(record, a_record(registered=True, deleting=True))
+
+    assert not registrar.is_resetting(record.load_balancer_key)
