@@ -1,11 +1,12 @@
 """Rules on the driver and its load balancers as wholes."""
 
 from lbcf.conformance.bench import Bench
-from lbcf.conformance.findings import Broken, Noted
-from lbcf.conformance.rules import BOTH_SIDES, LIST, OPERATIONS, rule
+from lbcf.conformance.findings import Broken, NotApplicable, Noted
+from lbcf.conformance.rules import BOTH_SIDES, LIST, LOCK_KEY, OPERATIONS, rule
 from lbcf.core.operations import Operation
 from lbcf.wire.driver_answers import (
     CreateLoadBalancerAnswer,
+    EnsureLoadBalancerAnswer,
     HealthzAnswer,
     JudgePodDeregisterAnswer,
     ValidationAnswer,
@@ -48,6 +49,31 @@ async def ensure_load_balancer_twice(bench: Bench) -> None:
     fields = {"recordID": bench.new_id(), "lbInfo": bench.lb_info, "attributes": {}}
     await bench.settle(Operation.ENSURE_LOAD_BALANCER, fields)
     await bench.settle(Operation.ENSURE_LOAD_BALANCER, fields)
+
+
+@rule(LOCK_KEY)
+async def lock_key_is_steady(bench: Bench) -> None:
+    """The lockKey, where one is answered, is the same each time, ensured or created."""
+    fields = {"recordID": bench.new_id(), "attributes": {}}
+    create = {**fields, "lbSpec": dict(bench.target.lb_spec)}
+    ensure = {**fields, "lbInfo": bench.lb_info}
+    given = [
+        _lock_key(await bench.settle(Operation.CREATE_LOAD_BALANCER, create)),
+        _lock_key(await bench.settle(Operation.CREATE_LOAD_BALANCER, create)),
+        _lock_key(await bench.settle(Operation.ENSURE_LOAD_BALANCER, ensure)),
+    ]
+    if not any(given):
+        raise NotApplicable("no lockKey is answered")
+    # ensureLoadBalancer may leave it to createLoadBalancer, and the other way round.
+    keys = {key for key in given if key}
+    bench.expect(
+        len(keys) == 1, f"lockKey was {given[0]!r}, {given[1]!r}, {given[2]!r}"
+    )
+
+
+def _lock_key(answer: object) -> str:
+    """Return the lockKey of an answer, empty where it has none."""
+    return answer.lock_key if isinstance(answer, EnsureLoadBalancerAnswer) else ""
 
 
 @rule(BOTH_SIDES)
@@ -155,6 +181,7 @@ RULES = (
     ensure_load_balancer_twice,
     valid_load_balancer,
     valid_backend,
+    lock_key_is_steady,
     gone_load_balancer,
     epoch_is_steady,
     judged_pods_were_asked_for,

@@ -20,6 +20,7 @@ BOTH_SIDES = "driver protocol, rules for both sides"
 COMMON = "driver protocol, common parts"
 OPERATIONS = "driver protocol, operations"
 DRAINING = "driver protocol, drainBackend"
+LOCK_KEY = "driver protocol, lockKey"
 ADDITIONS = "driver protocol, what else a driver may use"
 
 

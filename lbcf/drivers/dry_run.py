@@ -26,6 +26,7 @@ from lbcf.wire.driver import Answer, Request, parse_answer
 from lbcf.wire.driver_answers import (
     BackendAnswer,
     CreateLoadBalancerAnswer,
+    EnsureLoadBalancerAnswer,
     GenerateBackendAddrAnswer,
     HealthzAnswer,
     RetriedAnswer,
@@ -42,7 +43,7 @@ _ASSUMED: Mapping[Operation, Answer] = {
     Operation.VALIDATE_LOAD_BALANCER: ValidationAnswer(succ=True),
     Operation.VALIDATE_BACKEND: ValidationAnswer(succ=True),
     Operation.CREATE_LOAD_BALANCER: CreateLoadBalancerAnswer(status=Status.SUCC),
-    Operation.ENSURE_LOAD_BALANCER: RetriedAnswer(status=Status.SUCC),
+    Operation.ENSURE_LOAD_BALANCER: EnsureLoadBalancerAnswer(status=Status.SUCC),
     Operation.DELETE_LOAD_BALANCER: RetriedAnswer(status=Status.SUCC),
     Operation.ENSURE_BACKEND: BackendAnswer(status=Status.SUCC),
     Operation.DEREGISTER_BACKEND: BackendAnswer(status=Status.SUCC),

@@ -106,13 +106,16 @@ class Driver(abc.ABC):
     async def create_load_balancer(
         self, request: CreateLoadBalancerRequest
     ) -> Succ | Running:
-        """Create or find it: `Succ(lb_info=...)`; without: lbSpec is the identity."""
+        """Create or find it: `Succ(lb_info=...)`; without: lbSpec is the identity.
+
+        `Succ(lock_key=...)` names the physical load balancer, however it was spelled.
+        """
         raise NotImplementedError
 
     async def ensure_load_balancer(
         self, request: EnsureLoadBalancerRequest
     ) -> Succ | Running:
-        """Give the load balancer its attributes."""
+        """Give the load balancer its attributes; `Succ(lock_key=...)` as above."""
         raise NotImplementedError
 
     async def delete_load_balancer(

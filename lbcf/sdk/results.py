@@ -26,12 +26,17 @@ class Succ:
     Attributes:
         msg: a sentence for people.
         lb_info: createLoadBalancer: the identity from now on.
+        lock_key: createLoadBalancer, ensureLoadBalancer: names the physical load balancer,
+            or the pool in it. Two LoadBalancers that have members in common must have
+            the same, whatever the spelling of their lbSpec or the object that is their
+            driver; two that have none must not. At most 512 characters, no secret.
         backend_addr: generateBackendAddr: how the load balancer knows the backend.
         injected_info: operations on backends: handed back at every later call.
     """
 
     msg: str | None = None
     lb_info: Mapping[str, str] | None = None
+    lock_key: str | None = None
     backend_addr: str | None = None
     injected_info: Mapping[str, str] | None = None
 

@@ -60,7 +60,7 @@ ANSWERS: Mapping[Operation, type[Answer]] = {
     Operation.HEALTHZ: answers.HealthzAnswer,
     Operation.VALIDATE_LOAD_BALANCER: answers.ValidationAnswer,
     Operation.CREATE_LOAD_BALANCER: answers.CreateLoadBalancerAnswer,
-    Operation.ENSURE_LOAD_BALANCER: answers.RetriedAnswer,
+    Operation.ENSURE_LOAD_BALANCER: answers.EnsureLoadBalancerAnswer,
     Operation.DELETE_LOAD_BALANCER: answers.RetriedAnswer,
     Operation.VALIDATE_BACKEND: answers.ValidationAnswer,
     Operation.GENERATE_BACKEND_ADDR: answers.GenerateBackendAddrAnswer,

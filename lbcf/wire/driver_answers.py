@@ -22,6 +22,11 @@ LONGEST_DELAY = 3600
 
 Delay = Annotated[int, msgspec.Meta(ge=0, le=LONGEST_DELAY)]
 
+LONGEST_LOCK_KEY = 512
+"""Characters; an answer with a longer one is not valid."""
+
+LockKey = Annotated[str, msgspec.Meta(max_length=LONGEST_LOCK_KEY)]
+
 
 class Status(StrEnum):
     """How an attempt ended: finished, failed, or going on (ask again)."""
@@ -98,7 +103,18 @@ class RetriedAnswer(Answer, frozen=True, kw_only=True):
         return timedelta(seconds=seconds) if seconds else None
 
 
-class CreateLoadBalancerAnswer(RetriedAnswer, frozen=True, kw_only=True):
+class EnsureLoadBalancerAnswer(RetriedAnswer, frozen=True, kw_only=True):
+    """Which physical load balancer it is.
+
+    Attributes:
+        lock_key: the same for all LoadBalancers that share members, however they are
+            spelled, and another one for all others; empty where the driver does not say.
+    """
+
+    lock_key: LockKey = ""
+
+
+class CreateLoadBalancerAnswer(EnsureLoadBalancerAnswer, frozen=True, kw_only=True):
     """`lb_info` is the identity from now on; empty: lbSpec is the identity."""
 
     lb_info: StringMap = msgspec.field(default_factory=dict)

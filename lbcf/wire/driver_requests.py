@@ -16,6 +16,7 @@ from lbcf.wire.driver_answers import (
     BackendAnswer,
     CreateLoadBalancerAnswer,
     DrainBackendAnswer,
+    EnsureLoadBalancerAnswer,
     GenerateBackendAddrAnswer,
     HealthzAnswer,
     JudgePodDeregisterAnswer,
@@ -91,18 +92,24 @@ class CreateLoadBalancerRequest(
     attributes: StringMap = msgspec.field(default_factory=dict)
 
 
-class LoadBalancerRequest(RetriedRequest[RetriedAnswer], frozen=True, kw_only=True):
+class LoadBalancerRequest(
+    RetriedRequest[Answer_co], Generic[Answer_co], frozen=True, kw_only=True
+):
     """A load balancer by its identity."""
 
     lb_info: StringMap = msgspec.field(default_factory=dict)
     attributes: StringMap = msgspec.field(default_factory=dict)
 
 
-class EnsureLoadBalancerRequest(LoadBalancerRequest, frozen=True, kw_only=True):
+class EnsureLoadBalancerRequest(
+    LoadBalancerRequest[EnsureLoadBalancerAnswer], frozen=True, kw_only=True
+):
     """Give the load balancer these attributes."""
 
 
-class DeleteLoadBalancerRequest(LoadBalancerRequest, frozen=True, kw_only=True):
+class DeleteLoadBalancerRequest(
+    LoadBalancerRequest[RetriedAnswer], frozen=True, kw_only=True
+):
     """Delete the load balancer; one that is gone is deleted.
 
     `lb_info` is empty where createLoadBalancer was called and never answered Succ: then

@@ -40,6 +40,22 @@ class Recreating(MemoryDriver):
         return Succ(lb_info=request.lb_spec | {"number": request.retry_id})
 
 
+class AnotherKey(MemoryDriver):
+    """Names the physical load balancer after the attempt."""
+
+    async def ensure_load_balancer(
+        self, request: sdk.EnsureLoadBalancerRequest
+    ) -> Outcome:
+        """Answer another key than createLoadBalancer did."""
+        return Succ(lock_key=request.retry_id)
+
+    async def create_load_balancer(
+        self, request: sdk.CreateLoadBalancerRequest
+    ) -> Outcome:
+        """Answer another key each time."""
+        return Succ(lb_info=request.lb_spec, lock_key=request.retry_id)
+
+
 class OnceEnsured(MemoryDriver):
     """Takes a load balancer that is ensured already for a mistake."""
 
@@ -470,6 +486,7 @@ class Break:
 BREAKS = (
     Break("not healthy", ("healthz",), Unhealthy),
     Break("creates another one", ("create-twice",), Recreating),
+    Break("another lock key each time", ("lock-key-is-steady",), AnotherKey),
     Break("ensures once", ("ensure-load-balancer-twice",), OnceEnsured),
     Break("refuses all", ("valid-load-balancer", "valid-backend"), Refusing),
     Break("gone is failure", ("gone-load-balancer",), GoneIsFailure),

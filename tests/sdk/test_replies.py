@@ -41,6 +41,7 @@ class Saying(PlainDriver):
     generate_backend_addr = _say  # type: ignore[assignment]
     validate_backend = _say  # type: ignore[assignment]
     create_load_balancer = _say  # type: ignore[assignment]
+    ensure_load_balancer = _say  # type: ignore[assignment]
     delete_load_balancer = _say  # type: ignore[assignment]
     judge_pod_deregister = _say  # type: ignore[assignment]
     list_backends = _say  # type: ignore[assignment]
@@ -89,9 +90,15 @@ async def told(operation: str, result: object) -> Json:
         ),
         pytest.param(
             "createLoadBalancer",
-            sdk.Succ(lb_info={"id": "7"}),
-            {"status": "Succ", "lbInfo": {"id": "7"}},
+            sdk.Succ(lb_info={"id": "7"}, lock_key="pool-7"),
+            {"status": "Succ", "lbInfo": {"id": "7"}, "lockKey": "pool-7"},
             id="create",
+        ),
+        pytest.param(
+            "ensureLoadBalancer",
+            sdk.Succ(lock_key="pool-7"),
+            {"status": "Succ", "lockKey": "pool-7"},
+            id="ensure",
         ),
         pytest.param(
             "generateBackendAddr",

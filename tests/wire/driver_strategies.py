@@ -132,9 +132,11 @@ ANSWERS: dict[Operation, st.SearchStrategy[answers.Answer]] = {
         answers.ValidationAnswer, succ=st.booleans(), msg=texts
     ),
     Operation.CREATE_LOAD_BALANCER: st.builds(
-        answers.CreateLoadBalancerAnswer, **ending, lb_info=maps
+        answers.CreateLoadBalancerAnswer, **ending, lb_info=maps, lock_key=texts
     ),
-    Operation.ENSURE_LOAD_BALANCER: st.builds(answers.RetriedAnswer, **ending),
+    Operation.ENSURE_LOAD_BALANCER: st.builds(
+        answers.EnsureLoadBalancerAnswer, **ending, lock_key=texts
+    ),
     Operation.DELETE_LOAD_BALANCER: st.builds(answers.RetriedAnswer, **ending),
     Operation.VALIDATE_BACKEND: st.builds(
         answers.ValidationAnswer, succ=st.booleans(), msg=texts
