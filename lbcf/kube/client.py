@@ -5,6 +5,8 @@ A write that names what it read (`cas`, `uid`, `version`) is refused by the serv
 `Conflict` when somebody else was faster: that is what all promises rest on.
 """
 
+import asyncio
+
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
@@ -15,7 +17,7 @@ import msgspec
 from lbcf.core.resources import Meta
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.kube.connection import Connection
-from lbcf.kube.errors import BadAnswer, read_status
+from lbcf.kube.errors import BadAnswer, TooLarge, read_status
 from lbcf.kube.exchange import Between, Exchange, Method, Request
 from lbcf.kube.pages import EVERYTHING, Page, Selection, Unreadable, read_page
 from lbcf.kube.preconditions import (
@@ -27,6 +29,7 @@ from lbcf.kube.preconditions import (
 )
 from lbcf.kube.resource import HasMeta, Resource
 from lbcf.kube.transport import AT_ONCE, CALL_LIMIT, POOL, Transport
+from lbcf.kube.watching import LINE_LIMIT
 from lbcf.runtime.clock import Clock
 from lbcf.wire.errors import Malformed
 
@@ -34,7 +37,15 @@ from lbcf.wire.errors import Malformed
 T = TypeVar("T", bound=HasMeta)
 
 PAGE_SIZE: Final = 500
-"""Objects per page of a list: as client-go has it."""
+"""Objects per page of a list at most: as client-go has it."""
+PAGE_BYTES: Final = LINE_LIMIT
+"""Bytes of a page. 500 objects of the largest size that etcd takes are 750 MiB, and
+whoever may create objects decides about their size: a page that is longer is not read to
+its end, but asked for again with fewer objects."""
+_PAGES_AT_ONCE: Final = 4
+"""Pages of all lists that are read at a time: a process starts with a list of each kind."""
+_SHRINK: Final = 8
+_GROWTH: Final = 4
 
 
 class KubeClient:
@@ -48,6 +59,7 @@ class KubeClient:
     def __init__(self, exchange: Exchange, *, field_manager: str = "lbcf") -> None:
         self._exchange = exchange
         self._manager = {"fieldManager": field_manager}
+        self._pages = asyncio.Semaphore(_PAGES_AT_ONCE)
 
     async def list_pages(
         self,
@@ -59,26 +71,41 @@ class KubeClient:
     ) -> AsyncGenerator[Page[T], None]:
         """List, page by page, all from the same moment.
 
+        One page is in memory at a time, of at most `PAGE_BYTES`: the number of objects
+        that are asked for follows what the last page weighed.
+
         Args:
             resource: the kind.
             selection: which of them.
             version: None for what is true now (a consistent read); `0` for what the
-                server has at hand; any other for at least that version.
-            page_size: objects per page; 0 for all in one.
+                server has at hand, in one page of any length; any other for at least
+                that version.
+            page_size: objects per page at most.
 
         Raises:
             Gone: the pages took so long that the server forgot their moment.
+            TooLarge: a single object is longer than a page may be.
             KubeError: as the tree tells.
         """
+        path = resource.collection(selection.namespace)
         first = selection.query()
-        if page_size:
-            first["limit"] = str(page_size)
         query = first if version is None else {**first, "resourceVersion": version}
+        # Out of its cache the server gives everything at once, whatever the limit.
+        most = None if version == "0" else PAGE_BYTES
+        limit = page_size
         while True:
-            body = await self._exchange.send(
-                Request("GET", resource.collection(selection.namespace), query)
-            )
+            request = Request("GET", path, {**query, "limit": str(limit)}, most=most)
+            try:
+                async with self._pages:
+                    body = await self._exchange.send(request)
+            except TooLarge:
+                if limit == 1:
+                    raise
+                limit = max(1, limit // _SHRINK)
+                continue
             page = read_page(resource, body)
+            limit = min(page_size, _next_limit(limit, page, len(body)))
+            del body
             yield page
             if not page.rest:
                 return
@@ -293,6 +320,13 @@ async def connected(
     async with transport:
         exchange = transport if through is None else through(transport)
         yield KubeClient(exchange, field_manager=field_manager)
+
+
+def _next_limit(limit: int, page: Page[T], weight: int) -> int:
+    """Say how many objects like those of the last page half fill the next one."""
+    objects = len(page.objects) + len(page.unreadable)
+    fitting = max(1, objects * PAGE_BYTES // (2 * weight)) if objects else limit
+    return min(fitting, _GROWTH * limit)
 
 
 def _parsed(resource: Resource[T], body: bytes) -> T:

@@ -10,6 +10,7 @@
     |- Forbidden      403: we may not
     |- Throttled      429: surely not applied, come later
     |- Unavailable    5xx, no connection, no time, an answer that is no API answer
+    |- TooLarge       the answer has more bytes than the asker takes: ask for less
     `- BadAnswer      an API answer that cannot be read
 
 `Transport` raises them, chained from what aiohttp raised. Their text repeats what a
@@ -115,6 +116,10 @@ class Unavailable(KubeError):
 
 UNHEARD: Final = partial(Unavailable, sent=None)
 """Makes the error of a request whose answer a failpoint keeps back."""
+
+
+class TooLarge(KubeError):
+    """The answer was longer than `Request.most`, and was not read to its end."""
 
 
 class BadAnswer(KubeError):

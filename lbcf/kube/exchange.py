@@ -23,6 +23,7 @@ class Request:
         query: parameters by name.
         body: JSON, None for none.
         content_type: of the body.
+        most: bytes of the answer that the asker takes, None for any number.
     """
 
     method: Method
@@ -30,6 +31,7 @@ class Request:
     query: Mapping[str, str] = attrs.Factory(dict)
     body: bytes | None = None
     content_type: str = "application/json"
+    most: int | None = None
 
     def __str__(self) -> str:
         """Write it as it stands in messages."""

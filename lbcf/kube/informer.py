@@ -41,7 +41,7 @@ class Pacing:
     """How an informer spaces its requests.
 
     Attributes:
-        page_size: objects per page of a list.
+        page_size: objects per page of a list at most.
         watch_seconds: the server ends a watch after a random time between these two.
         silence: a watch without a byte for that long is dead; bookmarks come about
             once a minute.
@@ -175,7 +175,7 @@ class Informer(Generic[T]):
         )
         async with aclosing(pages):
             async for page in pages:
-                objects.extend(page.objects)
+                objects.extend(map(self.store.held_for, page.objects))
                 unreadable.extend(page.unreadable)
                 version = page.version
                 self._hear()

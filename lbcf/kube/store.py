@@ -79,6 +79,16 @@ class Store(Generic[T]):
         """Return an object, None if it is not held."""
         return self._held.get(key)
 
+    def held_for(self, value: T) -> T:
+        """Return the object that is held, where a list brings the same version again.
+
+        Who gathers a whole list before it is taken in has no second copy of it then.
+        """
+        held = self._held.get(value.meta.key)
+        if held is None or identity_of(held.meta) != identity_of(value.meta):
+            return value
+        return held
+
     def values(self) -> Collection[T]:
         """Return all objects, as a view."""
         return self._held.values()

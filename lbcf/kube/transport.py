@@ -19,6 +19,7 @@ from lbcf.kube.errors import (
     TEXT_LIMIT,
     KubeError,
     Throttled,
+    TooLarge,
     Unauthorized,
     Unavailable,
     error_of,
@@ -187,7 +188,7 @@ class Transport:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
         try:
             async with self._request(request, header, timeout) as response:
-                body = await response.read()
+                body = await _body(request, response)
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(request, error) from error
         if response.status >= _FIRST_ERROR or not _is_json(response):
@@ -262,6 +263,25 @@ def _is_repeatable(request: Request, error: KubeError) -> bool:
         or not error.maybe_applied
         or request.method == "GET"
     )
+
+
+async def _body(request: Request, response: aiohttp.ClientResponse) -> bytes:
+    """Read the answer, up to the bytes that the asker takes.
+
+    Raises:
+        TooLarge: there are more; the connection is closed with the rest unread.
+    """
+    if request.most is None:
+        return await response.read()
+    parts: list[bytes] = []
+    left = request.most
+    async for part in response.content.iter_any():
+        left -= len(part)
+        if left < 0:
+            response.close()
+            raise TooLarge(f"{request}: more than {request.most} bytes")
+        parts.append(part)
+    return b"".join(parts)
 
 
 def _is_json(response: aiohttp.ClientResponse) -> bool:
