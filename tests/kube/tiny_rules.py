@@ -44,7 +44,7 @@ class Place:
     Attributes:
         kind: group, version and plural, such as `apis/apps/v1/deployments`.
         plural: the last part of the kind.
-        namespace: empty: all of them.
+        namespace: empty: all of them, or that the kind has none.
         name: empty: the collection.
         subresource: empty: the object itself.
     """
@@ -59,7 +59,8 @@ class Place:
     def path(self) -> str:
         """Return the path of the object, without a subresource."""
         root = self.kind.removesuffix(f"/{self.plural}")
-        return f"/{root}/namespaces/{self.namespace}/{self.plural}/{self.name}"
+        inside = f"namespaces/{self.namespace}/" if self.namespace else ""
+        return f"/{root}/{inside}{self.plural}/{self.name}"
 
     @property
     def is_counted(self) -> bool:

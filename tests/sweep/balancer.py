@@ -28,11 +28,12 @@ class Member:
     """A backend on the load balancer.
 
     Attributes:
+        target: which pool it is in (`target_of`).
         record_id: who put it there, or ensured it last.
         sessions: connections that are open now.
     """
 
-    lb_info: Mapping[str, str]
+    target: str
     address: str
     record_id: str
     parameters: Mapping[str, str]
@@ -40,8 +41,13 @@ class Member:
     sessions: int = 0
 
 
+def target_of(lb_info: Mapping[str, object]) -> str:
+    """Say which pool an identity means; upper and lower case are two spellings of one."""
+    return ",".join(f"{k}={v}".lower() for k, v in sorted(lb_info.items()))
+
+
 class Balancer:
-    """Members and operations.
+    """Members and operations of one physical system, whatever drivers are called.
 
     Attributes:
         members: by what tells them apart.
@@ -86,7 +92,7 @@ class Balancer:
         named = request.record_id
         if self.member_key is MemberKey.ADDRESS:
             named = request.backend_addr
-        return (frozenset(request.lb_info.items()), named)
+        return (target_of(request.lb_info), named)
 
     def _ensure(self, request: Request[Answer]) -> Answer:
         """Put the member into full service, with these parameters."""
@@ -96,7 +102,7 @@ class Balancer:
         address = wanted.backend_addr
         sessions = self.busy.get(address, 0) if before is None else before.sessions
         self.members[key] = Member(
-            wanted.lb_info,
+            target_of(wanted.lb_info),
             address,
             wanted.record_id,
             wanted.parameters,
@@ -124,7 +130,7 @@ class Balancer:
 
     def _list(self, request: Request[Answer]) -> Answer:
         """List the members of a load balancer."""
-        lb_info = cast("requests.ListBackendsRequest", request).lb_info
+        target = target_of(cast("requests.ListBackendsRequest", request).lb_info)
         listed = [
             answers.ListedBackend(
                 backend_addr=member.address,
@@ -133,7 +139,7 @@ class Balancer:
                 active_connections=member.sessions,
             )
             for member in self.members.values()
-            if member.lb_info == lb_info
+            if member.target == target
         ]
         return answers.ListBackendsAnswer(epoch=self.epoch, backends=listed)
 

@@ -179,21 +179,26 @@ class DriverLine(DriverPool):
 
     def __init__(self, process: "Process", world: "World", clock: Clock) -> None:
         super().__init__(clock, CollectorRegistry())
-        self._client_below = _DriverWire(process, world)
+        self._process = process
+        self._world = world
 
     def _connect(
-        self, _driver: LoadBalancerDriver, _secrets: Mapping[str, Secret]
+        self, driver: LoadBalancerDriver, _secrets: Mapping[str, Secret]
     ) -> DriverClient:
-        """Return the one client there is."""
-        return self._client_below
+        """Return a client of the driver as it is now."""
+        return _DriverWire(self._process, self._world, driver)
 
 
 class _DriverWire(DriverClient):
     """Carries calls as steps."""
 
-    def __init__(self, process: "Process", world: "World") -> None:
+    def __init__(
+        self, process: "Process", world: "World", driver: LoadBalancerDriver
+    ) -> None:
         self._process = process
         self._world = world
+        self._url = driver.url
+        self._late_effect = driver.late_effect.total_seconds()
 
     async def close(self) -> None:
         """Do nothing: there is nothing to close."""
@@ -215,10 +220,10 @@ class _DriverWire(DriverClient):
         io = Io(
             Kind.CALL,
             f"{operation} {named} {getattr(request, 'backend_addr', '')}",
-            lambda: world.balancer.perform(operation, request),
+            lambda: world.behind(self._url).perform(operation, request),
             world.setting.latency_of(operation),
             limit,
-            limit + world.setting.late_effect - _JUST_UNDER,
+            limit + self._late_effect - _JUST_UNDER,
             partial(_driver_error, f"{operation} of driver {name}"),
             _said,
         )

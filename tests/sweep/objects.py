@@ -1,7 +1,7 @@
 """The objects that users and kubelets put into the API server of a `World`.
 
-One driver `proxy`, load balancers of it that are created already, groups, pods; all in
-namespace `shop`.
+Drivers, load balancers that are created already or not, groups, pods, nodes, Services; in
+namespace `shop`, but for nodes, and for shared drivers and load balancers in `kube-system`.
 """
 
 import attrs
@@ -11,6 +11,8 @@ from lbcf.core.names import (
     API_VERSION,
     FINALIZER_DRIVER,
     FINALIZER_LOAD_BALANCER,
+    SHARED_PREFIX,
+    SYSTEM_NAMESPACE,
 )
 from lbcf.core.operations import Operation
 from lbcf.core.values import AddressSource, MemberKey
@@ -18,6 +20,9 @@ from tests.kube.tiny_rules import Json
 
 
 SHOP = "namespaces/shop"
+PROXY = "proxy"
+"""The driver of all that names no other."""
+PROXY_URL = "http://driver.test"
 _OURS = f"/apis/{API_VERSION}/{SHOP}"
 _SINCE = "2026-01-01T00:00:00Z"
 
@@ -29,12 +34,29 @@ def group_path(name: str) -> str:
 
 def load_balancer_path(name: str) -> str:
     """Say where a load balancer is."""
-    return f"{_OURS}/loadbalancers/{name}"
+    return f"{_home_of(name)}/loadbalancers/{name}"
 
 
-def driver_path() -> str:
-    """Say where the driver is."""
-    return f"{_OURS}/loadbalancerdrivers/proxy"
+def driver_path(name: str = PROXY) -> str:
+    """Say where a driver is."""
+    return f"{_home_of(name)}/loadbalancerdrivers/{name}"
+
+
+def _home_of(name: str) -> str:
+    """Say where a driver or load balancer is: those that are shared have a place apart."""
+    is_shared = name.startswith(SHARED_PREFIX)
+    namespace = SYSTEM_NAMESPACE if is_shared else SHOP.partition("/")[2]
+    return f"/apis/{API_VERSION}/namespaces/{namespace}"
+
+
+def node_path(name: str) -> str:
+    """Say where a node is."""
+    return f"/api/v1/nodes/{name}"
+
+
+def service_path(name: str) -> str:
+    """Say where a Service is."""
+    return f"/api/v1/{SHOP}/services/{name}"
 
 
 def pod_path(name: str) -> str:
@@ -112,8 +134,8 @@ def condition(kind: str, reason: str) -> Json:
     }
 
 
-def driver(setting: Setting) -> Json:
-    """Make the driver; the controller has accepted it already."""
+def driver(setting: Setting, url: str = PROXY_URL) -> Json:
+    """Make a driver; the controller has accepted it already."""
     declared: dict[Operation, int] = {}
     if setting.drains:
         declared[Operation.DRAIN_BACKEND] = setting.drain_timeout
@@ -122,7 +144,7 @@ def driver(setting: Setting) -> Json:
     return {
         "metadata": {"generation": 1, "finalizers": [FINALIZER_DRIVER]},
         "spec": {
-            "url": "http://driver.test",
+            "url": url,
             "memberKey": setting.member_key.value,
             "addressSource": setting.address_source.value,
             "lateEffectSeconds": setting.late_effect,
@@ -136,13 +158,29 @@ def driver(setting: Setting) -> Json:
     }
 
 
-def load_balancer(name: str = "front") -> Json:
-    """Make a load balancer that the controller has created already."""
+def load_balancer(
+    target: str = "front",
+    *,
+    driver: str = PROXY,
+    scope: tuple[str, ...] = (),
+    created: bool = True,
+) -> Json:
+    """Make a load balancer.
+
+    Args:
+        target: the pool that is meant.
+        driver: whose.
+        scope: namespaces that may use it beside its own.
+        created: the controller has had it created already.
+    """
+    spec: Json = {"lbDriver": driver, "lbSpec": {"id": target}, "scope": list(scope)}
+    if not created:
+        return {"metadata": {"generation": 1}, "spec": spec}
     return {
         "metadata": {"generation": 1, "finalizers": [FINALIZER_LOAD_BALANCER]},
-        "spec": {"lbDriver": "proxy", "lbSpec": {"id": name}},
+        "spec": spec,
         "status": {
-            "lbInfo": {"id": name},
+            "lbInfo": {"id": target},
             "epoch": "epoch-1",
             "conditions": [
                 condition("Created", "Created"),
@@ -152,10 +190,30 @@ def load_balancer(name: str = "front") -> Json:
     }
 
 
-def group(*, static: tuple[str, ...] | None = None, **spec: object) -> Json:
-    """Make a group of the pods with label app=web, or of static addresses."""
-    pods: Json = {"ports": [{"port": 80}], "byLabel": {"selector": {"app": "web"}}}
-    chosen: Json = {"pods": pods} if static is None else {"static": list(static)}
+def group(
+    *,
+    static: tuple[str, ...] | None = None,
+    nodes: int | None = None,
+    service: str | None = None,
+    **spec: object,
+) -> Json:
+    """Make a group of the pods with label app=web.
+
+    Args:
+        static: of these addresses instead.
+        nodes: of this port of all nodes instead.
+        service: of port 80 of this Service instead.
+        spec: fields of the spec, in the place of the usual ones.
+    """
+    chosen: Json = {
+        "pods": {"ports": [{"port": 80}], "byLabel": {"selector": {"app": "web"}}}
+    }
+    if static is not None:
+        chosen = {"static": list(static)}
+    elif nodes is not None:
+        chosen = {"nodes": {"ports": [{"port": nodes}]}}
+    elif service is not None:
+        chosen = {"service": {"name": service, "port": {"port": 80}}}
     return {
         "metadata": {"generation": 1},
         "spec": {
@@ -177,6 +235,29 @@ def pod(address: str, *, ready: bool = True) -> Json:
             "conditions": [{"type": "Ready", "status": str(ready)}],
         },
     }
+
+
+def node(address: str) -> Json:
+    """Make a node."""
+    return {
+        "metadata": {},
+        "status": {"addresses": [{"type": "InternalIP", "address": address}]},
+    }
+
+
+def node_address(whole: Json) -> str:
+    """Return the address of a node."""
+    match whole:
+        case {"status": {"addresses": [{"address": str(address)}]}}:
+            return address
+        case _:
+            raise AssertionError(f"a node without an address: {whole}")
+
+
+def service(node_port: int) -> Json:
+    """Make a Service with a node port."""
+    port = {"port": 80, "protocol": "TCP", "nodePort": node_port}
+    return {"metadata": {}, "spec": {"type": "NodePort", "ports": [port]}}
 
 
 def owner_uid(record: Json) -> str:

@@ -9,7 +9,7 @@ S4 no deregistration before the drain is over, and its deadline never moves; S5 
 finalizer goes after the member.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, cast
 
@@ -22,7 +22,8 @@ from lbcf.wire.driver import Answer, Request
 from lbcf.wire.driver_answers import BackendState
 from tests.kube.tiny_rules import Json
 from tests.sweep.balancer import Member
-from tests.sweep.cluster import Wish
+from tests.sweep.cluster import Wish, WishKey
+from tests.sweep.estate import Place
 from tests.sweep.seen import Seen, see
 
 
@@ -71,7 +72,9 @@ class Oracle:
             self._world.fail(f"S4: the deadline of {seen.name} moved")
 
     def load_balancer_ended(self, name: str) -> None:
-        """A load balancer may not go while a record needs it."""
+        """A load balancer may not go while a record needs it, but by force."""
+        if name in self._world.forced:
+            return
         if any(seen.lb_name == name for seen in self.records.values()):
             self._world.fail(f"load balancer {name} went before its records")
 
@@ -85,19 +88,24 @@ class Oracle:
         Nothing of what follows waits for anything: it is true at any moment.
         """
         self.looks += 1
-        for member in self.members():
+        for place, member in self.members():
             self._lost.discard(member.record_id)
-            if not any(self._names(seen, member) for seen in self.records.values()):
+            if not any(self._names(s, place, member) for s in self.records.values()):
                 self._stray(member)
         for seen in self.records.values():
             if seen.is_in and not seen.is_deleting and seen.uid not in self._lost:
                 self._check_in(seen)
 
-    def _names(self, seen: Seen, member: Member) -> bool:
+    def _place_of(self, seen: Seen) -> Place:
+        """Say where a record's member is."""
+        return self._world.place_of(seen.driver, seen.target)
+
+    def _names(self, seen: Seen, place: Place, member: Member) -> bool:
         """Tell whether a record answers for a member."""
-        if self._world.setting.member_key is MemberKey.RECORD:
-            return seen.uid == member.record_id and seen.address == member.address
-        return seen.address == member.address and seen.lb_info == member.lb_info
+        if self._place_of(seen) != place or seen.address != member.address:
+            return False
+        by_address = place.balancer.member_key is MemberKey.ADDRESS
+        return by_address or seen.uid == member.record_id
 
     def _stray(self, member: Member) -> None:
         """Tell of a member that no record names."""
@@ -118,13 +126,16 @@ class Oracle:
         elif seen.is_settled and member.parameters != seen.parameters:
             self._world.fail(f"S3: {seen.name} is settled with other parameters")
 
-    def members(self) -> Collection[Member]:
-        """Return all members."""
-        return self._world.balancer.members.values()
+    def members(self) -> Iterator[tuple[Place, Member]]:
+        """Return all members of all systems, with where they are."""
+        for balancer in self._world.balancers:
+            for member in balancer.members.values():
+                yield Place(balancer, member.target), member
 
     def member_of(self, seen: Seen) -> Member | None:
         """Find a record's member."""
-        return next((m for m in self.members() if self._names(seen, m)), None)
+        named = (m for place, m in self.members() if self._names(seen, place, m))
+        return next(named, None)
 
     def sent(self, who: str, operation: Operation, request: Request[Answer]) -> None:
         """Look at a call that is about to be sent."""
@@ -157,7 +168,11 @@ class Oracle:
         seen = next(
             (s for s in self.records.values() if s.uid == request.record_id), None
         )
-        if seen is None or not seen.drains or not self._world.setting.drains:
+        if (
+            seen is None
+            or not seen.drains
+            or not self._world.setting_of(seen.driver).drains
+        ):
             return
         clock = self._clocks.get(request.record_id)
         now = self._world.now()
@@ -173,39 +188,48 @@ class Oracle:
         for seen in self.records.values():
             if seen.is_deleting:
                 yield f"{seen.name} is still being deleted"
-        by_backend = {(s.group, s.lb_name, _key(s.backend)): s for s in alive}
+        by_backend = {(s.group, s.lb_name, s.backend): s for s in alive}
         if len(by_backend) != len(alive):
             yield "two records say the same"
         for key in by_backend.keys() - wanted.keys():
             if self._world.has_load_balancer(key[1]):
                 yield f"{key} has a record that nobody wants"
-        served: set[str] = set()
         for key, wish in wanted.items():
-            yield from self._unserved(key, wish, by_backend.get(key), served)
-        names = {str(m.lb_info.get("id")) for m in self.members()}
-        if len(self.members()) != len(served) and all(
-            map(self._world.has_load_balancer, names)
-        ):
-            yield f"{len(self.members())} members for {len(served)}"
+            yield from self._unserved(key, wish, by_backend.get(key))
+        yield from self._needless(wanted)
 
-    def _unserved(
-        self,
-        key: tuple[str, str, str],
-        wish: Wish,
-        seen: Seen | None,
-        served: set[str],
-    ) -> Iterator[str]:
+    def _needless(self, wanted: Mapping[WishKey, Wish]) -> Iterator[str]:
+        """Say which members are nobody's wish."""
+        for place, member in self.members():
+            if not self._is_due(place, member, wanted):
+                yield f"{member.address} is a member at {place.target} for nobody"
+
+    def _is_due(
+        self, place: Place, member: Member, wanted: Mapping[WishKey, Wish]
+    ) -> bool:
+        """Tell whether a member is somebody's, or of a record that is held."""
+        if any(
+            w.place == place and w.address == member.address for w in wanted.values()
+        ):
+            return True
+        return any(
+            self._names(seen, place, member)
+            and not self._world.has_load_balancer(seen.lb_name)
+            for seen in self.records.values()
+        )
+
+    def _unserved(self, key: WishKey, wish: Wish, seen: Seen | None) -> Iterator[str]:
         """Say what one wish lacks."""
         if seen is None:
             yield f"{key} has no record"
             return
-        one_of_many = self._world.setting.member_key is MemberKey.ADDRESS
-        if one_of_many and not seen.is_in and self._is_served(wish.address, seen):
+        if not seen.is_in and self._is_served(wish, seen):
             return
-        served.add(wish.address if one_of_many else seen.uid)
         member = self.member_of(seen)
         if not seen.is_current:
             yield f"{seen.name} is not registered"
+        elif self._place_of(seen) != wish.place:
+            yield f"{seen.name} is in at {seen.target}, not at {wish.place.target}"
         elif member is None or member.address != wish.address:
             yield f"{seen.name} is not in at {wish.address}"
         elif member.parameters != wish.parameters:
@@ -213,16 +237,12 @@ class Oracle:
         elif member.state is not BackendState.ACTIVE:
             yield f"{seen.name} is in as {member.state}"
 
-    def _is_served(self, address: str, seen: Seen) -> bool:
-        """Tell whether another record has the address that this one waits for."""
-        return any(
-            other.is_current and other.address == address and other.uid != seen.uid
+    def _is_served(self, wish: Wish, seen: Seen) -> bool:
+        """Tell whether another record has the member that this one waits for."""
+        return wish.place.balancer.member_key is MemberKey.ADDRESS and any(
+            other.is_current
+            and other.address == wish.address
+            and self._place_of(other) == wish.place
+            and other.uid != seen.uid
             for other in self.records.values()
         )
-
-
-def _key(backend: Json) -> str:
-    """Spell a backend as `World.wanted` does."""
-    if "staticAddr" in backend:
-        return str(backend["staticAddr"])
-    return f"{backend['name']}/{backend['uid']}"

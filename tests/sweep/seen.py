@@ -5,6 +5,7 @@ from typing import cast
 import attrs
 
 from tests.kube.tiny_rules import Json, metadata_of
+from tests.sweep.balancer import target_of
 
 
 @attrs.frozen
@@ -12,6 +13,9 @@ class Seen:
     """A record, as far as the rules go.
 
     Attributes:
+        driver: by name, who is called.
+        target: which pool of that driver's system its member is in.
+        backend: what is registered, as `wishes` spells it.
         is_in: its Registered condition is True, whatever the generation.
         is_current: and of this generation.
         is_settled: and no ensure may be out.
@@ -21,9 +25,10 @@ class Seen:
     uid: str
     group: str
     lb_name: str
-    lb_info: Json
+    driver: str
+    target: str
     address: str
-    backend: Json
+    backend: str
     parameters: Json
     is_deleting: bool
     is_held: bool
@@ -58,11 +63,10 @@ def see(whole: Json) -> Seen:
         uid=str(metadata["uid"]),
         group=str(owners[0].get("name", "")),
         lb_name=str(spec["lbName"]),
-        lb_info=cast("Json", spec["lbInfo"]),
+        driver=str(spec["lbDriver"]),
+        target=target_of(cast("Json", spec["lbInfo"])),
         address=str(spec.get("backendAddr") or status.get("backendAddr") or ""),
-        backend=cast(
-            "Json", spec.get("podBackend") or {"staticAddr": spec.get("staticAddr")}
-        ),
+        backend=_backend(spec),
         parameters=cast("Json", spec.get("parameters") or {}),
         is_deleting=deleting,
         is_held=bool(metadata.get("finalizers")),
@@ -72,3 +76,18 @@ def see(whole: Json) -> Seen:
         drains="drain" in spec,
         deadline=str(drain.get("deadline") or ""),
     )
+
+
+def _backend(spec: Json) -> str:
+    """Spell what is registered."""
+    match spec:
+        case {"podBackend": {"name": name, "uid": uid}}:
+            return f"{name}/{uid}"
+        case {"serviceBackend": {"nodePort": port, "nodeName": node}}:
+            return f"node {node}:{port}"
+        case {"nodeBackend": {"name": name, "port": {"port": port}}}:
+            return f"node {name}:{port}"
+        case {"staticAddr": str(address)}:
+            return address
+        case _:
+            raise AssertionError(f"a record of what? {spec}")

@@ -12,7 +12,6 @@ from typing import Any
 import attrs
 
 from tests.kube.tiny_history import Change
-from tests.sweep import objects
 from tests.sweep.cluster import Cluster
 from tests.sweep.faults import Io, Kind, Plan, Trouble
 from tests.sweep.objects import Setting
@@ -67,10 +66,10 @@ class World(Cluster):
         self._plan = plan
         self._breach: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tasks: list[asyncio.Task[Any]] = []
-        self.balancer.on_empty = self.oracle.drained
+        self.on_empty = self.oracle.drained
         self.api.on_change.append(self._changed)
-        self.api.put(objects.driver_path(), objects.driver(setting))
-        self.api.put(objects.load_balancer_path("front"), objects.load_balancer())
+        self.put_driver()
+        self.put_load_balancer()
 
     # --- what processes do ------------------------------------------------------------
 

@@ -1,0 +1,110 @@
+"""Plays about where members are: several load balancers, drivers, nodes and Services."""
+
+import asyncio
+
+import attrs
+
+from tests.sweep.objects import BACKEND, DRIVER, RECORD
+from tests.sweep.stage import ONE, TWO, begin, scenario
+from tests.sweep.world import World
+
+
+SECOND_URL = "http://second.test"
+BOTH = ["front", "back"]
+
+
+@scenario()
+async def two_load_balancers(world: World) -> None:
+    """A group is registered at two load balancers, and one of its pods goes."""
+    world.put_load_balancer("back")
+    world.put_group(loadBalancers=BOTH)
+    await begin(world, ONE, TWO)
+    world.drop_pod("web-1")
+    world.put_pod("web-3", ONE)
+
+
+@scenario()
+async def load_balancer_left(world: World) -> None:
+    """Two groups share a pod; each goes to a load balancer of its own, one leaves it."""
+    world.put_load_balancer("back")
+    world.put_group("api", loadBalancers=["back"])
+    await begin(world, ONE)
+    world.put_group("api", loadBalancers=[])
+
+
+@scenario({"record": RECORD, "driver": DRIVER})
+async def two_drivers(world: World) -> None:
+    """Two drivers that know members in different ways; a pod is at both, and goes."""
+    other = {RECORD.member_key: DRIVER, DRIVER.member_key: RECORD}
+    world.put_driver("second", SECOND_URL, other[world.setting.member_key])
+    world.put_load_balancer("back", driver="second")
+    world.put_group(loadBalancers=BOTH)
+    await begin(world, ONE)
+    world.drop_pod("web-1")
+    world.put_pod("web-2", ONE)
+
+
+@scenario()
+async def driver_moved(world: World) -> None:
+    """A driver is reached elsewhere while a pod is registered, and then another comes."""
+    world.serve_also(SECOND_URL)
+    await begin(world, ONE)
+    world.put_driver(url=SECOND_URL)
+    world.put_pod("web-2", TWO)
+    await asyncio.sleep(0.1)
+    world.drop_pod("web-1")
+
+
+@scenario({"record": RECORD, "driver": DRIVER})
+async def driver_anew(world: World) -> None:
+    """A driver is removed by force while a pod goes, and made again."""
+    await begin(world, ONE)
+    world.drop_driver()
+    world.drop_pod("web-1")
+    await asyncio.sleep(2)
+    world.put_driver()
+
+
+@scenario()
+async def driver_edited(world: World) -> None:
+    """A driver's bounds are raised while a pod is being registered."""
+    await asyncio.sleep(1)
+    world.put_pod("web-1", ONE)
+    await asyncio.sleep(0.06)
+    world.put_driver(setting=attrs.evolve(world.setting, late_effect=20))
+    await asyncio.sleep(1)
+    world.drop_pod("web-1")
+
+
+@scenario({"record": RECORD, "driver": DRIVER})
+async def load_balancer_again(world: World) -> None:
+    """A load balancer is removed by force, and made again as it was."""
+    await begin(world, ONE)
+    world.drop_load_balancer()
+    await asyncio.sleep(2)
+    world.put_load_balancer(created=False)
+
+
+@scenario({"record": RECORD, "backend": BACKEND})
+async def nodes(world: World) -> None:
+    """A node is registered, and goes; another one has its address."""
+    world.put_group(nodes=443)
+    await begin(world)
+    world.put_node("n1", ONE)
+    world.put_node("n2", TWO)
+    await asyncio.sleep(1)
+    await world.calm()
+    world.drop_node("n1")
+    world.put_node("n3", ONE)
+
+
+@scenario({"record": RECORD, "backend": BACKEND})
+async def node_ports(world: World) -> None:
+    """A Service gets another node port."""
+    world.put_service(node_port=30080)
+    world.put_group(service="web")
+    await begin(world)
+    world.put_node("n1", ONE)
+    await asyncio.sleep(1)
+    await world.calm()
+    world.put_service(node_port=30081)
