@@ -5,6 +5,7 @@ keeps no order, knows no `notAfter` and remembers nobody: the plainest driver th
 protocol allows. Whoever calls `perform` decides the moment of the effect.
 """
 
+from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from typing import cast
 
@@ -52,6 +53,8 @@ class Balancer:
     Attributes:
         members: by what tells them apart.
         epoch: another one after each loss of all members.
+        replicas: processes of the driver that answer in turn, each with an epoch of its
+            own; none: one process.
         busy: sessions that a member has from the start, by address.
         on_empty: told the record whose drain found nothing left.
     """
@@ -59,6 +62,7 @@ class Balancer:
     def __init__(self, member_key: MemberKey) -> None:
         self.members: dict[Hashable, Member] = {}
         self.epoch = "epoch-1"
+        self.replicas: deque[str] = deque()
         self.busy: dict[str, int] = {}
         self.on_empty: Callable[[str], None] = lambda _record_id: None
         self.member_key = member_key
@@ -141,7 +145,9 @@ class Balancer:
             for member in self.members.values()
             if member.target == target
         ]
-        return answers.ListBackendsAnswer(epoch=self.epoch, backends=listed)
+        self.replicas.rotate()
+        epoch = self.replicas[0] if self.replicas else self.epoch
+        return answers.ListBackendsAnswer(epoch=epoch, backends=listed)
 
 
 def _create(request: Request[Answer]) -> Answer:

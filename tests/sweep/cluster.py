@@ -79,6 +79,12 @@ class Cluster(Estate):
         self.drop(path)
         self.later(1.0, self._collect, uid)
 
+    def spoil(self, path: str, seconds: float) -> None:
+        """Let an object say for a while what nobody can understand."""
+        whole = self.api.objects[path]
+        self.api.put(path, {**whole, "spec": ["not", "a", "spec"]})
+        self.later(seconds, self.api.put, path, whole)
+
     def _collect(self, group_uid: str) -> None:
         """End the records of a group that is gone, and those made since."""
         for path, whole in list(self.api.objects.items()):

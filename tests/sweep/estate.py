@@ -133,6 +133,7 @@ class Estate:
             driver=driver,
             scope=scope,
             created=created,
+            epoch=self.setting.epoch,
         )
         self._put_spec(objects.load_balancer_path(name), whole)
 

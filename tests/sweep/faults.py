@@ -50,7 +50,7 @@ class Trouble(Enum):
     """What happens to the process around a step that itself goes well."""
 
     LAG = auto()
-    """Its watches tell nothing for a while."""
+    """Its watches tell nothing for a while, or those of one kind."""
     GAP = auto()
     """The same, and then they are told to list again: what came and went is missed."""
     OLD = auto()
@@ -65,11 +65,16 @@ class Trouble(Enum):
 
 @attrs.frozen
 class Mode:
-    """One way."""
+    """One way.
+
+    Attributes:
+        watch: the kind whose watches alone the trouble meets, empty: all of them.
+    """
 
     effect: Effect = Effect.NOW
     ending: Ending = Ending.ANSWER
     trouble: Trouble | None = None
+    watch: str = ""
 
 
 _ANY_STEP = {
@@ -84,6 +89,12 @@ _ANY_STEP = {
     "gap": Mode(trouble=Trouble.GAP),
     "twin": Mode(trouble=Trouble.TWIN),
     "pause": Mode(trouble=Trouble.PAUSE),
+}
+_ONE_WATCH = {
+    "lag-records": Mode(trouble=Trouble.LAG, watch="backendrecords"),
+    "lag-groups": Mode(trouble=Trouble.LAG, watch="backendgroups"),
+    "lag-load-balancers": Mode(trouble=Trouble.LAG, watch="loadbalancers"),
+    "gap-records": Mode(trouble=Trouble.GAP, watch="backendrecords"),
 }
 _SLOW = {"slow": Mode(trouble=Trouble.SLOW)}
 _EFFECT_WITHOUT_ANSWER = {
@@ -111,6 +122,7 @@ _LISTS = ("crash-before", "crash-after", "timeout", "5xx", "pause", "twin")
 MODES: Mapping[Kind, Mapping[str, Mode]] = {
     Kind.WRITE: {
         **_ANY_STEP,
+        **_ONE_WATCH,
         **_EFFECT_WITHOUT_ANSWER,
         **_CANCELLED,
         **_BY_API,
@@ -118,6 +130,7 @@ MODES: Mapping[Kind, Mapping[str, Mode]] = {
     },
     Kind.CALL: {
         **_ANY_STEP,
+        **_ONE_WATCH,
         **_EFFECT_WITHOUT_ANSWER,
         **_CANCELLED,
         **_BY_DRIVER,
@@ -183,6 +196,7 @@ class Io:
         late: seconds after which an effect without an answer comes at the latest.
         error: what the sender is told at the endings that tell something.
         said: the driver's answer instead of its own, None for the API server.
+        watch: the kind that a watch is of; what breaks is that one.
     """
 
     kind: Kind
@@ -193,3 +207,4 @@ class Io:
     late: float
     error: Callable[[Ending], Exception]
     said: Callable[[Ending], bytes] | None = None
+    watch: str = ""

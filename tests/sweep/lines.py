@@ -7,6 +7,7 @@ how it goes. Each line sees the API server's history at its own speed.
 
 import asyncio
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -49,6 +50,18 @@ API_LIMIT = 30.0
 API_LATE = 8.0
 """Seconds after the sender gave up at which a write still comes through."""
 _JUST_UNDER = 0.01
+WATCHED = (
+    "backendgroups",
+    "backendrecords",
+    "binds",
+    "endpointslices",
+    "loadbalancerdrivers",
+    "loadbalancers",
+    "nodes",
+    "pods",
+    "services",
+)
+"""The kinds that the processes watch."""
 
 
 class ApiLine:
@@ -57,45 +70,35 @@ class ApiLine:
     def __init__(self, process: "Process", world: "World", behind: int) -> None:
         self._process = process
         self._world = world
-        history = world.api.history
-        self._visible = max(0, history.version - behind)
-        self._listed_at = self._visible if behind else None
+        begins_at = max(0, world.api.history.version - behind)
+        self._listed_at = begins_at if behind else None
         self._listed: set[str] = set()
-        self._gaps = 0
-        self._holds = 0
-        self._waiting: list[asyncio.Future[None]] = []
+        self._sights: defaultdict[str, _Sight]
+        self._sights = defaultdict(lambda: _Sight(begins_at))
         self._is_open = True
 
     def close(self) -> None:
         """Tell nothing more."""
         self._is_open = False
 
-    def arrived(self, version: int) -> None:
+    def arrived(self, plural: str, version: int) -> None:
         """Note that the server has something new; it comes with the watch's lag."""
-        if self._is_open and not self._holds:
-            self._world.later(WATCH_LAG, self._show, version)
+        if self._is_open and not self._sights[plural].holds:
+            self._world.later(WATCH_LAG, self._sights[plural].show, version)
 
-    def hold(self, seconds: float, *, gap: bool = False) -> None:
-        """Let the watches tell nothing for a while."""
-        self._holds += 1
-        self._world.later(seconds, self._release, gap)
+    def hold(self, seconds: float, *, gap: bool = False, only: str = "") -> None:
+        """Let the watches tell nothing for a while: all of them, or those of a kind."""
+        for plural in [only] if only else WATCHED:
+            sight = self._sights[plural]
+            sight.holds += 1
+            self._world.later(seconds, self._release, sight, gap)
 
-    def _release(self, gap: bool) -> None:
-        """Let the watches go on, or tell them that they missed too much."""
-        self._holds -= 1
-        self._gaps += gap
+    def _release(self, sight: "_Sight", gap: bool) -> None:
+        """Let watches go on, or tell them that they missed too much."""
+        sight.holds -= 1
+        sight.gaps += gap
         self._listed_at = None
-        self._show(self._world.api.history.version)
-
-    def _show(self, version: int) -> None:
-        """Let the watches see up to a version."""
-        if self._holds:
-            return
-        self._visible = max(self._visible, version)
-        waiting, self._waiting = self._waiting, []
-        for news in waiting:
-            if not news.done():
-                news.set_result(None)
+        sight.show(self._world.api.history.version)
 
     async def send(self, request: Request, within: timedelta | None = None) -> bytes:
         """Send one request; it is one step."""
@@ -146,6 +149,7 @@ class ApiLine:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a watch; opening it is one step, and it lasts until it is broken."""
         _ = silence
+        plural = place_of(request.path).plural
         io = Io(
             Kind.WATCH,
             f"WATCH {request.path}",
@@ -154,15 +158,41 @@ class ApiLine:
             API_LIMIT,
             API_LIMIT,
             partial(_api_error, str(request)),
+            watch=plural,
         )
         await self._process.carry(io)
-        yield self._chunks(self._world.api.watch(request))
+        yield self._sights[plural].chunks(self._world.api.watch(request))
 
-    async def _chunks(self, watch: Watch) -> AsyncIterator[bytes]:
+
+class _Sight:
+    """How much of one kind a process is shown: each watch has a pace of its own.
+
+    Attributes:
+        holds: how many troubles keep it from being shown anything now.
+        gaps: how often its watches have been told to list again.
+    """
+
+    def __init__(self, begins_at: int) -> None:
+        self.holds = 0
+        self.gaps = 0
+        self._visible = begins_at
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def show(self, version: int) -> None:
+        """Let the watches see up to a version."""
+        if self.holds:
+            return
+        self._visible = max(self._visible, version)
+        waiting, self._waiting = self._waiting, []
+        for news in waiting:
+            if not news.done():
+                news.set_result(None)
+
+    async def chunks(self, watch: Watch) -> AsyncIterator[bytes]:
         """Give out what is to be seen."""
-        gaps = self._gaps
+        gaps = self.gaps
         while True:
-            if gaps != self._gaps:
+            if gaps != self.gaps:
                 yield TOO_OLD
                 return
             chunk = watch.take(self._visible)

@@ -80,6 +80,8 @@ class Setting:
         at_once: how many calls the driver bears at a time.
         latency: seconds that an ensure takes.
         drain_timeout: seconds; the driver's own word on drainBackend.
+        epoch: what the load balancer's status says of its memory from the start, empty:
+            nothing.
     """
 
     member_key: MemberKey = MemberKey.RECORD
@@ -92,6 +94,7 @@ class Setting:
     at_once: int = 32
     latency: float = _LATENCY
     drain_timeout: int = 10
+    epoch: str = "epoch-1"
 
     def latency_of(self, operation: Operation) -> float:
         """Say how long a call takes."""
@@ -164,6 +167,7 @@ def load_balancer(
     driver: str = PROXY,
     scope: tuple[str, ...] = (),
     created: bool = True,
+    epoch: str = "epoch-1",
 ) -> Json:
     """Make a load balancer.
 
@@ -172,6 +176,7 @@ def load_balancer(
         driver: whose.
         scope: namespaces that may use it beside its own.
         created: the controller has had it created already.
+        epoch: what its status says of its memory, empty: nothing.
     """
     spec: Json = {"lbDriver": driver, "lbSpec": {"id": target}, "scope": list(scope)}
     if not created:
@@ -181,7 +186,7 @@ def load_balancer(
         "spec": spec,
         "status": {
             "lbInfo": {"id": target},
-            "epoch": "epoch-1",
+            "epoch": epoch,
             "conditions": [
                 condition("Created", "Created"),
                 condition("AttributesSynced", "AttributesSynced"),

@@ -163,7 +163,7 @@ class Process:
     def _fail(self, io: Io, mode: Mode, answer: "asyncio.Future[bytes]") -> None:
         """Let a step go as its mode says."""
         if mode.trouble is not None:
-            self._world.trouble(self, mode.trouble)
+            self._world.trouble(self, mode.trouble, mode.watch or io.watch)
         if mode.ending is Ending.ANSWER:
             late = mode.trouble is Trouble.SLOW
             wait = io.limit - _BEFORE_THE_LIMIT - io.latency if late else 0.0

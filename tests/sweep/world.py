@@ -51,8 +51,8 @@ class World(Cluster):
         processes: all that ever ran.
         steps: all that was counted.
         played_at: seconds at which users did their last.
-        troubles: modes of the next steps of an operation, method or kind, as a play wants
-            them.
+        troubles: modes of the next steps of a kind, or that have this in their text, as a
+            play wants them.
     """
 
     def __init__(self, setting: Setting, plan: Plan) -> None:
@@ -86,9 +86,10 @@ class World(Cluster):
 
     def _troubled(self, io: Io) -> str | None:
         """Say how a call goes whose trouble is a part of the play."""
-        what = io.what.partition(" ")[0]
-        modes = self.troubles.get(what) or self.troubles.get(io.kind.name)
-        return modes.pop(0) if modes else None
+        for what, modes in self.troubles.items():
+            if modes and (what == io.kind.name or what in io.what):
+                return modes.pop(0)
+        return None
 
     def look(self, io: Io) -> None:
         """Look after an effect."""
@@ -117,7 +118,7 @@ class World(Cluster):
         elif change.place.plural == "loadbalancers" and change.after is None:
             self.oracle.load_balancer_ended(change.place.name)
         for process in self.processes:
-            process.api.arrived(change.version)
+            process.api.arrived(change.place.plural, change.version)
 
     # --- what becomes of processes ----------------------------------------------------
 
@@ -141,13 +142,13 @@ class World(Cluster):
         if behind:
             process.api.hold(DISTURBED)
 
-    def trouble(self, process: Process, trouble: Trouble) -> None:
-        """Let something happen to a process."""
+    def trouble(self, process: Process, trouble: Trouble, watch: str = "") -> None:
+        """Let something happen to a process, or to its watches of a kind."""
         match trouble:
             case Trouble.LAG:
-                process.api.hold(DISTURBED)
+                process.api.hold(DISTURBED, only=watch)
             case Trouble.GAP:
-                process.api.hold(DISTURBED, gap=True)
+                process.api.hold(DISTURBED, gap=True, only=watch)
             case Trouble.PAUSE:
                 process.pause(DISTURBED)
             case Trouble.TWIN:
@@ -160,10 +161,10 @@ class World(Cluster):
         for process in self._alive(role)[:1]:
             self.crash(process, is_old=is_old)
 
-    def disturb_any(self, role: str, trouble: Trouble) -> None:
+    def disturb_any(self, role: str, trouble: Trouble, watch: str = "") -> None:
         """Let something happen to the newest process of a kind."""
         for process in self._alive(role)[-1:]:
-            self.trouble(process, trouble)
+            self.trouble(process, trouble, watch)
 
     def _alive(self, role: str) -> list[Process]:
         """Return the processes of a kind that run."""
