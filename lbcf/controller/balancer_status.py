@@ -6,12 +6,15 @@ whatever else is told with it: from it alone a later process knows whether there
 something to delete.
 """
 
+from datetime import timedelta
+
 import structlog
 
 from lbcf.controller.view import View
 from lbcf.core import conditions
 from lbcf.core.conditions import Condition
 from lbcf.core.resources import LoadBalancer
+from lbcf.core.values import Uid
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict
 from lbcf.kube.kinds import LOAD_BALANCERS
@@ -33,6 +36,9 @@ IN_USE = "InUse"
 DRIVER_DRAINING = "DriverDraining"
 """Its driver is draining or being deleted, and takes no new load balancer."""
 
+_COUNTS_APART = timedelta(seconds=5)
+"""Between two writes of how many backends a load balancer has."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -43,6 +49,7 @@ class BalancerStatuses:
         self._view = view
         self._client = client
         self._clock = clock
+        self._counted_at: dict[Uid, float] = {}
 
     async def tell(
         self, found: LoadBalancer, kind: str, *, reason: str, message: str
@@ -95,13 +102,30 @@ class BalancerStatuses:
         if changed != found.conditions:
             await self.patch(found, render_load_balancer_status(found, changed))
 
+    def count_due(self, found: LoadBalancer) -> timedelta | None:
+        """Say when its registered backends are to be written down; None: they are.
+
+        Another controller may count otherwise as long as one of both does not see all:
+        each would write as soon as it sees what the other wrote.
+        """
+        if len(self._view.members_of(found.meta.key)) == found.backends:
+            return None
+        last = self._counted_at.get(found.meta.uid)
+        if last is None:
+            return timedelta(0)
+        passed = timedelta(seconds=self._clock.monotonic() - last)
+        return max(_COUNTS_APART - passed, timedelta(0))
+
     async def count(self, found: LoadBalancer) -> LoadBalancer:
         """Write down how many backends are registered, for `kubectl get lb`."""
+        self._counted_at[found.meta.uid] = self._clock.monotonic()
         count = len(self._view.members_of(found.meta.key))
-        if count == found.backends:
-            return found
         body = render_load_balancer_status(found, found.conditions, backends=count)
         return await self.patch(found, body)
+
+    def forget(self, uid: Uid) -> None:
+        """Be done with a load balancer."""
+        self._counted_at.pop(uid, None)
 
     async def patch(
         self, found: LoadBalancer, body: Body, *, status: bool = True

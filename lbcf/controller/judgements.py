@@ -116,7 +116,10 @@ class Judgements:
         driver = self._view.driver(where)
         snapshot = take_snapshot(self._view, group)
         if isinstance(driver, Absent) or isinstance(snapshot, Undecided):
-            return Done()  # what is mended brings the group, and with it this key
+            # What is mended brings the group, which has its pods asked about again only
+            # if nothing is known: an old answer would keep them for good.
+            self._known.pop(key, None)
+            return Done()
         pods = pods_in_question(snapshot)
         if not pods:
             return Done()

@@ -100,8 +100,17 @@ class LoadBalancers:
             if not isinstance(made, LoadBalancer):
                 return made
             found = made
-        found = await self._statuses.count(found)
-        return await self._ensure(found, driver)
+        found, count_due = await self._count(found)
+        return _by(count_due, await self._ensure(found, driver))
+
+    async def _count(
+        self, found: LoadBalancer
+    ) -> tuple[LoadBalancer, timedelta | None]:
+        """Write its number of backends if that is due; say when to come for it again."""
+        due = self._statuses.count_due(found)
+        if due == timedelta(0):
+            return await self._statuses.count(found), None
+        return found, due
 
     async def _create(
         self, found: LoadBalancer, driver: LoadBalancerDriver
@@ -204,6 +213,7 @@ class LoadBalancers:
         )
         for memory in (self._ensured_at, self._synced):
             memory.pop(found.meta.uid, None)
+        self._statuses.forget(found.meta.uid)
         if why is not None:
             self._abandonments.tell("LoadBalancer", found.meta, why)
         _log.info("load_balancer.deleted", load_balancer=str(found.meta.key), why=why)
@@ -259,6 +269,14 @@ class LoadBalancers:
         reason, message = told(trouble, driver, operation)
         await self._statuses.tell(found, kind, reason=reason, message=message)
         return RequeueAfter(rest)
+
+
+def _by(delay: timedelta | None, result: Result) -> Result:
+    """Come again after a delay at the latest; None: as the result says."""
+    is_sooner = delay is None or (
+        isinstance(result, RequeueAfter) and result.delay < delay
+    )
+    return result if is_sooner else RequeueAfter(delay or timedelta(0))
 
 
 def _is_held(driver: LoadBalancerDriver) -> bool:

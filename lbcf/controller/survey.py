@@ -8,7 +8,8 @@ What is missing in an epoch that did not change was taken out by somebody: see `
 
 Lost may be any member whose registration began before the new epoch was read, also one
 that is not written down yet. Such a record has its address, and a quorum LIST made
-afterwards shows it, however far the watch lags behind (counterexample w28).
+afterwards shows it, however far the watch lags behind (counterexample w28). The same
+where no epoch was known before, but for the members that are listed (w38).
 """
 
 import asyncio
@@ -21,11 +22,12 @@ from lbcf.controller.binds import Binds
 from lbcf.controller.drift import DriftWatch
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.view import View
+from lbcf.core import epochs
 from lbcf.core.names import SYSTEM_NAMESPACE, bind_of
 from lbcf.core.operations import Operation
 from lbcf.core.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.turn import Absent
-from lbcf.core.values import ObjectKey
+from lbcf.core.values import MemberKey, ObjectKey
 from lbcf.interpreter import Listing, LoadBalancerCalls
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, KubeError, NotFound
@@ -69,7 +71,7 @@ class Survey:
         self._binds = binds
         self._clock = clock
         self._period = period
-        self._seen: dict[ObjectKey, str] = {}
+        self._epochs: dict[ObjectKey, epochs.Epochs] = {}
         self._drift = DriftWatch(view, client, clock)
 
     async def run(self) -> None:
@@ -109,16 +111,25 @@ class Survey:
         if not isinstance(listed, Listing):
             _log.debug("members.unlisted", load_balancer=str(key), why=listed.message)
             return
-        if not listed.epoch or listed.epoch == load_balancer.epoch:
+        if not listed.epoch or not await self._is_new(load_balancer, driver, listed):
             await self._compare(key, driver, registered, listed)
-            return
-        if load_balancer.epoch and self._seen.get(key) != listed.epoch:
-            if not await self._catch_up(key):
-                return
-            self._reset(load_balancer, listed.epoch)
-        self._seen[key] = listed.epoch
+
+    async def _is_new(
+        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver, listed: Listing
+    ) -> bool:
+        """See to an epoch that is not written down; False: it is, nothing was lost."""
+        key, now = load_balancer.meta.key, self._clock.monotonic()
+        known = self._epochs.get(key) or epochs.Epochs(load_balancer.epoch)
+        if known.epoch != listed.epoch:
+            if known.rest(now) or not await self._catch_up(key):
+                return True
+            known = self._reset(load_balancer, driver.member_key, known, listed)
+            self._epochs[key] = known
+        elif load_balancer.epoch == listed.epoch:
+            return False
         if not self._registrar.is_resetting(key):
             await self._write(load_balancer, listed.epoch)
+        return True
 
     async def _compare(
         self,
@@ -148,22 +159,33 @@ class Survey:
             self._view.records.observe(record)
         return True
 
-    def _reset(self, load_balancer: LoadBalancer, epoch: str) -> None:
-        """Have every member put back, also those that are on their way in."""
+    def _reset(
+        self,
+        load_balancer: LoadBalancer,
+        member_key: MemberKey,
+        known: epochs.Epochs,
+        listed: Listing,
+    ) -> epochs.Epochs:
+        """Have every lost member put back, also those that are on their way in."""
         key = load_balancer.meta.key
         records = self._view.records.by_index("load_balancer", key)
-        lost = [r for r in records if not r.is_deleting and r.address]
-        _log.warning(
-            "load_balancer.reset",
-            load_balancer=str(key),
-            epoch_before=load_balancer.epoch,
-            epoch=epoch,
-            records=len(lost),
-        )
+        members = [(m.backend_addr, m.record_id) for m in listed.backends]
+        lost = epochs.lost_members(records, members, member_key, known.epoch)
+        if lost or known.epoch:
+            _log.warning(
+                "load_balancer.reset",
+                load_balancer=str(key),
+                epoch_before=known.epoch,
+                epoch=listed.epoch,
+                records=len(lost),
+            )
         for record in lost:
             self._registrar.reset(
                 record, "the load balancer was reset and lost its members; putting back"
             )
+        if not known.epoch:
+            return known.acted_on(listed.epoch)
+        return known.after_reset(listed.epoch, self._clock.monotonic())
 
     async def _write(self, load_balancer: LoadBalancer, epoch: str) -> None:
         """Write down the epoch in which all records are in, or written down as lost."""

@@ -185,7 +185,10 @@ class Validations:
             return Done()
         found = find_attachment(self._view, group, name)
         if not isinstance(found, Attachment):
-            return Done()  # what is mended brings the group, and with it this key
+            # What is mended brings the group, which has it asked about again only if
+            # nothing is known: an old doubt would answer for good.
+            self._known[key].pop(name, None)
+            return Done()
         question = question_about(group, self._records(group, name))
         if question is None:
             self._note(group, found)

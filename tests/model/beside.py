@@ -101,6 +101,9 @@ def _flag(n: Draft, rules: Rules, w: int, r: int) -> None:
     d, a = at.record(r), at.registrar(w)
     if n[d + at.PHASE] != at.LIVE or not n[d + at.ADDRESS]:
         return
+    listed = n[world.member(rules, r) + at.IS_IN]
+    if rules.is_first and (listed or not rules.doubts_first):
+        return
     busy = n[a + at.STAGE] != at.IDLE and n[a + at.WHICH] == r
     if rules.resets_all or n[d + at.REGISTERED]:
         n[at.memory(w, r) + at.MEMORY] |= at.RESETTING

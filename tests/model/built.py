@@ -40,6 +40,12 @@ BUILT = (
         alive=True,
     ),
     Variant(
+        "b43",
+        "Record, a reset before the first epoch: 1 + 1",
+        record(resets=True, is_first=True),
+        alive=True,
+    ),
+    Variant(
         "b07",
         "Record, load balancer resets: 2 + 1",
         record(resets=True, registrars=2),
@@ -135,5 +141,5 @@ BUILT = (
     ),
 )
 
-QUICK = ("b06", "b33")
+QUICK = ("b06", "b33", "b43")
 """Those of less than half a million steps."""

@@ -61,6 +61,9 @@ class Rules:
         drops_old_permission: the permission of an own update that came in the middle of a
             turn is not kept for later.
         resets_all: a reset puts records back that are being registered, too.
+        is_first: no epoch was known before the reset, so that nobody can tell that there
+            was one: only records are put back whose member is not listed.
+        doubts_first: they are put back, also when no epoch was known.
         remembers: an incarnation loses its memory only together with its name.
         calm: a run without faults in which no mark of nobody-knows-whom may appear.
     """
@@ -108,5 +111,7 @@ class Rules:
     releases_by_cas: bool = True
     drops_old_permission: bool = True
     resets_all: bool = True
+    is_first: bool = False
+    doubts_first: bool = True
     remembers: bool = True
     calm: bool = False

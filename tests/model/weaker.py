@@ -181,6 +181,13 @@ WEAKER = (
         alive=True,
     ),
     Variant(
+        "w38",
+        "before the first epoch nothing counts as lost",
+        record(resets=True, is_first=True, doubts_first=False, deregistrars=0),
+        "G",
+        alive=True,
+    ),
+    Variant(
         "w29",
         "own creates are no claims (as if the watch came before the answer)",
         record(claims=False, crashes=False, silences=False, calm=True),

@@ -76,6 +76,7 @@ class Balancer:
             Operation.DEREGISTER_BACKEND: self._deregister,
             Operation.LIST_BACKENDS: self._list,
             Operation.VALIDATE_BACKEND: _agree,
+            Operation.JUDGE_POD_DEREGISTER: _let_go,
         }
 
     def perform(self, operation: Operation, request: Request[Answer]) -> bytes:
@@ -164,6 +165,11 @@ def _nothing(_request: Request[Answer]) -> Answer:
 def _agree(_request: Request[Answer]) -> Answer:
     """Object to nothing."""
     return answers.ValidationAnswer(succ=True)
+
+
+def _let_go(_request: Request[Answer]) -> Answer:
+    """Keep no unready pod."""
+    return answers.JudgePodDeregisterAnswer(succ=True)
 
 
 class _Status(msgspec.Struct, rename={"pod_ip": "podIP"}):

@@ -4,9 +4,12 @@ from datetime import timedelta
 
 from lbcf.controller import apply as apply_module
 from lbcf.controller import registrar as registrar_module
+from lbcf.controller.balancer_status import BalancerStatuses
+from lbcf.controller.judgements import Judgements
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
 from lbcf.controller.rivals import Rivals
+from lbcf.controller.validations import Validations
 from lbcf.core import registration
 from lbcf.core.deregistration import Ending
 from lbcf.interpreter import perform
@@ -187,5 +190,41 @@ ACTING: dict[str, Mutant] = {
             ),
         ),
         ("two-registrars/record",),
+    ),
+    "counts-at-once": Mutant(
+        "two controllers that count otherwise write a load balancer's status in turn",
+        (
+            Edit(
+                BalancerStatuses,
+                "count_due",
+                "return max(_COUNTS_APART - passed, timedelta(0))",
+                "return timedelta(0)",
+            ),
+        ),
+        ("two-counters/record",),
+    ),
+    "old-doubt-answers": Mutant(
+        "a driver that could not be asked once more about parameters is asked later",
+        (
+            Edit(
+                Validations,
+                "reconcile",
+                "self._known[key].pop(name, None)",
+                "pass",
+            ),
+        ),
+        ("mended-meanwhile/record",),
+    ),
+    "old-judgement-answers": Mutant(
+        "and so is one that could not be asked about pods",
+        (
+            Edit(
+                Judgements,
+                "reconcile",
+                "keep them for good.\n        self._known.pop(key, None)",
+                "keep them for good.",
+            ),
+        ),
+        ("judge-mended-meanwhile/record",),
     ),
 }

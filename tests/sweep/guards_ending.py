@@ -3,7 +3,7 @@
 from lbcf.controller import apply as apply_module
 from lbcf.controller.load_balancers import LoadBalancers
 from lbcf.controller.survey import Survey
-from lbcf.core import deregistration, registration
+from lbcf.core import deregistration, epochs, registration
 from lbcf.core.resources import BackendRecord
 from tests.sweep.edits import Edit, Mutant
 
@@ -110,21 +110,65 @@ ENDING: dict[str, Mutant] = {
         "a new epoch is written when all lost members are written down as lost",
         (
             Edit(
-                Survey, "_read", "if not self._registrar.is_resetting(key):", "if True:"
+                Survey,
+                "_is_new",
+                "if not self._registrar.is_resetting(key):",
+                "if True:",
             ),
         ),
         ("reset/record",),
     ),
     "resets-what-is-written": Mutant(
         "what is being registered may be lost, too",
-        (Edit(Survey, "_reset", "and r.address", "and r.is_registered"),),
+        (Edit(epochs, "lost_members", "and r.address", "and r.is_registered"),),
         ("reset-early",),
     ),
     "resets-what-it-sees": Mutant(
         "and so may be what the view does not show yet",
-        (Edit(Survey, "_read", "if not await self._catch_up(key):", "if False:"),),
+        (Edit(Survey, "_is_new", "or not await self._catch_up(key)", ""),),
         ("reset/backend", "reset/driver"),
         modes=("old-list",),
+    ),
+    "first-epoch-believed": Mutant(
+        "before the first epoch members may have been lost as well",
+        (
+            Edit(
+                epochs,
+                "lost_members",
+                "return missing_members(may_be_in, listed, member_key)",
+                "return ()",
+            ),
+        ),
+        ("unknown-epoch/record", "newly-listed/record"),
+    ),
+    "first-epoch-of-the-registered": Mutant(
+        "and such a one may be on its way in",
+        (
+            Edit(
+                epochs,
+                "lost_members",
+                "missing_members(may_be_in, listed",
+                "missing_members([r for r in may_be_in if r.is_registered], listed",
+            ),
+        ),
+        ("unknown-epoch-early/record",),
+    ),
+    "epochs-forgotten": Mutant(
+        "an epoch that was acted on is known before it is written down",
+        (
+            Edit(
+                Survey,
+                "_is_new",
+                "self._epochs.get(key) or epochs.Epochs(load_balancer.epoch)",
+                "epochs.Epochs(load_balancer.epoch)",
+            ),
+        ),
+        ("reset/record",),
+    ),
+    "epochs-unbraked": Mutant(
+        "epochs that change all the time are acted on less and less often",
+        (Edit(Survey, "_is_new", "known.rest(now) or", ""),),
+        ("two-epochs/record",),
     ),
     "reset-untold": Mutant(
         "a lost member is written down as lost before it is put back",
