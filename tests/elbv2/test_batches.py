@@ -17,6 +17,7 @@ from webhooks.elbv2.changes import MOST_TARGETS, Action, Change, Changes
 from webhooks.elbv2.driver import Elbv2Driver
 from webhooks.elbv2.errors import Answered, InvalidTarget, Uncertain
 from webhooks.elbv2.targets import Target
+from webhooks.shared.identity import Owner
 
 
 MANY = 230
@@ -135,7 +136,7 @@ class Recorder:
 
 def a_change(number: int) -> Change:
     """Return a change of one of many targets."""
-    return Change(Target(f"198.18.0.{number}", 80), RECORD)
+    return Change(Target(f"198.18.0.{number}", 80), Owner(RECORD))
 
 
 async def test_order_is_kept(clock: QuickClock) -> None:

@@ -30,7 +30,8 @@ async def test_a_member_is_added_enabled_and_marked(
 
     member = bigip.unit.member(WEB, MEMBER)
     assert isinstance(answer, Succ)
-    assert (f"lbcf:{RECORD}", 3, 10, "user-enabled", "unchecked") == tuple(
+    owner = driver.load_balancers.find(lb_info).owner(RECORD)
+    assert (f"lbcf:{RECORD}/{owner.pool}", 3, 10, "user-enabled", "unchecked") == tuple(
         member[name]
         for name in ("description", "ratio", "connectionLimit", "session", "state")
     )

@@ -21,6 +21,7 @@ from tests.webhooks.requests import a_deregister, a_drain, a_list
 from webhooks.device.errors import InvalidInput
 from webhooks.f5.driver import F5Driver
 from webhooks.f5.names import Mark, ObjectPath, parse_address, parse_path
+from webhooks.shared.identity import Owner
 
 
 PLACES = tuple(f"198.18.0.{last}:80" for last in range(1, 4))
@@ -145,16 +146,19 @@ def test_strangers_stay_as_they_are(
         asyncio.run(_live(secret, theirs, lone, words))
 
 
-@hypothesis.given(record=strategies.text(max_size=120))
-@hypothesis.example(record="r1")
-@hypothesis.example(record="node")
-def test_marks_are_read_as_they_are_written(record: str) -> None:
+@hypothesis.given(
+    record=strategies.text(max_size=120), pool=strategies.sampled_from(["", "0" * 16])
+)
+@hypothesis.example(record="r1", pool="")
+@hypothesis.example(record="node", pool="0123456789abcdef")
+def test_marks_are_read_as_they_are_written(record: str, pool: str) -> None:
     """A description that we wrote tells its record, and no other mark's does."""
     mark = Mark()
     try:
-        written = mark.of_member(record)
+        written = mark.of_member(Owner(record, pool))
     except InvalidInput:
         return
+    assert Owner(record, pool) == mark.owner_of(written)
     assert record == mark.record_of(written)
     assert None is Mark("lbcfx").record_of(written)
     assert written != mark.of_node

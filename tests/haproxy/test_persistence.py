@@ -20,6 +20,7 @@ from tests.haproxy.waiting import until
 from tests.haproxy.web import WebServer
 from tests.webhooks.requests import RECORD
 from webhooks.haproxy.driver import HaproxyDriver
+from webhooks.haproxy.load_balancers import parse_identity
 
 
 pytestmark = pytest.mark.haproxy
@@ -178,7 +179,8 @@ async def test_a_backend_with_a_cookie(driver: HaproxyDriver, proxy: Haproxy) ->
         CreateLoadBalancerRequest(record_id=RECORD, lb_spec=lb_spec)
     )
 
-    assert Succ(lb_info=lb_spec) == answer
+    key = parse_identity(lb_spec).lock_key
+    assert Succ(lb_info=lb_spec, lock_key=key) == answer
 
 
 async def _holds(server: WebServer) -> bool:

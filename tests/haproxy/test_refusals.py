@@ -18,6 +18,7 @@ from webhooks.haproxy import errors
 from webhooks.haproxy.commands import Command
 from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.haproxy.endpoints import Endpoint
+from webhooks.haproxy.load_balancers import parse_identity
 from webhooks.haproxy.runtime_api import RuntimeApi
 
 
@@ -156,7 +157,8 @@ async def test_a_load_balancer_that_works(
         CreateLoadBalancerRequest(record_id=RECORD, lb_spec=lb_spec)
     )
 
-    assert Succ(lb_info=lb_spec) == answer
+    key = parse_identity(lb_spec).lock_key
+    assert Succ(lb_info=lb_spec, lock_key=key) == answer
     assert before == (await proxy.rows(backend) if backend == "web" else {})
 
 

@@ -32,7 +32,7 @@ from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic, WebServer, ask
 from tests.webhooks.requests import RECORD, a_deregister, a_drain, a_list
 from webhooks.haproxy import commands
-from webhooks.haproxy.load_balancers import LoadBalancers
+from webhooks.haproxy.load_balancers import LoadBalancers, parse_identity
 from webhooks.haproxy.members import SlotName, parse_address
 from webhooks.haproxy.replies import FORCED_MAINTENANCE, Server
 from webhooks.haproxy.slot_driver import SlotDriver
@@ -237,7 +237,9 @@ class TestLimits:
         before = await proxy.rows("slots")
         request = CreateLoadBalancerRequest(record_id=RECORD, lb_spec=lb_info)
 
-        assert Succ(lb_info=lb_info) == await driver.create_load_balancer(request)
+        key = parse_identity(lb_info).lock_key
+        wanted = Succ(lb_info=lb_info, lock_key=key)
+        assert wanted == await driver.create_load_balancer(request)
         assert before == await proxy.rows("slots")
 
     async def test_a_socket_that_is_not_admin(
@@ -304,12 +306,12 @@ def test_a_slot_rests_before_it_is_moved() -> None:
     server = Server("lbcf.1", 1, 1, FREE.ip, FREE.port, 2, 0, 1, 6)
     address = parse_address(NOWHERE)
 
-    first = next_to_ensure([Slot(target, server)], address)
+    first = next_to_ensure(Slot(target, server), address)
     resting = attrs.evolve(server, admin=FORCED_MAINTENANCE)
-    second = next_to_ensure([Slot(target, resting)], address)
+    second = next_to_ensure(Slot(target, resting), address)
 
     moved = attrs.evolve(resting, address=address.ip, port=address.port)
-    third = next_to_ensure([Slot(target, moved)], address)
+    third = next_to_ensure(Slot(target, moved), address)
 
     assert commands.rest(target) == first
     assert commands.move(target, address) == second

@@ -5,6 +5,7 @@ import ssl
 import sys
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ from tests.interop.watching import watching
 from tests.webhooks.requests import a_deregister, a_drain
 from tests.webhooks.witness import Stage
 from webhooks.f5.driver import F5Driver
+from webhooks.f5.load_balancers import parse_identity
+from webhooks.f5.names import Mark
+from webhooks.shared.identity import Owner, digest
 
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -115,6 +119,12 @@ async def _rollout(bigip: Bigip, driver: F5Driver) -> None:
     bigip.unit.modify_member(WEB, "/Common/198.18.0.3:80", offline)
 
 
+def _description(bigip: Bigip, number: int) -> str:
+    """Return what the driver writes on the member of a record."""
+    identity = parse_identity(an_identity(bigip))
+    return Mark().of_member(Owner(f"r{number}", digest(identity.lock_key)))
+
+
 async def test_a_program_sees_what_the_driver_made(
     program: Client, bigip: Bigip, driver: F5Driver
 ) -> None:
@@ -123,11 +133,12 @@ async def test_a_program_sees_what_the_driver_made(
 
     seen = await program("see", WEB)
 
+    said = partial(_description, bigip)
     assert isinstance(seen, dict)
     assert {
-        "/Common/198.18.0.1:80": ["user-enabled", "unchecked", "lbcf:r1"],
-        "/Common/198.18.0.2:80": ["user-disabled", "unchecked", "lbcf:r2"],
-        "/Common/198.18.0.3:80": ["user-disabled", "user-down", "lbcf:r3"],
+        "/Common/198.18.0.1:80": ["user-enabled", "unchecked", said(1)],
+        "/Common/198.18.0.2:80": ["user-disabled", "unchecked", said(2)],
+        "/Common/198.18.0.3:80": ["user-disabled", "user-down", said(3)],
     } == {name: fields[:3] for name, fields in seen.items()}
     assert {seen["/Common/198.18.0.2:80"][3]} <= {3, None}
 
@@ -155,7 +166,11 @@ async def test_ansible_sees_what_the_driver_made(
     await _rollout(bigip, driver)
     before = bigip.unit.members(WEB)
     members = [
-        {"address": f"198.18.0.{last}", "port": 80, "description": f"lbcf:r{last}"}
+        {
+            "address": f"198.18.0.{last}",
+            "port": 80,
+            "description": _description(bigip, last),
+        }
         for last in range(1, 5)
     ]
 

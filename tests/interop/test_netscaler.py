@@ -25,6 +25,9 @@ from tests.netscaler.requests import an_ensure, until_done
 from tests.netscaler.rollout import NEW, OLD, Rollout
 from tests.webhooks.requests import a_deregister, a_drain
 from tests.webhooks.witness import Stage
+from webhooks.netscaler.load_balancers import parse_identity
+from webhooks.netscaler.members import Mark
+from webhooks.shared.identity import digest
 
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -109,9 +112,13 @@ async def test_ansible_sees_what_the_driver_made(play: Play, site: Site) -> None
 
     seen = await play("see.yml")
 
+    pool = digest(parse_identity(site.lb_info).lock_key)
     assert [
-        ("198.18.0.1", 80, "7", "lbcf-r0", "ENABLED", "UP"),
-        ("198.18.0.2", 80, "7", "lbcf-r1", "DISABLED", "GOING OUT OF SERVICE"),
+        ("198.18.0.1", 80, "7", str(Mark("lbcf", "r0", pool)), "ENABLED", "UP"),
+        (
+            *("198.18.0.2", 80, "7", str(Mark("lbcf", "r1", pool))),
+            *("DISABLED", "GOING OUT OF SERVICE"),
+        ),
     ] == [
         tuple(
             row[name]

@@ -17,6 +17,7 @@ from tests.netscaler.test_life import KEY, the_member
 from tests.webhooks.requests import a_deregister, a_drain, a_list
 from tests.webhooks.troubled import Ask, settled, told
 from webhooks.netscaler.driver import NetscalerDriver
+from webhooks.netscaler.members import Mark
 
 
 class TestHands:
@@ -63,7 +64,9 @@ class TestHands:
             assert isinstance(answer, Succ)
             assert re.search("left alone: .* is that of lbcf-new", str(answer.msg))
         member = the_member(site)
-        assert ("lbcf-new", "ENABLED") == (member.customserverid, member.state)
+        mark = Mark.read("lbcf", member.customserverid)
+        assert mark is not None
+        assert ("new", "ENABLED") == (mark.record_id, member.state)
 
     async def test_member_removed_between(
         self, site: Site, driver: NetscalerDriver

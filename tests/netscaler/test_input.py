@@ -114,8 +114,9 @@ async def test_load_balancers(site: Site, driver: NetscalerDriver) -> None:
     )
     ensured = EnsureLoadBalancerRequest(record_id="1", lb_info=site.lb_info)
 
-    assert Succ(lb_info=site.lb_info) == created
-    assert Succ() == await driver.ensure_load_balancer(ensured)
+    key = parse_identity(site.lb_info).lock_key
+    assert Succ(lb_info=site.lb_info, lock_key=key) == created
+    assert Succ(lock_key=key) == await driver.ensure_load_balancer(ensured)
     assert Succ() == await driver.delete_load_balancer(
         DeleteLoadBalancerRequest(record_id="1", lb_info=site.lb_info)
     )

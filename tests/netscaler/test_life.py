@@ -8,6 +8,7 @@ from tests.netscaler.configuration import Member
 from tests.netscaler.requests import an_ensure, until_done
 from tests.webhooks.requests import ADDRESS, RECORD, a_deregister, a_drain, a_list
 from webhooks.netscaler.driver import NetscalerDriver
+from webhooks.netscaler.members import Mark
 
 
 KEY = (GROUP, "lbcf-198.18.0.1", 8080)
@@ -25,7 +26,9 @@ async def test_ensured_member(site: Site, driver: NetscalerDriver) -> None:
     member = the_member(site)
     server = site.unit.running.servers["lbcf-198.18.0.1"]
     assert Succ(msg="") == answer
-    assert (f"lbcf-{RECORD}", 7) == (member.customserverid, member.weight)
+    mark = Mark.read("lbcf", member.customserverid)
+    assert mark is not None
+    assert (RECORD, 7) == (mark.record_id, member.weight)
     assert "UP" == site.unit.svrstate(member)
     assert "198.18.0.1" == server.ipaddress
     assert "made by lbcf, removed with its last member" == server.comment

@@ -17,6 +17,7 @@ from aiohttp import ClientSession
 from tests.netscaler.appliances import Site
 from tests.netscaler.test_life import KEY
 from tests.webhooks.requests import ADDRESS, RECORD
+from webhooks.netscaler.members import Mark
 
 
 @attrs.frozen
@@ -73,7 +74,9 @@ async def test_an_end_in_time(site: Site, tmp_path: Path) -> None:
 
     (member,) = site.unit.saved.members.values()
     assert ("Succ", 0, 0, 1) == (answer["status"], before, status, site.unit.saves)
-    assert (KEY[2], f"teama-{RECORD}") == (member.port, member.customserverid)
+    mark = Mark.read("teama", member.customserverid)
+    assert mark is not None
+    assert (KEY[2], RECORD) == (member.port, mark.record_id)
     assert {} == site.unit.sessions
 
 

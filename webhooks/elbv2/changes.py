@@ -18,6 +18,7 @@ import attrs
 from lbcf.sdk import Clock
 from webhooks.elbv2.errors import TargetRefused
 from webhooks.elbv2.targets import Target
+from webhooks.shared.identity import Owner
 
 
 MOST_TARGETS = 100
@@ -40,12 +41,12 @@ class Change:
 
     Attributes:
         target: id and port.
-        record: the id of the record that it is for; not sent.
+        owner: whose it is; not sent.
         zone: the availability zone, or `all`; empty: AWS finds it.
     """
 
     target: Target
-    record: str
+    owner: Owner
     zone: str = ""
 
 

@@ -21,6 +21,7 @@ import attrs
 from webhooks.elbv2.decisions import Claim
 from webhooks.elbv2.errors import NotWritten
 from webhooks.elbv2.targets import Target, parse_target
+from webhooks.shared.identity import Owner
 
 
 IN_MEMORY = ":memory:"
@@ -28,6 +29,7 @@ IN_MEMORY = ":memory:"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS claims (
     target_group TEXT, target TEXT, record TEXT, state TEXT,
+    pool TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (target_group, target)
 ) STRICT;
 CREATE TABLE IF NOT EXISTS losses (target_group TEXT PRIMARY KEY, number INTEGER) STRICT
@@ -36,10 +38,15 @@ CREATE TABLE IF NOT EXISTS losses (target_group TEXT PRIMARY KEY, number INTEGER
 
 @attrs.frozen
 class Claimed:
-    """A claim, and the id of the record that it was made for."""
+    """A claim, and whose it is."""
 
     state: Claim
-    record: str
+    owner: Owner
+
+    @property
+    def record(self) -> str:
+        """The id of the record that it was made for."""
+        return self.owner.record
 
 
 class Claims:
@@ -60,6 +67,7 @@ class Claims:
             self._rows.execute("PRAGMA journal_mode=WAL")
             self._rows.execute("PRAGMA synchronous=NORMAL")
             self._rows.executescript(_SCHEMA)
+            self._add_pools()
         except sqlite3.Error as error:
             raise OSError(f"claims cannot be kept in {path}: {error}") from error
 
@@ -74,6 +82,14 @@ class Claims:
     ) -> None:
         self.close()
 
+    def _add_pools(self) -> None:
+        """Let a file of an earlier version say which pools claims are of."""
+        columns = self._rows.execute("PRAGMA table_info(claims)").fetchall()
+        if "pool" not in {column[1] for column in columns}:
+            self._rows.execute(
+                "ALTER TABLE claims ADD COLUMN pool TEXT NOT NULL DEFAULT ''"
+            )
+
     def close(self) -> None:
         """Close the file."""
         self._rows.close()
@@ -81,22 +97,19 @@ class Claims:
     def get(self, group: str, target: Target) -> Claimed | None:
         """Return the claim on a target of a target group; None: it is not ours."""
         found = self._rows.execute(
-            "SELECT state, record FROM claims WHERE target_group = ? AND target = ?",
+            "SELECT state, record, pool FROM claims WHERE target_group = ? AND target = ?",
             (group, str(target)),
         ).fetchone()
-        return None if found is None else Claimed(Claim(found[0]), found[1])
+        return None if found is None else _claimed(*found)
 
     def of_group(self, group: str) -> Mapping[Target, Claimed]:
         """Return all claims in a target group."""
         found = self._rows.execute(
-            "SELECT target, state, record FROM claims WHERE target_group = ?"
+            "SELECT target, state, record, pool FROM claims WHERE target_group = ?"
             " ORDER BY rowid",
             (group,),
         )
-        return {
-            parse_target(target): Claimed(Claim(state), record)
-            for target, state, record in found
-        }
+        return {parse_target(target): _claimed(*claim) for target, *claim in found}
 
     def put(self, group: str, claims: Mapping[Target, Claimed | None]) -> None:
         """Write down claims in place of older ones, all or none; None: forget it.
@@ -124,9 +137,13 @@ class Claims:
                 )
             else:
                 self._rows.execute(
-                    "INSERT INTO claims VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE"
-                    " SET state = excluded.state, record = excluded.record",
-                    (group, str(target), claim.record, claim.state.value),
+                    "INSERT INTO claims VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+                    " SET state = excluded.state, record = excluded.record,"
+                    " pool = excluded.pool",
+                    (
+                        *(group, str(target), claim.record),
+                        *(claim.state.value, claim.owner.pool),
+                    ),
                 )
 
     def drop_group(self, group: str) -> None:
@@ -147,3 +164,8 @@ class Claims:
             " SET number = number + 1",
             (group,),
         )
+
+
+def _claimed(state: str, record: str, pool: str) -> Claimed:
+    """Return a claim as it was written."""
+    return Claimed(Claim(state), Owner(record, pool))

@@ -42,6 +42,7 @@ from webhooks.elbv2.load_balancers import parse_identity, parse_spec
 from webhooks.elbv2.members import Listing, Member, Outcome
 from webhooks.elbv2.parameters import check_change, parse_options
 from webhooks.elbv2.targets import Health, Standing, Target, TargetType, parse_target
+from webhooks.shared.identity import Owner, digest
 from webhooks.shared.outcomes import DRY_RUN, Finished
 
 
@@ -99,15 +100,15 @@ class Elbv2Driver(Driver):
             identity = await self.load_balancers.look_up(request.lb_spec)
             if not request.dry_run:
                 await self._set_attributes(identity.render(), request.attributes)
-        return Succ(lb_info=identity.render())
+        return Succ(lb_info=identity.render(), lock_key=identity.lock_key)
 
     async def ensure_load_balancer(self, request: EnsureLoadBalancerRequest) -> Succ:
         """Find the target groups, still, and give them their attributes."""
         async with self._attempt():
-            await self.load_balancers.look_up(request.lb_info)
+            identity = await self.load_balancers.look_up(request.lb_info)
             if not request.dry_run:
                 await self._set_attributes(request.lb_info, request.attributes)
-        return Succ()
+        return Succ(lock_key=identity.lock_key)
 
     async def delete_load_balancer(self, _: DeleteLoadBalancerRequest) -> Succ:
         """Leave the target groups as they are: they belong to the operator."""
@@ -174,13 +175,14 @@ class Elbv2Driver(Driver):
     async def _found(self, request: "AnyBackendRequest") -> tuple[LoadBalancer, Member]:
         """Return the load balancer and the member that a request is about."""
         target = parse_target(request.backend_addr)
+        balancer = await self.load_balancers.find(request.lb_info)
         member = Member(
             target,
-            request.record_id,
+            Owner(request.record_id, digest(balancer.identity.lock_key)),
             parse_options(request.parameters),
             proven=request.injected_info.get(_REGISTERED) == str(target),
         )
-        return await self.load_balancers.find(request.lb_info), member
+        return balancer, member
 
     async def _set_attributes(
         self, lb_info: Mapping[str, str], attributes: Mapping[str, str]

@@ -27,6 +27,7 @@ from webhooks.elbv2.load_balancers import arn_name
 from webhooks.elbv2.members import Listing, Member, Outcome, Unfinished
 from webhooks.elbv2.readings import Readings
 from webhooks.elbv2.targets import Health, Reading, Standing, Target
+from webhooks.shared import identity
 from webhooks.shared.outcomes import Finished
 
 
@@ -74,15 +75,20 @@ class TargetGroup:
         """Read what is there before a member is ensured.
 
         Raises:
-            TakenTarget: the target is in, and nothing says that it is ours.
+            TakenTarget: the target is in, and nothing says that it is ours; or it is
+                that of another record that may live still.
         """
         if self._claim(member) in decisions.HAVING:
             return await self._read()
         reading = await self._readings.since(self.clock.monotonic())
-        is_free = reading.standing(member.target) is not Standing.IN
-        if is_free or member.options.adopt:
+        if reading.standing(member.target) is not Standing.IN:
             return reading
         other = self.claims.get(self.arn, member.target)
+        if other is not None and _is_taken(other, member):
+            where = f"is in {self}"
+            raise TakenTarget(identity.taken(member.target, other.owner, where))
+        if member.options.adopt:
+            return reading
         whose = (
             "this driver has no note that it put it there"
             if other is None
@@ -106,7 +112,7 @@ class TargetGroup:
         if not decisions.must_register(self._claim(member), standing):
             self._put(member, Claim.SEEN)
             return _told(reading.targets[target])
-        change = Change(target, member.record, member.options.zone)
+        change = Change(target, member.owner, member.options.zone)
         await self._changes.apply(Action.REGISTER, change)
         return ""
 
@@ -195,11 +201,11 @@ class TargetGroup:
         claim = self.claims.get(self.arn, member.target)
         if claim is None:
             return Claim.CLAIMED if member.proven else None
-        return claim.state if claim.record == member.record else None
+        return claim.state if claim.record == member.owner.record else None
 
     def _put(self, member: Member, claim: Claim) -> None:
         """Write down what holds for a member from now on."""
-        self.claims.put(self.arn, {member.target: Claimed(claim, member.record)})
+        self.claims.put(self.arn, {member.target: Claimed(claim, member.owner)})
 
     async def _read(self) -> Reading:
         """Return a reading that is fresh, and shows our own changes."""
@@ -221,12 +227,12 @@ class TargetGroup:
 
     def _note(self, changes: Sequence[Change], claim: Claim) -> None:
         """Write down what holds for targets from now on."""
-        claims = {one.target: Claimed(claim, one.record) for one in changes}
+        claims = {one.target: Claimed(claim, one.owner) for one in changes}
         self.claims.put(self.arn, claims)
 
     async def _take_out(self, member: Member) -> None:
         """Deregister a member; what AWS cannot find is out."""
-        change = Change(member.target, member.record)
+        change = Change(member.target, member.owner)
         try:
             await self._changes.apply(Action.DEREGISTER, change)
         except InvalidTarget:
@@ -244,7 +250,7 @@ class TargetGroup:
         after = {
             target: Claimed(
                 decisions.after_look(claim.state, reading.standing(target)),
-                claim.record,
+                claim.owner,
             )
             for target, claim in claimed.items()
         }
@@ -259,6 +265,11 @@ class TargetGroup:
             self.claims.count_loss(self.arn)
         if changed:
             self.claims.put(self.arn, changed)
+
+
+def _is_taken(claim: Claimed, member: Member) -> bool:
+    """Tell whether another record may still need what it has put in."""
+    return claim.state in decisions.HAVING and claim.owner.is_taken(member.owner)
 
 
 def _told(health: Health) -> str:

@@ -13,6 +13,7 @@ import attrs
 
 from webhooks.elbv2.errors import InvalidInput
 from webhooks.elbv2.targets import Target, TargetType
+from webhooks.shared.identity import lock_key
 from webhooks.shared.parameters import wrong_field
 
 
@@ -67,9 +68,14 @@ class Identity:
         """Return those that are told by name."""
         return [group for group in self.groups if not _ARN.fullmatch(group)]
 
+    @property
+    def lock_key(self) -> str:
+        """What the target groups are known by, if they are told by ARN."""
+        return lock_key("elbv2", self.groups)
+
     def render(self) -> dict[str, str]:
-        """Return it as the controller keeps it."""
-        said = {GROUPS: ",".join(self.groups)}
+        """Return it as the controller keeps it: the same for whatever order."""
+        said = {GROUPS: ",".join(sorted(self.groups))}
         if self.target_type is not None:
             said[TYPE] = self.target_type.value
         return said

@@ -10,6 +10,7 @@ import attrs
 
 from webhooks.elbv2.parameters import Options
 from webhooks.elbv2.targets import Health, Target
+from webhooks.shared.identity import Owner
 from webhooks.shared.outcomes import Finished
 
 
@@ -29,13 +30,13 @@ class Member:
 
     Attributes:
         target: id and port.
-        record: the id of its record.
+        owner: whose it is.
         options: what the record's parameters say.
         proven: the record brings back the proof that this driver put it there.
     """
 
     target: Target
-    record: str
+    owner: Owner
     options: Options = attrs.field(factory=Options)
     proven: bool = False
 

@@ -11,6 +11,7 @@ import attrs
 from webhooks.f5.errors import Foreign
 from webhooks.f5.members import DISABLED, ENABLED, OFFLINE, Member, Wanted
 from webhooks.f5.names import Mark
+from webhooks.shared import identity
 
 
 @attrs.frozen
@@ -41,20 +42,25 @@ Change = Add | Modify | Remove
 def next_to_ensure(mark: Mark, wanted: Wanted, member: Member | None) -> Change | None:
     """Return what brings the member nearer to full service; None: it is there.
 
-    A member of ours that stands for another record is taken over: callers see to it
-    that one record at a time has an address.
+    A member of ours that stands for another record of the same pool is taken over:
+    callers see to it that one record at a time has an address there, so that the other
+    one is gone. They cannot for pools that overlap: a member of these stays.
 
     Raises:
-        Foreign: the address is a member that somebody else has put there.
+        Foreign: the address is a member that somebody else has put there, or another
+            record that may live still.
     """
     if member is None:
         return Add(wanted)
-    if mark.record_of(member.description) is None:
+    owner = mark.owner_of(member.description)
+    if owner is None:
         raise Foreign(
             f"{member.path} is a member already, and not of this driver (its "
             f"description is {member.description!r:.60}): take it out by hand, and it "
             "will be registered"
         )
+    if owner.is_taken(mark.owner_of(wanted.description)):
+        raise Foreign(identity.taken(member.path, owner, "is a member"))
     fields: dict[str, object] = {}
     if member.options != wanted.options:
         fields |= wanted.options.render()

@@ -82,14 +82,15 @@ class F5Driver(Driver):
         async with attempt(self.clock, request.not_after, self.patience):
             check_no_attributes(request.attributes)
             await self.load_balancers.find(request.lb_spec).check()
-            return Succ(lb_info=parse_identity(request.lb_spec).render())
+        identity = parse_identity(request.lb_spec)
+        return Succ(lb_info=identity.render(), lock_key=identity.lock_key)
 
     async def ensure_load_balancer(self, request: EnsureLoadBalancerRequest) -> Succ:
         """Find the pool, still."""
         async with attempt(self.clock, request.not_after, self.patience):
             check_no_attributes(request.attributes)
             await self.load_balancers.find(request.lb_info).check()
-            return Succ()
+        return Succ(lock_key=parse_identity(request.lb_info).lock_key)
 
     async def delete_load_balancer(self, _: DeleteLoadBalancerRequest) -> Succ:
         """Leave the pool as it is: it belongs to the operator."""
@@ -106,7 +107,7 @@ class F5Driver(Driver):
             balancer = self.load_balancers.find(request.lb_info)
             wanted = Wanted(
                 balancer.address(request.backend_addr),
-                self.load_balancers.mark.of_member(request.record_id),
+                self.load_balancers.mark.of_member(balancer.owner(request.record_id)),
                 parse_options(request.parameters),
             )
             if request.dry_run:

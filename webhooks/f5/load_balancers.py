@@ -24,6 +24,8 @@ from webhooks.f5.names import (
 )
 from webhooks.f5.pool import Listed, Pool
 from webhooks.f5.units import Unit, Units
+from webhooks.shared import identity
+from webhooks.shared.identity import Owner
 from webhooks.shared.outcomes import Finished, Outcome
 from webhooks.shared.parameters import wrong_field
 
@@ -51,10 +53,19 @@ class Identity:
     group: ObjectPath | None = None
     domain: str = ""
 
+    @property
+    def lock_key(self) -> str:
+        """What the pool is known by.
+
+        Route domains are left out: one has several spellings, and an address that is in
+        two of them is the rarer case.
+        """
+        return identity.lock_key("f5", self.devices, str(self.pool))
+
     def render(self) -> dict[str, str]:
-        """Return it as the controller keeps it."""
+        """Return it as the controller keeps it: the same for whatever order."""
         fields = {
-            "devices": ",".join(str(device) for device in self.devices),
+            "devices": ",".join(sorted(str(device) for device in self.devices)),
             "pool": str(self.pool),
             "syncGroup": str(self.group or ""),
             "routeDomain": self.domain,
@@ -113,6 +124,10 @@ class LoadBalancer:
     identity: Identity
     memory: Memory
     settings: Settings
+
+    def owner(self, record_id: str) -> Owner:
+        """Return whose a member of a record here is."""
+        return Owner(record_id, identity.digest(self.identity.lock_key))
 
     def address(self, text: str) -> Address:
         """Read a backend's address.

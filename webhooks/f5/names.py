@@ -11,6 +11,7 @@ import attrs
 
 from webhooks.device.errors import InvalidInput
 from webhooks.shared import addresses
+from webhooks.shared.identity import Owner
 
 
 DEFAULT_PARTITION = "Common"
@@ -20,6 +21,7 @@ _PATH = re.compile(r"(/[A-Za-z0-9_.-]{1,60}){1,4}/[A-Za-z0-9_.:% -]{1,120}")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,120}")
 _MARK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,19}")
 _RECORD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,98}")
+_POOL = re.compile(r"[0-9a-f]{16}")
 _PORT = re.compile(r"[0-9]{1,5}")
 _DOMAIN = re.compile(r"[0-9]{1,5}")
 _LAST_DOMAIN = 65534
@@ -148,22 +150,32 @@ class Mark:
         """The description of a node that goes with its last member."""
         return f"{self.text}:node"
 
-    def of_member(self, record_id: str) -> str:
+    def of_member(self, owner: Owner) -> str:
         """Return the description of a record's member.
 
         Raises:
             InvalidInput: such an id cannot be told apart in a description.
         """
+        record_id = owner.record
         if _RECORD_ID.fullmatch(record_id) is None or record_id == "node":
             raise InvalidInput(
                 f"recordID {record_id!r:.120}: at most 99 letters, digits and `.` `_` "
                 "`:` `-`, the first a letter or digit, can be in a description"
             )
-        return f"{self.text}:{record_id}"
+        pool = f"/{owner.pool}" if owner.pool else ""
+        return f"{self.text}:{record_id}{pool}"
+
+    def owner_of(self, description: str) -> Owner | None:
+        """Return whose a member is; None: it is not ours."""
+        mark, colon, rest = description.partition(":")
+        record, slash, pool = rest.partition("/")
+        if mark != self.text or not colon or _RECORD_ID.fullmatch(record) is None:
+            return None
+        if record == "node" or (slash and _POOL.fullmatch(pool) is None):
+            return None
+        return Owner(record, pool)
 
     def record_of(self, description: str) -> str | None:
         """Return the record of a member; None: it is not ours."""
-        mark, colon, record = description.partition(":")
-        if mark != self.text or not colon or _RECORD_ID.fullmatch(record) is None:
-            return None
-        return None if record == "node" else record
+        owner = self.owner_of(description)
+        return owner.record if owner else None

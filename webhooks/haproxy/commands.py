@@ -11,11 +11,13 @@ import attrs
 from webhooks.haproxy.errors import InvalidInput
 from webhooks.haproxy.members import Member, MemberName, SlotName
 from webhooks.shared.addresses import Address
+from webhooks.shared.identity import Owner, digest
 
 
 POOL = "pool-max-conn -1 pool-purge-delay 5s"
 """Without it servers added at run time open a connection per request before 3.0."""
 
+_OWNER = re.compile(r"value=<([^/<>]+)/([0-9a-f]*)/([0-9a-f.:]+)/([0-9]+)>")
 _BACKEND = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 
 
@@ -127,6 +129,35 @@ def move(target: Target, address: Address) -> Command:
     """Give a slot that rests another address; idle connections to the old one end."""
     to = f"{address.ip} port {address.port}"
     return Command(f"set server {target} addr {to}", "changed from")
+
+
+def note_owner(target: Target, owner: Owner, address: Address) -> Command:
+    """Write down whose a slot is while it is at an address.
+
+    In a variable of the process: HAProxy keeps nothing else beside a server that was
+    not in its configuration. It is as old as the addresses of slots: both end with the
+    process. HAProxy counts setting one among its experimental commands (2.4 to 3.2).
+    """
+    text = "/".join((owner.record, owner.pool, str(address.ip), str(address.port)))
+    return Command(f"experimental-mode on;set var {_variable(target)} str({text})")
+
+
+def ask_owner(target: Target) -> str:
+    """Return the question whose a slot is."""
+    return f"get var {_variable(target)}"
+
+
+def owner_at(answer: str, address: Address) -> Owner | None:
+    """Read whose a slot at this address is; None: nobody wrote it down."""
+    found = _OWNER.search(answer)
+    if found is None or found[3] != str(address.ip) or found[4] != str(address.port):
+        return None
+    return Owner(found[1], found[2])
+
+
+def _variable(target: Target) -> str:
+    """Return the name of a slot's variable."""
+    return f"proc.lbcf_{digest(str(target))}"
 
 
 def loosen(target: Target) -> Command:

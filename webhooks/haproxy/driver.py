@@ -101,12 +101,13 @@ class HaproxyDriver(Driver):
     async def create_load_balancer(self, request: CreateLoadBalancerRequest) -> Succ:
         """Find the backend in all HAProxys; it is the operator who makes it."""
         await self._probe(request.lb_spec, request.attributes)
-        return Succ(lb_info=parse_identity(request.lb_spec).render())
+        identity = parse_identity(request.lb_spec)
+        return Succ(lb_info=identity.render(), lock_key=identity.lock_key)
 
     async def ensure_load_balancer(self, request: EnsureLoadBalancerRequest) -> Succ:
         """Find the backend in all HAProxys, still."""
         await self._probe(request.lb_info, request.attributes)
-        return Succ()
+        return Succ(lock_key=parse_identity(request.lb_info).lock_key)
 
     async def delete_load_balancer(self, _: DeleteLoadBalancerRequest) -> Succ:
         """Leave the backend as it is: it belongs to the operator."""

@@ -7,7 +7,7 @@
     |  `- Uncertain      the same, and a change was sent
     |- Unreadable        it answered something that is not in its manual
     |- AddressConflict, OptionConflict, Unsettled: the member is not as it should be
-    |- NoSlots, SlotsTaken: there is no server that a member could be given
+    |- NoSlots, SlotsTaken, SlotOwned: no server can be given to the member
     |- NoCookie          the backend knows no cookie that members could have
     |- PartlyFailed      some of several HAProxys failed
     `- Refused           HAProxy answered no; one class per reason
@@ -61,6 +61,10 @@ class NoSlots(HaproxyError):  # noqa: N818
 
 class SlotsTaken(HaproxyError):  # noqa: N818
     """All servers that can be given to members are."""
+
+
+class SlotOwned(HaproxyError):  # noqa: N818
+    """The slot at the address is that of another record, which may live still."""
 
 
 class Unsettled(HaproxyError):  # noqa: N818

@@ -21,7 +21,9 @@ from webhooks.haproxy.errors import (
 )
 from webhooks.haproxy.pool import Pool
 from webhooks.haproxy.runtime_api import RuntimeApi
+from webhooks.shared import identity
 from webhooks.shared.gathering import gathered
+from webhooks.shared.identity import Owner
 from webhooks.shared.outcomes import Finished, Outcome, Unfinished
 from webhooks.shared.parameters import wrong_field
 
@@ -50,9 +52,14 @@ class Identity:
     backend: str
     cookies: bool = False
 
+    @property
+    def lock_key(self) -> str:
+        """What the backend is known by, with or without cookies."""
+        return identity.lock_key("haproxy", self.endpoints, self.backend)
+
     def render(self) -> dict[str, str]:
-        """Return it as the controller keeps it."""
-        sockets = ",".join(str(endpoint) for endpoint in self.endpoints)
+        """Return it as the controller keeps it: the same for whatever order."""
+        sockets = ",".join(sorted(str(endpoint) for endpoint in self.endpoints))
         cookies = {_COOKIES: "true"} if self.cookies else {}
         return {"sockets": sockets, "backend": self.backend} | cookies
 
@@ -82,6 +89,11 @@ class LoadBalancer:
     """The same backend in one or several HAProxys."""
 
     pools: Sequence[Pool]
+    lock_key: str = ""
+
+    def owner(self, record_id: str) -> Owner:
+        """Return whose a member of a record here is."""
+        return Owner(record_id, identity.digest(self.lock_key))
 
     async def on_all(self, operation: Callable[[Pool], Awaitable[_T]]) -> list[_T]:
         """Perform an operation on all HAProxys at once; one failure stops no other.
@@ -154,13 +166,12 @@ class LoadBalancers:
         Raises:
             InvalidInput: it names no HAProxy that may be used, or no backend.
         """
-        identity = parse_identity(fields)
-        for endpoint in identity.endpoints:
+        found = parse_identity(fields)
+        for endpoint in found.endpoints:
             self.allowed.check(endpoint)
-        apis = [self._api(one) for one in identity.endpoints]
-        return LoadBalancer(
-            [Pool(api, identity.backend, identity.cookies) for api in apis]
-        )
+        apis = [self._api(one) for one in found.endpoints]
+        pools = [Pool(api, found.backend, found.cookies) for api in apis]
+        return LoadBalancer(pools, found.lock_key)
 
     def _api(self, endpoint: Endpoint) -> RuntimeApi:
         """Return the one client of this HAProxy."""

@@ -1,8 +1,8 @@
 """The driver's operations where members have slots: `python -m webhooks.haproxy --slots`.
 
 For backends with a static algorithm, which take no servers at run time. The controller
-should know this driver as `memberKey: Address`: a slot tells an address and nothing
-else, so that one record at a time may have it.
+should know this driver as `memberKey: Address`: a slot is known by its address
+alone, so that one record at a time may have it.
 """
 
 from collections.abc import Sequence
@@ -49,8 +49,9 @@ class SlotDriver(HaproxyDriver):
             _check_no_parameters(request.parameters)
             if request.dry_run:
                 return DRY_RUN
+            owner = balancer.owner(self._name(request.record_id).record_id)
             outcome = await balancer.settle(
-                lambda pool: self._slots(pool).ensure(address)
+                lambda pool: self._slots(pool).ensure(address, owner)
             )
         return Succ(msg=outcome.note)
 
@@ -62,7 +63,7 @@ class SlotDriver(HaproxyDriver):
             if request.dry_run:
                 return DRY_RUN
             outcome = await balancer.settle(
-                lambda pool: self._slots(pool).drain(address)
+                lambda pool: self._slots(pool).drain(address, request.record_id)
             )
         return answer_of(outcome, counted=True)
 
@@ -80,7 +81,7 @@ class SlotDriver(HaproxyDriver):
                 return DRY_RUN
             outcome = await balancer.settle(
                 lambda pool: self._slots(pool).deregister(
-                    address, may_cut=not request.drained
+                    address, request.record_id, may_cut=not request.drained
                 )
             )
         return answer_of(outcome, counted=False)

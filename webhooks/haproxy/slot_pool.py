@@ -22,6 +22,7 @@ from webhooks.haproxy.pool import (
 from webhooks.haproxy.replies import Generation, Server, Snapshot
 from webhooks.haproxy.slots import FREE, Slot
 from webhooks.shared.addresses import Address
+from webhooks.shared.identity import Owner
 from webhooks.shared.outcomes import Finished, Outcome, Unfinished
 
 
@@ -71,37 +72,46 @@ class SlotPool:
             if free is not None and free.server.in_maintenance:
                 await self.pool.api.change(commands.rest(free.target))
 
-    async def ensure(self, address: Address) -> Outcome:
+    async def ensure(self, address: Address, owner: Owner) -> Outcome:
         """Put the member into full service.
 
         Raises:
             SlotsTaken: no slot is free.
+            SlotOwned: the slot is that of another record.
             NoSuchBackend: there is nothing to be a member of.
             Unsettled: it does not stay as it was put.
         """
         for _ in range(MOST_STEPS):
             async with self.pool.api.turn():
                 found = self._slots(await self._snapshot())
-                command = slots.next_to_ensure(found, address)
+                slot = slots.slot_for(found, address)
+                written = await self._owner(slot, address)
+                note = slots.next_to_own(slot, address, owner, written)
+                if note is not None:
+                    await self.pool.api.change(note)
+                command = slots.next_to_ensure(slot, address)
                 if command is None:
-                    return _ensured(slots.at(found, address))
+                    return _ensured(slot)
                 await self.pool.api.change(command)
         raise Unsettled(
             f"{address} did not come into service in {MOST_STEPS} steps: does somebody "
             "else change its slot?"
         )
 
-    async def drain(self, address: Address) -> Outcome:
+    async def drain(self, address: Address, record_id: str) -> Outcome:
         """Stop new traffic, and tell what is left; gone members have nothing left."""
-        return await until_quiet(lambda: self._drain_step(address))
+        return await until_quiet(lambda: self._drain_step(address, record_id))
 
-    async def _drain_step(self, address: Address) -> Outcome | None:
+    async def _drain_step(self, address: Address, record_id: str) -> Outcome | None:
         """Drain one step further; None: drained, and nothing was left on it now."""
         async with self.pool.api.turn():
             snapshot = await self._snapshot()
             slot = slots.at(self._slots(snapshot), address)
             if slot is None:
                 return Finished()
+            owner = await self._owner(slot, address)
+            if owner is not None and owner.record != record_id:
+                return _left_alone(slot, owner)
             command = slots.next_to_drain(slot)
             if command and decisions.must_stay(slot.server, snapshot):
                 note = "serves until another member has passed its first checks"
@@ -111,7 +121,9 @@ class SlotPool:
             left = await self._left(slot)
         return Unfinished(left, "requests are in progress") if left else None
 
-    async def deregister(self, address: Address, *, may_cut: bool) -> Outcome:
+    async def deregister(
+        self, address: Address, record_id: str, *, may_cut: bool
+    ) -> Outcome:
         """Free the member's slot; with `may_cut` end what is still established."""
         left = 0
         try:
@@ -120,6 +132,9 @@ class SlotPool:
                     slot = slots.at(self._slots(await self._snapshot()), address)
                     if slot is None:
                         return Finished()
+                    owner = await self._owner(slot, address)
+                    if owner is not None and owner.record != record_id:
+                        return _left_alone(slot, owner)
                     left = await self._left(slot)
                     command = slots.next_to_deregister(slot, left, may_cut=may_cut)
                     if command is not None:
@@ -158,13 +173,23 @@ class SlotPool:
             slots.slots_of(snapshot, self.pool.backend, self.prefix, cookie=cookie)
         )
 
+    async def _owner(self, slot: Slot, address: Address) -> Owner | None:
+        """Read whose a slot is at an address; None: it is not written down."""
+        answer = await self.pool.api.ask(commands.ask_owner(slot.target))
+        return commands.owner_at(answer, address)
+
     async def _left(self, slot: Slot) -> int:
         """Return the requests in progress and waiting on a slot."""
         return await self.pool.api.load(self.pool.backend, slot.server) or 0
 
 
-def _ensured(slot: Slot | None) -> Outcome:
+def _left_alone(slot: Slot, owner: Owner) -> Outcome:
+    """Return the outcome for a record that another one has succeeded in its slot."""
+    return Finished(f"left alone: {slot.target} is that of record {owner.record}")
+
+
+def _ensured(slot: Slot) -> Outcome:
     """Return the outcome for a member that is as it should be."""
-    if slot is not None and slot.server.starting:
+    if slot.server.starting:
         return Finished("waits for its first health checks to pass")
     return Finished()

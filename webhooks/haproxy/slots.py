@@ -8,8 +8,8 @@ on. All of these are the driver's, and no others.
     slot_pool: what `pool` does, by addresses in place of names
     slot_driver: what `driver` does
 
-HAProxy keeps nothing about a slot that could say whose record it stands for: members
-are told apart by their addresses. A slot that nobody has is at `FREE`.
+Members are told apart by their addresses; whose record one stands for is in a variable
+of the HAProxy process (`commands.note_owner`). A slot that nobody has is at `FREE`.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ import attrs
 
 from webhooks.haproxy import commands, decisions
 from webhooks.haproxy.commands import Command, Target
-from webhooks.haproxy.errors import SlotsTaken
+from webhooks.haproxy.errors import SlotOwned, SlotsTaken
 from webhooks.haproxy.members import SlotName
 from webhooks.haproxy.replies import (
     CHECK_CONFIGURED,
@@ -27,7 +27,9 @@ from webhooks.haproxy.replies import (
     Server,
     Snapshot,
 )
+from webhooks.shared import identity
 from webhooks.shared.addresses import Address
+from webhooks.shared.identity import Owner
 
 
 FREE = Address(IPv4Address("127.0.0.1"), 1)
@@ -62,39 +64,69 @@ def at(slots: Sequence[Slot], address: Address) -> Slot | None:
     return next((slot for slot in slots if slot.is_at(address)), None)
 
 
-def next_to_ensure(slots: Sequence[Slot], address: Address) -> Command | None:
+def slot_for(slots: Sequence[Slot], address: Address) -> Slot:
+    """Return the slot that a member has, else a free one.
+
+    Raises:
+        SlotsTaken: none is free.
+    """
+    found = at(slots, address) or at(slots, FREE)
+    if found is None:
+        raise SlotsTaken(
+            f"no slot is free for {address}, all {len(slots)} are taken: let the "
+            "backend's `server-template` make more"
+        )
+    return found
+
+
+def next_to_own(
+    slot: Slot, address: Address, owner: Owner, written: Owner | None
+) -> Command | None:
+    """Return what writes down whose the slot is to be; None: it is written.
+
+    It is written before the slot has the address, so that no slot is ever in service
+    without. A slot of another record of the same pool is taken over: callers see to it
+    that one record at a time has an address there, so that the other one is gone.
+
+    Args:
+        slot: that has the address, or a free one.
+        address: of the member.
+        owner: of the member.
+        written: what is written down for this address; None: nothing.
+
+    Raises:
+        SlotOwned: it is another record's, which may live still.
+    """
+    if slot.is_at(address) and written is not None and written.is_taken(owner):
+        where = f"has slot {slot.target}"
+        raise SlotOwned(identity.taken(address, written, where))
+    if written == owner:
+        return None
+    return commands.note_owner(slot.target, owner, address)
+
+
+def next_to_ensure(slot: Slot, address: Address) -> Command | None:
     """Return what brings a member nearer to full service; None: it is there.
 
     A slot is moved while it rests, and put into service by the next step: whoever dies
     in between leaves a slot that is found by its address.
 
-    Raises:
-        SlotsTaken: none is free.
+    Args:
+        slot: as `slot_for` found it.
+        address: of the member.
     """
-    taken = at(slots, address)
-    if taken is None:
-        return _take(slots, address)
-    server, check = taken.server, bool(taken.server.check & CHECK_CONFIGURED)
+    target, server = slot.target, slot.server
+    if not slot.is_at(address):
+        # A reload with a state file brings slots back in service, without address.
+        if not server.in_maintenance:
+            return commands.rest(target)
+        return commands.move(target, address)
+    check = bool(server.check & CHECK_CONFIGURED)
     if server.admin:
-        fresh = server.in_maintenance
-        return commands.serve(taken.target, check=check, fresh=fresh)
+        return commands.serve(target, check=check, fresh=server.in_maintenance)
     if check and not server.check & CHECK_ENABLED:
-        return commands.watch(taken.target)
+        return commands.watch(target)
     return None
-
-
-def _take(slots: Sequence[Slot], address: Address) -> Command:
-    """Return what brings a free slot nearer to having the address."""
-    free = at(slots, FREE)
-    if free is None:
-        raise SlotsTaken(
-            f"no slot is free for {address}, all {len(slots)} are taken: let the "
-            "backend's `server-template` make more"
-        )
-    # A reload with a state file brings slots back in service, and without address.
-    if not free.server.in_maintenance:
-        return commands.rest(free.target)
-    return commands.move(free.target, address)
 
 
 def next_to_drain(slot: Slot) -> Command | None:

@@ -16,6 +16,7 @@ from webhooks.netscaler.errors import ForeignMember
 from webhooks.netscaler.members import Mark
 from webhooks.netscaler.parameters import Options
 from webhooks.netscaler.replies import MemberRow
+from webhooks.shared import identity
 from webhooks.shared.addresses import Address
 
 
@@ -38,14 +39,23 @@ def next_to_ensure(group: str, wanted: Wanted, member: MemberRow) -> Change | No
     The mark comes first: whose record the member stands for must be known before it
     serves again.
 
+    A member that stands for another record of the same service group is taken over:
+    callers see to it that one record at a time has an address there, so that the other
+    one is gone. They cannot where the appliance is named otherwise.
+
     Raises:
-        ForeignMember: somebody else bound the address.
+        ForeignMember: somebody else bound the address, or another record has it that
+            may live still.
     """
-    if Mark.read(wanted.mark.prefix, member.mark) is None:
+    mark = Mark.read(wanted.mark.prefix, member.mark)
+    if mark is None:
         raise ForeignMember(
             f"{wanted.address} is in service group {group} already, bound by somebody "
             "else: unbind it there, or take it out of the group of backends"
         )
+    if mark.owner.is_taken(wanted.mark.owner):
+        where = f"is in service group {group}"
+        raise ForeignMember(identity.taken(wanted.address, mark.owner, where))
     target = Target(group, member.server, member.address.port, wanted.mark)
     now = (member.mark, member.weight)
     if now != (str(wanted.mark), wanted.options.weight):

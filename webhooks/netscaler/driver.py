@@ -95,14 +95,15 @@ class NetscalerDriver(Driver):
         async with attempt(self.clock, request.not_after):
             check_no_attributes(request.attributes)
             await self._load_balancers.find(request.lb_spec).probe()
-            return Succ(lb_info=parse_identity(request.lb_spec).render())
+        identity = parse_identity(request.lb_spec)
+        return Succ(lb_info=identity.render(), lock_key=identity.lock_key)
 
     async def ensure_load_balancer(self, request: EnsureLoadBalancerRequest) -> Succ:
         """Find the service group, still."""
         async with attempt(self.clock, request.not_after):
             check_no_attributes(request.attributes)
             await self._load_balancers.find(request.lb_info).probe()
-        return Succ()
+        return Succ(lock_key=parse_identity(request.lb_info).lock_key)
 
     async def delete_load_balancer(self, _: DeleteLoadBalancerRequest) -> Succ:
         """Leave the service group as it is: it belongs to the operator."""
@@ -118,7 +119,7 @@ class NetscalerDriver(Driver):
         async with attempt(self.clock, request.not_after):
             group = self._load_balancers.find(request.lb_info)
             wanted = Wanted(
-                Mark(self.prefix, request.record_id),
+                Mark(self.prefix, request.record_id, group.pool),
                 parse_address(request.backend_addr),
                 parse_options(request.parameters),
             )

@@ -54,11 +54,13 @@ class Group:
         pair: the units.
         name: of the group.
         prefix: marks of ours begin with it.
+        pool: digest of the key that it is known by.
     """
 
     pair: Pair
     name: str
     prefix: str
+    pool: str = ""
     _view: View = attrs.field(init=False)
     _tidy: set[Address] = attrs.field(factory=set, init=False)
 

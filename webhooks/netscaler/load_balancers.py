@@ -17,6 +17,7 @@ from webhooks.netscaler.group import Group
 from webhooks.netscaler.members import checked_name
 from webhooks.netscaler.nitro import Nitro
 from webhooks.netscaler.pair import Pair
+from webhooks.shared.identity import digest, lock_key
 from webhooks.shared.parameters import wrong_field
 
 
@@ -36,10 +37,15 @@ class Identity:
     devices: Sequence[Device]
     group: str
 
+    @property
+    def lock_key(self) -> str:
+        """What the service group is known by."""
+        return lock_key("netscaler", self.devices, self.group)
+
     def render(self) -> dict[str, str]:
-        """Return it as the controller keeps it."""
+        """Return it as the controller keeps it: the same for whatever order."""
         return {
-            "devices": ",".join(str(device) for device in self.devices),
+            "devices": ",".join(sorted(str(device) for device in self.devices)),
             "serviceGroup": self.group,
         }
 
@@ -92,7 +98,8 @@ class LoadBalancers:
         key = (frozenset(identity.devices), identity.group)
         if key not in self._groups:
             pair = self._pair(identity.devices)
-            self._groups[key] = Group(pair, identity.group, self.prefix)
+            pool = digest(identity.lock_key)
+            self._groups[key] = Group(pair, identity.group, self.prefix, pool)
         return self._groups[key]
 
     async def close(self) -> None:

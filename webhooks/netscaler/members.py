@@ -17,6 +17,7 @@ import attrs
 
 from webhooks.device.errors import InvalidInput
 from webhooks.shared.addresses import Address, IPAddress, read_address
+from webhooks.shared.identity import DIGEST, Owner
 
 
 DEFAULT_PREFIX = "lbcf"
@@ -26,6 +27,7 @@ LAST_PORT = 65534
 
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9]{0,19}")
 _RECORD_ID = re.compile(r"[A-Za-z0-9](-?[A-Za-z0-9]){0,62}")
+_POOL = re.compile(rf"(.+)-k([0-9a-f]{{{DIGEST}}})")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_#. :@=-]{0,126}")
 """NITRO reference, servicegroup and server: what names may consist of."""
 
@@ -53,31 +55,41 @@ class Mark:
     Attributes:
         prefix: of this driver; the same as long as it has members anywhere.
         record_id: of the record that the member stands for.
+        pool: digest of the pool's key; empty: not written down.
     """
 
     prefix: str = attrs.field(converter=checked_prefix)
     record_id: str = attrs.field()
+    pool: str = ""
 
     @record_id.validator
     def _check(self, _: object, value: str) -> None:
         """Let pass what the appliance takes, and what can be read back."""
-        if _RECORD_ID.fullmatch(value) is None:
+        if _RECORD_ID.fullmatch(value) is None or _POOL.fullmatch(value) is not None:
             raise InvalidInput(
                 f"recordID {value!r:.120}: letters and digits with single hyphens "
                 "between can be written on a member"
             )
 
+    @property
+    def owner(self) -> Owner:
+        """Whose the member is."""
+        return Owner(self.record_id, self.pool)
+
     def __str__(self) -> str:
-        return f"{self.prefix}-{self.record_id}"
+        pool = f"-k{self.pool}" if self.pool else ""
+        return f"{self.prefix}-{self.record_id}{pool}"
 
     @classmethod
     def read(cls, prefix: str, customserverid: str) -> Self | None:
         """Return the mark that a member has if it is one of ours, else None."""
         begin = f"{prefix}-"
         rest = customserverid.removeprefix(begin)
-        if not customserverid.startswith(begin) or _RECORD_ID.fullmatch(rest) is None:
+        found = _POOL.fullmatch(rest)
+        record, pool = found.groups() if found else (rest, "")
+        if not customserverid.startswith(begin) or _RECORD_ID.fullmatch(record) is None:
             return None
-        return cls(prefix, rest)
+        return None if _POOL.fullmatch(record) else cls(prefix, record, pool)
 
 
 def parse_address(text: str) -> Address:

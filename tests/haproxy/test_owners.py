@@ -1,0 +1,142 @@
+"""A slot that another record owns is not taken over, however its backend is spelled."""
+
+import hypothesis
+import pytest
+
+from hypothesis import strategies
+
+from lbcf.sdk import EnsureBackendRequest, Fail, Succ
+from tests.haproxy.conftest import ANYWHERE, StartProxy
+from tests.haproxy.proxy import Haproxy
+from tests.haproxy.requests import an_ensure, an_identity
+from tests.webhooks.requests import RECORD, a_deregister, a_drain
+from webhooks.haproxy import commands
+from webhooks.haproxy.commands import Target
+from webhooks.haproxy.load_balancers import LoadBalancers, parse_identity
+from webhooks.haproxy.members import SlotName, parse_address
+from webhooks.haproxy.slot_driver import SlotDriver
+from webhooks.shared.identity import Owner
+
+
+OTHER = "0f6ad1f4-3a52-4f0c-8d7e-77a1c2b3d4e5"
+"""The uid of somebody else's record."""
+
+ADDRESSES = ("198.18.0.1:80", "[2001:db8::1]:8080")
+
+
+@pytest.fixture(name="driver")
+def _driver() -> SlotDriver:
+    """Return a driver that has never done anything."""
+    return SlotDriver(LoadBalancers(ANYWHERE))
+
+
+def ensuring(
+    lb_info: dict[str, str], address: str, record: str
+) -> EnsureBackendRequest:
+    """Return a request to ensure a member."""
+    return an_ensure(lb_info, address, record, parameters={})
+
+
+async def members(proxy: Haproxy) -> list[str]:
+    """Return where slots are that somebody has."""
+    rows = await proxy.rows("slots")
+    slots = [rows[f"lbcf.{number}"] for number in range(1, 4)]
+    places = [f"{row['srv_addr']}:{row['srv_port']}" for row in slots]
+    return [place for place in places if place != "127.0.0.1:1"]
+
+
+@pytest.mark.haproxy
+@pytest.mark.parametrize("address", ADDRESSES)
+async def test_a_member_of_another_load_balancer_stays(
+    driver: SlotDriver, start_proxy: StartProxy, address: str
+) -> None:
+    """It is neither taken over nor taken out by who names a HAProxy more."""
+    mine, more = await start_proxy(), await start_proxy()
+    lb_info = an_identity(mine, backend="slots")
+    await driver.ensure_backend(ensuring(lb_info, address, RECORD))
+    overlapping = an_identity(more, mine, backend="slots")
+
+    with pytest.raises(Fail, match=f"registered for record {RECORD} by a load bal"):
+        await driver.ensure_backend(ensuring(overlapping, address, OTHER))
+    drained = await driver.drain_backend(a_drain(overlapping, address, OTHER))
+    gone = await driver.deregister_backend(a_deregister(overlapping, address, OTHER))
+
+    assert isinstance(drained, Succ)
+    assert f"is that of record {RECORD}" in str(getattr(gone, "msg", ""))
+    assert [address.replace("[", "").replace("]", "")] == await members(mine)
+    assert [] == await members(more)
+
+
+@pytest.mark.haproxy
+@pytest.mark.parametrize("address", ADDRESSES)
+async def test_the_next_owner_of_the_same_backend_takes_over(
+    driver: SlotDriver, start_proxy: StartProxy, address: str
+) -> None:
+    """Its lock says that the record before it is gone, whatever was left of it."""
+    one, two = await start_proxy(), await start_proxy()
+    lb_info = an_identity(one, two, backend="slots")
+    same = an_identity(two, one, backend="slots") | {"dynamicCookies": "true"}
+    await driver.ensure_backend(ensuring(lb_info, address, RECORD))
+
+    await driver.ensure_backend(ensuring(same, address, OTHER))
+    late = await driver.deregister_backend(a_deregister(lb_info, address, RECORD))
+    left = [len(await members(proxy)) for proxy in (one, two)]
+    gone = await driver.deregister_backend(a_deregister(same, address, OTHER))
+
+    assert [1, 1] == left
+    assert isinstance(late, Succ)
+    assert isinstance(gone, Succ)
+    assert ([], []) == (await members(one), await members(two))
+
+
+@pytest.mark.haproxy
+async def test_a_slot_of_an_earlier_version_is_the_records_that_asks(
+    driver: SlotDriver, proxy: Haproxy
+) -> None:
+    """Nobody wrote down whose it is: it is taken out as it was before."""
+    for line in (
+        "set server slots/lbcf.1 addr 198.18.0.1 port 80",
+        "set server slots/lbcf.1 state ready",
+    ):
+        await proxy.ask(line)
+    lb_info = an_identity(proxy, backend="slots")
+    before = await members(proxy)
+
+    request = a_deregister(lb_info, "198.18.0.1:80", RECORD, drained=False)
+    answer = await driver.deregister_backend(request)
+
+    assert isinstance(answer, Succ)
+    assert (["198.18.0.1:80"], []) == (before, await members(proxy))
+
+
+def test_one_backend_has_one_key() -> None:
+    """Order and cookies do not matter; the HAProxys do."""
+    spellings = (
+        {"sockets": "/run/haproxy/a.sock, /run/haproxy/b.sock"},
+        {"sockets": "/run/haproxy/b.sock,/run/haproxy/a.sock,/run/haproxy/b.sock"},
+        {
+            "sockets": "/run/haproxy/b.sock,/run/haproxy/a.sock",
+            "dynamicCookies": "true",
+        },
+    )
+    found = [parse_identity(one | {"backend": "web"}) for one in spellings]
+
+    assert 1 == len({one.lock_key for one in found})
+    assert found[0].render() == found[1].render()
+    alone = parse_identity({"sockets": "/run/haproxy/a.sock", "backend": "web"})
+    assert alone.lock_key != found[0].lock_key
+
+
+@hypothesis.given(
+    record=strategies.uuids().map(str), address=strategies.sampled_from(ADDRESSES)
+)
+def test_an_owner_is_read_as_it_is_written(record: str, address: str) -> None:
+    """At another address the same words are nobody's."""
+    owner, at = Owner(record, "0123456789abcdef"), parse_address(address)
+    target = Target("slots", SlotName("lbcf", 1))
+    line = commands.note_owner(target, owner, at).line
+    answer = f"proc.x: type=str value=<{line.partition('str(')[2][:-1]}>"
+
+    assert owner == commands.owner_at(answer, at)
+    assert None is commands.owner_at(answer, parse_address("198.18.0.9:80"))
+    assert None is commands.owner_at("Variable not found.", at)
