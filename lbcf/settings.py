@@ -17,6 +17,10 @@ from lbcf.drivers.places import Place, parse_place
 from lbcf.runtime.address import BindAddress, parse_bind_address
 
 
+MOST_RECORDS = 20_000
+"""BackendRecords per namespace, where nothing is said: some 80 MiB in each process."""
+
+
 class SettingsError(LbcfError):
     """A flag that cannot be used; the text names it and what it may be."""
 
@@ -35,6 +39,7 @@ class Settings:
         leader_elect: wait for the Lease before working.
         grace: how long calls under way may take once the process is told to end.
         list_period: between two readings of a load balancer's members.
+        most_records: BackendRecords per namespace, 0 for any number.
         driver_places: where drivers may be; anywhere where there are none.
         dry_run: show what would be done, and write nothing.
         record_events: tell of each call about a record or load balancer by an Event.
@@ -51,6 +56,7 @@ class Settings:
     log_format: str = "json"
     grace: timedelta = timedelta(seconds=25)
     list_period: timedelta = timedelta(seconds=2)
+    most_records: int = MOST_RECORDS
     driver_places: tuple[Place, ...] = ()
     dry_run: bool = False
     record_events: bool = False
@@ -130,6 +136,14 @@ def add_flags(parser: argparse.ArgumentParser, process: str) -> None:
             metavar="SECONDS",
             help="between two readings of a load balancer's members (default: 2)",
         )
+        add(
+            "--max-records-per-namespace",
+            default=MOST_RECORDS,
+            type=int,
+            metavar="NUMBER",
+            help="BackendRecords that are made in a namespace at most; 0: any number "
+            "(default: %(default)s)",
+        )
 
 
 def read_settings(process: str, flags: argparse.Namespace) -> Settings:
@@ -153,6 +167,10 @@ def read_settings(process: str, flags: argparse.Namespace) -> Settings:
         grace=_seconds("--grace-period", flags.grace_period),
         list_period=_seconds(
             "--list-backends-period", getattr(flags, "list_backends_period", 2.0)
+        ),
+        most_records=_count(
+            "--max-records-per-namespace",
+            getattr(flags, "max_records_per_namespace", MOST_RECORDS),
         ),
         driver_places=tuple(map(_place, flags.driver_url_allow)),
         dry_run=dry_run,
@@ -185,6 +203,13 @@ def _address(flag: str, text: str) -> BindAddress | None:
         return parse_bind_address(text)
     except ValueError as error:
         raise SettingsError(f"{flag} {text}: {error}") from error
+
+
+def _count(flag: str, number: int) -> int:
+    """Read a number of objects."""
+    if number < 0:
+        raise SettingsError(f"{flag} {number}: must be 0 (any number) or more")
+    return number
 
 
 def _seconds(flag: str, number: float) -> timedelta:

@@ -18,6 +18,7 @@ from lbcf.controller.judgements import Judgements
 from lbcf.controller.load_balancers import LoadBalancers
 from lbcf.controller.node_triggers import NodeTriggers
 from lbcf.controller.reconciler import Reconciler
+from lbcf.controller.record_quota import RecordQuota
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
 from lbcf.controller.scopes import Scopes
@@ -122,6 +123,12 @@ class Controller:
             scopes,
             judgements,
             validations,
+            RecordQuota(
+                view.records,
+                parts.settings.most_records,
+                triggers.look_at_group,
+                parts.metrics,
+            ),
             applier=Applier(client, view.records, clock, registrar),
             removals=removals,
             decided=held.decided,

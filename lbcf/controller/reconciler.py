@@ -1,4 +1,4 @@
-"""One group: snapshot -> plan -> guards -> validations -> writes; nothing else.
+"""One group: snapshot -> plan -> guards -> validations -> quota -> writes.
 
 Before it: `triggers` put the group's key into the queue, with the pods that changed.
 After it: records are written, and `status` has something new to tell.
@@ -18,6 +18,7 @@ from lbcf.controller.decision import (
 from lbcf.controller.judgements import Judgements
 from lbcf.controller.node_doubts import NodeDoubts
 from lbcf.controller.node_scene import is_local
+from lbcf.controller.record_quota import RecordQuota
 from lbcf.controller.removals import Removals
 from lbcf.controller.scopes import Scopes
 from lbcf.controller.snapshot import GROUP_UNREADABLE, take_snapshot
@@ -40,6 +41,7 @@ class Reconciler:
         scopes: which pods of a group changed.
         judgements: what drivers say of unready pods.
         validations: what drivers say of parameters.
+        quota: how many records a namespace may have.
         applier: writes what plans create and update.
         removals: has the rest written, beside what follows.
         decided: told what was decided about a group.
@@ -51,6 +53,7 @@ class Reconciler:
         scopes: Scopes,
         judgements: Judgements,
         validations: Validations,
+        quota: RecordQuota,
         *,
         applier: Applier,
         removals: Removals,
@@ -62,6 +65,7 @@ class Reconciler:
         self._removals = removals
         self._judgements = judgements
         self._validations = validations
+        self._quota = quota
         self._decided = decided
         self._node_doubts = NodeDoubts()
 
@@ -95,17 +99,21 @@ class Reconciler:
         if group is None or group.meta.deleting_since is not None:
             self._node_doubts.forget(key)
             self._validations.forget(key)
+            self._quota.forget(key)
             return Plan()
         counts_all = group.max_unready_percent is not None or group.webhook is not None
-        if counts_all or is_local(self._view, group):
-            scope = None  # the guards count all of the group, a driver judges all of it
+        if counts_all or is_local(self._view, group) or self._quota.is_waiting(key):
+            # The guards count all of the group, a driver judges all of it, and what it
+            # could not create before is wanted still.
+            scope = None
         snapshot = take_snapshot(self._view, group, scope)
         if isinstance(snapshot, Undecided):
             return self._undecided(key, snapshot)
         snapshot = self._judgements.consider(snapshot)
         plan, unagreed = self._validations.consider(snapshot, guarded_plan(snapshot))
+        plan, beyond = self._quota.consider(key, plan)
         nodes = self._node_doubts.learn(key, scope, plan.waiting)
-        doubts = (*doubts_of(snapshot), *dict.fromkeys(unagreed), *nodes)
+        doubts = (*beyond, *doubts_of(snapshot), *dict.fromkeys(unagreed), *nodes)
         self._decided(key, Decision(doubts, held_by_guards(plan)))
         self._removals.decided(snapshot.records, plan.removals)
         return plan
@@ -119,7 +127,8 @@ class Reconciler:
     async def _apply(self, key: ObjectKey, plan: Plan) -> Result:
         """Write a plan; if any of it fails, the whole group is looked at again."""
         try:
-            again = await self._applier.apply(plan)
+            with self._quota.booked(key, len(plan.creates)):
+                again = await self._applier.apply(plan)
         except ExceptionGroup as errors:
             self._scopes.widen(key)
             error = worst_of(errors)

@@ -25,6 +25,7 @@ from lbcf.wire.errors import Malformed
 
 __all__ = [
     "ANSWERS",
+    "LARGEST_MAP",
     "LONGEST_DELAY",
     "LONGEST_MESSAGE",
     "REQUESTS",
@@ -40,6 +41,13 @@ __all__ = [
 
 LONGEST_MESSAGE = 256
 """Characters of a driver's `msg` that are kept."""
+
+LARGEST_MAP = 16_384
+"""Characters of all keys and values of an `injectedInfo` or `lbInfo`, as the kinds have it
+for what people write. Each record carries both; every process holds all records."""
+
+_MOST_KEYS = 256
+"""Keys of such a map: the API server refuses to store more."""
 
 REQUESTS: Mapping[Operation, type[Request[Answer]]] = {
     Operation.HEALTHZ: requests.HealthzRequest,
@@ -130,11 +138,29 @@ def parse_answer(operation: Operation, body: bytes) -> Answer:
     """Read the answer to this operation; cut its message and its delay to size.
 
     Raises:
-        Malformed: not JSON, a field of the wrong type, an unknown status, or a field
-            that must be there.
+        Malformed: not JSON, a field of the wrong type, an unknown status, a field that
+            must be there, or more than can be kept.
     """
     answer = _parse(ANSWERS[operation], body)
+    if isinstance(answer, answers.BackendAnswer):
+        _check_size("injectedInfo", answer.injected_info or {})
+    elif isinstance(answer, answers.CreateLoadBalancerAnswer):
+        _check_size("lbInfo", answer.lb_info)
     return msgspec.structs.replace(answer, msg=answer.msg[:LONGEST_MESSAGE])
+
+
+def _check_size(name: str, kept: Mapping[str, str]) -> None:
+    """Refuse a map that cannot be kept.
+
+    Raises:
+        Malformed: it has too many keys, or too many characters.
+    """
+    if len(kept) > _MOST_KEYS:
+        raise Malformed(f"{name} must have at most {_MOST_KEYS} keys")
+    if sum(len(key) + len(value) for key, value in kept.items()) > LARGEST_MAP:
+        raise Malformed(
+            f"{name} must have at most {LARGEST_MAP} characters, keys and values together"
+        )
 
 
 def _render(message: Message) -> bytes:

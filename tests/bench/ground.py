@@ -97,8 +97,10 @@ class Ground:
 
     async def start_ours(self) -> None:
         """Start the controller and the deregistrar, and wait until both work."""
-        for name in OURS:
-            await self.stage.start(name, "--log-level", "info", "--log-format", "json")
+        flags = ("--log-level", "info", "--log-format", "json")
+        unlimited = ("--max-records-per-namespace", "0")
+        await self.stage.start("controller", *flags, *unlimited)
+        await self.stage.start("deregistrar", *flags)
         await self.until(lambda: all(map(self._works, OURS)), "both work")
 
     async def stop_ours(self) -> None:

@@ -177,7 +177,21 @@ def _load_balancer() -> Iterator[Breach]:
     yield from _ensure_policy(SHARED)
     edits = {"metadata.name": "shared"}
     yield Breach("scope of any name", SHARED, "", "spec.scope", SCOPE, edits)
+    yield from _total(SHARED, "spec.lbSpec", "spec.attributes")
     yield from _set_once(SHARED, "", "status.lbInfo", {"id": "lb-2"})
+
+
+def _total(sample: str, *places: str) -> Iterator[Breach]:
+    """Maps whose keys and values are too much together, each of them short enough."""
+    for place in places:
+        field, name = place.replace("[]", "[0]"), place.rsplit(".", 1)[1]
+        says = f"{name} must have at most 16384 characters, keys and values together"
+        for what, found in (
+            ("values", {"a": "1" * 8192, "b": "2" * 8191}),
+            ("keys", {"k" * 16383: "12"}),
+        ):
+            name = f"{place} of long {what}"
+            yield Breach(name, sample, place, field, says, {place: found})
 
 
 def _set_once(
@@ -222,6 +236,7 @@ def _group() -> Iterator[Breach]:
     field, edits = "spec.deregisterWebhook", {"spec.deregisterWebhook": GONE}
     yield Breach("no webhook to ask", PODS, "spec", field, says, edits)
     yield from _ensure_policy(PODS)
+    yield from _total(PODS, "spec.parameters")
     yield from _pods()
     yield from _port(SERVICE, "spec.service.port")
     yield from _labels(SERVICE, "spec.service.nodeSelector")
@@ -274,6 +289,8 @@ def _bind() -> Iterator[Breach]:
     says = "deregisterWebhook must be set when deregisterPolicy is Webhook"
     field, gone = "spec.deregisterWebhook", {"spec.deregisterWebhook": GONE}
     yield Breach("no webhook to ask", BIND, "spec", field, says, gone)
+    maps = ("spec.loadBalancers[].spec", "spec.loadBalancers[].attributes")
+    yield from _total(BIND, *maps, "spec.parameters")
     yield from _selection(BIND, "Bind names")
 
 

@@ -318,6 +318,31 @@ def test_broken_answers_are_told(body: bytes, text: str) -> None:
         retried(body)
 
 
+@pytest.mark.parametrize(
+    ("kept", "text"),
+    [
+        ({"a": "x" * 8192, "b": "x" * 8191}, "at most 16384 characters"),
+        ({"k" * 16383: "xx"}, "at most 16384 characters"),
+        ({f"k{number}": "" for number in range(257)}, "at most 256 keys"),
+    ],
+    ids=["values", "keys", "many"],
+)
+def test_what_cannot_be_kept_is_no_answer(kept: dict[str, str], text: str) -> None:
+    """The API server would refuse the record, and nobody could say why."""
+    for operation in ("ensureBackend", "drainBackend", "deregisterBackend"):
+        with pytest.raises(Malformed, match=f"injectedInfo must have {text}"):
+            parse_answer(Operation(operation), answered(injectedInfo=kept))
+    with pytest.raises(Malformed, match=f"lbInfo must have {text}"):
+        parse_answer(Operation.CREATE_LOAD_BALANCER, answered(lbInfo=kept))
+
+
+def test_the_largest_map_is_kept() -> None:
+    """Just as much as may be."""
+    kept = {"a": "x" * 8192, "b": "x" * 8190}
+
+    assert kept == retried(answered(injectedInfo=kept)).injected_info
+
+
 @pytest.mark.parametrize("status", ["succ", "SUCC", "Success", "", "secret - at x"])
 def test_status_is_taken_literally_and_not_quoted(status: str) -> None:
     """LBCF compares exactly; a foreign page's words do not get out."""
