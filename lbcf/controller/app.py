@@ -214,6 +214,9 @@ class Controller:
         triggers.listen()
         parts.secrets.on_change(triggers.secret_changed)
         parts.secrets.follow(view.drivers)
+        view.drivers.on_end(parts.drivers.forget)
+        if self._series is not None:
+            view.drivers.on_end(self._series.forget)
         holds.listen()
         BindView(view, binds.add).listen()
 

@@ -16,7 +16,7 @@ from lbcf.controller.view import View
 from lbcf.core import conditions
 from lbcf.core.conditions import Condition
 from lbcf.core.resources import BackendRecord
-from lbcf.core.values import Uid
+from lbcf.core.values import ObjectKey, Uid
 from lbcf.kube.resource import HasMeta
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
@@ -119,6 +119,10 @@ class RegistrationSeries:
     def begin(self) -> None:
         """Measure from now on; before, somebody else registers."""
         self._is_leading = True
+
+    def forget(self, driver: ObjectKey) -> None:
+        """Remove the series of a driver that is gone."""
+        self._duration.remove_by_labels({"driver": str(driver)})
 
     def _changed(self, old: BackendRecord | None, new: BackendRecord | None) -> None:
         """Note who begins to wait, and whose wait is over."""

@@ -66,18 +66,21 @@ class DeregistrarProgram:
             recall=Recall(queue),
             told=CallReporter(parts.recorder, enabled=told).record_told,
         )
+        series = EndingSeries(records, clock, parts.metrics)
         deregistrar = Deregistrar(
             records,
             drivers,
             queue,
             interpreter,
-            series=EndingSeries(records, clock, parts.metrics),
+            series=series,
             abandonments=Abandonments(parts.recorder, parts.metrics),
         )
         records.on_change(deregistrar.record_changed)
         drivers.on_change(deregistrar.driver_changed)
         parts.secrets.on_change(deregistrar.secret_changed)
         parts.secrets.follow(drivers)
+        drivers.on_end(parts.drivers.forget)
+        drivers.on_end(series.forget)
         trouble = TroubleReporter(parts.recorder, _TOLD, "Deregister", calls_told=told)
         trouble.listen(records)
         self._workers = Workers(queue, deregistrar.reconcile, _WORKERS, clock)

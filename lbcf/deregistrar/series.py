@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from lbcf.core import conditions
 from lbcf.core.resources import BackendRecord
+from lbcf.core.values import ObjectKey
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.metrics import Metrics
@@ -51,6 +52,12 @@ class EndingSeries(Collector):
             self._duration.labels(driver).observe(max(0.0, seconds))
         if self._drains is not None and record.status.drain is not None:
             self._drains.labels(driver, "Empty" if drained else "Deadline").inc()
+
+    def forget(self, driver: ObjectKey) -> None:
+        """Remove the series of a driver that is gone."""
+        for family in (self._duration, self._drains):
+            if family is not None:
+                family.remove_by_labels({"driver": str(driver)})
 
     def collect(self) -> Iterable[Metric]:
         """Look through the records."""

@@ -4,6 +4,7 @@
 connection shows whose credentials it was made with, and no other driver may use it.
 """
 
+import asyncio
 import contextlib
 
 from collections.abc import AsyncIterator, Callable, Hashable
@@ -35,6 +36,7 @@ class Lines:
     def __init__(self) -> None:
         self._lines: dict[ObjectKey, Line] = {}
         self._retired: list[Line] = []
+        self._closing: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
     async def to(
@@ -54,11 +56,13 @@ class Lines:
             line.calls -= 1
             await self._sweep()
 
-    async def forget(self, driver: ObjectKey) -> None:
-        """Close the connections to a driver; calls under way are lost."""
+    def forget(self, driver: ObjectKey) -> None:
+        """Close the connections to a driver that is gone; calls under way are lost."""
         line = self._lines.pop(driver, None)
         if line is not None:
-            await line.client.close()
+            closing = asyncio.create_task(line.client.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -67,6 +71,7 @@ class Lines:
             await line.client.close()
         while self._retired:
             await self._retired.pop().client.close()
+        await asyncio.gather(*self._closing)
 
     async def _sweep(self) -> None:
         """Close what is no longer used and has no call under way."""

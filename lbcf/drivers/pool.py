@@ -9,6 +9,7 @@ with which credentials, `lbcf.wire.driver` does the JSON.
 
 import contextlib
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Self, TypeVar, cast
@@ -89,6 +90,8 @@ class DriverPool:
         self._drivers = Gates()
         self._load_balancers = Gates()
         self._lines = Lines()
+        self._users: Counter[ObjectKey] = Counter()
+        self._gone: set[ObjectKey] = set()
 
     async def __aenter__(self) -> Self:
         """Use it for a block."""
@@ -102,9 +105,35 @@ class DriverPool:
         """Close all connections."""
         await self._lines.close()
 
-    async def forget(self, driver: ObjectKey) -> None:
-        """Close the connections to a driver that is gone; calls under way are lost."""
-        await self._lines.forget(driver)
+    def forget(self, driver: ObjectKey) -> None:
+        """Let go of a driver that is gone: of its connections, and of its series.
+
+        Calls that wait or are under way are finished first.
+        """
+        if self._users[driver]:
+            self._gone.add(driver)
+        else:
+            self._drop(driver)
+
+    def _drop(self, driver: ObjectKey) -> None:
+        """Let go of a driver that nobody calls."""
+        self._gone.discard(driver)
+        del self._users[driver]
+        self._lines.forget(driver)
+        self._series.forget(str(driver))
+
+    @contextlib.contextmanager
+    def _used(self, driver: ObjectKey) -> Iterator[None]:
+        """Keep what belongs to a driver until the block ends."""
+        self._users[driver] += 1
+        try:
+            yield
+        finally:
+            self._users[driver] -= 1
+            if not self._users[driver]:
+                del self._users[driver]
+                if driver in self._gone:
+                    self._drop(driver)
 
     def refusal(self, driver: LoadBalancerDriver) -> DriverError | None:
         """Say why a driver would not be called at all; None: it would be."""
@@ -136,6 +165,7 @@ class DriverPool:
         Who waits for a load balancer holds none of the driver's places.
         """
         async with contextlib.AsyncExitStack() as places:
+            places.enter_context(self._used(driver.meta.key))
             with self._series.waiting.labels(str(driver.meta.key)).track_inprogress():
                 if load_balancer is not None and limit is not None:
                     await places.enter_async_context(
@@ -178,7 +208,10 @@ class DriverPool:
             raise ValueError(f"{operation} is not asked by {type(request).__name__}")  # noqa: TRY004
         name = str(driver.meta.key)
         body = render_request(request)
-        with self._counted(name, operation) as (outcome, trace):
+        with (
+            self._used(driver.meta.key),
+            self._counted(name, operation) as (outcome, trace),
+        ):
             check_place(driver, self._places)
             secrets = needed(driver, self._find)
             async with self._lines.to(

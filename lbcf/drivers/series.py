@@ -47,3 +47,14 @@ class CallSeries:
             ["driver"],
             registry=registry,
         )
+
+    def forget(self, driver: str) -> None:
+        """Remove what is told of a driver that is gone: its name may never come again."""
+        for family in (
+            self.calls,
+            self.unanswered,
+            self.duration,
+            self.in_flight,
+            self.waiting,
+        ):
+            family.remove_by_labels({"driver": driver})

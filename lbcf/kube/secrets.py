@@ -7,13 +7,15 @@ list Secrets: RBAC grants list and watch by resourceNames to who selects by the 
 
 import asyncio
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from datetime import timedelta
 from functools import partial
 
 import attrs
 
 from lbcf.core.access import Lack, NoSecret, Secret
+from lbcf.core.names import SYSTEM_NAMESPACE
 from lbcf.core.resources import LoadBalancerDriver
 from lbcf.core.values import ObjectKey
 from lbcf.kube.client import KubeClient
@@ -27,8 +29,9 @@ from lbcf.runtime.clock import Clock
 
 MOST = 1000
 """Secrets that are followed: each has a connection of its own."""
-
-_TOO_MANY = NoSecret(Lack.UNREAD, f"{MOST} others are followed already, which is most")
+MOST_PER_NAMESPACE = 64
+"""Of them, those of one namespace; kube-system, whose drivers serve everybody, has no
+limit of its own and goes first."""
 
 
 @attrs.frozen(eq=False)
@@ -37,6 +40,37 @@ class _Watch:
 
     informer: Informer[Secret]
     task: asyncio.Task[None]
+
+
+def chosen(
+    wanted: Collection[ObjectKey],
+    already: Collection[ObjectKey],
+    most: int = MOST,
+    per_namespace: int = MOST_PER_NAMESPACE,
+) -> set[ObjectKey]:
+    """Choose the Secrets that are followed, where more are named than can be.
+
+    Those of kube-system first; of the other namespaces the first Secret of each, then
+    the second, and so on: who names many takes nobody's last one. Among equals those
+    that are followed already.
+    """
+    ranks: Counter[str] = Counter()
+    turns: list[tuple[int, bool, ObjectKey]] = []
+    for is_new, key in sorted((key not in already, key) for key in wanted):
+        ranks[key.namespace] += 1
+        rank = 0 if key.namespace == SYSTEM_NAMESPACE else ranks[key.namespace]
+        if rank <= per_namespace:
+            turns.append((rank, is_new, key))
+    return {key for _, _, key in sorted(turns)[:most]}
+
+
+def _left_out(key: ObjectKey) -> NoSecret:
+    """Say why a Secret that some driver names is not followed."""
+    return NoSecret(
+        Lack.UNREAD,
+        f"namespace {key.namespace} names too many Secrets: {MOST_PER_NAMESPACE} of a "
+        f"namespace are followed, {MOST} of all; delete drivers that nobody needs",
+    )
 
 
 class Secrets:
@@ -54,6 +88,7 @@ class Secrets:
         self._watches: dict[ObjectKey, _Watch] = {}
         self._read: dict[ObjectKey, Secret | NoSecret] = {}
         self._listeners: list[Callable[[ObjectKey], None]] = []
+        self._is_choosing = False
 
     def follow(self, drivers: Store[LoadBalancerDriver]) -> None:
         """Follow from now on what these drivers name."""
@@ -65,9 +100,10 @@ class Secrets:
 
     def find(self, key: ObjectKey) -> Secret | NoSecret:
         """Return a Secret that some driver names, or why there is none."""
+        self._choose()
         watch = self._watches.get(key)
         if watch is None:
-            return self._read.get(key, _TOO_MANY)
+            return self._read.get(key, _left_out(key))
         store, informer = watch.informer.store, watch.informer
         if key in store.unreadable:
             return NoSecret(Lack.UNREAD, store.unreadable[key])
@@ -95,6 +131,7 @@ class Secrets:
 
     async def settle(self, within: timedelta) -> None:
         """Wait until all have been read, no longer than that."""
+        self._choose()
         reads = [
             asyncio.create_task(watch.informer.synced.wait())
             for watch in self._watches.values()
@@ -116,16 +153,28 @@ class Secrets:
         self, old: LoadBalancerDriver | None, new: LoadBalancerDriver | None
     ) -> None:
         """Follow what it names now, and no longer what it alone has named."""
+        before = frozenset[ObjectKey]()
         if old is not None:
-            self._named.pop(old.meta.key, None)
+            before = self._named.pop(old.meta.key, before)
         if new is not None and new.secrets:
             self._named[new.meta.key] = new.secrets
+        named = frozenset[ObjectKey]() if new is None else new.secrets
+        if named != before and not self._is_choosing:
+            # Once for all drivers of a list, not once for each.
+            self._is_choosing = True
+            asyncio.get_running_loop().call_soon(self._choose)
+
+    def _choose(self) -> None:
+        """Follow those that are chosen of all that are named, if that has changed."""
+        if not self._is_choosing:
+            return
+        self._is_choosing = False
         wanted = {key for keys in self._named.values() for key in keys}
-        for key in self._watches.keys() - wanted:
+        followed = chosen(wanted, self._watches.keys())
+        for key in self._watches.keys() - followed:
             self._watches.pop(key).task.cancel()
-        for key in sorted(wanted - self._watches.keys()):
-            if len(self._watches) < MOST:
-                self._watches[key] = self._started(key)
+        for key in sorted(followed - self._watches.keys()):
+            self._watches[key] = self._started(key)
 
     def _started(self, key: ObjectKey) -> _Watch:
         """Begin to follow a Secret."""

@@ -104,6 +104,16 @@ class Store(Generic[T]):
         """
         self._listeners.append(listener)
 
+    def on_end(self, listener: Callable[[ObjectKey], None]) -> None:
+        """Tell a listener the key of each object that ends."""
+
+        def changed(old: T | None, new: T | None) -> None:
+            """Tell of an end alone."""
+            if old is not None and new is None:
+                listener(old.meta.key)
+
+        self.on_change(changed)
+
     def on_unreadable(self, listener: Callable[[ObjectKey], None]) -> None:
         """Tell a listener when a key comes into `unreadable`, changes there, or leaves."""
         self._unreadable_listeners.append(listener)

@@ -14,7 +14,7 @@ from lbcf.core.resources import LoadBalancerDriver, SecretKey, Security
 from lbcf.core.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.metadata import Identity
-from lbcf.kube.secrets import Secrets
+from lbcf.kube.secrets import Secrets, chosen
 from lbcf.kube.store import Store
 from lbcf.kube.watching import Put, Removed
 from tests.builders import a_driver
@@ -145,3 +145,58 @@ async def test_secrets_are_read_once_where_no_drivers_are_followed(
     found = followed.secrets.find(KEY)
     assert expected == getattr(found, "lack", None)
     assert "hush" not in msgspec.json.encode(str(found)).decode()
+
+
+def keys(namespace: str, count: int) -> list[ObjectKey]:
+    """Name so many Secrets of a namespace."""
+    return [ObjectKey(namespace, f"s{number:04}") for number in range(count)]
+
+
+GREEDY, MODEST, SHARED = keys("greedy", 2000), keys("shop", 3), keys("kube-system", 90)
+
+
+@pytest.mark.parametrize("already", [[], GREEDY[:1000]], ids=["at once", "late"])
+def test_a_namespace_that_names_many_takes_nobodys_place(
+    already: list[ObjectKey],
+) -> None:
+    """Another's are followed, whoever came first, and all of kube-system's."""
+    found = chosen([*GREEDY, *MODEST, *SHARED], already)
+
+    assert {*MODEST, *SHARED} <= found
+    assert 64 == len(found - {*MODEST, *SHARED})
+
+
+def test_many_namespaces_that_name_many() -> None:
+    """Where all places are taken, the first Secret of each counts more than a second."""
+    greedy = [key for number in range(30) for key in keys(f"greedy-{number}", 100)]
+    found = chosen([*greedy, *MODEST, *SHARED], greedy[:1000])
+
+    assert {*MODEST, *SHARED} <= found
+    assert 1000 == len(found)
+
+
+def test_what_is_followed_already_stays() -> None:
+    """A newcomer of the same namespace waits, whatever its name."""
+    found = chosen(GREEDY[:100], GREEDY[36:100])
+
+    assert set(GREEDY[36:100]) == found
+
+
+async def test_secret_that_is_not_followed_says_why(followed: Followed) -> None:
+    """The driver's owner learns whose limit it is, and gets the next free place."""
+    names = [naming_only(key) for key in GREEDY[:65]]
+    for driver in names:
+        followed.drivers.apply(Put(driver))
+    lack = followed.secrets.find(GREEDY[64])
+
+    assert isinstance(lack, NoSecret)
+    assert "namespace greedy names too many Secrets: 64 of a namespace" in lack.text
+    meta = names[0].meta
+    followed.drivers.apply(Removed(Identity(meta.key, meta.uid, "9")))
+    assert NoSecret(Lack.UNREAD) == followed.secrets.find(GREEDY[64])
+
+
+def naming_only(key: ObjectKey) -> LoadBalancerDriver:
+    """A driver, named after the one Secret that it names."""
+    driver = a_driver(key.name, namespace=key.namespace)
+    return attrs.evolve(driver, security=Security(token=SecretKey(key.name, "token")))
