@@ -31,6 +31,7 @@ from lbcf.drivers.errors import (
     Unauthorized,
 )
 from lbcf.drivers.handshakes import distrusted, refused_by_server
+from lbcf.runtime.aborting import AbortingConnector, aborted
 
 
 LARGEST_ANSWER = 1024 * 1024
@@ -91,7 +92,7 @@ class DriverClient:
         token = self._access.token
         proof = {"Authorization": f"Bearer {token}"} if token else {}
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
+            connector=AbortingConnector(
                 limit=0, keepalive_timeout=_KEEPALIVE, ssl=self._access.tls or True
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -127,7 +128,8 @@ class DriverClient:
             name: the driver, for messages.
             operation: the last part of the URL.
             body: JSON.
-            timeout: for all of it, from looking up the host to the answer's last byte.
+            timeout: for all of it, from looking up the host to the answer's last byte;
+                what is queued of it by then never arrives.
             headers: of this call alone.
 
         Raises:
@@ -136,8 +138,9 @@ class DriverClient:
         # A server in Python does not say why it ends a handshake (measured, 3.11).
         hint = _REFUSED_MAYBE if self._access.shows_certificate else ""
         flight = _Flight(f"{operation} of driver {name}", headers or {}, hint)
-        with _translated(flight, timeout):
-            async with asyncio.timeout(timeout.total_seconds()):
+        seconds = timeout.total_seconds()
+        with _translated(flight, timeout), aborted(seconds):
+            async with asyncio.timeout(seconds):
                 return await self._answered(flight, operation, body)
 
     async def _answered(

@@ -2,7 +2,8 @@
 
 `client` above it knows verbs and kinds; `connection` beside it knows the server. Time
 limits, short repetitions and credentials live here, and so does the line between what
-surely did not happen and what may have: nothing of the second sort is sent again.
+surely did not happen and what may have: nothing of the second sort is sent again, and
+nothing of what was given up stays queued.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from lbcf.kube.errors import (
 )
 from lbcf.kube.exchange import Request
 from lbcf.kube.turns import Turns
+from lbcf.runtime.aborting import AbortingConnector, aborted
 from lbcf.runtime.clock import Clock
 
 
@@ -124,7 +126,8 @@ class Transport:
         """Send it, and give up after so many seconds."""
         try:
             async with asyncio.timeout(limit):
-                return await self._sent(request)
+                with aborted(limit):
+                    return await self._sent(request)
         except TimeoutError as error:
             raise Unavailable(
                 f"{request}: no answer within {limit:g} s", sent=None
@@ -217,7 +220,7 @@ class Transport:
     def _session(self) -> aiohttp.ClientSession:
         """Return the session; it can only be made where the loop runs."""
         if self._opened is None:
-            connector = aiohttp.TCPConnector(
+            connector = AbortingConnector(
                 limit=self._pool,
                 keepalive_timeout=_KEEP_ALIVE_SECONDS,
                 ssl=self._connection.tls or True,

@@ -8,6 +8,8 @@ import ssl
 import pytest
 import trustme
 
+from prometheus_client import CollectorRegistry
+
 from lbcf.core.operations import Operation
 from lbcf.drivers.client import LARGEST_ANSWER
 from lbcf.drivers.errors import (
@@ -21,6 +23,7 @@ from lbcf.drivers.errors import (
     TooLarge,
 )
 from lbcf.drivers.pool import DriverPool
+from lbcf.runtime.clock import SystemClock
 from lbcf.wire.driver import render_request
 from lbcf.wire.driver_answers import Status
 from lbcf.wire.driver_requests import JudgePodDeregisterRequest
@@ -396,6 +399,30 @@ async def test_a_connection_found_closed_is_replaced_within_the_call(
     assert 2 == len(requests)
 
 
+async def test_an_answered_call_leaves_a_connection_that_ends_politely(
+    registry: CollectorRegistry,
+) -> None:
+    """A driver is not told of a broken connection whenever an idle one is closed."""
+    ended = asyncio.Event()
+    resets: list[Exception] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(response())
+        try:
+            await silent(reader, writer)
+        except ConnectionResetError as error:
+            resets.append(error)
+        ended.set()
+
+    async with serving(talk) as url:
+        async with DriverPool(SystemClock(), registry) as pool:
+            await ensure(pool, url)
+        await ended.wait()
+
+    assert [] == resets
+
+
 async def test_a_connection_closed_at_reuse_is_lost(pool: DriverPool) -> None:
     """A request that was written once is not sent again: it may have arrived."""
     requests: list[bytes] = []
@@ -432,14 +459,18 @@ async def test_cookies_are_not_kept(pool: DriverPool) -> None:
     assert not any(b"cookie" in request.lower() for request in requests)
 
 
-async def test_a_cancelled_call_hangs_up(pool: DriverPool) -> None:
-    """A caller that is stopped leaves no connection behind."""
+async def test_a_cancelled_call_resets_its_connection(pool: DriverPool) -> None:
+    """A caller that is stopped leaves no connection behind, and nothing on its way."""
     connected, ended = asyncio.Event(), asyncio.Event()
+    resets: list[bool] = []
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         connected.set()
-        await silent(reader, writer)
+        try:
+            await silent(reader, writer)
+        except ConnectionResetError:
+            resets.append(True)
         ended.set()
 
     async with serving(talk) as url:
@@ -449,6 +480,7 @@ async def test_a_cancelled_call_hangs_up(pool: DriverPool) -> None:
         await ended.wait()
 
     assert call.cancelled()
+    assert [True] == resets
 
 
 async def test_messages_name_driver_and_operation_and_are_short(
