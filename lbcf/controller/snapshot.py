@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 
 from lbcf.controller.node_scene import take_scene
 from lbcf.controller.view import View
-from lbcf.core.cluster import Attachment, Pod, Snapshot, Undecided
+from lbcf.core.cluster import Attachment, Leaving, Pod, Snapshot, Undecided
 from lbcf.core.resources import (
     BackendGroup,
     BackendRecord,
@@ -34,7 +34,7 @@ LOAD_BALANCER_NOT_CREATED = "LoadBalancerNotCreated"
 LOAD_BALANCER_DELETING = "LoadBalancerDeleting"
 """The LoadBalancer is being deleted: its records go, and nothing new comes."""
 OUT_OF_SCOPE = "LoadBalancerOutOfScope"
-"""The LoadBalancer's spec.scope does not name the group's namespace."""
+"""The LoadBalancer's spec.scope does not name the group's namespace: its records go."""
 
 
 def take_snapshot(
@@ -67,8 +67,8 @@ def take_snapshot(
                 attachments[name] = found
             case Undecided():
                 undecided[name] = found
-            case None:
-                leaving[name] = _leaving(group, name)
+            case Leaving(why):
+                leaving[name] = why
     return Snapshot(
         group=group,
         attachments=attachments,
@@ -98,8 +98,8 @@ def _doubt(view: View, group: BackendGroup) -> Undecided | None:
 
 def find_attachment(
     view: View, group: BackendGroup, name: str
-) -> Attachment | Undecided | None:
-    """Find one load balancer of a group; None: it is being deleted."""
+) -> Attachment | Undecided | Leaving:
+    """Find one load balancer of a group."""
     key = group.load_balancer_key(name)
     unreadable = view.load_balancers.unreadable.get(key)
     if unreadable is not None:
@@ -110,12 +110,17 @@ def find_attachment(
         message = f"LoadBalancer {key} does not exist; create it or take it out of spec"
         return Undecided(LOAD_BALANCER_NOT_FOUND, message)
     if found.meta.deleting_since is not None:
-        return None
+        message = (
+            f"LoadBalancer {key} is being deleted: its backends leave; take it out of "
+            "spec or use another one"
+        )
+        return Leaving(Undecided(LOAD_BALANCER_DELETING, message))
     if not found.is_open_to(group.meta.key.namespace):
         message = (
-            f"LoadBalancer {key} is not in scope here; add the namespace to its scope"
+            f"LoadBalancer {key} is not in scope here: backends that it has leave; take "
+            "it out of spec, or have the namespace added to its scope"
         )
-        return Undecided(OUT_OF_SCOPE, message)
+        return Leaving(Undecided(OUT_OF_SCOPE, message))
     driver = view.driver(found.driver_key)
     if isinstance(driver, Absent):
         return Undecided(driver.reason, driver.message)
@@ -123,15 +128,6 @@ def find_attachment(
         message = f"LoadBalancer {key} is not created yet; see its conditions"
         return Undecided(LOAD_BALANCER_NOT_CREATED, message)
     return Attachment(found, driver)
-
-
-def _leaving(group: BackendGroup, name: str) -> Undecided:
-    """Say of a load balancer that it is being deleted."""
-    message = (
-        f"LoadBalancer {group.load_balancer_key(name)} is being deleted: its backends "
-        "leave; take it out of spec or use another one"
-    )
-    return Undecided(LOAD_BALANCER_DELETING, message)
 
 
 def _pods(

@@ -45,6 +45,13 @@ class Undecided:
 
 
 @attrs.frozen
+class Leaving:
+    """Why a group leaves a load balancer: its records go, and nothing new comes."""
+
+    why: Undecided
+
+
+@attrs.frozen
 class Attachment:
     """A load balancer that a group may use, with the driver that operates it."""
 
@@ -63,7 +70,7 @@ class Snapshot:
         attachments: by name of load balancer, those that can be used.
         undecided: by name of load balancer, why its records stay as they are. Records of
             load balancers that are in neither are to go.
-        leaving: by name of load balancer, that it is being deleted; it is in neither.
+        leaving: by name of load balancer, why the group leaves it; it is in neither.
         pods: those that the group selects.
         records: all that the group owns, also those being deleted.
         judgement: what is to become of its unready pods, under policy Webhook.

@@ -28,7 +28,7 @@ from lbcf.core.resources import (
     StaticBackend,
     StaticSelection,
 )
-from lbcf.core.values import AddressSource, Drain, MemberKey, Port
+from lbcf.core.values import AddressSource, Drain, MemberKey, Port, Uid
 
 
 Identity = tuple[str, Backend]
@@ -70,6 +70,11 @@ class DesiredRecord:
             self.spec.load_balancer,
             *backend_identity(self.spec.backend),
             self.address,
+            # What else ends a record: its successor must not wait for its name.
+            self.spec.host,
+            self.spec.node_uid,
+            self.spec.driver,
+            *(f"{k}={v}" for k, v in sorted(self.spec.lb_info.items())),
             *sorted(leaving),
         ]
         return names.record_name(group, backend, number, parts)
@@ -136,8 +141,8 @@ def desired_records(
 ) -> Iterator[DesiredRecord]:
     """Say every record that should exist, for the load balancers that can be used."""
     for attachment in snapshot.attachments.values():
-        for backend, address, readable in _backends(snapshot, verdicts):
-            yield _desired(snapshot.group, attachment, backend, address, readable)
+        for found in _backends(snapshot, verdicts):
+            yield _desired(snapshot.group, attachment, found)
 
 
 def judge_all(snapshot: Snapshot) -> dict[str, Verdict]:
@@ -150,24 +155,43 @@ def judge_all(snapshot: Snapshot) -> dict[str, Verdict]:
     return {str(uid): verdict for uid, verdict in ruled.items()}
 
 
+@attrs.frozen
+class _Candidate:
+    """An eligible backend.
+
+    Attributes:
+        address: where it listens.
+        readable: what stands in front of its record's name.
+        host: by which it says where it is, and under which uid if it is a node.
+    """
+
+    backend: Backend
+    address: str
+    readable: tuple[str, int]
+    host: str = ""
+    node_uid: Uid = Uid("")
+
+
 def _backends(
     snapshot: Snapshot, verdicts: Mapping[str, Verdict]
-) -> Iterator[tuple[Backend, str, tuple[str, int]]]:
-    """Say every backend with its address and what its record's name begins with."""
+) -> Iterator[_Candidate]:
+    """Say every eligible backend."""
     match snapshot.group.selection:
         case PodSelection(ports=ports):
             for pod in snapshot.pods:
                 if not isinstance(verdicts[pod.meta.uid], Eligible):
                     continue
-                name = pod.meta.key.name
+                name, host = pod.meta.key.name, pod.address
                 for port in ports:
                     backend = PodBackend(name, pod.meta.uid, port)
-                    yield backend, host_port(pod.address, port), (name, port.number)
+                    address, readable = host_port(host, port), (name, port.number)
+                    yield _Candidate(backend, address, readable, host)
         case StaticSelection(addresses=addresses):
             for address in addresses:
                 host, _, number = address.rpartition(":")
                 digits = int(number) if number.isdigit() else 0
-                yield StaticBackend(address), address, (host or address, digits)
+                readable = (host or address, digits)
+                yield _Candidate(StaticBackend(address), address, readable)
         case ServiceSelection() | NodeSelection() as selection:
             yield from _node_backends(snapshot, selection, verdicts)
 
@@ -176,15 +200,16 @@ def _node_backends(
     snapshot: Snapshot,
     selection: ServiceSelection | NodeSelection,
     verdicts: Mapping[str, Verdict],
-) -> Iterator[tuple[Backend, str, tuple[str, int]]]:
+) -> Iterator[_Candidate]:
     """Say the same of nodes."""
     scene = snapshot.scene
     for name, node in scene.nodes.items() if scene is not None else ():
         if scene is None or not isinstance(verdicts[name], Eligible):
             continue
+        host = scene.address(node)
         for backend, port in _ports_of(name, selection, scene.node_port):
-            address = host_port(scene.address(node), port)
-            yield backend, address, (name, port.number)
+            address, readable = host_port(host, port), (name, port.number)
+            yield _Candidate(backend, address, readable, host, node.meta.uid)
 
 
 def _ports_of(
@@ -199,15 +224,11 @@ def _ports_of(
 
 
 def _desired(
-    group: BackendGroup,
-    attachment: Attachment,
-    backend: Backend,
-    address: str,
-    readable: tuple[str, int],
+    group: BackendGroup, attachment: Attachment, found: _Candidate
 ) -> DesiredRecord:
     """Put one record's spec together from its group and load balancer."""
     load_balancer, driver = attachment.load_balancer, attachment.driver
-    known = address if driver.address_source is AddressSource.BACKEND else ""
+    known = found.address if driver.address_source is AddressSource.BACKEND else ""
     drain = drain_of(group, attachment)
     spec = RecordSpec(
         load_balancer=names.own_name(load_balancer.meta.key),
@@ -216,8 +237,10 @@ def _desired(
         lb_attributes=load_balancer.attributes,
         parameters=group.parameters,
         ensure_policy=group.ensure_policy,
-        backend=backend,
+        backend=found.backend,
         address=known if driver.member_key is MemberKey.RECORD else "",
         drain_timeout=drain.timeout if drain.enabled else None,
+        host=found.host,
+        node_uid=found.node_uid,
     )
-    return DesiredRecord(group, spec, known, readable)
+    return DesiredRecord(group, spec, known, found.readable)

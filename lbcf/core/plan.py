@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from lbcf.core.cluster import Snapshot
+from lbcf.core.cluster import Attachment, Snapshot
 from lbcf.core.desired import (
     DesiredRecord,
     Identity,
@@ -22,16 +22,28 @@ from lbcf.core.inheritance import is_elsewhere, is_needless, with_uids
 from lbcf.core.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.node_policy import NODE_GONE
 from lbcf.core.resources import Backend, BackendRecord, PodBackend, RecordSpec
+from lbcf.core.whereabouts import (
+    Whereabouts,
+    backend_key,
+    has_moved,
+    whereabouts_of,
+)
 
 
 DUPLICATE = "Duplicate"
 """Another live record says the same; one of them is enough."""
 DETACHED = "LoadBalancerDetached"
-"""The group no longer names the load balancer, or that is being deleted."""
+"""The group no longer names the load balancer, may not use it any more, or that is
+being deleted."""
 ADDRESS_CHANGED = "AddressChanged"
-"""The backend lives on under another address; a record never changes its own."""
+"""The backend lives on under another address, or another node has its name; a record
+never changes what it is about."""
+REPLACED = "LoadBalancerReplaced"
+"""The LoadBalancer object was made anew with another identity, or another driver."""
 UNSELECTED = "Unselected"
 """The group no longer names this backend or this port."""
+
+_SHOWN = 200
 
 
 @attrs.frozen
@@ -107,19 +119,29 @@ class Plan:
         return not (self.creates or self.updates or self.removals)
 
 
+@attrs.frozen
+class _Judged:
+    """A snapshot, with what follows from it for each pod, by uid, or node, by name."""
+
+    snapshot: Snapshot
+    verdicts: Mapping[str, Verdict]
+    places: Mapping[str, Whereabouts]
+
+
 def plan_group(snapshot: Snapshot) -> Plan:
     """Compare what should be with what is."""
     known = with_uids(snapshot.records, snapshot.pods)
     snapshot = attrs.evolve(snapshot, records=known)
     verdicts = judge_all(snapshot)
+    judged = _Judged(snapshot, verdicts, whereabouts_of(snapshot))
     live, leaving = _by_identity(snapshot.records)
     desired = {d.identity: d for d in desired_records(snapshot, verdicts)}
     fates: list[Fate] = []
     served: set[Identity] = set()
     for identity, records in live.items():
         for record in sorted(records, key=_seniority):
-            wanted, is_served = desired.get(identity), identity in served
-            fate = _fate(record, wanted, is_served, snapshot, verdicts)
+            is_served = identity in served
+            fate = _fate(record, desired.get(identity), judged, is_served=is_served)
             fates.append(fate)
             if not isinstance(fate, Removal):
                 served.add(identity)
@@ -181,19 +203,24 @@ def _seniority(record: BackendRecord) -> tuple[bool, str]:
 def _fate(
     record: BackendRecord,
     wanted: DesiredRecord | None,
+    judged: _Judged,
+    *,
     is_served: bool,
-    snapshot: Snapshot,
-    verdicts: Mapping[str, Verdict],
 ) -> Fate:
     """Say what becomes of one live record."""
-    name = record.spec.load_balancer
+    name, snapshot = record.spec.load_balancer, judged.snapshot
     if (undecided := snapshot.undecided.get(name)) is not None:
         return Hold(record, undecided.reason, undecided.message)
     if name not in snapshot.attachments:
-        message = f"load balancer {name} is leaving group {snapshot.group.meta.key}"
-        return Removal(record, DETACHED, message)
+        group, why = snapshot.group.meta.key, snapshot.leaving.get(name)
+        gone = f"group {group} does not name load balancer {name} any more"
+        return Removal(record, DETACHED, gone if why is None else why.message)
+    attachment = snapshot.attachments[name]
+    lost = _replaced(record, attachment) or _moved(record, judged, attachment)
+    if lost is not None:
+        return lost
     if wanted is None:
-        return _unwanted(record, snapshot, verdicts)
+        return _unwanted(record, judged)
     if is_served:
         return Removal(record, DUPLICATE, "another record of the group says the same")
     if is_elsewhere(record, wanted.address):
@@ -216,15 +243,48 @@ def _updated(present: RecordSpec, wanted: RecordSpec) -> RecordSpec:
     )
 
 
-def _unwanted(
-    record: BackendRecord, snapshot: Snapshot, verdicts: Mapping[str, Verdict]
-) -> Removal | Hold:
+def _replaced(record: BackendRecord, attachment: Attachment) -> Removal | None:
+    """Say that a record goes because its load balancer's object means another one now.
+
+    Its finalizer was taken off, or the object restored: else it outlives its records.
+    """
+    spec, now = record.spec, attachment.load_balancer
+    if spec.driver == now.driver and spec.lb_info == (now.info or {}):
+        return None
+    message = (
+        f"LoadBalancer {now.meta.key} was made anew: it is {_identity(now.info)} of "
+        f"driver {now.driver}, and was {_identity(spec.lb_info)} of {spec.driver}"
+    )
+    return Removal(record, REPLACED, message)
+
+
+def _identity(info: Mapping[str, str] | None) -> str:
+    """Write an identity for people, shortened."""
+    text = ", ".join(f"{k}={v}" for k, v in sorted((info or {}).items()))
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _moved(
+    record: BackendRecord, judged: _Judged, attachment: Attachment
+) -> Removal | None:
+    """Say that a record goes because its backend is elsewhere, ready or not."""
+    now = judged.places.get(backend_key(record))
+    source = attachment.driver.address_source
+    if now is None or not has_moved(record, now, source):
+        return None
+    was = f"{record.spec.host} {record.spec.node_uid}".strip()
+    told = f"{now.host} {now.node_uid}".strip()
+    message = f"{_called(record.spec.backend)} is {told} now, not {was}"
+    return Removal(record, ADDRESS_CHANGED, message)
+
+
+def _unwanted(record: BackendRecord, judged: _Judged) -> Removal | Hold:
     """Say why a record that nobody desires goes, or must wait."""
-    known = _judged_as(record.spec.backend)
-    if known is None:
+    told = _called(record.spec.backend)
+    if not told:
         return Removal(record, UNSELECTED, "the group no longer lists it")
-    key, told, gone = known
-    match verdicts.get(key):
+    gone = GONE if isinstance(record.spec.backend, PodBackend) else NODE_GONE
+    match judged.verdicts.get(backend_key(record)):
         case None:
             return Removal(record, gone, f"{told} is gone or no longer selected")
         case Ineligible(reason, message, by_readiness):
@@ -233,19 +293,20 @@ def _unwanted(
             return Hold(record, reason, message)
         case Eligible():
             port = _port_of(record.spec.backend)
-            message = f"{port} is no longer in group {snapshot.group.meta.key}"
+            group = judged.snapshot.group.meta.key
+            message = f"{port} is no longer in group {group}"
             return Removal(record, UNSELECTED, message)
 
 
-def _judged_as(backend: Backend) -> tuple[str, str, str] | None:
-    """Say under which key a backend was judged, its name for people, its end's reason."""
+def _called(backend: Backend) -> str:
+    """Call a pod or a node as people do; empty for what is neither."""
     match backend:
-        case PodBackend(name, uid):
-            return uid, f"pod {name}", GONE
+        case PodBackend(name=name):
+            return f"pod {name}"
         case ServiceBackend(node=node) | NodeBackend(name=node):
-            return node, f"node {node}", NODE_GONE
+            return f"node {node}"
         case _:
-            return None
+            return ""
 
 
 def _port_of(backend: Backend) -> str:

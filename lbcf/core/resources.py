@@ -308,6 +308,10 @@ class RecordSpec:
     Attributes:
         address: known beforehand, else found by the registrar (see RecordStatus).
         drain_timeout: None where it is deregistered at once.
+        host: the backend's own IP address or host name when the record was made, whoever
+            spells what is registered; empty for static addresses, and in records of LBCF
+            in Go and of earlier versions.
+        node_uid: of the backend's node at that time, empty where it is none.
     """
 
     load_balancer: str
@@ -319,6 +323,8 @@ class RecordSpec:
     ensure_policy: EnsurePolicy = EnsurePolicy()
     address: str = ""
     drain_timeout: timedelta | None = None
+    host: str = ""
+    node_uid: Uid = Uid("")
 
 
 @attrs.frozen

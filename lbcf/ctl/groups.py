@@ -137,7 +137,8 @@ def balancer_lines(outlook: Outlook) -> Iterator[Line]:
             text = f"can be used, through driver {attachment.driver.meta.key}"
             yield Line(Mark.OK, called, text)
         else:
-            yield Line(Mark.WAIT, called, "is being deleted: its records leave")
+            why = snapshot.leaving[name]
+            yield Line(Mark.WAIT, called, why.message, why.reason)
 
 
 def doubts(outlook: Outlook) -> tuple[Undecided, ...]:

@@ -79,6 +79,8 @@ class _Spec(msgspec.Struct, rename="camel"):
     static_addr: str | None = None
     backend_addr: str = ""
     drain: _DrainSpec | None = None
+    backend_host: str = ""
+    node_uid: str = msgspec.field(default="", name="nodeUID")
 
 
 class _Drain(msgspec.Struct, rename="camel"):
@@ -141,6 +143,8 @@ def _parse_spec(spec: _Spec) -> RecordSpec:
         ensure_policy=parse_ensure_policy(spec.ensure_policy),
         address=spec.backend_addr,
         drain_timeout=timeout,
+        host=spec.backend_host,
+        node_uid=Uid(intern(spec.node_uid)),
     )
 
 
@@ -218,11 +222,12 @@ def _render_spec(spec: RecordSpec) -> dict[str, object]:
         "lbDriver": spec.driver,
         "lbInfo": dict(spec.lb_info),
         **_render_backend(spec.backend),
+        "backendAddr": spec.address,
+        "backendHost": spec.host,
+        "nodeUID": spec.node_uid,
         **_render_changeable(spec),
     }
-    if spec.address:
-        body["backendAddr"] = spec.address
-    return {key: value for key, value in body.items() if value not in (None, {})}
+    return {key: value for key, value in body.items() if value not in (None, {}, "")}
 
 
 def _render_changeable(spec: RecordSpec) -> dict[str, object]:

@@ -16,6 +16,7 @@ from lbcf.controller.snapshot import (
 )
 from lbcf.controller.view import View
 from lbcf.core.cluster import Attachment, Snapshot, Undecided
+from lbcf.core.plan import DETACHED, plan_group
 from lbcf.core.resources import BackendGroup, StaticBackend, StaticSelection
 from lbcf.core.turn import DRIVER_NOT_FOUND, DRIVER_UNREADABLE
 from lbcf.core.values import Uid
@@ -194,15 +195,31 @@ def test_load_balancer_that_could_be_read_before_is_in_doubt_all_the_same() -> N
     assert LOAD_BALANCER_UNREADABLE == taken(view).undecided["front"].reason
 
 
+def test_withdrawn_scope_ends_records() -> None:
+    """Whose namespace is taken out of it leaves; what cannot be read holds instead."""
+    shared = a_load_balancer("lbcf-front", namespace="kube-system")
+    spec = attrs.evolve(a_spec(), load_balancer="lbcf-front")
+    record, group = a_record(spec=spec), a_group(load_balancers=("lbcf-front",))
+    view = show(everyday(), a_pod(), shared, record, a_driver(namespace="kube-system"))
+
+    plan = plan_group(taken(view, group))
+    assert [(record, DETACHED)] == [(r.record, r.reason) for r in plan.removals]
+    assert "not in scope" in plan.removals[0].message
+    assert () == plan.creates
+
+    obscure(view.load_balancers, shared.meta.key)
+    assert [record] == [h.record for h in plan_group(taken(view, group)).holds]
+
+
 def test_load_balancer_of_others_must_be_open_to_the_namespace() -> None:
-    """Closing it holds what is registered: a typo in scope empties nothing."""
+    """A namespace that is not in its scope gets nothing registered there."""
     shared = a_load_balancer(
         "lbcf-front", namespace="kube-system", scope=("other",), version=2
     )
     group = a_group(load_balancers=("lbcf-front",))
     view = show(everyday(), shared, a_driver(namespace="kube-system"))
 
-    assert OUT_OF_SCOPE == taken(view, group).undecided["lbcf-front"].reason
+    assert OUT_OF_SCOPE == taken(view, group).leaving["lbcf-front"].reason
 
     show(
         view,

@@ -50,6 +50,7 @@ def test_record_says_all_that_outlives_its_sources() -> None:
         lb_info={"id": "made"},
         lb_attributes={"a": "b"},
         drain_timeout=seconds(30),
+        host="10.0.0.1",
     )
 
 

@@ -9,6 +9,7 @@ from lbcf.core.plan import (
     ADDRESS_CHANGED,
     DETACHED,
     DUPLICATE,
+    REPLACED,
     UNSELECTED,
     Create,
     Hold,
@@ -19,6 +20,7 @@ from lbcf.core.plan import (
 )
 from lbcf.core.resources import (
     BackendRecord,
+    LoadBalancer,
     PodSelection,
     RecordStatus,
     StaticBackend,
@@ -262,6 +264,24 @@ def test_address_that_only_the_driver_knows_is_not_compared() -> None:
     assert plan_group(a_snapshot(a_pod(), records=(record,), driver=driver)).is_empty
 
 
+@pytest.mark.parametrize(
+    "front",
+    [a_load_balancer(info={"id": "other"}), a_load_balancer(driver="other")],
+    ids=["identity", "driver"],
+)
+def test_load_balancer_made_anew_gets_records_of_its_own(front: LoadBalancer) -> None:
+    """What is registered at the one before is no member of this one."""
+    plan = plan_group(a_snapshot(a_pod(), load_balancers=(front,), records=(DESIRED,)))
+
+    assert [REPLACED] == [r.reason for r in plan.removals]
+    (create,) = plan.creates
+    assert create.name != DESIRED.meta.key.name
+    assert (front.driver, front.info) == (
+        create.desired.spec.driver,
+        create.desired.spec.lb_info,
+    )
+
+
 def test_record_without_an_address_yet_waits_for_it() -> None:
     """It has no address that could have changed."""
     record = a_record(spec=attrs.evolve(DESIRED.spec, address=""))
@@ -270,11 +290,11 @@ def test_record_without_an_address_yet_waits_for_it() -> None:
 
 
 def test_changed_parameters_update_the_record() -> None:
-    """All but identity, load balancer's identity and address follows the group."""
+    """All but identity and address follows the group and the load balancer."""
     group = a_group(
         parameters={"weight": "9"}, ensure_policy=ALWAYS, drain=Drain(True, seconds(5))
     )
-    front = a_load_balancer(attributes={"a": "b"}, info={"id": "other"})
+    front = a_load_balancer(attributes={"a": "b"})
 
     plan = plan_group(
         a_snapshot(a_pod(), group=group, load_balancers=(front,), records=(DESIRED,))

@@ -300,6 +300,10 @@ def _record() -> Iterator[Breach]:
     yield Breach("no backend", ADDRESS, "spec", "spec", says, edits)
     edits = {"spec.nodeBackend": {"name": "n1", "port": {"port": 80}}}
     yield Breach("two backends", ADDRESS, "spec", "spec", says, edits)
+    for field in ("backendHost", "nodeUID"):
+        place, says = f"spec.{field}", f"{field} {ONE_BACKEND}"
+        edits = {place: "other"}
+        yield Breach(f"{field} changed", RECORD, place, place, says, edits, update=True)
     for field in ("lbName", "lbDriver"):
         place, says = f"spec.{field}", f"{field} {ONE_BACKEND} at one load balancer"
         edits = {place: "other"}

@@ -10,7 +10,6 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import cast
 
 import attrs
-import msgspec
 
 from lbcf.core.operations import Operation
 from lbcf.core.values import MemberKey
@@ -76,6 +75,7 @@ class Balancer:
             Operation.DEREGISTER_BACKEND: self._deregister,
             Operation.LIST_BACKENDS: self._list,
             Operation.VALIDATE_BACKEND: _agree,
+            Operation.VALIDATE_LOAD_BALANCER: _agree,
             Operation.JUDGE_POD_DEREGISTER: _let_go,
         }
 
@@ -172,24 +172,26 @@ def _let_go(_request: Request[Answer]) -> Answer:
     return answers.JudgePodDeregisterAnswer(succ=True)
 
 
-class _Status(msgspec.Struct, rename={"pod_ip": "podIP"}):
-    """Where a pod is."""
-
-    pod_ip: str = ""
-
-
-class _Pod(msgspec.Struct):
-    """A pod as far as its address goes."""
-
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
 def _address(request: Request[Answer]) -> Answer:
-    """Answer host:port of a pod."""
-    backend = cast("requests.GenerateBackendAddrRequest", request).pod_backend
-    host = msgspec.convert(backend.pod, _Pod).status.pod_ip if backend else ""
-    if backend is None or not host:
+    """Answer host:port of a pod, a node or a node port."""
+    asked = cast("requests.GenerateBackendAddrRequest", request)
+    host, port = "", 0
+    if asked.pod_backend is not None:
+        port = asked.pod_backend.port.port
+        match asked.pod_backend.pod:
+            case {"status": {"podIP": str(found)}}:
+                host = found
+            case _:
+                pass
+    elif asked.node_backend is not None:
+        port = asked.node_backend.port.port
+        match asked.node_backend.node:
+            case {"status": {"addresses": [{"address": str(found)}]}}:
+                host = found
+            case _:
+                pass
+    if not host:
         return answers.GenerateBackendAddrAnswer(status=Status.FAIL, msg="no address")
     return answers.GenerateBackendAddrAnswer(
-        status=Status.SUCC, backend_addr=f"{host}:{backend.port.port}"
+        status=Status.SUCC, backend_addr=f"{host}:{port}"
     )

@@ -10,7 +10,7 @@ from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
 from lbcf.controller.rivals import Rivals
 from lbcf.controller.validations import Validations
-from lbcf.core import registration
+from lbcf.core import plan, registration
 from lbcf.core.deregistration import Ending
 from lbcf.interpreter import perform
 from lbcf.interpreter.locks import AddressLocker
@@ -24,6 +24,16 @@ _PARAMETERS = ("parameters", "parameters-back", "parameters-and-end")
 _LOCKED = ("reuse/backend", "reuse-early/backend", "two-waiters/backend")
 
 ACTING: dict[str, Mutant] = {
+    "identity-unseen": Mutant(
+        "a record ends when its load balancer has another identity, or driver",
+        (Edit(plan, "_replaced", "if spec.driver == now.driver and", "if True or"),),
+        ("load-balancer-elsewhere", "load-balancer-of-another"),
+    ),
+    "moves-unseen": Mutant(
+        "a record ends when its backend is elsewhere, whoever spells addresses",
+        (Edit(plan, "has_moved", "now.host and spec.host != now.host", "False"),),
+        ("moved/driver", "moved-unseen/driver"),
+    ),
     "no-quarantine": Mutant(
         "a lock is taken over only when its last holder's calls are over",
         (

@@ -107,6 +107,8 @@ BACKEND = Setting(MemberKey.ADDRESS, AddressSource.BACKEND)
 """Members are known by address, which the backend itself says: locks."""
 DRIVER = Setting(MemberKey.ADDRESS, AddressSource.DRIVER)
 """Members are known by address, which the driver says: locks, as LBCF's drivers are."""
+NAMED_BY_DRIVER = Setting(MemberKey.RECORD, AddressSource.DRIVER)
+"""Members are named after records, and the driver says their addresses."""
 
 SETTINGS = {"record": RECORD, "backend": BACKEND, "driver": DRIVER}
 

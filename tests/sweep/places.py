@@ -4,13 +4,20 @@ import asyncio
 
 import attrs
 
-from tests.sweep.objects import BACKEND, DRIVER, RECORD
+from tests.sweep.objects import (
+    BACKEND,
+    DRIVER,
+    NAMED_BY_DRIVER,
+    RECORD,
+    SETTINGS,
+)
 from tests.sweep.stage import ONE, TWO, begin, scenario
 from tests.sweep.world import World
 
 
 SECOND_URL = "http://second.test"
 BOTH = ["front", "back"]
+SHARED = "lbcf-shared"
 
 
 @scenario()
@@ -85,7 +92,71 @@ async def load_balancer_again(world: World) -> None:
     world.put_load_balancer(created=False)
 
 
-@scenario({"record": RECORD, "backend": BACKEND})
+ALL = {**SETTINGS, "record-by-driver": NAMED_BY_DRIVER}
+
+
+@scenario()
+async def load_balancer_elsewhere(world: World) -> None:
+    """A load balancer is removed by force, and made again with another identity."""
+    await begin(world, ONE)
+    world.drop_load_balancer()
+    await asyncio.sleep(2)
+    world.put_load_balancer(target="other", created=False)
+
+
+@scenario({"record": RECORD, "driver": DRIVER})
+async def load_balancer_of_another(world: World) -> None:
+    """The same with another driver; a pod comes meanwhile."""
+    world.put_driver("second", SECOND_URL)
+    await begin(world, ONE)
+    world.drop_load_balancer()
+    world.put_pod("web-2", TWO)
+    await asyncio.sleep(2)
+    world.put_load_balancer(driver="second", created=False)
+
+
+@scenario({"record": RECORD, "driver": DRIVER})
+async def scope_withdrawn(world: World) -> None:
+    """A shared load balancer is taken from a namespace while a pod goes."""
+    world.put_driver(SHARED)
+    world.put_load_balancer(SHARED, driver=SHARED, scope=("shop",))
+    world.put_group(loadBalancers=["front", SHARED])
+    await begin(world, ONE, TWO)
+    world.put_load_balancer(SHARED, driver=SHARED)
+    world.drop_pod("web-1")
+
+
+@scenario(ALL)
+async def moved(world: World) -> None:
+    """A pod gets another address and stays who it is; its old one is used again."""
+    await begin(world, ONE)
+    world.put_pod("web-1", TWO)
+    await asyncio.sleep(0.5)
+    world.put_pod("web-2", ONE)
+
+
+@scenario(ALL)
+async def moved_unseen(world: World) -> None:
+    """The same while no controller runs: nobody sees that the pod is not ready."""
+    await begin(world, ONE)
+    world.crash_any("controller", is_old=False)
+    world.put_pod("web-1", ONE, ready=False)
+    world.put_pod("web-1", TWO)
+
+
+@scenario(ALL)
+async def node_anew(world: World) -> None:
+    """A node is replaced by another of its name with another address."""
+    world.put_group(nodes=443)
+    await begin(world)
+    world.put_node("n1", ONE)
+    await asyncio.sleep(1)
+    await world.calm()
+    world.drop_node("n1")
+    world.put_node("n1", TWO)
+
+
+@scenario(ALL)
 async def nodes(world: World) -> None:
     """A node is registered, and goes; another one has its address."""
     world.put_group(nodes=443)

@@ -99,6 +99,8 @@ SPECS = st.builds(
     ),
     address=st.sampled_from(("", "a:1")),
     drain_timeout=st.none() | st.integers(0, 86400).map(seconds),
+    host=st.sampled_from(("", "192.0.2.1")),
+    node_uid=st.sampled_from(("", "uid-n1")),
 )
 
 
@@ -157,7 +159,12 @@ def test_spec_update_leads_from_any_spec_to_any_other(
 ) -> None:
     """Keys that are gone are gone; the identity stays."""
     after = attrs.evolve(
-        after, lb_info=before.lb_info, backend=before.backend, address=before.address
+        after,
+        lb_info=before.lb_info,
+        backend=before.backend,
+        address=before.address,
+        host=before.host,
+        node_uid=before.node_uid,
     )
     body = new_body(before)
 
