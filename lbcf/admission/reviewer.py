@@ -170,6 +170,7 @@ class Reviewer:
         """Ask about a load balancer."""
         is_update = intent is Intent.UPDATE and before is not None
         request = ValidateLoadBalancerRequest(
+            namespace=new.meta.key.namespace,
             lb_spec=dict(new.spec),
             operation=ValidationOperation(intent),
             attributes=dict(new.attributes),
@@ -189,6 +190,7 @@ class Reviewer:
         """Ask about the parameters of backends at a load balancer."""
         is_update = intent is Intent.UPDATE and change.before is not None
         request = ValidateBackendRequest(
+            namespace=found.meta.key.namespace,
             backend_type=change.backend_type,
             lb_info=dict(found.info or {}),
             operation=ValidationOperation(intent),
@@ -208,7 +210,9 @@ class Reviewer:
         """Ask the driver of a load balancer, if it can and may be asked."""
         key = load_balancer.driver_key
         driver = await _or_none(self._client.get(DRIVERS, key))
-        verdict = admission.judge_driver(key, driver, intent)
+        verdict = admission.judge_driver(
+            key, driver, load_balancer.meta.key.namespace, intent
+        )
         if verdict is not None or driver is None:
             return verdict or Admitted()
         if review.dry_run and not driver.accept_dry_run:

@@ -149,7 +149,9 @@ class Binds:
         rest = bind_life.rest_of(status, now)
         if rest > timedelta(0):
             return Learnt(again=rest)
-        driver = self._view.driver(balancer.driver_key)
+        driver = self._view.driver_of(balancer)
+        if operation is Operation.DELETE_LOAD_BALANCER:
+            driver = self._view.driver(balancer.driver_key)
         if isinstance(driver, Absent):
             told_of = partial(
                 bind_life.without_driver,

@@ -52,7 +52,7 @@ class EntryCalls:
     async def objection(self, bind: Bind, status: EntryStatus) -> Change:
         """Ask the driver for objections to a load balancer; say what that means."""
         balancer = binds.as_load_balancer(bind, status)
-        driver, now = self._view.driver(balancer.driver_key), self._clock.now()
+        driver, now = self._view.driver_of(balancer), self._clock.now()
         if isinstance(driver, Absent):
             return partial(
                 bind_life.without_driver,

@@ -80,7 +80,7 @@ class LoadBalancers:
 
     async def _live(self, found: LoadBalancer) -> Result:
         """Create what is not created, ensure what changed."""
-        driver = self._view.driver(found.driver_key)
+        driver = self._view.driver_of(found)
         if names.FINALIZER_LOAD_BALANCER not in found.meta.finalizers:
             if not isinstance(driver, Absent) and not _is_held(driver):
                 return await self._refused(found, driver)

@@ -15,7 +15,7 @@ from lbcf.core.resources import (
     PodSelection,
     StaticSelection,
 )
-from lbcf.core.turn import Absent
+from lbcf.core.turn import DRIVER_OUT_OF_SCOPE, Absent
 from lbcf.core.values import ObjectKey
 
 
@@ -121,9 +121,10 @@ def find_attachment(
             "it out of spec, or have the namespace added to its scope"
         )
         return Leaving(Undecided(OUT_OF_SCOPE, message))
-    driver = view.driver(found.driver_key)
+    driver = view.driver_of(found)
     if isinstance(driver, Absent):
-        return Undecided(driver.reason, driver.message)
+        doubt = Undecided(driver.reason, driver.message)
+        return Leaving(doubt) if driver.reason == DRIVER_OUT_OF_SCOPE else doubt
     if found.info is None:
         message = f"LoadBalancer {key} is not created yet; see its conditions"
         return Undecided(LOAD_BALANCER_NOT_CREATED, message)

@@ -37,7 +37,7 @@ from lbcf.core.resources import (
     PodSelection,
     StaticBackend,
 )
-from lbcf.core.turn import Absent, driver_or_absent
+from lbcf.core.turn import Absent, driver_or_absent, serving
 from lbcf.core.values import ObjectKey, Port
 from lbcf.kube.pages import Selection
 from lbcf.kube.store import Store
@@ -143,6 +143,11 @@ class View:
         """Find a driver, or say why there is none."""
         unreadable = self.drivers.unreadable.get(key)
         return driver_or_absent(key, self.drivers.get(key), unreadable)
+
+    def driver_of(self, load_balancer: LoadBalancer) -> LoadBalancerDriver | Absent:
+        """Find the driver that may serve a load balancer, or say why none may."""
+        found = self.driver(load_balancer.driver_key)
+        return serving(found, load_balancer.meta.key.namespace)
 
     def limit(self, load_balancer: ObjectKey) -> int | None:
         """Say how many calls a load balancer bears at a time, None: any number."""

@@ -13,6 +13,7 @@ import attrs
 from lbcf.core.binds import Bind
 from lbcf.core.names import LABEL_DRAINING
 from lbcf.core.resources import BackendGroup, LoadBalancer, LoadBalancerDriver
+from lbcf.core.turn import Absent, serving
 from lbcf.core.values import ObjectKey
 
 
@@ -126,9 +127,9 @@ def intents_for_bind(
 
 
 def judge_driver(
-    key: ObjectKey, driver: LoadBalancerDriver | None, intent: Intent
+    key: ObjectKey, driver: LoadBalancerDriver | None, namespace: str, intent: Intent
 ) -> Verdict | None:
-    """Say what follows from a driver alone; None: it is to be asked.
+    """Say what follows for a load balancer from a driver alone; None: ask the driver.
 
     One that is to come is waited for, so that objects may be applied in any order.
     """
@@ -149,6 +150,9 @@ def judge_driver(
             "nothing new: use another one, or take the label off"
         )
         return Refused(text, Cause.FORBIDDEN)
+    served = serving(driver, namespace)
+    if isinstance(served, Absent):
+        return Refused(served.message, Cause.FORBIDDEN)
     return None
 
 

@@ -103,6 +103,8 @@ class LoadBalancerDriver:
         late_effect: how long after a time-out a call may still take effect.
         max_concurrent_calls: how many calls it bears at a time.
         security: how it is known, and how it knows us.
+        scope: namespaces whose load balancers it serves beside its own; `*` for all;
+            None where unsaid: all, as LBCF has it.
     """
 
     meta: Meta
@@ -114,6 +116,7 @@ class LoadBalancerDriver:
     late_effect: timedelta = timedelta(seconds=10)
     max_concurrent_calls: int = 32
     security: Security = Security()
+    scope: tuple[str, ...] | None = None
     conditions: tuple[Condition, ...] = ()
 
     @property
@@ -129,6 +132,12 @@ class LoadBalancerDriver:
         """Tell whether it takes no new load balancers: draining, or being deleted."""
         draining = self.meta.labels.get(LABEL_DRAINING) == "true"
         return draining or self.meta.deleting_since is not None
+
+    def serves(self, namespace: str) -> bool:
+        """Tell whether load balancers of a namespace may have this driver."""
+        if self.scope is None or namespace == self.meta.key.namespace:
+            return True
+        return namespace in self.scope or "*" in self.scope
 
     def declares(self, operation: Operation) -> bool:
         """Tell whether the driver lists this operation (needed for optional ones)."""

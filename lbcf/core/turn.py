@@ -29,6 +29,8 @@ DRIVER_NOT_FOUND = "DriverNotFound"
 """No LoadBalancerDriver of that name exists where it should be."""
 DRIVER_UNREADABLE = "DriverUnreadable"
 """The LoadBalancerDriver exists but cannot be understood."""
+DRIVER_OUT_OF_SCOPE = "DriverOutOfScope"
+"""The LoadBalancerDriver's spec.scope does not name the load balancer's namespace."""
 DRIVER_RUNNING = "DriverRunning"
 """The driver has begun and wants to be asked again."""
 
@@ -81,6 +83,23 @@ def driver_or_absent(
         return Absent(DRIVER_UNREADABLE, message)
     return driver or Absent(
         DRIVER_NOT_FOUND, f"LoadBalancerDriver {key} does not exist; create it"
+    )
+
+
+def serving(
+    driver: LoadBalancerDriver | Absent, namespace: str
+) -> LoadBalancerDriver | Absent:
+    """Say who operates load balancers of a namespace, or who has to allow it.
+
+    For what is to be made or changed alone: what there is can always end.
+    """
+    if isinstance(driver, Absent) or driver.serves(namespace):
+        return driver
+    return Absent(
+        DRIVER_OUT_OF_SCOPE,
+        f"LoadBalancerDriver {driver.meta.key} does not serve load balancers of "
+        f"namespace {namespace}: whoever operates it has to add the namespace to its "
+        "spec.scope, or to make a LoadBalancer in kube-system that has it in scope",
     )
 
 

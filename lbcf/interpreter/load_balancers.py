@@ -76,6 +76,7 @@ class LoadBalancerCalls:
         operation = Operation.VALIDATE_LOAD_BALANCER
         creates = before is None
         request = requests.ValidateLoadBalancerRequest(
+            namespace=load_balancer.meta.key.namespace,
             lb_spec=dict(load_balancer.spec),
             operation=_CREATE if creates else _UPDATE,
             attributes=dict(load_balancer.attributes),
@@ -90,6 +91,7 @@ class LoadBalancerCalls:
         """Let the driver look at parameters of backends; None: it has no objection."""
         balancer, before = attachment.load_balancer, question.before
         request = requests.ValidateBackendRequest(
+            namespace=balancer.meta.key.namespace,
             backend_type=requests.BackendType(question.backend_type),
             lb_info=dict(balancer.info or {}),
             operation=_CREATE if before is None else _UPDATE,
@@ -106,6 +108,7 @@ class LoadBalancerCalls:
         """Create it or find it; answers its identity, which is its spec if unsaid."""
         operation = Operation.CREATE_LOAD_BALANCER
         request = requests.CreateLoadBalancerRequest(
+            namespace=load_balancer.meta.key.namespace,
             record_id=load_balancer.meta.uid,
             retry_id=self._clock.new_id(),
             not_after=self._clock.now() + driver.timeout(operation),
@@ -123,6 +126,7 @@ class LoadBalancerCalls:
         """Give it its attributes; None: it has them."""
         operation = Operation.ENSURE_LOAD_BALANCER
         request = requests.EnsureLoadBalancerRequest(
+            namespace=load_balancer.meta.key.namespace,
             record_id=load_balancer.meta.uid,
             retry_id=self._clock.new_id(),
             not_after=self._clock.now() + driver.timeout(operation),

@@ -25,7 +25,9 @@ def backend_request(
         ValueError: the operation is not one on a member.
     """
     if step.operation is Operation.ENSURE_BACKEND:
-        return _member(requests.EnsureBackendRequest, step, retry_id, not_after)
+        ensuring = _member(requests.EnsureBackendRequest, step, retry_id, not_after)
+        where = step.permission.record.load_balancer_key.namespace
+        return msgspec.structs.replace(ensuring, namespace=where)
     if step.operation is Operation.DEREGISTER_BACKEND:
         request = _member(requests.DeregisterBackendRequest, step, retry_id, not_after)
         return msgspec.structs.replace(request, drained=step.drained)

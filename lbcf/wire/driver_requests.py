@@ -75,8 +75,13 @@ class RetriedRequest(Request[Answer_co], Generic[Answer_co], frozen=True, kw_onl
 
 
 class ValidateLoadBalancerRequest(Request[ValidationAnswer], frozen=True, kw_only=True):
-    """A load balancer to be; `old_attributes` are there on Update."""
+    """A load balancer to be; `old_attributes` are there on Update.
 
+    Attributes:
+        namespace: of the LoadBalancer or Bind; empty: the caller does not say.
+    """
+
+    namespace: str = ""
     lb_spec: StringMap = msgspec.field(default_factory=dict)
     operation: ValidationOperation = ValidationOperation.CREATE
     attributes: StringMap = msgspec.field(default_factory=dict)
@@ -86,8 +91,13 @@ class ValidateLoadBalancerRequest(Request[ValidationAnswer], frozen=True, kw_onl
 class CreateLoadBalancerRequest(
     RetriedRequest[CreateLoadBalancerAnswer], frozen=True, kw_only=True
 ):
-    """Create what `lb_spec` describes, or find it."""
+    """Create what `lb_spec` describes, or find it.
 
+    Attributes:
+        namespace: of the LoadBalancer or Bind; empty: the caller does not say.
+    """
+
+    namespace: str = ""
     lb_spec: StringMap = msgspec.field(default_factory=dict)
     attributes: StringMap = msgspec.field(default_factory=dict)
 
@@ -104,7 +114,13 @@ class LoadBalancerRequest(
 class EnsureLoadBalancerRequest(
     LoadBalancerRequest[EnsureLoadBalancerAnswer], frozen=True, kw_only=True
 ):
-    """Give the load balancer these attributes."""
+    """Give the load balancer these attributes.
+
+    Attributes:
+        namespace: of the LoadBalancer or Bind; empty: the caller does not say.
+    """
+
+    namespace: str = ""
 
 
 class DeleteLoadBalancerRequest(
@@ -120,8 +136,13 @@ class DeleteLoadBalancerRequest(
 
 
 class ValidateBackendRequest(Request[ValidationAnswer], frozen=True, kw_only=True):
-    """Parameters for backends; `old_parameters` are there on Update."""
+    """Parameters for backends; `old_parameters` are there on Update.
 
+    Attributes:
+        namespace: of the LoadBalancer or Bind; empty: the caller does not say.
+    """
+
+    namespace: str = ""
     backend_type: BackendType
     lb_info: StringMap = msgspec.field(default_factory=dict)
     operation: ValidationOperation = ValidationOperation.CREATE
@@ -213,7 +234,13 @@ class BackendRequest(
 
 
 class EnsureBackendRequest(BackendRequest[BackendAnswer], frozen=True, kw_only=True):
-    """Put the member into full service, with these parameters."""
+    """Put the member into full service, with these parameters.
+
+    Attributes:
+        namespace: of the LoadBalancer or Bind; empty: the caller does not say.
+    """
+
+    namespace: str = ""
 
 
 class DeregisterBackendRequest(

@@ -71,6 +71,7 @@ class _DriverSpec(msgspec.Struct, rename="camel"):
     max_concurrent_calls: int = 32
     tls: _Tls | None = None
     auth: _Auth | None = None
+    scope: list[str] | None = None
 
 
 class _Conditions(msgspec.Struct):
@@ -196,6 +197,7 @@ def parse_driver(raw: bytes) -> LoadBalancerDriver:
         late_effect=timedelta(seconds=spec.late_effect_seconds),
         max_concurrent_calls=spec.max_concurrent_calls,
         security=_parse_security(spec.tls or _Tls(), spec.auth or _Auth()),
+        scope=None if spec.scope is None else tuple(spec.scope),
         conditions=parse_conditions(driver.status.conditions),
     )
 

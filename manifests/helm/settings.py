@@ -180,6 +180,11 @@ VALUES: Final[Sequence[Value]] = (
         WORDS | {"minItems": 1},
         ["haproxy.lbcf-system.svc:9999"],
     ),
+    Value(
+        "drivers.haproxy.scope",
+        "Namespaces whose load balancers it serves beside kube-system; * for all.",
+        WORDS,
+    ),
     Value("drivers.haproxy.resources", "Requests and limits.", RESOURCES),
     Value(
         "monitoring.enabled",
@@ -207,6 +212,12 @@ PLACES: Final[Sequence[Place]] = (
     Place(*_HAPROXY, (*CONTAINER, "resources"), "drivers.haproxy.resources"),
     Place(*_HAPROXY, (*POD, "imagePullSecrets"), "imagePullSecrets", is_new=True),
     Place(*_HAPROXY, (*CONTAINER, "args"), expression=_SOCKETS),
+    Place(
+        "LoadBalancerDriver",
+        "lbcf-haproxy",
+        ("spec", "scope"),
+        "drivers.haproxy.scope",
+    ),
     *(
         Place(kind, "lbcf", ("metadata", "labels"), expression=_LABELS)
         for kind in ("PodMonitor", "PrometheusRule")

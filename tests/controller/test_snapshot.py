@@ -18,7 +18,7 @@ from lbcf.controller.view import View
 from lbcf.core.cluster import Attachment, Snapshot, Undecided
 from lbcf.core.plan import DETACHED, plan_group
 from lbcf.core.resources import BackendGroup, StaticBackend, StaticSelection
-from lbcf.core.turn import DRIVER_NOT_FOUND, DRIVER_UNREADABLE
+from lbcf.core.turn import DRIVER_NOT_FOUND, DRIVER_OUT_OF_SCOPE, DRIVER_UNREADABLE
 from lbcf.core.values import Uid
 from lbcf.kube.metadata import Identity
 from lbcf.kube.pages import Unreadable
@@ -209,6 +209,20 @@ def test_withdrawn_scope_ends_records() -> None:
 
     obscure(view.load_balancers, shared.meta.key)
     assert [record] == [h.record for h in plan_group(taken(view, group)).holds]
+
+
+@pytest.mark.parametrize("scope", [(), ("other",)])
+def test_driver_of_others_must_serve_the_namespace(scope: tuple[str, ...]) -> None:
+    """A load balancer of one's own does not open somebody else's driver."""
+    own = a_load_balancer(driver="lbcf-proxy", version=2)
+    driver = a_driver("lbcf-proxy", namespace="kube-system")
+    view = show(everyday(), own, attrs.evolve(driver, scope=scope))
+
+    assert DRIVER_OUT_OF_SCOPE == taken(view).leaving["front"].reason
+
+    opened = a_driver("lbcf-proxy", namespace="kube-system", version=2)
+    show(view, attrs.evolve(opened, scope=(*scope, "shop")))
+    assert {"front"} == taken(view).attachments.keys()
 
 
 def test_load_balancer_of_others_must_be_open_to_the_namespace() -> None:

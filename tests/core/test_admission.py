@@ -85,7 +85,7 @@ def test_driver_on_its_way_out_takes_nothing_new(
     driver: LoadBalancerDriver, intent: Intent, told: str | None
 ) -> None:
     """What it has may change on."""
-    verdict = admission.judge_driver(KEY, driver, intent)
+    verdict = admission.judge_driver(KEY, driver, "shop", intent)
 
     if told is None:
         assert verdict is None
@@ -93,6 +93,37 @@ def test_driver_on_its_way_out_takes_nothing_new(
         assert isinstance(verdict, Refused)
         assert told in verdict.message
         assert Cause.FORBIDDEN is verdict.cause
+
+
+SYSTEM = attrs.evolve(META, key=ObjectKey("kube-system", "lbcf-proxy"))
+
+
+@pytest.mark.parametrize(
+    ("scope", "intent", "is_refused"),
+    [
+        (None, Intent.CREATE, False),
+        ((), Intent.CREATE, True),
+        (("stall",), Intent.CREATE, True),
+        (("stall", "shop"), Intent.CREATE, False),
+        (("*",), Intent.CREATE, False),
+        ((), Intent.UPDATE, False),
+    ],
+)
+def test_shared_driver_takes_load_balancers_of_its_scope(
+    scope: tuple[str, ...] | None, intent: Intent, *, is_refused: bool
+) -> None:
+    """Unsaid it takes all, as in LBCF; what is there may change in all its other parts."""
+    driver = attrs.evolve(DRIVER, meta=SYSTEM, scope=scope)
+
+    verdict = admission.judge_driver(SYSTEM.key, driver, "shop", intent)
+
+    assert is_refused == isinstance(verdict, Refused)
+    if isinstance(verdict, Refused):
+        assert "of namespace shop: whoever operates it has to add" in verdict.message
+        assert Cause.FORBIDDEN is verdict.cause
+    assert None is admission.judge_driver(
+        SYSTEM.key, driver, "kube-system", Intent.CREATE
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +154,7 @@ def test_load_balancer_takes_groups_of_its_scope(
 @pytest.mark.parametrize("intent", list(Intent))
 def test_what_does_not_exist_yet_brings_a_warning(intent: Intent) -> None:
     """Objects may be applied in any order."""
-    driver = admission.judge_driver(KEY, None, intent)
+    driver = admission.judge_driver(KEY, None, "shop", intent)
     load_balancer = admission.judge_load_balancer(KEY, None, "shop", intent)
 
     for verdict in (driver, load_balancer):

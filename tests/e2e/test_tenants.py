@@ -243,6 +243,44 @@ async def test_load_balancer_out_of_scope_is_not_used(tenant: Tenant) -> None:
         await stage.until_registered()
 
 
+async def test_driver_of_everybody_serves_its_scope_alone(tenant: Tenant) -> None:
+    """A copy of a shared load balancer's lbSpec gets no address of one's own in.
+
+    Whose scope is narrowed keeps what is in, which can go.
+    """
+    stage = tenant.stage
+    await stage.start_driver()
+    await stage.start("controller")
+    await stage.start("deregistrar")
+    async with shared(stage, stage.namespace) as key:
+        closed: dict[str, object] = {"spec": {"scope": []}}
+        await stage.client.patch(objects.DRIVERS, key, closed)
+        copied = objects.a_load_balancer("mine", key.name)
+        await tenant.client.create(objects.LOAD_BALANCERS, stage.namespace, copied)
+        hijack = objects.a_group(lbs=("mine",))
+        del hijack["spec"]["pods"]
+        hijack["spec"]["static"] = ["6.6.6.6:80"]
+        await tenant.client.create(objects.GROUPS, stage.namespace, hijack)
+
+        async def told() -> bool:
+            mine = await stage.get(objects.LOAD_BALANCERS, "mine")
+            assert mine is not None
+            found = mine.condition("Created").get("reason", "")
+            return (found, await _doubt(stage)) == ("DriverOutOfScope",) * 2
+
+        await stage.until("both say who has to allow it", told)
+        assert () == await stage.listed(objects.RECORDS)
+        assert [] == await stage.calls("ensureBackend")
+
+        opened = {"spec": {"scope": [stage.namespace]}}
+        await stage.client.patch(objects.DRIVERS, key, opened)
+        await stage.until_registered("6.6.6.6:80")
+        await stage.client.patch(objects.DRIVERS, key, closed)
+        await stage.delete(objects.GROUPS, "web")
+        await stage.delete(objects.LOAD_BALANCERS, "mine")
+        await stage.until_registered()
+
+
 async def test_load_balancer_of_a_neighbour_is_not_found(tenant: Tenant) -> None:
     """A name means an object of one's own namespace; so does a driver's."""
     stage = tenant.stage

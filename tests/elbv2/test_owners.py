@@ -12,6 +12,7 @@ from tests.elbv2.clients import (
     KEY,
     RECORD,
     a_deregister,
+    a_drain,
     a_list,
     an_ensure,
     an_identity,
@@ -19,10 +20,11 @@ from tests.elbv2.clients import (
 from tests.elbv2.conftest import MakeDriver
 from tests.elbv2.emulator import OURS, Emulator
 from tests.elbv2.state import EmulatedGroup
+from tests.webhooks.tenants import check_fence
 from webhooks.elbv2.claims import Claimed, Claims
 from webhooks.elbv2.decisions import Claim
 from webhooks.elbv2.driver import Elbv2Driver
-from webhooks.elbv2.load_balancers import parse_identity
+from webhooks.elbv2.load_balancers import AllowedGroups, parse_identity
 from webhooks.elbv2.targets import parse_target
 from webhooks.shared.identity import Owner
 
@@ -100,9 +102,23 @@ async def test_one_set_of_groups_has_one_key(
     find = make_driver(region="eu-central-1").load_balancers.look_up
     arns = f"{second.arn}, {group.arn},{second.arn}"
 
-    one = await find({"targetGroups": arns})
-    two = await find(an_identity(group, second))
+    one = await find({"targetGroups": arns}, "")
+    two = await find(an_identity(group, second), "")
     alone = parse_identity(an_identity(group))
 
     assert (one.lock_key, one.render()) == (two.lock_key, two.render())
     assert alone.lock_key != one.lock_key
+
+
+async def test_a_copy_of_a_shared_load_balancer_gets_nothing_in(
+    driver: Elbv2Driver, group: EmulatedGroup
+) -> None:
+    """An lbSpec that was read elsewhere opens no target group; what is in can go."""
+    driver.load_balancers.allowed = AllowedGroups(("*", f"{group.name}=kube-system"))
+    lb_info = an_identity(group)
+
+    await check_fence(driver, lb_info, an_ensure(lb_info))
+    await driver.drain_backend(a_drain(lb_info))
+    await driver.deregister_backend(a_deregister(lb_info))
+
+    assert {} == group.owners

@@ -7,7 +7,9 @@ import pytest
 from lbcf.sdk import CreateLoadBalancerRequest, Fail
 from tests.f5.requests import MEMBER, WEB, an_ensure, an_identity
 from tests.f5.server import Bigip
-from tests.webhooks.requests import RECORD, a_deregister
+from tests.webhooks.requests import RECORD, a_deregister, a_drain
+from tests.webhooks.tenants import check_fence
+from webhooks.device.devices import AllowedDevices
 from webhooks.f5.driver import F5Driver
 from webhooks.f5.load_balancers import parse_identity
 
@@ -73,3 +75,17 @@ async def test_one_pool_has_one_key(driver: F5Driver, pair: Pair) -> None:
     assert 1 == len(keys)
     assert parse_identity(an_identity(pair[0])).lock_key not in keys
     assert answers[0].lb_info == answers[1].lb_info
+
+
+async def test_a_copy_of_a_shared_load_balancer_gets_nothing_in(
+    driver: F5Driver, bigip: Bigip
+) -> None:
+    """An lbSpec that was read elsewhere opens no pool, but what is in it can go."""
+    driver.load_balancers.allowed = AllowedDevices((f"{bigip.url}=kube-system",))
+    lb_info = an_identity(bigip)
+
+    await check_fence(driver, lb_info, an_ensure(lb_info))
+    await driver.drain_backend(a_drain(lb_info))
+    await driver.deregister_backend(a_deregister(lb_info))
+
+    assert {} == bigip.unit.running.pool(WEB).members

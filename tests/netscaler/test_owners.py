@@ -1,11 +1,14 @@
 """A member that another record owns is not taken over, however its group is spelled."""
 
+import attrs
 import pytest
 
 from lbcf.sdk import Fail
 from tests.netscaler.appliances import GROUP, Site
-from tests.netscaler.requests import an_ensure
-from tests.webhooks.requests import RECORD, a_deregister, a_list
+from tests.netscaler.requests import an_ensure, until_done
+from tests.webhooks.requests import RECORD, a_deregister, a_drain, a_list
+from tests.webhooks.tenants import check_fence
+from webhooks.device.devices import AllowedDevices
 from webhooks.netscaler.driver import NetscalerDriver
 from webhooks.netscaler.load_balancers import parse_identity
 
@@ -58,3 +61,19 @@ def test_one_group_has_one_key() -> None:
     assert 1 == len({str(one.render()) for one in found})
     alone = parse_identity({"devices": "a", "serviceGroup": "web"})
     assert alone.lock_key != found[0].lock_key
+
+
+async def test_a_copy_of_a_shared_load_balancer_gets_nothing_in(site: Site) -> None:
+    """An lbSpec that was read elsewhere opens no group, but what is in it can go."""
+    allowed = AllowedDevices((f"{site.served[0].url}=kube-system",))
+    driver = site.driver()
+    driver = NetscalerDriver(attrs.evolve(driver.ground, allowed=allowed))
+
+    await check_fence(driver, site.lb_info, an_ensure(site.lb_info))
+    await driver.drain_backend(a_drain(site.lb_info))
+    request = a_deregister(site.lb_info)
+    await until_done(lambda: driver.deregister_backend(request))
+    listed = await driver.list_backends(a_list(site.lb_info))
+    await driver.stop()
+
+    assert [] == listed.backends

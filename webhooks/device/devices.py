@@ -8,12 +8,14 @@ import re
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 
 import attrs
 import yarl
 
 from webhooks.device.errors import InvalidInput
 from webhooks.shared.addresses import is_literal
+from webhooks.shared.rules import why_not
 
 
 MOST_DEVICES = 8
@@ -90,24 +92,27 @@ class AllowedDevices:
     """The devices that load balancers may name.
 
     Attributes:
-        patterns: as devices are written; `*`, `?` and `[...]` stand for characters of
-            an IP address and its port. A host name must be said in full: with a
-            wildcard anybody's domain could match.
+        patterns: rules (`webhooks.shared.rules`), with patterns as devices are written;
+            `*`, `?` and `[...]` stand for characters of an IP address and its port. A
+            host name must be said in full: with a wildcard anybody's domain could
+            match.
     """
 
     patterns: Sequence[str]
 
-    def check(self, device: Device) -> None:
+    def check(self, device: Device, namespace: str | None = None) -> None:
         """Let an allowed device pass.
 
+        Args:
+            device: that a load balancer names.
+            namespace: of the load balancer; None: something there is to go.
+
         Raises:
-            InvalidInput: no pattern matches.
+            InvalidInput: no rule allows it.
         """
-        if not any(_matches(device, pattern) for pattern in self.patterns):
-            raise InvalidInput(
-                f"devices: {device} is not allowed by this driver; it may use "
-                f"{', '.join(self.patterns) or 'none'} (--allow-devices)"
-            )
+        why = why_not(self.patterns, partial(_matches, device), namespace)
+        if why:
+            raise InvalidInput(f"devices: {device} {why} (--allow-devices)")
 
 
 def _matches(device: Device, pattern: str) -> bool:

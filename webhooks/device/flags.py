@@ -16,6 +16,7 @@ from webhooks.device.devices import AllowedDevices, parse_device
 from webhooks.device.errors import InvalidInput
 from webhooks.device.saving import PERIOD
 from webhooks.device.secrets import Secrets
+from webhooks.shared.rules import parse_rule
 
 
 @attrs.frozen
@@ -44,9 +45,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--allow-devices",
         action="append",
         required=True,
-        metavar="GLOB",
+        metavar="GLOB[=NAMESPACE,...]",
         help="a device that load balancers may name, as https://HOST or "
-        "https://HOST:PORT; * stands for what varies in an IP address; may be repeated",
+        "https://HOST:PORT; * stands for what varies in an IP address; with = and "
+        "namespaces for load balancers of these alone; may be repeated",
     )
     add(
         "--credentials",
@@ -91,7 +93,7 @@ def read_flags(chosen: argparse.Namespace) -> Ground:
         InvalidInput: one of them cannot be used.
     """
     for pattern in chosen.allow_devices:
-        parse_device(_sample(pattern))
+        parse_device(_sample(parse_rule(pattern).pattern))
     if not chosen.credentials.is_dir():
         raise InvalidInput(f"--credentials {chosen.credentials} is not a folder")
     return Ground(

@@ -50,8 +50,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-target-groups",
         action="append",
-        metavar="GLOB",
-        help="names or ARNs that load balancers may name; may be repeated "
+        metavar="GLOB[=NAMESPACE,...]",
+        help="names or ARNs that load balancers may name; with = and namespaces for "
+        "load balancers of these alone; may be repeated "
         f"(default: {' '.join(AllowedGroups().patterns)}, what the credentials allow)",
     )
 

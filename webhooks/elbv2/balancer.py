@@ -125,8 +125,14 @@ class LoadBalancers:
     fresh: timedelta = timedelta(seconds=2)
     _groups: dict[str, TargetGroup] = attrs.field(factory=dict, init=False)
 
-    async def find(self, fields: Mapping[str, str]) -> LoadBalancer:
+    async def find(
+        self, fields: Mapping[str, str], namespace: str | None = None
+    ) -> LoadBalancer:
         """Return the load balancer of this lbInfo; asks nobody.
+
+        Args:
+            fields: what it says.
+            namespace: of it; None: something there is to go, or to be told.
 
         Raises:
             InvalidInput: it names no target group that may be used.
@@ -134,11 +140,15 @@ class LoadBalancers:
         """
         identity = parse_identity(fields)
         for arn in identity.arns:
-            self.allowed.check(arn)
+            self.allowed.check(arn, namespace)
         return LoadBalancer(identity, [await self._group(arn) for arn in identity.arns])
 
-    async def look_up(self, fields: Mapping[str, str]) -> Identity:
+    async def look_up(self, fields: Mapping[str, str], namespace: str) -> Identity:
         """Return the identity of an lbSpec: look up what is told by name.
+
+        Args:
+            fields: what it says.
+            namespace: of the load balancer.
 
         Raises:
             InvalidInput: target groups that cannot be used, or not together.
@@ -157,7 +167,7 @@ class LoadBalancers:
                 "must be ip, or all instance"
             )
         for one in described:
-            self.allowed.check(one.arn)
+            self.allowed.check(one.arn, namespace)
         arns = list(dict.fromkeys(one.arn for one in described))
         return Identity(arns, "", TargetType(types.pop()))
 

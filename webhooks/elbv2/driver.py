@@ -89,7 +89,7 @@ class Elbv2Driver(Driver):
         async with self._attempt():
             parse_spec(request.lb_spec)
             if request.operation is ValidationOperation.CREATE:
-                await self.load_balancers.look_up(request.lb_spec)
+                await self.load_balancers.look_up(request.lb_spec, request.namespace)
 
     async def create_load_balancer(self, request: CreateLoadBalancerRequest) -> Succ:
         """Find the target groups, and give them their attributes.
@@ -97,7 +97,9 @@ class Elbv2Driver(Driver):
         It is the operator who makes them.
         """
         async with self._attempt():
-            identity = await self.load_balancers.look_up(request.lb_spec)
+            identity = await self.load_balancers.look_up(
+                request.lb_spec, request.namespace
+            )
             if not request.dry_run:
                 await self._set_attributes(identity.render(), request.attributes)
         return Succ(lb_info=identity.render(), lock_key=identity.lock_key)
@@ -105,7 +107,9 @@ class Elbv2Driver(Driver):
     async def ensure_load_balancer(self, request: EnsureLoadBalancerRequest) -> Succ:
         """Find the target groups, still, and give them their attributes."""
         async with self._attempt():
-            identity = await self.load_balancers.look_up(request.lb_info)
+            identity = await self.load_balancers.look_up(
+                request.lb_info, request.namespace
+            )
             if not request.dry_run:
                 await self._set_attributes(request.lb_info, request.attributes)
         return Succ(lock_key=identity.lock_key)
@@ -175,7 +179,10 @@ class Elbv2Driver(Driver):
     async def _found(self, request: "AnyBackendRequest") -> tuple[LoadBalancer, Member]:
         """Return the load balancer and the member that a request is about."""
         target = parse_target(request.backend_addr)
-        balancer = await self.load_balancers.find(request.lb_info)
+        namespace: str | None = None
+        if isinstance(request, EnsureBackendRequest):
+            namespace = request.namespace
+        balancer = await self.load_balancers.find(request.lb_info, namespace)
         member = Member(
             target,
             Owner(request.record_id, digest(balancer.identity.lock_key)),

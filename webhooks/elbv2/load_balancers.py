@@ -8,6 +8,7 @@ import re
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 
 import attrs
 
@@ -15,6 +16,7 @@ from webhooks.elbv2.errors import InvalidInput
 from webhooks.elbv2.targets import Target, TargetType
 from webhooks.shared.identity import lock_key
 from webhooks.shared.parameters import wrong_field
+from webhooks.shared.rules import why_not
 
 
 MOST_GROUPS = 16
@@ -147,23 +149,28 @@ class AllowedGroups:
     """The target groups that load balancers may name.
 
     Attributes:
-        patterns: of ARNs where they begin with `arn:`, else of names; `*`, `?` and
+        patterns: rules (`webhooks.shared.rules`), with patterns of ARNs where they begin with `arn:`, else of names; `*`, `?` and
             `[...]` stand for characters.
     """
 
     patterns: Sequence[str] = ("*",)
 
-    def check(self, arn: str) -> None:
+    def check(self, arn: str, namespace: str | None = None) -> None:
         """Let an allowed target group pass.
 
+        Args:
+            arn: that a load balancer names.
+            namespace: of the load balancer; None: something there is to go.
+
         Raises:
-            InvalidInput: no pattern matches.
+            InvalidInput: no rule allows it.
         """
-        if not any(
-            fnmatchcase(arn if one.startswith("arn:") else arn_name(arn), one)
-            for one in self.patterns
-        ):
-            raise InvalidInput(
-                f"{GROUPS}: {arn_name(arn)} is not allowed by this driver; it may use "
-                f"{', '.join(self.patterns)} (--allow-target-groups)"
-            )
+        why = why_not(self.patterns, partial(_matches, arn), namespace)
+        if why:
+            name = arn_name(arn)
+            raise InvalidInput(f"{GROUPS}: {name} {why} (--allow-target-groups)")
+
+
+def _matches(arn: str, pattern: str) -> bool:
+    """Tell whether the pattern allows the target group."""
+    return fnmatchcase(arn if pattern.startswith("arn:") else arn_name(arn), pattern)

@@ -72,7 +72,7 @@ class F5Driver(Driver):
         An update of one whose units are down for the moment is let pass.
         """
         async with attempt(self.clock, patience=self.patience):
-            balancer = self.load_balancers.find(request.lb_spec)
+            balancer = self.load_balancers.find(request.lb_spec, request.namespace)
             check_no_attributes(request.attributes)
             if request.operation is ValidationOperation.CREATE:
                 await balancer.check()
@@ -81,7 +81,7 @@ class F5Driver(Driver):
         """Find the pool; it is the operator who makes it."""
         async with attempt(self.clock, request.not_after, self.patience):
             check_no_attributes(request.attributes)
-            await self.load_balancers.find(request.lb_spec).check()
+            await self.load_balancers.find(request.lb_spec, request.namespace).check()
         identity = parse_identity(request.lb_spec)
         return Succ(lb_info=identity.render(), lock_key=identity.lock_key)
 
@@ -89,7 +89,7 @@ class F5Driver(Driver):
         """Find the pool, still."""
         async with attempt(self.clock, request.not_after, self.patience):
             check_no_attributes(request.attributes)
-            await self.load_balancers.find(request.lb_info).check()
+            await self.load_balancers.find(request.lb_info, request.namespace).check()
         return Succ(lock_key=parse_identity(request.lb_info).lock_key)
 
     async def delete_load_balancer(self, _: DeleteLoadBalancerRequest) -> Succ:
@@ -104,7 +104,7 @@ class F5Driver(Driver):
     async def ensure_backend(self, request: EnsureBackendRequest) -> Succ | Running:
         """Put the member into full service."""
         async with attempt(self.clock, request.not_after, self.patience):
-            balancer = self.load_balancers.find(request.lb_info)
+            balancer = self.load_balancers.find(request.lb_info, request.namespace)
             wanted = Wanted(
                 balancer.address(request.backend_addr),
                 self.load_balancers.mark.of_member(balancer.owner(request.record_id)),

@@ -270,14 +270,20 @@ class LoadBalancers:
             self.units, self.clock, self.mark, self.look_period, run
         )
 
-    def find(self, fields: Mapping[str, str]) -> LoadBalancer:
+    def find(
+        self, fields: Mapping[str, str], namespace: str | None = None
+    ) -> LoadBalancer:
         """Return the load balancer of this lbSpec or lbInfo; asks nobody.
+
+        Args:
+            fields: what it says.
+            namespace: of it; None: something there is to go, or to be told.
 
         Raises:
             InvalidInput: it names no device that may be used, or no pool.
         """
         identity = parse_identity(fields)
         for device in identity.devices:
-            self.allowed.check(device)
+            self.allowed.check(device, namespace)
         memory = self._memories.setdefault(identity, Memory())
         return LoadBalancer(identity, memory, self._settings)

@@ -36,9 +36,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-sockets",
         action="append",
-        metavar="GLOB",
+        metavar="GLOB[=NAMESPACE,...]",
         help="a runtime API that load balancers may name: a path, or IP:port, with * "
-        "for what varies within one part of it, or a host name and port in full; may "
+        "for what varies within one part of it, or a host name and port in full; with "
+        "= and namespaces for load balancers of these alone; may "
         f"be repeated (default: {' '.join(AllowedEndpoints().patterns)})",
     )
     parser.add_argument(

@@ -93,20 +93,20 @@ class HaproxyDriver(Driver):
         An update of one whose HAProxy is down for the moment is let pass.
         """
         async with self._attempt():
-            balancer = self.load_balancers.find(request.lb_spec)
+            balancer = self.load_balancers.find(request.lb_spec, request.namespace)
             check_no_attributes(request.attributes)
             if request.operation is ValidationOperation.CREATE:
                 await balancer.on_all(self._examine)
 
     async def create_load_balancer(self, request: CreateLoadBalancerRequest) -> Succ:
         """Find the backend in all HAProxys; it is the operator who makes it."""
-        await self._probe(request.lb_spec, request.attributes)
+        await self._probe(request.lb_spec, request)
         identity = parse_identity(request.lb_spec)
         return Succ(lb_info=identity.render(), lock_key=identity.lock_key)
 
     async def ensure_load_balancer(self, request: EnsureLoadBalancerRequest) -> Succ:
         """Find the backend in all HAProxys, still."""
-        await self._probe(request.lb_info, request.attributes)
+        await self._probe(request.lb_info, request)
         return Succ(lock_key=parse_identity(request.lb_info).lock_key)
 
     async def delete_load_balancer(self, _: DeleteLoadBalancerRequest) -> Succ:
@@ -123,7 +123,7 @@ class HaproxyDriver(Driver):
     async def ensure_backend(self, request: EnsureBackendRequest) -> Succ:
         """Put the member into full service on all HAProxys."""
         async with self._attempt():
-            balancer = self.load_balancers.find(request.lb_info)
+            balancer = self.load_balancers.find(request.lb_info, request.namespace)
             wanted = Member(
                 self._name(request.record_id),
                 parse_address(request.backend_addr),
@@ -185,12 +185,14 @@ class HaproxyDriver(Driver):
         )
 
     async def _probe(
-        self, fields: Mapping[str, str], attributes: Mapping[str, str]
+        self,
+        fields: Mapping[str, str],
+        request: CreateLoadBalancerRequest | EnsureLoadBalancerRequest,
     ) -> None:
         """Find out whether members can be added to this load balancer."""
         async with self._attempt():
-            check_no_attributes(attributes)
-            balancer = self.load_balancers.find(fields)
+            check_no_attributes(request.attributes)
+            balancer = self.load_balancers.find(fields, request.namespace)
             await balancer.on_all(self._examine)
 
     async def _examine(self, pool: Pool) -> None:

@@ -9,12 +9,14 @@ import re
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import PurePosixPath
 
 import attrs
 
 from webhooks.haproxy.errors import InvalidInput
 from webhooks.shared.addresses import LAST_PORT, is_literal
+from webhooks.shared.rules import why_not
 
 
 LONGEST_PATH = 107
@@ -92,24 +94,27 @@ class AllowedEndpoints:
     """The endpoints that load balancers may name.
 
     Attributes:
-        patterns: `*`, `?` and `[...]` stand for characters of one part of a path, or
-            of an IP address and port. A host name must be said in full: with a
-            wildcard anybody's domain could match.
+        patterns: rules (`webhooks.shared.rules`), in whose patterns `*`, `?` and
+            `[...]` stand for characters of one part of a path, or of an IP address and
+            port. A host name must be said in full: with a wildcard anybody's domain
+            could match.
     """
 
     patterns: Sequence[str] = ("/run/haproxy/*.sock",)
 
-    def check(self, endpoint: Endpoint) -> None:
+    def check(self, endpoint: Endpoint, namespace: str | None = None) -> None:
         """Let an allowed endpoint pass.
 
+        Args:
+            endpoint: that a load balancer names.
+            namespace: of the load balancer; None: something there is to go.
+
         Raises:
-            InvalidInput: no pattern matches.
+            InvalidInput: no rule allows it.
         """
-        if not any(_matches(endpoint, pattern) for pattern in self.patterns):
-            raise InvalidInput(
-                f"sockets: {endpoint} is not allowed by this driver; it may use "
-                f"{', '.join(self.patterns)} (--allow-sockets)"
-            )
+        why = why_not(self.patterns, partial(_matches, endpoint), namespace)
+        if why:
+            raise InvalidInput(f"sockets: {endpoint} {why} (--allow-sockets)")
 
 
 def _matches(endpoint: Endpoint, pattern: str) -> bool:

@@ -160,15 +160,21 @@ class LoadBalancers:
     connect: Callable[[Endpoint, Limits], RuntimeApi] = RuntimeApi
     _apis: dict[Endpoint, RuntimeApi] = attrs.field(factory=dict, init=False)
 
-    def find(self, fields: Mapping[str, str]) -> LoadBalancer:
+    def find(
+        self, fields: Mapping[str, str], namespace: str | None = None
+    ) -> LoadBalancer:
         """Return the load balancer of this lbSpec or lbInfo; asks nobody.
+
+        Args:
+            fields: what it says.
+            namespace: of it; None: something there is to go, or to be told.
 
         Raises:
             InvalidInput: it names no HAProxy that may be used, or no backend.
         """
         found = parse_identity(fields)
         for endpoint in found.endpoints:
-            self.allowed.check(endpoint)
+            self.allowed.check(endpoint, namespace)
         apis = [self._api(one) for one in found.endpoints]
         pools = [Pool(api, found.backend, found.cookies) for api in apis]
         return LoadBalancer(pools, found.lock_key)

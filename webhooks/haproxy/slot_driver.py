@@ -44,7 +44,7 @@ class SlotDriver(HaproxyDriver):
     async def ensure_backend(self, request: EnsureBackendRequest) -> Succ:
         """Put the member into full service on all HAProxys."""
         async with self._attempt():
-            balancer = self.load_balancers.find(request.lb_info)
+            balancer = self.load_balancers.find(request.lb_info, request.namespace)
             address = parse_address(request.backend_addr)
             _check_no_parameters(request.parameters)
             if request.dry_run:

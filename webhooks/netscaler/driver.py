@@ -85,7 +85,7 @@ class NetscalerDriver(Driver):
         An update of one whose appliance is down for the moment is let pass.
         """
         async with attempt(self.clock):
-            group = self._load_balancers.find(request.lb_spec)
+            group = self._load_balancers.find(request.lb_spec, request.namespace)
             check_no_attributes(request.attributes)
             if request.operation is ValidationOperation.CREATE:
                 await group.probe()
@@ -94,7 +94,7 @@ class NetscalerDriver(Driver):
         """Find the service group; it is the operator who makes it."""
         async with attempt(self.clock, request.not_after):
             check_no_attributes(request.attributes)
-            await self._load_balancers.find(request.lb_spec).probe()
+            await self._load_balancers.find(request.lb_spec, request.namespace).probe()
         identity = parse_identity(request.lb_spec)
         return Succ(lb_info=identity.render(), lock_key=identity.lock_key)
 
@@ -102,7 +102,7 @@ class NetscalerDriver(Driver):
         """Find the service group, still."""
         async with attempt(self.clock, request.not_after):
             check_no_attributes(request.attributes)
-            await self._load_balancers.find(request.lb_info).probe()
+            await self._load_balancers.find(request.lb_info, request.namespace).probe()
         return Succ(lock_key=parse_identity(request.lb_info).lock_key)
 
     async def delete_load_balancer(self, _: DeleteLoadBalancerRequest) -> Succ:
@@ -117,7 +117,7 @@ class NetscalerDriver(Driver):
     async def ensure_backend(self, request: EnsureBackendRequest) -> Succ | Running:
         """Put the member into the state that its parameters ask for."""
         async with attempt(self.clock, request.not_after):
-            group = self._load_balancers.find(request.lb_info)
+            group = self._load_balancers.find(request.lb_info, request.namespace)
             wanted = Wanted(
                 Mark(self.prefix, request.record_id, group.pool),
                 parse_address(request.backend_addr),

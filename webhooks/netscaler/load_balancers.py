@@ -86,15 +86,19 @@ class LoadBalancers:
         factory=dict, init=False
     )
 
-    def find(self, fields: Mapping[str, str]) -> Group:
+    def find(self, fields: Mapping[str, str], namespace: str | None = None) -> Group:
         """Return the service group of this lbSpec or lbInfo; asks nobody.
+
+        Args:
+            fields: what it says.
+            namespace: of it; None: something there is to go, or to be told.
 
         Raises:
             InvalidInput: it names no device that may be used, or no group.
         """
         identity = parse_identity(fields)
         for device in identity.devices:
-            self.ground.allowed.check(device)
+            self.ground.allowed.check(device, namespace)
         key = (frozenset(identity.devices), identity.group)
         if key not in self._groups:
             pair = self._pair(identity.devices)
