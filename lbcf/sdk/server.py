@@ -9,7 +9,7 @@ there: half an operation is what nobody could repair.
 import asyncio
 
 from collections.abc import Coroutine, Hashable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
@@ -212,24 +212,31 @@ class Service:
         self, key: Hashable, operation: Operation, request: Request[Answer]
     ) -> Answer:
         """Perform the operation when those before it are through, if not too late."""
-        if self._is_late(request):
-            return _too_late(operation)
+        if late := self._lateness(request):
+            return refused(operation, Fail(late))
         async with self._turns.turn(key):
-            if self._is_late(request):
-                return _too_late(operation)
+            if late := self._lateness(request):
+                return refused(operation, Fail(late))
             with self._series.timed(operation):
                 return await reply(self._driver, operation, request, self._clock)
 
-    def _is_late(self, request: Request[Answer]) -> bool:
-        """Tell whether the caller has given up on this call by its `notAfter`."""
+    def _lateness(self, request: Request[Answer]) -> str:
+        """Say why a call is not performed whose caller has given up; empty: it has not."""
         limit = request.not_after if isinstance(request, RetriedRequest) else None
-        return limit is not None and limit < self._clock.now()
+        now = self._clock.now()
+        if limit is None or now <= limit:
+            return ""
+        return (
+            f"not performed: its notAfter is {_told(limit)}, and the driver's clock says "
+            f"{_told(now)}. It arrived late, or waited too long for its turn; if that "
+            "goes on, the clocks of the driver and of its caller differ: set them by NTP"
+        )
 
 
-def _too_late(operation: Operation) -> Answer:
-    """Return the answer to a call that was sent long ago."""
-    text = "arrived or got its turn after its notAfter: not performed"
-    return refused(operation, Fail(text))
+def _told(moment: datetime) -> str:
+    """Write a moment for people, to the tenth of a second."""
+    text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
+    return f"{text[:-8]}Z"
 
 
 def _json(body: bytes, status: int) -> web.Response:

@@ -252,6 +252,21 @@ async def test_a_late_call_is_refused() -> None:
     assert [] == driver.begun
 
 
+async def test_a_driver_whose_clock_is_ahead_says_so() -> None:
+    """It refuses everything; its operator learns of both clocks from the records."""
+    clock = SetClock()
+    limit = clock.moment
+    clock.moment += timedelta(seconds=15)
+    async with serving(Service(PlainDriver(), clock)) as url:
+        answer = await call(url, "ensureBackend", notAfter=limit.isoformat())
+
+    said = str(answer["msg"])
+    for moment in (limit, clock.moment):
+        assert f"{moment:%Y-%m-%dT%H:%M:%S}.0Z" in said
+    assert "clocks of the driver and of its caller differ" in said
+    assert len(said) <= 256
+
+
 async def test_a_late_call_does_not_wait_to_be_refused() -> None:
     """It is refused at once, also while its member is busy."""
     driver, done = PlainDriver(), asyncio.Event()
