@@ -44,6 +44,9 @@ _REASONS = {
     Operation.DELETE_LOAD_BALANCER: (DELETING, DELETE_FAILED),
 }
 
+_LONGEST_REST = timedelta(hours=1, minutes=1)
+"""A driver may wish for an hour; the rest is for chance, and for what clocks differ by."""
+
 Change = Callable[[EntryStatus], EntryStatus | None]
 """What was learnt of one load balancer; None as the answer: it is gone."""
 Trouble = Refused | StillRunning | Unanswered
@@ -68,10 +71,15 @@ def next_operation(
 
 
 def rest_of(status: EntryStatus, now: datetime) -> timedelta:
-    """Say how long its driver is not to be asked."""
+    """Say how long its driver is not to be asked.
+
+    A moment further away than any pause is one of a clock that was ahead: nobody waits
+    for it, and asking writes down another one.
+    """
     if status.retry_after is None:
         return timedelta(0)
-    return max(status.retry_after - now, timedelta(0))
+    rest = max(status.retry_after - now, timedelta(0))
+    return rest if rest <= _LONGEST_REST else timedelta(0)
 
 
 def begun(status: EntryStatus, *, now: datetime) -> EntryStatus:

@@ -15,6 +15,7 @@ from lbcf.wire.conditions import (
     parse_conditions,
     render_conditions,
     render_time,
+    render_time_after,
 )
 from lbcf.wire.errors import Malformed
 from lbcf.wire.kube import ObjectMeta, decode
@@ -139,7 +140,7 @@ def _render(status: EntryStatus) -> dict[str, object]:
         "lbInfo": None if status.info is None else dict(status.info),
         "lastSyncedAttributes": None if status.synced is None else dict(status.synced),
         "deletionTimestamp": leaving and render_time(leaving),
-        "retryAfter": retry and render_time(retry),
+        "retryAfter": retry and render_time_after(retry),
         "epoch": status.epoch or None,
         "conditions": render_conditions(status.conditions),
     }

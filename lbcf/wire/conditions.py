@@ -1,7 +1,7 @@
 """Conditions in JSON (metav1.Condition) and back."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from sys import intern
 
 import msgspec
@@ -56,3 +56,8 @@ def render_conditions(conditions: Iterable[Condition]) -> list[dict[str, object]
 def render_time(moment: datetime) -> str:
     """Write a moment as metav1.Time: RFC 3339, UTC, whole seconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def render_time_after(moment: datetime) -> str:
+    """Write a moment that is waited for: the first whole second that is not before it."""
+    return render_time(moment + timedelta(seconds=1, microseconds=-1))

@@ -236,6 +236,22 @@ def test_nobody_knows_whether_what_was_begun_exists(status: EntryStatus) -> None
     assert (True, "Created") == told_by(created, conditions.CREATED)
 
 
+@pytest.mark.parametrize(
+    ("away", "rest"),
+    [
+        pytest.param(timedelta(hours=1), timedelta(hours=1), id="as a driver may wish"),
+        pytest.param(timedelta(days=365), timedelta(0), id="of a clock far ahead"),
+    ],
+)
+def test_rest_is_no_longer_than_a_driver_may_wish(
+    away: timedelta, rest: timedelta
+) -> None:
+    """A clock that was a year ahead does not keep a driver from being asked for one."""
+    status = attrs.evolve(CREATED, retry_after=START + away)
+
+    assert rest == bind_life.rest_of(status, START)
+
+
 def test_changes_are_put_into_what_is_there_now() -> None:
     """What else was written meanwhile stays; who is gone is left out."""
     other = EntryStatus("back", "proxy")
