@@ -11,7 +11,10 @@ step, and `learn` takes in what came of it. The rules and the interleavings behi
    after the record's end finds nobody's member. That saves a third of the requests.
 2. Without an address nothing was ever registered.
 3. The drain's clock starts with the first call that may have reached the driver, and is
-   written once it has to wait: while nobody could be asked, nothing was drained.
+   written once it has to wait: while nobody could be asked, nothing was drained. Who
+   has begun to count goes on by its monotonic clock; who finds a clock that is written
+   has only the wall clock, which may be another one, and takes no more of it than one
+   whole drain.
 4. A settled record is deregistered once. For any other, an ensure may still be out: one
    call at once so that traffic stops, and one that counts after all ensures are over.
 5. The finalizer goes by compare-and-swap, after a success that counts, of this
@@ -24,7 +27,7 @@ also after a crash, when nobody remembers the call.
 """
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 import attrs
@@ -73,6 +76,9 @@ DRAINING = "Draining"
 CONFIRMING = "WaitingToConfirm"
 """Deregistered once; an ensure may still be out, so it is done again afterwards."""
 
+_CLOCK_WAS_SET = timedelta(seconds=5)
+"""Two readings of one deadline that differ by more are those of different clocks."""
+_ALMOST_A_SECOND = timedelta(seconds=1, microseconds=-1)
 _CONNECTIONS_NEWS = 10.0
 """Seconds between two writes that only tell another number of connections."""
 
@@ -86,6 +92,8 @@ class Ending:
         permission: the latest observation of this turn.
         driver: who is to be asked, or why nobody can be.
         drain: how far a drain is, before it is written.
+        drain_until: monotonic seconds at which it is over; None: it has not begun, or
+            another incarnation began it.
         drained: the driver said that nothing is left.
         early_done: a deregister succeeded while ensures might still be out.
         final_done: a deregister succeeded that nothing can undo.
@@ -98,6 +106,7 @@ class Ending:
     permission: Permission | None = None
     driver: LoadBalancerDriver | Absent = UNKNOWN_DRIVER
     drain: DrainProgress | None = None
+    drain_until: float | None = None
     drained: bool = False
     early_done: bool = False
     final_done: bool = False
@@ -199,9 +208,10 @@ def _drain(ending: Ending, record: BackendRecord, moment: Moment) -> Step | None
         Operation.DRAIN_BACKEND
     ):
         return None
-    progress = drain_progress(ending, record, moment)
-    if moment.now >= progress.deadline:
+    left = rest_of_drain(ending, record, moment)
+    if left <= timedelta(0):
         return None
+    progress = drain_progress(ending, record, moment.now + left)
     return CallDriver(
         Operation.DRAIN_BACKEND,
         driver,
@@ -213,20 +223,50 @@ def _drain(ending: Ending, record: BackendRecord, moment: Moment) -> Step | None
     )
 
 
+def rest_of_drain(ending: Ending, record: BackendRecord, moment: Moment) -> timedelta:
+    """Say how long the drain may go on: all of its time where it has not begun."""
+    whole = record.spec.drain_timeout or timedelta(0)
+    if ending.drain_until is not None:
+        return timedelta(seconds=ending.drain_until - moment.monotonic)
+    written = record.status.drain
+    return whole if written is None else _rest_of_written(record, written, moment)
+
+
+def _rest_of_written(
+    record: BackendRecord, written: DrainProgress, moment: Moment
+) -> timedelta:
+    """Say what a clock leaves that another incarnation, or an earlier one, has written."""
+    whole = record.spec.drain_timeout or timedelta(0)
+    # Neither clock need be right. That of whoever began was behind where the drain was
+    # over before the API server could have let it begin; ours is where more is left than
+    # there was.
+    deadline = max(written.deadline, (record.meta.deleting_since or moment.now) + whole)
+    return min(deadline - moment.now, whole)
+
+
 def drain_progress(
-    ending: Ending, record: BackendRecord, moment: Moment
+    ending: Ending, record: BackendRecord, deadline: datetime
 ) -> DrainProgress:
-    """Say when the drain began and must end: as written, as remembered, or from now."""
+    """Say when the drain began and must end: as written, as remembered, or as counted.
+
+    Args:
+        ending: what is remembered.
+        record: what is written.
+        deadline: as counted by the clock as it is now.
+    """
     known = record.status.drain or ending.drain
-    if known is not None:
+    if known is not None and abs(known.deadline - deadline) < _CLOCK_WAS_SET:
         return known
-    timeout = record.spec.drain_timeout or timedelta(0)
-    return DrainProgress(moment.now, moment.now + timeout)
+    whole = record.spec.drain_timeout or timedelta(0)
+    began = (deadline - whole).replace(microsecond=0)
+    # Written in whole seconds; rounded down, the deadline would take part of the drain.
+    ends = (deadline + _ALMOST_A_SECOND).replace(microsecond=0)
+    return DrainProgress(began, ends)
 
 
 def _is_in_time(ending: Ending, moment: Moment) -> bool:
     """Tell whether a driver should still spare what slipped in after the drain."""
-    return ending.drain is None or moment.now < ending.drain.deadline
+    return ending.drain_until is None or moment.monotonic < ending.drain_until
 
 
 def is_final(ending: Ending, record: BackendRecord, moment: Moment) -> bool:
@@ -289,18 +329,20 @@ def learn(ending: Ending, step: Step, reply: Reply, moment: Moment) -> Ending:
         case Observed(permission):
             if isinstance(step, WriteStatus):
                 ending = attrs.evolve(ending, told_at=moment.monotonic, report=None)
-            return _observed(ending, permission)
+            return _observed(ending, permission, moment)
         case Superseded(permission):
-            return _observed(ending, permission)
+            return _observed(ending, permission, moment)
         case Succeeded() | StillRunning() | Refused() | Unanswered():
             return _called(ending, step, reply, moment)
         case _:
             return ending
 
 
-def _observed(ending: Ending, permission: Permission) -> Ending:
+def _observed(ending: Ending, permission: Permission, moment: Moment) -> Ending:
     """Look at the record anew; without a driver there is only something to tell."""
-    ending = attrs.evolve(ending, permission=permission)
+    ending = attrs.evolve(
+        _with_written_drain(ending, permission.record, moment), permission=permission
+    )
     record, driver = permission.record, ending.driver
     needless = ending.pause is not None or not record.address
     if needless or not isinstance(driver, Absent):
@@ -323,20 +365,20 @@ def _called(
     if not isinstance(step, CallDriver):
         return ending
     if isinstance(reply, Succeeded):
-        return _succeeded(ending, step)
+        return _succeeded(ending, step, moment)
     if step.operation is Operation.DRAIN_BACKEND:
         return _still_draining(ending, step, reply, moment)
     return _not_deregistered(ending, step, reply, moment)
 
 
-def _succeeded(ending: Ending, step: CallDriver) -> Ending:
+def _succeeded(ending: Ending, step: CallDriver, moment: Moment) -> Ending:
     """Go on to the next stage."""
     ending = attrs.evolve(ending, streak=NO_STREAK)
+    record = step.permission.record
     if step.operation is Operation.DRAIN_BACKEND:
-        return attrs.evolve(ending, drained=True, drain=_clock_of(step))
+        return attrs.evolve(_begun(ending, record, moment), drained=True)
     if step.final:
         return attrs.evolve(ending, early_done=True, final_done=True)
-    record = step.permission.record
     message = (
         f"{step.address} is out of the load balancer; deregistered once more when no "
         "registration sent earlier can arrive any more"
@@ -345,11 +387,36 @@ def _succeeded(ending: Ending, step: CallDriver) -> Ending:
     return attrs.evolve(ending, early_done=True, report=Report(condition))
 
 
-def _clock_of(step: CallDriver) -> DrainProgress | None:
-    """Say the drain's clock as the driver was told it."""
-    if step.drain_started_at is None or step.drain_deadline is None:
-        return None
-    return DrainProgress(step.drain_started_at, step.drain_deadline)
+def _with_written_drain(
+    ending: Ending, record: BackendRecord, moment: Moment
+) -> Ending:
+    """Count from now on what is left of a drain that another incarnation began.
+
+    Also where this one began to count by a view that did not show it yet.
+    """
+    written, own = record.status.drain, ending.drain
+    if written is None or (own and own.deadline == written.deadline):
+        return ending
+    left = _rest_of_written(record, written, moment).total_seconds()
+    clock = attrs.evolve(written, connections=None)
+    return attrs.evolve(ending, drain=clock, drain_until=moment.monotonic + left)
+
+
+def _begun(ending: Ending, record: BackendRecord, moment: Moment) -> Ending:
+    """Count from now on what is left of the drain, by the monotonic clock.
+
+    A call that waited for its place at the driver left long after it was decided on:
+    what is not written yet begins with the answer.
+    """
+    ending = _with_written_drain(ending, record, moment)
+    if ending.drain_until is not None:
+        return ending
+    left = rest_of_drain(ending, record, moment)
+    return attrs.evolve(
+        ending,
+        drain=drain_progress(ending, record, moment.now + left),
+        drain_until=moment.monotonic + left.total_seconds(),
+    )
 
 
 def _has_begun(
@@ -372,18 +439,16 @@ def _still_draining(
 ) -> Ending:
     """Come again before the deadline, and tell who is waited for."""
     record = step.permission.record
-    started = step.drain_started_at or moment.now
-    deadline = step.drain_deadline or moment.now
+    if _has_begun(ending, record, reply):
+        ending = _begun(ending, record, moment)
+    left = rest_of_drain(ending, record, moment)
+    # What is written stays, whichever clocks read it since.
+    progress = record.status.drain or ending.drain
     connections = reply.connections if isinstance(reply, StillRunning) else None
-    progress: DrainProgress | None = DrainProgress(started, deadline, connections)
-    if not _has_begun(ending, record, reply):
-        progress = None
-    left = deadline - moment.now
-    if isinstance(reply, StillRunning):
+    if isinstance(reply, StillRunning) and progress is not None:
         reason = DRAINING
-        message = (
-            f"waiting for connections to end, until {deadline:%H:%M:%S} UTC at most"
-        )
+        ends = f"{progress.deadline:%H:%M:%S} UTC"
+        message = f"waiting for connections to end, until {ends} at most"
     else:
         reason, message = told(reply, step.driver, step.operation)
     streak = ending.streak.with_answer(step.operation, reply)
@@ -393,16 +458,11 @@ def _still_draining(
     )
     report = Report(
         _condition(record, conditions.DRAINED, reason, message),
-        drain=progress,
+        drain=progress and attrs.evolve(progress, connections=connections),
         due=changed and moment.monotonic - ending.told_at >= _CONNECTIONS_NEWS,
     )
-    return attrs.evolve(
-        ending,
-        drain=attrs.evolve(progress, connections=None) if progress else None,
-        streak=streak,
-        report=report,
-        pause=max(min(pause, left), timedelta(0)),
-    )
+    pause = max(min(pause, left), timedelta(0))
+    return attrs.evolve(ending, streak=streak, report=report, pause=pause)
 
 
 def _not_deregistered(

@@ -9,6 +9,7 @@ import random
 import time
 import uuid
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -20,7 +21,10 @@ class Clock(Protocol):
         """Return the moment, aware and in UTC; it may jump when the host is set."""
 
     def monotonic(self) -> float:
-        """Return seconds that never go back; only differences mean anything."""
+        """Return seconds that never go back; only differences mean anything.
+
+        They go on while the machine is suspended; the timers of asyncio do not.
+        """
 
     async def sleep(self, delay: timedelta) -> None:
         """Come back after the delay; at once when it is zero or negative."""
@@ -32,16 +36,34 @@ class Clock(Protocol):
         """Return the text of a random UUID that nobody else has."""
 
 
+# Permissions and waits are about what happens elsewhere, which goes on while this machine
+# is suspended. CLOCK_MONOTONIC (time.monotonic, and the timers of asyncio) stands still
+# then: a call could leave with a permission that ran out hours ago. What it costs is that
+# timers ring late after a suspension; whoever waits for a moment asks this clock again.
+# Only Linux has CLOCK_BOOTTIME, and only there the processes run.
+_ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 class SystemClock:
-    """The clock of the machine."""
+    """The clocks of the machine.
+
+    Args:
+        read: reads one of the kernel's clocks, in seconds; None: the kernel itself does.
+    """
+
+    _read: Callable[[int], float] = staticmethod(time.clock_gettime)
+
+    def __init__(self, read: Callable[[int], float] | None = None) -> None:
+        if read is not None:
+            self._read = read
 
     def now(self) -> datetime:
         """Return the moment of the host, aware and in UTC."""
-        return datetime.now(UTC)
+        return datetime.fromtimestamp(self._read(time.CLOCK_REALTIME), UTC)
 
     def monotonic(self) -> float:
-        """Return the host's monotonic seconds, the same in every event loop."""
-        return time.monotonic()
+        """Return the host's seconds since its boot, those of its suspensions included."""
+        return self._read(_ELAPSED)
 
     async def sleep(self, delay: timedelta) -> None:
         """Suspend the calling task for the delay."""

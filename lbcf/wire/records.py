@@ -32,6 +32,7 @@ from lbcf.wire.conditions import (
     parse_conditions,
     render_conditions,
     render_time,
+    render_time_after,
 )
 from lbcf.wire.errors import Malformed
 from lbcf.wire.kube import ObjectMeta, decode
@@ -290,7 +291,7 @@ def _render_status(status: RecordStatus) -> dict[str, object]:
         "conditions": render_conditions(status.conditions),
         "ensuring": status.ensuring or None,
         "drain": drain and _render_drain(drain),
-        "nextAttempt": attempt and render_time(attempt),
+        "nextAttempt": attempt and render_time_after(attempt),
     }
 
 
@@ -298,7 +299,7 @@ def _render_drain(drain: DrainProgress) -> dict[str, object]:
     """Write the drain's clock and what is left."""
     return {
         "startedAt": render_time(drain.started_at),
-        "deadline": render_time(drain.deadline),
+        "deadline": render_time_after(drain.deadline),
         "activeConnections": drain.connections,
     }
 

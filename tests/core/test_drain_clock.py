@@ -76,3 +76,80 @@ def test_clock_that_runs_is_not_stopped_by_an_unreachable_driver(
     visit(world, None if restarted else ending)
 
     assert [False] == [c.drained for c in world.calls(Operation.DEREGISTER_BACKEND)]
+
+
+# --- clocks that are set, and that differ ---------------------------------------------
+
+HOUR = 3600.0
+
+
+def end_of(world: World, ending: Ending) -> float:
+    """Visit as often as wished for; return the second of the deregistration."""
+    while True:
+        world.answers.append(BUSY)
+        ending, finish = world.end(ending.begin_turn(DRAINER))
+        if world.calls(Operation.DEREGISTER_BACKEND):
+            return world.monotonic
+        assert finish.again_after is not None
+        world.monotonic += finish.again_after.total_seconds()
+
+
+@pytest.mark.parametrize("step", [HOUR, -HOUR])
+def test_clock_that_is_set_changes_no_drain(step: float) -> None:
+    """Who has begun to count goes on by a clock that nobody sets."""
+    world = World(RECORD)
+    world.answers.append(BUSY)
+    ending = visit(world)
+    world.ahead = step
+
+    assert pytest.approx(30.0) == end_of(world, ending)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "end"),
+    [
+        pytest.param(-HOUR, 0.0, 30.0, id="begun where it was an hour behind"),
+        pytest.param(45.0, 0.0, 34.0, id="begun where it was 45 s ahead"),
+        pytest.param(0.0, -HOUR, 34.0, id="goes on where it is an hour behind"),
+        pytest.param(0.0, 2.0, 28.0, id="goes on where it is 2 s ahead"),
+    ],
+)
+def test_restart_under_another_clock_takes_one_whole_drain_at_most(
+    before: float, after: float, end: float
+) -> None:
+    """What is left is what is written, no more than all, and not from before the end began."""
+    world = World(RECORD)
+    world.ahead = before
+    world.answers.append(BUSY)
+    visit(world)
+    world.ahead, world.monotonic = after, 4.0
+
+    assert pytest.approx(end) == end_of(world, Ending(first_seen=world.monotonic))
+
+
+def test_driver_is_told_the_deadline_by_the_clock_as_it_is_now() -> None:
+    """One that was set would let a driver cut, or wait, for an hour."""
+    world = World(RECORD)
+    world.answers.extend([BUSY, BUSY])
+    ending = visit(world)
+    world.ahead, world.monotonic = HOUR, 10.0
+    visit(world, ending)
+
+    first, second = world.calls(Operation.DRAIN_BACKEND)
+    assert START + seconds(30) == first.drain_deadline
+    assert START + seconds(HOUR + 30) == second.drain_deadline
+    drain = world.stored.status.drain
+    assert drain is not None
+    assert START + seconds(30) == drain.deadline
+
+
+def test_deadline_loses_no_part_of_a_second() -> None:
+    """It is kept in whole seconds: the first that is not before it."""
+    world = World(RECORD)
+    world.answers.append(BUSY)
+    world.monotonic = 0.9
+    visit(world)
+
+    drain = world.stored.status.drain
+    assert drain is not None
+    assert (START, START + seconds(31)) == (drain.started_at, drain.deadline)

@@ -6,6 +6,7 @@ permissions that grow old, uids. Each step is noted, and so is whether it was al
 
 from collections import deque
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TypeVar
 
 import attrs
@@ -53,6 +54,7 @@ class World:
     Attributes:
         record: as stored; None once it is gone.
         monotonic: seconds after the start, for both clocks.
+        ahead: seconds that the wall clock is ahead of that.
         answers: of the driver, in order; after them it always succeeds.
         locks: answers of the locker; after them it always gives the lock.
         steps: all that was asked.
@@ -61,6 +63,7 @@ class World:
 
     record: BackendRecord | None
     monotonic: float = 0.0
+    ahead: float = 0.0
     answers: deque[Reply] = attrs.Factory(deque)
     locks: deque[Reply] = attrs.Factory(deque)
     steps: list[Step] = attrs.Factory(list)
@@ -68,7 +71,8 @@ class World:
 
     def moment(self) -> Moment:
         """Read the clock."""
-        return at(self.monotonic)
+        moment = at(self.monotonic)
+        return attrs.evolve(moment, now=moment.now + timedelta(seconds=self.ahead))
 
     @property
     def stored(self) -> BackendRecord:

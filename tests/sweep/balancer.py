@@ -56,6 +56,7 @@ class Balancer:
             own; none: one process.
         busy: sessions that a member has from the start, by address.
         on_empty: told the record whose drain found nothing left.
+        on_cut: told the record that takes a member out, and how many sessions it has.
     """
 
     def __init__(self, member_key: MemberKey) -> None:
@@ -64,6 +65,7 @@ class Balancer:
         self.replicas: deque[str] = deque()
         self.busy: dict[str, int] = {}
         self.on_empty: Callable[[str], None] = lambda _record_id: None
+        self.on_cut: Callable[[str, int], None] = lambda _record_id, _sessions: None
         self.member_key = member_key
         self._operations: Mapping[Operation, Callable[[Request[Answer]], Answer]] = {
             Operation.CREATE_LOAD_BALANCER: _create,
@@ -129,8 +131,17 @@ class Balancer:
         )
 
     def _deregister(self, request: Request[Answer]) -> Answer:
-        """Take the member out; one that is not there is out."""
-        self.members.pop(self._key(cast("AnyMember", request)), None)
+        """Take the member out; one that is not there is out.
+
+        One that was drained, and has sessions again, is asked for again.
+        """
+        wanted = cast("requests.DeregisterBackendRequest", request)
+        member = self.members.get(self._key(wanted))
+        if member is not None and member.sessions:
+            if wanted.drained:
+                return answers.BackendAnswer(status=Status.RUNNING)
+            self.on_cut(wanted.record_id, member.sessions)
+        self.members.pop(self._key(wanted), None)
         return _SUCC
 
     def _list(self, request: Request[Answer]) -> Answer:

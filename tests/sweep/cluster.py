@@ -72,12 +72,12 @@ class Cluster(Estate):
         """Create a group, or change its spec."""
         self._put_spec(objects.group_path(name), objects.group(**spec))
 
-    def drop_group(self, name: str = "web") -> None:
-        """Delete a group; the garbage collector ends its records a second later."""
+    def drop_group(self, name: str = "web", after: float = 1.0) -> None:
+        """Delete a group; the garbage collector ends its records some time later."""
         path = objects.group_path(name)
         uid = str(metadata_of(self.api.objects[path])["uid"])
         self.drop(path)
-        self.later(1.0, self._collect, uid)
+        self.later(after, self._collect, uid)
 
     def spoil(self, path: str, seconds: float) -> None:
         """Let an object say for a while what nobody can understand."""

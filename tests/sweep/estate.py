@@ -37,6 +37,7 @@ class Estate:
         api: the API server.
         forced: load balancers that somebody removed although their finalizer held them.
         on_empty: told the record whose drain found nothing left.
+        on_cut: told the record that takes a member out, and how many sessions it has.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -44,6 +45,7 @@ class Estate:
         self.api = TinyApi(self.now)
         self.forced: set[str] = set()
         self.on_empty: Callable[[str], None] = lambda _record_id: None
+        self.on_cut: Callable[[str, int], None] = lambda _record_id, _sessions: None
         self._drivers: dict[str, tuple[str, Setting]] = {}
         self._same: dict[str, str] = {}
         self._systems: dict[str, Balancer] = {}
@@ -76,12 +78,17 @@ class Estate:
             found = (s for u, s in self._drivers.values() if u == url)
             system = Balancer(next(found, self.setting).member_key)
             system.on_empty = self._found_empty
+            system.on_cut = self._cut
             self._systems[name] = system
         return self._systems[name]
 
     def _found_empty(self, record_id: str) -> None:
         """Pass on what a drain found, to whoever listens by then."""
         self.on_empty(record_id)
+
+    def _cut(self, record_id: str, sessions: int) -> None:
+        """Pass on whose sessions end with their member, likewise."""
+        self.on_cut(record_id, sessions)
 
     def serve_also(self, url: str, as_well_as: str = PROXY_URL) -> None:
         """Let a second URL lead to the system behind another one."""

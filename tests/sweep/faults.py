@@ -61,6 +61,14 @@ class Trouble(Enum):
     """The effect comes at once, its answer just before the sender gives up."""
     PAUSE = auto()
     """It stands still for a while: nothing comes in, nothing goes out."""
+    STALL = auto()
+    """The same, for not quite as long as a permission is good without another look."""
+    SUSPEND = auto()
+    """Its machine is suspended: it stands still, and so does its monotonic clock."""
+    AHEAD = auto()
+    """The wall clock of its machine is set ahead by an hour."""
+    BACK = auto()
+    """The same, back by an hour."""
 
 
 @attrs.frozen
@@ -89,6 +97,10 @@ _ANY_STEP = {
     "gap": Mode(trouble=Trouble.GAP),
     "twin": Mode(trouble=Trouble.TWIN),
     "pause": Mode(trouble=Trouble.PAUSE),
+    "stall": Mode(trouble=Trouble.STALL),
+    "suspend": Mode(trouble=Trouble.SUSPEND),
+    "clock-ahead": Mode(trouble=Trouble.AHEAD),
+    "clock-back": Mode(trouble=Trouble.BACK),
 }
 _ONE_WATCH = {
     "lag-records": Mode(trouble=Trouble.LAG, watch="backendrecords"),

@@ -1,11 +1,17 @@
 """Guards of `lbcf.core.deregistration`, of load balancers and their resets."""
 
+import time
+
+from datetime import timedelta
+
 from lbcf.controller import apply as apply_module
 from lbcf.controller.load_balancers import LoadBalancers
 from lbcf.controller.survey import Survey
-from lbcf.core import deregistration, epochs, registration
+from lbcf.core import deregistration, epochs, registration, resources
 from lbcf.core.resources import BackendRecord
-from tests.sweep.edits import Edit, Mutant
+from lbcf.runtime import clock
+from lbcf.wire import records
+from tests.sweep.edits import Edit, Mutant, Value
 
 
 _LIFE = ("life", "early", "patient", "register")
@@ -67,8 +73,152 @@ ENDING: dict[str, Mutant] = {
                 "record.status.drain or ending.drain",
                 "ending.drain",
             ),
+            Edit(
+                deregistration,
+                "_rest_of_written",
+                "return min(deadline - moment.now, whole)",
+                "return whole",
+            ),
+        ),
+        ("drain-goes-on/record",),
+    ),
+    "drains-by-the-wall-clock": Mutant(
+        "an incarnation counts its drains by the monotonic clock",
+        (
+            Edit(
+                deregistration,
+                "rest_of_drain",
+                "if ending.drain_until is not None:",
+                "if False:",
+            ),
+        ),
+        ("drain-set-ahead", "drain-set-back"),
+    ),
+    "drains-longer-than-whole": Mutant(
+        "what another clock has written leaves no more than one whole drain",
+        (Edit(deregistration, "_rest_of_written", "return min(", "return max("),),
+        ("drain-begun-ahead", "drain-goes-on-behind"),
+    ),
+    "drain-before-its-deletion": Mutant(
+        "no drain was over before its record's deletion",
+        (
+            Edit(
+                deregistration,
+                "_rest_of_written",
+                "max(written.deadline, (record.meta.deleting_since or moment.now) + whole)",
+                "written.deadline",
+            ),
+        ),
+        ("drain-begun-behind",),
+    ),
+    "drain-of-a-tenth": Mutant(
+        "a drain is as long as its record says",
+        (
+            Edit(
+                deregistration,
+                "rest_of_drain",
+                "record.spec.drain_timeout or timedelta(0)",
+                "(record.spec.drain_timeout or timedelta(0)) / 10",
+            ),
+        ),
+        ("drain-in-vain/record", "drain/record"),
+    ),
+    "drain-times-ten": Mutant(
+        "and not longer",
+        (
+            Edit(
+                deregistration,
+                "rest_of_drain",
+                "record.spec.drain_timeout or timedelta(0)",
+                "(record.spec.drain_timeout or timedelta(0)) * 10",
+            ),
         ),
         ("drain-in-vain/record",),
+    ),
+    "drain-of-three-seconds": Mutant(
+        "whatever it says",
+        (
+            Edit(
+                deregistration,
+                "rest_of_drain",
+                "record.spec.drain_timeout or timedelta(0)",
+                "timedelta(seconds=3)",
+            ),
+        ),
+        ("drain-in-vain/record", "drain/record"),
+    ),
+    "drained-whatever-is-left": Mutant(
+        "only what was drained to the end is called drained",
+        (
+            Edit(
+                deregistration,
+                "_deregister",
+                "drained=ending.drained and _is_in_time(ending, moment),",
+                "drained=True,",
+            ),
+        ),
+        ("drain-in-vain/record",),
+    ),
+    "cut-after-an-empty-drain": Mutant(
+        "sessions that return after a drain are spared until its deadline",
+        (
+            Edit(
+                deregistration,
+                "_deregister",
+                "drained=ending.drained and _is_in_time(ending, moment),",
+                "drained=False,",
+            ),
+        ),
+        ("sessions-return",),
+    ),
+    "spared-for-ever": Mutant(
+        "and no longer",
+        (
+            Edit(
+                deregistration,
+                "_deregister",
+                "drained=ending.drained and _is_in_time(ending, moment),",
+                "drained=ending.drained,",
+            ),
+        ),
+        ("sessions-stay",),
+    ),
+    "counted-from-the-decision": Mutant(
+        "a drain begins when its first call is answered, not when it waits for its turn",
+        (
+            Edit(
+                deregistration,
+                "_called",
+                "return _still_draining(ending, step, reply, moment)",
+                "return attrs.evolve(_still_draining(ending, step, reply, moment), "
+                "drain_until=ending.drain_until or (moment.monotonic + ("
+                "(step.drain_deadline or moment.now) - moment.now).total_seconds()))",
+            ),
+        ),
+        ("drain-in-turn",),
+    ),
+    "deadline-rounded-down": Mutant(
+        "a deadline is written in the first whole second that is not before it",
+        (
+            Value(deregistration, "_ALMOST_A_SECOND", timedelta(0)),
+            Value(records, "render_time_after", records.render_time),
+        ),
+        ("short-drain", "drain"),
+    ),
+    "no-margin": Mutant(
+        "to confirm waits for what clocks differ by, too",
+        (Value(resources, "_SKEW_AND_TRUNCATION", timedelta(0)),),
+        ("late-in-permission", "early"),
+    ),
+    "little-margin": Mutant(
+        "all of it",
+        (Value(resources, "_SKEW_AND_TRUNCATION", timedelta(seconds=2.5)),),
+        ("late-in-permission", "early"),
+    ),
+    "suspended-unnoticed": Mutant(
+        "a permission runs out while the machine is suspended",
+        (Value(clock, "_ELAPSED", time.CLOCK_MONOTONIC),),
+        ("suspended",),
     ),
     "drains-once": Mutant(
         "a drain goes on until it is over",
@@ -76,7 +226,7 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "_drain",
-                "if moment.now >= progress.deadline:",
+                "if left <= timedelta(0):",
                 "if ending.drain is not None:",
             ),
         ),
@@ -88,7 +238,7 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "_drain",
-                "if moment.now >= progress.deadline:",
+                "if left <= timedelta(0):",
                 "if False:",
             ),
         ),

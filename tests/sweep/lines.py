@@ -32,8 +32,10 @@ from lbcf.drivers.pool import DriverPool
 from lbcf.kube.errors import Conflict, KubeError, Throttled, Unavailable
 from lbcf.kube.exchange import Request
 from lbcf.runtime.clock import Clock
-from lbcf.wire.driver import parse_request
+from lbcf.wire.driver import Answer, parse_request
+from lbcf.wire.driver import Request as DriverRequest
 from lbcf.wire.driver_answers import Status
+from lbcf.wire.driver_requests import RetriedRequest
 from tests.kube.tiny_history import TOO_OLD, Watch
 from tests.kube.tiny_rules import metadata_of, place_of
 from tests.sweep.faults import Ending, Io, Kind
@@ -49,6 +51,8 @@ WATCH_LAG = 0.02
 API_LIMIT = 30.0
 API_LATE = 8.0
 """Seconds after the sender gave up at which a write still comes through."""
+DRIVER_BEHIND = 2.9
+"""Seconds that a driver's clock is behind; it goes by `notAfter`, and by that clock."""
 _JUST_UNDER = 0.01
 WATCHED = (
     "backendgroups",
@@ -246,18 +250,33 @@ class _DriverWire(DriverClient):
         limit = timeout.total_seconds()
         world = self._world
         named = getattr(request, "record_id", "")
-        world.oracle.sent(self._process.name, operation, request)
+        rest = self._rest_of(request, limit)
+        over = world.oracle.sent(self._process, request)
         io = Io(
             Kind.CALL,
             f"{operation} {named} {getattr(request, 'backend_addr', '')}",
             lambda: world.behind(self._url).perform(operation, request),
             world.setting.latency_of(operation),
             limit,
-            limit + self._late_effect - _JUST_UNDER,
+            rest + self._late_effect + DRIVER_BEHIND - _JUST_UNDER,
             partial(_driver_error, f"{operation} of driver {name}"),
             _said,
         )
-        return await self._process.carry(io)
+        heard = True
+        try:
+            return await self._process.carry(io)
+        except NotSent:
+            heard = False
+            raise
+        finally:
+            over(heard)
+
+    def _rest_of(self, request: DriverRequest[Answer], limit: float) -> float:
+        """Say for how long the permission of a call is good, at least its time-out."""
+        until = request.not_after if isinstance(request, RetriedRequest) else None
+        if until is None:
+            return limit
+        return max(limit, (until - self._process.clock.now()).total_seconds())
 
 
 def _kind_of(request: Request) -> Kind:

@@ -95,6 +95,13 @@ class BusyLoop(VirtualLoop):
         self.call_later(seconds, end, context=contextvars.Context())
         return end
 
+    def put_off(self, owns: Owns, seconds: float) -> None:
+        """Let the timers of somebody ring later: the clock that they go by stands still."""
+        for timer in self._scheduled:
+            if owns(timer._context):  # noqa: SLF001 - nothing public tells it
+                timer._when += seconds  # noqa: SLF001
+        heapq.heapify(self._scheduled)
+
     def _run_once(self) -> None:
         """Run what is ready, as every loop does."""
         if self._elapsed != self._moment:

@@ -5,17 +5,13 @@ of the code under test. `World` calls `look` after each effect, `sent` before ea
 
 S1 nothing is registered that no record names; S2 a record that is gone left nothing
 behind; S3 a live registered record's member is in, in full service, with its parameters;
-S4 no deregistration before the drain is over, and its deadline never moves; S5 the
+S4 a drain is as long as its record says (`drains`), and its deadline never moves; S5 the
 finalizer goes after the member.
 """
 
-from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
-import attrs
-
-from lbcf.core.operations import Operation
 from lbcf.core.values import MemberKey
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver import Answer, Request
@@ -23,28 +19,14 @@ from lbcf.wire.driver_answers import BackendState
 from tests.kube.tiny_rules import Json
 from tests.sweep.balancer import Member
 from tests.sweep.cluster import Wish, WishKey
+from tests.sweep.drains import Drains
 from tests.sweep.estate import Place
 from tests.sweep.seen import Seen, see
 
 
 if TYPE_CHECKING:
+    from tests.sweep.process import Process
     from tests.sweep.world import World
-
-_GRAIN = timedelta(seconds=1.1)
-"""Deadlines are written in whole seconds."""
-
-
-@attrs.define
-class _DrainClock:
-    """What is known of one record's drain.
-
-    Attributes:
-        deadline: the earliest that was ever told to the driver.
-        is_empty: the driver has said that nothing is left.
-    """
-
-    deadline: datetime
-    is_empty: bool = False
 
 
 class Oracle:
@@ -53,6 +35,7 @@ class Oracle:
     Attributes:
         records: by path.
         looks: how often it looked.
+        drains: looks at those.
     """
 
     def __init__(self, world: "World") -> None:
@@ -60,7 +43,7 @@ class Oracle:
         self.looks = 0
         self._world = world
         self._lost: set[str] = set()
-        self._clocks: dict[str, _DrainClock] = {}
+        self.drains = Drains(world)
 
     def stored(self, path: str, whole: Json | None) -> None:
         """Take in a record's new version, or its end."""
@@ -68,8 +51,7 @@ class Oracle:
         if whole is None:
             return
         seen = self.records[path] = see(whole)
-        if before and before.deadline and before.deadline != seen.deadline:
-            self._world.fail(f"S4: the deadline of {seen.name} moved")
+        self.drains.stored(before, seen)
 
     def load_balancer_ended(self, name: str) -> None:
         """A load balancer may not go while a record needs it, but by force."""
@@ -137,49 +119,33 @@ class Oracle:
         named = (m for place, m in self.members() if self._names(seen, place, m))
         return next(named, None)
 
-    def sent(self, who: str, operation: Operation, request: Request[Answer]) -> None:
-        """Look at a call that is about to be sent."""
+    def sent(
+        self, process: "Process", request: Request[Answer]
+    ) -> Callable[[bool], None]:
+        """Look at a call that leaves; returns what is told whether it may be heard."""
+        uid = getattr(request, "record_id", "")
+        seen = self._record(uid)
         if isinstance(request, requests.DrainBackendRequest):
-            self._drain_sent(request)
-        elif operation is Operation.DEREGISTER_BACKEND:
-            self._deregister_sent(
-                who, cast("requests.DeregisterBackendRequest", request)
-            )
+            return self.drains.drain_sent(process, seen, uid)
+        is_end = isinstance(request, requests.DeregisterBackendRequest)
+        if is_end and seen is not None and self._drains(seen):
+            self.drains.deregister_sent(process, seen, request)
+        return lambda _heard: None
 
-    def _drain_sent(self, request: requests.DrainBackendRequest) -> None:
-        """Note the drain's clock; one that is written down may not be another."""
-        if request.drain is None:
-            self._world.fail("S4: a drain without a clock")
-            return
-        clock = self._clocks.setdefault(
-            request.record_id, _DrainClock(request.drain.deadline)
-        )
-        clock.deadline = min(clock.deadline, request.drain.deadline)
+    def taken_out(self, uid: str, sessions: int) -> None:
+        """Note that a member's sessions end with it."""
+        seen = self._record(uid)
+        if seen is not None and self._drains(seen):
+            self.drains.cut(seen, sessions)
 
-    def drained(self, record_id: str) -> None:
-        """Note that a drain found nothing left."""
-        if record_id in self._clocks:
-            self._clocks[record_id].is_empty = True
+    def _record(self, uid: str) -> Seen | None:
+        """Find a record."""
+        return next((seen for seen in self.records.values() if seen.uid == uid), None)
 
-    def _deregister_sent(
-        self, who: str, request: requests.DeregisterBackendRequest
-    ) -> None:
-        """Hold a deregistration to the drain before it."""
-        seen = next(
-            (s for s in self.records.values() if s.uid == request.record_id), None
-        )
-        if (
-            seen is None
-            or not seen.drains
-            or not self._world.setting_of(seen.driver).drains
-        ):
-            return
-        clock = self._clocks.get(request.record_id)
-        now = self._world.now()
-        if clock is None:
-            self._world.fail(f"S4: {who} deregisters {seen.name} without a drain")
-        elif not clock.is_empty and now < clock.deadline - _GRAIN:
-            self._world.fail(f"S4: {who} deregisters {seen.name} before its drain ends")
+    def _drains(self, seen: Seen) -> bool:
+        """Tell whether a record is to be drained, and can be."""
+        drains = self._world.setting_of(seen.driver).drains
+        return bool(seen.drain_seconds) and drains
 
     def unsettled(self) -> Iterator[str]:
         """Say what is not as it should be in the end."""

@@ -28,7 +28,7 @@ from lbcf.kube.secrets import Secrets
 from lbcf.process import Parts, Program
 from lbcf.runtime.metrics import Metrics
 from lbcf.settings import Settings
-from tests.fakes.clock import VirtualClock
+from tests.sweep.clocks import Host, HostClock
 from tests.sweep.faults import ALL_MODES, Effect, Ending, Io, Mode, Trouble
 from tests.sweep.lines import ApiLine, DriverLine
 from tests.sweep.loop import BusyLoop
@@ -49,6 +49,16 @@ _LISTING = timedelta(seconds=5)
 _NEVER = timedelta(days=1)
 """Where no driver lists, looking every two seconds for one costs most of a run."""
 
+STALLED = 1.9
+"""Seconds that one stands still and finds its permission good: calls leave late in it."""
+LEAP = 3600.0
+"""Seconds by which a wall clock is set ahead, or back, in the middle of a run."""
+_AHEAD = (0.8, -0.7, 0.3, -0.4)
+"""Seconds that wall clocks of nodes are ahead of the API server's, one after another."""
+
+_PAUSES = {Trouble.PAUSE: DISTURBED, Trouble.STALL: STALLED}
+_LEAPS = {Trouble.AHEAD: LEAP, Trouble.BACK: -LEAP}
+
 _BEFORE_THE_LIMIT = 0.5
 """Seconds before the time-out at which a slow answer arrives."""
 
@@ -62,18 +72,28 @@ class Process:
     Attributes:
         role: `controller` or `deregistrar`.
         name: such as `controller-2`; also its incarnation.
+        host: the machine that it runs on.
+        clock: what it knows of the time.
         is_alive: it has not crashed.
         tasks: all that it started.
     """
 
-    def __init__(self, world: "World", role: str, number: int, behind: int = 0) -> None:
+    def __init__(
+        self,
+        world: "World",
+        role: str,
+        number: int,
+        behind: int = 0,
+        ahead: float | None = None,
+    ) -> None:
         self.role = role
         self.name = f"{role}-{number}"
+        self.host = Host(_AHEAD[number % len(_AHEAD)] if ahead is None else ahead)
+        self.clock = HostClock(self.host, seed=number)
         self.is_alive = True
         self.tasks: list[asyncio.Task[Any]] = []
         self.api = ApiLine(self, world, behind)
         self._world = world
-        self._number = number
         self._paused = False
         self._held: list[Callable[[], None]] = []
         self._wake_early: Callable[[], None] = lambda: None
@@ -94,6 +114,15 @@ class Process:
                 task.cancel()
         self._wake_early()  # if only to be cancelled
 
+    def disturb(self, trouble: Trouble) -> None:
+        """Let it stand still, or its clocks do what clocks do."""
+        if trouble in _PAUSES:
+            self.pause(_PAUSES[trouble])
+        elif trouble is Trouble.SUSPEND:
+            self.suspend(DISTURBED)
+        else:
+            self.host.ahead += _LEAPS.get(trouble, 0.0)
+
     def pause(self, seconds: float) -> None:
         """Let it stand still for a while: nothing of it runs, nothing comes in.
 
@@ -105,6 +134,19 @@ class Process:
             loop = asyncio.get_running_loop()
             assert isinstance(loop, BusyLoop)
             self._wake_early = loop.stand_still(self._owns, seconds, self._wake)
+
+    def suspend(self, seconds: float) -> None:
+        """Let its machine be suspended for a while.
+
+        Beside a pause: its monotonic clock stands still, and its timers go by that one,
+        as those of asyncio do. They ring as much later.
+        """
+        if not self._paused:
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, BusyLoop)
+            loop.put_off(self._owns, seconds)
+            self.host.suspend(seconds)
+            self.pause(seconds)
 
     def _owns(self, context: contextvars.Context) -> bool:
         """Tell whether a callback is one of its own."""
@@ -196,7 +238,7 @@ class Process:
 
     async def _work(self) -> None:
         """Connect, read, work: as `lbcf.process` does."""
-        clock = VirtualClock(seed=self._number)
+        clock = self.clock
         client = KubeClient(self.api)
         setting = self._world.setting
         drivers = DriverLine(self, self._world, clock)

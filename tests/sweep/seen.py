@@ -1,9 +1,11 @@
 """A record as the rules look at it, read from JSON without the code under test."""
 
+from datetime import datetime
 from typing import cast
 
 import attrs
 
+from tests.fakes.clock import EPOCH
 from tests.kube.tiny_rules import Json, metadata_of
 from tests.sweep.balancer import target_of
 
@@ -19,6 +21,9 @@ class Seen:
         is_in: its Registered condition is True, whatever the generation.
         is_current: and of this generation.
         is_settled: and no ensure may be out.
+        drain_seconds: how long it is to be drained, None: not at all.
+        deadline: of the drain, as written: seconds of the API server's clock.
+        drain_length: seconds from its start to its deadline, as written.
     """
 
     name: str
@@ -35,8 +40,9 @@ class Seen:
     is_in: bool
     is_current: bool
     is_settled: bool
-    drains: bool
-    deadline: str
+    drain_seconds: float | None
+    deadline: float | None
+    drain_length: float | None
 
 
 def see(whole: Json) -> Seen:
@@ -73,8 +79,9 @@ def see(whole: Json) -> Seen:
         is_in=is_in,
         is_current=current,
         is_settled=current and not status.get("ensuring") and not always,
-        drains="drain" in spec,
-        deadline=str(drain.get("deadline") or ""),
+        drain_seconds=_drain_seconds(spec),
+        deadline=_second(drain.get("deadline")),
+        drain_length=_drain_length(drain),
     )
 
 
@@ -91,3 +98,25 @@ def _backend(spec: Json) -> str:
             return address
         case _:
             raise AssertionError(f"a record of what? {spec}")
+
+
+def _drain_seconds(spec: Json) -> float | None:
+    """Say how long a record is to be drained."""
+    match spec:
+        case {"drain": {"timeoutSeconds": int(seconds)}}:
+            return float(seconds)
+        case _:
+            return None
+
+
+def _drain_length(drain: Json) -> float | None:
+    """Say how long a drain is as it is written."""
+    began, ends = _second(drain.get("startedAt")), _second(drain.get("deadline"))
+    return None if began is None or ends is None else ends - began
+
+
+def _second(moment: object) -> float | None:
+    """Read a moment."""
+    if not isinstance(moment, str):
+        return None
+    return (datetime.fromisoformat(moment) - EPOCH).total_seconds()

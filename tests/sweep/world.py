@@ -53,6 +53,7 @@ class World(Cluster):
         played_at: seconds at which users did their last.
         troubles: modes of the next steps of a kind, or that have this in their text, as a
             play wants them.
+        ahead: seconds that the wall clock is ahead where the next process of a role starts.
     """
 
     def __init__(self, setting: Setting, plan: Plan) -> None:
@@ -62,11 +63,13 @@ class World(Cluster):
         self.steps: list[Step] = []
         self.played_at = 0.0
         self.troubles: dict[str, list[str]] = {}
+        self.ahead: dict[str, float] = {}
         self.on_step: Callable[[Step], None] = lambda _step: None
         self._plan = plan
         self._breach: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tasks: list[asyncio.Task[Any]] = []
-        self.on_empty = self.oracle.drained
+        self.on_empty = self.oracle.drains.emptied
+        self.on_cut = self.oracle.taken_out
         self.api.on_change.append(self._changed)
         self.put_driver()
         self.put_load_balancer()
@@ -124,7 +127,8 @@ class World(Cluster):
 
     def start(self, role: str, *, behind: int = 0) -> Process:
         """Start a process."""
-        process = Process(self, role, len(self.processes) + 1, behind)
+        ahead = self.ahead.pop(role, None)
+        process = Process(self, role, len(self.processes) + 1, behind, ahead)
         self.processes.append(process)
         process.start()
         return process
@@ -145,16 +149,13 @@ class World(Cluster):
     def trouble(self, process: Process, trouble: Trouble, watch: str = "") -> None:
         """Let something happen to a process, or to its watches of a kind."""
         match trouble:
-            case Trouble.LAG:
-                process.api.hold(DISTURBED, only=watch)
-            case Trouble.GAP:
-                process.api.hold(DISTURBED, gap=True, only=watch)
-            case Trouble.PAUSE:
-                process.pause(DISTURBED)
+            case Trouble.LAG | Trouble.GAP:
+                is_gap = trouble is Trouble.GAP
+                process.api.hold(DISTURBED, gap=is_gap, only=watch)
             case Trouble.TWIN:
                 self.start(process.role)
-            case Trouble.OLD | Trouble.SLOW:
-                pass
+            case _:
+                process.disturb(trouble)
 
     def crash_any(self, role: str, *, is_old: bool) -> None:
         """Kill the first process of a kind that runs."""
@@ -165,6 +166,11 @@ class World(Cluster):
         """Let something happen to the newest process of a kind."""
         for process in self._alive(role)[-1:]:
             self.trouble(process, trouble, watch)
+
+    def set_clocks(self, role: str, seconds: float) -> None:
+        """Set the wall clock ahead, or back, where processes of a kind run."""
+        for process in self._alive(role):
+            process.host.ahead += seconds
 
     def _alive(self, role: str) -> list[Process]:
         """Return the processes of a kind that run."""

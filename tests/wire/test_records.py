@@ -441,3 +441,17 @@ def test_moments_are_written_in_utc() -> None:
     patch = render_status_update(a_record(), after)
 
     assert patch["status"] == {"ensuring": "me", "nextAttempt": "2026-01-01T00:00:00Z"}
+
+
+def test_what_is_waited_for_is_written_in_the_second_after_it() -> None:
+    """Rounded down, a drain of a second could be over in a millisecond."""
+    began = START + seconds(0.999)
+    drain = DrainProgress(began, began + seconds(1), None)
+    before = patched(new_body(a_spec()), {})
+    status = RecordStatus(drain=drain, next_attempt=began)
+
+    body: Any = render_status_update(before, status)
+
+    assert "2026-01-01T00:00:00Z" == body["status"]["drain"]["startedAt"]
+    assert "2026-01-01T00:00:02Z" == body["status"]["drain"]["deadline"]
+    assert "2026-01-01T00:00:01Z" == body["status"]["nextAttempt"]
