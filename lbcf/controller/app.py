@@ -212,6 +212,7 @@ class Controller:
         trouble = TroubleReporter(parts.recorder, _TOLD, "Register", calls_told=told)
         trouble.listen(view.records)
         triggers.listen()
+        self._survey.listen()
         parts.secrets.on_change(triggers.secret_changed)
         parts.secrets.follow(view.drivers)
         view.drivers.on_end(parts.drivers.forget)

@@ -4,8 +4,6 @@ Before it: `survey` has listed the members in an unchanged epoch. After it: the 
 Drifted, if two readings in a row say so: what is missing in one may be on its way.
 """
 
-from collections.abc import Collection
-
 import attrs
 import structlog
 
@@ -73,11 +71,10 @@ class DriftWatch:
         )
         return compared.digest if same else b""
 
-    def forget_others(self, listed: Collection[ObjectKey]) -> None:
-        """Forget the load balancers that are not listed any more."""
-        for known in (self._suspects, self._compared):
-            for key in known.keys() - set(listed):
-                del known[key]
+    def forget(self, key: ObjectKey) -> None:
+        """Forget a load balancer that is not listed any more, or had another memory."""
+        self._suspects.pop(key, None)
+        self._compared.pop(key, None)
 
     async def compare(
         self,

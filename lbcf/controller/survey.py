@@ -12,18 +12,19 @@ afterwards shows it, however far the watch lags behind (counterexample w28). The
 where no epoch was known before, but for the members that are listed (w38).
 """
 
-import asyncio
-
 from datetime import timedelta
 
 import structlog
 
 from lbcf.controller.binds import Binds
 from lbcf.controller.drift import DriftWatch
+from lbcf.controller.record_lists import RecordLists
 from lbcf.controller.registrar import Registrar
+from lbcf.controller.rounds import Rounds
+from lbcf.controller.triggers import same_spec
 from lbcf.controller.view import View
 from lbcf.core import epochs
-from lbcf.core.names import SYSTEM_NAMESPACE, bind_of
+from lbcf.core.names import bind_of
 from lbcf.core.operations import Operation
 from lbcf.core.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.turn import Absent
@@ -31,8 +32,7 @@ from lbcf.core.values import MemberKey, ObjectKey
 from lbcf.interpreter import Listing, LoadBalancerCalls
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, KubeError, NotFound
-from lbcf.kube.kinds import LOAD_BALANCERS, RECORDS
-from lbcf.kube.pages import EVERYTHING, Selection
+from lbcf.kube.kinds import LOAD_BALANCERS
 from lbcf.runtime.clock import Clock
 from lbcf.wire.resources import render_load_balancer_status
 
@@ -50,7 +50,7 @@ class Survey:
         registrar: puts members back.
         binds: writes the epochs of load balancers of Binds.
         period: between two readings of one load balancer.
-        clock: waits.
+        clock: measures.
     """
 
     def __init__(
@@ -70,39 +70,70 @@ class Survey:
         self._registrar = registrar
         self._binds = binds
         self._clock = clock
-        self._period = period
+        self._lists = RecordLists(client, view.records)
+        self._rounds = Rounds(self._read, period=period, clock=clock)
         self._epochs: dict[ObjectKey, epochs.Epochs] = {}
         self._drift = DriftWatch(view, client, clock)
 
+    def listen(self) -> None:
+        """Begin to follow load balancers and drivers; before the informers start."""
+        self._view.load_balancers.on_change(self._load_balancer_changed)
+        self._view.drivers.on_change(self._driver_changed)
+
     async def run(self) -> None:
-        """Read all load balancers, period by period, until cancelled."""
-        while True:
-            due = [
-                lb for lb in self._view.load_balancers.values() if self._is_listed(lb)
-            ]
-            self._drift.forget_others([lb.meta.key for lb in due])
-            # A call that is cut off ends its own reading, never the survey.
-            readings = (self._read(lb) for lb in due)
-            ended = await asyncio.gather(*readings, return_exceptions=True)
-            for error in (e for e in ended if isinstance(e, BaseException)):
-                _log.warning("survey.unread", error=repr(error))
-            await self._clock.sleep(self._period)
+        """Read all load balancers, each by period, until cancelled."""
+        await self._rounds.run()
+
+    def _load_balancer_changed(
+        self, old: LoadBalancer | None, new: LoadBalancer | None
+    ) -> None:
+        """Read a load balancer as long as its driver can list its members."""
+        if new is not None and self._is_listed(new):
+            self._rounds.follow(new.meta.key, new.driver_key)
+            return
+        gone = new or old
+        if gone is not None:
+            self._rounds.forget(gone.meta.key)
+            self._forget(gone.meta.key)
+
+    def _driver_changed(
+        self, old: LoadBalancerDriver | None, new: LoadBalancerDriver | None
+    ) -> None:
+        """Look at a driver's load balancers when it may list them, or no longer."""
+        either = new or old
+        if either is None or same_spec(old, new):
+            return
+        for found in self._view.load_balancers.by_index("driver", either.meta.key):
+            self._load_balancer_changed(found, found)
 
     def _is_listed(self, load_balancer: LoadBalancer) -> bool:
-        """Tell whether its driver can list its members."""
+        """Tell whether its driver can list its members, as far as anybody could read."""
         if load_balancer.info is None or load_balancer.meta.deleting_since is not None:
             return False
-        driver = self._view.driver(load_balancer.driver_key)
-        return not isinstance(driver, Absent) and driver.declares(
-            Operation.LIST_BACKENDS
-        )
+        driver = self._view.drivers.get(load_balancer.driver_key)
+        return driver is not None and driver.declares(Operation.LIST_BACKENDS)
 
-    async def _read(self, load_balancer: LoadBalancer) -> None:
+    def _forget(self, key: ObjectKey) -> None:
+        """Keep nothing of a load balancer that is read no more."""
+        self._drift.forget(key)
+        self._epochs.pop(key, None)
+
+    async def _read(self, key: ObjectKey) -> None:
+        """Read a load balancer, and keep nothing of it if it has gone meanwhile."""
+        try:
+            await self._look(key)
+        finally:
+            if not self._rounds.follows(key):
+                self._forget(key)
+
+    async def _look(self, key: ObjectKey) -> None:
         """Read one epoch and act on it; whatever fails is read again next time."""
+        load_balancer = self._view.load_balancers.get(key)
+        if load_balancer is None:
+            return
         driver = self._view.driver(load_balancer.driver_key)
         if isinstance(driver, Absent):
             return
-        key = load_balancer.meta.key
         registered = self._drift.candidates(key)
         known = self._drift.known(load_balancer, driver.member_key, registered)
         listed = await self._calls.list(load_balancer, driver, known)
@@ -121,10 +152,11 @@ class Survey:
         key, now = load_balancer.meta.key, self._clock.monotonic()
         known = self._epochs.get(key) or epochs.Epochs(load_balancer.epoch)
         if known.epoch != listed.epoch:
-            if known.rest(now) or not await self._catch_up(key):
+            if known.rest(now) or not await self._lists.since_now(key):
                 return True
             known = self._reset(load_balancer, driver.member_key, known, listed)
             self._epochs[key] = known
+            self._drift.forget(key)
         elif load_balancer.epoch == listed.epoch:
             return False
         if not self._registrar.is_resetting(key):
@@ -145,19 +177,6 @@ class Survey:
             await self._drift.compare(key, driver.member_key, registered, listed)
         except KubeError as error:
             _log.warning("drift.untold", load_balancer=str(key), error=str(error))
-
-    async def _catch_up(self, key: ObjectKey) -> bool:
-        """See every record that there is now; False: the API server could not say."""
-        is_shared = key.namespace == SYSTEM_NAMESPACE
-        where = EVERYTHING if is_shared else Selection(key.namespace)
-        try:
-            found = await self._client.list(RECORDS, where)
-        except KubeError as error:
-            _log.warning("records.unlisted", load_balancer=str(key), error=str(error))
-            return False
-        for record in found.objects:
-            self._view.records.observe(record)
-        return True
 
     def _reset(
         self,

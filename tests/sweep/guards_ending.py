@@ -275,7 +275,7 @@ ENDING: dict[str, Mutant] = {
     ),
     "resets-what-it-sees": Mutant(
         "and so may be what the view does not show yet",
-        (Edit(Survey, "_is_new", "or not await self._catch_up(key)", ""),),
+        (Edit(Survey, "_is_new", "or not await self._lists.since_now(key)", ""),),
         ("reset/backend", "reset/driver"),
         modes=("old-list",),
     ),

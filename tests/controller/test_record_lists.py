@@ -1,0 +1,135 @@
+"""Records are listed once for all who ask before the list begins."""
+
+import asyncio
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+
+from lbcf.controller.record_lists import RecordLists
+from lbcf.controller.view import View
+from lbcf.core.names import SYSTEM_NAMESPACE
+from lbcf.core.values import ObjectKey
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Unavailable
+from lbcf.kube.exchange import Request
+from tests.fakes.loop import run_virtual
+
+
+PAGE = b'{"metadata":{"resourceVersion":"1"},"items":[]}'
+TAKES = 1.0
+"""Seconds of a list."""
+
+
+class SlowServer:
+    """Answers each list after a while; notes what was asked, and when."""
+
+    def __init__(self) -> None:
+        self.lists: list[tuple[float, str]] = []
+        self.most = self._now = 0
+        self.is_down = False
+
+    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+        """Answer."""
+        self.lists.append((asyncio.get_running_loop().time(), request.path))
+        self._now += 1
+        self.most = max(self.most, self._now)
+        await asyncio.sleep(TAKES)
+        self._now -= 1
+        if self.is_down:
+            raise Unavailable(f"{request} {within}: 503", sent=True, status=503)
+        return PAGE
+
+    def stream(
+        self, request: Request, silence: timedelta
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Fail the test."""
+        raise AssertionError(f"{request} {silence}")
+
+
+def front(number: int, namespace: str = "shop") -> ObjectKey:
+    """Name a load balancer."""
+    return ObjectKey(namespace, f"front-{number}")
+
+
+def test_sixty_at_once_share_two_lists() -> None:
+    """One is under way when the others ask: they may not trust what it has read."""
+    server = SlowServer()
+    lists = RecordLists(KubeClient(server), View().records)
+
+    async def play() -> list[bool]:
+        asked = [asyncio.create_task(lists.since_now(front(0)))]
+        await asyncio.sleep(0.1)
+        asked += [asyncio.create_task(lists.since_now(front(n))) for n in range(1, 60)]
+        return await asyncio.gather(*asked)
+
+    assert all(run_virtual(play()))
+    assert [0.0, TAKES] == [moment for moment, _ in server.lists]
+    assert server.most == 1
+
+
+def test_list_begins_after_it_was_asked_for() -> None:
+    """What was written before the question is in the answer, whenever that comes."""
+    server = SlowServer()
+    lists = RecordLists(KubeClient(server), View().records)
+    asked_at = [0.0, 0.2, 0.9, 1.1, 2.5, 3.0]
+
+    async def ask(moment: float) -> bool:
+        await asyncio.sleep(moment)
+        await lists.since_now(front(0))
+        ended = asyncio.get_running_loop().time()
+        return any(moment <= b and b + TAKES <= ended for b, _ in server.lists)
+
+    async def play() -> list[bool]:
+        return await asyncio.gather(*map(ask, asked_at))
+
+    assert all(run_virtual(play()))
+    assert server.most == 1
+
+
+def test_only_what_may_be_concerned_is_listed() -> None:
+    """A namespace where all who ask are in one; those of all may be used by all."""
+    server = SlowServer()
+    lists = RecordLists(KubeClient(server), View().records)
+
+    async def ask(*keys: ObjectKey) -> str:
+        await asyncio.gather(*map(lists.since_now, keys))
+        return server.lists[-1][1]
+
+    async def play() -> None:
+        assert "/namespaces/shop/" in await ask(front(1), front(2))
+        assert "/namespaces/" not in await ask(front(1), front(1, "bank"))
+        assert "/namespaces/" not in await ask(front(1, SYSTEM_NAMESPACE))
+
+    run_virtual(play())
+
+
+def test_list_that_fails_says_so_to_all_and_is_made_again() -> None:
+    """Nobody takes it for the truth."""
+    server = SlowServer()
+    lists = RecordLists(KubeClient(server), View().records)
+
+    async def play() -> None:
+        server.is_down = True
+        both = await asyncio.gather(*map(lists.since_now, [front(1), front(2)]))
+        assert [False, False] == both
+        server.is_down = False
+        assert await lists.since_now(front(1))
+
+    run_virtual(play())
+
+
+def test_one_who_gives_up_takes_the_list_from_nobody() -> None:
+    """The others still get their answer."""
+    server = SlowServer()
+    lists = RecordLists(KubeClient(server), View().records)
+
+    async def play() -> bool:
+        first = asyncio.create_task(lists.since_now(front(1)))
+        second = asyncio.create_task(lists.since_now(front(2)))
+        await asyncio.sleep(0.1)
+        first.cancel()
+        return await second
+
+    assert run_virtual(play())
+    assert 1 == len(server.lists)

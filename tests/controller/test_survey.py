@@ -1,0 +1,179 @@
+"""How load balancers are read whose drivers list members: each for itself."""
+
+import asyncio
+import gc
+import tracemalloc
+
+from collections.abc import Collection
+from datetime import timedelta
+
+import attrs
+
+from prometheus_client import CollectorRegistry
+
+from lbcf.controller.binds import Binds
+from lbcf.controller.registrar import Registrar
+from lbcf.controller.survey import Survey
+from lbcf.controller.view import View
+from lbcf.core.operations import Operation
+from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
+from lbcf.core.values import ObjectKey
+from lbcf.drivers.pool import DriverPool
+from lbcf.interpreter import Interpreter, Listing, LoadBalancerCalls
+from lbcf.interpreter.abandonment import Abandonments
+from lbcf.interpreter.load_balancers import Trouble
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Conflict
+from lbcf.kube.events import EventRecorder
+from lbcf.kube.exchange import Request
+from lbcf.kube.metadata import Identity
+from lbcf.kube.watching import Put, Removed
+from lbcf.runtime.queue import WorkQueue
+from tests.builders import a_driver, a_load_balancer, seconds
+from tests.controller.exchanges import Nobody
+from tests.fakes.clock import VirtualClock
+from tests.fakes.loop import run_virtual
+
+
+PERIOD = seconds(2)
+GIVES_UP = 10.0
+
+
+class NoWrites(Nobody):
+    """An API server without records that refuses every write."""
+
+    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+        """Answer."""
+        if request.method == "GET":
+            return b'{"metadata":{"resourceVersion":"1"},"items":[]}'
+        raise Conflict(f"{request} {within}: 409", status=409)
+
+
+class Lists(LoadBalancerCalls):
+    """Drivers that answer at once, and some that never do."""
+
+    def __init__(self, hanging: Collection[str]) -> None:
+        clock = VirtualClock()
+        super().__init__(DriverPool(clock, CollectorRegistry()), clock)
+        self.begun: dict[ObjectKey, list[float]] = {}
+        self._hanging = hanging
+
+    async def list(
+        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver, known: bytes
+    ) -> Listing | Trouble | None:
+        """List no members in an epoch that is written down."""
+        now = asyncio.get_running_loop().time()
+        self.begun.setdefault(load_balancer.meta.key, []).append(now)
+        if driver.meta.key.name in self._hanging:
+            await asyncio.sleep(GIVES_UP)
+        return Listing("e1", (), known)
+
+
+@attrs.define
+class Stage:
+    """A survey over a view."""
+
+    hanging: Collection[str] = ()
+    view: View = attrs.Factory(View)
+    calls: Lists = attrs.field(init=False)
+    survey: Survey = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        clock, client = VirtualClock(), KubeClient(NoWrites())
+        self.calls = Lists(self.hanging)
+        pool = DriverPool(clock, CollectorRegistry())
+        queue: WorkQueue[ObjectKey] = WorkQueue("records", clock)
+        recorder = EventRecorder(client, clock, controller="test", instance="test")
+        self.survey = Survey(
+            self.view,
+            client,
+            self.calls,
+            Registrar(self.view, queue, Interpreter(client, pool, clock), "me"),
+            Binds(self.view, client, self.calls, clock, Abandonments(recorder, None)),
+            period=PERIOD,
+            clock=clock,
+        )
+        self.survey.listen()
+
+    def show(self, name: str, driver: str, epoch: str = "e1") -> LoadBalancer:
+        """Let there be a load balancer of a driver that lists."""
+        listing = {Operation.LIST_BACKENDS.value: seconds(10)}
+        self.view.drivers.apply(Put(attrs.evolve(a_driver(driver), timeouts=listing)))
+        found = a_load_balancer(name, driver=driver)
+        found = attrs.evolve(found, epoch=epoch)
+        self.view.load_balancers.apply(Put(found))
+        return found
+
+    def drop(self, found: LoadBalancer) -> None:
+        """Let it go."""
+        meta = found.meta
+        gone = Identity(meta.key, meta.uid, meta.resource_version)
+        self.view.load_balancers.apply(Removed(gone))
+
+    async def go_on(self, length: float) -> None:
+        """Let the survey run."""
+        running = asyncio.create_task(self.survey.run())
+        await asyncio.sleep(length)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def test_driver_that_hangs_delays_no_other_reading() -> None:
+    """Each load balancer is read by its own period."""
+    stage = Stage({"dead"})
+    for number in range(40):
+        stage.show(f"dead-{number}", "dead")
+    calm = stage.show("front", "proxy")
+
+    run_virtual(stage.go_on(60))
+
+    assert len(stage.calls.begun[calm.meta.key]) >= 60 // PERIOD.total_seconds() - 1
+
+
+def test_driver_may_begin_to_list_and_cease() -> None:
+    """Its load balancers are read as long as it says that it lists."""
+    stage = Stage()
+    found = stage.show("front", "proxy")
+    key = found.meta.key
+
+    async def play() -> None:
+        await stage.go_on(3)
+        before = len(stage.calls.begun[key])
+        stage.view.drivers.apply(Put(a_driver("proxy", version=2, generation=2)))
+        await stage.go_on(10)
+        assert before == len(stage.calls.begun[key])
+        listing = {Operation.LIST_BACKENDS.value: seconds(10)}
+        again = a_driver("proxy", version=3, generation=3)
+        stage.view.drivers.apply(Put(attrs.evolve(again, timeouts=listing)))
+        await stage.go_on(3)
+        assert before < len(stage.calls.begun[key])
+
+    run_virtual(play())
+
+
+def test_nothing_is_kept_of_load_balancers_that_are_gone() -> None:
+    """However many come and go."""
+    stage = Stage()
+
+    async def generation(number: int) -> int:
+        """Let a hundred come, be read, and go; say how much memory is in use then."""
+        made = [stage.show(f"front-{number}-{n}", "proxy", "") for n in range(100)]
+        await stage.go_on(4)
+        assert len(stage.calls.begun) == len(made)
+        for found in made:
+            stage.drop(found)
+        stage.calls.begun.clear()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    async def play() -> int:
+        before = await generation(0)
+        return [await generation(number) for number in range(1, 11)][-1] - before
+
+    tracemalloc.start()
+    try:
+        grown = run_virtual(play())
+    finally:
+        tracemalloc.stop()
+
+    assert grown < 100 * 1000
