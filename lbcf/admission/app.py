@@ -22,7 +22,7 @@ class Admission:
     def __init__(self, parts: Parts, webhook: Webhook) -> None:
         self._parts = parts
         self._webhook = webhook
-        self._keeper = Keeper(_source(parts, webhook), parts.clock)
+        self._keeper = Keeper(_source(parts, webhook), parts.clock, webhook.clients)
         parts.metrics.registry.register(CertificateSeries(self._keeper.end))
         reviewer = Reviewer(parts.client, parts.drivers, parts.secrets, webhook.policy)
         self._endpoint = Endpoint(reviewer, parts.clock, Series(parts.metrics.registry))

@@ -172,12 +172,24 @@ class SharedSecret:
 class Keeper:
     """Keeps the server's TLS context at what a source gives out.
 
+    Args:
+        source: gives out the certificate.
+        clock: the time.
+        clients: a file with authorities: nobody may call without a certificate of these.
+
+    Raises:
+        UnusableError: that file holds none.
+
     Attributes:
         context: for the server; what is loaded later serves new connections.
     """
 
-    def __init__(self, source: Source, clock: Clock) -> None:
+    def __init__(
+        self, source: Source, clock: Clock, clients: Path | None = None
+    ) -> None:
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        if clients is not None:
+            _ask_for(self.context, clients)
         self._source = source
         self._clock = clock
         self._serving: Serving | None = None
@@ -233,3 +245,16 @@ class Keeper:
             raise UnusableError(f"the certificate cannot be used: {error}") from error
         self._serving, self._end, self._trouble = serving, end, "not renewed"
         _log.info("certificate.loaded", good_until=end.isoformat())
+
+
+def _ask_for(context: ssl.SSLContext, clients: Path) -> None:
+    """Demand certificates of these authorities from whoever calls.
+
+    Raises:
+        UnusableError: there are none in the file.
+    """
+    try:
+        context.load_verify_locations(clients)
+    except (OSError, ssl.SSLError) as error:
+        raise UnusableError(f"--client-ca-file {clients}: {error}") from error
+    context.verify_mode = ssl.CERT_REQUIRED

@@ -23,6 +23,7 @@ class Webhook:
         hosts: by which the API server calls us; empty: those of `service`.
         service: name of the Service before us.
         policy: what becomes of an object that a driver gave no valid answer about.
+        clients: a file with the authorities of callers' certificates; None: any caller.
     """
 
     address: BindAddress
@@ -32,6 +33,7 @@ class Webhook:
     hosts: tuple[str, ...] = ()
     service: str = "lbcf-admission"
     policy: FailurePolicy = FailurePolicy.FAIL
+    clients: Path | None = None
 
     def names(self, namespace: str) -> tuple[str, ...]:
         """Say what the certificate must be good for."""
@@ -50,6 +52,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     add("--tls-cert-file", metavar="FILE", help="default: a certificate of our own")
     add("--tls-private-key-file", metavar="FILE", help="of --tls-cert-file")
+    add(
+        "--client-ca-file",
+        metavar="FILE",
+        help="serve only callers with certificates of these authorities (PEM), which the "
+        "API server is given in its AdmissionConfiguration (default: any caller)",
+    )
     add(
         "--tls-host",
         action="append",
@@ -94,6 +102,7 @@ def read_flags(flags: argparse.Namespace) -> Webhook:
         hosts=tuple(flags.tls_host or ()),
         service=flags.service,
         policy=FailurePolicy(flags.driver_failure_policy),
+        clients=Path(flags.client_ca_file) if flags.client_ca_file else None,
     )
 
 

@@ -7,6 +7,7 @@ driver and what uses it in one breath, and questions are rare.
 
 import asyncio
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
 from datetime import timedelta
 from typing import TypeVar
@@ -19,6 +20,7 @@ from lbcf.core.binds import Bind
 from lbcf.core.names import bind_load_balancer_key, home_of
 from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
+from lbcf.core.values import ObjectKey
 from lbcf.drivers.errors import BadStatus, DriverError
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient
@@ -41,6 +43,8 @@ from lbcf.wire.review import Review, backend_type_of
 
 
 T = TypeVar("T", bound=HasMeta)
+
+_DRIVERS_KEPT = 256
 
 
 @attrs.frozen
@@ -77,6 +81,7 @@ class Reviewer:
         self._drivers = drivers
         self._secrets = secrets
         self._policy = policy
+        self._asked_last: OrderedDict[ObjectKey, None] = OrderedDict()
 
     async def review(self, review: Review, within: timedelta) -> Verdict:
         """Judge one object, within the time that the API server waits for it."""
@@ -91,6 +96,11 @@ class Reviewer:
             return Refused(f"cannot be understood: {error}")
         except KubeError as error:
             trouble = f"what it refers to cannot be read: {error}"
+        return admission.judge_silence(trouble, self._policy)
+
+    def crowded(self, namespace: str) -> Verdict:
+        """Judge an object of a namespace of which too many are being judged."""
+        trouble = f"too many objects of namespace {namespace} are being judged"
         return admission.judge_silence(trouble, self._policy)
 
     async def _judged(self, review: Review) -> Verdict:
@@ -228,10 +238,13 @@ class Reviewer:
         part: str,
     ) -> Verdict:
         """Ask, and judge what comes back."""
-        await self._secrets.read(driver)
         limit, about = load_balancer.max_concurrent_calls, load_balancer.meta.key
+        self._recall(driver.meta.key)
         try:
-            async with self._drivers.slot(driver, about, limit=limit):
+            async with (
+                self._secrets.reading(driver),
+                self._drivers.slot(driver, about, limit=limit),
+            ):
                 answer = await self._drivers.call(
                     driver, operation, request, timeout=driver.timeout(operation)
                 )
@@ -242,6 +255,17 @@ class Reviewer:
         except DriverError as error:
             return admission.judge_silence(str(error), self._policy)
         return admission.judge_answer(driver.meta.key, answer.succ, answer.msg, part)
+
+    def _recall(self, driver: ObjectKey) -> None:
+        """Keep the connections and series of those drivers that were asked last.
+
+        Nobody tells this process when a driver is gone.
+        """
+        self._asked_last[driver] = None
+        self._asked_last.move_to_end(driver)
+        if len(self._asked_last) > _DRIVERS_KEPT:
+            oldest, _ = self._asked_last.popitem(last=False)
+            self._drivers.forget(oldest)
 
 
 async def _or_none(reading: Awaitable[T]) -> T | None:

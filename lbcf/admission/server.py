@@ -3,11 +3,13 @@
 `reviewer` finds the verdict; `credentials` has the certificate.
 """
 
+import asyncio
 import contextlib
 import ssl
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 import structlog
@@ -15,6 +17,7 @@ import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from lbcf.admission.limits import Doorman, Limits
 from lbcf.admission.reviewer import Reviewer
 from lbcf.core.admission import Admitted, Verdict
 from lbcf.runtime.address import BindAddress
@@ -26,12 +29,14 @@ from lbcf.wire.review import Review, parse_review, render_review
 
 
 PATH: Final = "/validate"
-_LARGEST: Final = 8 * 1024 * 1024
-"""Bytes of a question: two objects of 1.5 MiB at most (etcd's limit), and room."""
 _DEFAULT: Final = timedelta(seconds=10)
 """The API server's time-out where it does not say (webhook configurations, v1)."""
 _RESERVE: Final = timedelta(seconds=1)
 """Kept of the API server's time-out for the way back."""
+_RESOURCES: Final = frozenset({"loadbalancers", "backendgroups", "binds"})
+_OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
+_OTHER: Final = "other"
+"""Label of what no API server asks us: who invents words shall not make series."""
 
 _log = structlog.get_logger(__name__)
 
@@ -58,28 +63,45 @@ class Series:
 class Endpoint:
     """The one path that the API server calls."""
 
-    def __init__(self, reviewer: Reviewer, clock: Clock, series: Series) -> None:
+    def __init__(
+        self,
+        reviewer: Reviewer,
+        clock: Clock,
+        series: Series,
+        limits: Limits | None = None,
+    ) -> None:
+        self.doorman = Doorman(limits or Limits())
         self._reviewer = reviewer
         self._clock = clock
         self._series = series
 
     async def answer(self, request: web.Request) -> web.Response:
         """Answer one question."""
-        try:
-            within = time_left(request.query.get("timeout"))
-            review = parse_review(await request.read())
-        except Malformed as error:
-            return web.Response(status=400, text=str(error))
-        began = self._clock.monotonic()
-        verdict = await self._reviewer.review(review, within)
-        self._count(review, verdict, self._clock.monotonic() - began)
-        return web.Response(
-            body=render_review(review.uid, verdict), content_type="application/json"
-        )
+        async with self.doorman.body(request) as body:
+            try:
+                within = time_left(request.query.get("timeout"))
+                review = parse_review(body)
+            except Malformed as error:
+                return web.Response(status=400, text=str(error))
+            began = self._clock.monotonic()
+            verdict = await self._verdict(review, within)
+            self._count(review, verdict, self._clock.monotonic() - began)
+            return web.Response(
+                body=render_review(review.uid, verdict), content_type="application/json"
+            )
+
+    async def _verdict(self, review: Review, within: timedelta) -> Verdict:
+        """Find the verdict, unless too many of the namespace are being looked for."""
+        with self.doorman.review(review.namespace) as has_room:
+            if has_room:
+                return await self._reviewer.review(review, within)
+        return self._reviewer.crowded(review.namespace)
 
     def _count(self, review: Review, verdict: Verdict, seconds: float) -> None:
         """Tell of a verdict."""
-        about, resource = f"{review.namespace}/{review.name}", review.resource
+        about = f"{review.namespace}/{review.name}"
+        resource = review.resource if review.resource in _RESOURCES else _OTHER
+        operation = review.operation if review.operation in _OPERATIONS else _OTHER
         if isinstance(verdict, Admitted):
             said = "Warned" if verdict.warnings else "Admitted"
             _log.debug("review.admitted", resource=resource, about=about)
@@ -89,10 +111,10 @@ class Endpoint:
                 "review.refused",
                 resource=resource,
                 about=about,
-                operation=review.operation,
+                operation=operation,
                 message=verdict.message,
             )
-        self._series.reviews.labels(resource, review.operation, said).inc()
+        self._series.reviews.labels(resource, operation, said).inc()
         self._series.duration.labels(resource).observe(seconds)
 
 
@@ -118,24 +140,45 @@ async def serve(
     Raises:
         CannotListen: the address cannot be used.
     """
-    app = web.Application(client_max_size=_LARGEST)
+    doorman = endpoint.doorman
+    app = web.Application(client_max_size=doorman.limits.largest)
     app.add_routes([web.post(PATH, endpoint.answer)])
     runner = web.AppRunner(
         app,
         access_log=None,
         handle_signals=False,
+        lingering_time=1,  # of a body that nobody reads to its end
+        keepalive_timeout=doorman.limits.idle.total_seconds(),
         shutdown_timeout=grace.total_seconds(),
     )
     await runner.setup()
-    try:
-        site = web.TCPSite(runner, address.host, address.port, ssl_context=tls)
-        try:
-            await site.start()
-        except OSError as error:
-            told = f"cannot listen on {address}: {error.strerror}"
-            raise CannotListen(told) from error
-        port: int = runner.addresses[0][1]
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(runner.cleanup)
+        listening = await _listening(runner, doorman, address, tls)
+        stack.callback(listening.close)
+        port: int = listening.sockets[0].getsockname()[1]
         _log.info("webhook.serving", host=address.host or "*", port=port, path=PATH)
         yield port
-    finally:
-        await runner.cleanup()
+
+
+async def _listening(
+    runner: web.AppRunner, doorman: Doorman, address: BindAddress, tls: ssl.SSLContext
+) -> asyncio.Server:
+    """Listen; aiohttp's own sites know neither a time limit of TLS nor one of their number.
+
+    Raises:
+        CannotListen: the address cannot be used.
+    """
+    server = runner.server
+    if server is None:
+        raise RuntimeError("a runner that is set up has a server")
+    try:
+        return await asyncio.get_running_loop().create_server(
+            partial(doorman.protocol, server),
+            address.host,
+            address.port,
+            ssl=tls,
+            ssl_handshake_timeout=doorman.limits.handshake.total_seconds(),
+        )
+    except OSError as error:
+        raise CannotListen(f"cannot listen on {address}: {error.strerror}") from error

@@ -6,9 +6,10 @@ list Secrets: RBAC grants list and watch by resourceNames to who selects by the 
 """
 
 import asyncio
+import contextlib
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from datetime import timedelta
 from functools import partial
 
@@ -87,6 +88,7 @@ class Secrets:
         self._named: dict[ObjectKey, frozenset[ObjectKey]] = {}
         self._watches: dict[ObjectKey, _Watch] = {}
         self._read: dict[ObjectKey, Secret | NoSecret] = {}
+        self._readers: Counter[ObjectKey] = Counter()
         self._listeners: list[Callable[[ObjectKey], None]] = []
         self._is_choosing = False
 
@@ -115,10 +117,24 @@ class Secrets:
         error = informer.last_error
         return NoSecret(Lack.UNREAD, "" if error is None else str(error))
 
-    async def read(self, driver: LoadBalancerDriver) -> None:
-        """Read once what a driver names, for a process that follows no drivers."""
+    @contextlib.asynccontextmanager
+    async def reading(self, driver: LoadBalancerDriver) -> AsyncIterator[None]:
+        """Read what a driver names, and hold it until the block ends.
+
+        For a process that follows no drivers.
+        """
         for key in driver.secrets:
-            self._read[key] = await self._got(key)
+            self._readers[key] += 1
+        try:
+            for key in driver.secrets:
+                self._read[key] = await self._got(key)
+            yield
+        finally:
+            for key in driver.secrets:
+                self._readers[key] -= 1
+                if not self._readers[key]:
+                    del self._readers[key]
+                    self._read.pop(key, None)
 
     async def _got(self, key: ObjectKey) -> Secret | NoSecret:
         """Read a Secret as it is now."""

@@ -101,6 +101,10 @@ def parse_review(body: bytes) -> Review:
             "is answered"
         )
     asked = review.request
+    try:
+        new, old = _completed(asked, asked.object), _completed(asked, asked.old_object)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Malformed(f"object of an AdmissionReview: {error}") from error
     return Review(
         uid=asked.uid,
         resource=asked.resource.resource,
@@ -108,8 +112,8 @@ def parse_review(body: bytes) -> Review:
         namespace=asked.namespace,
         name=asked.name,
         dry_run=bool(asked.dry_run),
-        new=_completed(asked, asked.object),
-        old=_completed(asked, asked.old_object),
+        new=new,
+        old=old,
     )
 
 

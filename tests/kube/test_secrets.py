@@ -140,11 +140,12 @@ async def test_secrets_are_read_once_where_no_drivers_are_followed(
 ) -> None:
     """Who asks about a driver now and then reads its Secrets as they are then."""
     server.script(given)
-    await followed.secrets.read(naming())
+    async with followed.secrets.reading(naming()):
+        found = followed.secrets.find(KEY)
 
-    found = followed.secrets.find(KEY)
     assert expected == getattr(found, "lack", None)
     assert "hush" not in msgspec.json.encode(str(found)).decode()
+    assert isinstance(followed.secrets.find(KEY), NoSecret), "nothing is kept"
 
 
 def keys(namespace: str, count: int) -> list[ObjectKey]:

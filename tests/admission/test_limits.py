@@ -1,0 +1,296 @@
+"""What callers of the webhook may cost, tried on its own socket, over TLS.
+
+Whoever reaches the port is a caller: the API server, and any pod that the network lets.
+"""
+
+import asyncio
+import contextlib
+import json
+import ssl
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+import attrs
+import pytest
+import trustme
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from lbcf.admission.credentials import Files, Keeper, UnusableError
+from lbcf.admission.limits import Limits
+from lbcf.admission.reviewer import Reviewer
+from lbcf.admission.server import Endpoint, Series, serve
+from lbcf.core.admission import FailurePolicy
+from lbcf.core.names import API_VERSION
+from lbcf.drivers.pool import DriverPool
+from lbcf.kube.client import KubeClient
+from lbcf.kube.secrets import Secrets
+from lbcf.runtime.address import BindAddress
+from lbcf.runtime.clock import SystemClock
+from tests.drivers.servers import serving, silent
+from tests.e2e.stage import eventually
+from tests.kube.tiny_api import TinyApi
+
+
+SOON = timedelta(seconds=0.3)
+NEVER = timedelta(hours=1)
+PATIENCE = 20
+"""Seconds after which nothing more is waited for; nothing takes as long."""
+
+Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@attrs.frozen
+class Door:
+    """The webhook, and how it is called.
+
+    Attributes:
+        api: what objects refer to.
+    """
+
+    port: int
+    tls: ssl.SSLContext
+    registry: CollectorRegistry
+    api: TinyApi
+
+    @contextlib.asynccontextmanager
+    async def line(self) -> AsyncIterator[Line]:
+        """Connect."""
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.port, ssl=self.tls, server_hostname="127.0.0.1"
+        )
+        try:
+            yield reader, writer
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def ask(self, review: object, line: Line | None = None) -> tuple[int, bytes]:
+        """Ask a question; return the status and the body of the answer."""
+        if line is None:
+            async with self.line() as own:
+                return await self.ask(review, own)
+        reader, writer = line
+        body = json.dumps(review).encode()
+        writer.write(head(len(body)) + body)
+        async with asyncio.timeout(PATIENCE):
+            top = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            size = int(top.partition("content-length: ")[2].partition("\r")[0])
+            return int(top.split()[1]), await reader.readexactly(size)
+
+
+def head(size: int) -> bytes:
+    """Begin a request with a body of so many bytes."""
+    return (
+        b"POST /validate?timeout=10s HTTP/1.1\r\nHost: webhook\r\n"
+        b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % size
+    )
+
+
+def question(
+    resource: str = "loadbalancers", namespace: str = "shop", **request: object
+) -> dict[str, object]:
+    """Ask about a new object; about a load balancer, where nothing is said."""
+    spec = {"lbDriver": "proxy", "lbSpec": {"id": "1"}}
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "1",
+            "resource": {"resource": resource},
+            "operation": "CREATE",
+            "namespace": namespace,
+            "name": "front",
+            "object": {"metadata": {"name": "front"}, "spec": spec},
+        }
+        | request,
+    }
+
+
+def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Make what the webhook shows, and what its callers trust."""
+    authority = trustme.CA()
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    client = ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    authority.configure_trust(client)
+    return server, client
+
+
+@contextlib.asynccontextmanager
+async def door(
+    limits: Limits, tls: tuple[ssl.SSLContext, ssl.SSLContext] | None = None
+) -> AsyncIterator[Door]:
+    """Serve the webhook on a free port."""
+    server, client = tls or contexts()
+    registry, api = CollectorRegistry(), TinyApi()
+    clock, kube = SystemClock(), KubeClient(api)
+    secrets = Secrets(kube, clock)
+    async with DriverPool(clock, registry, find=secrets.find) as pool:
+        reviewer = Reviewer(kube, pool, secrets, FailurePolicy.FAIL)
+        endpoint = Endpoint(reviewer, clock, Series(registry), limits)
+        address = BindAddress("127.0.0.1", 0)
+        async with serve(endpoint, address, server, timedelta(seconds=1)) as port:
+            yield Door(port, client, registry, api)
+
+
+async def ended(line: Line) -> bytes:
+    """Read until the other end closes the connection."""
+    async with asyncio.timeout(PATIENCE):
+        try:
+            return await line[0].read()
+        except ConnectionError:
+            return b""
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        pytest.param(b"", id="says nothing"),
+        pytest.param(b"POST /validate HTTP/1.1\r\nHost: we", id="half a head"),
+    ],
+)
+async def test_connection_that_asks_nothing_is_closed(begun: bytes) -> None:
+    """It may be open for a while, and no longer."""
+    async with door(Limits(idle=SOON)) as webhook, webhook.line() as line:
+        line[1].write(begun)
+        await ended(line)
+
+
+async def test_body_that_does_not_come_is_not_waited_for() -> None:
+    """Twenty callers who begin large bodies are sent away, and told why."""
+    limits = Limits(body=SOON, idle=NEVER)
+    async with door(limits) as webhook, contextlib.AsyncExitStack() as stack:
+        lines = [await stack.enter_async_context(webhook.line()) for _ in range(20)]
+        for _, writer in lines:
+            writer.write(head(8 * 2**20) + b"x" * 2**16)
+        answers = await asyncio.gather(*map(ended, lines))
+
+    assert {b"HTTP/1.1 408"} == {answer[:12] for answer in answers}
+
+
+async def test_large_bodies_keep_no_small_one_waiting() -> None:
+    """Four large ones are read at a time; a small question passes by them."""
+    limits = Limits(body=NEVER, idle=NEVER)
+    async with door(limits) as webhook, contextlib.AsyncExitStack() as stack:
+        lines = [await stack.enter_async_context(webhook.line()) for _ in range(12)]
+        for _, writer in lines:
+            writer.write(head(8 * 2**20) + b"x" * 2**16)
+        status, _ = await webhook.ask(question())
+
+    assert 200 == status
+
+
+async def test_a_body_that_is_too_large_is_not_read() -> None:
+    """No question has as many bytes."""
+    async with door(Limits()) as webhook, webhook.line() as line:
+        line[1].write(head(9 * 2**20) + b"x" * 2**16)
+        async with asyncio.timeout(PATIENCE):
+            answer = await line[0].readuntil(b"\r\n")
+
+    assert b"413" in answer
+
+
+async def test_there_is_room_for_who_asks() -> None:
+    """Idle connections make room, the oldest first; the one that asks has its answer."""
+    limits = Limits(connections=4, idle=NEVER)
+    async with door(limits) as webhook, contextlib.AsyncExitStack() as stack:
+        idle = [await stack.enter_async_context(webhook.line()) for _ in range(4)]
+        for _ in range(2):
+            status, _ = await webhook.ask(question())
+            assert 200 == status
+        await ended(idle[0])
+        status, _ = await webhook.ask(question(), idle[3])
+
+    assert 200 == status
+
+
+async def test_invented_words_make_no_series() -> None:
+    """Of what the API server never asks here, one series is told."""
+    async with door(Limits()) as webhook:
+        for number in range(40):
+            asked = question(f"kind{number}", operation=f"DO{number}")
+            await webhook.ask(asked)
+        page = generate_latest(webhook.registry).decode()
+
+    assert "kind" not in page
+    assert (
+        'reviews_total{operation="other",resource="other",verdict="Admitted"} 40.0'
+        in page
+    )
+
+
+@pytest.mark.parametrize("found", [[], 7, "x", [{}]], ids=str)
+async def test_object_that_is_none_is_a_bad_request(found: object) -> None:
+    """The caller is told; it is no fault of this process."""
+    async with door(Limits()) as webhook:
+        status, body = await webhook.ask(question(object=found))
+
+    assert 400 == status
+    assert b"object of an AdmissionReview" in body
+
+
+async def test_one_namespace_takes_no_others_place() -> None:
+    """Reviews that wait for a hanging driver are numbered by namespace."""
+    limits = Limits(per_namespace=2)
+    async with serving(silent) as url, door(limits) as webhook:
+        path = f"/apis/{API_VERSION}/namespaces/shop/loadbalancerdrivers/proxy"
+        hanging = {
+            "apiVersion": API_VERSION,
+            "spec": {"driverType": "Webhook", "url": url},
+        }
+        webhook.api.put(path, {**hanging, "metadata": {"name": "proxy"}})
+        held = [asyncio.create_task(webhook.ask(question())) for _ in range(2)]
+        await eventually(partial(are_in_flight, webhook, 2), "two calls hang")
+
+        _, refused = await webhook.ask(question())
+        _, admitted = await webhook.ask(question(namespace="calm"))
+        for task in held:
+            task.cancel()
+        await asyncio.gather(*held, return_exceptions=True)
+
+    assert b"too many objects of namespace shop are being judged" in refused
+    assert json.loads(admitted)["response"]["allowed"]
+
+
+async def are_in_flight(webhook: Door, calls: int) -> bool:
+    """Tell whether so many calls of the driver are under way."""
+    labels = {"driver": "shop/proxy"}
+    name = "lbcf_driver_calls_in_flight"
+    return webhook.registry.get_sample_value(name, labels) == calls
+
+
+async def test_callers_without_a_certificate_of_theirs(tmp_path: Path) -> None:
+    """With --client-ca-file nobody else gets as far as a request."""
+    ours, others, server = trustme.CA(), trustme.CA(), trustme.CA()
+    ours.cert_pem.write_to_path(tmp_path / "clients.pem")
+    leaf = server.issue_cert("127.0.0.1")
+    leaf.cert_chain_pems[0].write_to_path(tmp_path / "tls.crt")
+    leaf.private_key_pem.write_to_path(tmp_path / "tls.key")
+    files = Files(tmp_path / "tls.crt", tmp_path / "tls.key")
+    keeper = Keeper(files, SystemClock(), tmp_path / "clients.pem")
+    await keeper.load()
+    client = ssl.create_default_context()
+    server.configure_trust(client)
+    async with door(Limits(), (keeper.context, client)) as webhook:
+        with pytest.raises((ssl.SSLError, OSError, asyncio.IncompleteReadError)):
+            await webhook.ask(question())
+        others.issue_cert("apiserver").configure_cert(client)
+        with pytest.raises((ssl.SSLError, OSError, asyncio.IncompleteReadError)):
+            await webhook.ask(question())
+        ours.issue_cert("apiserver").configure_cert(client)
+        status, _ = await webhook.ask(question())
+
+    assert 200 == status
+
+
+def test_a_file_without_authorities_is_named(tmp_path: Path) -> None:
+    """Nobody is let in by mistake: the process does not start."""
+    (tmp_path / "clients.pem").write_text("nobody")
+
+    with pytest.raises(UnusableError, match=r"--client-ca-file .*clients\.pem"):
+        Keeper(Files(tmp_path, tmp_path), SystemClock(), tmp_path / "clients.pem")
