@@ -13,6 +13,7 @@ from functools import partial
 from lbcf import __version__
 from lbcf.admission import flags as admission_flags
 from lbcf.core.errors import LbcfError
+from lbcf.kube.lease import LeadershipLostError
 from lbcf.process import Parts, Program, run_process
 from lbcf.runtime.flags import WRONG_USAGE, OneLineParser
 from lbcf.runtime.health import CannotListen
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     flags = parser.parse_args(given)
     try:
         settings = read_settings(flags.process, flags)
-        return _run(run_process(settings, _builder(settings, flags)))
+        return _run_again_and_again(settings, _builder(settings, flags))
     except (LbcfError, CannotListen, ValueError) as error:
         print(f"lbcf {flags.process}: {error}", file=sys.stderr)  # noqa: T201
         return WRONG_USAGE
@@ -83,6 +84,17 @@ def _explain(argv: Sequence[str]) -> int:
     from lbcf.ctl import command  # noqa: PLC0415
 
     return command.run(f"lbcf {_CTL}", argv)
+
+
+def _run_again_and_again(settings: Settings, build: Callable[[Parts], Program]) -> int:
+    """Run a process to its end; from nothing each time that it has lost its Lease."""
+    while True:
+        try:
+            return _run(run_process(settings, build))
+        except LeadershipLostError:
+            # Told in the log already. In a pod, exits that repeat are answered by pauses
+            # of up to five minutes (CrashLoopBackOff).
+            continue
 
 
 def _run(process: Coroutine[None, None, int]) -> int:

@@ -2,8 +2,9 @@
 
 `cli` runs a process's work through `LeaderElector.run`; `client` carries the CAS writes.
 A candidate never compares the Lease's times with its own clock: a Lease whose version
-did not change for its whole duration, by one's own monotonic clock, is free. A leader
-that cannot renew stops working before anybody else can think so.
+did not change for its whole duration, by one's own monotonic clock, is free; so is one
+whose holder is known to have ended. A leader that cannot renew stops working before
+anybody else can think so.
 """
 
 import asyncio
@@ -20,9 +21,17 @@ from lbcf.core.errors import LbcfError
 from lbcf.core.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
-from lbcf.kube.leases import LEASES, Lease, micro_time
+from lbcf.kube.leases import (
+    ANNOTATION_HOLDER,
+    LEASES,
+    Lease,
+    micro_time,
+    render_process,
+)
 from lbcf.kube.metadata import Identity, identity_of
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.peer import until_refused
+from lbcf.runtime.process_identity import ProcessIdentity, ProcessWitness
 
 
 log = structlog.get_logger(__name__)
@@ -36,20 +45,29 @@ class LeadershipLostError(LbcfError):
 class Timing:
     """The election's periods; each must be well below the one before it.
 
+    A leader that is killed is replaced as soon as its end is known (see `runtime.peer`
+    and `runtime.process_identity`), one whose machine is off after `duration` and a
+    `retry`. Both a machine's end and a silent API server are rare: the periods leave room
+    for an API server that answers nothing for three seconds, as at a change of etcd's
+    leader, at no more writes than client-go's 15, 10 and 2 seconds.
+
     Attributes:
         duration: others wait that long after the last renewal they saw; whole seconds.
         renew_deadline: a leader gives up when it could not renew for that long.
-        retry: between two attempts, to get the Lease as well as to keep it.
+        renew: between two renewals.
         request: the limit of one request, so that several fit before the deadline.
+        retry: between two looks at the Lease of another, and after a failed attempt.
     """
 
-    duration: timedelta = timedelta(seconds=15)
-    renew_deadline: timedelta = timedelta(seconds=10)
-    retry: timedelta = timedelta(seconds=2)
-    request: timedelta = timedelta(seconds=4)
+    duration: timedelta = timedelta(seconds=7)
+    renew_deadline: timedelta = timedelta(seconds=5.5)
+    renew: timedelta = timedelta(seconds=2.2)
+    request: timedelta = timedelta(seconds=1)
+    retry: timedelta = timedelta(seconds=0.5)
 
 
 _RETRY_SPREAD = 0.2
+"""The part of `retry` by which pauses differ, so that two candidates never keep step."""
 _EXIT_BEFORE_END = 0.95
 """The part of the duration after which a process that still works is ended: clocks of
 two machines do not run at quite the same speed."""
@@ -71,6 +89,8 @@ class LeaderElector:
         timing: the periods.
         exit_now: ends the process on the spot when its work does not stop in time.
         on_leading: told True when it begins to lead and False when it ends.
+        witness: knows whether an earlier holder has ended; None: nobody does.
+        until_refused: returns when a leader elsewhere listens no more.
     """
 
     def __init__(
@@ -84,6 +104,8 @@ class LeaderElector:
         timing: Timing | None = None,
         exit_now: Callable[[int], object] = os._exit,
         on_leading: Callable[[bool], None] = _nobody_listens,
+        witness: ProcessWitness | None = None,
+        until_refused: Callable[[str, int, Clock], Awaitable[None]] = until_refused,
     ) -> None:
         self._client = client
         self._key = ObjectKey(namespace, name)
@@ -92,6 +114,10 @@ class LeaderElector:
         self._timing = timing or Timing()
         self._exit_now = exit_now
         self._on_leading = on_leading
+        self._witness = witness
+        self._until_refused = until_refused
+        self._followed: ProcessIdentity | None = None
+        self._following: asyncio.Future[None] | None = None
         self._seen: Identity | None = None
         self._seen_at = 0.0
         self._lease: Lease | None = None
@@ -119,15 +145,45 @@ class LeaderElector:
 
     async def _acquire(self) -> Lease:
         """Try until the Lease is ours."""
-        while True:
-            try:
-                lease = await self._attempt()
-            except KubeError as error:
-                log.warning("leader.unknown", lease=str(self._key), error=str(error))
-            else:
-                if lease is not None:
-                    return lease
-            await self._clock.sleep(self._spread())
+        try:
+            while True:
+                try:
+                    lease = await self._attempt()
+                except KubeError as error:
+                    log.warning(
+                        "leader.unknown", lease=str(self._key), error=str(error)
+                    )
+                else:
+                    if lease is not None:
+                        return lease
+                await self._wait_to_look()
+        finally:
+            self._follow(None)
+
+    async def _wait_to_look(self) -> None:
+        """Wait for the next attempt, or for the end of the leader that is followed."""
+        pause = self._spread()
+        if self._following is None or self._following.done():
+            await self._clock.sleep(pause)
+            return
+        waiting = asyncio.create_task(self._clock.sleep(pause))
+        try:
+            await asyncio.wait(
+                {waiting, self._following}, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            waiting.cancel()
+
+    def _follow(self, leader: ProcessIdentity | None) -> None:
+        """Watch another leader, or nobody any more."""
+        if leader == self._followed:
+            return
+        if self._following is not None:
+            self._following.cancel()
+        self._followed, self._following = leader, None
+        if leader is not None and leader.host:
+            ended = self._until_refused(leader.host, leader.port, self._clock)
+            self._following = asyncio.ensure_future(ended)
 
     async def _attempt(self) -> Lease | None:
         """Take the Lease if it is free; None if it is not, or another was faster."""
@@ -138,6 +194,7 @@ class LeaderElector:
         except NotFound:
             return await self._create()
         if not self._is_free(found):
+            self._follow(found.process)
             return None
         kept = found.holder == self._identity
         spec = {
@@ -161,7 +218,18 @@ class LeaderElector:
         if found.holder in ("", self._identity):
             return True
         duration = found.duration or self._timing.duration.total_seconds()
-        return now - self._seen_at >= duration
+        return now - self._seen_at >= duration or self._has_ended(found)
+
+    def _has_ended(self, found: Lease) -> bool:
+        """Tell whether the process that holds it runs no more."""
+        if self._witness is None or found.process is None:
+            return False
+        following = self._following
+        refused = found.process == self._followed and following and following.done()
+        ended = bool(refused) or self._witness.has_ended(found.process)
+        if ended:
+            log.info("leader.ended", lease=str(self._key), identity=found.holder)
+        return ended
 
     async def _create(self) -> Lease | None:
         """Write the first Lease of that name."""
@@ -170,7 +238,7 @@ class LeaderElector:
             "acquireTime": micro_time(self._clock.now()),
             "leaseTransitions": 0,
         }
-        body = {"metadata": {"name": self._key.name}, "spec": spec}
+        body = {"metadata": {"name": self._key.name, **self._metadata()}, "spec": spec}
         try:
             lease = await self._client.create(
                 LEASES, self._key.namespace, body, within=self._timing.request
@@ -204,17 +272,24 @@ class LeaderElector:
         Raises:
             LeadershipLostError: another holds it, or the deadline is over.
         """
+        pause = self._timing.renew
         while True:
-            await self._clock.sleep(min(self._spread(), self._left()))
+            await self._clock.sleep(min(pause, self._left()))
             left = self._left()
             if left <= timedelta(0):
                 self._lose(f"no renewal within {self._timing.renew_deadline}")
+            began = self._clock.monotonic()
             try:
                 lease = await self._renew_once(lease, min(left, self._timing.request))
+                # After a conflict the Lease was only read.
+                pause = self._timing.renew if lease is self._lease else timedelta(0)
             except NotFound:
                 self._lose("somebody deleted the lease")
             except KubeError as error:
                 log.warning("leader.unrenewed", lease=str(self._key), error=str(error))
+                # A request that hung has used up the pause already.
+                passed = timedelta(seconds=self._clock.monotonic() - began)
+                pause = max(self._spread() - passed, timedelta(0))
 
     async def _renew_once(self, lease: Lease, within: timedelta) -> Lease:
         """Write a renewal; after a conflict find out whose the Lease is."""
@@ -235,7 +310,7 @@ class LeaderElector:
         written = await self._client.patch(
             LEASES,
             self._key,
-            {"spec": self._spec() | spec},
+            {"metadata": self._metadata(), "spec": self._spec() | spec},
             cas=lease.meta,
             within=within or self._timing.request,
         )
@@ -288,8 +363,16 @@ class LeaderElector:
         return self._timing.renew_deadline - passed
 
     def _spread(self) -> timedelta:
-        """Return the time between two attempts, never the same for two candidates."""
+        """Return the pause before the next attempt."""
         return self._timing.retry * (1 + _RETRY_SPREAD * self._clock.jitter())
+
+    def _metadata(self) -> dict[str, object]:
+        """Say which process we are, for one that starts in our place."""
+        own = self._witness.own if self._witness is not None else None
+        if own is None:
+            return {}
+        told = render_process(self._identity, own)
+        return {"annotations": {ANNOTATION_HOLDER: told}}
 
     def _spec(self) -> dict[str, object]:
         """Say that it is ours, and renewed now."""

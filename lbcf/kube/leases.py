@@ -10,10 +10,16 @@ from typing import Final
 import attrs
 import msgspec
 
+from lbcf.core.names import API_GROUP
 from lbcf.core.resources import Meta
 from lbcf.kube.metadata import parse_meta_only
 from lbcf.kube.resource import Resource
+from lbcf.runtime.process_identity import ProcessIdentity
 from lbcf.wire.errors import Malformed
+
+
+ANNOTATION_HOLDER: Final = f"{API_GROUP}/holder-process"
+"""Which process the holder is, as `render_process` writes it."""
 
 
 @attrs.frozen
@@ -25,6 +31,7 @@ class Lease:
         duration: seconds; 0 where unsaid.
         transitions: how often the holder changed.
         renewed_at: by the holder's clock, for people; None where unsaid.
+        process: which process the holder is; None where that is unknown.
     """
 
     meta: Meta
@@ -32,6 +39,7 @@ class Lease:
     duration: int
     transitions: int
     renewed_at: datetime | None = None
+    process: ProcessIdentity | None = None
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -43,13 +51,39 @@ class _Spec(msgspec.Struct, rename="camel"):
     renew_time: datetime | None = None
 
 
-class _Lease(msgspec.Struct):
-    """A Lease but for its metadata."""
+class _Annotations(msgspec.Struct):
+    """The one annotation of a Lease that is ours."""
 
+    process: str | None = msgspec.field(default=None, name=ANNOTATION_HOLDER)
+
+
+class _Metadata(msgspec.Struct):
+    """Metadata of a Lease, as far as `parse_meta_only` leaves it."""
+
+    annotations: _Annotations | None = None
+
+
+class _Lease(msgspec.Struct):
+    """A Lease but for its other metadata."""
+
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
+class _Holder(msgspec.Struct):
+    """The value of the annotation.
+
+    Attributes:
+        identity: the holder that it speaks of. A version that knows no annotation
+            changes the holder and leaves it as it is.
+    """
+
+    identity: str
+    process: ProcessIdentity
+
+
 _decode = msgspec.json.Decoder(_Lease).decode
+_decode_holder = msgspec.json.Decoder(_Holder).decode
 
 
 def parse_lease(body: bytes) -> Lease:
@@ -60,16 +94,36 @@ def parse_lease(body: bytes) -> Lease:
     """
     meta = parse_meta_only(body).meta
     try:
-        spec = _decode(body).spec
+        lease = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Malformed(f"lease {meta.key}: {error}") from error
+    spec = lease.spec
+    annotations = lease.metadata.annotations
+    told = annotations.process if annotations is not None else None
     return Lease(
         meta=meta,
         holder=spec.holder_identity or "",
         duration=spec.lease_duration_seconds or 0,
         transitions=spec.lease_transitions or 0,
         renewed_at=spec.renew_time,
+        process=_process_of(spec.holder_identity, told),
     )
+
+
+def render_process(identity: str, process: ProcessIdentity) -> str:
+    """Write the annotation that says which process a holder is."""
+    return msgspec.json.encode(_Holder(identity, process)).decode()
+
+
+def _process_of(identity: str | None, told: str | None) -> ProcessIdentity | None:
+    """Read the annotation; None where it is none, or speaks of another holder."""
+    if not identity or not told:
+        return None
+    try:
+        holder = _decode_holder(told)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+    return holder.process if holder.identity == identity else None
 
 
 LEASES: Final[Resource[Lease]] = Resource(

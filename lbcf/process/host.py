@@ -27,6 +27,7 @@ from lbcf.runtime import collector, failpoints, health, logs, spans
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import Check
 from lbcf.runtime.lag import LoopWatch
+from lbcf.runtime.process_identity import SystemWitness
 from lbcf.runtime.shutdown import stop_on_signals
 from lbcf.settings import Settings
 
@@ -58,6 +59,9 @@ async def run_process(settings: Settings, build: Callable[[Parts], Program]) -> 
     """Run a process until it is told to end; returns its exit status.
 
     Raises:
+        LeadershipLostError: it led, and lost the Lease; all of its work has ended. To run
+            it once more, from nothing, is safe, and faster than a restart by kubelet,
+            which waits longer after each end.
         ConfigurationError: the kubeconfig cannot be used.
         CannotListen: an address for probes or metrics is taken.
         ValueError: the failpoint that the environment asks for is none.
@@ -150,8 +154,9 @@ class Host:
             await leading
         except asyncio.CancelledError:
             return 0
-        except LeadershipLostError as error:
-            _log.error("leader.lost", error=str(error))
+        except LeadershipLostError:
+            if not self._asked.is_set():
+                raise
             return 1
         return 0
 
@@ -170,6 +175,7 @@ class Host:
             identity=f"{platform.node()}_{parts.incarnation}",
             clock=parts.clock,
             on_leading=lambda leading: parts.metrics.set_leader(name, leading=leading),
+            witness=_witness(parts.settings, os.environ),
         )
         await elector.run(self._work)
 
@@ -191,6 +197,19 @@ class Host:
                 await self._parts.recorder.flush()
         except TimeoutError:
             _log.warning("events.dropped")
+
+
+def _witness(settings: Settings, environment: Mapping[str, str]) -> SystemWitness:
+    """Say by what other runs of this process know it.
+
+    Outside of pods no host is named: other machines may not reach what is reached here.
+    """
+    pod, name = environment.get("POD_UID"), environment.get("CONTAINER_NAME")
+    host, probes = environment.get("POD_IP", ""), settings.probes
+    container = f"{pod}/{name}" if pod and name else ""
+    if not host or probes is None or probes.host:
+        return SystemWitness(container)
+    return SystemWitness(container, host, probes.port)
 
 
 def silence_of(informer: Informer[Any], clock: Clock) -> str | None:

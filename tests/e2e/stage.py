@@ -102,18 +102,27 @@ class Stage:
 
     async def start(self, process: str, *flags: str) -> Process:
         """Start the controller, the deregistrar or the admission webhook."""
+        return await self._run(process, self._argv(process, "127.0.0.1", *flags))
+
+    async def start_elsewhere(self, process: str) -> Process:
+        """Start one as in a pod of its own: other processes know its address alone."""
+        apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        pod = ["env", "POD_IP=127.0.0.1"]
+        return await self._run(process, [*apart, *pod, *self._argv(process, "")])
+
+    def _argv(self, process: str, probed_at: str, *flags: str) -> list[str]:
+        """Spell the command line of a process; it listens where nobody else does."""
         login = self.logins.get(process)
         login = login or self.cluster.kubeconfig_for(self.user(process))
         probes, metrics = free_ports(2)
-        argv = [
+        return [
             *(sys.executable, "-m", "lbcf", process),
             *("--kubeconfig", str(login)),
             *("--namespace", self.namespace),
-            *("--health-probe-bind-address", f"127.0.0.1:{probes}"),
+            *("--health-probe-bind-address", f"{probed_at}:{probes}"),
             *("--metrics-bind-address", f"127.0.0.1:{metrics}"),
             *flags,
         ]
-        return await self._run(process, argv)
 
     async def start_driver(self, member_key: str = "Record", *flags: str) -> Process:
         """Start the in-memory driver; its address stays the same over restarts."""

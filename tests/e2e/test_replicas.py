@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from lbcf.core.values import ObjectKey
+from lbcf.kube.leases import LEASES
 from tests.e2e import objects
 from tests.e2e.stage import Process, Stage
 
@@ -27,19 +29,24 @@ async def _until_working(stage: Stage, process: Process) -> None:
     await stage.until(f"{process.name} works", working)
 
 
-async def _two_of_each(stage: Stage) -> list[Process]:
-    """Start the second replicas; return the first ones, which lead."""
+async def _end_leaders(stage: Stage, how: signal.Signals, *, elsewhere: bool) -> None:
+    """Have a second replica of each wait, end the leaders, and print who goes on when."""
     leaders = [stage.processes.pop(name) for name in WORKERS]
     for leader in leaders:
         await _until_working(stage, leader)
     for name in WORKERS:
-        standby = await stage.start(name)
+        start = stage.start_elsewhere if elsewhere else stage.start
+        standby = await start(name)
 
         async def up(process: Process = standby) -> bool:
             return bool(process.events("process.started"))
 
         await stage.until(f"the second {name} is up", up)
-    return leaders
+    began = time.monotonic()
+    await asyncio.gather(*(leader.end(how) for leader in leaders))
+    for name in WORKERS:
+        await _until_working(stage, stage.processes[name])
+        print(f"{name} took over {time.monotonic() - began:.1f} s after {how.name}")
 
 
 @pytest.mark.parametrize(
@@ -49,14 +56,51 @@ async def test_other_replica_goes_on(stage: Stage, how: signal.Signals) -> None:
     """Both leaders end in the middle: what they had begun and what comes is done."""
     await stage.add_pod("a", "10.0.0.1")
     await stage.until_registered("10.0.0.1:80")
-    leaders = await _two_of_each(stage)
+    await _end_leaders(stage, how, elsewhere=False)
 
-    began = time.monotonic()
-    await asyncio.gather(*(leader.end(how) for leader in leaders))
     await stage.add_pod("b", "10.0.0.2")
     await stage.delete(objects.PODS, "a")
-    for name in WORKERS:
-        await _until_working(stage, stage.processes[name])
-        print(f"{name} took over {time.monotonic() - began:.1f} s after {how.name}")
     await stage.until_registered("10.0.0.2:80")
-    print(f"all was done {time.monotonic() - began:.1f} s after {how.name}")
+
+
+@pytest.mark.nodes
+async def test_leader_in_another_pod_is_known_to_be_gone_by_its_port(
+    stage: Stage,
+) -> None:
+    """Where process ids mean nothing, the standby notices that nobody listens any more."""
+    await _end_leaders(stage, signal.SIGTERM, elsewhere=True)
+    await _end_leaders(stage, signal.SIGKILL, elsewhere=True)
+
+    for name in WORKERS:
+        assert stage.processes[name].events("leader.ended")
+
+
+async def test_leader_that_starts_again_does_not_wait_for_itself(stage: Stage) -> None:
+    """Killed and started in its place: its Lease is taken at the first look."""
+    for name in WORKERS:
+        leader = stage.processes[name]
+        await _until_working(stage, leader)
+        await leader.end(signal.SIGKILL)
+        began = time.monotonic()
+        again = await stage.start(name)
+        await _until_working(stage, again)
+        print(f"{name} worked {time.monotonic() - began:.1f} s after its start")
+        assert again.events("leader.ended")
+
+
+async def test_leader_that_loses_its_lease_begins_anew_in_its_process(
+    stage: Stage,
+) -> None:
+    """Somebody else's name in the Lease ends its work, not its container."""
+    leader = stage.processes["deregistrar"]
+    await _until_working(stage, leader)
+    key = ObjectKey(stage.namespace, "lbcf-deregistrar")
+    stolen = {"spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 1}}
+    await stage.client.patch(LEASES, key, stolen)
+
+    async def works_again() -> bool:
+        return len(leader.events("work.started")) == 2
+
+    await stage.until("it works again", works_again)
+    assert leader.runs
+    assert len(leader.events("leader.lost")) == 1

@@ -6,6 +6,7 @@ tests are on a real API server.
 """
 
 import asyncio
+import copy
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -18,7 +19,8 @@ from lbcf.core.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.lease import LeaderElector, LeadershipLostError, Timing
 from lbcf.kube.leases import LEASES, Lease
-from lbcf.runtime.clock import SystemClock
+from lbcf.runtime.clock import Clock, SystemClock
+from lbcf.runtime.process_identity import ProcessIdentity, ProcessWitness
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
 from tests.kube.tiny_api import Fault, Json, TinyApi
@@ -39,22 +41,33 @@ class Stage:
 
     Attributes:
         told: names of workers as they begin (`+`) and end (`-`), with exits (`!`).
+        refused: set when the leader's machine refuses connections to it.
     """
 
     api: TinyApi = attrs.Factory(TinyApi)
+    refused: asyncio.Event = attrs.Factory(asyncio.Event)
     clock: VirtualClock = attrs.Factory(VirtualClock)
     told: list[str] = attrs.Factory(list)
 
-    def elector(self, name: str, api: TinyApi | None = None) -> LeaderElector:
+    def elector(
+        self, name: str, witness: ProcessWitness | None = None
+    ) -> LeaderElector:
         """Make a candidate."""
         return LeaderElector(
-            KubeClient(api or self.api),
+            KubeClient(self.api),
             name="lbcf",
             namespace="shop",
             identity=name,
             clock=self.clock,
             exit_now=lambda _code: self.told.append(f"!{name}"),
+            witness=witness,
+            until_refused=self.until_refused,
         )
+
+    async def until_refused(self, host: str, _port: int, _clock: Clock) -> None:
+        """Wait for the end of the one leader that has an address."""
+        assert "198.18.0.1" == host
+        await self.refused.wait()
 
     def working(
         self, name: str, ending: timedelta = timedelta(0)
@@ -71,9 +84,25 @@ class Stage:
 
         return work
 
-    def start(self, name: str, ending: timedelta = timedelta(0)) -> asyncio.Task[None]:
+    def start(
+        self,
+        name: str,
+        ending: timedelta = timedelta(0),
+        witness: ProcessWitness | None = None,
+    ) -> asyncio.Task[None]:
         """Run a candidate."""
-        return asyncio.create_task(self.elector(name).run(self.working(name, ending)))
+        elector = self.elector(name, witness)
+        return asyncio.create_task(elector.run(self.working(name, ending)))
+
+    def snapshot(self) -> Json:
+        """Return the Lease as a holder that is killed would leave it."""
+        return copy.deepcopy(self.api.objects[PATH])
+
+    def restore(self, left: Json) -> None:
+        """Undo a release: a holder that is killed releases nothing."""
+        now, then = self.api.objects[PATH], cast("Json", left["metadata"])
+        now["spec"] = left["spec"]
+        cast("Json", now["metadata"])["annotations"] = then.get("annotations")
 
     @property
     def lease(self) -> Json:
@@ -83,6 +112,30 @@ class Stage:
     def holder(self) -> object:
         """Return who the Lease says has it."""
         return self.lease["holderIdentity"]
+
+
+@attrs.frozen
+class Witness:
+    """Knows of some processes that they have ended.
+
+    Attributes:
+        pid: of the process itself.
+        ended: the pids of those that have ended.
+        host: where the process itself is reached.
+    """
+
+    pid: int
+    ended: frozenset[int] = frozenset()
+    host: str = ""
+
+    @property
+    def own(self) -> ProcessIdentity:
+        """Return the identity of the process."""
+        return ProcessIdentity("boot", 1, self.pid, 100, host=self.host)
+
+    def has_ended(self, other: ProcessIdentity) -> bool:
+        """Tell of those that are known."""
+        return other.pid in self.ended
 
 
 @pytest.fixture(name="stage")
@@ -108,7 +161,7 @@ class TestElection:
             await asyncio.sleep(1)
             expected = {
                 "holderIdentity": "one",
-                "leaseDurationSeconds": 15,
+                "leaseDurationSeconds": 7,
                 "acquireTime": "2026-01-01T00:00:00.000000Z",
                 "renewTime": "2026-01-01T00:00:00.000000Z",
                 "leaseTransitions": 0,
@@ -142,9 +195,9 @@ class TestElection:
             await ended(dead)
             stage.api.objects[PATH]["spec"] = spec
             two = stage.start("two")
-            await asyncio.sleep(14.9)
+            await asyncio.sleep(6.9)
             assert "dead" == stage.holder()
-            await asyncio.sleep(3)
+            await asyncio.sleep(0.7)
             assert "two" == stage.holder()
             assert 1 == stage.lease["leaseTransitions"]
             await ended(two)
@@ -178,6 +231,79 @@ class TestElection:
             await ended(one)
             await asyncio.sleep(3)
             assert ["+one", "-one", "+two"] == stage.told
+            await ended(two)
+
+        run_virtual(main())
+
+    def test_leader_that_was_killed_is_replaced_in_its_place_at_once(
+        self, stage: Stage
+    ) -> None:
+        """Whoever knows that the holder's process has ended does not wait."""
+
+        async def main() -> None:
+            dead = stage.start("dead", witness=Witness(1))
+            await asyncio.sleep(0.1)
+            left = stage.snapshot()
+            await ended(dead)
+            stage.restore(left)
+            two = stage.start("two", witness=Witness(2, ended=frozenset({1})))
+            await asyncio.sleep(0.1)
+            assert "two" == stage.holder()
+            await ended(two)
+
+        run_virtual(main())
+
+    def test_leader_that_may_live_is_waited_for(self, stage: Stage) -> None:
+        """A holder of which nothing is known, or that runs, keeps its whole duration."""
+
+        async def main() -> None:
+            one = stage.start("one", witness=Witness(1))
+            await asyncio.sleep(0.1)
+            two = stage.start("two", witness=Witness(2, ended=frozenset({3})))
+            await asyncio.sleep(60)
+            assert ["+one"] == stage.told
+            await ended(two)
+            await ended(one)
+
+        run_virtual(main())
+
+    def test_leader_elsewhere_that_listens_no_more_is_replaced(
+        self, stage: Stage
+    ) -> None:
+        """Its machine refuses connections: the Lease's duration is not waited for."""
+
+        async def main() -> None:
+            dead = stage.start("dead", witness=Witness(1, host="198.18.0.1"))
+            await asyncio.sleep(0.1)
+            left = stage.snapshot()
+            two = stage.start("two", witness=Witness(2))
+            await asyncio.sleep(60)
+            assert ["+dead"] == stage.told
+            left = stage.snapshot()
+            await ended(dead)
+            stage.restore(left)
+            stage.refused.set()
+            await asyncio.sleep(0.1)
+            assert "two" == stage.holder()
+            await ended(two)
+
+        run_virtual(main())
+
+    def test_what_an_annotation_says_of_an_earlier_holder_is_void(
+        self, stage: Stage
+    ) -> None:
+        """A version that writes no annotation leads while its predecessor's stays."""
+
+        async def main() -> None:
+            dead = stage.start("dead", witness=Witness(1))
+            await asyncio.sleep(0.1)
+            left = stage.snapshot()
+            await ended(dead)
+            stage.restore(left)
+            stage.lease["holderIdentity"] = "older"
+            two = stage.start("two", witness=Witness(2, ended=frozenset({1})))
+            await asyncio.sleep(6.9)
+            assert "older" == stage.holder()
             await ended(two)
 
         run_virtual(main())
@@ -223,10 +349,10 @@ class TestLoss:
         """Without renewals the work is cancelled at the deadline."""
 
         async def main() -> None:
-            one = stage.start("one", ending=seconds(3))
+            one = stage.start("one", ending=seconds(0.5))
             await asyncio.sleep(1)
             stage.api.fault = fault
-            await asyncio.sleep(12.9)
+            await asyncio.sleep(6)
             assert ["+one", "-one"] == stage.told
             with pytest.raises(LeadershipLostError, match="no renewal within"):
                 await one
@@ -240,7 +366,7 @@ class TestLoss:
             one = stage.start("one", ending=seconds(60))
             await asyncio.sleep(1)
             stage.api.fault = Fault.UNSENT
-            await asyncio.sleep(14)
+            await asyncio.sleep(6)
             assert ["+one", "!one"] == stage.told
             await asyncio.gather(one, return_exceptions=True)
 
@@ -394,6 +520,7 @@ class TestEnd:
 QUICK = Timing(
     duration=seconds(1),
     renew_deadline=seconds(0.7),
+    renew=seconds(0.2),
     retry=seconds(0.1),
     request=seconds(0.3),
 )

@@ -1,0 +1,128 @@
+"""Tells one run of a process from all others, and whether another run has ended.
+
+`lbcf.kube.lease` writes the identity of a leader into its Lease: a process that starts
+in the place of a leader that was killed then knows at once that nobody leads.
+
+Everything is read from /proc (proc(5), pid_namespaces(7)); elsewhere than on Linux no
+process has an identity, and nobody is ever known to have ended.
+"""
+
+import os
+
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+
+
+_PROC = Path("/proc")
+_ENDED_STATES = frozenset({"Z", "X"})
+"""A zombie and a dead process run no code any more."""
+_STATE, _START_TIME = 0, 19
+"""Fields of /proc/PID/stat, counted behind the command's closing parenthesis."""
+
+
+@attrs.frozen
+class ProcessIdentity:
+    """One run of a process.
+
+    Attributes:
+        boot: id of the kernel's boot, another one after each.
+        pid_namespace: inode of the PID namespace in which `pid` has a meaning.
+        pid: process id there.
+        started: when it began, in clock ticks since the boot: a process that gets the
+            same pid later has another.
+        container: uid of the pod and name of the container, empty outside of pods.
+        host: address at which other machines reach it, empty where they cannot.
+        port: where it listens there.
+    """
+
+    boot: str
+    pid_namespace: int
+    pid: int
+    started: int
+    container: str = ""
+    host: str = ""
+    port: int = 0
+
+
+class ProcessWitness(Protocol):
+    """Says who this process is, and whether another one has ended."""
+
+    @property
+    def own(self) -> ProcessIdentity | None:
+        """Return the identity of this process, None where it cannot be known."""
+
+    def has_ended(self, other: ProcessIdentity) -> bool:
+        """Tell whether another run provably has ended; False where nobody knows."""
+
+
+class SystemWitness:
+    """The witness that asks the kernel.
+
+    Args:
+        container: of this process, as in `ProcessIdentity`; so are host and port.
+        host: where others reach it.
+        port: where it listens there.
+    """
+
+    def __init__(self, container: str = "", host: str = "", port: int = 0) -> None:
+        found = _read_own()
+        self._own = found and attrs.evolve(
+            found, container=container, host=host, port=port
+        )
+
+    @property
+    def own(self) -> ProcessIdentity | None:
+        """Return the identity of this process, None elsewhere than on Linux."""
+        return self._own
+
+    def has_ended(self, other: ProcessIdentity) -> bool:
+        """Tell whether another run provably has ended.
+
+        A process of the same PID namespace is looked up. The number of a namespace is
+        given again only when all of its processes have ended, and a machine that booted
+        anew has another boot id. A container is started again only when its last run
+        has ended, so a run of the same container in another namespace has, too.
+        """
+        own = self._own
+        if own is None:
+            return False
+        here = (own.boot, own.pid_namespace)
+        if here == (other.boot, other.pid_namespace):
+            return not _runs(other.pid, other.started)
+        return bool(own.container) and own.container == other.container
+
+
+def _read_own() -> ProcessIdentity | None:
+    """Read who this process is; None where /proc does not tell."""
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+        namespace = (_PROC / "self/ns/pid").stat().st_ino
+        started = int(_stat_of(os.getpid())[_START_TIME])
+    except (OSError, ValueError, IndexError):
+        return None
+    return ProcessIdentity(boot, namespace, os.getpid(), started)
+
+
+def _runs(pid: int, started: int) -> bool:
+    """Tell whether a process may still run; True where that cannot be read."""
+    try:
+        # Where /proc hides the processes of others (hidepid), signal 0 still finds them.
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass
+    try:
+        fields = _stat_of(pid)
+        return (
+            fields[_STATE] not in _ENDED_STATES and int(fields[_START_TIME]) == started
+        )
+    except (OSError, ValueError, IndexError):
+        return True
+
+
+def _stat_of(pid: int) -> list[str]:
+    """Read the fields of a process behind its command, which may hold spaces."""
+    return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
