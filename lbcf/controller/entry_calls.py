@@ -155,6 +155,7 @@ class EntryCalls:
             trouble=trouble,
             message=message,
             pause=pause,
+            generation=balancer.meta.generation,
             now=self._clock.now(),
         )
         return change, pause

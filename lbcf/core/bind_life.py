@@ -147,14 +147,27 @@ def troubled(
     trouble: Trouble,
     message: str,
     pause: timedelta,
+    generation: int,
     now: datetime,
 ) -> EntryStatus:
-    """Note that the driver did not succeed, and when it is asked again."""
+    """Note that the driver did not succeed, and when it is asked again.
+
+    A driver that has answered createLoadBalancer says that it is not created, as LBCF
+    shows it; the generation is the mark that it was asked, and may have begun.
+    """
     is_creation = operation is Operation.CREATE_LOAD_BALANCER
     kind = conditions.CREATED if is_creation else conditions.READY
+    may_exist = is_creation and status.may_exist
+    standing = False if not isinstance(trouble, Unanswered) else _standing(status, kind)
     status = attrs.evolve(status, retry_after=now + pause)
-    reason, standing = _reason(operation, trouble), _standing(status, kind)
-    return _told(status, Condition(kind, standing, reason, message), now)
+    new = Condition(
+        kind,
+        standing,
+        _reason(operation, trouble),
+        message,
+        generation if may_exist else 0,
+    )
+    return _told(status, new, now)
 
 
 def _reason(operation: Operation, trouble: Trouble) -> str:

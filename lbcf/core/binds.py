@@ -60,11 +60,13 @@ class EntryStatus:
     def may_exist(self) -> bool:
         """Tell whether its driver has made it, or may have.
 
-        Created is Unknown from before the first call until it is True; LBCF in Go left
-        no such mark.
+        From before the first call on Created is Unknown, or names the generation for
+        which its driver answered that it is not there yet; LBCF in Go left no such mark.
         """
         created = conditions.find(self.conditions, conditions.CREATED)
-        is_marked = created is not None and created.status is not False
+        is_marked = created is not None and (
+            created.status is not False or created.observed_generation > 0
+        )
         return is_marked or self.info is not None or self.spec is None
 
     @property

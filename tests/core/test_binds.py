@@ -42,6 +42,7 @@ REFUSED = bind_life.troubled(
     trouble=Refused("quota"),
     message="quota",
     pause=timedelta(0),
+    generation=1,
     now=START,
 )
 READY = bind_life.ensured(CREATED, attributes=TIMEOUT, now=START)
@@ -212,6 +213,7 @@ def test_trouble_has_the_reasons_of_lbcf(
         trouble=trouble,
         message="why",
         pause=timedelta(seconds=10),
+        generation=1,
         now=START,
     )
 
@@ -222,15 +224,14 @@ def test_trouble_has_the_reasons_of_lbcf(
     assert timedelta(0) == bind_life.rest_of(done, START)
 
 
-@pytest.mark.parametrize("status", [BEGUN, REFUSED])
-def test_nobody_knows_whether_what_was_begun_exists(status: EntryStatus) -> None:
+def test_nobody_knows_whether_what_was_begun_exists() -> None:
     """Whatever is told with it, until it is created."""
     absent = bind_life.without_driver(
-        status, reason="DriverNotFound", message="create it", now=START
+        BEGUN, reason="DriverNotFound", message="create it", now=START
     )
 
     assert [None, None] == [
-        told_by(found, conditions.CREATED)[0] for found in (status, absent)
+        told_by(found, conditions.CREATED)[0] for found in (BEGUN, absent)
     ]
     created = bind_life.created(absent, identity={}, now=START)
     assert (True, "Created") == told_by(created, conditions.CREATED)
@@ -250,6 +251,42 @@ def test_rest_is_no_longer_than_a_driver_may_wish(
     status = attrs.evolve(CREATED, retry_after=START + away)
 
     assert rest == bind_life.rest_of(status, START)
+
+
+@pytest.mark.parametrize("trouble", [StillRunning("soon"), Refused("quota")])
+def test_driver_that_has_answered_says_that_it_is_not_created(trouble: Trouble) -> None:
+    """As LBCF in Go shows it; and yet it may have begun, and is deleted in the end."""
+    status = bind_life.troubled(
+        BEGUN,
+        operation=CREATE,
+        trouble=trouble,
+        message="its words",
+        pause=timedelta(0),
+        generation=3,
+        now=START,
+    )
+    found = conditions.find(status.conditions, conditions.CREATED)
+
+    assert found is not None
+    assert (False, "its words") == (found.status, found.message)
+    assert status.may_exist
+    leaving = attrs.evolve(status, leaving_since=START)
+    assert DELETE is next_operation(a_bind(leaving), leaving, in_use=False)
+
+
+def test_driver_that_objected_was_not_asked_to_create() -> None:
+    """There is nothing to delete."""
+    status = bind_life.troubled(
+        FRESH,
+        operation=CREATE,
+        trouble=Refused("not that"),
+        message="its words",
+        pause=timedelta(0),
+        generation=3,
+        now=START,
+    )
+
+    assert not status.may_exist
 
 
 def test_changes_are_put_into_what_is_there_now() -> None:
