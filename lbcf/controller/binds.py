@@ -18,6 +18,7 @@ from lbcf.controller.view import View
 from lbcf.core import bind_life, binds, names
 from lbcf.core.bind_life import Change
 from lbcf.core.binds import Bind, EntryStatus
+from lbcf.core.conditions import Condition
 from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancer
 from lbcf.core.turn import DRIVER_RECHECK, Absent
@@ -178,10 +179,28 @@ class Binds:
         Raises:
             KubeError: as `write`.
         """
+        await self._note(balancer, partial(bind_life.with_epoch, epoch=epoch))
+
+    async def tell(self, balancer: LoadBalancer, condition: Condition) -> None:
+        """Write down a condition of a load balancer of a Bind.
+
+        Raises:
+            KubeError: as `write`.
+        """
+        change = partial(
+            bind_life.with_condition, condition=condition, now=self._clock.now()
+        )
+        await self._note(balancer, change)
+
+    async def _note(self, balancer: LoadBalancer, change: Change) -> None:
+        """Write down what was learnt of a load balancer of a Bind, if that is there.
+
+        Raises:
+            KubeError: as `write`.
+        """
         key = names.bind_of(balancer.meta.key)
         bind = None if key is None else self._view.binds.get(key)
         if bind is not None:
-            change = partial(bind_life.with_epoch, epoch=epoch)
             await self.write(bind, {names.own_name(balancer.meta.key): change})
 
     async def write(self, bind: Bind, changes: Mapping[str, Change]) -> Bind:

@@ -18,6 +18,7 @@ import structlog
 
 from lbcf.controller.binds import Binds
 from lbcf.controller.drift import DriftWatch
+from lbcf.controller.listed import ListedTeller
 from lbcf.controller.record_lists import RecordLists
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.rounds import Rounds
@@ -74,6 +75,7 @@ class Survey:
         self._rounds = Rounds(self._read, period=period, clock=clock)
         self._epochs: dict[ObjectKey, epochs.Epochs] = {}
         self._drift = DriftWatch(view, client, clock)
+        self._teller = ListedTeller(view, client, binds, clock)
 
     def listen(self) -> None:
         """Begin to follow load balancers and drivers; before the informers start."""
@@ -116,6 +118,7 @@ class Survey:
     def _forget(self, key: ObjectKey) -> None:
         """Keep nothing of a load balancer that is read no more."""
         self._drift.forget(key)
+        self._teller.forget(key)
         self._epochs.pop(key, None)
 
     async def _read(self, key: ObjectKey) -> None:
@@ -137,13 +140,15 @@ class Survey:
         registered = self._drift.candidates(key)
         known = self._drift.known(load_balancer, driver.member_key, registered)
         listed = await self._calls.list(load_balancer, driver, known)
-        if listed is None:
-            return  # nothing has changed on either side
-        if not isinstance(listed, Listing):
-            _log.debug("members.unlisted", load_balancer=str(key), why=listed.message)
+        if listed is not None and not isinstance(listed, Listing):
+            await self._teller.failed(key, driver, listed)
             return
-        if not listed.epoch or not await self._is_new(load_balancer, driver, listed):
+        # None: nothing has changed on either side.
+        if listed is not None and not (
+            listed.epoch and await self._is_new(load_balancer, driver, listed)
+        ):
             await self._compare(key, driver, registered, listed)
+        await self._teller.succeeded(key, self._epochs.get(key) or epochs.Epochs())
 
     async def _is_new(
         self, load_balancer: LoadBalancer, driver: LoadBalancerDriver, listed: Listing

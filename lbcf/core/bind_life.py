@@ -189,6 +189,13 @@ def _told(status: EntryStatus, condition: Condition, now: datetime) -> EntryStat
     return attrs.evolve(status, conditions=found)
 
 
+def with_condition(
+    status: EntryStatus, *, condition: Condition, now: datetime
+) -> EntryStatus:
+    """Note what was found out beside its life."""
+    return _told(status, condition, now)
+
+
 def changed(
     statuses: Iterable[EntryStatus], changes: Mapping[str, Change]
 ) -> tuple[EntryStatus, ...]:

@@ -320,6 +320,18 @@ ENDING: dict[str, Mutant] = {
         (Edit(Survey, "_is_new", "known.rest(now) or", ""),),
         ("two-epochs/record",),
     ),
+    "unlisted-untold": Mutant(
+        "members that cannot be listed are told of",
+        (
+            Edit(
+                Survey,
+                "_look",
+                "await self._teller.failed(key, driver, listed)",
+                "pass",
+            ),
+        ),
+        ("unlisted/record",),
+    ),
     "reset-untold": Mutant(
         "a lost member is written down as lost before it is put back",
         (

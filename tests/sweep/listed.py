@@ -2,6 +2,8 @@
 
 import asyncio
 
+from typing import cast
+
 import attrs
 
 from tests.sweep import objects
@@ -70,8 +72,26 @@ async def two_epochs(world: World) -> None:
     ensured = sum(map(_is_ensure, world.steps)) - before
     if world.is_faultless and ensured > _MOST_ENSURED:
         world.fail(f"{ensured} ensures of two members for two epochs in turn")
+    told = _said(world)
+    if world.is_faultless and told[:2] != ("False", "EpochChanging"):
+        world.fail(f"of epochs that alternate, {told} is told")
     world.balancer.replicas.clear()
     await asyncio.sleep(1)
+
+
+@scenario(_TWO_SETTINGS, lists=True, settle=400.0, quiet=120.0)
+async def unlisted(world: World) -> None:
+    """A driver refuses to list the members, for a while."""
+    await begin(world, ONE)
+    world.troubles["listBackends"] = ["fail"] * 5
+    await asyncio.sleep(22)
+    status, reason, message = _said(world)
+    is_told = (status, reason) == ("False", "DriverRefused") and "told to" in message
+    if world.is_faultless and not is_told:
+        world.fail(f"of members that cannot be listed, {_said(world)} is told")
+    await asyncio.sleep(20)
+    if world.is_faultless and _said(world)[0] != "True":
+        world.fail(f"of members that are listed again, {_said(world)} is told")
 
 
 @scenario({"record": RECORD})
@@ -114,6 +134,16 @@ async def judge_mended_meanwhile(world: World) -> None:
     await asyncio.sleep(0.5)
     world.spoil(objects.driver_path("judge"), 5.0)
     await asyncio.sleep(6)
+
+
+def _said(world: World) -> tuple[str, str, str]:
+    """Read the condition Listed of the load balancer."""
+    whole = world.api.objects[objects.load_balancer_path("front")]
+    status = cast("dict[str, list[dict[str, str]]]", whole["status"])
+    for one in status["conditions"]:
+        if one["type"] == "Listed":
+            return one["status"], one["reason"], one["message"]
+    return "", "", ""
 
 
 def _is_ensure(step: Step) -> bool:
