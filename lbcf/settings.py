@@ -13,6 +13,7 @@ import attrs
 
 from lbcf.core.errors import LbcfError
 from lbcf.core.names import SYSTEM_NAMESPACE
+from lbcf.drivers.access import NO_FENCE, Fence
 from lbcf.drivers.places import Place, parse_place
 from lbcf.runtime.address import BindAddress, parse_bind_address
 
@@ -40,7 +41,7 @@ class Settings:
         grace: how long calls under way may take once the process is told to end.
         list_period: between two readings of a load balancer's members.
         most_records: BackendRecords per namespace, 0 for any number.
-        driver_places: where drivers may be; anywhere where there are none.
+        fence: which drivers are called, by their URLs and namespaces.
         dry_run: show what would be done, and write nothing.
         record_events: tell of each call about a record or load balancer by an Event.
     """
@@ -57,7 +58,7 @@ class Settings:
     grace: timedelta = timedelta(seconds=25)
     list_period: timedelta = timedelta(seconds=2)
     most_records: int = MOST_RECORDS
-    driver_places: tuple[Place, ...] = ()
+    fence: Fence = NO_FENCE
     dry_run: bool = False
     record_events: bool = False
 
@@ -120,7 +121,16 @@ def add_flags(parser: argparse.ArgumentParser, process: str) -> None:
         action="append",
         metavar="SCHEME://HOST[:PORT]",
         help="where drivers may be, such as https://*.drivers.svc; * stands for any "
-        "text, without a port all are meant; repeatable (default: anywhere)",
+        "text, without a port all are meant; what is beside us (loopback, link-local) "
+        "must be named by its address; repeatable (default: anywhere else)",
+    )
+    add(
+        "--driver-namespaces",
+        default=[],
+        action="append",
+        metavar="NAME",
+        help="call drivers of these namespaces alone, such as kube-system for the shared "
+        "ones; repeatable (default: of all)",
     )
     if process == "controller":
         add(
@@ -172,7 +182,10 @@ def read_settings(process: str, flags: argparse.Namespace) -> Settings:
             "--max-records-per-namespace",
             getattr(flags, "max_records_per_namespace", MOST_RECORDS),
         ),
-        driver_places=tuple(map(_place, flags.driver_url_allow)),
+        fence=Fence(
+            places=tuple(map(_place, flags.driver_url_allow)),
+            namespaces=frozenset(flags.driver_namespaces),
+        ),
         dry_run=dry_run,
         record_events=getattr(flags, "record_events", False),
     )

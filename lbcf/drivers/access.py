@@ -21,7 +21,7 @@ from lbcf.drivers.errors import (
     SecretUnread,
     SecretUnusable,
 )
-from lbcf.drivers.places import Place, is_allowed
+from lbcf.drivers.places import Place, is_allowed, is_exposed
 from lbcf.runtime.certificates import load_authorities, load_pair
 
 
@@ -102,15 +102,37 @@ def access_of(driver: LoadBalancerDriver, secrets: Mapping[str, Secret]) -> Acce
     )
 
 
-def check_place(driver: LoadBalancerDriver, places: Sequence[Place]) -> None:
-    """Let a driver be called that is where drivers may be.
+@attrs.frozen
+class Fence:
+    """What the operator lets drivers be.
 
-    Raises:
-        NotAllowed: it is not.
+    Attributes:
+        places: where; anywhere but beside us if there are none.
+        namespaces: of which namespaces; of all if there are none.
     """
-    if not is_allowed(driver.url, places):
-        text = "its spec.url is not among what --driver-url-allow lets drivers have"
-        raise NotAllowed(text)
+
+    places: Sequence[Place] = ()
+    namespaces: frozenset[str] = frozenset()
+
+    def check(self, driver: LoadBalancerDriver) -> None:
+        """Let a driver be called that is where drivers may be.
+
+        Raises:
+            NotAllowed: it is not.
+        """
+        namespace = driver.meta.key.namespace
+        if self.namespaces and namespace not in self.namespaces:
+            text = f"drivers of namespace {namespace} are not called"
+            raise NotAllowed(f"{text}: --driver-namespaces does not name it")
+        if not is_allowed(driver.url, self.places):
+            text = "its spec.url is not among what --driver-url-allow lets drivers have"
+            raise NotAllowed(text)
+        if driver.security.token is not None and is_exposed(driver.url, self.places):
+            text = "its token would go unencrypted over the network: use https"
+            raise NotAllowed(f"{text}, or name its http:// URL in --driver-url-allow")
+
+
+NO_FENCE = Fence()
 
 
 def _lacking(key: ObjectKey, lack: NoSecret) -> SecretMissing | SecretUnread:

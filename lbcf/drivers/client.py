@@ -9,7 +9,7 @@ import contextlib
 import io
 import os
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Self
@@ -17,6 +17,8 @@ from typing import Self
 import aiohttp
 import attrs
 import yarl
+
+from aiohttp.abc import ResolveResult
 
 from lbcf.core.operations import Operation
 from lbcf.drivers.access import Access
@@ -31,6 +33,8 @@ from lbcf.drivers.errors import (
     Unauthorized,
 )
 from lbcf.drivers.handshakes import distrusted, refused_by_server
+from lbcf.drivers.places import Place, may_reach
+from lbcf.drivers.resolving import DriverResolver
 from lbcf.runtime.aborting import AbortingConnector, aborted
 
 
@@ -86,14 +90,21 @@ class _Flight:
 class DriverClient:
     """Sends operations to one URL. Make it and close it in one event loop."""
 
-    def __init__(self, url: str, access: Access | None = None) -> None:
+    def __init__(
+        self, url: str, access: Access | None = None, places: Sequence[Place] = ()
+    ) -> None:
         self._url = url
+        self._resolver = DriverResolver(lambda found: may_reach(url, found, places))
         self._access = access or Access()
         token = self._access.token
         proof = {"Authorization": f"Bearer {token}"} if token else {}
         self._session = aiohttp.ClientSession(
             connector=AbortingConnector(
-                limit=0, keepalive_timeout=_KEEPALIVE, ssl=self._access.tls or True
+                limit=0,
+                keepalive_timeout=_KEEPALIVE,
+                resolver=self._resolver,
+                ssl=self._access.tls or True,
+                use_dns_cache=False,  # the resolver has one that forgives
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=_HEADERS | proof,
@@ -113,6 +124,7 @@ class DriverClient:
     async def close(self) -> None:
         """Close all connections; calls under way end as lost."""
         await self._session.close()
+        await self._resolver.close()
 
     async def post(
         self,
@@ -173,16 +185,26 @@ class DriverClient:
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_ALERT_SECONDS):
-                reader, writer = await asyncio.open_connection(
-                    url.host,
-                    url.port,
-                    ssl=self._access.tls or True,
-                    server_hostname=self._access.server_name or url.host,
-                )
-                try:
-                    await reader.read(1)
-                finally:
-                    writer.close()
+                for found in await self._resolver.resolve(url.host, url.port or 0):
+                    with contextlib.suppress(ConnectionError):
+                        await self._shake_hands(url.host, found)
+
+    async def _shake_hands(self, host: str, found: ResolveResult) -> None:
+        """Connect to an address with TLS, and wait for what the server says.
+
+        Raises:
+            OSError: there is no connection, or it says no.
+        """
+        reader, writer = await asyncio.open_connection(
+            found["host"],
+            found["port"],
+            ssl=self._access.tls or True,
+            server_hostname=self._access.server_name or host,
+        )
+        try:
+            await reader.read(1)
+        finally:
+            writer.close()
 
     async def _exchanged(
         self, flight: _Flight, operation: Operation, body: bytes

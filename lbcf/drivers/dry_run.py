@@ -4,7 +4,7 @@ In the place of `DriverPool`. Where a driver is not called its success is assume
 that what would come after it is shown, too; what only a driver can know is left open.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TypeVar, cast
 
@@ -16,9 +16,8 @@ from lbcf.core.desired import host_port
 from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancerDriver
 from lbcf.core.values import Port
-from lbcf.drivers.access import Find
+from lbcf.drivers.access import Fence, Find
 from lbcf.drivers.errors import NotCalled
-from lbcf.drivers.places import Place
 from lbcf.drivers.pool import DriverPool, Reader
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.dry_steps import DrySteps
@@ -68,9 +67,9 @@ class DryDriverPool(DriverPool):
         steps: DrySteps,
         *,
         find: Find,
-        places: Sequence[Place] = (),
+        fence: Fence,
     ) -> None:
-        super().__init__(clock, registry, find=find, places=places)
+        super().__init__(clock, registry, find=find, fence=fence)
         self._steps = steps
 
     async def call(

@@ -2,8 +2,13 @@
 
 A tenant writes a driver's URL, and we call it from where we stand: the operator says which
 hosts that may reach. Patterns are compared with the URL as it is taken apart for the
-call itself, part by part, so that no path or user name can look like a host.
+call itself, part by part, so that no path or user name can look like a host. What is
+beside us (loopback, link-local and the like) is nobody's driver unless it is named, also
+where a host name leads there.
 """
+
+import ipaddress
+import re
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -12,8 +17,14 @@ import attrs
 import yarl
 
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
 _ANY = "*"
 _CALLED = frozenset({"http", "https"})
+_LOCALHOST = "localhost"
+_SERVICES = (".svc", ".svc.cluster.local")
+_OF_ADDRESSES = re.compile(r"[\d.*]*\d[\d.*]*|[\da-f.*]*:[\da-f:.*]*")
+"""Patterns that only addresses can match: no host name ends in a number (RFC 3696, 2)."""
 
 
 @attrs.frozen
@@ -22,7 +33,8 @@ class Place:
 
     Attributes:
         scheme: `http`, `https`, or `*` for both.
-        host: in it `*` stands for any text, dots included.
+        host: in it `*` stands for any text, dots included; if it looks like an address it
+            stands for addresses alone.
         port: None for every port.
     """
 
@@ -32,10 +44,30 @@ class Place:
 
     def holds(self, url: yarl.URL) -> bool:
         """Tell whether a URL is of this place."""
+        host = _host(url)
+        fits = fnmatchcase(host, self.host) and (
+            not self._is_of_addresses or _address(host) is not None
+        )
+        return fits and self._is_called_by(url)
+
+    def names(self, url: yarl.URL, address: Address) -> bool:
+        """Tell whether it says that drivers are at this address, which the URL leads to."""
+        if self.host == _LOCALHOST:
+            fits = _host(url) == _LOCALHOST and address.is_loopback
+        else:
+            fits = self._is_of_addresses and fnmatchcase(str(address), self.host)
+        return fits and self._is_called_by(url)
+
+    @property
+    def _is_of_addresses(self) -> bool:
+        """Tell whether it can match addresses alone."""
+        return _OF_ADDRESSES.fullmatch(self.host) is not None
+
+    def _is_called_by(self, url: yarl.URL) -> bool:
+        """Compare all but the host."""
         return (
             url.scheme in _CALLED
             and self.scheme in {_ANY, url.scheme}
-            and fnmatchcase((url.host or "").lower().rstrip("."), self.host)
             and self.port in {None, url.port}
         )
 
@@ -65,11 +97,64 @@ def _split(text: str) -> tuple[str, str | None]:
 
 
 def is_allowed(url: str, places: Sequence[Place]) -> bool:
-    """Tell whether drivers may be called at this URL; without patterns they may."""
-    if not places:
-        return True
+    """Tell whether drivers may be called at this URL; without patterns they may.
+
+    A host that is an address is judged at once, a name when it has been looked up.
+    """
     try:
         read = yarl.URL(url)
-        return any(place.holds(read) for place in places)
+        address = _address(_host(read))
+        if address is not None and not may_reach(url, address, places):
+            return False
+        return not places or any(place.holds(read) for place in places)
     except ValueError:
+        return not places
+
+
+def is_exposed(url: str, places: Sequence[Place]) -> bool:
+    """Tell whether what is sent there leaves the cluster's own network unencrypted.
+
+    Not if it goes to a Service or to ourselves, and not where the operator says `http`.
+    """
+    try:
+        read = yarl.URL(url)
+    except ValueError:
+        return True
+    if read.scheme != "http":
         return False
+    host = _host(read)
+    address = _address(host)
+    is_near = address.is_loopback if address is not None else host == _LOCALHOST
+    is_named = any(p.scheme == "http" and p.holds(read) for p in places)
+    return not (is_near or is_named or host.endswith(_SERVICES))
+
+
+def may_reach(url: str, address: Address, places: Sequence[Place]) -> bool:
+    """Tell whether a driver's URL may lead to this address.
+
+    Raises:
+        ValueError: the URL is none.
+    """
+    mapped = getattr(address, "ipv4_mapped", None)
+    meant: Address = mapped or address
+    beside_us = (
+        meant.is_loopback
+        or meant.is_link_local
+        or meant.is_unspecified
+        or meant.is_multicast
+    )
+    read = yarl.URL(url)
+    return not beside_us or any(place.names(read, meant) for place in places)
+
+
+def _host(url: yarl.URL) -> str:
+    """Return the host as patterns spell it."""
+    return (url.host or "").lower().rstrip(".")
+
+
+def _address(host: str) -> Address | None:
+    """Return the address that a host is, if it is one."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return None

@@ -23,9 +23,10 @@ from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancerDriver
 from lbcf.core.values import ObjectKey
 from lbcf.drivers.access import (
+    NO_FENCE,
+    Fence,
     Find,
     access_of,
-    check_place,
     needed,
     no_secrets,
     stamp_of,
@@ -34,7 +35,6 @@ from lbcf.drivers.client import DriverClient
 from lbcf.drivers.errors import BadAnswer, DriverError, TooLate
 from lbcf.drivers.limits import Gates
 from lbcf.drivers.lines import Lines
-from lbcf.drivers.places import Place
 from lbcf.drivers.series import CallSeries
 from lbcf.runtime import spans
 from lbcf.runtime.clock import Clock
@@ -72,7 +72,7 @@ class DriverPool:
         clock: the time.
         registry: counts the calls.
         find: looks up the Secrets that drivers name.
-        places: where drivers may be; anywhere where there are none.
+        fence: where drivers may be.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class DriverPool:
         registry: CollectorRegistry,
         *,
         find: Find = no_secrets,
-        places: Sequence[Place] = (),
+        fence: Fence = NO_FENCE,
     ) -> None:
         self._clock = clock
         self._series = CallSeries(registry)
         self._find = find
-        self._places = places
+        self._fence = fence
         self._drivers = Gates()
         self._load_balancers = Gates()
         self._lines = Lines()
@@ -138,7 +138,7 @@ class DriverPool:
     def refusal(self, driver: LoadBalancerDriver) -> DriverError | None:
         """Say why a driver would not be called at all; None: it would be."""
         try:
-            check_place(driver, self._places)
+            self._fence.check(driver)
             access_of(driver, needed(driver, self._find))
         except DriverError as error:
             return error
@@ -212,7 +212,7 @@ class DriverPool:
             self._used(driver.meta.key),
             self._counted(name, operation) as (outcome, trace),
         ):
-            check_place(driver, self._places)
+            self._fence.check(driver)
             secrets = needed(driver, self._find)
             async with self._lines.to(
                 driver.meta.key,
@@ -250,7 +250,7 @@ class DriverPool:
         Raises:
             NotSent: its credentials cannot be used.
         """
-        return DriverClient(driver.url, access_of(driver, secrets))
+        return DriverClient(driver.url, access_of(driver, secrets), self._fence.places)
 
     @contextlib.contextmanager
     def _counted(

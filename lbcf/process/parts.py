@@ -134,10 +134,10 @@ def _drivers(
     secrets: Secrets,
 ) -> DriverPool:
     """Choose what calls drivers."""
-    find, places = secrets.find, settings.driver_places
+    find, fence = secrets.find, settings.fence
     if dry is None:
-        return DriverPool(clock, metrics.registry, find=find, places=places)
-    return DryDriverPool(clock, metrics.registry, dry, find=find, places=places)
+        return DriverPool(clock, metrics.registry, find=find, fence=fence)
+    return DryDriverPool(clock, metrics.registry, dry, find=find, fence=fence)
 
 
 @contextlib.asynccontextmanager

@@ -11,6 +11,7 @@ import attrs
 
 from tests.cluster import Cluster
 from tests.cluster.ports import free_ports
+from tests.drivers.servers import ALLOW_BESIDE_US
 
 
 @attrs.frozen
@@ -44,6 +45,7 @@ def running(cluster: Cluster, folder: Path) -> Iterator[Pair]:
                 *(sys.executable, "-m", "lbcf", process),
                 *("--kubeconfig", str(cluster.kubeconfig_for(user))),
                 *("--namespace", namespace),
+                *ALLOW_BESIDE_US,
                 *("--health-probe-bind-address", f"127.0.0.1:{probes}"),
                 *("--metrics-bind-address", f"127.0.0.1:{metrics}"),
                 # There is one of each: a machine too busy to renew a Lease in time

@@ -25,6 +25,7 @@ from tests.demo.errors import DemoError
 from tests.demo.ground import CONTROLLER, DEREGISTRAR, Ground
 from tests.demo.options import Options
 from tests.demo.script import Proxy
+from tests.drivers.servers import ALLOW_BESIDE_US
 
 
 HOST = "127.0.0.1"
@@ -166,6 +167,7 @@ def our_programs(
             *("--metrics-bind-address", addresses.metrics[number]),
             *("--health-probe-bind-address", addresses.health[number]),
             *("--log-format", "json", "--no-leader-elect"),
+            *ALLOW_BESIDE_US,
         ]
     commands["controller"] += ["--list-backends-period", LIST_PERIOD]
     return {

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from lbcf.drivers.pool import DriverPool
 from lbcf.runtime.clock import SystemClock
+from tests.drivers.servers import BESIDE_US
 
 
 @pytest.fixture(name="registry")
@@ -21,7 +22,7 @@ def _registry() -> CollectorRegistry:
 @pytest.fixture(name="pool")
 async def _pool(registry: CollectorRegistry) -> AsyncIterator[DriverPool]:
     """Give a pool without connections."""
-    async with DriverPool(SystemClock(), registry) as pool:
+    async with DriverPool(SystemClock(), registry, fence=BESIDE_US) as pool:
         yield pool
 
 

@@ -9,6 +9,8 @@ from datetime import timedelta
 from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancerDriver, Meta
 from lbcf.core.values import ObjectKey, Uid
+from lbcf.drivers.access import Fence
+from lbcf.drivers.places import parse_place
 from lbcf.drivers.pool import DriverPool
 from lbcf.wire.driver_answers import BackendAnswer
 from lbcf.wire.driver_requests import EnsureBackendRequest
@@ -16,6 +18,12 @@ from lbcf.wire.driver_requests import EnsureBackendRequest
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 """What a server does with one connection; it is closed afterwards."""
+
+_PLACES = ("*://*", "*://127.*", "*://localhost")
+BESIDE_US = Fence(places=tuple(parse_place(place) for place in _PLACES))
+"""Lets drivers be where those of tests are: on loopback, too."""
+ALLOW_BESIDE_US = tuple(f"--driver-url-allow={place}" for place in _PLACES)
+"""The same as flags."""
 
 REQUEST = EnsureBackendRequest(record_id="r", backend_addr="192.0.2.1:80")
 SUCC = b'{"status": "Succ"}'

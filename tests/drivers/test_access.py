@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from lbcf.core.access import Secret
 from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancerDriver, Security
+from lbcf.drivers.access import Fence
 from lbcf.drivers.errors import (
     CaUnusable,
     ConnectionLost,
@@ -42,6 +43,7 @@ from tests.drivers.secured import (
     telling_why,
 )
 from tests.drivers.servers import (
+    BESIDE_US,
     PATIENT,
     REQUEST,
     a_driver,
@@ -72,7 +74,9 @@ def _drawer() -> Drawer:
 async def _safe(drawer: Drawer) -> AsyncIterator[DriverPool]:
     """A pool that looks Secrets up in the drawer."""
     registry = CollectorRegistry()
-    async with DriverPool(SystemClock(), registry, find=drawer.find) as pool:
+    async with DriverPool(
+        SystemClock(), registry, find=drawer.find, fence=BESIDE_US
+    ) as pool:
         yield pool
 
 
@@ -373,7 +377,7 @@ async def test_places_that_are_not_allowed_are_not_called() -> None:
     places = (parse_place("https://*.drivers.svc"),)
     registry = CollectorRegistry()
     async with (
-        DriverPool(SystemClock(), registry, places=places) as pool,
+        DriverPool(SystemClock(), registry, fence=Fence(places)) as pool,
         serving(talk) as url,
     ):
         error = await refusal(pool, a_driver(url))
@@ -383,3 +387,30 @@ async def test_places_that_are_not_allowed_are_not_called() -> None:
     assert "--driver-url-allow" in str(error)
     assert [] == seen
     assert judged is None
+
+
+async def test_a_token_is_not_sent_unencrypted() -> None:
+    """Outside of the cluster it goes by https, or where the operator says http."""
+    registry = CollectorRegistry()
+    driver = secured("http://driver.test", token=True)
+    fence = Fence((parse_place("http://driver.test"),))
+    async with (
+        DriverPool(SystemClock(), registry) as plain,
+        DriverPool(SystemClock(), CollectorRegistry(), fence=fence) as told,
+    ):
+        error = plain.refusal(driver)
+        named = told.refusal(driver)
+
+    assert isinstance(error, NotAllowed)
+    assert "use https" in str(error)
+    assert isinstance(named, SecretMissing)
+
+
+async def test_drivers_of_other_namespaces_than_the_operators_are_not_called() -> None:
+    """Where tenants are to have none at all."""
+    fence = Fence(namespaces=frozenset({"kube-system"}))
+    async with DriverPool(SystemClock(), CollectorRegistry(), fence=fence) as pool:
+        error = pool.refusal(a_driver("https://driver.test"))
+
+    assert isinstance(error, NotAllowed)
+    assert "--driver-namespaces" in str(error)

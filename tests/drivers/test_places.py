@@ -2,7 +2,7 @@
 
 import pytest
 
-from lbcf.drivers.places import is_allowed, parse_place
+from lbcf.drivers.places import is_allowed, is_exposed, parse_place
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,10 @@ from lbcf.drivers.places import is_allowed, parse_place
         ("http://10.0.*:9000", "http://10.0.3.4:9000"),
         ("http://[fd00::1]:90", "http://[fd00::1]:90/"),
         ("*://*", "http://anything"),
+        ("http://10.0.7.*", "http://10.0.7.3"),
+        ("*://127.*", "http://127.0.0.1:9002"),
+        ("*://[::1]", "http://[::1]:9002"),
+        ("http://169.254.7.7", "http://169.254.7.7"),
     ],
 )
 def test_what_is_allowed(pattern: str, url: str) -> None:
@@ -37,6 +41,16 @@ def test_what_is_allowed(pattern: str, url: str) -> None:
         ("http://10.0.0.1", "http://10.0.0.11"),
         ("http://driver.test", "ftp://driver.test"),
         ("*://*", "not a url"),
+        ("http://10.0.7.*", "http://10.0.7.evil.com"),
+        ("http://[fd00:*]", "http://fd00.evil.com"),
+        ("*://*", "http://127.0.0.1"),
+        ("*://*", "http://169.254.169.254/latest"),
+        ("*://*", "http://[::1]"),
+        ("*://*", "http://[::ffff:127.0.0.1]"),
+        ("*://*", "http://[fe80::1]"),
+        ("*://*", "http://0.0.0.0"),
+        ("*://*", "http://224.0.0.1"),
+        ("http://127.0.0.1:80", "http://127.0.0.1:81"),
     ],
 )
 def test_what_is_not(pattern: str, url: str) -> None:
@@ -51,6 +65,45 @@ def test_one_of_several_is_enough_and_none_is_anywhere() -> None:
     assert is_allowed("https://b", places)
     assert not is_allowed("https://c", places)
     assert is_allowed("https://c", [])
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1", "http://[::1]:80", "http://169.254.169.254", "http://[::]"],
+)
+def test_what_is_beside_us_has_to_be_named(url: str) -> None:
+    """An operator who restricts nothing does not mean our own pod, or its host."""
+    assert not is_allowed(url, [])
+
+
+@pytest.mark.parametrize(
+    ("url", "pattern"),
+    [
+        ("https://driver.test", "*://*"),
+        ("http://driver.web.svc:80", "*://*"),
+        ("http://driver.web.svc.cluster.local", "*://*"),
+        ("http://127.0.0.1:80", "*://*"),
+        ("http://localhost:80", "*://*"),
+        ("http://driver.test", "http://*.test"),
+    ],
+)
+def test_where_a_token_may_go(url: str, pattern: str) -> None:
+    """Encrypted, inside of the cluster, or where the operator says http."""
+    assert not is_exposed(url, [parse_place(pattern)])
+
+
+@pytest.mark.parametrize(
+    ("url", "pattern"),
+    [
+        ("http://driver.test", "*://*"),
+        ("http://10.0.0.7", "*://10.0.0.7"),
+        ("http://driver.svc.evil", "*://*"),
+        ("http://driver.test", "http://other.test"),
+    ],
+)
+def test_where_a_token_may_not_go(url: str, pattern: str) -> None:
+    """Whoever is on the way could read it."""
+    assert is_exposed(url, [parse_place(pattern)])
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from lbcf.kube.pages import Selection
 from lbcf.runtime.clock import SystemClock
 from tests.cluster import Cluster
 from tests.cluster.ports import free_ports
+from tests.drivers.servers import ALLOW_BESIDE_US
 from tests.e2e import objects
 from tests.e2e.objects import Whole
 
@@ -115,12 +116,14 @@ class Stage:
         login = self.logins.get(process)
         login = login or self.cluster.kubeconfig_for(self.user(process))
         probes, metrics = free_ports(2)
+        allow = () if "--driver-url-allow" in flags else ALLOW_BESIDE_US
         return [
             *(sys.executable, "-m", "lbcf", process),
             *("--kubeconfig", str(login)),
             *("--namespace", self.namespace),
             *("--health-probe-bind-address", f"{probed_at}:{probes}"),
             *("--metrics-bind-address", f"127.0.0.1:{metrics}"),
+            *allow,
             *flags,
         ]
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lbcf.runtime import failpoints
+from tests.drivers.servers import ALLOW_BESIDE_US
 
 
 RESTART_DELAY = 0.1
@@ -39,7 +40,7 @@ class Replica:
         self._argv = [
             *("setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "lbcf", role),
             *("--kubeconfig", str(kubeconfig), "--metrics-bind-address", "0"),
-            *("--health-probe-bind-address", "0", *flags),
+            *("--health-probe-bind-address", "0", *ALLOW_BESIDE_US, *flags),
         ]
         self._child: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None

@@ -32,7 +32,7 @@ from lbcf.kube.exchange import Request
 from lbcf.kube.transport import Transport
 from lbcf.runtime.clock import SystemClock
 from lbcf.wire.driver_requests import HealthzRequest, JudgePodDeregisterRequest
-from tests.drivers.servers import REQUEST, a_driver
+from tests.drivers.servers import BESIDE_US, REQUEST, a_driver
 from tests.partition.site import DRIVER
 
 
@@ -188,7 +188,7 @@ async def a_try(
     if way is Way.WRITE:
         opened = Transport(Connection(f"http://{DRIVER}"), SystemClock())
         return Writer(number, timeout, await stack.enter_async_context(opened))
-    pool = DriverPool(SystemClock(), CollectorRegistry())
+    pool = DriverPool(SystemClock(), CollectorRegistry(), fence=BESIDE_US)
     return Caller(way, number, timeout, folder, await stack.enter_async_context(pool))
 
 

@@ -24,6 +24,7 @@ from tests.demo.script import Proxy
 from tests.demo.stack import beside, running_haproxy
 from tests.demo.traffic import FailedRequest, Traffic, outside_gaps
 from tests.demo.verdict import explain
+from tests.drivers.servers import ALLOW_BESIDE_US
 from tests.e2e import objects
 from tests.faults.stage import NAMESPACES
 from tests.soak.audit import Auditor
@@ -191,6 +192,7 @@ def _programs(
         argv = [
             *(sys.executable, "-m", "lbcf", role, "--namespace", namespace),
             *("--kubeconfig", str(kubeconfig), "--no-leader-elect"),
+            *ALLOW_BESIDE_US,
             *("--metrics-bind-address", "0", "--health-probe-bind-address", "0"),
         ]
         if role == "controller":

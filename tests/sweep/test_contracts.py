@@ -31,6 +31,7 @@ from lbcf.wire.driver_answers import (
     RetriedAnswer,
     Status,
 )
+from tests.drivers.servers import BESIDE_US
 from tests.sdk.services import serving
 from tests.sweep.balancer import Balancer
 from webhooks.memory import MemoryDriver
@@ -100,7 +101,7 @@ async def _real(key: MemberKey) -> AsyncIterator[Bench]:
     memory = MemoryDriver(sdk.MemberKey(key.value))
     async with (
         serving(sdk.Service(memory)) as url,
-        DriverPool(SystemClock(), CollectorRegistry()) as pool,
+        DriverPool(SystemClock(), CollectorRegistry(), fence=BESIDE_US) as pool,
     ):
         meta = Meta(ObjectKey("shop", "memory"), Uid("u"), "1")
         driver = LoadBalancerDriver(meta=meta, url=url)

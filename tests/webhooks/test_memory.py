@@ -23,6 +23,7 @@ from lbcf.runtime.clock import SystemClock
 from lbcf.sdk import Answer, Request, Status
 from lbcf.wire import driver_answers as answers
 from lbcf.wire import driver_requests as requests
+from tests.drivers.servers import BESIDE_US
 from tests.sdk.services import Json, serving
 from webhooks.memory import MemoryDriver
 
@@ -107,7 +108,7 @@ async def bench_of(key: sdk.MemberKey) -> AsyncIterator[Bench]:
     service = sdk.Service(MemoryDriver(key))
     async with (
         serving(service) as url,
-        DriverPool(SystemClock(), CollectorRegistry()) as pool,
+        DriverPool(SystemClock(), CollectorRegistry(), fence=BESIDE_US) as pool,
         aiohttp.ClientSession() as session,
     ):
         meta = Meta(ObjectKey("web", "memory"), Uid("u"), "1")

@@ -1,0 +1,169 @@
+"""Addresses of a driver: kept while nobody answers, and refused where no driver may be."""
+
+import asyncio
+import socket
+
+from collections.abc import Sequence
+
+import attrs
+import pytest
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from lbcf.drivers.errors import NotAllowed
+from lbcf.drivers.places import may_reach, parse_place
+from lbcf.drivers.resolving import FRESH, PATIENCE, STALE, DriverResolver
+from tests.fakes.loop import run_virtual
+
+
+URL = "http://driver.test"
+
+
+@attrs.define
+class NameServer(AbstractResolver):
+    """Answers what a test has it answer; None: it hangs."""
+
+    answer: Sequence[str] | OSError | None = ("192.0.2.1",)
+    asked: int = 0
+
+    async def resolve(
+        self, host: str, port: int = 0, family: int = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Answer."""
+        self.asked += 1
+        if self.answer is None:
+            await asyncio.Event().wait()
+        if isinstance(self.answer, OSError):
+            raise self.answer
+        return [
+            ResolveResult(
+                hostname=host, host=one, port=port, family=family, proto=0, flags=0
+            )
+            for one in self.answer or ()
+        ]
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def a_resolver(server: NameServer, *patterns: str) -> DriverResolver:
+    """Return the resolver of a driver."""
+    places = [parse_place(pattern) for pattern in patterns]
+    return DriverResolver(lambda found: may_reach(URL, found, places), server)
+
+
+async def hosts(resolver: DriverResolver) -> list[str]:
+    """Look the driver up."""
+    return [found["host"] for found in await resolver.resolve("driver.test", 80)]
+
+
+def test_addresses_are_looked_up_once_in_a_while() -> None:
+    """A call does not look up what another has just looked up."""
+
+    async def story() -> tuple[int, int, int]:
+        server = NameServer()
+        resolver = a_resolver(server)
+        await asyncio.gather(*(hosts(resolver) for _ in range(8)))
+        at_once = server.asked
+        await hosts(resolver)
+        fresh = server.asked
+        await asyncio.sleep(FRESH + 1)
+        await hosts(resolver)
+        return at_once, fresh, server.asked
+
+    assert (1, 1, 2) == run_virtual(story())
+
+
+@pytest.mark.parametrize("answer", [None, OSError("SERVFAIL")])
+def test_addresses_of_before_serve_while_nobody_answers(
+    answer: OSError | None,
+) -> None:
+    """A name server that hangs, or fails, costs the first call a moment, others nothing."""
+
+    async def story() -> tuple[list[str], float, float]:
+        server = NameServer()
+        resolver = a_resolver(server)
+        await hosts(resolver)
+        server.answer = answer
+        await asyncio.sleep(FRESH + 1)
+        began = asyncio.get_running_loop().time()
+        found = await hosts(resolver)
+        first = asyncio.get_running_loop().time()
+        if answer is None:
+            await hosts(resolver)
+        second = asyncio.get_running_loop().time()
+        await resolver.close()
+        return found, first - began, second - first
+
+    found, first, second = run_virtual(story())
+
+    assert ["192.0.2.1"] == found
+    assert first == pytest.approx(PATIENCE if answer is None else 0)
+    assert 0 == second
+
+
+def test_addresses_are_not_kept_for_ever() -> None:
+    """After an hour without an answer there may be somebody else."""
+
+    async def story() -> None:
+        server = NameServer()
+        resolver = a_resolver(server)
+        await hosts(resolver)
+        server.answer = OSError("SERVFAIL")
+        await asyncio.sleep(STALE + 1)
+        await hosts(resolver)
+
+    with pytest.raises(OSError, match="SERVFAIL"):
+        run_virtual(story())
+
+
+def test_a_hanging_name_is_looked_up_once_at_a_time() -> None:
+    """However many calls wait for it and give up."""
+
+    async def story() -> tuple[int, int]:
+        server = NameServer(answer=None)
+        resolver = a_resolver(server)
+        ended = 0
+        for _ in range(10):
+            try:
+                async with asyncio.timeout(2):
+                    await hosts(resolver)
+            except TimeoutError:
+                ended += 1
+        await resolver.close()
+        return ended, server.asked
+
+    assert (10, 1) == run_virtual(story())
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "::1",
+        "169.254.169.254",
+        "fe80::1%eth0",
+        "::",
+        "::ffff:127.0.0.1",
+    ],
+)
+def test_a_name_that_leads_beside_us_is_refused(address: str) -> None:
+    """A tenant's name server says what it likes."""
+    with pytest.raises(NotAllowed, match="--driver-url-allow") as raised:
+        run_virtual(hosts(a_resolver(NameServer([address]), "*://*")))
+
+    assert raised.value.definite
+
+
+def test_an_address_that_is_named_may_be_reached_by_name() -> None:
+    """The operator knows what is there."""
+    resolver = a_resolver(NameServer(["127.0.0.1"]), "http://127.0.0.1", "*://*")
+
+    assert ["127.0.0.1"] == run_virtual(hosts(resolver))
+
+
+def test_only_addresses_that_are_refused_are_left_out() -> None:
+    """A host may have others as well."""
+    server = NameServer(["127.0.0.1", "192.0.2.1"])
+
+    assert ["192.0.2.1"] == run_virtual(hosts(a_resolver(server)))
