@@ -11,6 +11,7 @@ from lbcf.controller.binds import Binds
 from lbcf.controller.driver_care import DriverCare
 from lbcf.controller.driver_holds import DriverHolds
 from lbcf.controller.endpoint_watch import EndpointWatches
+from lbcf.controller.gone_backends import GoneBackends
 from lbcf.controller.group_status import GroupStatusWriter
 from lbcf.controller.held_removals import HeldRemovals
 from lbcf.controller.inheritance import Inheritance
@@ -64,6 +65,7 @@ _LOAD_BALANCER_WORKERS = 16
 _BIND_WORKERS = 16
 _RECORD_WORKERS = 256
 _STATUS_WORKERS = 4
+_GONE_WORKERS = 8
 _DRIVER_WORKERS = 8
 _JUDGING_WORKERS = 64
 _TOLD = frozenset({conditions.REGISTERED})
@@ -167,6 +169,7 @@ class Controller:
             Workers(queues.statuses, statuses.reconcile, _STATUS_WORKERS, clock),
             Workers(questions, validations.reconcile, _JUDGING_WORKERS, clock),
             Workers(judging, judgements.reconcile, _JUDGING_WORKERS, clock),
+            self._mark_gone_backends(),
             Workers(queues.drivers, care.reconcile, _DRIVER_WORKERS, clock),
         ]
         self._informers = _informers_of(view, client, clock)
@@ -220,6 +223,13 @@ class Controller:
             view.drivers.on_end(self._series.forget)
         holds.listen()
         BindView(view, binds.add).listen()
+
+    def _mark_gone_backends(self) -> Workers[ObjectKey]:
+        """Have drains end whose backends are gone."""
+        parts, queue = self._parts, self._queue("gone-backends")
+        gone = GoneBackends(self._view, parts.client, queue)
+        gone.listen()
+        return Workers(queue, gone.reconcile, _GONE_WORKERS, parts.clock)
 
     def _listen_to_nodes(self, scopes: Scopes, triggers: Triggers) -> EndpointWatches:
         """Listen to nodes and Services, and follow the endpoints that they call for."""

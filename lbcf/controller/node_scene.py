@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 
 from lbcf.controller.view import View
 from lbcf.core.cluster import Undecided
+from lbcf.core.gone import node_of
 from lbcf.core.node_backends import NodeSelection, ServiceSelection
 from lbcf.core.nodes import Closed, LocalState, Node, NodeScene, Service
 from lbcf.core.resources import BackendGroup
@@ -128,7 +129,7 @@ def _local_states(
 def _concerned(view: View, group: BackendGroup, local: _Local) -> set[str]:
     """Name the nodes that matter under Local: those with endpoints or with records."""
     records = view.records_of(group.meta.key)
-    return {*local, *(name for r in records if (name := view.node_of(r)))}
+    return {*local, *(name for r in records if (name := node_of(r)))}
 
 
 def _nodes(

@@ -13,6 +13,7 @@ from lbcf.controller.registrar import Registrar
 from lbcf.controller.scopes import Scopes
 from lbcf.controller.view import View
 from lbcf.core.cluster import Pod
+from lbcf.core.gone import node_of
 from lbcf.core.resources import (
     BackendGroup,
     BackendRecord,
@@ -203,7 +204,7 @@ class Triggers:
         if isinstance(backend, PodBackend):
             self._scopes.note(group, backend.name)
             self._see_new(either, group, backend.name)
-        elif node := self._view.node_of(either):
+        elif node := node_of(either):
             self._scopes.note(group, node)
         else:
             self._scopes.widen(group)

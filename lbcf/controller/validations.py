@@ -17,6 +17,7 @@ from lbcf.controller.snapshot import find_attachment
 from lbcf.controller.view import View
 from lbcf.core.backoff import delay_for
 from lbcf.core.cluster import Attachment, Snapshot, Undecided
+from lbcf.core.gone import node_of
 from lbcf.core.inheritance import is_about
 from lbcf.core.names import own_name
 from lbcf.core.operations import Operation
@@ -173,9 +174,7 @@ class Validations:
                 ObjectKey(record.meta.key.namespace, backend.name)
             )
             return pod is not None and is_about(record, pod) and not pod.is_terminating
-        return (
-            self._view.nodes.get(ObjectKey("", self._view.node_of(record))) is not None
-        )
+        return self._view.nodes.get(ObjectKey("", node_of(record))) is not None
 
     async def reconcile(self, place: Place) -> Result:
         """Ask about one group at one load balancer, if there is anything to ask now."""

@@ -19,6 +19,7 @@ from lbcf.core.binds import Bind
 from lbcf.core.cluster import Pod
 from lbcf.core.desired import host_port
 from lbcf.core.drift import can_drift
+from lbcf.core.gone import may_be_marked, node_of
 from lbcf.core.inheritance import is_about
 from lbcf.core.node_backends import (
     AddressType,
@@ -70,6 +71,19 @@ def _pod_of(record: BackendRecord) -> Iterator[tuple[ObjectKey, str]]:
             yield record.group, name
         case _:
             return
+
+
+def _ending_of(record: BackendRecord) -> Iterator[tuple[str, ObjectKey]]:
+    """Index records that are being drained by what they are about."""
+    if not may_be_marked(record):
+        return
+    namespace, backend = record.meta.key.namespace, record.spec.backend
+    if node := node_of(record):
+        yield "node", ObjectKey("", node)
+    if isinstance(backend, PodBackend):
+        yield "pod", ObjectKey(namespace, backend.name)
+    elif isinstance(backend, ServiceBackend):
+        yield "service", ObjectKey(namespace, backend.name)
 
 
 def _load_balancer_of(record: BackendRecord) -> Iterator[ObjectKey]:
@@ -136,6 +150,7 @@ class View:
                 "pod": _pod_of,
                 "load_balancer": _load_balancer_of,
                 "membership": _membership_of,
+                "ending": _ending_of,
             }
         )
 
@@ -205,13 +220,6 @@ class View:
         found = self.services.get(service)
         used = bool(self.groups.by_index("service", service))
         return used and found is not None and found.is_local
-
-    def node_of(self, record: BackendRecord) -> str:
-        """Name the node that a record is about, empty where it is about none."""
-        backend = record.spec.backend
-        if isinstance(backend, ServiceBackend | NodeBackend):
-            return backend.node
-        return ""
 
     def _node_address(self, record: BackendRecord, node: str, port: Port) -> str:
         """Say where a record's node listens, empty where that is not known."""

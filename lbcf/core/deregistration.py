@@ -14,7 +14,8 @@ step, and `learn` takes in what came of it. The rules and the interleavings behi
    written once it has to wait: while nobody could be asked, nothing was drained. Who
    has begun to count goes on by its monotonic clock; who finds a clock that is written
    has only the wall clock, which may be another one, and takes no more of it than one
-   whole drain.
+   whole drain. It is over, too, when the record says that its
+   backend is gone: the address may be another's.
 4. A settled record is deregistered once. For any other, an ensure may still be out: one
    call at once so that traffic stops, and one that counts after all ensures are over.
 5. The finalizer goes by compare-and-swap, after a success that counts, of this
@@ -203,6 +204,8 @@ def _drain(ending: Ending, record: BackendRecord, moment: Moment) -> Step | None
     """Let the backend finish, as long as the driver can and the deadline allows."""
     driver, permission = ending.driver, ending.permission
     if isinstance(driver, Absent) or permission is None or ending.drained:
+        return None
+    if record.status.backend_gone:
         return None
     if record.spec.drain_timeout is None or not driver.declares(
         Operation.DRAIN_BACKEND

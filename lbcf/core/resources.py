@@ -362,6 +362,8 @@ class RecordStatus:
         injected_info: what the driver wants back at every call.
         ensuring: the incarnation that may have an ensure out, `*` for an unknown one.
         next_attempt: as planned when a condition was last written.
+        backend_gone: the backend did not exist any more, or not at this address, while
+            it was being drained: nothing is left to drain.
     """
 
     address: str = ""
@@ -370,6 +372,7 @@ class RecordStatus:
     ensuring: str = ""
     drain: DrainProgress | None = None
     next_attempt: datetime | None = None
+    backend_gone: bool = False
 
 
 @attrs.frozen

@@ -44,6 +44,11 @@ def _lane_of(
     return Lane((where, phase), bears(driver))
 
 
+def _orders(record: BackendRecord) -> tuple[object, ...]:
+    """Say what others write into an ending record that changes how it goes on."""
+    return (record.meta.annotations, record.status.backend_gone)
+
+
 class Deregistrar:
     """Ends records.
 
@@ -88,8 +93,7 @@ class Deregistrar:
         if new.meta.uid not in self._endings:
             monotonic = self._interpreter.moment().monotonic
             self._endings[new.meta.uid] = Ending(first_seen=monotonic)
-        before = None if old is None else old.meta.annotations
-        if old is None or not old.is_deleting or before != new.meta.annotations:
+        if old is None or not old.is_deleting or _orders(old) != _orders(new):
             self._queue.add(new.meta.key)
 
     def driver_changed(

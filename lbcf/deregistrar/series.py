@@ -51,7 +51,10 @@ class EndingSeries(Collector):
             seconds = (self._clock.now() - since).total_seconds()
             self._duration.labels(driver).observe(max(0.0, seconds))
         if self._drains is not None and record.status.drain is not None:
-            self._drains.labels(driver, "Empty" if drained else "Deadline").inc()
+            outcome = "Empty" if drained else "Deadline"
+            if record.status.backend_gone and not drained:
+                outcome = "BackendGone"
+            self._drains.labels(driver, outcome).inc()
 
     def forget(self, driver: ObjectKey) -> None:
         """Remove the series of a driver that is gone."""
@@ -120,8 +123,9 @@ def _make_drains(metrics: Metrics) -> Counter:
     """Make the counter of drains."""
     return Counter(
         "lbcf_drains_total",
-        "Drains that really waited, by how they ended: nothing was left (Empty), or "
-        "something still ran at the deadline (Deadline).",
+        "Drains that really waited, by how they ended: nothing was left (Empty), "
+        "something still ran at the deadline (Deadline), or the backend did not exist "
+        "any more (BackendGone).",
         ["driver", "outcome"],
         registry=metrics.registry,
     )

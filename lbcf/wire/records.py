@@ -97,6 +97,7 @@ class _Status(msgspec.Struct, rename="camel"):
     ensuring: str = ""
     drain: _Drain | None = None
     next_attempt: datetime | None = None
+    backend_gone: bool = False
 
 
 class _Record(msgspec.Struct):
@@ -181,6 +182,7 @@ def _parse_status(status: _Status) -> RecordStatus:
         ensuring=status.ensuring,
         drain=drain,
         next_attempt=status.next_attempt,
+        backend_gone=status.backend_gone,
     )
 
 
@@ -292,6 +294,7 @@ def _render_status(status: RecordStatus) -> dict[str, object]:
         "ensuring": status.ensuring or None,
         "drain": drain and _render_drain(drain),
         "nextAttempt": attempt and render_time_after(attempt),
+        "backendGone": status.backend_gone or None,
     }
 
 

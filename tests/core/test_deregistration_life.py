@@ -671,3 +671,24 @@ def test_conflicts_do_not_stop_a_drain(kind: type[Step]) -> None:
 
     assert DRAINING == word(world.stored, conditions.DRAINED).reason
     assert Finish(again_after=seconds(1)) == finish
+
+
+# --- backends that are gone -----------------------------------------------------------
+
+
+def test_drain_ends_when_the_backend_is_gone() -> None:
+    """Whatever is left: its address may be another's, with all who are sent there."""
+    world = World(DRAINED_FOR_30)
+    world.answers.append(still())
+    ending, finish = visit(world, driver=DRAINER)
+    assert finish.again_after is not None
+    assert not deregisters(world)
+
+    told = attrs.evolve(world.stored.status, backend_gone=True)
+    world.record = attrs.evolve(world.stored, status=told)
+    visit(world, ending, driver=DRAINER)
+
+    (call,) = world.calls(Operation.DEREGISTER_BACKEND)
+    assert not call.drained
+    assert len(world.calls(Operation.DRAIN_BACKEND)) == 1
+    assert world.record is None

@@ -6,13 +6,19 @@ A drain lets them come; the end of the member sends them elsewhere, and cuts not
 import asyncio
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 import attrs
 import pytest
 
 from aiohttp import ClientSession, ClientTimeout, CookieJar
 
+from lbcf.core.deregistration import Ending, next_step
+from lbcf.core.operations import Operation
+from lbcf.core.resources import DrainProgress, RecordStatus
+from lbcf.core.steps import CallDriver, Permission
 from lbcf.sdk import CreateLoadBalancerRequest, Fail, Running, Succ
+from tests.builders import START, a_driver, a_record, a_spec, at
 from tests.haproxy.conftest import StartServer
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import a_deregister, a_drain, an_ensure, an_identity
@@ -139,6 +145,54 @@ async def test_at_the_deadline_they_are_sent_elsewhere(
     assert {mine} == set(drained)
     assert {other} == set(answers[since + 1 :])
     assert {mine, other} == set(answers)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_known_clients_do_not_follow_an_address_to_its_next_owner(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer, kind: str
+) -> None:
+    """A pod is gone with a request that hangs, and another application has its address.
+
+    As long as the drain goes on, whoever was the pod's is the other application's. What
+    the deregistrar does next of a record that says that its backend is gone ends that.
+    """
+    lb_info, url = a_load_balancer(proxy, kind), proxy.url_of(kind)
+    servers = {name: await start_server(name) for name in ("one", "two")}
+    for name, server in servers.items():
+        await driver.ensure_backend(an_ensure(lb_info, server.address, name))
+    async with a_session() as session:
+        client = Client(url, session, {"x-user": "alice"})
+        mine = await client.ask()
+        (other,) = set(servers) - {mine}
+        held = asyncio.create_task(client.ask("/slow"))
+        await until(lambda: _holds(servers[mine]))
+        going_on = await driver.drain_backend(a_drain(lb_info, mine))
+        await servers[mine].leave()
+        host, _, port = servers[mine].address.rpartition(":")
+        async with WebServer.running("stranger", host, int(port)):
+            drained = [await client.ask() for _ in range(20)]
+            assert Operation.DRAIN_BACKEND is _next_call(backend_gone=False)
+            assert Operation.DEREGISTER_BACKEND is _next_call(backend_gone=True)
+            await driver.deregister_backend(a_deregister(lb_info, mine, drained=False))
+            after = [await client.ask() for _ in range(60)]
+        servers[mine].release()
+        await asyncio.gather(held, return_exceptions=True)
+
+    assert isinstance(going_on, Running)
+    assert "stranger" in drained
+    assert [other] * 60 == after
+
+
+def _next_call(*, backend_gone: bool) -> Operation:
+    """Say what a deregistrar calls next of a record whose drain has to wait."""
+    progress = DrainProgress(START, START + timedelta(seconds=300))
+    status = RecordStatus(drain=progress, backend_gone=backend_gone)
+    spec = a_spec(drain_timeout=timedelta(seconds=300))
+    record = a_record(spec=spec, status=status, registered=True, deleting=True)
+    ending = Ending(first_seen=0.0, permission=Permission(record, 0.0))
+    step = next_step(attrs.evolve(ending, driver=a_driver(drains=True)), at(0.0))
+    assert isinstance(step, CallDriver)
+    return step.operation
 
 
 async def test_a_member_has_its_cookie_from_its_first_request_on(

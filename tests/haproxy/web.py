@@ -30,16 +30,16 @@ class WebServer:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def running(cls, name: str, host: str) -> AsyncIterator[Self]:
-        """Listen on a free port of the host."""
+    async def running(cls, name: str, host: str, port: int = 0) -> AsyncIterator[Self]:
+        """Listen on a port of the host; 0: on a free one."""
         server = cls(name)
         app = web.Application()
         app.router.add_get("/slow", server._slow)
         app.router.add_get("/", server._fast)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
-        await web.TCPSite(runner, host, 0).start()
-        ip, port = runner.addresses[0][:2]
+        await web.TCPSite(runner, host, port).start()
+        ip, port = runner.addresses[0][:2]  # the port that 0 became
         server.address = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
         server._runner = runner
         try:
@@ -52,6 +52,12 @@ class WebServer:
         """Die, as a process does."""
         if self._runner is not None:
             await self._runner.cleanup()
+
+    async def leave(self) -> None:
+        """Listen no more; requests that are held hang on, as when a node is cut off."""
+        if self._runner is not None:
+            for site in list(self._runner.sites):
+                await site.stop()
 
     def release(self) -> None:
         """Let the requests that are held be answered."""

@@ -72,6 +72,17 @@ BUILT = (
         record(registrars=2, life=2, drain_life=2, wait=4),
     ),
     Variant("b12", "Record, drains: 2 + 1", record(registrars=2, drains=True)),
+    Variant(
+        "b44",
+        "Record, drains, backends that are gone: 1 + 1",
+        record(drains=True, told_gone=True),
+        alive=True,
+    ),
+    Variant(
+        "b45",
+        "Record, drains, backends that are gone: 2 + 2",
+        record(registrars=2, deregistrars=2, drains=True, told_gone=True),
+    ),
     Variant("b20", "Address, 2 records: 1 + 1", address(), alive=True),
     Variant("b21", "Address, 2 records: 2 + 1", address(registrars=2)),
     Variant("b22", "Address, 2 records: 1 + 2", address(deregistrars=2)),
@@ -82,6 +93,11 @@ BUILT = (
     ),
     Variant("b24", "Address, policy Always: 1 + 1", address(always=True), alive=True),
     Variant("b25", "Address, drains: 1 + 1", address(drains=True)),
+    Variant(
+        "b46",
+        "Address, drains, backends that are gone: 1 + 1",
+        address(drains=True, told_gone=True),
+    ),
     Variant(
         "b26",
         "Address, drains that live longer: 1 + 1",
@@ -141,5 +157,5 @@ BUILT = (
     ),
 )
 
-QUICK = ("b06", "b33", "b43")
+QUICK = ("b06", "b33", "b43", "b44")
 """Those of less than half a million steps."""

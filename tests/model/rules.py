@@ -24,6 +24,8 @@ class Rules:
         resets: whether the load balancer loses all members once.
         namesake: the second record has the first one's name, and comes after its end.
         drains: whether members are drained before they are deregistered.
+        told_gone: whether the controller writes into ending records that their backend is
+            gone, at any time and as often as it likes.
         life: longest time from a permission to the last effect of a call (W + L).
         drain_life: the same of drains, where they may take longer.
         wait: from the deletion to the confirming deregister, where one is due.
@@ -77,6 +79,7 @@ class Rules:
     resets: bool = False
     namesake: bool = False
     drains: bool = False
+    told_gone: bool = False
     life: int = 1
     drain_life: int = 1
     wait: int = 3

@@ -23,7 +23,7 @@ def steps(s: State, rules: Rules, out: Steps) -> None:
 
 
 def _come_and_go(s: State, rules: Rules, r: int, out: Steps) -> None:
-    """Create a record without an address, or delete one."""
+    """Create a record without an address, delete one, or say that its backend is gone."""
     d = at.record(r)
     if s[d + at.PHASE] == at.LIVE and rules.deregistrars:
         n = bytearray(s)
@@ -32,6 +32,13 @@ def _come_and_go(s: State, rules: Rules, r: int, out: Steps) -> None:
         world.touch(n, r)
         broken = world.end(n, r) if s[d + at.UNHELD] else ""
         out.append(Step(("{r} is deleted", 0, r), n, broken, fault=True))
+    elif s[d + at.PHASE] == at.DELETING and rules.told_gone:
+        n = bytearray(s)
+        world.touch(n, r)
+        if n != s:
+            out.append(
+                Step(("{r} is marked: its backend is gone", 0, r), n, fault=True)
+            )
     elif not rules.keyed and permits.may_come(s, rules, r):
         n = bytearray(s)
         n[d + at.PHASE] = at.LIVE

@@ -5,9 +5,10 @@ import time
 from datetime import timedelta
 
 from lbcf.controller import apply as apply_module
+from lbcf.controller import gone_backends
 from lbcf.controller.load_balancers import LoadBalancers
 from lbcf.controller.survey import Survey
-from lbcf.core import deregistration, epochs, registration, resources
+from lbcf.core import deregistration, epochs, gone, registration, resources
 from lbcf.core.resources import BackendRecord
 from lbcf.runtime import clock
 from lbcf.wire import records
@@ -19,6 +20,33 @@ _PARAMETERS = ("parameters", "parameters-back", "parameters-and-end")
 _LOCKED = ("reuse/backend", "reuse-early/backend", "two-waiters/backend")
 
 ENDING: dict[str, Mutant] = {
+    "drains-the-gone": Mutant(
+        "a drain ends when its backend does not exist any more",
+        (
+            Edit(
+                deregistration, "_drain", "if record.status.backend_gone:", "if False:"
+            ),
+        ),
+        ("gone-while-draining", "gone-at-once"),
+    ),
+    "gone-while-terminating": Mutant(
+        "a pod that terminates is not gone",
+        (
+            Edit(
+                gone,
+                "is_pod_gone",
+                "or pod.phase in _FINISHED",
+                "or pod.is_terminating",
+            ),
+            Edit(
+                gone_backends,
+                "is_pod_gone",
+                "or pod.phase in _FINISHED",
+                "or pod.is_terminating",
+            ),
+        ),
+        ("gone-while-draining",),
+    ),
     "unconfirmed": Mutant(
         "a record that is not settled is deregistered once more",
         (Edit(deregistration, "is_final", "record.is_settled or", "True or"),),

@@ -127,6 +127,23 @@ def address_of(found: Json | None, otherwise: str) -> str:
             return otherwise
 
 
+def place_of_backend(found: Json) -> tuple[str, str] | None:
+    """Say who a pod or a node is, as `seen` spells it, and where; None: nowhere."""
+    match found:
+        case {
+            "metadata": {"name": name, "uid": uid},
+            "status": {"podIP": str(address)},
+        }:
+            return f"{name}/{uid}", address
+        case {
+            "metadata": {"name": name},
+            "status": {"addresses": [{"address": str(address)}]},
+        }:
+            return f"node {name}", address
+        case _:
+            return None
+
+
 def condition(kind: str, reason: str) -> Json:
     """Make a condition that is true at the first generation."""
     return {

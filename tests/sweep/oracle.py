@@ -5,8 +5,8 @@ of the code under test. `World` calls `look` after each effect, `sent` before ea
 
 S1 nothing is registered that no record names; S2 a record that is gone left nothing
 behind; S3 a live registered record's member is in, in full service, with its parameters;
-S4 a drain is as long as its record says (`drains`), and its deadline never moves; S5 the
-finalizer goes after the member.
+S4 a drain is as long as its record says (`drains`), unless its backend is gone, and its
+deadline never moves; S5 the finalizer goes after the member.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +17,7 @@ from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver import Answer, Request
 from lbcf.wire.driver_answers import BackendState
 from tests.kube.tiny_rules import Json
+from tests.sweep import objects
 from tests.sweep.balancer import Member
 from tests.sweep.cluster import Wish, WishKey
 from tests.sweep.drains import Drains
@@ -44,6 +45,7 @@ class Oracle:
         self._world = world
         self._lost: set[str] = set()
         self.drains = Drains(world)
+        self._departed: set[tuple[str, str]] = set()
 
     def stored(self, path: str, whole: Json | None) -> None:
         """Take in a record's new version, or its end."""
@@ -59,6 +61,19 @@ class Oracle:
             return
         if any(seen.lb_name == name for seen in self.records.values()):
             self._world.fail(f"load balancer {name} went before its records")
+
+    def backend_changed(self, before: Json, after: Json | None) -> None:
+        """Note who is not any more where it was: nothing of it is left to drain."""
+        place = objects.place_of_backend(before)
+        if place is not None and (
+            after is None or objects.place_of_backend(after) != place
+        ):
+            self._departed.add(place)
+
+    def _is_departed(self, seen: Seen) -> bool:
+        """Tell whether a record's backend has left its address."""
+        who = seen.backend.rpartition(":")[0] or seen.backend
+        return (who, seen.address.rpartition(":")[0]) in self._departed
 
     def members_lost(self) -> None:
         """Forgive that what was in is in no more, until it is put back."""
@@ -143,9 +158,9 @@ class Oracle:
         return next((seen for seen in self.records.values() if seen.uid == uid), None)
 
     def _drains(self, seen: Seen) -> bool:
-        """Tell whether a record is to be drained, and can be."""
+        """Tell whether a record is to be drained, and can be, and there is somebody."""
         drains = self._world.setting_of(seen.driver).drains
-        return bool(seen.drain_seconds) and drains
+        return bool(seen.drain_seconds) and drains and not self._is_departed(seen)
 
     def unsettled(self) -> Iterator[str]:
         """Say what is not as it should be in the end."""

@@ -1,7 +1,7 @@
 """All scenarios, by name: what users and kubelets do while steps fail."""
 
-from tests.sweep import clockwork, crowds, listed, lives, places
+from tests.sweep import clockwork, crowds, goings, listed, lives, places
 from tests.sweep.stage import SCENARIOS
 
 
-__all__ = ["SCENARIOS", "clockwork", "crowds", "listed", "lives", "places"]
+__all__ = ["SCENARIOS", "clockwork", "crowds", "goings", "listed", "lives", "places"]

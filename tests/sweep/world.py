@@ -120,6 +120,8 @@ class World(Cluster):
             self.oracle.stored(change.place.path, change.after)
         elif change.place.plural == "loadbalancers" and change.after is None:
             self.oracle.load_balancer_ended(change.place.name)
+        elif change.place.plural in {"pods", "nodes"} and change.before is not None:
+            self.oracle.backend_changed(change.before, change.after)
         for process in self.processes:
             process.api.arrived(change.place.plural, change.version)
 

@@ -76,6 +76,7 @@ STATUSES = st.builds(
     drain=st.none()
     | st.builds(DrainProgress, MOMENTS, MOMENTS, st.none() | st.integers(0, 9)),
     next_attempt=st.none() | MOMENTS,
+    backend_gone=st.booleans(),
 )
 SPECS = st.builds(
     RecordSpec,

@@ -1,0 +1,143 @@
+"""Writes into records that are being drained that their backend is gone.
+
+Before it: a pod, node or Service goes, or a drain has to wait. After it: the deregistrar
+ends the drain. What the view shows is only a reason to ask: a mark is written for what the
+API server itself says at a quorum read, under the uid that the record names. Where it
+cannot be asked, nothing is written, and the drain goes on to its deadline.
+"""
+
+from typing import TypeVar
+
+import attrs
+import structlog
+
+from lbcf.controller.apply import look_up
+from lbcf.controller.view import View
+from lbcf.core.gone import (
+    is_node_gone,
+    is_pod_gone,
+    is_port_gone,
+    may_be_marked,
+    node_of,
+)
+from lbcf.core.node_backends import ServiceBackend
+from lbcf.core.resources import BackendRecord, PodBackend
+from lbcf.core.values import ObjectKey
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import UNHEARD, Conflict, NotFound
+from lbcf.kube.kinds import NODES, PODS, RECORDS, SERVICES
+from lbcf.kube.resource import HasMeta, Resource
+from lbcf.runtime import failpoints
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.result import Done, Result
+from lbcf.wire.records import render_status_update
+
+
+_T = TypeVar("_T", bound=HasMeta)
+_log = structlog.get_logger(__name__)
+
+
+class GoneBackends:
+    """Marks records.
+
+    Args:
+        view: what has been read; its records take in what each write returned.
+        client: the API server.
+        queue: of the records to look at; its workers call `reconcile`.
+    """
+
+    def __init__(
+        self, view: View, client: KubeClient, queue: WorkQueue[ObjectKey]
+    ) -> None:
+        self._view = view
+        self._client = client
+        self._queue = queue
+
+    def listen(self) -> None:
+        """Begin to listen; before the informers start."""
+        view = self._view
+        view.records.on_change(self.record_changed)
+        view.pods.on_change(lambda old, new: self._changed("pod", old, new))
+        view.nodes.on_change(lambda old, new: self._changed("node", old, new))
+        view.services.on_change(lambda old, new: self._changed("service", old, new))
+
+    def record_changed(
+        self, _old: BackendRecord | None, new: BackendRecord | None
+    ) -> None:
+        """Look at a record whose drain has to wait."""
+        if new is not None and may_be_marked(new) and self._seems_gone(new):
+            self._queue.add(new.meta.key)
+
+    def _changed(self, kind: str, old: HasMeta | None, new: HasMeta | None) -> None:
+        """Look at the records that are being drained of a pod, node or Service."""
+        either = new or old
+        if either is not None:
+            place = (kind, either.meta.key)
+            for record in self._view.records.by_index("ending", place):
+                self.record_changed(None, record)
+
+    def _seems_gone(self, record: BackendRecord) -> bool:
+        """Tell whether the view shows a record's backend no more."""
+        view, namespace = self._view, record.meta.key.namespace
+        backend = record.spec.backend
+        if isinstance(backend, PodBackend):
+            return is_pod_gone(
+                record, view.pods.get(ObjectKey(namespace, backend.name))
+            )
+        if is_node_gone(record, view.nodes.get(ObjectKey("", node_of(record)))):
+            return True
+        if not isinstance(backend, ServiceBackend):
+            return False
+        service = view.services.get(ObjectKey(namespace, backend.name))
+        return is_port_gone(record, service)
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Mark one record, if its backend is gone.
+
+        Raises:
+            KubeError: nobody knows, or it was not written; to be tried again.
+        """
+        record = self._view.records.get(key)
+        if record is None or not may_be_marked(record) or not self._seems_gone(record):
+            return Done()
+        if await self._is_gone(record):
+            await self._mark(record)
+        return Done()
+
+    async def _is_gone(self, record: BackendRecord) -> bool:
+        """Ask the API server itself."""
+        namespace, backend = record.meta.key.namespace, record.spec.backend
+        if isinstance(backend, PodBackend):
+            pod = await self._read(PODS, ObjectKey(namespace, backend.name))
+            return is_pod_gone(record, pod)
+        node = await self._read(NODES, ObjectKey("", node_of(record)))
+        if is_node_gone(record, node):
+            return True
+        if not isinstance(backend, ServiceBackend):
+            return False
+        service = await self._read(SERVICES, ObjectKey(namespace, backend.name))
+        return is_port_gone(record, service)
+
+    async def _read(self, kind: Resource[_T], key: ObjectKey) -> _T | None:
+        """Read an object, None where there is none."""
+        try:
+            return await self._client.get(kind, key)
+        except NotFound:
+            return None
+
+    async def _mark(self, record: BackendRecord) -> None:
+        """Write it down, by compare-and-swap: another field of the status may be new."""
+        meta = record.meta
+        status = attrs.evolve(record.status, backend_gone=True)
+        body = render_status_update(record, status)
+        try:
+            write = self._client.patch(
+                RECORDS, meta.key, body, cas=meta, subresource="status"
+            )
+            self._view.records.observe(await failpoints.through(write, UNHEARD))
+        except NotFound:
+            return
+        except Conflict:
+            await look_up(self._client, self._view.records, meta.key)
+            raise
+        _log.info("record.backend_gone", record=str(meta.key), address=record.address)
