@@ -2,7 +2,7 @@
 
 import asyncio
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from lbcf.controller.apply import Applier
@@ -29,6 +29,7 @@ from lbcf.controller.triggers import Queues, Triggers
 from lbcf.controller.validations import Place, Validations
 from lbcf.controller.view import LIVING_PODS, View
 from lbcf.core import conditions
+from lbcf.core.names import bind_of
 from lbcf.core.values import ObjectKey
 from lbcf.interpreter import Interpreter, LoadBalancerCalls
 from lbcf.interpreter.abandonment import Abandonments
@@ -53,21 +54,23 @@ from lbcf.kube.transport import AT_ONCE, KEPT
 from lbcf.process import Parts
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import Check
+from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.recall import Recall
+from lbcf.runtime.result import Result
 from lbcf.runtime.worker import Workers
 
 
-_GROUP_WORKERS = 4
+_GROUP_WORKERS = 16
 _REMOVAL_WORKERS = KEPT + AT_ONCE // 2
 """All places that are kept for ends, and half of the others."""
-_LOAD_BALANCER_WORKERS = 16
-_BIND_WORKERS = 16
-_RECORD_WORKERS = 256
+_LOAD_BALANCER_WORKERS = 128
+_BIND_WORKERS = 128
+_RECORD_WORKERS = 1024
 _STATUS_WORKERS = 4
 _GONE_WORKERS = 8
-_DRIVER_WORKERS = 8
-_JUDGING_WORKERS = 64
+_DRIVER_WORKERS = 64
+_JUDGING_WORKERS = 256
 _TOLD = frozenset({conditions.REGISTERED})
 
 
@@ -102,7 +105,13 @@ class Controller:
             recall=Recall(queues.records),
             told=reporter.record_told,
         )
-        registrar = Registrar(view, queues.records, interpreter, parts.incarnation)
+        registrar = Registrar(
+            view,
+            queues.records,
+            interpreter,
+            parts.incarnation,
+            Shares(_RECORD_WORKERS),
+        )
         scopes = Scopes()
         removals = Removals(client, view.records, removing := self._queue("removals"))
         statuses = GroupStatusWriter(view, client, parts.recorder, clock)
@@ -113,13 +122,26 @@ class Controller:
             PodJudge(client, parts.drivers),
             triggers.look_at_group,
             clock,
+            shares=Shares(_JUDGING_WORKERS),
         )
         held = HeldRemovals(view, parts.recorder, parts.metrics, statuses.decided)
         calls = LoadBalancerCalls(
             parts.drivers, clock, told=reporter.load_balancer_told
         )
-        questions: WorkQueue[Place] = WorkQueue("validations", clock, parts.metrics)
-        validations = Validations(view, questions, calls, triggers.look_at_group, clock)
+        questions: WorkQueue[Place] = WorkQueue(
+            "validations",
+            clock,
+            parts.metrics,
+            group_of=lambda place: place[0].namespace,
+        )
+        validations = Validations(
+            view,
+            questions,
+            calls,
+            triggers.look_at_group,
+            clock,
+            shares=Shares(_JUDGING_WORKERS),
+        )
         reconciler = Reconciler(
             view,
             scopes,
@@ -137,8 +159,24 @@ class Controller:
         )
         abandonments = Abandonments(parts.recorder, parts.metrics)
         holds = DriverHolds(view, client, queues.drivers, abandonments)
-        care = DriverCare(view, client, parts.drivers, holds, clock)
-        binds = Binds(view, client, calls, clock, abandonments)
+        care = DriverCare(
+            view,
+            client,
+            parts.drivers,
+            holds,
+            clock,
+            queue=queues.drivers,
+            shares=Shares(_DRIVER_WORKERS),
+        )
+        binds = Binds(
+            view,
+            client,
+            calls,
+            clock,
+            abandonments,
+            queue=(bind_queue := self._queue("binds")),
+            shares=Shares(_BIND_WORKERS),
+        )
         self._survey = Survey(
             view,
             client,
@@ -148,14 +186,13 @@ class Controller:
             period=parts.settings.list_period,
             clock=clock,
         )
-        bind_queue = self._queue("binds")
         self._listen(triggers, holds, bind_queue)
         self._endpoints = self._listen_to_nodes(scopes, triggers)
         self._workers: list[Workers[Any]] = [
-            Workers(queues.groups, reconciler.reconcile, _GROUP_WORKERS, clock),
+            _limited(queues.groups, reconciler.reconcile, _GROUP_WORKERS, clock),
             Workers(queues.departures, reconciler.depart, _GROUP_WORKERS, clock),
             Workers(removing, removals.reconcile, _REMOVAL_WORKERS, clock),
-            Workers(
+            _limited(
                 queues.load_balancers,
                 binds.instead_of(
                     LoadBalancers(view, client, calls, clock, abandonments).reconcile,
@@ -163,8 +200,9 @@ class Controller:
                 ),
                 _LOAD_BALANCER_WORKERS,
                 clock,
+                lambda shares, key: _limits_of_balancer(view, shares, key),
             ),
-            Workers(bind_queue, binds.reconcile, _BIND_WORKERS, clock),
+            _limited(bind_queue, binds.reconcile, _BIND_WORKERS, clock),
             Workers(queues.records, registrar.reconcile, _RECORD_WORKERS, clock),
             Workers(queues.statuses, statuses.reconcile, _STATUS_WORKERS, clock),
             Workers(questions, validations.reconcile, _JUDGING_WORKERS, clock),
@@ -248,7 +286,44 @@ class Controller:
 
     def _queue(self, name: str) -> WorkQueue[ObjectKey]:
         """Make one of the queues."""
-        return WorkQueue(name, self._parts.clock, self._parts.metrics)
+        return WorkQueue(
+            name,
+            self._parts.clock,
+            self._parts.metrics,
+            group_of=lambda key: key.namespace,
+        )
+
+
+def _limited(
+    queue: WorkQueue[ObjectKey],
+    reconcile: Callable[[ObjectKey], Awaitable[Result]],
+    count: int,
+    clock: Clock,
+    limits: Callable[[Shares, ObjectKey], Sequence[Limit]] | None = None,
+) -> Workers[ObjectKey]:
+    """Make workers that are shared out; without other limits, by namespace alone."""
+    shares = Shares(count)
+
+    def limits_of(key: ObjectKey) -> Sequence[Limit]:
+        """Say what a turn of a key counts against."""
+        if limits is None:
+            return (shares.of_namespace(key.namespace),)
+        return limits(shares, key)
+
+    limiter = ConcurrencyLimiter(queue)
+    return Workers(queue, limiter.around(reconcile, limits_of), count, clock)
+
+
+def _limits_of_balancer(view: View, shares: Shares, key: ObjectKey) -> Sequence[Limit]:
+    """Say what a turn of a load balancer counts against; a Bind's is handed on at once."""
+    found = view.load_balancers.get(key)
+    if found is None or bind_of(key) is not None:
+        return ()
+    driver = view.driver(found.driver_key)
+    return (
+        *shares.at_driver(found.driver_key, driver, key.namespace),
+        shares.of_namespace(key.namespace),
+    )
 
 
 def _informers_of(

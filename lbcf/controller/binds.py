@@ -7,9 +7,10 @@ which `bind_view` hands on; what is decided is in `lbcf.core.bind_life`.
 
 import asyncio
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import timedelta
 from functools import partial
+from typing import Any, TypeVar
 
 import structlog
 
@@ -30,11 +31,14 @@ from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import BINDS
 from lbcf.kube.preconditions import Body
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, RequeueAfter, Result
 from lbcf.wire.binds import render_finalizer, render_statuses
 from lbcf.wire.records import render_release
 
+
+T = TypeVar("T")
 
 _TRIES = 3
 _SOON = RequeueAfter(timedelta(seconds=1))
@@ -52,9 +56,14 @@ class Binds:
         calls: LoadBalancerCalls,
         clock: Clock,
         abandonments: Abandonments,
+        *,
+        queue: WorkQueue[ObjectKey],
+        shares: Shares,
     ) -> None:
         self._view = view
         self._client = client
+        self._shares = shares
+        self._limiter = ConcurrencyLimiter(queue)
         self._calls = EntryCalls(view, calls, clock)
         self._clock = clock
         self._abandonments = abandonments
@@ -78,6 +87,11 @@ class Binds:
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Take one Bind as far as it goes."""
+        with self._limiter.looking_at(key):
+            return await self._visit(key)
+
+    async def _visit(self, key: ObjectKey) -> Result:
+        """Hold a Bind, and do what is due."""
         bind = self._view.binds.get(key)
         held = (
             bind is not None and names.FINALIZER_LOAD_BALANCER in bind.meta.finalizers
@@ -98,8 +112,9 @@ class Binds:
         noted = binds.recorded(bind, self._clock.now())
         if noted != bind.statuses:
             bind = await self._patch(bind, render_statuses(noted), "status")
-        bind = await self._begin(bind)
-        learnt = await asyncio.gather(*(self._look(bind, s) for s in bind.statuses))
+        bind, parked = await self._begin(bind)
+        looks = (self._look(bind, s, parked) for s in bind.statuses)
+        learnt = await asyncio.gather(*looks)
         changes = {
             status.name: found.change
             for status, found in zip(bind.statuses, learnt, strict=True)
@@ -113,16 +128,23 @@ class Binds:
         waits = [found.again for found in learnt if found.again is not None]
         return RequeueAfter(min(waits)) if waits else Done()
 
-    async def _begin(self, bind: Bind) -> Bind:
-        """Write down of what is new that it may be made, or what speaks against it."""
+    async def _begin(self, bind: Bind) -> tuple[Bind, frozenset[str]]:
+        """Write down of what is new that it may be made, or what speaks against it.
+
+        Returns:
+            The Bind as it is then, and the load balancers that wait for their drivers.
+        """
         new = [status for status in bind.statuses if self._is_new(bind, status)]
         learnt = await asyncio.gather(
-            *(self._calls.objection(bind, one) for one in new)
+            *(self._limited(bind, one, self._calls.objection(bind, one)) for one in new)
         )
         changes = {
-            status.name: change for status, change in zip(new, learnt, strict=True)
+            status.name: change
+            for status, change in zip(new, learnt, strict=True)
+            if change is not None
         }
-        return await self.write(bind, changes) if changes else bind
+        parked = frozenset(one.name for one in new) - changes.keys()
+        return await self.write(bind, changes) if changes else bind, parked
 
     def _is_new(self, bind: Bind, status: EntryStatus) -> bool:
         """Tell whether its driver is there, and is to make it for the first time."""
@@ -137,8 +159,12 @@ class Binds:
         """Count the records that a Bind still owns."""
         return len(self._view.records_of(bind.group.meta.key))
 
-    async def _look(self, bind: Bind, status: EntryStatus) -> Learnt:
-        """Do for one load balancer what is due."""
+    async def _look(
+        self, bind: Bind, status: EntryStatus, parked: frozenset[str]
+    ) -> Learnt:
+        """Do for one load balancer what is due, unless it waits for its driver."""
+        if status.name in parked:
+            return Learnt()
         balancer = binds.as_load_balancer(bind, status)
         users = self._view.records.by_index("load_balancer", balancer.meta.key)
         now = self._clock.now()
@@ -163,7 +189,29 @@ class Binds:
             return Learnt(told_of, DRIVER_RECHECK)
         if operation is Operation.CREATE_LOAD_BALANCER and not status.may_exist:
             return Learnt(again=_SOON.delay)  # `_begin` goes first
-        return await self._calls.ask(bind, balancer, driver, operation)
+        question = self._calls.ask(bind, balancer, driver, operation)
+        learnt = await self._limited(bind, status, question)
+        return Learnt() if learnt is None else learnt
+
+    async def _limited(
+        self, bind: Bind, status: EntryStatus, question: Coroutine[Any, Any, T]
+    ) -> T | None:
+        """Ask the driver of one load balancer, if it may have one more turn.
+
+        None: the Bind comes back when it may. So a driver that hangs holds no more than
+        its share of the workers, and those of the Bind's other drivers go on.
+        """
+        key = binds.as_load_balancer(bind, status).driver_key
+        driver, whose = self._view.driver(key), bind.meta.key
+        limits = self._shares.at_driver(key, driver, whose.namespace)
+        slot = self._limiter.enter(limits, whose)
+        if slot is None:
+            question.close()
+            return None
+        try:
+            return await question
+        finally:
+            slot.leave()
 
     def _idle(self, bind: Bind, status: EntryStatus, *, in_use: bool) -> Learnt:
         """Say how one is whose driver is not to be asked."""

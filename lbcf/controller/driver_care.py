@@ -24,6 +24,8 @@ from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import DRIVERS
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
+from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, RequeueAfter, Result
 from lbcf.wire.driver_requests import HealthzRequest
 from lbcf.wire.resources import render_driver_status
@@ -54,15 +56,25 @@ class DriverCare:
         drivers: DriverPool,
         holds: DriverHolds,
         clock: Clock,
+        *,
+        queue: WorkQueue[ObjectKey],
+        shares: Shares,
     ) -> None:
         self._view = view
         self._holds = holds
         self._client = client
         self._drivers = drivers
         self._clock = clock
+        self._limiter = ConcurrencyLimiter(queue)
+        self._shares = shares
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Hold one driver, or let it go, and write what is to be said of it."""
+        with self._limiter.looking_at(key):
+            return await self._look(key)
+
+    async def _look(self, key: ObjectKey) -> Result:
+        """Do what needs no answer of the driver's own first: that may take long."""
         driver = self._view.drivers.get(key)
         if driver is None:
             return Done()
@@ -79,13 +91,22 @@ class DriverCare:
             driver.conditions, accepted, self._clock.now()
         )
         asked = accepted.status is True and driver.declares(Operation.HEALTHZ)
-        if asked:
-            healthy = await self._ask(driver)
-            found = conditions.with_condition(found, healthy, self._clock.now())
-        if found != driver.conditions:
+        if not asked:
             await self._write(driver, found)
-        again = asked or accepted.status is not True
-        return RequeueAfter(_PERIOD) if again else Done()
+            return Done() if accepted.status is True else RequeueAfter(_PERIOD)
+        limits = (self._shares.of_namespace(key.namespace),)
+        return await self._limiter.turn(
+            limits, key, lambda _slot: self._check(driver, found)
+        )
+
+    async def _check(
+        self, driver: LoadBalancerDriver, found: tuple[Condition, ...]
+    ) -> Result:
+        """Ask a driver how it is, and write that with the rest."""
+        healthy = await self._ask(driver)
+        found = conditions.with_condition(found, healthy, self._clock.now())
+        await self._write(driver, found)
+        return RequeueAfter(_PERIOD)
 
     def _judged(self, driver: LoadBalancerDriver) -> Condition | None:
         """Say whether a driver can be called; None: its Secrets are being read."""
@@ -107,8 +128,7 @@ class DriverCare:
             return Done()
         now = self._clock.now()
         found = conditions.with_condition(driver.conditions, needed, now)
-        if found != driver.conditions:
-            await self._write(driver, found)
+        await self._write(driver, found)
         return Done()
 
     async def _ask(self, driver: LoadBalancerDriver) -> Condition:
@@ -129,7 +149,9 @@ class DriverCare:
     async def _write(
         self, driver: LoadBalancerDriver, found: tuple[Condition, ...]
     ) -> None:
-        """Write a driver's conditions."""
+        """Write a driver's conditions, if they are news."""
+        if found == driver.conditions:
+            return
         try:
             written = await self._client.patch(
                 DRIVERS,

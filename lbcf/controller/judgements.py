@@ -19,11 +19,11 @@ from lbcf.core.cluster import Pod, Snapshot, Undecided
 from lbcf.core.judgement import Trouble
 from lbcf.core.judging import Answer, judgement_of, pods_in_question
 from lbcf.core.resources import BackendGroup, LoadBalancerDriver
-from lbcf.core.turn import Absent, bears
+from lbcf.core.turn import Absent
 from lbcf.core.values import ObjectKey
 from lbcf.interpreter.pod_judge import PodJudge
 from lbcf.runtime.clock import Clock
-from lbcf.runtime.lanes import Lanes
+from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, RequeueAfter, Result
 
@@ -70,6 +70,7 @@ class Judgements:
         judge: asks.
         look_again: told the group once there is an answer.
         clock: times the next question.
+        shares: of the queue's workers.
     """
 
     def __init__(
@@ -79,13 +80,16 @@ class Judgements:
         judge: PodJudge,
         look_again: Callable[[ObjectKey], None],
         clock: Clock,
+        *,
+        shares: Shares,
     ) -> None:
         self._view = view
         self._queue = queue
         self._judge = judge
+        self._shares = shares
         self._look_again = look_again
         self._clock = clock
-        self._lanes = Lanes(queue)
+        self._limiter = ConcurrencyLimiter(queue)
         self._known: dict[ObjectKey, _Known] = {}
 
     def consider(self, snapshot: Snapshot) -> Snapshot:
@@ -108,6 +112,11 @@ class Judgements:
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Ask about one group's pods, if there is anything to ask now."""
+        with self._limiter.looking_at(key):
+            return await self._look(key)
+
+    async def _look(self, key: ObjectKey) -> Result:
+        """Ask, when there is room for the question."""
         group = self._view.groups.get(key)
         if group is None or group.judge_key is None:
             self._known.pop(key, None)
@@ -128,8 +137,12 @@ class Judgements:
             rest = known.due - self._clock.monotonic()
             if rest > 0:
                 return RequeueAfter(timedelta(seconds=rest))
-        return await self._lanes.turn(
-            where, bears(driver), key, lambda: self._ask(group, driver, pods)
+        limits = (
+            *self._shares.at_driver(where, driver, key.namespace),
+            self._shares.of_namespace(key.namespace),
+        )
+        return await self._limiter.turn(
+            limits, key, lambda _slot: self._ask(group, driver, pods)
         )
 
     async def _ask(

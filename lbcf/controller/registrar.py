@@ -23,10 +23,10 @@ from lbcf.core.resources import (
     StaticBackend,
 )
 from lbcf.core.steps import Permission
-from lbcf.core.turn import Absent, bears
+from lbcf.core.turn import Absent
 from lbcf.core.values import AddressSource, ObjectKey, Uid
 from lbcf.interpreter import Interpreter, Subject
-from lbcf.runtime.lanes import Lanes
+from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, RequeueAfter, Result
 
@@ -42,6 +42,7 @@ class Registrar:
         queue: of keys of records.
         interpreter: carries out steps.
         incarnation: who this process is, for `status.ensuring`.
+        shares: of the queue's workers.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Registrar:
         queue: WorkQueue[ObjectKey],
         interpreter: Interpreter,
         incarnation: str,
+        shares: Shares,
     ) -> None:
         self._view = view
         self._queue = queue
@@ -57,7 +59,8 @@ class Registrar:
         self._incarnation = incarnation
         self._enrolments: dict[Uid, Enrolment] = {}
         self._permissions: dict[Uid, Permission] = {}
-        self._lanes = Lanes(queue)
+        self._limiter = ConcurrencyLimiter(queue)
+        self._shares = shares
         self._expected: set[ObjectKey] = set()
         # Beside the enrolments: a turn under way writes those over with what it knew.
         self._resets: dict[Uid, str] = {}
@@ -129,6 +132,11 @@ class Registrar:
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Take one record as far as it goes."""
+        with self._limiter.looking_at(key):
+            return await self._look(key)
+
+    async def _look(self, key: ObjectKey) -> Result:
+        """Visit a record that needs it, when there is room for the visit."""
         record = self._view.records.get(key)
         if record is None or record.is_deleting or key in self._expected:
             return Done()
@@ -140,11 +148,22 @@ class Registrar:
         enrolment = registration.with_due(known, record, moment)
         if not registration.needs_turn(enrolment, record):
             return self._rest(record, enrolment)
-        return await self._lanes.turn(
-            record.driver_key,
-            bears(driver),
+        return await self._limiter.turn(
+            self._limits(record, driver),
             key,
-            lambda: self._turn(record, enrolment, driver),
+            lambda _slot: self._turn(record, enrolment, driver),
+        )
+
+    def _limits(
+        self, record: BackendRecord, driver: LoadBalancerDriver | Absent
+    ) -> tuple[Limit, ...]:
+        """Say what a visit of a record counts against."""
+        shares, namespace = self._shares, record.meta.key.namespace
+        balancer = record.load_balancer_key
+        return (
+            *shares.at_balancer(balancer, self._view.limit(balancer)),
+            *shares.at_driver(record.driver_key, driver, namespace),
+            shares.of_namespace(namespace),
         )
 
     async def _turn(

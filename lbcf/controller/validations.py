@@ -23,7 +23,7 @@ from lbcf.core.names import own_name
 from lbcf.core.operations import Operation
 from lbcf.core.plan import Plan
 from lbcf.core.resources import BackendGroup, BackendRecord, PodBackend
-from lbcf.core.turn import bears, told
+from lbcf.core.turn import told
 from lbcf.core.validating import (
     BEING_VALIDATED,
     ParameterQuestion,
@@ -35,7 +35,7 @@ from lbcf.core.validating import (
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.interpreter import LoadBalancerCalls
 from lbcf.runtime.clock import Clock
-from lbcf.runtime.lanes import Lanes
+from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, RequeueAfter, Result
 
@@ -89,6 +89,7 @@ class Validations:
         calls: asks.
         look_again: told the group once there is an answer.
         clock: times the next question.
+        shares: of the queue's workers.
     """
 
     def __init__(
@@ -98,13 +99,16 @@ class Validations:
         calls: LoadBalancerCalls,
         look_again: Callable[[ObjectKey], None],
         clock: Clock,
+        *,
+        shares: Shares,
     ) -> None:
         self._view = view
         self._queue = queue
         self._calls = calls
+        self._shares = shares
         self._look_again = look_again
         self._clock = clock
-        self._lanes = Lanes(queue)
+        self._limiter = ConcurrencyLimiter(queue)
         self._known: defaultdict[ObjectKey, dict[str, _Known]] = defaultdict(dict)
 
     def forget(self, group: ObjectKey) -> None:
@@ -178,6 +182,11 @@ class Validations:
 
     async def reconcile(self, place: Place) -> Result:
         """Ask about one group at one load balancer, if there is anything to ask now."""
+        with self._limiter.looking_at(place):
+            return await self._look(place)
+
+    async def _look(self, place: Place) -> Result:
+        """Ask, when there is room for the question."""
         key, name = place
         group = self._view.groups.get(key)
         if group is None or group.meta.deleting_since is not None:
@@ -200,11 +209,13 @@ class Validations:
             rest = known.due - self._clock.monotonic()
             if rest > 0:
                 return RequeueAfter(timedelta(seconds=rest))
-        return await self._lanes.turn(
-            found.driver.meta.key,
-            bears(found.driver),
-            place,
-            lambda: self._ask(group, found, question),
+        driver = found.driver
+        limits = (
+            *self._shares.at_driver(driver.meta.key, driver, key.namespace),
+            self._shares.of_namespace(key.namespace),
+        )
+        return await self._limiter.turn(
+            limits, place, lambda _slot: self._ask(group, found, question)
         )
 
     async def _ask(
@@ -213,7 +224,9 @@ class Validations:
         """Ask, keep the answer, and let the group be looked at."""
         key, driver = group.meta.key, attachment.driver
         before = self._current(group, attachment)
-        trouble = await self._calls.validate_backends(attachment, question)
+        trouble = await self._calls.validate_backends(
+            key.namespace, attachment, question
+        )
         if trouble is None:
             self._note(group, attachment)
             self._look_again(key)

@@ -108,6 +108,15 @@ def bears(driver: LoadBalancerDriver | Absent) -> int:
     return 32 if isinstance(driver, Absent) else driver.max_concurrent_calls
 
 
+def part_of(driver: ObjectKey, namespace: str, places: int) -> int:
+    """Say how many of a driver's places calls for one namespace may hold.
+
+    Three quarters where other namespaces may use the driver, too: what hangs for one
+    leaves room for the others. All of them where the driver is the namespace's own.
+    """
+    return places if namespace == driver.namespace else max(1, places * 3 // 4)
+
+
 @attrs.frozen
 class Report:
     """What a turn has to tell the reader of the record.

@@ -19,14 +19,15 @@ from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS, RECORDS
 from lbcf.kube.store import Store
 from lbcf.process import Parts
 from lbcf.runtime.health import Check
+from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.recall import Recall
 from lbcf.runtime.worker import Workers
 
 
 _WORKERS = 2048
-"""Enough for sixteen drivers that answer nothing: each lane holds twice the 32 calls
-that a driver bears by default. A worker costs about a kilobyte and a half."""
+"""Enough for eight drivers of one namespace that answer nothing, and for four such
+namespaces. A worker costs about a kilobyte and a half."""
 _TOLD = frozenset({conditions.DRAINED, conditions.DEREGISTERED})
 
 
@@ -49,7 +50,9 @@ class DeregistrarProgram:
         records: Store[BackendRecord] = Store({"driver": _driver_of}, keep=_is_deleting)
         drivers: Store[LoadBalancerDriver] = Store()
         load_balancers: Store[LoadBalancer] = Store()
-        queue: WorkQueue[ObjectKey] = WorkQueue("deletions", clock, parts.metrics)
+        queue: WorkQueue[ObjectKey] = WorkQueue(
+            "deletions", clock, parts.metrics, group_of=lambda key: key.namespace
+        )
 
         def limit(key: ObjectKey) -> int | None:
             """Say how many calls a load balancer bears at a time, None: any number."""
@@ -74,6 +77,8 @@ class DeregistrarProgram:
             interpreter,
             series=series,
             abandonments=Abandonments(parts.recorder, parts.metrics),
+            shares=Shares(_WORKERS),
+            limit=limit,
         )
         records.on_change(deregistrar.record_changed)
         drivers.on_change(deregistrar.driver_changed)

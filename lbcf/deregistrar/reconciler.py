@@ -4,6 +4,7 @@ Before it: a record got a deletionTimestamp. After it: its address is out of the
 balancer and the record is gone, or its conditions say who is waited for.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import structlog
@@ -20,28 +21,19 @@ from lbcf.core.steps import (
     Step,
     WriteStatus,
 )
-from lbcf.core.turn import Absent, Moment, bears, driver_or_absent
+from lbcf.core.turn import Absent, Moment, driver_or_absent
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.deregistrar.series import EndingSeries
 from lbcf.interpreter import Interpreter, Subject
 from lbcf.interpreter.abandonment import Abandonments
 from lbcf.kube.store import Store
 from lbcf.process import RELEASES_AT_ONCE
-from lbcf.runtime.lanes import Lane, Lanes, Place
+from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares, Slot
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, RequeueAfter, Result
 
 
 _log = structlog.get_logger(__name__)
-
-
-def _lane_of(
-    phase: Phase, driver: LoadBalancerDriver | Absent, where: ObjectKey
-) -> Lane:
-    """Choose the lane, so that what is in no hurry holds up nobody's first call."""
-    if phase is Phase.RELEASING:
-        return Lane(phase, RELEASES_AT_ONCE)
-    return Lane((where, phase), bears(driver))
 
 
 def _orders(record: BackendRecord) -> tuple[object, ...]:
@@ -59,6 +51,8 @@ class Deregistrar:
         interpreter: carries out steps.
         series: hears of ends.
         abandonments: hears of those that a person ordered.
+        shares: of the queue's workers.
+        limit: says how many calls a load balancer bears at a time, None: any number.
     """
 
     def __init__(
@@ -70,6 +64,8 @@ class Deregistrar:
         *,
         series: EndingSeries,
         abandonments: Abandonments,
+        shares: Shares,
+        limit: Callable[[ObjectKey], int | None],
     ) -> None:
         self._records = records
         self._drivers = drivers
@@ -78,7 +74,9 @@ class Deregistrar:
         self._series = series
         self._abandonments = abandonments
         self._endings: dict[Uid, Ending] = {}
-        self._lanes = Lanes(queue)
+        self._shares = shares
+        self._limit = limit
+        self._limiter = ConcurrencyLimiter(queue)
 
     def record_changed(
         self, old: BackendRecord | None, new: BackendRecord | None
@@ -111,6 +109,11 @@ class Deregistrar:
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Take one record's end as far as it goes."""
+        with self._limiter.looking_at(key):
+            return await self._look(key)
+
+    async def _look(self, key: ObjectKey) -> Result:
+        """Visit a record when there is room for the visit."""
         record = self._records.get(key)
         if record is None or record.meta.uid not in self._endings:
             return Done()
@@ -118,16 +121,32 @@ class Deregistrar:
         driver = driver_or_absent(
             where, self._drivers.get(where), self._drivers.unreadable.get(where)
         )
-        lane = _lane_of(phase_of(self._endings[record.meta.uid], record), driver, where)
-        return await self._lanes.turn_from(
-            lane, key, lambda place: self._turn(record, driver, place)
+        phase = phase_of(self._endings[record.meta.uid], record)
+        return await self._limiter.turn(
+            self._limits(phase, record, driver),
+            key,
+            lambda slot: self._turn(record, driver, slot),
+        )
+
+    def _limits(
+        self, phase: Phase, record: BackendRecord, driver: LoadBalancerDriver | Absent
+    ) -> tuple[Limit, ...]:
+        """Say what a visit counts against; what is in no hurry delays no first call."""
+        if phase is Phase.RELEASING:
+            return (Limit(phase, 2 * RELEASES_AT_ONCE),)
+        shares, namespace = self._shares, record.meta.key.namespace
+        balancer = record.load_balancer_key
+        return (
+            *shares.at_balancer(balancer, self._limit(balancer), phase),
+            *shares.at_driver(record.driver_key, driver, namespace, phase),
+            shares.of_namespace(namespace),
         )
 
     async def _turn(
-        self, record: BackendRecord, driver: LoadBalancerDriver | Absent, place: Place
+        self, record: BackendRecord, driver: LoadBalancerDriver | Absent, slot: Slot
     ) -> Result:
         """Visit one record, as far as there is room for what it needs."""
-        uid = record.meta.uid
+        uid, namespace = record.meta.uid, record.meta.key.namespace
 
         def remember(learnt: Ending) -> None:
             """Keep it even if the turn is cut."""
@@ -138,10 +157,9 @@ class Deregistrar:
             step = deregistration.next_step(ending, moment)
             phase = phase_of(ending, record)
             if isinstance(step, WriteStatus) and phase is not Phase.FLOWING:
-                place.leave()
+                slot.change_to((self._shares.of_namespace(namespace),))
             needs_place = isinstance(step, CallDriver | ReleaseRecord)
-            lane = _lane_of(phase, driver, record.driver_key)
-            if needs_place and not place.change_to(lane):
+            if needs_place and not slot.change_to(self._limits(phase, record, driver)):
                 return Finish(timedelta(0))
             return step
 

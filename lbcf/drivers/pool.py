@@ -10,7 +10,14 @@ with which credentials, `lbcf.wire.driver` does the JSON.
 import contextlib
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Hashable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from datetime import timedelta
 from typing import Self, TypeVar, cast
 
@@ -21,6 +28,7 @@ from prometheus_client import CollectorRegistry
 from lbcf.core.access import Secret
 from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancerDriver
+from lbcf.core.turn import part_of
 from lbcf.core.values import ObjectKey
 from lbcf.drivers.access import (
     NO_FENCE,
@@ -33,11 +41,11 @@ from lbcf.drivers.access import (
 )
 from lbcf.drivers.client import DriverClient
 from lbcf.drivers.errors import BadAnswer, DriverError, TooLate
-from lbcf.drivers.limits import Gates
 from lbcf.drivers.lines import Lines
 from lbcf.drivers.series import CallSeries
 from lbcf.runtime import spans
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.semaphore import KeyedSemaphores
 from lbcf.wire.driver import (
     ANSWERS,
     REQUESTS,
@@ -61,6 +69,10 @@ _A = TypeVar("_A", bound=Answer)
 
 Reader = Callable[[Operation, bytes], Answer]
 """Reads the body of an operation's answer; raises Malformed if it is none."""
+
+_ENDS_IN_A_ROW = 8
+"""Calls of a namespace that end traffic before one that does not: what it deletes for
+minutes must not keep it from being asked which members its load balancers have."""
 
 _log = structlog.get_logger(__name__)
 
@@ -87,8 +99,7 @@ class DriverPool:
         self._series = CallSeries(registry)
         self._find = find
         self._fence = fence
-        self._drivers = Gates()
-        self._load_balancers = Gates()
+        self._slots = KeyedSemaphores(in_a_row=_ENDS_IN_A_ROW)
         self._lines = Lines()
         self._users: Counter[ObjectKey] = Counter()
         self._gone: set[ObjectKey] = set()
@@ -150,6 +161,7 @@ class DriverPool:
         driver: LoadBalancerDriver,
         load_balancer: ObjectKey | None = None,
         *,
+        namespace: str | None = None,
         limit: int | None = None,
         ahead: bool = False,
     ) -> AsyncIterator[None]:
@@ -158,24 +170,30 @@ class DriverPool:
         Args:
             driver: it bears `max_concurrent_calls` at a time.
             load_balancer: what the call is about.
+            namespace: for whom the call is; None: the load balancer's, or the driver's.
+                Namespaces that wait for a driver take turns.
             limit: how many calls the load balancer bears at a time, None: no limit of
                 its own.
-            ahead: it ends traffic, and goes before calls that do not.
+            ahead: it ends traffic, and goes before calls of its namespace that do not.
 
         Who waits for a load balancer holds none of the driver's places.
         """
+        key, most = driver.meta.key, driver.max_concurrent_calls
+        whose = (load_balancer or key).namespace if namespace is None else namespace
+        part = part_of(key, whose, most)
+        gates: list[tuple[Hashable, int]] = [(("driver", key), most)]
+        if part != most:
+            gates.insert(0, (("driver", key, whose), part))
+        if load_balancer is not None and limit is not None:
+            gates.insert(0, (("load balancer", load_balancer), limit))
         async with contextlib.AsyncExitStack() as places:
             places.enter_context(self._used(driver.meta.key))
             with self._series.waiting.labels(str(driver.meta.key)).track_inprogress():
-                if load_balancer is not None and limit is not None:
-                    await places.enter_async_context(
-                        self._load_balancers.through(load_balancer, limit, ahead=ahead)
+                for what, limit_of_it in gates:
+                    place = self._slots.held(
+                        what, limit_of_it, group=whose, rank=0 if ahead else 1
                     )
-                await places.enter_async_context(
-                    self._drivers.through(
-                        driver.meta.key, driver.max_concurrent_calls, ahead=ahead
-                    )
-                )
+                    await places.enter_async_context(place)
             yield
 
     async def call(

@@ -86,9 +86,15 @@ class LoadBalancerCalls:
         return _objection(answer)
 
     async def validate_backends(
-        self, attachment: Attachment, question: ParameterQuestion
+        self, namespace: str, attachment: Attachment, question: ParameterQuestion
     ) -> Trouble | None:
-        """Let the driver look at parameters of backends; None: it has no objection."""
+        """Let the driver look at parameters of backends; None: it has no objection.
+
+        Args:
+            namespace: of the group.
+            attachment: the load balancer and its driver.
+            question: what is asked.
+        """
         balancer, before = attachment.load_balancer, question.before
         request = requests.ValidateBackendRequest(
             namespace=balancer.meta.key.namespace,
@@ -100,7 +106,10 @@ class LoadBalancerCalls:
         )
         operation = Operation.VALIDATE_BACKEND
         driver = attachment.driver
-        return _objection(await self._call(balancer, driver, operation, request))
+        answer = await self._call(
+            balancer, driver, operation, request, namespace=namespace
+        )
+        return _objection(answer)
 
     async def create(
         self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
@@ -198,13 +207,16 @@ class LoadBalancerCalls:
         operation: Operation,
         request: Request[V],
         read: Reader = parse_answer,
+        *,
+        namespace: str | None = None,
     ) -> V | DriverError:
         """Send a request when the load balancer's turn has come.
 
         An error is returned, not raised: each caller has an answer to it.
         """
         limit = load_balancer.max_concurrent_calls
-        async with self._drivers.slot(driver, load_balancer.meta.key, limit=limit):
+        key = load_balancer.meta.key
+        async with self._drivers.slot(driver, key, namespace=namespace, limit=limit):
             try:
                 return await self._drivers.call(
                     driver,

@@ -237,7 +237,13 @@ class Interpreter:
         record, driver = step.permission.record, step.driver
         where = record.load_balancer_key
         limit = self._limit(where)
-        async with self._drivers.slot(driver, where, limit=limit, ahead=step.urgent):
+        async with self._drivers.slot(
+            driver,
+            where,
+            namespace=subject.key.namespace,
+            limit=limit,
+            ahead=step.urgent,
+        ):
             permission = step.permission
             if self._clock.monotonic() > permission.at + _USE_WITHIN.total_seconds():
                 fresh = await self._read(subject)

@@ -24,6 +24,7 @@ from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import NotFound
 from lbcf.kube.kinds import PODS
+from lbcf.runtime.semaphore import PrioritySemaphore
 from lbcf.wire.driver_answers import WholeObject
 from lbcf.wire.driver_requests import JudgePodDeregisterRequest
 from lbcf.wire.kube import parse_pod
@@ -47,7 +48,7 @@ class PodJudge:
     def __init__(self, client: KubeClient, drivers: DriverPool) -> None:
         self._client = client
         self._drivers = drivers
-        self._reads = asyncio.Semaphore(_READS_AT_ONCE)
+        self._reads = PrioritySemaphore(_READS_AT_ONCE)
 
     async def ask(self, driver: LoadBalancerDriver, pods: Sequence[Pod]) -> Answer:
         """Ask about pods of one namespace.
@@ -76,7 +77,7 @@ class PodJudge:
 
     async def _read(self, pod: Pod) -> _Shown | None:
         """Read a pod whole; None if there is nothing to ask about it any more."""
-        async with self._reads:
+        async with self._reads.held(group=pod.meta.key.namespace):
             try:
                 raw = await self._client.get_raw(PODS, pod.meta.key)
             except NotFound:
@@ -96,7 +97,8 @@ class PodJudge:
         """
         operation = Operation.JUDGE_POD_DEREGISTER
         request = JudgePodDeregisterRequest(not_ready_pods=[s.whole for s in shown])
-        async with self._drivers.slot(driver):
+        namespace = shown[0].pod.meta.key.namespace
+        async with self._drivers.slot(driver, namespace=namespace):
             answer = await self._drivers.call(
                 driver, operation, request, timeout=driver.timeout(operation)
             )
@@ -104,7 +106,6 @@ class PodJudge:
         if not answer.succ:
             said = answer.msg or "(no message)"
             return Trouble(DRIVER_REFUSED, f"{who} answered succ: false: {said}")
-        namespace = shown[0].pod.meta.key.namespace
         named = [key_of_whole(pod, namespace) for pod in answer.do_not_deregister]
         if None in named:
             raise BadAnswer(f"{who}: an entry of doNotDeregister names no pod")

@@ -26,9 +26,10 @@ from lbcf.kube.errors import (
     error_of,
 )
 from lbcf.kube.exchange import Request
-from lbcf.kube.turns import Turns
+from lbcf.kube.priority import namespace_of, rank_of
 from lbcf.runtime.aborting import AbortingConnector, aborted
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.semaphore import PrioritySemaphore
 
 
 ATTEMPTS: Final = 3
@@ -85,7 +86,7 @@ class Transport:
         self._limit = limit
         self._pool = pool
         places = min(pool, at_once)
-        self._turns = Turns(places, kept=min(pool - places, KEPT))
+        self._places = PrioritySemaphore(places, kept=min(pool - places, KEPT))
         self._opened: aiohttp.ClientSession | None = None
         self._renewing = asyncio.Lock()
 
@@ -119,7 +120,9 @@ class Transport:
             KubeError: as the tree of `lbcf.kube.errors` tells.
         """
         limit = (within or self._limit).total_seconds()
-        async with self._turns.of(request):
+        async with self._places.held(
+            group=namespace_of(request), rank=rank_of(request)
+        ):
             return await self._sent_within(request, limit)
 
     async def _sent_within(self, request: Request, limit: float) -> bytes:

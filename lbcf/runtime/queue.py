@@ -7,7 +7,10 @@ it are one. Rules:
 2. A key added while it is in work is given out again after `done`, not before.
 3. A key added for later and again for later comes at the earlier of the two moments;
    added for now, it comes now, and the later moment is forgotten.
-4. Urgent keys go first, yet after `URGENT_IN_A_ROW` of them one other key has its turn.
+4. Groups of keys, such as namespaces, take turns: thousands of keys of one keep a key of
+   another waiting for one of them.
+5. Within a group urgent keys go first, yet after `URGENT_IN_A_ROW` of them one other key
+   has its turn.
 
 All calls come from the one event loop; nothing here is safe between threads.
 """
@@ -15,20 +18,22 @@ All calls come from the one event loop; nothing here is safe between threads.
 import asyncio
 import contextlib
 
-from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections import deque
+from collections.abc import Callable, Hashable
 from datetime import timedelta
 from typing import Generic, TypeVar
 
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.delays import Delays
+from lbcf.runtime.fair_queue import FairQueue
 from lbcf.runtime.metrics import Metrics
 
 
 K = TypeVar("K", bound=Hashable)
 
 URGENT_IN_A_ROW = 8
-"""How many urgent keys go before one that waits in the other lane."""
+"""How many urgent keys go before one that is not."""
+_URGENT, _NORMAL = 0, 1
 
 
 class QueueClosed(Exception):  # noqa: N818 - an end, not an error
@@ -39,16 +44,27 @@ class WorkQueue(Generic[K]):
     """A queue that merges equal keys, delays them, and keeps each with one worker.
 
     `len()` is the number of keys that are due and not taken.
+
+    Args:
+        name: of the queue, for metrics and logs.
+        clock: the time.
+        metrics: told of keys, None where nobody reads them.
+        group_of: says to which group a key belongs; groups take turns.
     """
 
-    def __init__(self, name: str, clock: Clock, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        metrics: Metrics | None = None,
+        *,
+        group_of: Callable[[K], Hashable] = lambda _key: None,
+    ) -> None:
         self.name = name
+        self.group_of = group_of
         self._clock = clock
-        # Key -> when it fell due. Plain dicts would make taking the first one slow:
-        # they scan over the places of those taken before.
-        self._urgent: OrderedDict[K, float] = OrderedDict()
-        self._normal: OrderedDict[K, float] = OrderedDict()
-        self._urgent_in_a_row = 0
+        self._due: FairQueue[K] = FairQueue(in_a_row=URGENT_IN_A_ROW)
+        self._due_since: dict[K, float] = {}
         self._started: dict[K, float] = {}
         self._again: dict[K, bool] = {}
         self._delays: Delays[K] = Delays()
@@ -63,7 +79,7 @@ class WorkQueue(Generic[K]):
         )
 
     def __len__(self) -> int:
-        return len(self._urgent) + len(self._normal)
+        return len(self._due)
 
     @property
     def in_work(self) -> int:
@@ -157,7 +173,7 @@ class WorkQueue(Generic[K]):
 
     def _is_due(self, key: K) -> bool:
         """Whether the key will be given out without any further add."""
-        return key in self._urgent or key in self._normal or key in self._again
+        return key in self._due or key in self._again
 
     def _add_again(self, key: K, *, urgent: bool) -> None:
         """Note that a key in work changed meanwhile."""
@@ -166,42 +182,30 @@ class WorkQueue(Generic[K]):
         self._again[key] = urgent or self._again.get(key, False)
 
     def _add_due(self, key: K, *, urgent: bool) -> None:
-        """Put a key in its lane; one that becomes urgent changes the lane."""
-        if key in self._urgent:
-            return
-        if key in self._normal:
-            if urgent:
-                self._urgent[key] = self._normal.pop(key)
+        """Let a key wait for a worker; one that waits already may become urgent."""
+        if key in self._due:
+            self._due.add(key, self.group_of(key), _URGENT if urgent else _NORMAL)
             return
         if self._metrics:
             self._metrics.adds.inc()
         self._put(key, urgent=urgent)
 
     def _put(self, key: K, *, urgent: bool) -> None:
-        """Place a key that stands nowhere, and wake somebody for it."""
-        lane = self._urgent if urgent else self._normal
-        lane[key] = self._clock.monotonic()
+        """Let a key wait that stands nowhere, and wake somebody for it."""
+        self._due.add(key, self.group_of(key), _URGENT if urgent else _NORMAL)
+        self._due_since[key] = self._clock.monotonic()
         self._wake_taker()
 
     def _take(self) -> K:
-        """Move the next key from its lane into work."""
-        key, due = self._next_lane().popitem(last=False)
+        """Move the next key into work."""
+        key = self._due.pop()
+        assert key is not None  # noqa: S101 - tells mypy that one is due
         now = self._clock.monotonic()
         self._started[key] = now
+        due = self._due_since.pop(key)
         if self._metrics:
             self._metrics.queued.observe(now - due)
         return key
-
-    def _next_lane(self) -> OrderedDict[K, float]:
-        """Choose the lane, and count so that nobody waits for ever."""
-        others_wait = bool(self._normal)
-        if self._urgent and not (
-            others_wait and self._urgent_in_a_row >= URGENT_IN_A_ROW
-        ):
-            self._urgent_in_a_row += others_wait
-            return self._urgent
-        self._urgent_in_a_row = 0
-        return self._normal
 
     def _wake_taker(self) -> None:
         """Wake the first taker that still waits."""

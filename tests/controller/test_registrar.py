@@ -17,6 +17,7 @@ from lbcf.drivers.pool import DriverPool
 from lbcf.interpreter import Interpreter, Subject
 from lbcf.kube.client import KubeClient
 from lbcf.kube.watching import Put
+from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, RequeueAfter, Result
 from tests.builders import ALWAYS, SETTLING, a_record, a_spec, seconds
@@ -57,7 +58,9 @@ def started(record: BackendRecord) -> tuple[World, Registrar]:
     """Start a process that finds a record."""
     world, view = World(record, monotonic=100.0), show(everyday(), record)
     queue: WorkQueue[ObjectKey] = WorkQueue("records", VirtualClock())
-    return world, Registrar(view, queue, WorldInterpreter(world, view), "me")
+    return world, Registrar(
+        view, queue, WorldInterpreter(world, view), "me", Shares(64)
+    )
 
 
 async def visits(world: World, registrar: Registrar, count: int) -> list[Result]:

@@ -19,6 +19,7 @@ from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.metadata import identity_of
 from lbcf.kube.watching import Removed
+from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
 from tests.builders import (
     a_backend,
@@ -82,7 +83,7 @@ def set_up(*things: Thing) -> Bench:
     names = [field.name for field in attrs.fields(Queues)]
     queues = Queues(**{name: WorkQueue(name, clock) for name in names})
     interpreter = Interpreter(client, DriverPool(clock, CollectorRegistry()), clock)
-    registrar = Registrar(view, queues.records, interpreter, "me")
+    registrar = Registrar(view, queues.records, interpreter, "me", Shares(64))
     recorder = EventRecorder(client, clock, controller="c", instance="i")
     statuses = GroupStatusWriter(view, client, recorder, clock)
     Triggers(view, scopes, queues, registrar, statuses).listen()

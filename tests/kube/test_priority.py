@@ -3,14 +3,15 @@
 import asyncio
 
 from lbcf.kube.exchange import Method, Request
-from lbcf.kube.turns import Turns
+from lbcf.kube.priority import namespace_of, rank_of
+from lbcf.runtime.semaphore import PrioritySemaphore
 
 
 class Visits:
     """Requests that hold their place until the test ends them."""
 
     def __init__(self, places: int, *, kept: int = 0) -> None:
-        self.turns = Turns(places, kept=kept)
+        self.places = PrioritySemaphore(places, kept=kept)
         self.order: list[str] = []
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self._ends: dict[str, asyncio.Event] = {}
@@ -24,7 +25,8 @@ class Visits:
 
     async def _visit(self, name: str, request: Request) -> None:
         """Hold a place until told to go."""
-        async with self.turns.of(request):
+        group, rank = namespace_of(request), rank_of(request)
+        async with self.places.held(group=group, rank=rank):
             self.order.append(name)
             await self._ends[name].wait()
 
@@ -114,3 +116,29 @@ async def test_place_given_to_one_who_gives_up_at_that_moment_goes_on() -> None:
     await asyncio.sleep(0)
 
     assert "c" in visits.order
+
+
+async def test_namespaces_take_turns() -> None:
+    """What one creates by the thousand puts off another's request by one."""
+    visits = Visits(1)
+    await visits.come("first")
+    for name in "abc":
+        await visits.come(name, "DELETE", f"/apis/x/namespaces/many/records/{name}")
+    await visits.come("X", "POST", "/apis/x/namespaces/few/records")
+
+    while len(visits.order) < 5:
+        await visits.end(visits.order[-1])
+
+    assert ["first", "a", "X", "b", "c"] == visits.order
+
+
+def test_namespace_of_a_request() -> None:
+    """Its path names it; a list of all namespaces has none."""
+    paths = (
+        "/api/v1/namespaces/web/pods/a",
+        "/apis/x/namespaces/few/records",
+        "/api/v1/pods",
+    )
+    found = [namespace_of(Request("GET", path)) for path in paths]
+
+    assert ["web", "few", ""] == found

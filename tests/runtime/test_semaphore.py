@@ -1,11 +1,11 @@
-"""Gates: first come, first served, never more than the limit, nobody forgotten."""
+"""Semaphores: fair between groups, never more than the places, nobody forgotten."""
 
 import asyncio
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbcf.drivers.limits import Gate, Gates
+from lbcf.runtime.semaphore import KeyedSemaphores, PrioritySemaphore
 
 
 async def settle() -> None:
@@ -14,9 +14,11 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def visit(gates: Gates, key: str, log: list[str], name: str) -> None:
-    """Go through a gate and stay inside until cancelled."""
-    async with gates.through(key, 1):
+async def visit(
+    semaphores: KeyedSemaphores, key: str, log: list[str], name: str
+) -> None:
+    """Hold a place until cancelled."""
+    async with semaphores.held(key, 1):
         log.append(name)
         await asyncio.Event().wait()
 
@@ -30,8 +32,8 @@ async def end(*tasks: asyncio.Task[None]) -> None:
 
 async def test_who_comes_first_goes_first() -> None:
     """Those who wait get in one by one, in their order."""
-    gates, log = Gates(), list[str]()
-    tasks = [asyncio.create_task(visit(gates, "k", log, name)) for name in "abc"]
+    semaphores, log = KeyedSemaphores(), list[str]()
+    tasks = [asyncio.create_task(visit(semaphores, "k", log, name)) for name in "abc"]
     await settle()
     assert ["a"] == log
 
@@ -44,40 +46,40 @@ async def test_who_comes_first_goes_first() -> None:
 
 async def test_who_is_ahead_goes_first() -> None:
     """Before those who came earlier, and behind others who are ahead."""
-    gate, order = Gate(1), list[str]()
-    await gate.enter()
+    semaphore, order = PrioritySemaphore(1), list[str]()
+    await semaphore.acquire(rank=1)
 
     async def wait(name: str, *, ahead: bool) -> None:
         """Note who got in, and make room."""
-        await gate.enter(ahead=ahead)
+        await semaphore.acquire(rank=0 if ahead else 1)
         order.append(name)
-        gate.leave()
+        semaphore.release()
 
     tasks = [
         asyncio.create_task(wait(name, ahead=name.isupper()))
         for name in ("a", "B", "C")
     ]
     await settle()
-    gate.leave()
+    semaphore.release()
     await asyncio.gather(*tasks)
 
     assert ["B", "C", "a"] == order
-    assert gate.is_idle
+    assert semaphore.is_idle
 
 
 async def test_newcomers_do_not_overtake() -> None:
     """A place that is given back belongs to who waits, not to who just came."""
-    gate, log = Gate(1), list[str]()
-    await gate.enter()
+    semaphore, log = PrioritySemaphore(1), list[str]()
+    await semaphore.acquire(rank=1)
 
     async def wait() -> None:
-        await gate.enter()
+        await semaphore.acquire(rank=1)
         log.append("waited")
 
     task = asyncio.create_task(wait())
     await settle()
-    gate.leave()
-    newcomer = asyncio.create_task(gate.enter())
+    semaphore.release()
+    newcomer = asyncio.create_task(semaphore.acquire(rank=1))
     await settle()
 
     assert task.done()
@@ -88,8 +90,8 @@ async def test_newcomers_do_not_overtake() -> None:
 
 async def test_keys_do_not_wait_for_each_other() -> None:
     """A driver that is busy holds up nobody else's calls."""
-    gates, log = Gates(), list[str]()
-    tasks = [asyncio.create_task(visit(gates, key, log, key)) for key in "ab"]
+    semaphores, log = KeyedSemaphores(), list[str]()
+    tasks = [asyncio.create_task(visit(semaphores, key, log, key)) for key in "ab"]
     await settle()
 
     assert ["a", "b"] == log
@@ -98,10 +100,10 @@ async def test_keys_do_not_wait_for_each_other() -> None:
 
 async def test_a_higher_limit_lets_in_at_once() -> None:
     """An edited limit holds from the next call on, for those who wait too."""
-    gate = Gate(1)
-    waiting = [asyncio.create_task(gate.enter()) for _ in range(3)]
+    semaphore = PrioritySemaphore(1)
+    waiting = [asyncio.create_task(semaphore.acquire(rank=1)) for _ in range(3)]
     await settle()
-    gate.resize(2)
+    semaphore.resize(2)
     await settle()
 
     assert [True, True, False] == [task.done() for task in waiting]
@@ -110,24 +112,24 @@ async def test_a_higher_limit_lets_in_at_once() -> None:
 
 async def test_a_lower_limit_throws_nobody_out() -> None:
     """Calls under way end; only then does the lower limit hold."""
-    gate = Gate(2)
-    await gate.enter()
-    await gate.enter()
-    gate.resize(1)
-    waiting = asyncio.create_task(gate.enter())
-    gate.leave()
+    semaphore = PrioritySemaphore(2)
+    await semaphore.acquire(rank=1)
+    await semaphore.acquire(rank=1)
+    semaphore.resize(1)
+    waiting = asyncio.create_task(semaphore.acquire(rank=1))
+    semaphore.release()
     await settle()
     assert not waiting.done()
 
-    gate.leave()
+    semaphore.release()
     await settle()
     assert waiting.done()
 
 
 async def test_a_waiter_that_is_cancelled_gives_up_its_place_in_line() -> None:
     """Those behind it move up."""
-    gates, log = Gates(), list[str]()
-    tasks = [asyncio.create_task(visit(gates, "k", log, name)) for name in "abc"]
+    semaphores, log = KeyedSemaphores(), list[str]()
+    tasks = [asyncio.create_task(visit(semaphores, "k", log, name)) for name in "abc"]
     await settle()
     await end(tasks[1])
     await end(tasks[0])
@@ -138,40 +140,40 @@ async def test_a_waiter_that_is_cancelled_gives_up_its_place_in_line() -> None:
 
 
 async def test_one_ahead_that_is_cancelled_gives_up_its_place_in_line() -> None:
-    """The gate does not stay open for it."""
-    gate = Gate(1)
-    await gate.enter()
-    waiting = asyncio.create_task(gate.enter(ahead=True))
+    """Its place is not kept for it."""
+    semaphore = PrioritySemaphore(1)
+    await semaphore.acquire(rank=1)
+    waiting = asyncio.create_task(semaphore.acquire())
     await settle()
     await end(waiting)
-    gate.leave()
+    semaphore.release()
 
-    assert gate.is_idle
+    assert semaphore.is_idle
 
 
 async def test_a_place_given_at_the_moment_of_cancelling_is_given_back() -> None:
     """Cancelled in the turn in which the place was given, it is not lost."""
-    gate = Gate(1)
-    await gate.enter()
-    waiting = asyncio.create_task(gate.enter())
+    semaphore = PrioritySemaphore(1)
+    await semaphore.acquire(rank=1)
+    waiting = asyncio.create_task(semaphore.acquire(rank=1))
     await settle()
-    gate.leave()
+    semaphore.release()
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
 
     assert waiting.cancelled()
-    assert gate.is_idle
+    assert semaphore.is_idle
 
 
-async def test_gates_that_nobody_needs_are_forgotten() -> None:
-    """Drivers come and go; their gates go with them."""
-    gates, log = Gates(), list[str]()
-    tasks = [asyncio.create_task(visit(gates, "k", log, name)) for name in "ab"]
+async def test_semaphores_that_nobody_needs_are_forgotten() -> None:
+    """Drivers come and go; their semaphores go with them."""
+    semaphores, log = KeyedSemaphores(), list[str]()
+    tasks = [asyncio.create_task(visit(semaphores, "k", log, name)) for name in "ab"]
     await settle()
-    assert 1 == len(gates)
+    assert 1 == len(semaphores)
 
     await end(*tasks)
-    assert 0 == len(gates)
+    assert 0 == len(semaphores)
 
 
 @given(
@@ -182,11 +184,11 @@ async def test_never_more_than_the_limit(
     limit: int, stays: list[tuple[int, bool]]
 ) -> None:
     """Whoever stays long or is cancelled, the limit holds and everybody gets in."""
-    gates, inside, most, served = Gates(), 0, 0, 0
+    semaphores, inside, most, served = KeyedSemaphores(), 0, 0, 0
 
     async def stay(turns: int) -> None:
         nonlocal inside, most, served
-        async with gates.through("k", limit):
+        async with semaphores.held("k", limit):
             inside, served = inside + 1, served + 1
             most = max(most, inside)
             try:
@@ -204,4 +206,25 @@ async def test_never_more_than_the_limit(
 
     assert most <= limit
     assert served >= sum(not cancelled for _, cancelled in stays)
-    assert 0 == len(gates)
+    assert 0 == len(semaphores)
+
+
+async def test_groups_get_places_in_turn() -> None:
+    """However many of one group wait already; ranks order a group alone."""
+    semaphore, order = PrioritySemaphore(1), list[str]()
+    await semaphore.acquire()
+
+    async def wait(name: str, group: str, rank: int) -> None:
+        """Note who got in, and make room."""
+        async with semaphore.held(group=group, rank=rank):
+            order.append(name)
+
+    visits = [("a1", "a", 0), ("a2", "a", 0), ("a3", "a", 0), ("b2", "b", 1)]
+    visits.append(("b1", "b", 0))
+    tasks = [asyncio.create_task(wait(*visit)) for visit in visits]
+    await settle()
+    semaphore.release()
+    await asyncio.gather(*tasks)
+
+    assert ["a1", "b1", "a2", "b2", "a3"] == order
+    assert semaphore.is_idle
