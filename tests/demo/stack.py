@@ -156,6 +156,7 @@ def our_programs(
     driver = [
         *(sys.executable, "-m", "webhooks.haproxy"),
         *("--bind-address", addresses.driver, "--allow-sockets", str(proxy.socket)),
+        *("--allow-addresses", "127.0.0.0/8"),
     ]
     commands = {"driver": driver}
     for number, (role, user) in enumerate(

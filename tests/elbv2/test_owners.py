@@ -122,3 +122,18 @@ async def test_a_copy_of_a_shared_load_balancer_gets_nothing_in(
     await driver.deregister_backend(a_deregister(lb_info))
 
     assert {} == group.owners
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1:80", "[::ffff:7f00:1]:80", "169.254.169.254:80", "[fe80::1]:80",
+     "[fd00:ec2::254]:80", "10.0.0.1:080"],
+)  # fmt: skip
+async def test_addresses_that_are_refused(
+    driver: Elbv2Driver, group: EmulatedGroup, address: str
+) -> None:
+    """What AWS reaches and its users must not; nothing is sent."""
+    with pytest.raises(Fail, match="backendAddr"):
+        await driver.ensure_backend(an_ensure(an_identity(group), address))
+
+    assert {} == group.owners

@@ -1,7 +1,10 @@
 """A member that another record owns is not taken over, however its pool is spelled."""
 
+import ipaddress
+
 from collections.abc import Callable
 
+import attrs
 import pytest
 
 from lbcf.sdk import CreateLoadBalancerRequest, Fail
@@ -12,6 +15,7 @@ from tests.webhooks.tenants import check_fence
 from webhooks.device.devices import AllowedDevices
 from webhooks.f5.driver import F5Driver
 from webhooks.f5.load_balancers import parse_identity
+from webhooks.shared.reach import AllowedAddresses
 
 
 OTHER = "0f6ad1f4-3a52-4f0c-8d7e-77a1c2b3d4e5"
@@ -89,3 +93,31 @@ async def test_a_copy_of_a_shared_load_balancer_gets_nothing_in(
     await driver.deregister_backend(a_deregister(lb_info))
 
     assert {} == bigip.unit.running.pool(WEB).members
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1:80", "[::ffff:7f00:1]:80", "169.254.169.254:80", "[fe80::1]:80",
+     "10.0.0.1:080"],
+)  # fmt: skip
+async def test_addresses_that_are_refused(
+    driver: F5Driver, bigip: Bigip, address: str
+) -> None:
+    """What a BIG-IP reaches and its users must not; nothing is made of it."""
+    with pytest.raises(Fail, match="backendAddr"):
+        await driver.ensure_backend(an_ensure(an_identity(bigip), address))
+
+    assert ({}, {}) == (bigip.unit.running.pool(WEB).members, bigip.unit.running.nodes)
+
+
+async def test_a_units_own_interface_is_no_member(
+    driver: F5Driver, bigip: Bigip
+) -> None:
+    """Not where its network is open either."""
+    everything = AllowedAddresses((ipaddress.ip_network("0.0.0.0/0"),))
+    allowed = driver.load_balancers.allowed
+    driver.load_balancers.allowed = attrs.evolve(allowed, addresses=everything)
+    place = bigip.url.removeprefix("http://")
+
+    with pytest.raises(Fail, match="is where the load balancer itself is operated"):
+        await driver.ensure_backend(an_ensure(an_identity(bigip), place))

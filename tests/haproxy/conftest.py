@@ -1,6 +1,7 @@
 """Fixtures: one or more HAProxys, web servers behind them, and the driver."""
 
 import contextlib
+import ipaddress
 import shutil
 import tempfile
 
@@ -18,10 +19,14 @@ from webhooks.haproxy.connection import Limits
 from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.haproxy.endpoints import AllowedEndpoints
 from webhooks.haproxy.load_balancers import LoadBalancers
+from webhooks.shared.reach import AllowedAddresses
 
 
 ANYWHERE = AllowedEndpoints(("/tmp/*/*.sock", "127.0.0.1:*"))
 """Where the sockets of tests are."""
+
+HERE = AllowedAddresses((ipaddress.ip_network("127.0.0.0/8"),))
+"""Where the members of tests are."""
 
 StartProxy = Callable[[], Awaitable[Haproxy]]
 StartServer = Callable[..., Awaitable[WebServer]]
@@ -63,7 +68,9 @@ async def _start_server() -> AsyncIterator[StartServer]:
 @pytest.fixture(name="driver")
 def _driver() -> HaproxyDriver:
     """Return a driver that has never done anything."""
-    return HaproxyDriver(LoadBalancers(ANYWHERE, Limits(patience=timedelta(seconds=2))))
+    return HaproxyDriver(
+        LoadBalancers(ANYWHERE, Limits(patience=timedelta(seconds=2)), addresses=HERE)
+    )
 
 
 @pytest.fixture(name="client")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from tests.haproxy.conftest import ANYWHERE
+from tests.haproxy.conftest import ANYWHERE, HERE
 from webhooks.haproxy.connection import Limits
 from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.haproxy.endpoints import Endpoint
@@ -54,7 +54,7 @@ def a_crashing_driver(fuse: Fuse) -> HaproxyDriver:
     def connect(endpoint: Endpoint, limits: Limits) -> RuntimeApi:
         return CrashingApi(endpoint, limits, fuse=fuse)
 
-    return HaproxyDriver(LoadBalancers(ANYWHERE, connect=connect))
+    return HaproxyDriver(LoadBalancers(ANYWHERE, connect=connect, addresses=HERE))
 
 
 def fuses() -> Iterator[Fuse]:

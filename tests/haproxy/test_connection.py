@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lbcf.sdk import Fail, RetryAfter
-from tests.haproxy.conftest import ANYWHERE
+from tests.haproxy.conftest import ANYWHERE, HERE
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import an_ensure, an_identity
 from webhooks.haproxy.commands import Command
@@ -33,7 +33,9 @@ IMPATIENT = Limits(patience=timedelta(seconds=0.3))
 
 def an_impatient_driver(patience: timedelta = timedelta(seconds=8)) -> HaproxyDriver:
     """Return a driver that gives each command 0.3 s."""
-    return HaproxyDriver(LoadBalancers(ANYWHERE, IMPATIENT), patience=patience)
+    return HaproxyDriver(
+        LoadBalancers(ANYWHERE, IMPATIENT, addresses=HERE), patience=patience
+    )
 
 
 @contextlib.asynccontextmanager
@@ -200,7 +202,7 @@ class SilentApi(RuntimeApi):
 @pytest.mark.haproxy
 async def test_an_uncertain_operation_goes_on(proxy: Haproxy) -> None:
     """An operation whose command may take effect yet answers Running, not Fail."""
-    driver = HaproxyDriver(LoadBalancers(ANYWHERE, connect=SilentApi))
+    driver = HaproxyDriver(LoadBalancers(ANYWHERE, connect=SilentApi, addresses=HERE))
     request = an_ensure(an_identity(proxy), "127.0.1.1:80")
 
     with pytest.raises(RetryAfter, match="lost"):

@@ -164,11 +164,11 @@ def test_bad_sockets_are_refused(text: str) -> None:
 
 
 def test_an_identity_is_normal() -> None:
-    """Spaces and doubles go; the order stays."""
+    """Spaces and doubles go, and there is one order."""
     fields = {"sockets": "/run/b.sock, /run/a.sock,/run/b.sock", "backend": "web"}
 
     assert {
-        "sockets": "/run/b.sock,/run/a.sock",
+        "sockets": "/run/a.sock,/run/b.sock",
         "backend": "web",
     } == parse_identity(fields).render()
 

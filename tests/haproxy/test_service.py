@@ -21,6 +21,9 @@ from tests.haproxy.web import ask
 from tests.webhooks.requests import RECORD
 
 
+HERE = ("--allow-addresses", "127.0.0.0/8")
+
+
 @attrs.frozen
 class RunningDriver:
     """A running driver and where it listens."""
@@ -64,7 +67,7 @@ async def test_a_life_over_http(
         "parameters": NO_CHECK,
     }
     seen = []
-    async with serving("--allow-sockets", proxy.socket) as driver:
+    async with serving(*HERE, "--allow-sockets", proxy.socket) as driver:
         for operation in ("ensureBackend", "drainBackend", "deregisterBackend"):
             url = f"{driver.url}/{operation}"
             async with client.post(url, json=body | {"drained": True}) as response:
@@ -82,7 +85,7 @@ async def test_a_life_over_http(
 async def test_another_prefix(proxy: Haproxy, client: ClientSession) -> None:
     """The prefix of the flag is that of the servers' names."""
     body = {"recordID": RECORD, "lbInfo": an_identity(proxy)}
-    flags = ("--allow-sockets", "/tmp/*/admin.sock", "--name-prefix", "team_a")
+    flags = (*HERE, "--allow-sockets", "/tmp/*/admin.sock", "--name-prefix", "team_a")
     async with serving(*flags) as driver:
         url = f"{driver.url}/ensureBackend"
         async with client.post(url, json=body | {"backendAddr": "127.0.1.1:1"}):

@@ -25,7 +25,7 @@ from lbcf.sdk import (
     ValidateBackendRequest,
 )
 from tests.conformance.stages import complaints, ended, results_of, serving
-from tests.haproxy.conftest import ANYWHERE, StartServer
+from tests.haproxy.conftest import ANYWHERE, HERE, StartServer
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import an_ensure, an_identity
 from tests.haproxy.waiting import until
@@ -49,7 +49,7 @@ THEIRS = ("foreign-1", "lbcf.x")
 @pytest.fixture(name="driver")
 def _driver() -> SlotDriver:
     """Return a driver that has never done anything."""
-    return SlotDriver(LoadBalancers(ANYWHERE))
+    return SlotDriver(LoadBalancers(ANYWHERE, addresses=HERE))
 
 
 @pytest.fixture(name="lb_info")

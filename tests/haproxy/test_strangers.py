@@ -15,7 +15,7 @@ import pytest
 from hypothesis import strategies
 
 from lbcf.sdk import Refusal
-from tests.haproxy.conftest import ANYWHERE, StartServer
+from tests.haproxy.conftest import ANYWHERE, HERE, StartServer
 from tests.haproxy.proxy import FOREIGN, Haproxy
 from tests.haproxy.requests import a_deregister, a_drain, an_ensure, an_identity
 from tests.webhooks.requests import a_list
@@ -205,7 +205,7 @@ class Stage:
 
     async def _asked(self, event: Event) -> None:
         """Ask the driver."""
-        balancers = LoadBalancers(ANYWHERE)
+        balancers = LoadBalancers(ANYWHERE, addresses=HERE)
         driver = (HaproxyDriver if event.backend == "web" else SlotDriver)(balancers)
         lb_info = an_identity(self.proxy, backend=event.backend)
         address, record = f"127.0.1.9:{event.port}", event.record

@@ -1,5 +1,7 @@
 """A member that another record owns is not taken over, however its group is spelled."""
 
+import ipaddress
+
 import attrs
 import pytest
 
@@ -11,6 +13,7 @@ from tests.webhooks.tenants import check_fence
 from webhooks.device.devices import AllowedDevices
 from webhooks.netscaler.driver import NetscalerDriver
 from webhooks.netscaler.load_balancers import parse_identity
+from webhooks.shared.reach import AllowedAddresses
 
 
 OTHER = "0f6ad1f4-3a52-4f0c-8d7e-77a1c2b3d4e5"
@@ -77,3 +80,31 @@ async def test_a_copy_of_a_shared_load_balancer_gets_nothing_in(site: Site) -> N
     await driver.stop()
 
     assert [] == listed.backends
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1:80", "[::ffff:7f00:1]:80", "169.254.169.254:80", "[fe80::1]:80",
+     "10.0.0.1:080"],
+)  # fmt: skip
+async def test_addresses_that_are_refused(
+    driver: NetscalerDriver, site: Site, address: str
+) -> None:
+    """What an appliance reaches and its users must not; nothing is made of it."""
+    with pytest.raises(Fail, match="backendAddr"):
+        await driver.ensure_backend(an_ensure(site.lb_info, address))
+
+    assert ({}, {}) == (site.unit.running.members, site.unit.running.servers)
+
+
+async def test_a_units_own_interface_is_no_member(site: Site) -> None:
+    """Not where its network is open either."""
+    everything = AllowedAddresses((ipaddress.ip_network("0.0.0.0/0"),))
+    ground = site.driver().ground
+    allowed = attrs.evolve(ground.allowed, addresses=everything)
+    driver = NetscalerDriver(attrs.evolve(ground, allowed=allowed))
+    place = site.served[0].url.removeprefix("https://")
+
+    with pytest.raises(Fail, match="is where the load balancer itself is operated"):
+        await driver.ensure_backend(an_ensure(site.lb_info, place))
+    await driver.stop()

@@ -185,9 +185,8 @@ def _programs(
 ) -> list[Supervised]:
     """Controller, deregistrar and driver, started again whenever they end."""
     serve = (sys.executable, "-m", "webhooks.haproxy", "--bind-address", driver)
-    programs = [
-        Supervised(ground, DRIVER, [*serve, "--allow-sockets", str(proxy.socket)])
-    ]
+    allow = ("--allow-addresses", "127.0.0.0/8", "--allow-sockets")
+    programs = [Supervised(ground, DRIVER, [*serve, *allow, str(proxy.socket)])]
     for role, kubeconfig in ground.kubeconfigs.items():
         argv = [
             *(sys.executable, "-m", "lbcf", role, "--namespace", namespace),

@@ -4,9 +4,11 @@ A load balancer names its devices, and users write load balancers: without a lis
 what is allowed they could have the driver's password sent to a server of their own.
 """
 
+import contextlib
+import ipaddress
 import re
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 
@@ -14,8 +16,9 @@ import attrs
 import yarl
 
 from webhooks.device.errors import InvalidInput
-from webhooks.shared.addresses import is_literal
-from webhooks.shared.rules import why_not
+from webhooks.shared.addresses import Address, is_literal
+from webhooks.shared.reach import AllowedAddresses, spelling
+from webhooks.shared.rules import parse_rule, why_not
 
 
 MOST_DEVICES = 8
@@ -96,9 +99,41 @@ class AllowedDevices:
             `*`, `?` and `[...]` stand for characters of an IP address and its port. A
             host name must be said in full: with a wildcard anybody's domain could
             match.
+        addresses: which ones members may have.
     """
 
     patterns: Sequence[str]
+    addresses: AllowedAddresses = attrs.field(factory=AllowedAddresses)
+
+    def check_address(
+        self, text: str, address: Address, devices: Iterable[Device]
+    ) -> None:
+        """Let pass the address of a member that is to come.
+
+        Args:
+            text: as the request has it.
+            address: as it was read.
+            devices: of the load balancer. Those that are IP addresses are no members'
+                addresses, nor are those that the operator named in full.
+
+        Raises:
+            InvalidInput: no member may have it.
+        """
+        control = [
+            Address(ipaddress.ip_address(one.host), one.port)
+            for one in (*devices, *self.said_in_full())
+            if one.is_literal
+        ]
+        wrong = self.addresses.objection(address, control)
+        wrong = wrong or spelling(text, address)
+        if wrong:
+            raise InvalidInput(f"backendAddr: {wrong}")
+
+    def said_in_full(self) -> Iterator[Device]:
+        """Return the devices that rules name without a wildcard."""
+        for rule in map(parse_rule, self.patterns):
+            with contextlib.suppress(InvalidInput):
+                yield parse_device(rule.pattern)
 
     def check(self, device: Device, namespace: str | None = None) -> None:
         """Let an allowed device pass.

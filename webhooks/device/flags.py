@@ -16,6 +16,7 @@ from webhooks.device.devices import AllowedDevices, parse_device
 from webhooks.device.errors import InvalidInput
 from webhooks.device.saving import PERIOD
 from webhooks.device.secrets import Secrets
+from webhooks.shared import reach
 from webhooks.shared.rules import parse_rule
 
 
@@ -24,7 +25,7 @@ class Ground:
     """What the flags say.
 
     Attributes:
-        allowed: which devices load balancers may name.
+        allowed: which devices load balancers may name, and addresses members have.
         secrets: what the driver shows to them.
         tls: how they are verified.
         limits: of each answer.
@@ -50,6 +51,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "https://HOST:PORT; * stands for what varies in an IP address; with = and "
         "namespaces for load balancers of these alone; may be repeated",
     )
+    reach.add_flag(parser)
     add(
         "--credentials",
         type=Path,
@@ -97,7 +99,7 @@ def read_flags(chosen: argparse.Namespace) -> Ground:
     if not chosen.credentials.is_dir():
         raise InvalidInput(f"--credentials {chosen.credentials} is not a folder")
     return Ground(
-        allowed=AllowedDevices(tuple(chosen.allow_devices)),
+        allowed=AllowedDevices(tuple(chosen.allow_devices), reach.read_flag(chosen)),
         secrets=Secrets(chosen.credentials),
         tls=tls_context(chosen.device_ca_file, insecure=chosen.insecure),
         limits=Limits(

@@ -12,6 +12,7 @@ from webhooks.elbv2.driver import Elbv2Driver
 from webhooks.elbv2.errors import InvalidInput
 from webhooks.elbv2.load_balancers import AllowedGroups
 from webhooks.elbv2.regions import Aws, Settings
+from webhooks.shared import reach
 
 
 DEFAULT_PORT = 9005
@@ -55,6 +56,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "load balancers of these alone; may be repeated "
         f"(default: {' '.join(AllowedGroups().patterns)}, what the credentials allow)",
     )
+    reach.add_flag(parser)
 
 
 def make_driver(chosen: argparse.Namespace) -> Elbv2Driver:
@@ -75,7 +77,9 @@ def make_driver(chosen: argparse.Namespace) -> Elbv2Driver:
         raise InvalidInput(f"--claims-file: {error}") from error
     settings = Settings(endpoint_url=url, region=chosen.region, credentials=folder)
     allowed = AllowedGroups(chosen.allow_target_groups or AllowedGroups().patterns)
-    return Elbv2Driver(LoadBalancers(Aws(settings), claims, allowed))
+    addresses = reach.read_flag(chosen)
+    balancers = LoadBalancers(Aws(settings), claims, allowed, addresses=addresses)
+    return Elbv2Driver(balancers)
 
 
 if __name__ == "__main__":

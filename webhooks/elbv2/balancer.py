@@ -29,9 +29,11 @@ from webhooks.elbv2.load_balancers import (
 )
 from webhooks.elbv2.members import Member, Outcome, Unfinished
 from webhooks.elbv2.regions import Aws
-from webhooks.elbv2.targets import TargetType
+from webhooks.elbv2.targets import Target, TargetType
 from webhooks.shared import gathering
+from webhooks.shared.addresses import read_address
 from webhooks.shared.outcomes import Finished
+from webhooks.shared.reach import AllowedAddresses, spelling
 
 
 _T = TypeVar("_T")
@@ -117,12 +119,14 @@ class LoadBalancers:
         claims: what is ours.
         allowed: which target groups load balancers may name.
         fresh: how old a reading of targets' health may be.
+        addresses: which ones targets may have.
     """
 
     aws: Aws
     claims: Claims = attrs.field(factory=Claims)
     allowed: AllowedGroups = attrs.field(factory=AllowedGroups)
     fresh: timedelta = timedelta(seconds=2)
+    addresses: AllowedAddresses = attrs.field(factory=AllowedAddresses)
     _groups: dict[str, TargetGroup] = attrs.field(factory=dict, init=False)
 
     async def find(
@@ -142,6 +146,18 @@ class LoadBalancers:
         for arn in identity.arns:
             self.allowed.check(arn, namespace)
         return LoadBalancer(identity, [await self._group(arn) for arn in identity.arns])
+
+    def check_address(self, text: str, target: Target) -> None:
+        """Let pass a target that is to come; an instance is no address.
+
+        Raises:
+            InvalidInput: no target may have this address.
+        """
+        address = read_address(text)
+        wrong = self.addresses.objection(address) if address else ""
+        wrong = wrong or spelling(text, target)
+        if wrong:
+            raise InvalidInput(f"backendAddr: {wrong}")
 
     async def look_up(self, fields: Mapping[str, str], namespace: str) -> Identity:
         """Return the identity of an lbSpec: look up what is told by name.

@@ -182,6 +182,7 @@ class Elbv2Driver(Driver):
         namespace: str | None = None
         if isinstance(request, EnsureBackendRequest):
             namespace = request.namespace
+            self.load_balancers.check_address(request.backend_addr, target)
         balancer = await self.load_balancers.find(request.lb_info, namespace)
         member = Member(
             target,

@@ -105,8 +105,12 @@ class F5Driver(Driver):
         """Put the member into full service."""
         async with attempt(self.clock, request.not_after, self.patience):
             balancer = self.load_balancers.find(request.lb_info, request.namespace)
+            address = balancer.address(request.backend_addr)
+            self.load_balancers.allowed.check_address(
+                request.backend_addr, address, balancer.identity.devices
+            )
             wanted = Wanted(
-                balancer.address(request.backend_addr),
+                address,
                 self.load_balancers.mark.of_member(balancer.owner(request.record_id)),
                 parse_options(request.parameters),
             )

@@ -12,6 +12,7 @@ from webhooks.haproxy.errors import InvalidInput
 from webhooks.haproxy.load_balancers import LoadBalancers
 from webhooks.haproxy.members import DEFAULT_PREFIX
 from webhooks.haproxy.slot_driver import SlotDriver
+from webhooks.shared import reach
 
 
 DEFAULT_PORT = 9002
@@ -42,6 +43,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "= and namespaces for load balancers of these alone; may "
         f"be repeated (default: {' '.join(AllowedEndpoints().patterns)})",
     )
+    reach.add_flag(parser)
     parser.add_argument(
         "--command-timeout",
         type=float,
@@ -63,7 +65,8 @@ def make_driver(chosen: argparse.Namespace) -> HaproxyDriver:
     allowed = AllowedEndpoints(chosen.allow_sockets or AllowedEndpoints().patterns)
     limits = Limits(patience=timedelta(seconds=seconds))
     kind = SlotDriver if chosen.slots else HaproxyDriver
-    return kind(LoadBalancers(allowed, limits), chosen.name_prefix)
+    balancers = LoadBalancers(allowed, limits, addresses=reach.read_flag(chosen))
+    return kind(balancers, chosen.name_prefix)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,6 @@ from webhooks.haproxy.members import (
     Member,
     MemberName,
     checked_prefix,
-    parse_address,
 )
 from webhooks.haproxy.parameters import check_change, parse_options
 from webhooks.haproxy.pool import Listing, Pool
@@ -126,7 +125,7 @@ class HaproxyDriver(Driver):
             balancer = self.load_balancers.find(request.lb_info, request.namespace)
             wanted = Member(
                 self._name(request.record_id),
-                parse_address(request.backend_addr),
+                self.load_balancers.member_address(request.backend_addr),
                 parse_options(request.parameters),
             )
             if request.dry_run:

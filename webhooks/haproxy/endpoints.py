@@ -4,10 +4,11 @@ A load balancer names its HAProxys, and users write load balancers: without a li
 what is allowed they could make the driver talk to any socket of its machine.
 """
 
+import contextlib
 import posixpath
 import re
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import PurePosixPath
@@ -16,7 +17,7 @@ import attrs
 
 from webhooks.haproxy.errors import InvalidInput
 from webhooks.shared.addresses import LAST_PORT, is_literal
-from webhooks.shared.rules import why_not
+from webhooks.shared.rules import parse_rule, why_not
 
 
 LONGEST_PATH = 107
@@ -101,6 +102,12 @@ class AllowedEndpoints:
     """
 
     patterns: Sequence[str] = ("/run/haproxy/*.sock",)
+
+    def said_in_full(self) -> Iterator[Endpoint]:
+        """Return the endpoints that rules name without a wildcard."""
+        for rule in map(parse_rule, self.patterns):
+            with contextlib.suppress(InvalidInput):
+                yield parse_endpoint(rule.pattern)
 
     def check(self, endpoint: Endpoint, namespace: str | None = None) -> None:
         """Let an allowed endpoint pass.

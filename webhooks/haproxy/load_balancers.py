@@ -4,6 +4,8 @@
 become one: it is done where it is done everywhere.
 """
 
+import ipaddress
+
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -19,13 +21,16 @@ from webhooks.haproxy.errors import (
     Uncertain,
     Unreadable,
 )
+from webhooks.haproxy.members import parse_address
 from webhooks.haproxy.pool import Pool
 from webhooks.haproxy.runtime_api import RuntimeApi
 from webhooks.shared import identity
+from webhooks.shared.addresses import Address
 from webhooks.shared.gathering import gathered
 from webhooks.shared.identity import Owner
 from webhooks.shared.outcomes import Finished, Outcome, Unfinished
 from webhooks.shared.parameters import wrong_field
+from webhooks.shared.reach import FLAG, AllowedAddresses, spelling
 
 
 MOST_ENDPOINTS = 16
@@ -153,11 +158,13 @@ class LoadBalancers:
         allowed: which endpoints load balancers may name.
         limits: of each answer of a HAProxy.
         connect: makes the client of one HAProxy.
+        addresses: which ones members may have.
     """
 
     allowed: AllowedEndpoints
     limits: Limits = attrs.field(factory=Limits)
     connect: Callable[[Endpoint, Limits], RuntimeApi] = RuntimeApi
+    addresses: AllowedAddresses = attrs.field(factory=AllowedAddresses)
     _apis: dict[Endpoint, RuntimeApi] = attrs.field(factory=dict, init=False)
 
     def find(
@@ -178,6 +185,33 @@ class LoadBalancers:
         apis = [self._api(one) for one in found.endpoints]
         pools = [Pool(api, found.backend, found.cookies) for api in apis]
         return LoadBalancer(pools, found.lock_key)
+
+    def member_address(self, text: str) -> Address:
+        """Read the address of a member that is to come.
+
+        A runtime API asks for no password: whoever reaches it by a member of theirs has
+        all of HAProxy. Where it is named by host, any address with its port may be it.
+
+        Raises:
+            InvalidInput: it is none, or not one that members may have.
+        """
+        address = parse_address(text)
+        known = {*self._apis, *self.allowed.said_in_full()}
+        control = [
+            Address(ipaddress.ip_address(one.host), one.port)
+            for one in known
+            if one.is_literal
+        ]
+        wrong = self.addresses.objection(address, control) or spelling(text, address)
+        named = {one.port: one for one in known if one.host and not one.is_literal}
+        if address.port in named and not self.addresses.opens(address.ip):
+            wrong = wrong or (
+                f"{address} may be the runtime API at {named[address.port]}, which has "
+                f"that port: the driver's operator can open its network with {FLAG}"
+            )
+        if wrong:
+            raise InvalidInput(f"backendAddr: {wrong}")
+        return address
 
     def _api(self, endpoint: Endpoint) -> RuntimeApi:
         """Return the one client of this HAProxy."""

@@ -45,7 +45,7 @@ class SlotDriver(HaproxyDriver):
         """Put the member into full service on all HAProxys."""
         async with self._attempt():
             balancer = self.load_balancers.find(request.lb_info, request.namespace)
-            address = parse_address(request.backend_addr)
+            address = self.load_balancers.member_address(request.backend_addr)
             _check_no_parameters(request.parameters)
             if request.dry_run:
                 return DRY_RUN

@@ -118,9 +118,12 @@ class NetscalerDriver(Driver):
         """Put the member into the state that its parameters ask for."""
         async with attempt(self.clock, request.not_after):
             group = self._load_balancers.find(request.lb_info, request.namespace)
+            address = parse_address(request.backend_addr)
+            devices = parse_identity(request.lb_info).devices
+            self.ground.allowed.check_address(request.backend_addr, address, devices)
             wanted = Wanted(
                 Mark(self.prefix, request.record_id, group.pool),
-                parse_address(request.backend_addr),
+                address,
                 parse_options(request.parameters),
             )
             if request.dry_run:
