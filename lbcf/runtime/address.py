@@ -1,5 +1,7 @@
 """Where a process listens: reads the text of a flag into an address, or into none."""
 
+import ipaddress
+
 import attrs
 
 
@@ -17,6 +19,16 @@ class BindAddress:
 
     host: str | None
     port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether nobody on another machine can connect; names are not looked up."""
+        if self.host is None or self.host == "localhost":
+            return self.host is not None
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
     def __str__(self) -> str:
         """Write it as the flag is written."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from lbcf.runtime import logs
 from lbcf.runtime.address import BindAddress, parse_bind_address
 from lbcf.runtime.flags import OneLineParser
-from lbcf.sdk.credentials import CredentialFiles
+from lbcf.sdk.credentials import CredentialFiles, CredentialsUnusable
 
 
 def driver_parser(driver: object, default_port: int) -> argparse.ArgumentParser:
@@ -25,6 +25,24 @@ def driver_parser(driver: object, default_port: int) -> argparse.ArgumentParser:
         help="print a LoadBalancerDriver for this driver at this URL, and end",
     )
     return parser
+
+
+def check_exposed(chosen: argparse.Namespace, files: CredentialFiles) -> None:
+    """Let a driver listen where only who may call it can reach it, or has to show it.
+
+    Raises:
+        CredentialsUnusable: anybody who reaches the address could call it.
+    """
+    known = files.tokens is not None or files.clients is not None
+    if known or chosen.bind_address.is_loopback or chosen.insecure_no_credentials:
+        return
+    loopback = BindAddress("127.0.0.1", chosen.bind_address.port)
+    raise CredentialsUnusable(
+        f"--bind-address {chosen.bind_address} is reached from other machines, and "
+        "whoever calls a driver can take all backends out of its load balancers: say "
+        "--token-file (or --client-ca-file) to know callers, or --bind-address "
+        f"{loopback}; --insecure-no-credentials serves everybody all the same"
+    )
 
 
 def credential_files(chosen: argparse.Namespace) -> CredentialFiles:
@@ -56,6 +74,12 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
         ("--ca-file", "who signed the certificate, for --print-manifest (PEM)"),
     ):
         parser.add_argument(flag, type=Path, metavar="FILE", help=text)
+    parser.add_argument(
+        "--insecure-no-credentials",
+        action="store_true",
+        help="serve everybody who reaches --bind-address, beyond loopback as well, "
+        "without a token or a client certificate",
+    )
 
 
 def _add_serving(parser: argparse.ArgumentParser, default_port: int) -> None:

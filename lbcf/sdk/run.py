@@ -19,7 +19,7 @@ from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.shutdown import stop_on_signals
 from lbcf.sdk.credentials import CredentialFiles, CredentialsUnusable
 from lbcf.sdk.driver import Driver
-from lbcf.sdk.flags import credential_files, driver_parser
+from lbcf.sdk.flags import check_exposed, credential_files, driver_parser
 from lbcf.sdk.guard import Guard
 from lbcf.sdk.listening import Listener
 from lbcf.sdk.manifest import Shown, as_yaml, manifest
@@ -65,6 +65,7 @@ def run(
             shown = Shown(parser.prog, chosen.print_manifest, files, chosen.ca_file)
             print(as_yaml(manifest(made, shown)), end="")  # noqa: T201
             return
+        check_exposed(chosen, files)
     except ValueError as error:
         parser.error(str(error))
     logs.configure(chosen.log_level, chosen.log_format)

@@ -138,7 +138,7 @@ def _reference(name: str) -> tuple[str, str]:
 
 
 _SOCKETS = (
-    "{{ $flags := list }}{{ range .Values.drivers.haproxy.allowSockets }}"
+    "{{ $flags := list (first (fromJsonArray @found)) }}{{ range .Values.drivers.haproxy.allowSockets }}"
     '{{ $flags = append $flags (printf "--allow-sockets=%s" .) }}{{ end }}'
     "{{ toJson $flags }}"
 )

@@ -16,6 +16,9 @@ INSIDE: Final = (
     "services,serviceaccounts,poddisruptionbudgets,networkpolicies,rolebindings,"
     "roles,secrets,configmaps"
 )
+GRANTED: Final = "rolebindings,roles,secrets"
+SHARED: Final = ("-n", "kube-system")
+"""Where drivers that ship have their token, and we the right to read it."""
 OUTSIDE: Final = (
     "validatingwebhookconfigurations,validatingadmissionpolicybindings,"
     "validatingadmissionpolicies,clusterrolebindings,clusterroles,priorityclasses"
@@ -32,6 +35,7 @@ def remove(flags: argparse.Namespace) -> None:
     until_no_pods(flags)
     kubectl("delete", OUTSIDE, "-l", OURS, "--ignore-not-found")
     kubectl("delete", INSIDE, *inside, "-l", OURS, "--ignore-not-found")
+    kubectl("delete", GRANTED, *SHARED, "-l", OURS, "--ignore-not-found")
     leases = [one["metadata"]["name"] for one in items("leases", *inside)]
     if ours := [n for n in leases if n in LEASES or n.startswith(LOCK)]:
         kubectl("delete", "leases", *inside, *ours, "--ignore-not-found")

@@ -1,5 +1,7 @@
 """The chart gives what the manifests give, and refuses values that mean nothing."""
 
+import base64
+
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ OVERLAYS = ROOT / "manifests" / "overlays"
 Key = tuple[str, str]
 Kustomized = Callable[[Path], str]
 DRIVER = "lbcf.tkestack.io/v1beta1/LoadBalancerDriver"
+TOKEN: Key = ("Secret", "lbcf-haproxy-token")
 MONITORED = ("--set", "monitoring.enabled=true")
 HAPROXY = ("--set", "drivers.haproxy.enabled=true", "--api-versions", DRIVER)
 
@@ -59,10 +62,26 @@ def test_objects_are_those_of_the_overlay(
 def test_driver_is_that_of_an_overlay(
     helm: Helm, kustomized: Kustomized, tmp_path: Path
 ) -> None:
-    """With the images that an operator's overlay names."""
-    assert _objects(kustomized(write_overlay(tmp_path / "own"))) == _objects(
-        helm.template(*HAPROXY)
-    )
+    """With the images that an operator's overlay names, and a token beside it."""
+    made = _objects(helm.template(*HAPROXY))
+    assert made.pop(TOKEN)
+
+    assert made == _objects(kustomized(write_overlay(tmp_path / "own")))
+
+
+def test_token_is_made_for_both_sides(helm: Helm) -> None:
+    """The same for the driver and for its callers, another one each time."""
+    tokens: set[str] = set()
+    for _ in range(2):
+        documents = yaml.safe_load_all(helm.template(*HAPROXY))
+        secrets = [one for one in documents if one and one["kind"] == "Secret"]
+        where = {one["metadata"]["namespace"] for one in secrets}
+        (token,) = {one["data"]["token"] for one in secrets}
+        tokens.add(token)
+        assert {"lbcf-system", "kube-system"} == where
+        assert 48 == len(base64.b64decode(token))
+    assert 2 == len(tokens)
+    assert TOKEN not in _objects(helm.template())
 
 
 def test_monitoring_is_that_of_the_manifests(
@@ -143,7 +162,10 @@ SET: list[tuple[str, Key, str]] = [
     (
         "drivers.haproxy.enabled=true,drivers.haproxy.allowSockets={a:1,b:2}",
         ("Deployment", "lbcf-haproxy"),
-        "args=['--allow-sockets=a:1', '--allow-sockets=b:2']",
+        (
+            "args=['--token-file=/etc/lbcf/token/token', '--allow-sockets=a:1', "
+            "'--allow-sockets=b:2']"
+        ),
     ),
 ]
 

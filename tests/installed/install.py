@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -68,7 +69,28 @@ def install(cluster: Cluster, overlay: Path) -> None:
     established = ("wait", "--for=condition=Established", WAIT)
     cluster.kubectl(*established, *(f"crd/{one['metadata']['name']}" for one in crds))
     cluster.kubectl("apply", "--server-side", "-k", overlay)
+    add_token(cluster)
     await_rollout(cluster)
+
+
+def add_token(cluster: Cluster) -> None:
+    """Make the driver's token for both sides, unless an install before this did."""
+    name, token = "lbcf-haproxy-token", secrets.token_hex(32)
+    kept = ("get", "secret", name, "--ignore-not-found", "-o", "name")
+    if cluster.kubectl("-n", "kube-system", *kept).strip():
+        return
+    for namespace in ("lbcf-system", "kube-system"):
+        made = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": {"app.kubernetes.io/part-of": "lbcf"},
+            },
+            "stringData": {"token": token},
+        }
+        cluster.kubectl("create", "-f", "-", stdin=json.dumps(made))
 
 
 def await_rollout(cluster: Cluster) -> None:

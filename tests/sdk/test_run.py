@@ -201,6 +201,48 @@ async def test_an_address_in_use_is_told_in_one_line() -> None:
     assert "in use" in line
 
 
+EXPOSED = [":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "somewhere.test:0"]
+
+
+@pytest.mark.parametrize("address", EXPOSED)
+async def test_nobody_listens_beyond_loopback_without_credentials(address: str) -> None:
+    """A certificate of the driver's own tells nothing of its callers."""
+    status, _, told = await finished("--bind-address", address)
+
+    assert 2 == status
+    assert 1 == told.count("\n")
+    for word in ("--token-file", "--client-ca-file", "--insecure-no-credentials"):
+        assert word in told
+
+
+async def test_the_default_address_needs_credentials() -> None:
+    """It is every interface."""
+    status, _, told = await finished()
+
+    assert (2, True) == (status, "--bind-address 127.0.0.1:9000" in told)
+
+
+@pytest.mark.parametrize("way", ["loopback", "token", "told"])
+async def test_ways_to_listen(way: str, tmp_path: Path) -> None:
+    """On loopback, with a token, or where the operator says that it is wanted."""
+    tokens = tmp_path / "token"
+    tokens.write_text("one-of-32-letters-or-so-0123456789\n")
+    flags = {
+        "loopback": ("--bind-address", "[::1]:0"),
+        "token": ("--bind-address", ":0", "--token-file", str(tokens)),
+        "told": ("--bind-address", "0.0.0.0:0", "--insecure-no-credentials"),
+    }[way]
+    process = await started(*flags)
+    try:
+        assert process.stderr is not None
+        event = json.loads(await process.stderr.readline())
+    finally:
+        process.kill()
+        await process.communicate()
+
+    assert "driver.serving" == event["event"]
+
+
 async def test_help_names_every_flag() -> None:
     """What can be said is found by asking."""
     status, shown, _ = await finished("--help")

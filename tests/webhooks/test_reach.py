@@ -104,5 +104,5 @@ def test_the_flag() -> None:
 
     assert ["127.0.0.0/8", "fe80::/10"] == [str(one) for one in networks]
     assert () == read_flag(parser.parse_args([])).networks
-    with pytest.raises(ValueError, match="--allow-addresses '127.0.0.1/8'"):
+    with pytest.raises(ValueError, match=r"--allow-addresses '127\.0\.0\.1/8'"):
         read_flag(parser.parse_args(["--allow-addresses", "127.0.0.1/8"]))
