@@ -2,7 +2,8 @@
 
 Before it: `perform`, with a record whose driver finds addresses. The objects are read
 when the question is asked: only what decides is kept in memory, and a driver may look at
-anything.
+anything of its namespace. Nodes are nobody's: drivers of kube-system, which the cluster's
+operator runs, get them whole, as in LBCF; others get what an address is made of.
 """
 
 from datetime import datetime
@@ -10,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from lbcf.core.names import SYSTEM_NAMESPACE
 from lbcf.core.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.resources import BackendRecord, PodBackend
 from lbcf.core.values import ObjectKey, Port
@@ -18,6 +20,7 @@ from lbcf.kube.kinds import NODES, PODS, SERVICES
 from lbcf.kube.resource import HasMeta, Resource
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver_answers import WholeObject
+from lbcf.wire.whole import place_of_node
 
 
 T = TypeVar("T", bound=HasMeta)
@@ -68,6 +71,8 @@ async def _about(
             return ask(record_id=task, service_backend=service)
         case NodeBackend(name, port):
             node_object = await _whole(client, NODES, ObjectKey("", name))
+            if record.driver_key.namespace != SYSTEM_NAMESPACE:
+                node_object = place_of_node(node_object)
             of_node = requests.NodeBackend(node=node_object, port=_port(port))
             return ask(record_id=task, node_backend=of_node)
         case _:

@@ -1,4 +1,4 @@
-"""Who a whole object is about, when it comes back from a driver.
+"""What of a whole object is read, or told, where drivers are sent them.
 
 Go's decoder takes field names in any letter case; drivers that echo objects through
 other libraries rely on it.
@@ -7,6 +7,9 @@ other libraries rely on it.
 from collections.abc import Mapping
 
 from lbcf.core.values import ObjectKey
+
+
+_PLACE = (("metadata", "name"), ("spec", "providerID"), ("status", "addresses"))
 
 
 def key_of_whole(whole: Mapping[str, object], namespace: str) -> ObjectKey | None:
@@ -24,6 +27,19 @@ def key_of_whole(whole: Mapping[str, object], namespace: str) -> ObjectKey | Non
         return None
     said = _field(metadata, "namespace")
     return ObjectKey(said if isinstance(said, str) and said else namespace, name)
+
+
+def place_of_node(node: Mapping[str, object]) -> dict[str, object]:
+    """Keep of a Node what an address is made of: its name, addresses and providerID.
+
+    Labels, annotations, images, volumes and versions of nodes are no tenant's business.
+    """
+    found: dict[str, object] = {"apiVersion": "v1", "kind": "Node"}
+    for part, field in _PLACE:
+        inner = node.get(part)
+        if isinstance(inner, Mapping) and field in inner:
+            found[part] = {field: inner[field]}
+    return found
 
 
 def _field(found: Mapping[str, object], name: str) -> object:

@@ -6,7 +6,7 @@ from lbcf.core.operations import Operation
 from lbcf.core.values import ObjectKey
 from lbcf.wire.driver import Malformed, parse_answer
 from lbcf.wire.driver_answers import JudgePodDeregisterAnswer
-from lbcf.wire.whole import key_of_whole
+from lbcf.wire.whole import key_of_whole, place_of_node
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,44 @@ def test_object_says_who_it_is_about(
 ) -> None:
     """Its fields may be in any letter case; without a name it says nothing."""
     assert key == key_of_whole(whole, "shop")
+
+
+NODE: dict[str, object] = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {
+        "name": "n1",
+        "uid": "u",
+        "labels": {"tenant": "bank"},
+        "annotations": {"kubeadm.alpha.kubernetes.io/cri-socket": "unix:///run/c.sock"},
+    },
+    "spec": {"providerID": "aws:///z/i-1", "podCIDR": "10.0.0.0/24", "taints": []},
+    "status": {
+        "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+        "images": [{"names": ["registry/secret-project:1"]}],
+        "nodeInfo": {"kernelVersion": "6.1"},
+    },
+}
+
+
+def test_of_a_node_only_its_place_is_told() -> None:
+    """Its name, its addresses and what it is at its cloud."""
+    assert {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n1"},
+        "spec": {"providerID": "aws:///z/i-1"},
+        "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
+    } == place_of_node(NODE)
+
+
+def test_what_a_node_does_not_say_is_not_told() -> None:
+    """One that has just come has neither addresses nor a providerID."""
+    bare: dict[str, object] = {"metadata": {"name": "n1"}, "spec": {}, "status": None}
+
+    assert {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}} == (
+        place_of_node(bare)
+    )
 
 
 def test_pods_come_back_as_objects_or_as_strings_that_hold_them() -> None:
