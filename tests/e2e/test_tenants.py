@@ -246,7 +246,7 @@ async def test_load_balancer_out_of_scope_is_not_used(tenant: Tenant) -> None:
 async def test_driver_of_everybody_serves_its_scope_alone(tenant: Tenant) -> None:
     """A copy of a shared load balancer's lbSpec gets no address of one's own in.
 
-    Whose scope is narrowed keeps what is in, which can go.
+    What is in leaves when the scope is narrowed.
     """
     stage = tenant.stage
     await stage.start_driver()
@@ -276,6 +276,7 @@ async def test_driver_of_everybody_serves_its_scope_alone(tenant: Tenant) -> Non
         await stage.client.patch(objects.DRIVERS, key, opened)
         await stage.until_registered("6.6.6.6:80")
         await stage.client.patch(objects.DRIVERS, key, closed)
+        await stage.until_registered()
         await stage.delete(objects.GROUPS, "web")
         await stage.delete(objects.LOAD_BALANCERS, "mine")
         await stage.until_registered()
