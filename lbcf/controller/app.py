@@ -23,6 +23,7 @@ from lbcf.controller.record_quota import RecordQuota
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
 from lbcf.controller.scopes import Scopes
+from lbcf.controller.service_grace import ServiceGrace
 from lbcf.controller.survey import Survey
 from lbcf.controller.tallies import measure
 from lbcf.controller.triggers import Queues, Triggers
@@ -153,6 +154,7 @@ class Controller:
                 triggers.look_at_group,
                 parts.metrics,
             ),
+            grace=ServiceGrace(view, clock),
             applier=Applier(client, view.records, clock, registrar),
             removals=removals,
             decided=held.decided,

@@ -21,6 +21,7 @@ from lbcf.controller.node_scene import is_local
 from lbcf.controller.record_quota import RecordQuota
 from lbcf.controller.removals import Removals
 from lbcf.controller.scopes import Scopes
+from lbcf.controller.service_grace import ServiceGrace
 from lbcf.controller.snapshot import GROUP_UNREADABLE, take_snapshot
 from lbcf.controller.validations import Validations
 from lbcf.controller.view import View
@@ -42,6 +43,7 @@ class Reconciler:
         judgements: what drivers say of unready pods.
         validations: what drivers say of parameters.
         quota: how many records a namespace may have.
+        grace: for how long a Service may be missing.
         applier: writes what plans create and update.
         removals: has the rest written, beside what follows.
         decided: told what was decided about a group.
@@ -55,6 +57,7 @@ class Reconciler:
         validations: Validations,
         quota: RecordQuota,
         *,
+        grace: ServiceGrace,
         applier: Applier,
         removals: Removals,
         decided: Callable[[ObjectKey, Decision], None],
@@ -66,13 +69,18 @@ class Reconciler:
         self._judgements = judgements
         self._validations = validations
         self._quota = quota
+        self._grace = grace
         self._decided = decided
         self._node_doubts = NodeDoubts()
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Make a group's records what they should be."""
         plan = self._plan(key, self._scopes.take(key))
-        return await self._apply(key, plan)
+        result = await self._apply(key, plan)
+        if (rest := self._grace.rest(key)) is None or not isinstance(result, Done):
+            return result
+        self._scopes.widen(key)
+        return RequeueAfter(rest)
 
     async def depart(self, key: ObjectKey) -> Result:
         """Remove what went while the group's turn is under way.
@@ -100,13 +108,15 @@ class Reconciler:
             self._node_doubts.forget(key)
             self._validations.forget(key)
             self._quota.forget(key)
+            self._grace.forget(key)
             return Plan()
         counts_all = group.max_unready_percent is not None or group.webhook is not None
         if counts_all or is_local(self._view, group) or self._quota.is_waiting(key):
             # The guards count all of the group, a driver judges all of it, and what it
             # could not create before is wanted still.
             scope = None
-        snapshot = take_snapshot(self._view, group, scope)
+        kept = self._grace.consider(group)
+        snapshot = kept or take_snapshot(self._view, group, scope)
         if isinstance(snapshot, Undecided):
             return self._undecided(key, snapshot)
         snapshot = self._judgements.consider(snapshot)

@@ -46,7 +46,7 @@ class Scene:
         client, pod = KubeClient(self.api), a_pod()
         status = {"podIP": "10.0.0.1", "phase": "Running"}
         named = {"name": "web-1", "namespace": "shop", "uid": pod.meta.uid}
-        whole = {"metadata": named, "status": status}
+        whole: dict[str, object] = {"metadata": named, "status": status}
         show(self.view, parse_pod(msgspec.json.encode(self.api.put(POD, whole))))
         create = plan_group(a_snapshot(pod)).creates[0]
         body = render_new_record(create.desired, create.name)

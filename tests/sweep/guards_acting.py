@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from lbcf.controller import apply as apply_module
 from lbcf.controller import registrar as registrar_module
+from lbcf.controller import service_grace
 from lbcf.controller.balancer_status import BalancerStatuses
 from lbcf.controller.judgements import Judgements
 from lbcf.controller.registrar import Registrar
@@ -24,6 +25,11 @@ _PARAMETERS = ("parameters", "parameters-back", "parameters-and-end")
 _LOCKED = ("reuse/backend", "reuse-early/backend", "two-waiters/backend")
 
 ACTING: dict[str, Mutant] = {
+    "service-at-once": Mutant(
+        "nodes stay while their Service is being replaced",
+        (Value(service_grace, "GRACE", timedelta(0)),),
+        ("service-replaced",),
+    ),
     "identity-unseen": Mutant(
         "a record ends when its load balancer has another identity, or driver",
         (Edit(plan, "_replaced", "if spec.driver == now.driver and", "if True or"),),

@@ -126,6 +126,34 @@ async def scope_withdrawn(world: World) -> None:
     world.drop_pod("web-1")
 
 
+@scenario({"record": RECORD, "backend": BACKEND})
+async def service_replaced(world: World) -> None:
+    """A Service is replaced by force: it is not there for a moment."""
+    world.put_service()
+    world.put_group(service="web")
+    await begin(world)
+    world.put_node("n1", ONE)
+    await asyncio.sleep(1)
+    await world.calm()
+    world.drop_service()
+    await asyncio.sleep(5)
+    if world.is_faultless and not world.balancer.find(f"{ONE}:30080"):
+        world.fail("S6: a node left because its Service was not there for a moment")
+    world.put_service()
+
+
+@scenario({"record": RECORD, "backend": BACKEND})
+async def service_gone(world: World) -> None:
+    """A Service goes for good; its nodes leave, and another one takes its node port."""
+    world.put_service()
+    world.put_group(service="web")
+    await begin(world)
+    world.put_node("n1", ONE)
+    await asyncio.sleep(1)
+    await world.calm()
+    world.drop_service()
+
+
 @scenario(ALL)
 async def moved(world: World) -> None:
     """A pod gets another address and stays who it is; its old one is used again."""
