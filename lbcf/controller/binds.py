@@ -278,8 +278,7 @@ class Binds:
         """Let a Bind go of which nothing is left."""
         body = render_release(bind.meta, names.FINALIZER_LOAD_BALANCER)
         await self._client.patch(BINDS, bind.meta.key, body, cas=bind.meta)
-        why = bind.meta.annotations.get(names.ANNOTATION_ABANDON)
-        if why is not None:
+        if why := bind.meta.abandoned:
             self._abandonments.tell("Bind", bind.meta, why)
         _log.info("bind.deleted", bind=str(bind.meta.key), why=why)
 
@@ -297,8 +296,8 @@ def _abandoned(bind: Bind, status: EntryStatus) -> bool:
 
     Its records have an annotation of their own: nothing gets here before they are gone.
     """
-    why = bind.meta.annotations.get(names.ANNOTATION_ABANDON)
-    if why is None or not bind.is_deleting:
+    why = bind.meta.abandoned
+    if not why or not bind.is_deleting:
         return False
     _log.warning(
         "bind.abandoned", bind=str(bind.meta.key), load_balancer=status.name, why=why

@@ -116,9 +116,9 @@ class DriverHolds:
         meta = driver.meta
         if names.FINALIZER_DRIVER not in meta.finalizers:
             return None
-        why = meta.annotations.get(names.ANNOTATION_ABANDON)
+        why = meta.abandoned
         needs = needs_of(self._view, meta.key)
-        if needs and why is None:
+        if needs and not why:
             message = f"being deleted; waits for {'; '.join(needs)}"
             kind, generation = conditions.ACCEPTED, meta.generation
             return Condition(kind, True, IN_USE, message, generation)
@@ -128,7 +128,7 @@ class DriverHolds:
             self._view.drivers.observe(left)
         else:
             self._view.drivers.observe_gone(meta)
-        if needs and why is not None:
+        if needs:
             _log.warning("driver.abandoned", driver=str(meta.key), why=why, needs=needs)
             self._abandonments.tell("LoadBalancerDriver", meta, why)
         else:

@@ -203,8 +203,8 @@ class LoadBalancers:
                 found, conditions.CREATED, reason=reason, message=message
             )
             return Done() if reason == IN_USE else RequeueAfter(DRIVER_RECHECK)
-        why = found.meta.annotations.get(names.ANNOTATION_ABANDON)
-        owed = why is None and found.may_exist
+        why = found.meta.abandoned
+        owed = not why and found.may_exist
         if owed and (left := await self._delete(found)) is not None:
             return left
         release = render_release(found.meta, names.FINALIZER_LOAD_BALANCER)
@@ -214,7 +214,7 @@ class LoadBalancers:
         for memory in (self._ensured_at, self._synced):
             memory.pop(found.meta.uid, None)
         self._statuses.forget(found.meta.uid)
-        if why is not None:
+        if why:
             self._abandonments.tell("LoadBalancer", found.meta, why)
         _log.info("load_balancer.deleted", load_balancer=str(found.meta.key), why=why)
         return Done()

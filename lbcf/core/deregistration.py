@@ -178,7 +178,7 @@ def _leave_alone(_e: Ending, record: BackendRecord, _m: Moment) -> Step | None:
 
 def _abandon(_e: Ending, record: BackendRecord, _m: Moment) -> Step | None:
     """A person ordered to let go."""
-    why = record.meta.annotations.get(names.ANNOTATION_ABANDON, "")
+    why = record.meta.abandoned
     return ReleaseRecord(Abandoned(record, why)) if why else None
 
 

@@ -11,6 +11,7 @@ import attrs
 from lbcf.core import conditions
 from lbcf.core.conditions import Condition
 from lbcf.core.names import (
+    ANNOTATION_ABANDON,
     FINALIZER_RECORD,
     LABEL_DRAINING,
     bind_of,
@@ -61,6 +62,14 @@ class Meta:
     finalizers: tuple[str, ...] = ()
     labels: Mapping[str, str] = attrs.Factory(dict)
     annotations: Mapping[str, str] = attrs.Factory(dict)
+
+    @property
+    def abandoned(self) -> str:
+        """Say why a person ordered to let go of it once it is deleted; empty: nobody did.
+
+        An order without a reason is none: a template may have left the value empty.
+        """
+        return self.annotations.get(ANNOTATION_ABANDON, "").strip()
 
 
 _MARGIN = timedelta(seconds=2)

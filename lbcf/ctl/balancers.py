@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from lbcf.core.conditions import CREATED, READY, find
-from lbcf.core.names import ANNOTATION_ABANDON
 from lbcf.core.resources import LoadBalancer
 from lbcf.core.trouble import is_trouble
 from lbcf.core.values import ObjectKey
@@ -108,7 +107,7 @@ def _itself(found: LoadBalancer, reading: Reading, now: datetime) -> Iterator[Li
     if found.meta.deleting_since is not None:
         text = f"since {since(found.meta.deleting_since, now)}"
         yield Line(Mark.WAIT, "being deleted", text)
-    why = found.meta.annotations.get(ANNOTATION_ABANDON)
+    why = found.meta.abandoned
     if why:
         yield Line(Mark.WAIT, "abandoned", why)
     for said in found.conditions:

@@ -14,7 +14,7 @@ import attrs
 from lbcf.controller.driver_needs import needs_of
 from lbcf.core import conditions
 from lbcf.core.conditions import Condition
-from lbcf.core.names import ANNOTATION_ABANDON, FINALIZER_DRIVER, LABEL_DRAINING
+from lbcf.core.names import FINALIZER_DRIVER, LABEL_DRAINING
 from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancerDriver
 from lbcf.core.values import ObjectKey
@@ -155,7 +155,7 @@ def _itself(asked: _Asked) -> Iterator[Line]:
     if driver.meta.deleting_since is not None:
         text = f"since {since(driver.meta.deleting_since, now)}"
         yield Line(Mark.WAIT, "being deleted", text)
-    if why := driver.meta.annotations.get(ANNOTATION_ABANDON):
+    if why := driver.meta.abandoned:
         yield Line(Mark.WAIT, "abandoned", why)
     if driver.is_leaving:
         yield Line(Mark.WAIT, "draining?", "it takes no new load balancer")

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from lbcf.core.conditions import Condition
-from lbcf.core.names import ANNOTATION_ABANDON
 from lbcf.core.plan import Hold, Plan, Removal, Update
 from lbcf.core.resources import BackendRecord
 from lbcf.core.trouble import is_trouble
@@ -78,7 +77,7 @@ def _origin(record: BackendRecord, now: datetime) -> Iterator[Line]:
     if record.meta.deleting_since is not None:
         text = f"since {since(record.meta.deleting_since, now)}"
         yield Line(Mark.WAIT, "being deleted", text)
-    why = record.meta.annotations.get(ANNOTATION_ABANDON)
+    why = record.meta.abandoned
     if why:
         yield Line(Mark.WAIT, "abandoned", why)
 

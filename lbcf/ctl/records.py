@@ -9,7 +9,6 @@ from lbcf.core import conditions
 from lbcf.core.backoff import CAP
 from lbcf.core.conditions import Condition
 from lbcf.core.deregistration import CONFIRMING, DRAINING
-from lbcf.core.names import ANNOTATION_ABANDON
 from lbcf.core.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.registration import ADDRESS_IN_USE
 from lbcf.core.resources import Backend, BackendRecord, PodBackend, StaticBackend
@@ -47,7 +46,7 @@ def waits_for(record: BackendRecord, reading: Reading, now: datetime) -> str:
     if record.is_registered and not record.is_deleting:
         return ""
     who = "the deregistrar" if record.is_deleting else "the controller"
-    if ANNOTATION_ABANDON in record.meta.annotations and record.is_deleting:
+    if record.meta.abandoned and record.is_deleting:
         return f"{who}, which lets go of it: it was abandoned"
     lacking = reading.lacking_driver(record.driver_key)
     if lacking is not None and not (record.is_deleting and not record.address):

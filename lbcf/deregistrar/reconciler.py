@@ -11,7 +11,6 @@ import structlog
 
 from lbcf.core import deregistration
 from lbcf.core.deregistration import Ending, Phase, phase_of
-from lbcf.core.names import ANNOTATION_ABANDON
 from lbcf.core.resources import BackendRecord, LoadBalancerDriver
 from lbcf.core.steps import (
     CallDriver,
@@ -183,7 +182,7 @@ class Deregistrar:
         self._records.observe_gone(record.meta)
         last = record if ending.permission is None else ending.permission.record
         self._series.over(last, drained=ending.drained)
-        if why := last.meta.annotations.get(ANNOTATION_ABANDON, ""):
+        if why := last.meta.abandoned:
             self._abandonments.tell("BackendRecord", last.meta, why)
         _log.info(
             "record.released",

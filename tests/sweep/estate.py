@@ -144,10 +144,12 @@ class Estate:
         )
         self._put_spec(objects.load_balancer_path(name), whole)
 
-    def end_load_balancer(self, name: str = "front") -> None:
-        """Delete a load balancer: its finalizer holds it."""
+    def end_load_balancer(
+        self, name: str = "front", annotations: dict[str, str] | None = None
+    ) -> None:
+        """Delete a load balancer, with annotations: its finalizer holds it."""
         path = objects.load_balancer_path(name)
-        found = self.api.objects[path]
+        found = with_metadata(self.api.objects[path], annotations=annotations or {})
         self.api.put(path, ending(place_of(path), found, self.now()))
 
     def drop_load_balancer(self, name: str = "front") -> None:
