@@ -28,6 +28,7 @@ from lbcf.kube.events import EventRecorder
 from lbcf.kube.exchange import Request
 from lbcf.kube.metadata import Identity
 from lbcf.kube.watching import Put, Removed
+from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
 from tests.builders import a_driver, a_load_balancer, seconds
 from tests.controller.exchanges import Nobody
@@ -88,8 +89,18 @@ class Stage:
             self.view,
             client,
             self.calls,
-            Registrar(self.view, queue, Interpreter(client, pool, clock), "me"),
-            Binds(self.view, client, self.calls, clock, Abandonments(recorder, None)),
+            Registrar(
+                self.view, queue, Interpreter(client, pool, clock), "me", Shares(8)
+            ),
+            Binds(
+                self.view,
+                client,
+                self.calls,
+                clock,
+                Abandonments(recorder, None),
+                queue=queue,
+                shares=Shares(8),
+            ),
             period=PERIOD,
             clock=clock,
         )

@@ -9,10 +9,10 @@ what is called noisy, `serial...` does one thing at a time, any other answers af
 import asyncio
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Self, cast
+from typing import Any, Self, cast
 from urllib.parse import urlsplit
 
 import attrs
@@ -262,7 +262,9 @@ async def _work(program: Program, stop: asyncio.Event) -> None:
 
 
 async def _end(
-    reading: list[asyncio.Task[None]], working: asyncio.Task[None], stop: asyncio.Event
+    reading: Sequence[asyncio.Task[Any]],
+    working: asyncio.Task[None],
+    stop: asyncio.Event,
 ) -> None:
     """Stop a process, and cut what it was doing."""
     stop.set()

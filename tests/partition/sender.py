@@ -205,7 +205,7 @@ async def give_up(way: Way, tries: list[Try], limit: timedelta) -> None:
         case Way.FORGOTTEN:
             for one in tries:
                 if isinstance(one, Caller):
-                    await one.pool.forget(one.driver.meta.key)
+                    one.pool.forget(one.driver.meta.key)
         case Way.STOPPED | Way.KILLED | Way.KILLED_TLS:
             print("go", flush=True)
         case _:

@@ -11,7 +11,7 @@ from lbcf.controller.survey import Survey
 from lbcf.core import deregistration, epochs, gone, registration, resources
 from lbcf.core.resources import BackendRecord
 from lbcf.runtime import clock
-from lbcf.wire import records
+from lbcf.wire import conditions, records
 from tests.sweep.edits import Edit, Mutant, Value
 
 
@@ -229,7 +229,7 @@ ENDING: dict[str, Mutant] = {
         "a deadline is written in the first whole second that is not before it",
         (
             Value(deregistration, "_ALMOST_A_SECOND", timedelta(0)),
-            Value(records, "render_time_after", records.render_time),
+            Value(records, "render_time_after", conditions.render_time),
         ),
         ("short-drain", "drain"),
     ),

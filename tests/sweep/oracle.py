@@ -142,8 +142,9 @@ class Oracle:
         seen = self._record(uid)
         if isinstance(request, requests.DrainBackendRequest):
             return self.drains.drain_sent(process, seen, uid)
-        is_end = isinstance(request, requests.DeregisterBackendRequest)
-        if is_end and seen is not None and self._drains(seen):
+        if seen is None or not self._drains(seen):
+            return lambda _heard: None
+        if isinstance(request, requests.DeregisterBackendRequest):
             self.drains.deregister_sent(process, seen, request)
         return lambda _heard: None
 
