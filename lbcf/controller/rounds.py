@@ -21,15 +21,19 @@ from lbcf.runtime.clock import Clock
 from lbcf.runtime.delays import Delays
 
 
-AT_ONCE = 8
-"""Readings of one driver's load balancers in one namespace that are under way."""
+AT_ONCE = 16
+"""Readings of one driver's load balancers in one namespace that it has not answered."""
 PER_SECOND = 100
 """Readings that begin in a second: with more load balancers than that in a period, each
 is read less often, so that the rest of the process is not kept from its work."""
 
 _SAVED = 1.0
 """Seconds of which the share that was not used may be used at once."""
-_GRAIN = 0.001
+_GRAIN = 0.05
+"""Seconds after which a few begin together, where more are due than may begin."""
+
+_GRAINS = 8
+"""How many moments of a period there are at which readings begin."""
 
 Lane = tuple[str, ObjectKey]
 """A namespace of load balancers, and their driver."""
@@ -63,6 +67,7 @@ class Rounds:
         self._turns: OrderedDict[str, OrderedDict[Lane, None]] = OrderedDict()
         self._busy: Counter[Lane] = Counter()
         self._under_way: dict[ObjectKey, asyncio.Task[None]] = {}
+        self._calling: dict[ObjectKey, Lane] = {}
         self._free_at = clock.monotonic()
         self._news = asyncio.Event()
 
@@ -123,7 +128,6 @@ class Rounds:
         self._free_at = max(self._free_at, now - _SAVED)
         while self._turns and self._free_at <= now:
             self._begin_next()
-        # A little later than that: who comes too early by a rounding would spin.
         return self._free_at + _GRAIN if self._turns else self._due.earliest()
 
     def _begin_next(self) -> None:
@@ -140,24 +144,40 @@ class Rounds:
         if key in self._lanes and key not in self._under_way:
             self._free_at += 1 / PER_SECOND
             self._busy[lane] += 1
+            self._calling[key] = lane
             reading = asyncio.create_task(self._read(key))
             self._under_way[key] = reading
-            reading.add_done_callback(partial(self._ended, key, lane))
+            reading.add_done_callback(partial(self._ended, key))
         self._offer(lane)
 
-    def _ended(self, key: ObjectKey, lane: Lane, reading: "asyncio.Task[None]") -> None:
+    def leave(self, key: ObjectKey) -> None:
+        """Let the next one of a driver begin: the rest of a reading needs no call."""
+        lane = self._calling.pop(key, None)
+        if lane is None:
+            return
+        self._busy[lane] -= 1
+        if not self._busy[lane]:
+            del self._busy[lane]
+        self._offer(lane)
+        if self._turns and self._free_at <= self._clock.monotonic():
+            self._news.set()
+
+    def _ended(self, key: ObjectKey, reading: "asyncio.Task[None]") -> None:
         """Make room for the next one, and come back in a period."""
         # A call that is cut off ends its own reading, never the others.
         if reading.cancelled() or reading.exception() is not None:
             why = "cut off" if reading.cancelled() else repr(reading.exception())
             _log.warning("survey.unread", load_balancer=str(key), error=why)
         del self._under_way[key]
-        self._busy[lane] -= 1
-        if not self._busy[lane]:
-            del self._busy[lane]
-        is_first = key in self._lanes and self._due.set(
-            key, self._clock.monotonic() + self._period, urgent=False
-        )
-        self._offer(lane)
-        if is_first or self._turns:
+        self.leave(key)
+        if key in self._lanes and self._due.set(key, self._next_due(), urgent=False):
             self._news.set()
+
+    def _next_due(self) -> float:
+        """Say when one whose reading ends now is read again.
+
+        Those that end about together come back together: to wake for each of a hundred
+        costs ten times as much as to wake for all of them.
+        """
+        grain = self._period / _GRAINS
+        return (self._clock.monotonic() + self._period) // grain * grain

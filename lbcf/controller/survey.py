@@ -140,6 +140,7 @@ class Survey:
         registered = self._drift.candidates(key)
         known = self._drift.known(load_balancer, driver.member_key, registered)
         listed = await self._calls.list(load_balancer, driver, known)
+        self._rounds.leave(key)
         if listed is not None and not isinstance(listed, Listing):
             await self._teller.failed(key, driver, listed)
             return

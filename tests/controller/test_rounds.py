@@ -160,3 +160,27 @@ def test_reading_that_breaks_is_repeated() -> None:
     run_virtual(play())
 
     assert 3 == len(begun)
+
+
+def test_what_follows_an_answer_keeps_no_other_reading_waiting() -> None:
+    """Load balancers that are reset together are all read before their records are."""
+    begun: list[ObjectKey] = []
+
+    async def read(key: ObjectKey) -> None:
+        begun.append(key)
+        await asyncio.sleep(0.01)
+        rounds.leave(key)
+        await asyncio.sleep(HANGS)
+
+    rounds = Rounds(read, period=PERIOD, clock=VirtualClock())
+
+    async def play() -> None:
+        for key in keys("calm", 5 * AT_ONCE):
+            rounds.follow(key, DRIVER)
+        running = asyncio.create_task(rounds.run())
+        await asyncio.sleep(1)
+        running.cancel()
+
+    run_virtual(play())
+
+    assert 5 * AT_ONCE == len(begun)
