@@ -6,8 +6,10 @@ become one: it is done where it is done everywhere.
 
 import ipaddress
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import attrs
 
@@ -35,6 +37,9 @@ from webhooks.shared.reach import FLAG, AllowedAddresses, spelling
 
 MOST_ENDPOINTS = 16
 """HAProxys behind one load balancer."""
+KEPT = 1000
+"""Endpoints that are remembered although no HAProxy has ever answered there: whoever may
+make load balancers may name any number of them."""
 
 _COOKIES = "dynamicCookies"
 _NEEDED = ("sockets", "backend")
@@ -165,7 +170,14 @@ class LoadBalancers:
     limits: Limits = attrs.field(factory=Limits)
     connect: Callable[[Endpoint, Limits], RuntimeApi] = RuntimeApi
     addresses: AllowedAddresses = attrs.field(factory=AllowedAddresses)
-    _apis: dict[Endpoint, RuntimeApi] = attrs.field(factory=dict, init=False)
+    # What is in use is the same for all who use it: they take turns by it.
+    _apis: WeakValueDictionary[Endpoint, RuntimeApi] = attrs.field(
+        factory=WeakValueDictionary, init=False
+    )
+    _answered: dict[Endpoint, RuntimeApi] = attrs.field(factory=dict, init=False)
+    _recent: OrderedDict[Endpoint, RuntimeApi] = attrs.field(
+        factory=OrderedDict, init=False
+    )
 
     def find(
         self, fields: Mapping[str, str], namespace: str | None = None
@@ -196,7 +208,7 @@ class LoadBalancers:
             InvalidInput: it is none, or not one that members may have.
         """
         address = parse_address(text)
-        known = {*self._apis, *self.allowed.said_in_full()}
+        known = {*self._answered, *self._recent, *self.allowed.said_in_full()}
         control = [
             Address(ipaddress.ip_address(one.host), one.port)
             for one in known
@@ -215,6 +227,13 @@ class LoadBalancers:
 
     def _api(self, endpoint: Endpoint) -> RuntimeApi:
         """Return the one client of this HAProxy."""
-        if endpoint not in self._apis:
-            self._apis[endpoint] = self.connect(endpoint, self.limits)
-        return self._apis[endpoint]
+        api = self._apis.get(endpoint)
+        if api is None:
+            api = self._apis[endpoint] = self.connect(endpoint, self.limits)
+        self._recent[endpoint] = api
+        self._recent.move_to_end(endpoint)
+        if len(self._recent) > KEPT:
+            oldest, left = self._recent.popitem(last=False)
+            if left.has_answered:
+                self._answered[oldest] = left
+        return api

@@ -53,6 +53,11 @@ class RuntimeApi:
         factory=lambda: deque(maxlen=16), init=False
     )
 
+    @property
+    def has_answered(self) -> bool:
+        """Tell whether a HAProxy has ever shown its state here."""
+        return self._current is not None
+
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Wait until nobody else of this process talks to this HAProxy."""
