@@ -38,8 +38,8 @@ def load_balancers(world: World) -> None:
 
 
 def drivers(world: World) -> None:
-    """40 drivers that hang when asked how they are."""
-    for number in range(40):
+    """80 drivers that hang when asked how they are: more than there are workers."""
+    for number in range(80):
         world.put(hanging(f"sick-{number}", Operation.HEALTHZ))
 
 
@@ -74,9 +74,23 @@ def binds(world: World) -> None:
         world.put(Bind(NOISY, f"bind-{number}", ("bound",)))
 
 
+def listings(world: World) -> None:
+    """200 load balancers whose driver hangs when asked for their members."""
+    world.put(hanging("listed", Operation.LIST_BACKENDS))
+    for number in range(200):
+        world.put(Balancer(NOISY, f"old-{number}", "listed"))
+
+
+def serial_listings(world: World) -> None:
+    """100 such load balancers, whose driver bears one call at a time."""
+    world.put(hanging("one", Operation.LIST_BACKENDS, at_once=1))
+    for number in range(100):
+        world.put(Balancer(NOISY, f"one-{number}", "one"))
+
+
 def all_at_once(world: World) -> None:
     """All of these together."""
-    for crowd in (load_balancers, drivers, groups, binds):
+    for crowd in (load_balancers, listings, drivers, groups, binds):
         crowd(world)
     registrations(world)
     deregistrations(world)
@@ -84,6 +98,8 @@ def all_at_once(world: World) -> None:
 
 CROWDS: Mapping[str, Callable[[World], None]] = {
     "load-balancers": load_balancers,
+    "listings": listings,
+    "serial-listings": serial_listings,
     "drivers": drivers,
     "groups": groups,
     "binds": binds,

@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
+import pytest
+
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
@@ -21,8 +23,9 @@ from lbcf.core.resources import LoadBalancerDriver
 from lbcf.drivers.client import DriverClient
 from lbcf.drivers.pool import DriverPool
 from lbcf.runtime.clock import Clock, SystemClock
+from tests.drivers.servers import BESIDE_US
 from tests.fairness.acts import DRIVER, FRONT, act
-from tests.fairness.crowds import all_at_once
+from tests.fairness.crowds import PATIENCE, all_at_once
 from tests.fairness.world import World
 
 
@@ -79,14 +82,15 @@ class _LoopbackPool(DriverPool):
     """The real pool and client; only where a driver listens is another."""
 
     def __init__(self, world: LoopbackWorld, clock: Clock) -> None:
-        super().__init__(clock, CollectorRegistry())
+        super().__init__(clock, CollectorRegistry(), fence=BESIDE_US)
         self._world = world
 
     def _connect(
         self, driver: LoadBalancerDriver, _secrets: Mapping[str, Secret]
     ) -> DriverClient:
         """Return the real client."""
-        return DriverClient(self._world.url_of(driver.url))
+        url = self._world.url_of(driver.url)
+        return DriverClient(url, places=BESIDE_US.places)
 
 
 @asynccontextmanager
@@ -131,8 +135,11 @@ async def _played(crowd: Crowd | None) -> Mapping[str, float]:
 
 
 async def _settled(world: World) -> None:
-    """Wait until all shares are used up: nothing more begins, and the loop is idle."""
-    while True:
+    """Wait until all shares are used up: nothing more begins, and the loop is idle.
+
+    Some drivers are asked again and again; so it waits for no longer than their time-out.
+    """
+    for _ in range(PATIENCE):
         before, began = _seen(world), world.second()
         await asyncio.sleep(1.0)
         if before == _seen(world) and world.second() - began < 1.0 + _IDLE:
@@ -145,6 +152,7 @@ def _seen(world: World) -> tuple[int, int]:
     return hanging, world.api.history.version
 
 
+@pytest.mark.timeout(300)
 async def test_another_tenant_waits_a_second_more_at_most() -> None:
     """Load balancers, drivers, groups, Binds and records of one hang, all at once."""
     alone = await _played(None)
