@@ -25,7 +25,9 @@ from webhooks.shared.reach import AllowedAddresses
 ANYWHERE = AllowedEndpoints(("/tmp/*/*.sock", "127.0.0.1:*"))
 """Where the sockets of tests are."""
 
-HERE = AllowedAddresses((ipaddress.ip_network("127.0.0.0/8"),))
+HERE = AllowedAddresses(
+    (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1"))
+)
 """Where the members of tests are."""
 
 StartProxy = Callable[[], Awaitable[Haproxy]]

@@ -7,13 +7,14 @@ import pytest
 from aiohttp import ClientSession
 
 from lbcf.sdk import BackendState, Fail, Running, Succ
-from tests.haproxy.conftest import StartProxy, StartServer
+from tests.haproxy.conftest import ANYWHERE, HERE, StartProxy, StartServer
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import a_deregister, a_drain, an_ensure, an_identity
 from tests.haproxy.waiting import until
 from tests.haproxy.web import ask
 from tests.webhooks.requests import RECORD, a_list
 from webhooks.haproxy.driver import HaproxyDriver
+from webhooks.haproxy.load_balancers import LoadBalancers
 
 
 pytestmark = pytest.mark.haproxy
@@ -172,8 +173,7 @@ async def test_many_members_at_once(
 async def test_two_drivers_on_one_member(driver: HaproxyDriver, proxy: Haproxy) -> None:
     """Two drivers that ensure the same records at once make each member once."""
     lb_info = an_identity(proxy)
-    other = HaproxyDriver(driver.load_balancers)
-    other.load_balancers = type(driver.load_balancers)(driver.load_balancers.allowed)
+    other = HaproxyDriver(LoadBalancers(ANYWHERE, addresses=HERE))
 
     answers = await asyncio.gather(
         *(
