@@ -6,6 +6,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TOUCHED := $(VENV)/.installed
+PIP_INSTALL := $(BIN)/pip install --quiet --require-hashes --no-deps
+LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \
+	--generate-hashes --custom-compile-command "make lock" --no-emit-index-url
+# One version of everything, wherever it is installed.
+SAME := --constraint requirements/dev.txt
 # Tests wait more than they compute: three at a time use two cores well. Each worker has
 # its own control plane; one file stays with one worker.
 WORKERS ?= 3
@@ -29,7 +34,7 @@ test-fast: install ## Run the tests that need no cluster, no nodes and no HAProx
 
 .PHONY: interop
 interop: install ## Run drivers and emulators against clients and servers of other people.
-	$(BIN)/pip install --quiet --editable . --group interop
+	$(PIP_INSTALL) --requirement requirements/interop.txt
 	$(BIN)/pytest -m interop tests/interop $(TEST_ARGS)
 
 .PHONY: sweep
@@ -65,7 +70,7 @@ bench: build ## Measure speed, cost and memory on a real control plane (BENCH_AR
 .PHONY: pictures
 pictures: build ## Capture what docs/kubectl.md shows of a terminal, draw the dashboard of docs/metrics.md.
 	$(BIN)/python -m tests.docs.pictures
-	$(BIN)/pip install --quiet --editable . --group pictures
+	$(PIP_INSTALL) --requirement requirements/pictures.txt
 	$(BIN)/python -m tests.monitoring.picture
 
 .PHONY: model
@@ -95,13 +100,23 @@ fmt: install ## Format, and mend what can be mended by itself.
 	$(BIN)/ruff format
 
 .PHONY: install
-install: $(TOUCHED) ## Make the virtual environment.
+install: $(TOUCHED) ## Make the virtual environment, of just what requirements/ names.
 
-$(TOUCHED): pyproject.toml
+$(TOUCHED): pyproject.toml requirements/dev.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable . --group dev
+	$(PIP_INSTALL) --requirement requirements/dev.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
+
+# Where a tool is missing that the lock itself brings, an older lock brings it.
+.PHONY: lock
+lock: $(TOUCHED) ## Choose versions anew for pyproject.toml, and write them down with hashes.
+	$(LOCK) --group dev --all-extras --upgrade --output-file requirements/dev.txt
+	$(LOCK) --group interop --all-extras $(SAME) --output-file requirements/interop.txt
+	$(LOCK) --group pictures --all-extras $(SAME) --output-file requirements/pictures.txt
+	$(LOCK) $(SAME) --output-file requirements/image.txt
+	$(LOCK) --extra admission $(SAME) --output-file requirements/image-admission.txt
+	$(LOCK) --extra elbv2 $(SAME) --output-file requirements/image-elbv2.txt
 
 .PHONY: packages
 packages: install ## Install the Debian packages that are missing (HAProxy, containerd, ...), fetch Prometheus.

@@ -4,7 +4,8 @@
     python -m images lbcf haproxy
 
 An archive is what `docker load`, `podman load`, `ctr images import` and `skopeo copy
-docker-archive:` read. `table` says what there is, `build` makes it of the Python that runs
+docker-archive:` read. Beside it is its bill of materials (CycloneDX). Packages are those
+of requirements/, by their hashes. `table` says what there is, `build` makes it of the Python that runs
 this; `Containerfile` makes the same with an engine. There is no shell and no package
 manager inside, nothing is written at run time, and the user is not root.
 """

@@ -5,7 +5,7 @@ import sys
 
 from pathlib import Path
 
-from images.build import BuildError, build
+from images.build import BuildError, build, unpack
 from images.table import IMAGES
 
 
@@ -15,6 +15,9 @@ def main() -> int:
     known = ", ".join(IMAGES)
     parser.add_argument("names", nargs="*", help=f"which: {known} (default: all)")
     parser.add_argument("--to", type=Path, default=Path("build/images"))
+    parser.add_argument(
+        "--unpack", type=Path, help="put the files of each into a folder there, too"
+    )
     flags = parser.parse_args()
     if unknown := set(flags.names) - set(IMAGES):
         parser.error(f"no image {', '.join(sorted(unknown))}; there are {known}")
@@ -22,8 +25,11 @@ def main() -> int:
     try:
         for name in flags.names or IMAGES:
             path = build(IMAGES[name], flags.to)
+            if flags.unpack is not None:
+                unpack(path, flags.unpack / IMAGES[name].name)
             size = path.stat().st_size / 2**20
-            print(f"{IMAGES[name].reference}  {path}  {size:.0f} MiB")  # noqa: T201
+            told = f"{IMAGES[name].reference}  {path}  {size:.0f} MiB"
+            print(f"{told}  {path.with_suffix('.cdx.json')}")  # noqa: T201
     except BuildError as error:
         print(f"images: {error}", file=sys.stderr)  # noqa: T201
         return 1

@@ -9,11 +9,13 @@ import ssl
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tempfile
 
 from pathlib import Path
 from typing import Final
 
+from images.sbom import bill_of
 from images.table import Image
 from tests.cluster.images import extensions, shared_libraries
 from tests.cluster.layers import Layer, save_image
@@ -50,48 +52,67 @@ class BuildError(Exception):
 
 
 def build(image: Image, folder: Path) -> Path:
-    """Make an image; return its archive.
+    """Make an image, and its bill of materials beside it; return its archive.
 
     Raises:
         BuildError: pip could not install what it needs.
     """
     layer = Layer()
     layer.add_base()
+    path = folder / f"{image.name}.tar"
     with tempfile.TemporaryDirectory() as scratch:
         library = Path(scratch) / _NAME
         _stage(image, library)
         layer.add_tree(library, f"{PREFIX}/lib/{_NAME}")
-        _add_interpreter(layer, library)
-    _add_trust(layer)
-    path = folder / f"{image.name}.tar"
-    save_image(
-        image.reference,
-        layer,
-        path,
-        Entrypoint=[f"/{PREFIX}/bin/python3", *image.start],
-        Env=[
-            "HOME=/",
-            f"PATH=/{PREFIX}/bin",
-            f"LD_LIBRARY_PATH=/{PREFIX}/lib",
-            "PYTHONUNBUFFERED=1",
-            "PYTHONSAFEPATH=1",
-        ],
-        User=USER,
-        WorkingDir="/",
-    )
+        shared = _add_interpreter(layer, library)
+        _add_trust(layer)
+        save_image(
+            image.reference,
+            layer,
+            path,
+            Entrypoint=[f"/{PREFIX}/bin/python3", *image.start],
+            Env=[
+                "HOME=/",
+                f"PATH=/{PREFIX}/bin",
+                f"LD_LIBRARY_PATH=/{PREFIX}/lib",
+                "PYTHONUNBUFFERED=1",
+                "PYTHONSAFEPATH=1",
+            ],
+            User=USER,
+            WorkingDir="/",
+        )
+        bill = bill_of(image, library / "site-packages", shared, path)
+    path.with_suffix(".cdx.json").write_text(bill, encoding="utf-8")
     return path
 
 
-def _add_interpreter(layer: Layer, library: Path) -> None:
-    """Add the interpreter, and the shared libraries of all that is compiled."""
+def unpack(archive: Path, folder: Path) -> None:
+    """Put the files of an image into a folder."""
+    with tarfile.open(archive) as image:
+        names = [name for name in image.getnames() if name.endswith("/layer.tar")]
+        for name in names:
+            with tarfile.open(fileobj=image.extractfile(name)) as layer:
+                layer.extractall(folder, filter="tar")
+
+
+def _add_interpreter(layer: Layer, library: Path) -> list[tuple[str, Path]]:
+    """Add the interpreter, and the shared libraries of all that is compiled.
+
+    Returns:
+        These libraries, by their path in the image.
+    """
     interpreter = Path(sys.executable).resolve()
     layer.add_file(interpreter, f"{PREFIX}/bin/{_NAME}", 0o755)
     layer.add_link(f"{PREFIX}/bin/python3", _NAME)
+    added = []
     for shared in shared_libraries([interpreter, *extensions([library])]):
         if shared.is_relative_to(library):
             continue  # a package brought it along
         is_own = shared.is_relative_to(sys.base_prefix)
-        layer.add_file(shared, f"{PREFIX}/lib/{shared.name}" if is_own else "")
+        target = f"{PREFIX}/lib/{shared.name}" if is_own else str(shared).strip("/")
+        layer.add_file(shared, target)
+        added.append((target, shared))
+    return added
 
 
 def _add_trust(layer: Layer) -> None:
@@ -113,16 +134,14 @@ def _stage(image: Image, library: Path) -> None:
         ignore=shutil.ignore_patterns(*_BULK),
     )
     packages = library / "site-packages"
-    extras = f"[{','.join(image.extras)}]" if image.extras else ""
-    pip = (
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-compile",
-        "--root-user-action=ignore",
-    )
-    _run(*pip, "--target", str(packages), f"{ROOT}{extras}")
+    install = ("-m", "pip", "install", "--quiet", "--no-compile", "--no-deps")
+    into = ("--root-user-action=ignore", "--target", str(packages))
+    lock = str(ROOT / "requirements" / f"{image.lock}.txt")
+    _run(*install, *into, "--require-hashes", "--requirement", lock)
+    # What builds it is in the lock of whoever runs this.
+    _run(*install, *into, "--no-build-isolation", str(ROOT))
+    for found in packages.glob("*.dist-info/direct_url.json"):
+        found.unlink()  # where this machine has our sources
     shutil.rmtree(packages / "bin", ignore_errors=True)
     for unused in _UNUSED:
         shutil.rmtree(packages / unused, ignore_errors=True)

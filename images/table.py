@@ -14,13 +14,13 @@ class Image:
     Attributes:
         name: last part of its reference.
         start: arguments of the interpreter that start it.
-        extras: optional dependencies of ours that it needs.
+        lock: of requirements/, what is installed: one for each extra of ours.
         modules: of `webhooks/`, files or folders, that it has beside `lbcf`.
     """
 
     name: str
     start: tuple[str, ...]
-    extras: tuple[str, ...] = ()
+    lock: str = "image"
     modules: tuple[str, ...] = ()
 
     @property
@@ -29,10 +29,10 @@ class Image:
         return f"lbcf.local/{self.name}:{__version__}"
 
 
-def _driver(name: str, *modules: str, extras: tuple[str, ...] = ()) -> Image:
+def _driver(name: str, *modules: str, lock: str = "image") -> Image:
     """Describe the image of a driver of ours, which is one folder where unsaid."""
     modules = ("__init__.py", *(modules or (name,)))
-    return Image(f"lbcf-{name}", ("-m", f"webhooks.{name}"), extras, modules)
+    return Image(f"lbcf-{name}", ("-m", f"webhooks.{name}"), lock, modules)
 
 
 _MEMORY = (
@@ -44,8 +44,8 @@ _MEMORY = (
 )
 
 IMAGES: Mapping[str, Image] = {
-    "lbcf": Image("lbcf", ("-m", "lbcf"), extras=("admission",)),
-    "elbv2": _driver("elbv2", "elbv2", "shared", extras=("elbv2",)),
+    "lbcf": Image("lbcf", ("-m", "lbcf"), lock="image-admission"),
+    "elbv2": _driver("elbv2", "elbv2", "shared", lock="image-elbv2"),
     "f5": _driver("f5", "f5", "device", "shared"),
     "haproxy": _driver("haproxy", "haproxy", "shared"),
     "memory": _driver("memory", *_MEMORY),

@@ -1,19 +1,29 @@
 """Our container images: what is in them, and that they start as they will be started."""
 
+import hashlib
 import json
+import re
 import subprocess
 import tarfile
 
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 
-from images.build import ROOT, build
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from images.build import ROOT, build, unpack
 from images.table import IMAGES
+from lbcf import __version__
 from tests.cluster.commands import find_program
+from tests.images.test_lock import pinned
 
 
 # Starting it as another user, with nothing around it, takes root.
@@ -26,6 +36,7 @@ class Unpacked:
 
     files: Path
     config: Mapping[str, Any]
+    archive: Path
 
     def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
         """Start it, as a container engine would."""
@@ -45,15 +56,15 @@ class Unpacked:
 def _image(tmp_path_factory: pytest.TempPathFactory) -> Unpacked:
     """The smallest one, unpacked."""
     folder = tmp_path_factory.mktemp("image")
-    with tarfile.open(build(IMAGES["memory"], folder)) as archive:
+    path = build(IMAGES["memory"], folder)
+    with tarfile.open(path) as archive:
         archive.extractall(folder, filter="data")
     [manifest] = json.loads((folder / "manifest.json").read_text())
     assert [IMAGES["memory"].reference] == manifest["RepoTags"]
     files = folder / "root"
-    with tarfile.open(folder / manifest["Layers"][0]) as layer:
-        layer.extractall(files, filter="tar")
+    unpack(path, files)
     config = json.loads((folder / manifest["Config"]).read_text())["config"]
-    return Unpacked(files, config)
+    return Unpacked(files, config, path)
 
 
 def test_driver_starts(image: Unpacked) -> None:
@@ -89,11 +100,69 @@ def test_nothing_of_the_tests_is_inside(image: Unpacked) -> None:
     assert not (packages / "webhooks" / "haproxy").exists()
 
 
+def test_bill_of_materials_has_all_that_is_inside(image: Unpacked) -> None:
+    """Beside the archive, in the standard's own terms: each package, each library."""
+    text = image.archive.with_suffix(".cdx.json").read_text()
+    bill = json.loads(text)
+    packages = next(image.files.rglob("site-packages"))
+    installed = {
+        (one.name, one.version) for one in metadata.distributions(path=[str(packages)])
+    }
+    listed = {
+        (one["name"], one["version"])
+        for one in bill["components"]
+        if one.get("purl", "").startswith("pkg:pypi/")
+    }
+    files = {one["name"]: one for one in bill["components"] if one["type"] == "file"}
+
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    assert installed == listed
+    assert {("lbcf", __version__)} <= installed
+    assert "cpython" in {one["name"] for one in bill["components"]}
+    assert any("libc.so" in name for name in files)
+    for name, one in files.items():
+        assert _hash(image.files / name.strip("/")) == one["hashes"][0]["content"]
+    whole = bill["metadata"]["component"]
+    assert _hash(image.archive) == whole["hashes"][0]["content"]
+
+
+def _hash(path: Path) -> str:
+    """The SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_image_has_what_the_lock_says(image: Unpacked) -> None:
+    """Each package in the version that was tested; the path of our sources in none."""
+    packages = next(image.files.rglob("site-packages"))
+    locked = pinned(ROOT / "requirements" / "image.txt")
+    other = [
+        (one.name, one.version)
+        for one in metadata.distributions(path=[str(packages)])
+        if one.name != "lbcf"
+        and Version(one.version) not in locked[canonicalize_name(one.name)]
+    ]
+
+    assert [] == other
+    assert [] == list(packages.glob("*.dist-info/direct_url.json"))
+
+
 @pytest.mark.parametrize("name", IMAGES)
 def test_containerfile_starts_the_same(name: str) -> None:
     """Whoever has a container engine gets each image from it, too."""
     text = (ROOT / "images" / "Containerfile").read_text()
-    stage = text.partition(f" AS {name}\n")[2]
-    started = json.dumps(["python3", *IMAGES[name].start])
+    stage = text.partition(f"FROM base AS {name}\n")[2]
+    started = json.dumps(["/usr/local/bin/python3", *IMAGES[name].start])
 
-    assert f"ENTRYPOINT {started}" == stage.splitlines()[0]
+    assert [
+        f"COPY --from=build /images/{IMAGES[name].name}/ /",
+        f"ENTRYPOINT {started}",
+    ] == stage.splitlines()[:2]
+
+
+def test_containerfile_leaves_nothing_of_the_base() -> None:
+    """The image begins empty, and the base is known by its digest."""
+    text = (ROOT / "images" / "Containerfile").read_text()
+    stages = re.findall(r"(?m)^FROM (\S+)", text)
+
+    assert ["${BASE}", "scratch", *["base"] * len(IMAGES)] == stages
+    assert "*@sha256:*) ;;" in text
