@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lbcf.core.names import LABEL_DRAINING
 from tests.e2e import objects
 from tests.e2e.stage import Stage
 from tests.e2e.watched import metrics_of
@@ -109,3 +110,29 @@ def peak_of(stage: Stage, name: str) -> int:
     pid = stage.processes[name].pid
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) // 1024
+
+
+async def test_a_driver_that_is_gone_leaves_no_series(bare: Stage) -> None:
+    """Once it has been used and deleted, neither process tells of it any more."""
+    await bare.start_driver()
+    await bare.start("controller")
+    await bare.start("deregistrar")
+    await bare.setting()
+    await bare.add_pod("a", "10.0.0.1")
+    await bare.until_registered("10.0.0.1:80")
+    name = f'driver="{bare.namespace}/memory"'
+    assert name in await metrics_of(bare, "controller")
+    await bare.delete(objects.GROUPS, "web")
+    await bare.until_registered()
+    assert name in await metrics_of(bare, "deregistrar")
+
+    draining = {"metadata": {"labels": {LABEL_DRAINING: "true"}}}
+    await bare.delete(objects.LOAD_BALANCERS, "front")
+    await bare.patch(objects.DRIVERS, "memory", draining)
+    await bare.delete(objects.DRIVERS, "memory")
+
+    async def is_forgotten() -> bool:
+        pages = [await metrics_of(bare, p) for p in ("controller", "deregistrar")]
+        return not any(name in page for page in pages)
+
+    await bare.until("nothing is told of it", is_forgotten)
