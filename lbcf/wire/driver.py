@@ -21,6 +21,7 @@ from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver_answers import LONGEST_DELAY, Answer, Message
 from lbcf.wire.driver_requests import Request
 from lbcf.wire.errors import Malformed
+from lbcf.wire.plain import is_plain, plain
 
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "LARGEST_MAP",
     "LONGEST_DELAY",
     "LONGEST_MESSAGE",
+    "MOST_KEYS",
     "REQUESTS",
     "Answer",
     "Malformed",
@@ -46,7 +48,10 @@ LARGEST_MAP = 16_384
 """Characters of all keys and values of an `injectedInfo` or `lbInfo`, as the kinds have it
 for what people write. Each record carries both; every process holds all records."""
 
-_MOST_KEYS = 256
+_LONGEST_READ = 16 * LONGEST_MESSAGE
+"""Characters of a `msg` that are looked at for those that are kept."""
+
+MOST_KEYS = 256
 """Keys of such a map: the API server refuses to store more."""
 
 REQUESTS: Mapping[Operation, type[Request[Answer]]] = {
@@ -146,7 +151,23 @@ def parse_answer(operation: Operation, body: bytes) -> Answer:
         _check_size("injectedInfo", answer.injected_info or {})
     elif isinstance(answer, answers.CreateLoadBalancerAnswer):
         _check_size("lbInfo", answer.lb_info)
-    return msgspec.structs.replace(answer, msg=answer.msg[:LONGEST_MESSAGE])
+    elif isinstance(answer, answers.GenerateBackendAddrAnswer):
+        _check_plain("backendAddr", answer.backend_addr)
+    elif isinstance(answer, answers.ListBackendsAnswer):
+        _check_plain("epoch", answer.epoch)
+    # A megabyte of it need not be looked through.
+    msg = plain(answer.msg[:_LONGEST_READ])[:LONGEST_MESSAGE]
+    return msgspec.structs.replace(answer, msg=msg)
+
+
+def _check_plain(name: str, text: str) -> None:
+    """Refuse what people would read differently than we do.
+
+    Raises:
+        Malformed: it has control, bidirectional or other hidden characters.
+    """
+    if not is_plain(text):
+        raise Malformed(f"{name} must have no control or hidden characters")
 
 
 def _check_size(name: str, kept: Mapping[str, str]) -> None:
@@ -155,8 +176,8 @@ def _check_size(name: str, kept: Mapping[str, str]) -> None:
     Raises:
         Malformed: it has too many keys, or too many characters.
     """
-    if len(kept) > _MOST_KEYS:
-        raise Malformed(f"{name} must have at most {_MOST_KEYS} keys")
+    if len(kept) > MOST_KEYS:
+        raise Malformed(f"{name} must have at most {MOST_KEYS} keys")
     if sum(len(key) + len(value) for key, value in kept.items()) > LARGEST_MAP:
         raise Malformed(
             f"{name} must have at most {LARGEST_MAP} characters, keys and values together"

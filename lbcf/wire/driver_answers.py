@@ -15,7 +15,16 @@ import msgspec
 
 StringMap = dict[str, str]
 WholeObject = dict[str, object]
-Count = Annotated[int, msgspec.Meta(ge=0)]
+LARGEST_COUNT = 2**63 - 1
+"""What fits into a status; a larger count is no answer."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
+
+LONGEST_ADDRESS = 4096
+"""Characters of a `backendAddr`; an answer with a longer one is not valid."""
+
+LONGEST_EPOCH = 1024
+"""Characters of an `epoch`; an answer with a longer one is not valid."""
 
 LONGEST_DELAY = 3600
 """Seconds; a driver's wish for a longer delay is cut, a negative one is none."""
@@ -61,7 +70,7 @@ class Answer(Message, frozen=True, kw_only=True):
     """What a driver answers.
 
     Attributes:
-        msg: a sentence for people; at most 256 characters of it are kept.
+        msg: a sentence for people; 256 visible characters of it are kept at most.
     """
 
     msg: str = ""
@@ -123,7 +132,7 @@ class CreateLoadBalancerAnswer(EnsureLoadBalancerAnswer, frozen=True, kw_only=Tr
 class GenerateBackendAddrAnswer(RetriedAnswer, frozen=True, kw_only=True):
     """`backend_addr` is how the load balancer will know the backend."""
 
-    backend_addr: str = ""
+    backend_addr: Annotated[str, msgspec.Meta(max_length=LONGEST_ADDRESS)] = ""
 
 
 class BackendAnswer(RetriedAnswer, frozen=True, kw_only=True):
@@ -161,5 +170,5 @@ class ListBackendsAnswer(Answer, frozen=True, kw_only=True):
     """
 
     status: Status = Status.SUCC
-    epoch: str = ""
+    epoch: Annotated[str, msgspec.Meta(max_length=LONGEST_EPOCH)] = ""
     backends: Sequence[ListedBackend] = ()

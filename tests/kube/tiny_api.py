@@ -33,6 +33,7 @@ from tests.kube.tiny_rules import (
     refused,
     with_metadata,
 )
+from tests.kube.tiny_schemas import check_of
 
 
 __all__ = ["Fault", "Json", "TinyApi"]
@@ -65,6 +66,7 @@ class TinyApi:
         fault: happens to each request while it is set.
         history: all that was ever stored.
         on_change: called after each change.
+        on_invalid: told what a kind's schema refused.
     """
 
     def __init__(self, now: Callable[[], datetime] = lambda: _START) -> None:
@@ -73,6 +75,7 @@ class TinyApi:
         self.fault: Fault | None = None
         self.history = History()
         self.on_change: list[Callable[[Change], None]] = []
+        self.on_invalid: Callable[[str], None] = lambda _said: None
         self._now = now
         self._waiting: list[asyncio.Future[None]] = []
 
@@ -194,6 +197,7 @@ class TinyApi:
         path = f"{request.path}/{name}"
         if path in self.objects:
             raise refused(request, HTTPStatus.CONFLICT, "AlreadyExists")
+        self._hold(request, place, body)
         uid = f"uid-{self.history.version + 1}"
         return self._store(place_of(path), created(place, body, uid, self._now()))
 
@@ -202,6 +206,7 @@ class TinyApi:
         found = self._found(request, place)
         check_named(request, found, metadata_of(body))
         whole = patched(request, place, found, body)
+        self._hold(request, place, whole)
         if whole == found:
             return found
         if is_over(whole):
@@ -210,6 +215,18 @@ class TinyApi:
             self._end(place, whole)
             return whole
         return self._store(place_of(place.path), whole)
+
+    def _hold(self, request: Request, place: Place, whole: Json) -> None:
+        """Hold an object to the schema of its kind.
+
+        Raises:
+            Invalid: it breaks it; says where.
+        """
+        said = check_of(place.plural)(whole)
+        if said is not None:
+            self.on_invalid(f"{request}: {said}")
+            code = HTTPStatus.UNPROCESSABLE_ENTITY
+            raise refused(request, code, "Invalid", said)
 
     def _delete(self, request: Request, place: Place, body: Json) -> Json:
         """Remove an object, or begin to."""

@@ -208,8 +208,11 @@ def merged(old: Mapping[str, object], patch: Mapping[str, object]) -> Json:
     return result
 
 
-def refused(request: Request, code: HTTPStatus, reason: str) -> KubeError:
+def refused(
+    request: Request, code: HTTPStatus, reason: str, message: str = ""
+) -> KubeError:
     """Make the error that the real server's answer becomes."""
     details = {"name": place_of(request.path).name or "new"}
     status = {"kind": "Status", "reason": reason, "code": code, "details": details}
+    status["message"] = message
     return error_of(str(request), code, msgspec.json.encode(status))

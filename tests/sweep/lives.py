@@ -29,6 +29,14 @@ async def slow_life(world: World) -> None:
     world.end_pod("web-1")
 
 
+@scenario({"record": RECORD, "backend": BACKEND}, drains=True)
+async def boastful(world: World) -> None:
+    """A driver counts more connections than a status can hold, while its pod goes."""
+    world.set_sessions(f"{ONE}:80", 2**63)
+    await begin(world, ONE)
+    world.end_pod("web-1")
+
+
 @scenario(short=True)
 async def early(world: World) -> None:
     """A pod goes while it is being registered."""

@@ -68,6 +68,8 @@ class World(Cluster):
         self._plan = plan
         self._breach: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tasks: list[asyncio.Task[Any]] = []
+        # Whoever cannot write a status keeps people in the dark about it.
+        self.api.on_invalid = lambda said: self.fail(f"the API server refuses {said}")
         self.on_empty = self.oracle.drains.emptied
         self.on_cut = self.oracle.taken_out
         self.api.on_change.append(self._changed)

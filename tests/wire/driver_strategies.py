@@ -8,9 +8,11 @@ from lbcf.core.operations import Operation
 from lbcf.wire import driver_answers as answers
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver import LONGEST_DELAY, LONGEST_MESSAGE
+from lbcf.wire.plain import plain
 
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
+plains = texts.map(plain)
 maps = st.dictionaries(texts, texts, max_size=3)
 moments = st.datetimes(timezones=st.just(UTC))
 wholes = st.dictionaries(
@@ -55,7 +57,7 @@ generation = {
 }
 ending = {
     "status": st.sampled_from(answers.Status),
-    "msg": st.text(st.characters(codec="utf-8"), max_size=LONGEST_MESSAGE),
+    "msg": st.text(st.characters(codec="utf-8"), max_size=LONGEST_MESSAGE).map(plain),
     "min_retry_delay_in_seconds": st.integers(0, LONGEST_DELAY),
 }
 
@@ -129,7 +131,7 @@ REQUESTS: dict[Operation, st.SearchStrategy[requests.Request[answers.Answer]]] =
 ANSWERS: dict[Operation, st.SearchStrategy[answers.Answer]] = {
     Operation.HEALTHZ: st.builds(answers.HealthzAnswer, healthy=st.booleans()),
     Operation.VALIDATE_LOAD_BALANCER: st.builds(
-        answers.ValidationAnswer, succ=st.booleans(), msg=texts
+        answers.ValidationAnswer, succ=st.booleans(), msg=plains
     ),
     Operation.CREATE_LOAD_BALANCER: st.builds(
         answers.CreateLoadBalancerAnswer, **ending, lb_info=maps, lock_key=texts
@@ -139,10 +141,10 @@ ANSWERS: dict[Operation, st.SearchStrategy[answers.Answer]] = {
     ),
     Operation.DELETE_LOAD_BALANCER: st.builds(answers.RetriedAnswer, **ending),
     Operation.VALIDATE_BACKEND: st.builds(
-        answers.ValidationAnswer, succ=st.booleans(), msg=texts
+        answers.ValidationAnswer, succ=st.booleans(), msg=plains
     ),
     Operation.GENERATE_BACKEND_ADDR: st.builds(
-        answers.GenerateBackendAddrAnswer, **ending, backend_addr=texts
+        answers.GenerateBackendAddrAnswer, **ending, backend_addr=plains
     ),
     Operation.ENSURE_BACKEND: st.builds(
         answers.BackendAnswer, **ending, injected_info=optional_maps
@@ -158,7 +160,7 @@ ANSWERS: dict[Operation, st.SearchStrategy[answers.Answer]] = {
     Operation.LIST_BACKENDS: st.builds(
         answers.ListBackendsAnswer,
         status=st.sampled_from(answers.Status),
-        epoch=texts,
+        epoch=plains,
         backends=st.lists(
             st.builds(
                 answers.ListedBackend,

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from lbcf.core.operations import Operation
 from lbcf.wire import driver
 from lbcf.wire.driver import (
+    LARGEST_MAP,
     LONGEST_DELAY,
     LONGEST_MESSAGE,
+    MOST_KEYS,
     Malformed,
     parse_answer,
     parse_request,
@@ -22,6 +24,8 @@ from lbcf.wire.driver import (
     render_request,
 )
 from lbcf.wire.driver_answers import (
+    LONGEST_ADDRESS,
+    LONGEST_EPOCH,
     BackendAnswer,
     DrainBackendAnswer,
     ListBackendsAnswer,
@@ -38,6 +42,7 @@ from lbcf.wire.driver_requests import (
     ValidateBackendRequest,
     ValidationOperation,
 )
+from tests.kube.tiny_schemas import schema_of
 from tests.wire.driver_strategies import ANSWERS, REQUESTS
 
 
@@ -350,10 +355,59 @@ def test_status_is_taken_literally_and_not_quoted(status: str) -> None:
         retried(answered(status=status))
 
 
-def test_negative_connections_are_malformed() -> None:
-    """A count that cannot be is no answer."""
+@pytest.mark.parametrize("count", [-1, 2**63, 10**23, 10**30])
+def test_counts_that_cannot_be_are_malformed(count: int) -> None:
+    """A count that cannot be, or that no status can hold, is no answer."""
     with pytest.raises(Malformed, match="activeConnections"):
-        parse_answer(Operation.DRAIN_BACKEND, answered(activeConnections=-1))
+        parse_answer(Operation.DRAIN_BACKEND, answered(activeConnections=count))
+
+
+def test_addresses_and_epochs_that_cannot_be_kept_are_malformed() -> None:
+    """The API server would refuse the status, turn after turn."""
+    for said in ("a" * 4097, "192.0.2.1\x1b[2J", "192.0.2.1\u202e"):
+        with pytest.raises(Malformed, match="backendAddr"):
+            parse_answer(Operation.GENERATE_BACKEND_ADDR, answered(backendAddr=said))
+    for said in ("a" * 1025, "1\n"):
+        with pytest.raises(Malformed, match="epoch"):
+            parse_answer(Operation.LIST_BACKENDS, answered(epoch=said))
+
+
+@pytest.mark.parametrize(
+    ("plural", "path", "limit"),
+    [
+        ("backendrecords", "status.backendAddr.maxLength", LONGEST_ADDRESS),
+        ("backendrecords", "status.injectedInfo.maxProperties", MOST_KEYS),
+        (
+            "backendrecords",
+            "status.injectedInfo.additionalProperties.maxLength",
+            LARGEST_MAP,
+        ),
+        ("backendrecords", "spec.lbInfo.maxProperties", MOST_KEYS),
+        ("backendrecords", "spec.lbInfo.additionalProperties.maxLength", LARGEST_MAP),
+        ("backendrecords", "status.drain.activeConnections.format", "int64"),
+        ("backendrecords", "status.drain.activeConnections.minimum", 0),
+        ("loadbalancers", "status.lbInfo.maxProperties", MOST_KEYS),
+        ("loadbalancers", "status.lbInfo.additionalProperties.maxLength", LARGEST_MAP),
+        ("loadbalancers", "status.epoch.maxLength", LONGEST_EPOCH),
+    ],
+)
+def test_answers_are_bounded_as_the_kinds_are(
+    plural: str, path: str, limit: object
+) -> None:
+    """What is taken from a driver can be stored."""
+    found: object = schema_of(plural)
+    for step in path.split("."):
+        assert isinstance(found, dict)
+        found = found[step] if step in found else found["properties"][step]
+
+    assert limit == found
+
+
+def test_messages_show_what_they_say() -> None:
+    """Neither a terminal nor a reader can be led astray."""
+    said = "full\x1b[31m\x1b]0;title\x07 of\r\n\u202egnp.exe\u200b\x00"
+
+    assert "full of  gnp.exe" == retried(answered(msg=said)).msg
 
 
 def test_unsaid_connections_are_none() -> None:
