@@ -22,6 +22,7 @@ from lbcf.kube.connection import connect
 from lbcf.kube.errors import Unauthorized, Unavailable
 from lbcf.runtime import logs
 from lbcf.runtime.clock import SystemClock
+from lbcf.wire.plain import plain
 
 
 FAILED = 2
@@ -62,7 +63,7 @@ def run(program: str, argv: Sequence[str]) -> int:
 
 def _failed(program: str, told: str) -> int:
     """Say in a line why there is no answer; returns the exit status."""
-    print(f"{program}: {told}", file=sys.stderr)  # noqa: T201
+    print(f"{program}: {plain(told)}", file=sys.stderr)  # noqa: T201
     return FAILED
 
 

@@ -15,6 +15,7 @@ import attrs
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.live import Live
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +26,7 @@ from lbcf.ctl.overview import Overview
 from lbcf.ctl.plans import Change, PlanReport
 from lbcf.ctl.problems import Problem
 from lbcf.ctl.verdicts import Line, Mark, Section, Why
+from lbcf.wire.plain import plain
 
 
 _UNLIMITED: Final = 10_000
@@ -51,10 +53,26 @@ _STYLES: Final[Mapping[str, str]] = {
 }
 
 
-def make_console() -> Console:
-    """Make a console: as wide as the terminal, or endless."""
-    width = None if sys.stdout.isatty() else _UNLIMITED
-    return Console(width=width, highlight=False, markup=False, emoji=False)
+def make_console(width: int | None = None) -> Console:
+    """Make a console: of a width, or as wide as the terminal, or endless."""
+    if width is None and not sys.stdout.isatty():
+        width = _UNLIMITED
+    return _GuardedConsole(width=width, highlight=False, markup=False, emoji=False)
+
+
+class _GuardedConsole(Console):
+    """Lets only its own styles reach the terminal, whatever objects have in their texts."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Draw something, without what its texts hide."""
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                lines = map(plain, segment.text.split("\n"))
+                yield Segment("\n".join(lines), segment.style)
 
 
 def print_report(report: object) -> None:

@@ -18,6 +18,8 @@ import structlog
 
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from lbcf.wire.plain import plain
+
 
 Format = Literal["json", "console"]
 """One JSON object per line for machines, or coloured text for people."""
@@ -146,7 +148,10 @@ def _spell_out(_logger: WrappedLogger, _method: str, event: EventDict) -> EventD
 
 
 def _spelled(value: object) -> object:
-    """Return a value as text or number, where JSON has no better form for it."""
+    """Return a value as text or number, where JSON has no better form for it.
+
+    Who reads a log at a terminal sees what a text says, not what it hides.
+    """
     match value:
         case Enum():
             return value.value
@@ -154,8 +159,10 @@ def _spelled(value: object) -> object:
             return value.total_seconds()
         case datetime():
             return value.isoformat()
+        case str():
+            return plain(value)
         case BaseException():
-            return f"{type(value).__name__}: {value}"
+            return plain(f"{type(value).__name__}: {value}")
         case tuple() if type(value) is not tuple:
             return str(value)
         case _:

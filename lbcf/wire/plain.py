@@ -20,7 +20,7 @@ _JOINERS = frozenset("\u200c\u200d")
 """Format characters that scripts and emoji need, and that only join or part."""
 
 _SPACED = frozenset({"Zl", "Zp"})
-_DROPPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+_DROPPED = frozenset({"Cc", "Cf", "Co", "Cn"})
 
 
 def plain(text: str) -> str:
@@ -42,6 +42,8 @@ def is_plain(text: str) -> bool:
 def _seen(char: str) -> str:
     """Return what is seen of a character."""
     category = unicodedata.category(char)
+    if category == "Cs":
+        return "\ufffd"  # half a surrogate is no character
     if char in "\t\n\v\f\r\x85" or category in _SPACED:
         return " "
     if category in _DROPPED and char not in _JOINERS:

@@ -2,8 +2,6 @@
 
 from datetime import datetime, timedelta
 
-from rich.console import Console
-
 from lbcf.core import conditions
 from lbcf.core.conditions import Condition
 from lbcf.core.resources import BackendRecord, DrainProgress, RecordStatus
@@ -56,5 +54,4 @@ def said(report: Why) -> list[tuple[str, str, str]]:
 
 def printed(report: object, width: int = 10_000) -> str:
     """Return what a report looks like, without colours."""
-    console = Console(width=width, highlight=False, markup=False, emoji=False)
-    return tables.as_text(tables.drawn(report), console)
+    return tables.as_text(tables.drawn(report), tables.make_console(width))

@@ -1,5 +1,7 @@
 """`plan` and `drains` as people see them."""
 
+import attrs
+
 from lbcf.core.values import DeregisterPolicy, DeregisterWebhook
 from lbcf.ctl.drains import drains_now
 from lbcf.ctl.plans import plan_report
@@ -110,3 +112,14 @@ def test_only_the_last_column_is_folded_at_eighty() -> None:
 def test_no_drains_are_told_in_a_line() -> None:
     """Nothing is also an answer."""
     assert "nothing is on its way out\n" == printed(drains_now(a_reading(), NOW))
+
+
+def test_texts_of_others_cannot_steer_the_terminal() -> None:
+    """Sequences of a driver, or of a namesake's address, are taken out of what is shown."""
+    said = "x\x1b[2J\x1b]0;root\x07\u202ey"
+    record = attrs.evolve(a_draining_record(), spec=a_spec(load_balancer=said))
+
+    shown = printed(drains_now(bare_reading(record), NOW))
+
+    assert "xy" in shown
+    assert not set(shown) & set("\x1b\x07\u202e")

@@ -219,10 +219,23 @@ def test_unknown_words_are_refused(level: str, output: str, message: str) -> Non
 
 
 def test_text_that_is_no_unicode_does_not_silence_an_event() -> None:
-    """Half a surrogate comes out escaped."""
+    """Half a surrogate comes out as the sign for what is none."""
     stream = io.StringIO()
     logs.configure("info", "json", stream)
 
     structlog.get_logger().info("odd", text="\ud800")
 
-    assert "\ud800" == json.loads(stream.getvalue())["text"]
+    assert "\ufffd" == json.loads(stream.getvalue())["text"]
+
+
+@pytest.mark.parametrize("output", ["json", "console"])
+def test_hidden_characters_stay_out(stream: io.StringIO, output: str) -> None:
+    """Who looks at a log sees what a driver said, and not what it would have one see."""
+    logs.configure("info", output, stream)
+    said = "full\x1b[2J\x1b]0;root\x07 \u202egnp"
+    structlog.get_logger().warning("driver.said", msg=said, error=ValueError(said))
+
+    text = stream.getvalue()
+    assert 2 == text.count("full gnp")
+    assert not set(text) & set("\x1b\x07\u202e")
+    assert "\\u" not in text

@@ -25,6 +25,7 @@ from lbcf.wire.plain import is_plain, plain
         ("a\u200bb\ufeffc\u00add", "abcd"),
         ("\u0646\u200c\u0627", "\u0646\u200c\u0627"),
         ("\x00\x08\x7f", ""),
+        ("\ud800", "\ufffd"),
     ],
 )
 def test_only_what_is_seen_stays(said: str, seen: str) -> None:
