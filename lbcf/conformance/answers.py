@@ -9,7 +9,7 @@ import msgspec
 
 from lbcf.conformance.findings import Broken, Exchange
 from lbcf.core.operations import Operation
-from lbcf.drivers.client import LARGEST_ANSWER
+from lbcf.drivers.client import largest_answer
 from lbcf.wire.driver import LONGEST_DELAY, Answer, Malformed, parse_answer
 from lbcf.wire.driver_answers import DrainBackendAnswer, Status
 
@@ -30,8 +30,9 @@ def read_answer(operation: Operation, exchange: Exchange) -> Answer:
             f"{operation} answered HTTP {exchange.status}: the protocol has only 200",
             exchange,
         )
-    if len(exchange.answer) > LARGEST_ANSWER:
-        text = f"{operation}: the answer is over {LARGEST_ANSWER} bytes"
+    limit = largest_answer(operation)
+    if len(exchange.answer) > limit:
+        text = f"{operation}: the answer is over {limit} bytes"
         raise Broken(text, exchange)
     try:
         return parse_answer(operation, exchange.answer)

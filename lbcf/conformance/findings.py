@@ -34,7 +34,7 @@ class Exchange:
         operation: the last part of the URL.
         request: the body that was sent.
         status: of HTTP; None: no whole answer came.
-        answer: the body that came, cut after a little over 1 MiB.
+        answer: the body that came, cut after a little over 8 MiB.
         trouble: why there is no answer; empty where there is one.
         seconds: from sending to the last byte.
     """

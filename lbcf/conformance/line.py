@@ -14,7 +14,7 @@ import yarl
 
 from lbcf.conformance.findings import Exchange
 from lbcf.conformance.target import Target
-from lbcf.drivers.client import LARGEST_ANSWER
+from lbcf.drivers.client import LARGEST_LIST
 from lbcf.runtime.clock import Clock
 
 
@@ -91,7 +91,7 @@ class Line:
             answer = bytearray()
             async for chunk in response.content.iter_any():
                 answer += chunk
-                if len(answer) > LARGEST_ANSWER:
+                if len(answer) > LARGEST_LIST:
                     response.close()
                     break
             return Exchange(operation, body, response.status, bytes(answer))

@@ -41,6 +41,12 @@ from lbcf.runtime.aborting import AbortingConnector, aborted
 LARGEST_ANSWER = 1024 * 1024
 """Bytes of an answer's body, counted after decompression."""
 
+LARGEST_LIST = 8 * LARGEST_ANSWER
+"""The same of listBackends: some 70,000 members."""
+
+_LARGE_LISTS = 4
+"""Lists beyond `LARGEST_ANSWER` that a process reads at a time; others wait meanwhile."""
+
 _OK = 200
 _UNAUTHORIZED = frozenset({401, 403})
 _REDIRECTS = range(300, 400)
@@ -87,13 +93,30 @@ class _Flight:
     connected: bool = False
 
 
+def large_lists() -> asyncio.Semaphore:
+    """Return the places for large lists that the clients of a process share."""
+    return asyncio.Semaphore(_LARGE_LISTS)
+
+
 class DriverClient:
-    """Sends operations to one URL. Make it and close it in one event loop."""
+    """Sends operations to one URL. Make it and close it in one event loop.
+
+    Args:
+        url: where the driver is.
+        access: how it is called; None: without credentials.
+        places: what the operator lets drivers be.
+        large: places for large lists; None: its own.
+    """
 
     def __init__(
-        self, url: str, access: Access | None = None, places: Sequence[Place] = ()
+        self,
+        url: str,
+        access: Access | None = None,
+        places: Sequence[Place] = (),
+        large: asyncio.Semaphore | None = None,
     ) -> None:
         self._url = url
+        self._large = large or large_lists()
         self._resolver = DriverResolver(lambda found: may_reach(url, found, places))
         self._access = access or Access()
         token = self._access.token
@@ -206,6 +229,27 @@ class DriverClient:
         finally:
             writer.close()
 
+    async def _whole_body(
+        self, flight: _Flight, operation: Operation, response: aiohttp.ClientResponse
+    ) -> bytes:
+        """Read the body as long as it is small enough.
+
+        Raises:
+            TooLarge: it is not.
+        """
+        body, limit = bytearray(), largest_answer(operation)
+        async with contextlib.AsyncExitStack() as place:
+            async for chunk in response.content.iter_any():
+                is_small = len(body) <= LARGEST_ANSWER
+                body += chunk
+                if len(body) > limit:
+                    text = f"{flight.name}: the answer is over {limit} bytes"
+                    raise TooLarge(text)
+                if is_small and len(body) > LARGEST_ANSWER:
+                    # What is not read stays with the driver: it takes no memory here.
+                    await place.enter_async_context(self._large)
+        return bytes(body)
+
     async def _exchanged(
         self, flight: _Flight, operation: Operation, body: bytes
     ) -> bytes:
@@ -221,11 +265,17 @@ class DriverClient:
         ) as response:
             try:
                 _check_status(flight, response.status)
-                return await _whole_body(flight, response)
+                return await self._whole_body(flight, operation, response)
             except BaseException:
                 # What is left of the body would be read to save the connection.
                 response.close()
                 raise
+
+
+def largest_answer(operation: Operation) -> int:
+    """Return how many bytes the answer to an operation may have."""
+    is_list = operation is Operation.LIST_BACKENDS
+    return LARGEST_LIST if is_list else LARGEST_ANSWER
 
 
 def _connection_watch() -> aiohttp.TraceConfig:
@@ -268,20 +318,6 @@ def _check_status(flight: _Flight, status: int) -> None:
         raise Unauthorized(f"{flight.name}: {text}", status)
     if status != _OK:
         raise BadStatus(f"{flight.name}: answered with HTTP status {status}", status)
-
-
-async def _whole_body(flight: _Flight, response: aiohttp.ClientResponse) -> bytes:
-    """Read the body as long as it is small enough.
-
-    Raises:
-        TooLarge: it is not.
-    """
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > LARGEST_ANSWER:
-            raise TooLarge(f"{flight.name}: the answer is over {LARGEST_ANSWER} bytes")
-    return bytes(body)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ connection shows whose credentials it was made with, and no other driver may use
 import asyncio
 import contextlib
 
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 
 import attrs
 
@@ -75,6 +75,11 @@ class Lines:
 
     async def _sweep(self) -> None:
         """Close what is no longer used and has no call under way."""
-        for line in [one for one in self._retired if not one.calls]:
+        # One at a time: while it is closed, another call may end and look for more.
+        while (line := next(self._idle(), None)) is not None:
             self._retired.remove(line)
             await line.client.close()
+
+    def _idle(self) -> Iterator[Line]:
+        """Find what was replaced and has no call under way."""
+        return (line for line in self._retired if not line.calls)

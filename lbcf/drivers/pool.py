@@ -39,7 +39,7 @@ from lbcf.drivers.access import (
     no_secrets,
     stamp_of,
 )
-from lbcf.drivers.client import DriverClient
+from lbcf.drivers.client import DriverClient, large_lists
 from lbcf.drivers.errors import BadAnswer, DriverError, TooLate
 from lbcf.drivers.lines import Lines
 from lbcf.drivers.series import CallSeries
@@ -100,6 +100,7 @@ class DriverPool:
         self._find = find
         self._fence = fence
         self._slots = KeyedSemaphores(in_a_row=_ENDS_IN_A_ROW)
+        self._large = large_lists()
         self._lines = Lines()
         self._users: Counter[ObjectKey] = Counter()
         self._gone: set[ObjectKey] = set()
@@ -268,7 +269,9 @@ class DriverPool:
         Raises:
             NotSent: its credentials cannot be used.
         """
-        return DriverClient(driver.url, access_of(driver, secrets), self._fence.places)
+        return DriverClient(
+            driver.url, access_of(driver, secrets), self._fence.places, self._large
+        )
 
     @contextlib.contextmanager
     def _counted(

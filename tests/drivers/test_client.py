@@ -11,7 +11,7 @@ import trustme
 from prometheus_client import CollectorRegistry
 
 from lbcf.core.operations import Operation
-from lbcf.drivers.client import LARGEST_ANSWER
+from lbcf.drivers.client import LARGEST_ANSWER, LARGEST_LIST
 from lbcf.drivers.errors import (
     BadAnswer,
     BadStatus,
@@ -25,8 +25,11 @@ from lbcf.drivers.errors import (
 from lbcf.drivers.pool import DriverPool
 from lbcf.runtime.clock import SystemClock
 from lbcf.wire.driver import render_request
-from lbcf.wire.driver_answers import Status
-from lbcf.wire.driver_requests import JudgePodDeregisterRequest
+from lbcf.wire.driver_answers import ListBackendsAnswer, Status
+from lbcf.wire.driver_requests import (
+    JudgePodDeregisterRequest,
+    ListBackendsRequest,
+)
 from tests.drivers.servers import (
     BESIDE_US,
     HASTY,
@@ -177,6 +180,61 @@ async def test_the_largest_answer_is_taken(pool: DriverPool) -> None:
     async with serving(replying(response(body))) as url:
         assert Status.SUCC is (await ensure(pool, url)).status
     assert isinstance(await failure(pool, replying(response(body + b" "))), TooLarge)
+
+
+async def listed(pool: DriverPool, url: str) -> ListBackendsAnswer:
+    """Ask a driver for its members."""
+    request, operation = ListBackendsRequest(lb_info={}), Operation.LIST_BACKENDS
+    return await pool.call(a_driver(url), operation, request, timeout=PATIENT)
+
+
+def a_list(members: int) -> bytes:
+    """Return an answer with so many members, of some 120 bytes each."""
+    member = b'{"backendAddr": "%s", "recordID": "r", "state": "Active"}' % (b"a" * 64)
+    return b'{"status": "Succ", "backends": [%s]}' % b",".join([member] * members)
+
+
+async def test_a_list_of_many_members_is_taken(pool: DriverPool) -> None:
+    """A reset of a large load balancer is seen, too."""
+    body = a_list(50_000)
+    assert 4 * LARGEST_ANSWER < len(body) < LARGEST_LIST
+
+    async with serving(replying(response(body))) as url:
+        assert 50_000 == len((await listed(pool, url)).backends)
+
+
+async def test_a_list_that_is_too_large_is_told(pool: DriverPool) -> None:
+    """Its reason is not that of an answer that makes no sense."""
+    async with serving(replying(response(a_list(2).ljust(LARGEST_LIST + 1)))) as url:
+        with pytest.raises(TooLarge) as raised:
+            await listed(pool, url)
+
+    assert "DriverAnswerTooLarge" == raised.value.reason
+
+
+async def test_large_lists_are_read_a_few_at_a_time(pool: DriverPool) -> None:
+    """While four are read, a fifth waits in its driver; small ones pass by."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % LARGEST_LIST
+    first = head + b" " * (LARGEST_ANSWER + 1)
+    async with (
+        serving(repeating(b" ", first=first, pause=0.01)) as dripping,
+        serving(replying(response(a_list(50_000)))) as large,
+        serving(replying(response(a_list(1)))) as small,
+    ):
+        hogs = [asyncio.create_task(listed(pool, dripping)) for _ in range(4)]
+        await asyncio.sleep(0.5)  # they are beyond the size of small ones
+        fifth = asyncio.create_task(listed(pool, large))
+        await asyncio.sleep(0.5)
+        assert 1 == len((await listed(pool, small)).backends)
+        waited = not fifth.done()
+        hogs.pop().cancel()
+        found = await fifth
+        for hog in hogs:
+            hog.cancel()
+        await asyncio.gather(*hogs, return_exceptions=True)
+
+    assert waited
+    assert 50_000 == len(found.backends)
 
 
 async def test_a_gzip_bomb_is_cut(pool: DriverPool) -> None:
