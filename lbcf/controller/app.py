@@ -114,9 +114,14 @@ class Controller:
             Shares(_RECORD_WORKERS),
         )
         scopes = Scopes()
-        removals = Removals(client, view.records, removing := self._queue("removals"))
         statuses = GroupStatusWriter(view, client, parts.recorder, clock)
         triggers = Triggers(view, scopes, queues, registrar, statuses)
+        removals = Removals(
+            client,
+            view.records,
+            removing := self._queue("removals"),
+            triggers.look_at_group,
+        )
         judgements = Judgements(
             view,
             judging := self._queue("judgements"),

@@ -6,7 +6,7 @@ nothing while the last of a thousand is being answered, and then come late for a
 was deleted meanwhile.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -34,6 +34,7 @@ class Removals:
         client: the API server.
         records: takes in what each write returned.
         queue: of the records to remove; its workers call `reconcile`.
+        decide_again: has a group looked at whose record was not what was planned on.
     """
 
     def __init__(
@@ -41,7 +42,9 @@ class Removals:
         client: KubeClient,
         records: Store[BackendRecord],
         queue: WorkQueue[ObjectKey],
+        decide_again: Callable[[ObjectKey], object],
     ) -> None:
+        self._decide_again = decide_again
         self._client = client
         self._records = records
         self._queue = queue
@@ -104,17 +107,25 @@ class Removals:
         return Done()
 
     async def _remove(self, removal: Removal) -> None:
-        """Delete a record by its uid, and take in what is left of it."""
+        """Delete a record, and take in what is left of it."""
         meta = removal.record.meta
         try:
-            write = self._client.delete(RECORDS, meta.key, uid=meta.uid)
+            version = meta.resource_version if removal.as_seen_only else None
+            write = self._client.delete(
+                RECORDS, meta.key, uid=meta.uid, version=version
+            )
             left = await failpoints.through(write, UNHEARD)
         except NotFound:
             self._records.observe_gone(meta)
             return
         except Conflict:
-            # A namesake, most likely; what else may be meant is no end of it.
+            # A namesake, or another version: what is meant by that is decided anew.
             await look_up(self._client, self._records, meta.key)
+            found = self._records.get(meta.key)
+            if found is None or (found.meta.uid == meta.uid and found.is_deleting):
+                return
+            if removal.record.group is not None:
+                self._decide_again(removal.record.group)
             raise
         if left is None:
             self._records.observe_gone(meta)

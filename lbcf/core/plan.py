@@ -79,6 +79,16 @@ class Removal:
     message: str
     by_readiness: bool = False
 
+    @property
+    def as_seen_only(self) -> bool:
+        """Tell whether it goes only from the very version that was looked at.
+
+        A duplicate is one beside another record, and readiness comes back: of two leaders
+        with views of different age each may want another one gone. Whatever else ends a
+        record is true of all of its versions.
+        """
+        return self.by_readiness or self.reason == DUPLICATE
+
 
 @attrs.frozen
 class Hold:

@@ -30,11 +30,14 @@ class Scene:
     queue: WorkQueue[ObjectKey] = attrs.Factory(
         lambda: WorkQueue("removals", VirtualClock())
     )
+    again: list[ObjectKey] = attrs.Factory(list)
     removals: Removals = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.client = KubeClient(self.api)
-        self.removals = Removals(self.client, self.records, self.queue)
+        self.removals = Removals(
+            self.client, self.records, self.queue, self.again.append
+        )
 
     async def made(self, pod: str, name: str = "") -> BackendRecord:
         """Make the record of a pod."""
@@ -166,6 +169,34 @@ async def test_duplicate_stays_until_the_other_ones_end_is_answered(
 
     assert still_there
     assert not scene.is_live(second)
+
+
+@pytest.mark.parametrize(
+    ("reason", "by_readiness", "stays"),
+    [(DUPLICATE, False, True), ("PodNotReady", True, True), ("PodGone", False, False)],
+)
+async def test_what_depends_on_the_moment_goes_as_it_was_seen_only(
+    scene: Scene, reason: str, *, by_readiness: bool, stays: bool
+) -> None:
+    """Another leader has written the record since: its group is looked at again."""
+    record = await scene.made("a")
+    newer = {"status": {"backendAddr": "10.0.0.1:80"}}
+    await scene.client.patch(RECORDS, record.meta.key, newer, subresource="status")
+    scene.removals.decided([record], [Removal(record, reason, "", by_readiness)])
+
+    if stays:
+        with pytest.raises(Conflict):
+            await scene.removals.reconcile(record.meta.key)
+    else:
+        await scene.removals.reconcile(record.meta.key)
+    assert scene.is_live(record) == stays
+    assert bool(scene.again) == stays
+
+    present = scene.records.get(record.meta.key)
+    assert present is not None
+    scene.removals.decided([present], [Removal(present, reason, "", by_readiness)])
+    await scene.removals.reconcile(record.meta.key)
+    assert not scene.is_live(record)
 
 
 async def test_duplicate_whose_deletion_failed_is_tried_again(scene: Scene) -> None:
