@@ -100,7 +100,7 @@ class Controller:
             client,
             parts.drivers,
             clock,
-            locks=self._locker,
+            locks=self._inheritance,
             observe=view.records.observe,
             limit=view.limit,
             recall=Recall(queues.records),
@@ -235,6 +235,7 @@ class Controller:
         if self._series is not None:
             self._series.begin()
         rounds = [
+            asyncio.create_task(self._inheritance.take_the_rest()),
             asyncio.create_task(self._survey.run()),
             asyncio.create_task(self._locker.sweep_forever()),
             asyncio.create_task(self._endpoints.run()),

@@ -3,6 +3,8 @@
 Before it: everything has been read. After it: the controller's workers start. LBCF knew
 no locks: a record of its hand that lives, or is on its way out, has its address without
 one, and its end takes that address out of the load balancer whoever has it by then.
+Where a lock cannot be had for long, because one Lease always fails, everybody else goes
+on, and the address alone waits.
 """
 
 import asyncio
@@ -14,15 +16,18 @@ import structlog
 
 from lbcf.controller.view import View
 from lbcf.core.resources import BackendRecord
+from lbcf.core.steps import LockHeld, LockTaken, TakeLock
 from lbcf.core.turn import Absent
 from lbcf.core.values import MemberKey
 from lbcf.interpreter.locks import AddressLocker
-from lbcf.kube.errors import KubeError
+from lbcf.kube.errors import KubeError, Unavailable
 from lbcf.runtime.clock import Clock
 
 
 _AT_ONCE = 32
 _TRY_AGAIN = timedelta(seconds=1)
+_PATIENCE = timedelta(seconds=10)
+"""How long everything waits for all locks."""
 
 _log = structlog.get_logger(__name__)
 
@@ -34,19 +39,50 @@ class Inheritance:
         self._view = view
         self._locker = locker
         self._clock = clock
+        self._left: list[BackendRecord] = []
 
     async def take_locks(self, stop: asyncio.Event) -> None:
         """Take the lock of every such record; nothing is registered before that is done.
 
-        Goes on until the API server has answered for each, or until told to stop.
+        Goes on until the API server has answered for each, or until told to stop, but
+        not for longer than all others can wait.
         """
-        left = [r for r in self._view.records.values() if self._needs_lock(r)]
-        if left:
-            _log.info("records.inherited", count=len(left))
-        while left and not stop.is_set():
-            left = await self._round(left)
-            if left:
-                await self._clock.sleep(_TRY_AGAIN)
+        self._left = [r for r in self._view.records.values() if self._needs_lock(r)]
+        if self._left:
+            _log.info("records.inherited", count=len(self._left))
+        until = self._clock.monotonic() + _PATIENCE.total_seconds()
+        while self._left and not stop.is_set() and self._clock.monotonic() < until:
+            await self._try_all()
+        if self._left:
+            _log.warning("locks.awaited", count=len(self._left))
+
+    async def take_the_rest(self) -> None:
+        """Go on with those that could not be had in time, until all are."""
+        while self._left:
+            await self._try_all()
+
+    async def _try_all(self) -> None:
+        """Try each lock that is left once, and wait a little if any still is."""
+        self._left = await self._round(self._left)
+        if self._left:
+            await self._clock.sleep(_TRY_AGAIN)
+
+    async def take(self, step: TakeLock) -> LockTaken | LockHeld:
+        """Take a lock for another record, unless its address waits for an inherited one.
+
+        Its spelling alone is compared: one that waits needlessly harms nobody.
+
+        Raises:
+            KubeError: the API server could not be asked, or the address is not free yet.
+        """
+        for record in self._left:
+            if (
+                record.address == step.address
+                and record.meta.uid != step.record.meta.uid
+            ):
+                text = f"the lock on {step.address} is awaited for {record.meta.key}"
+                raise Unavailable(text, sent=False)
+        return await self._locker.take(step)
 
     def _needs_lock(self, record: BackendRecord) -> bool:
         """Tell whether a record has an address that only a lock keeps for it.

@@ -4,7 +4,7 @@ import asyncio
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import attrs
 import structlog
@@ -18,6 +18,8 @@ from lbcf.core.steps import (
     Conflicted,
     Finish,
     Gone,
+    LockHeld,
+    LockTaken,
     Observed,
     Permission,
     ReadRecord,
@@ -35,7 +37,6 @@ from lbcf.core.values import ObjectKey, Uid
 from lbcf.drivers.errors import DriverError, TimedOut, TooLate
 from lbcf.drivers.pool import DriverPool
 from lbcf.interpreter.address_questions import ask_for_address
-from lbcf.interpreter.locks import AddressLocker
 from lbcf.interpreter.messages import backend_request, reply_of
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import UNHEARD, Conflict, KubeError, NotFound, Unavailable
@@ -64,6 +65,13 @@ class Subject:
     uid: Uid
 
 
+class TakesLocks(Protocol):
+    """Whoever takes locks on addresses."""
+
+    async def take(self, step: TakeLock) -> LockTaken | LockHeld:
+        """Take one, or say who has it and when to ask again."""
+
+
 class Interpreter:
     """Performs steps.
 
@@ -84,7 +92,7 @@ class Interpreter:
         drivers: DriverPool,
         clock: Clock,
         *,
-        locks: AddressLocker | None = None,
+        locks: TakesLocks | None = None,
         observe: Callable[[BackendRecord], None] = lambda _record: None,
         limit: Callable[[ObjectKey], int | None] = lambda _key: None,
         recall: Recall | None = None,
