@@ -30,6 +30,7 @@ from lbcf.core.resources import (
     Selection,
 )
 from lbcf.core.selectors import Selector
+from lbcf.core.steps import LockHeld
 from lbcf.core.turn import Moment
 from lbcf.core.values import (
     AddressSource,
@@ -55,6 +56,19 @@ BY_LABEL = PodSelection((WEB,), selector=Selector({"app": "web"}))
 def seconds(count: float) -> timedelta:
     """Say a length of time."""
     return timedelta(seconds=count)
+
+
+def held_by(
+    name: str = "other",
+    again_after: timedelta = timedelta(seconds=5),
+    *,
+    namespace: str = NAMESPACE,
+    is_gone: bool = False,
+) -> LockHeld:
+    """Say that a record has the lock on an address."""
+    lock = ObjectKey("kube-system", "addr-0")
+    uid = Uid(f"uid-{name}")
+    return LockHeld(lock, ObjectKey(namespace, name), uid, again_after, is_gone)
 
 
 def at(after: float, *, jitter: float = 0.0) -> Moment:

@@ -10,6 +10,7 @@ from lbcf.controller.bind_view import BindView
 from lbcf.controller.binds import Binds
 from lbcf.controller.driver_care import DriverCare
 from lbcf.controller.driver_holds import DriverHolds
+from lbcf.controller.ender import Ender
 from lbcf.controller.endpoint_watch import EndpointWatches
 from lbcf.controller.gone_backends import GoneBackends
 from lbcf.controller.group_status import GroupStatusWriter
@@ -106,12 +107,14 @@ class Controller:
             recall=Recall(queues.records),
             told=reporter.record_told,
         )
+        ender = Ender(client, clock, parts.settings.namespace)
         registrar = Registrar(
             view,
             queues.records,
             interpreter,
             parts.incarnation,
             Shares(_RECORD_WORKERS),
+            deregistrar=ender.incarnation,
         )
         scopes = Scopes()
         statuses = GroupStatusWriter(view, client, parts.recorder, clock)
@@ -217,7 +220,7 @@ class Controller:
             self._mark_gone_backends(),
             Workers(queues.drivers, care.reconcile, _DRIVER_WORKERS, clock),
         ]
-        self._informers = _informers_of(view, client, clock)
+        self._informers = (*_informers_of(view, client, clock), ender.informer)
 
     @property
     def informers(self) -> Sequence[Informer[Any]]:

@@ -6,7 +6,7 @@ After it: the record's status says Registered, or why not and when it is tried a
 
 import contextlib
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import attrs
@@ -43,6 +43,8 @@ class Registrar:
         interpreter: carries out steps.
         incarnation: who this process is, for `status.ensuring`.
         shares: of the queue's workers.
+        deregistrar: says who ends records at present, for `status.deregistrar`; empty
+            where that is not known.
     """
 
     def __init__(
@@ -52,11 +54,14 @@ class Registrar:
         interpreter: Interpreter,
         incarnation: str,
         shares: Shares,
+        *,
+        deregistrar: Callable[[], str] = lambda: "",
     ) -> None:
         self._view = view
         self._queue = queue
         self._interpreter = interpreter
         self._incarnation = incarnation
+        self._deregistrar = deregistrar
         self._enrolments: dict[Uid, Enrolment] = {}
         self._permissions: dict[Uid, Permission] = {}
         self._limiter = ConcurrencyLimiter(queue)
@@ -142,7 +147,9 @@ class Registrar:
             return Done()
         moment = self._interpreter.moment()
         driver = self._view.driver(record.driver_key)
-        known = attrs.evolve(self._enrolment(record), driver=driver)
+        known = attrs.evolve(
+            self._enrolment(record), driver=driver, deregistrar=self._deregistrar()
+        )
         if record.meta.uid in self._resets:
             known = attrs.evolve(known, reset=self._resets[record.meta.uid])
         enrolment = registration.with_due(known, record, moment)
@@ -266,8 +273,14 @@ def _is_news(old: BackendRecord | None, new: BackendRecord) -> bool:
     """Tell whether a change asks for a turn; our own reports of trouble do not."""
     if old is None:
         return not new.is_registered or _needs_a_clock(new)
-    changed = old.meta.generation != new.meta.generation
+    changed = old.meta.generation != new.meta.generation or _is_freed(old, new)
     return not new.is_registered and (changed or old.is_registered)
+
+
+def _is_freed(old: BackendRecord, new: BackendRecord) -> bool:
+    """Tell whether a deregistrar has told a record that its address is free."""
+    waiting = new.status.waiting
+    return waiting is not None and waiting.is_over and waiting != old.status.waiting
 
 
 def _needs_a_clock(record: BackendRecord) -> bool:

@@ -36,7 +36,12 @@ import attrs
 from lbcf.core import conditions, names
 from lbcf.core.conditions import Condition
 from lbcf.core.operations import Operation
-from lbcf.core.resources import BackendRecord, DrainProgress, LoadBalancerDriver
+from lbcf.core.resources import (
+    ANY_INCARNATION,
+    BackendRecord,
+    DrainProgress,
+    LoadBalancerDriver,
+)
 from lbcf.core.steps import (
     Abandoned,
     CallDriver,
@@ -49,6 +54,7 @@ from lbcf.core.steps import (
     Permission,
     ReadRecord,
     Refused,
+    Released,
     ReleaseRecord,
     Reply,
     Step,
@@ -90,6 +96,10 @@ class Ending:
 
     Attributes:
         first_seen: monotonic seconds at which this incarnation saw the deletion.
+        incarnation: who we are; new at every start of a process.
+        unanswered: a call of ours had no definite answer, and may take effect later.
+        is_clean: we have let the record go, nobody else has called for its end, and all
+            of our calls had definite answers.
         permission: the latest observation of this turn.
         driver: who is to be asked, or why nobody can be.
         drain: how far a drain is, before it is written.
@@ -104,6 +114,9 @@ class Ending:
     """
 
     first_seen: float
+    incarnation: str = ""
+    unanswered: bool = False
+    is_clean: bool = False
     permission: Permission | None = None
     driver: LoadBalancerDriver | Absent = UNKNOWN_DRIVER
     drain: DrainProgress | None = None
@@ -198,6 +211,21 @@ def _tell(ending: Ending, record: BackendRecord, moment: Moment) -> Step | None:
 def _rest(ending: Ending, _r: BackendRecord, _m: Moment) -> Step | None:
     """End the turn where the last answer asked for time."""
     return None if ending.pause is None else Finish(again_after=ending.pause)
+
+
+def _sign(ending: Ending, record: BackendRecord, _m: Moment) -> Step | None:
+    """Let whoever the record names as its deregistrar know that it is not alone.
+
+    Only where members are known by address alone: there it may tell the next owner of
+    the address that no call is out, and would not know of ours (w34).
+    """
+    driver, named = ending.driver, record.status.deregistrar
+    if isinstance(driver, Absent) or driver.member_key is MemberKey.RECORD:
+        return None
+    if named in {"", ANY_INCARNATION, ending.incarnation}:
+        return None
+    status = attrs.evolve(record.status, deregistrar=ANY_INCARNATION)
+    return WriteStatus(record, status)
 
 
 def _drain(ending: Ending, record: BackendRecord, moment: Moment) -> Step | None:
@@ -316,6 +344,7 @@ STAGES: tuple[Stage, ...] = (
     _never_registered,
     _tell,
     _rest,
+    _sign,
     _drain,
     _deregister,
     _release,
@@ -327,6 +356,8 @@ def learn(ending: Ending, step: Step, reply: Reply, moment: Moment) -> Ending:
     match reply:
         case Gone():
             return attrs.evolve(ending, is_over=True)
+        case Released():
+            return attrs.evolve(ending, is_over=True, is_clean=_is_clean(ending, step))
         case Conflicted():
             return attrs.evolve(ending, permission=None)
         case Observed(permission):
@@ -339,6 +370,24 @@ def learn(ending: Ending, step: Step, reply: Reply, moment: Moment) -> Ending:
             return _called(ending, step, reply, moment)
         case _:
             return ending
+
+
+def _is_clean(ending: Ending, step: Step) -> bool:
+    """Tell whether no call for a record that we have just let go can be out.
+
+    The version that it went from says so: whoever else wanted to call had to change it.
+    One that went by somebody else's hand says nothing (w37).
+    """
+    if not isinstance(step, ReleaseRecord):
+        return False
+    match step.proof:
+        case NeverRegistered():
+            return True
+        case Deregistered(record):
+            alone = record.status.deregistrar == ending.incarnation != ""
+            return alone and not ending.unanswered
+        case Abandoned():
+            return False
 
 
 def _observed(ending: Ending, permission: Permission, moment: Moment) -> Ending:
@@ -367,6 +416,8 @@ def _called(
     """Take in a driver's answer, or the lack of one."""
     if not isinstance(step, CallDriver):
         return ending
+    if isinstance(reply, Unanswered) and reply.may_land:
+        ending = attrs.evolve(ending, unanswered=True)
     if isinstance(reply, Succeeded):
         return _succeeded(ending, step, moment)
     if step.operation is Operation.DRAIN_BACKEND:

@@ -31,6 +31,7 @@ from lbcf.core.resources import (
     ANY_INCARNATION,
     BackendRecord,
     LoadBalancerDriver,
+    Waiting,
 )
 from lbcf.core.steps import (
     CallDriver,
@@ -43,6 +44,7 @@ from lbcf.core.steps import (
     Permission,
     ReadRecord,
     Refused,
+    Released,
     Reply,
     Step,
     StillRunning,
@@ -64,7 +66,7 @@ from lbcf.core.turn import (
     retry_delay,
     told,
 )
-from lbcf.core.values import AddressSource, MemberKey
+from lbcf.core.values import AddressSource, MemberKey, Uid
 
 
 REGISTERED = "Registered"
@@ -117,6 +119,7 @@ class Enrolment:
         driver: who is to be asked, or why nobody can be.
         address: as found for a record that has none yet.
         locked: the lock on that address is ours.
+        deregistrar: who ends records at present, as far as is known.
         ensured: the answer of an ensure that is not written down yet.
         streak: answers in a row that were no success.
         pause: ends the turn.
@@ -135,6 +138,7 @@ class Enrolment:
     driver: LoadBalancerDriver | Absent = UNKNOWN_DRIVER
     address: str = ""
     locked: bool = False
+    deregistrar: str = ""
     ensured: Succeeded | None = None
     streak: Streak = NO_STREAK
     report: Report | None = None
@@ -289,14 +293,22 @@ def _lock(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
     wait = driver.settling(Operation.DEREGISTER_BACKEND)
     if driver.declares(Operation.DRAIN_BACKEND):
         wait = max(wait, driver.settling(Operation.DRAIN_BACKEND))
-    return TakeLock(driver, record, record.address or e.address, wait)
+    waiting = record.status.waiting
+    ended = waiting.holder if waiting is not None and waiting.is_over else Uid("")
+    return TakeLock(driver, record, record.address or e.address, wait, ended)
 
 
 def _write_address(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
     """Write down what is about to be registered, and by whom: the permission."""
     if record.address:
         return None
-    status = attrs.evolve(record.status, address=e.address, ensuring=e.incarnation)
+    status = attrs.evolve(
+        record.status,
+        address=e.address,
+        ensuring=e.incarnation,
+        deregistrar=e.deregistrar,
+        waiting=None,
+    )
     return WriteStatus(record, status)
 
 
@@ -389,7 +401,7 @@ STAGES: tuple[Stage, ...] = (
 def learn(e: Enrolment, step: Step, reply: Reply, moment: Moment) -> Enrolment:
     """Take in what came of a step."""
     match reply:
-        case Gone():
+        case Gone() | Released():
             return attrs.evolve(e, is_over=True)
         case Conflicted() | Unheard():
             return _unwritten(e, step, reply, moment)
@@ -398,7 +410,7 @@ def learn(e: Enrolment, step: Step, reply: Reply, moment: Moment) -> Enrolment:
         case LockTaken():
             return attrs.evolve(e, locked=True)
         case LockHeld():
-            return _waiting_for_lock(e, step, reply)
+            return _waiting_for_lock(e, step, reply, moment)
         case Succeeded():
             return _succeeded(e, step, reply, moment)
         case StillRunning() | Refused() | Unanswered():
@@ -465,15 +477,37 @@ def _told(
     return attrs.evolve(e, report=report, pause=pause)
 
 
-def _waiting_for_lock(e: Enrolment, step: Step, reply: LockHeld) -> Enrolment:
-    """Wait for the end of the record that has the address."""
+def _waiting_for_lock(
+    e: Enrolment, step: Step, reply: LockHeld, moment: Moment
+) -> Enrolment:
+    """Wait for the end of the record that has the address, and say for whose."""
     if not isinstance(step, TakeLock):
         return e
-    message = (
-        f"{step.address} is still held by record {reply.holder}; waiting for its end"
-    )
-    pause = reply.again_after or _LOOK_AGAIN
-    return _told(e, step.record, ADDRESS_IN_USE, message, pause)
+    record = step.record
+    free_at = moment.now + reply.again_after if reply.is_gone else None
+    message = f"{step.address} is held by {_holder(record, reply)}"
+    if free_at is None:
+        message += "; waiting for its end"
+    else:
+        message += (
+            ", which is gone; free once no call for its end can arrive any more, at "
+            f"{free_at:%H:%M:%S} UTC at the latest"
+        )
+    e = _told(e, record, ADDRESS_IN_USE, message, reply.again_after)
+    if e.report is None:
+        return e
+    waiting = Waiting(reply.uid) if reply.uid else None
+    report = attrs.evolve(e.report, next_attempt=free_at, waiting=waiting)
+    return attrs.evolve(e, report=report)
+
+
+def _holder(record: BackendRecord, reply: LockHeld) -> str:
+    """Name the holder of a lock to whoever may know its name."""
+    if reply.holder is None:
+        return f"Lease {reply.lock}, whose holderIdentity says nothing that we wrote"
+    if reply.holder.namespace != record.meta.key.namespace:
+        return "a record of another namespace"
+    return f"record {reply.holder.name}"
 
 
 def _succeeded(e: Enrolment, step: Step, reply: Succeeded, moment: Moment) -> Enrolment:
@@ -515,9 +549,8 @@ def _not_registered_yet(
     if not isinstance(step, CallDriver):
         return e
     record = step.permission.record
-    may_land = isinstance(reply, StillRunning) or (
-        isinstance(reply, Unanswered) and reply.may_land
-    )
+    # One that is Running ends with the Succ that is waited for (docs/protocol.md).
+    may_land = isinstance(reply, Unanswered) and reply.may_land
     if may_land and step.operation is Operation.ENSURE_BACKEND:
         e = _doubted(e, step, moment)
     reason, message = told(reply, step.driver, step.operation)

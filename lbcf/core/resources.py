@@ -359,7 +359,22 @@ class DrainProgress:
 
 
 ANY_INCARNATION = "*"
-"""`ensuring` of a record for which a call of nobody-knows-whom may be out."""
+"""`ensuring` of a record for which a call of nobody-knows-whom may be out; `deregistrar`
+of one for whose end more than one deregistrar may have called."""
+
+
+@attrs.frozen
+class Waiting:
+    """Whose end a record waits for that wants the same address.
+
+    Attributes:
+        holder: uid of the record that has the lock.
+        is_over: its deregistrar knows that it has ended, and that each call for its end
+            had a definite answer: none can take effect any more.
+    """
+
+    holder: Uid
+    is_over: bool = False
 
 
 @attrs.frozen
@@ -373,6 +388,9 @@ class RecordStatus:
         next_attempt: as planned when a condition was last written.
         backend_gone: the backend did not exist any more, or not at this address, while
             it was being drained: nothing is left to drain.
+        deregistrar: the incarnation that may call for the record's end without telling,
+            `*` when another one may have called; empty: nobody knows.
+        waiting: for the end of another record with the same address; None: for none.
     """
 
     address: str = ""
@@ -382,6 +400,8 @@ class RecordStatus:
     drain: DrainProgress | None = None
     next_attempt: datetime | None = None
     backend_gone: bool = False
+    deregistrar: str = ""
+    waiting: Waiting | None = None
 
 
 @attrs.frozen

@@ -12,6 +12,7 @@ import attrs
 
 from lbcf.core.operations import Operation
 from lbcf.core.resources import BackendRecord, LoadBalancerDriver, RecordStatus
+from lbcf.core.values import ObjectKey, Uid
 
 
 @attrs.frozen
@@ -77,12 +78,15 @@ class TakeLock:
 
     Attributes:
         takeover_after: how long its last holder must have been gone.
+        ended: uid of a record that has ended, as its deregistrar knows, with a definite
+            answer to each call; from that one the lock is taken at once.
     """
 
     driver: LoadBalancerDriver
     record: BackendRecord
     address: str
     takeover_after: timedelta
+    ended: Uid = Uid("")
 
 
 @attrs.frozen
@@ -146,6 +150,11 @@ class Observed:
 @attrs.frozen
 class Gone:
     """No such record exists any more (or another one has its name)."""
+
+
+@attrs.frozen
+class Released:
+    """Our own write took the finalizer off; nobody calls for the record any more."""
 
 
 @attrs.frozen
@@ -224,17 +233,24 @@ class LockHeld:
     """Another record has the address, or had it a moment ago.
 
     Attributes:
-        holder: who, for people.
-        again_after: when the lock can be had at the earliest, None: not known.
+        lock: name of its Lease.
+        holder: who, None where the lock does not say it in a way that we understand.
+        uid: of that very record.
+        is_gone: the holder exists no more.
+        again_after: when to ask again; where the holder is gone, the lock is free then.
     """
 
-    holder: str
-    again_after: timedelta | None = None
+    lock: ObjectKey
+    holder: ObjectKey | None
+    uid: Uid
+    again_after: timedelta
+    is_gone: bool = False
 
 
 Reply = (
     Observed
     | Gone
+    | Released
     | Conflicted
     | Unheard
     | Succeeded

@@ -18,6 +18,7 @@ from lbcf.core.resources import (
     DrainProgress,
     LoadBalancerDriver,
     RecordStatus,
+    Waiting,
 )
 from lbcf.core.steps import Refused, StillRunning, Unanswered
 from lbcf.core.values import ObjectKey
@@ -125,6 +126,7 @@ class Report:
         drain: progress to show, None where there is none to add.
         marker: what `ensuring` must say from now on; None: as it is.
         due: written even if only numbers changed.
+        waiting: for whose end; None: as it is.
     """
 
     condition: Condition
@@ -132,6 +134,7 @@ class Report:
     marker: str | None = None
     next_attempt: datetime | None = None
     due: bool = False
+    waiting: Waiting | None = None
 
     def is_news(self, record: BackendRecord) -> bool:
         """Tell whether the record does not say so yet."""
@@ -141,7 +144,15 @@ class Report:
             not self.condition.says_the_same(old)
             or (self.marker is not None and self.marker != marker)
             or (self.drain is not None and (drain is None or self.due))
+            or self._waits_for_another(record.status)
         )
+
+    def _waits_for_another(self, status: RecordStatus) -> bool:
+        """Tell whether a status does not name the record that is waited for."""
+        if self.waiting is None:
+            return False
+        named = status.waiting
+        return named is None or named.holder != self.waiting.holder
 
     def applied(self, status: RecordStatus, now: datetime) -> RecordStatus:
         """Add it to a record's status."""
@@ -153,6 +164,8 @@ class Report:
             drain=self.drain or status.drain,
             ensuring=status.ensuring if self.marker is None else self.marker,
             next_attempt=self.next_attempt,
+            # What a deregistrar wrote of the same holder stays.
+            waiting=self.waiting if self._waits_for_another(status) else status.waiting,
         )
 
 

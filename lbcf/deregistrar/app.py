@@ -10,6 +10,7 @@ from lbcf.core.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.values import ObjectKey
 from lbcf.deregistrar.reconciler import Deregistrar
 from lbcf.deregistrar.series import EndingSeries
+from lbcf.deregistrar.successors import Successors, holder_of, is_waiting
 from lbcf.interpreter import Interpreter
 from lbcf.interpreter.abandonment import Abandonments
 from lbcf.interpreter.call_events import CallReporter
@@ -28,12 +29,13 @@ from lbcf.runtime.worker import Workers
 _WORKERS = 2048
 """Enough for eight drivers of one namespace that answer nothing, and for four such
 namespaces. A worker costs about a kilobyte and a half."""
+_TELLING_WORKERS = 16
 _TOLD = frozenset({conditions.DRAINED, conditions.DEREGISTERED})
 
 
-def _is_deleting(record: BackendRecord) -> bool:
-    """Keep in memory only what is about to end."""
-    return record.is_deleting
+def _concerns_us(record: BackendRecord) -> bool:
+    """Keep in memory only what is about to end, and what waits for such an end."""
+    return record.is_deleting or is_waiting(record)
 
 
 def _driver_of(record: BackendRecord) -> Iterator[ObjectKey]:
@@ -47,7 +49,9 @@ class DeregistrarProgram:
     def __init__(self, parts: Parts) -> None:
         client, clock = parts.client, parts.clock
         self._parts = parts
-        records: Store[BackendRecord] = Store({"driver": _driver_of}, keep=_is_deleting)
+        records: Store[BackendRecord] = Store(
+            {"driver": _driver_of, "holder": holder_of}, keep=_concerns_us
+        )
         drivers: Store[LoadBalancerDriver] = Store()
         load_balancers: Store[LoadBalancer] = Store()
         queue: WorkQueue[ObjectKey] = WorkQueue(
@@ -59,6 +63,8 @@ class DeregistrarProgram:
             found = load_balancers.get(key)
             return None if found is None else found.max_concurrent_calls
 
+        telling: WorkQueue[ObjectKey] = WorkQueue("successors", clock, parts.metrics)
+        successors = Successors(records, telling, client, clock)
         told = parts.settings.record_events
         interpreter = Interpreter(
             client,
@@ -75,12 +81,15 @@ class DeregistrarProgram:
             drivers,
             queue,
             interpreter,
+            incarnation=parts.incarnation,
+            successors=successors,
             series=series,
             abandonments=Abandonments(parts.recorder, parts.metrics),
             shares=Shares(_WORKERS),
             limit=limit,
         )
         records.on_change(deregistrar.record_changed)
+        records.on_change(successors.record_changed)
         drivers.on_change(deregistrar.driver_changed)
         parts.secrets.on_change(deregistrar.secret_changed)
         parts.secrets.follow(drivers)
@@ -89,6 +98,7 @@ class DeregistrarProgram:
         trouble = TroubleReporter(parts.recorder, _TOLD, "Deregister", calls_told=told)
         trouble.listen(records)
         self._workers = Workers(queue, deregistrar.reconcile, _WORKERS, clock)
+        self._telling = Workers(telling, successors.reconcile, _TELLING_WORKERS, clock)
         self._informers: tuple[Informer[Any], ...] = (
             Informer(client, DRIVERS, clock, store=drivers),
             Informer(client, LOAD_BALANCERS, clock, store=load_balancers),
@@ -108,5 +118,7 @@ class DeregistrarProgram:
     async def work(self, stop: asyncio.Event) -> None:
         """Work until told to stop; then finish the calls under way."""
         self._workers.start()
+        self._telling.start()
         await stop.wait()
-        await self._workers.stop(self._parts.settings.grace)
+        grace = self._parts.settings.grace
+        await asyncio.gather(self._workers.stop(grace), self._telling.stop(grace))

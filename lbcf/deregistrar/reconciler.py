@@ -23,6 +23,7 @@ from lbcf.core.steps import (
 from lbcf.core.turn import Absent, Moment, driver_or_absent
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.deregistrar.series import EndingSeries
+from lbcf.deregistrar.successors import Successors
 from lbcf.interpreter import Interpreter, Subject
 from lbcf.interpreter.abandonment import Abandonments
 from lbcf.kube.store import Store
@@ -48,6 +49,8 @@ class Deregistrar:
         drivers: who operates their load balancers.
         queue: of keys of records.
         interpreter: carries out steps.
+        incarnation: who this process is, for `status.deregistrar`.
+        successors: hears of ends after which the address is free at once.
         series: hears of ends.
         abandonments: hears of those that a person ordered.
         shares: of the queue's workers.
@@ -61,6 +64,8 @@ class Deregistrar:
         queue: WorkQueue[ObjectKey],
         interpreter: Interpreter,
         *,
+        incarnation: str,
+        successors: Successors,
         series: EndingSeries,
         abandonments: Abandonments,
         shares: Shares,
@@ -70,6 +75,8 @@ class Deregistrar:
         self._drivers = drivers
         self._queue = queue
         self._interpreter = interpreter
+        self._incarnation = incarnation
+        self._successors = successors
         self._series = series
         self._abandonments = abandonments
         self._endings: dict[Uid, Ending] = {}
@@ -89,7 +96,9 @@ class Deregistrar:
             return
         if new.meta.uid not in self._endings:
             monotonic = self._interpreter.moment().monotonic
-            self._endings[new.meta.uid] = Ending(first_seen=monotonic)
+            self._endings[new.meta.uid] = Ending(
+                first_seen=monotonic, incarnation=self._incarnation
+            )
         if old is None or not old.is_deleting or _orders(old) != _orders(new):
             self._queue.add(new.meta.key)
 
@@ -171,7 +180,10 @@ class Deregistrar:
             remember,
         )
         if self._endings[uid].is_over:
-            self._over(record, self._endings.pop(uid))
+            ending = self._endings.pop(uid)
+            self._over(record, ending)
+            if ending.is_clean:
+                self._successors.ended(uid, driver)
             return Done()
         if finish.again_after is None:
             return Done()

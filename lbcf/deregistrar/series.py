@@ -27,7 +27,7 @@ class EndingSeries(Collector):
     """What /metrics says of deletions.
 
     Args:
-        records: those that are being deleted.
+        records: those that are being deleted, and others that do not count here.
         clock: the time, of the same clock as deletionTimestamps.
         metrics: of the process; None: nobody measures.
     """
@@ -68,7 +68,7 @@ class EndingSeries(Collector):
         held: dict[str, int] = {}
         draining: dict[str, int] = {}
         oldest: dict[str, float] = {}
-        for record in self._records.values():
+        for record in filter(lambda r: r.is_deleting, self._records.values()):
             driver = str(record.driver_key)
             held[driver] = held.get(driver, 0) + 1
             draining[driver] = draining.get(driver, 0) + is_draining(record, now)

@@ -23,6 +23,7 @@ from lbcf.core.steps import (
     Observed,
     Permission,
     ReadRecord,
+    Released,
     ReleaseRecord,
     Reply,
     Step,
@@ -209,7 +210,9 @@ class Interpreter:
         self._observe(record)
         return Observed(Permission(record, began))
 
-    async def _release(self, step: ReleaseRecord) -> Gone | Conflicted | Observed:
+    async def _release(
+        self, step: ReleaseRecord
+    ) -> Gone | Conflicted | Observed | Released:
         """Take our finalizer off by compare-and-swap."""
         began = self._clock.monotonic()
         record = step.proof.record
@@ -231,7 +234,7 @@ class Interpreter:
         # Taking off the last finalizer deletes the object in the same transaction,
         # and does not raise its resourceVersion: what is returned is no new version.
         if not left.meta.finalizers:
-            return Gone()
+            return Released()
         return Observed(Permission(left, began))
 
     async def _take_lock(self, step: TakeLock) -> Reply:

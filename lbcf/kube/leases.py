@@ -41,6 +41,11 @@ class Lease:
     renewed_at: datetime | None = None
     process: ProcessIdentity | None = None
 
+    @property
+    def incarnation(self) -> str:
+        """Say which run of a process leads: what follows the host in its identity."""
+        return self.holder.rpartition("_")[2]
+
 
 class _Spec(msgspec.Struct, rename="camel"):
     """The fields that are used; all are optional in the API."""

@@ -25,6 +25,7 @@ from lbcf.core.resources import (
     RecordSpec,
     RecordStatus,
     StaticBackend,
+    Waiting,
 )
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.wire.conditions import (
@@ -90,6 +91,11 @@ class _Drain(msgspec.Struct, rename="camel"):
     active_connections: int | None = None
 
 
+class _Waiting(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    ended: bool = False
+
+
 class _Status(msgspec.Struct, rename="camel"):
     backend_addr: str = ""
     injected_info: dict[str, str] | None = None
@@ -98,6 +104,8 @@ class _Status(msgspec.Struct, rename="camel"):
     drain: _Drain | None = None
     next_attempt: datetime | None = None
     backend_gone: bool = False
+    deregistrar: str = ""
+    waiting_for: _Waiting | None = None
 
 
 class _Record(msgspec.Struct):
@@ -175,6 +183,7 @@ def _parse_status(status: _Status) -> RecordStatus:
     wire, drain = status.drain, None
     if wire is not None and wire.started_at is not None and wire.deadline is not None:
         drain = DrainProgress(wire.started_at, wire.deadline, wire.active_connections)
+    waits = status.waiting_for
     return RecordStatus(
         address=status.backend_addr,
         injected_info=shared_map(status.injected_info),
@@ -183,6 +192,8 @@ def _parse_status(status: _Status) -> RecordStatus:
         drain=drain,
         next_attempt=status.next_attempt,
         backend_gone=status.backend_gone,
+        deregistrar=intern(status.deregistrar),
+        waiting=None if waits is None else Waiting(Uid(waits.uid), waits.ended),
     )
 
 
@@ -286,7 +297,7 @@ def _replaced(before: object, after: object) -> object:
 
 def _render_status(status: RecordStatus) -> dict[str, object]:
     """Write how far it is."""
-    drain, attempt = status.drain, status.next_attempt
+    drain, attempt, waits = status.drain, status.next_attempt, status.waiting
     return {
         "backendAddr": status.address or None,
         "injectedInfo": dict(status.injected_info) or None,
@@ -295,6 +306,8 @@ def _render_status(status: RecordStatus) -> dict[str, object]:
         "drain": drain and _render_drain(drain),
         "nextAttempt": attempt and render_time_after(attempt),
         "backendGone": status.backend_gone or None,
+        "deregistrar": status.deregistrar or None,
+        "waitingFor": waits and {"uid": waits.holder, "ended": waits.is_over},
     }
 
 

@@ -692,3 +692,114 @@ def test_drain_ends_when_the_backend_is_gone() -> None:
     assert not call.drained
     assert len(world.calls(Operation.DRAIN_BACKEND)) == 1
     assert world.record is None
+
+
+# --- what the next owner of the address may know ----------------------------------------
+
+
+def named(name: str, *, registered: bool = True, ensuring: str = "") -> BackendRecord:
+    """Say who may end a record without telling."""
+    record = a_record(registered=registered, ensuring=ensuring, deleting=True)
+    return attrs.evolve(record, status=attrs.evolve(record.status, deregistrar=name))
+
+
+def end(world: World, *, driver: LoadBalancerDriver = PLAIN) -> Ending:
+    """End a record, in as many turns as it takes."""
+    ending = Ending(0.0, incarnation="me")
+    for _ in range(5):
+        ending, finish = world.end(ending.begin_turn(driver))
+        if ending.is_over:
+            break
+        world.monotonic += (finish.again_after or seconds(0)).total_seconds()
+    assert ending.is_over
+    return ending
+
+
+def test_end_with_an_answer_to_each_call_is_clean() -> None:
+    """Fail, and what was never sent, are answers; so is Running with a Succ after it."""
+    world = World(named("me"))
+    world.answers.extend([NO, UNSENT, StillRunning("wait")])
+
+    assert end(world).is_clean
+    assert 4 == len(world.calls(Operation.DEREGISTER_BACKEND))
+
+
+def test_end_with_a_call_that_may_land_is_not() -> None:
+    """A success that came later does not take it back."""
+    world = World(named("me"))
+    world.answers.append(LOST)
+
+    assert not end(world).is_clean
+
+
+@pytest.mark.parametrize("name", ["", "*"])
+def test_end_of_which_nobody_knows_who_called_is_not(name: str) -> None:
+    """Another deregistrar may have, and writes nothing where none is named."""
+    world = World(named(name))
+
+    assert not end(world).is_clean
+    assert [] == world.writes
+
+
+def test_who_is_not_named_tells_before_it_calls() -> None:
+    """The one that is named would say that no call is out, and not know of this one."""
+    world = World(named("another"))
+
+    ending = end(world)
+
+    assert ["ReadRecord", "WriteStatus", "deregisterBackend"] == world.kinds[:3]
+    assert "*" == world.writes[0].deregistrar
+    assert not ending.is_clean
+
+
+def test_who_is_named_and_finds_a_star_is_not_alone() -> None:
+    """Somebody else has begun since it read the record."""
+    world = World(named("me"))
+
+    def another(stage: World, step: Step) -> None:
+        """Write it when the first call is out."""
+        if isinstance(step, CallDriver):
+            status = stage.stored.status
+            stage.put(status=attrs.evolve(status, deregistrar="*"))
+
+    world.before = another
+
+    assert not end(world).is_clean
+
+
+def test_record_that_went_by_another_hand_is_not_clean() -> None:
+    """Whoever let it go may have called."""
+    world = World(named("me"))
+
+    def another(stage: World, step: Step) -> None:
+        """Take the finalizer off first."""
+        if isinstance(step, ReleaseRecord):
+            stage.record = None
+
+    world.before = another
+
+    assert not end(world).is_clean
+
+
+def test_record_that_was_never_registered_leaves_its_address_clean() -> None:
+    """Nobody calls for a record without an address, whoever is named."""
+    record = a_record(spec=a_spec(address=""), deleting=True)
+
+    assert end(World(record)).is_clean
+
+
+def test_record_that_was_abandoned_is_not_clean() -> None:
+    """A person ordered to let go; an ensure may be out."""
+    ordered = {names.ANNOTATION_ABANDON: "scrapped"}
+    record = a_record(registered=True, deleting=True, annotations=ordered)
+
+    assert not end(World(record)).is_clean
+
+
+def test_member_that_is_named_after_its_record_has_no_next_owner() -> None:
+    """Nothing is written for it."""
+    world = World(named("another"))
+
+    end(world, driver=a_driver(member_key=MemberKey.RECORD))
+
+    assert [] == world.writes

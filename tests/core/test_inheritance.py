@@ -26,7 +26,6 @@ from lbcf.core.resources import (
 from lbcf.core.steps import (
     CallDriver,
     Finish,
-    LockHeld,
     LockTaken,
     Observed,
     Permission,
@@ -47,6 +46,7 @@ from tests.builders import (
     a_snapshot,
     a_spec,
     at,
+    held_by,
 )
 
 
@@ -262,7 +262,7 @@ def test_waiting_for_the_lock_leaves_the_record_recognisable() -> None:
         "me", 0.0, driver=BY_ADDRESS, permission=Permission(record, 0)
     )
 
-    enrolment = registration.learn(enrolment, step, LockHeld("shop/other/1"), at(0))  # type: ignore[arg-type]
+    enrolment = registration.learn(enrolment, step, held_by(), at(0))  # type: ignore[arg-type]
     told = registration.next_step(enrolment, at(0))
 
     assert isinstance(told, WriteStatus)

@@ -16,11 +16,15 @@ from lbcf.core.registration import (
     learn,
     with_due,
 )
-from lbcf.core.resources import BackendRecord, LoadBalancerDriver, RecordStatus
+from lbcf.core.resources import (
+    BackendRecord,
+    LoadBalancerDriver,
+    RecordStatus,
+    Waiting,
+)
 from lbcf.core.steps import (
     CallDriver,
     Finish,
-    LockHeld,
     Permission,
     Refused,
     Reply,
@@ -33,7 +37,7 @@ from lbcf.core.steps import (
     WriteStatus,
 )
 from lbcf.core.turn import DRIVER_RECHECK, Absent
-from lbcf.core.values import AddressSource, MemberKey
+from lbcf.core.values import AddressSource, MemberKey, Uid
 from tests.builders import (
     ALWAYS,
     SETTLING,
@@ -41,6 +45,7 @@ from tests.builders import (
     a_driver,
     a_record,
     a_spec,
+    held_by,
     seconds,
 )
 from tests.core.world import World, conflict_at, gone_at
@@ -163,18 +168,88 @@ def test_member_named_after_its_record_needs_no_lock() -> None:
 def test_address_in_use_is_waited_for_and_not_written() -> None:
     """B would deregister the holder's member if it were."""
     world = World(NOWHERE)
-    world.locks.append(LockHeld("shop/other/uid-other", seconds(7)))
+    world.locks.append(held_by("other", seconds(7)))
 
     known, finish = take_up(world, driver=PLAIN, address="10.0.0.1:8080")
 
     assert (False, ADDRESS_IN_USE) == word(world.stored)
-    assert "shop/other/uid-other" in world.stored.status.conditions[0].message
+    assert "by record other; waiting" in world.stored.status.conditions[0].message
+    assert Waiting(Uid("uid-other")) == world.stored.status.waiting
     assert ("", "") == (world.stored.address, world.stored.status.ensuring)
     assert Finish(again_after=seconds(7)) == finish
 
     visit(world, known, driver=PLAIN, address="10.0.0.1:8080")
 
     assert world.stored.is_registered
+    assert None is world.stored.status.waiting
+
+
+def test_who_waits_for_another_namespace_is_not_told_its_names() -> None:
+    """What others call their records is nobody else's business."""
+    world = World(NOWHERE)
+    world.locks.append(held_by("their-secret", namespace="bank"))
+
+    take_up(world, driver=PLAIN, address="10.0.0.1:8080")
+
+    message = world.stored.status.conditions[0].message
+    assert "10.0.0.1:8080 is held by a record of another namespace" in message
+    assert "their-secret" not in message
+    assert "bank" not in str(world.stored.status)
+
+
+def test_who_waits_for_a_record_that_is_gone_is_told_until_when() -> None:
+    """Nobody has said that its calls were answered: they may arrive until then."""
+    world = World(NOWHERE)
+    world.locks.append(held_by("other", seconds(25), is_gone=True))
+
+    take_up(world, driver=PLAIN, address="10.0.0.1:8080")
+
+    message = world.stored.status.conditions[0].message
+    free_at = world.moment().now + seconds(25)
+    assert f"at {free_at:%H:%M:%S} UTC at the latest" in message
+    assert free_at == world.stored.status.next_attempt
+
+
+def test_a_lock_that_says_nothing_of_ours_is_named() -> None:
+    """Somebody has edited it: whoever reads the condition can look at it."""
+    world = World(NOWHERE)
+    nobody = attrs.evolve(held_by(), holder=None, uid=Uid(""))
+    world.locks.append(nobody)
+
+    take_up(world, driver=PLAIN, address="10.0.0.1:8080")
+
+    message = world.stored.status.conditions[0].message
+    assert f"held by Lease {nobody.lock}" in message
+    assert None is world.stored.status.waiting
+
+
+def test_what_a_deregistrar_wrote_of_the_holder_is_handed_to_the_lock() -> None:
+    """The address is free at once; what is told meanwhile leaves that as it is."""
+    world = World(NOWHERE)
+    world.locks.append(held_by())
+    known, _ = take_up(world, driver=PLAIN, address="10.0.0.1:8080")
+    told = Waiting(Uid("uid-other"), is_over=True)
+    world.put(status=attrs.evolve(world.stored.status, waiting=told))
+    world.locks.append(held_by())
+
+    known, _ = visit(world, known, driver=PLAIN, address="10.0.0.1:8080")
+    assert told == world.stored.status.waiting
+    visit(world, known, driver=PLAIN, address="10.0.0.1:8080")
+
+    asked = [step.ended for step in world.steps if isinstance(step, TakeLock)]
+    assert ["", "uid-other", "uid-other"] == asked
+    assert world.stored.is_registered
+
+
+def test_whoever_ends_records_is_written_with_the_address() -> None:
+    """Before the first call there is nobody else who could have called for its end."""
+    world = World(NOWHERE)
+    known = Enrolment(ME, 0.0, deregistrar="its-end")
+
+    visit(world, known, driver=PLAIN, address="10.0.0.1:8080")
+
+    assert "its-end" == world.writes[0].deregistrar
+    assert "its-end" == world.stored.status.deregistrar
 
 
 def test_backend_that_moved_while_waiting_is_locked_anew() -> None:
@@ -203,7 +278,7 @@ def test_address_found_by_a_driver_is_kept_for_the_next_turn() -> None:
     """It is not asked twice, and the lock stays."""
     world = World(NOWHERE)
     world.answers.append(Succeeded(backend_addr="virtual:1"))
-    world.locks.append(LockHeld("shop/other/uid-other"))
+    world.locks.append(held_by())
     known, _ = take_up(world, driver=FINDER)
 
     visit(world, known, driver=FINDER)
@@ -288,11 +363,22 @@ def test_report_of_a_call_does_not_sign_over_a_star() -> None:
     assert "*" == world.stored.status.ensuring
 
 
-@pytest.mark.parametrize("answer", [LOST, BUSY], ids=["lost", "running"])
-def test_call_without_an_answer_leaves_a_star_for_good(answer: Reply) -> None:
+def test_running_that_ends_in_success_is_an_answer() -> None:
+    """The task is done with it: its record is settled, and its end waits for nothing."""
+    world = World(a_record())
+    world.answers.append(BUSY)
+
+    known, _ = take_up(world)
+    assert ME == world.stored.status.ensuring
+    visit(world, known)
+
+    assert world.stored.is_settled
+
+
+def test_call_without_an_answer_leaves_a_star_for_good() -> None:
     """It may land whenever it likes, also after the Registered write."""
     world = World(a_record())
-    world.answers.append(answer)
+    world.answers.append(LOST)
 
     known, _ = take_up(world)
     assert "*" == world.stored.status.ensuring

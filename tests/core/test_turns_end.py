@@ -12,7 +12,6 @@ from lbcf.core.registration import Enrolment, with_due
 from lbcf.core.resources import BackendRecord, LoadBalancerDriver, RecordStatus
 from lbcf.core.steps import (
     CallDriver,
-    LockHeld,
     LockTaken,
     Refused,
     Reply,
@@ -23,7 +22,7 @@ from lbcf.core.steps import (
 )
 from lbcf.core.turn import Absent
 from lbcf.core.values import AddressSource, MemberKey
-from tests.builders import ALWAYS, a_driver, a_record, a_spec, seconds
+from tests.builders import ALWAYS, a_driver, a_record, a_spec, held_by, seconds
 from tests.core.world import World
 
 
@@ -36,7 +35,10 @@ ANSWERS = st.one_of(
     st.builds(Refused, st.sampled_from(("no", "x" * 2000)), WISHES),
     st.builds(Unanswered, st.just("DriverTimedOut"), st.just("late"), st.booleans()),
 )
-LOCKS = st.one_of(st.just(LockTaken()), st.builds(LockHeld, st.just("a/b/c"), WISHES))
+LOCKS = st.one_of(
+    st.just(LockTaken()),
+    st.builds(held_by, again_after=WISHES.filter(bool), is_gone=st.booleans()),
+)
 DRIVERS = st.one_of(
     st.builds(
         a_driver,

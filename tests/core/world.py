@@ -26,6 +26,7 @@ from lbcf.core.steps import (
     Observed,
     Permission,
     ReadRecord,
+    Released,
     ReleaseRecord,
     Reply,
     Step,
@@ -161,7 +162,7 @@ class World:
         if left:
             return self._observed()
         self.record = None
-        return Gone()
+        return Released()
 
     def _is_current(self, record: BackendRecord) -> bool:
         """Tell whether a version is still the stored one."""

@@ -151,6 +151,17 @@ BUILT = (
         record(unheard=True, resets=True),
     ),
     Variant(
+        "b40",
+        "Address, free at once after an end with answers to all calls: 1 + 1",
+        address(frees=True),
+        alive=True,
+    ),
+    Variant(
+        "b42",
+        "the same, calls are answered by Running: 1 + 1",
+        address(frees=True, running=True),
+    ),
+    Variant(
         "b33",
         "Record, a calm run never waits",
         record(crashes=False, silences=False, calm=True),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tests.model import decisions, world
 from tests.model import layout as at
 from tests.model.rules import Rules
-from tests.model.world import State, Step, Steps
+from tests.model.world import Draft, State, Step, Steps
 
 
 def steps(s: State, rules: Rules, out: Steps) -> None:
@@ -17,25 +17,60 @@ def steps(s: State, rules: Rules, out: Steps) -> None:
     for w in range(rules.deregistrars):
         b = at.deregistrar(w)
         stage = s[b + at.STAGE]
+        if rules.frees:
+            _free(s, w, out)
         if stage == at.IDLE:
             for r in range(rules.records):
                 _begin(s, rules, w, r, out)
-            continue
-        STAGES[stage](s, rules, w, out)
-        if rules.crashes:
-            n = bytearray(s)
-            if stage == at.SENT:
-                _lose(n, rules, w)
-            world.rest(n, b)
-            text = "{b} ends; another begins in its place"
-            out.append(Step((text, w, 0), n, fault=True))
+        else:
+            STAGES[stage](s, rules, w, out)
+        if rules.crashes and (stage != at.IDLE or _is_known(s, rules, w)):
+            _end(s, rules, w, out)
+
+
+def _is_known(s: State, rules: Rules, w: int) -> bool:
+    """Tell whether anything is lost with a deregistrar that is idle."""
+    return rules.frees and any(
+        s[at.ending(w, r)] or s[at.record(r) + at.ENDER] == w + 1
+        for r in range(rules.records)
+    )
+
+
+def _end(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Let an incarnation end; another one, with another name, takes its place."""
+    b = at.deregistrar(w)
+    n = bytearray(s)
+    if s[b + at.STAGE] == at.SENT:
+        _lose(n, rules, w)
+    world.rest(n, b)
+    for r in range(rules.records):
+        n[at.ending(w, r)] = 0
+        if rules.forgets_whole and n[at.record(r) + at.ENDER] == w + 1:
+            n[at.record(r) + at.ENDER] = decisions.DEAD
+    text = "{b} ends; another begins in its place"
+    out.append(Step((text, w, 0), n, fault=True))
+
+
+def _free(s: State, w: int, out: Steps) -> None:
+    """Write for whoever waits that all calls for the end of its holder were answered."""
+    holder = s[at.LOCK]
+    if not s[at.FREED] and holder and s[at.ending(w, holder - 1)] & at.ANSWERED_ALL:
+        n = bytearray(s)
+        n[at.FREED] = 1
+        for v in range(at.MAX_DEREGISTRARS):
+            n[at.ending(v, holder - 1)] &= at.UNANSWERED
+        text = "{b} writes that all calls for {r} were answered"
+        out.append(Step((text, w, holder - 1), n))
 
 
 def _lose(n: bytearray, rules: Rules, w: int) -> None:
     """Let a deregistrar's call go on without it."""
     b = at.deregistrar(w)
     drain = n[b + at.CARRIES] == at.DRAIN
+    r = n[b + at.WHICH]
     world.lose_call(n, rules, b, at.LATE_DRAIN if drain else at.LATE_DEREGISTER)
+    if rules.frees and rules.frees_answered:
+        n[at.ending(w, r)] |= at.UNANSWERED
 
 
 def _begin(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
@@ -71,11 +106,24 @@ def _begin_deleting(
         return
     final = is_final(s, rules, r)
     text = reads + ("" if final else "; this call will not count")
+    if rules.frees and rules.signs and _is_anothers(s, w, r):
+        n = bytearray(s)
+        world.touch(n, r)
+        n[at.record(r) + at.ENDER] = decisions.ANYBODY
+        s, current = bytes(n), True
+        text += "; it writes `*` as its deregistrar"
+        reads = text
     call = at.FINAL if final else at.EARLY
     out.append(_permitted(s, w, r, call, text, current=current))
     if rules.drains:
         text = f"{reads}; it drains first"
         out.append(_permitted(s, w, r, at.DRAIN, text, current=current))
+
+
+def _is_anothers(s: State, w: int, r: int) -> bool:
+    """Tell whether a record names another deregistrar, who may count on being alone."""
+    named = s[at.record(r) + at.ENDER]
+    return named not in (decisions.NOBODY, decisions.ANYBODY, w + 1)
 
 
 def is_final(s: State, rules: Rules, r: int) -> bool:
@@ -107,6 +155,8 @@ def _send(s: State, rules: Rules, w: int, out: Steps) -> None:
     n = bytearray(s)
     if world.may_send(s, rules, b):
         n[b + at.STAGE] = at.SENT
+        if not rules.frees_ended and s[b + at.CARRIES] == at.FINAL:
+            _let_go(n, rules, w, r)
         out.append(Step((f"{{b}} sends {_CALLS[s[b + at.CARRIES]]}", w, r), n))
         n = bytearray(s)
     world.rest(n, b)
@@ -132,7 +182,13 @@ def _in_flight(s: State, rules: Rules, w: int, out: Steps) -> None:
         world.drain(n, rules, r)
     else:
         world.take_out(n, rules, r)
+    world.end_running(n, rules, r, at.LATE_DEREGISTER, at.LATE_DRAIN)
     out.append(Step((f"the load balancer executes {{b}}'s {call}", w, r), n))
+    if rules.running:
+        n = bytearray(s)
+        drain = s[b + at.CARRIES] == at.DRAIN
+        world.leave_running(n, b, at.LATE_DRAIN if drain else at.LATE_DEREGISTER)
+        out.append(Step((f"{{b}}'s {call} is answered by Running", w, r), n))
     if rules.silences:
         n = bytearray(s)
         _lose(n, rules, w)
@@ -163,6 +219,7 @@ def _release(s: State, rules: Rules, w: int, out: Steps) -> None:
     n = bytearray(s)
     world.rest(n, b)
     if deleting and (s[b + at.CURRENT] or not rules.releases_by_cas):
+        _let_go(n, rules, w, r)
         broken = world.end(n, r)
         text = "{b} takes the finalizer off: {r} is gone"
         out.append(Step((text, w, r), n, broken))
@@ -175,11 +232,23 @@ def _release(s: State, rules: Rules, w: int, out: Steps) -> None:
             Step(("{b} takes the finalizer off {r}'s namesake", w, r), n, broken)
         )
     else:
+        if not rules.frees_own and s[at.LOCK] == r + 1:
+            n[at.ending(w, r)] |= at.ANSWERED_ALL
         out.append(Step(("{b} cannot let {r} go: it has changed", w, r), n))
         if deleting and s[b + at.CARRIES] == at.FINAL:
             n = bytearray(s)
             n[b + at.CURRENT] = 1
             out.append(Step(("{b} reads {r} again: deleting", w, r), n))
+
+
+def _let_go(n: Draft, rules: Rules, w: int, r: int) -> None:
+    """Remember of the lock's holder that all calls for its end were answered, if so."""
+    if not rules.frees or n[at.LOCK] != r + 1:
+        return
+    uncalled = not n[at.record(r) + at.ADDRESS]
+    alone = n[at.record(r) + at.ENDER] == w + 1
+    if uncalled or (alone and not n[at.ending(w, r)] & at.UNANSWERED):
+        n[at.ending(w, r)] |= at.ANSWERED_ALL
 
 
 def _hits_namesake(s: State, rules: Rules, r: int) -> bool:

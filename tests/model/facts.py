@@ -19,13 +19,14 @@ overlap. A STEP has
     proof      of a release: deregistered, never or abandoned
     lock       of a lock: its name
     outcome    observed, gone, conflicted, succeeded, running, refused, unanswered (it
-               may land), unsent (it cannot), superseded, taken, held, or unknown
+               may land), unsent (it cannot), superseded, taken, held, released,
+               or unknown
     now        FACTS, where the outcome shows the record
 
 and FACTS are
 
     {"version": 7, "generation": 1, "deleting": false, "held": true, "address": "",
-     "ensuring": "", "registered": false, "always": false}
+     "ensuring": "", "registered": false, "always": false, "deregistrar": ""}
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Facts:
         ensuring: the mark.
         registered: the present spec is in the load balancer.
         always: its policy.
+        deregistrar: who alone may call for its end without telling; empty: unknown.
     """
 
     version: int
@@ -58,6 +60,7 @@ class Facts:
     ensuring: str
     registered: bool
     always: bool
+    deregistrar: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,8 @@ def facts_of(given: Mapping[str, Any]) -> Facts:
         KeyError: one is missing.
     """
     names = Facts.__dataclass_fields__
-    return Facts(**{name: given[name] for name in names})
+    known = {"deregistrar": "", **given}
+    return Facts(**{name: known[name] for name in names})
 
 
 def event_of(number: int, given: Mapping[str, Any]) -> Event:

@@ -77,7 +77,10 @@ def _write(f: Witness, e: Event, memory: Memory) -> str:
     if before.deleting:
         kept = (after.address, after.ensuring, after.registered)
         same = kept == (before.address, before.ensuring, before.registered)
+        same = same and after.deregistrar in (before.deregistrar, "*")
         return "" if same else "what its registrar wrote is no deregistrar's to change"
+    if after.deregistrar != before.deregistrar and before.address:
+        return "who may end a record is written with its address alone"
     if before.address != after.address:
         return _address_written(f, e, memory, before)
     if after.registered and not before.registered:
@@ -160,7 +163,7 @@ def _ensure(e: Event, memory: Memory, seen: Facts) -> str:
     claims = seen.generation in memory.claims
     if not decisions.is_covered(now, want, claims, seen.always):
         return f"the mark {seen.ensuring!r} does not tell of this call"
-    if e.outcome in ("unanswered", "running", "unknown"):
+    if e.outcome in ("unanswered", "unknown"):
         memory.doubts = True
     memory.ensured = seen.version if e.outcome == "succeeded" else None
     return ""
@@ -170,6 +173,9 @@ def _take_out(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
     """A drain or deregister goes out for a record that ends, and counts or does not."""
     if not (seen.deleting and seen.held):
         return "the record is not being deleted, or not ours to end"
+    if not f.keyed and seen.deregistrar not in ("", "*", e.actor):
+        return f"deregistrar {seen.deregistrar!r} is not told that it is not alone"
+    memory.unanswered |= e.outcome in ("unanswered", "unknown")
     if e.op == "drain":
         return ""
     settled = decisions.is_settled(
@@ -196,6 +202,9 @@ def _release(f: Witness, e: Event, memory: Memory) -> str:
         return f"address {seen.address} is written: something may be registered"
     if e.proof == "deregistered" and not memory.final:
         return "no deregister of this incarnation has succeeded that counts"
+    alone = seen.deregistrar == e.actor and not memory.unanswered
+    if e.outcome == "released" and (alone or e.proof == "never"):
+        f.clean.add(e.record)
     return ""
 
 

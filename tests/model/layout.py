@@ -8,11 +8,12 @@ from __future__ import annotations
 
 
 # --- the load balancer and the lock -------------------------------------------------
-LOCK, LOCK_AGE, EPOCH, RESETS = range(4)
+LOCK, LOCK_AGE, EPOCH, RESETS, FREED = range(5)
 """Holder of the lock (0 nobody, 1 + record); ticks since that holder has been gone;
-whether the epoch has changed and nobody wrote it down; resets that have been."""
+whether the epoch has changed and nobody wrote it down; resets that have been; whether a
+deregistrar wrote that all calls for that holder's end were answered."""
 
-MEMBERS = 4
+MEMBERS = 5
 MEMBER = 3
 IS_IN, IS_DRAINED, HAS = range(MEMBER)
 """Of a member: whether it is in, gets no new traffic, which parameters it has."""
@@ -20,13 +21,13 @@ IS_IN, IS_DRAINED, HAS = range(MEMBER)
 # --- records ------------------------------------------------------------------------
 MAX_RECORDS = 3
 RECORDS = MEMBERS + MAX_RECORDS * MEMBER
-RECORD = 11
+RECORD = 12
 PHASE, ADDRESS, REGISTERED, MARK, CHANGED, ALWAYS, AGE = range(7)
-ENSURED, ENDED, LOST, UNHELD = range(7, RECORD)
+ENSURED, ENDED, LOST, UNHELD, ENDER = range(7, RECORD)
 """Of a record: phase; whether an address is written; Registered at its generation;
 `ensuring`; changes of its spec; policy; ticks since its deletion; whether an ensure ever
 took effect; whether a deregister that counts was answered; whether a reset took it; whether a namesake's
-release took its finalizer."""
+release took its finalizer; `deregistrar`, who alone may call for its end."""
 
 ABSENT, LIVE, DELETING, GONE = range(4)
 
@@ -57,15 +58,20 @@ REGISTRAR = MEMORIES + MAX_RECORDS * 2
 
 MAX_DEREGISTRARS = 2
 DEREGISTRARS = REGISTRARS + MAX_REGISTRARS * REGISTRAR
-DEREGISTRAR = 5
+ENDINGS = 5
+DEREGISTRAR = ENDINGS + MAX_RECORDS
+UNANSWERED, ANSWERED_ALL = 1, 2
+"""The bits of what a deregistrar remembers of a record's end: a call of its own had no
+definite answer; it has let the record go, and all calls for its end had one."""
 EARLY, FINAL, NEVER, DRAIN = range(4)
 """What a deregistrar's `CARRIES` says: a deregister that does not count, one that does,
 that nothing was ever registered, a drain."""
 
 # --- calls without a caller: 0 none, else 1 + ticks since the permission --------------
 ORPHANS = DEREGISTRARS + MAX_DEREGISTRARS * DEREGISTRAR
-ORPHAN = 4
-LATE_ENSURE, LATE_NEW_ENSURE, LATE_DEREGISTER, LATE_DRAIN = range(ORPHAN)
+ORPHAN = 8
+LATE_ENSURE, LATE_NEW_ENSURE, LATE_DEREGISTER, LATE_DRAIN, RUNNING = range(5)
+"""The kinds; `RUNNING` is added to the kind of a call that was answered by Running."""
 
 SIZE = ORPHANS + MAX_RECORDS * ORPHAN
 
@@ -88,6 +94,11 @@ def memory(w: int, r: int) -> int:
 def deregistrar(w: int) -> int:
     """Say where a deregistrar begins."""
     return DEREGISTRARS + w * DEREGISTRAR
+
+
+def ending(w: int, r: int) -> int:
+    """Say where is what a deregistrar remembers of a record's end."""
+    return DEREGISTRARS + w * DEREGISTRAR + ENDINGS + r
 
 
 def orphan(r: int, kind: int) -> int:

@@ -6,8 +6,11 @@
    two meet. With it two records want the one address. Times are ticks; LIFE is the
    longest time from a permission to the last effect of a call.
 
+   With FREES (and ADDRESS) a deregistrar that has ended a record with an answer to each
+   call, and that nobody else has called for, says so, and the lock is free at once.
+
    Weaker: WAIT, TAKEOVER (numbers), NOLOCK, NOMARKS, NOTAKEOVER, CLEARSTAR, FORGET,
-   UNMARKED, EARLYENDS, NOCAS. */
+   UNMARKED, EARLYENDS, NOCAS; of FREES: NOSIGN, NOANSWER, SAMENAME. */
 #define LIFE 1
 #define SKEW 1
 #ifndef WAIT
@@ -39,7 +42,14 @@ byte which[4]; bit fresh[4]; byte age[4];     /* age: 0 no permission, else 1 + 
 bit claims[4]; bit doubts[4];                 /* of registrar w on record r: 2 * r + w */
 byte late_ensure[N]; byte late_end[N];        /* 0 none, else 1 + ticks */
 
+byte ender[N];                                /* 0 unknown, else 1 + a deregistrar */
+bit open_[4]; bit knows[4];                   /* of deregistrar w on record r */
+bit freed;                                    /* written of the lock's holder */
+#define NOBODYS 8
+#define EVERYBODYS 9
+
 #define MINE(w, r) (2 * (r) + (w))
+#define ENDS(w, r) (2 * (r) + (w) - 2)
 #define ALONE(w, r, me) ((!doubts[MINE(w, r)]) && \
                          (mark[r] == me || (claims[MINE(w, r)] && mark[r] == NOBODY)))
 #ifdef NOCAS
@@ -52,7 +62,7 @@ byte late_ensure[N]; byte late_end[N];        /* 0 none, else 1 + ticks */
 #define FREE(r) (1)
 #else
 #define FREE(r) (holder == 0 || holder == (r) + 1 || \
-                 (phase[holder - 1] == GONE && vacant >= TAKEOVER))
+                 (phase[holder - 1] == GONE && (vacant >= TAKEOVER || freed)))
 #endif
 #define HELD(r) ((phase[r] == LIVE || phase[r] == DELETING) && (placed[r] || ensured[r]))
 #define WRONG(r) (phase[r] == LIVE && registered[r] && !member)
@@ -71,6 +81,7 @@ inline goes(r) {
   phase[r] = GONE; registered[r] = 0; mark[r] = NOBODY; since[r] = 0;
   claims[MINE(0, r)] = 0; claims[MINE(1, r)] = 0;
   doubts[MINE(0, r)] = 0; doubts[MINE(1, r)] = 0;
+  open_[ENDS(2, r)] = 0; open_[ENDS(3, r)] = 0; ender[r] = 0;
   wrote(r);
   if :: holder == r + 1 -> vacant = 0 :: else fi
 }
@@ -90,6 +101,11 @@ idle:
   if
 #ifdef ADDRESS
   :: atomic { phase[r] == LIVE && !placed[r] && FREE(r) ->
+       if
+       :: holder != r + 1 ->
+          freed = 0; knows[0] = 0; knows[1] = 0; knows[2] = 0; knows[3] = 0
+       :: else
+       fi;
        holder = r + 1; vacant = 0; which[w] = r; fresh[w] = 1 }; goto place
 #else
   :: atomic { phase[r] == ABSENT ->
@@ -113,7 +129,17 @@ idle:
   fi;
 place:
   if
-  :: atomic { MAYWRITE(w, r) -> wrote(r); placed[r] = 1; mark[r] = me; permit(w, r) };
+  :: atomic { MAYWRITE(w, r) -> wrote(r); placed[r] = 1; mark[r] = me; permit(w, r);
+#ifdef FREES
+       if
+       :: ender[r] = 0
+       :: ender[r] = 3
+#ifdef TWO_ENDS
+       :: ender[r] = 4
+#endif
+       fi
+#endif
+     };
      goto send
   :: atomic { !MAYWRITE(w, r) -> goto idle }
   :: goto stop
@@ -170,13 +196,41 @@ idle:
 #ifdef EARLYENDS
        counts = 1;
 #endif
+#ifdef FREES
+#ifndef NOSIGN
+       if
+       :: ender[r] != 0 && ender[r] != w + 1 && ender[r] != EVERYBODYS ->
+          wrote(r); ender[r] = EVERYBODYS
+       :: else
+       fi;
+#endif
+#endif
        permit(w, r) }
+#ifdef FREES
+  :: atomic { holder && !freed && knows[ENDS(w, holder - 1)] ->
+       freed = 1; knows[ENDS(w, holder - 1)] = 0 }; goto idle
+  :: atomic { open_[ENDS(w, 0)] || open_[ENDS(w, N - 1)] || knows[ENDS(w, 0)] ||
+              knows[ENDS(w, N - 1)] || ender[0] == w + 1 || ender[N - 1] == w + 1 ->
+       open_[ENDS(w, 0)] = 0; open_[ENDS(w, N - 1)] = 0;
+       knows[ENDS(w, 0)] = 0; knows[ENDS(w, N - 1)] = 0;
+#ifndef SAMENAME
+       if :: ender[0] == w + 1 -> ender[0] = NOBODYS :: else fi;
+       if :: ender[N - 1] == w + 1 -> ender[N - 1] = NOBODYS :: else fi
+#endif
+     }; goto idle
+#endif
   :: goto idle
   fi;
   if :: skip :: goto idle fi;
   if
   :: atomic { member = 0; age[w] = 0; judge() }
-  :: atomic { skip; left_alone(late_end[r], age[w]); goto idle }
+  :: atomic { skip; left_alone(late_end[r], age[w]);
+#ifdef FREES
+#ifndef NOANSWER
+       open_[ENDS(w, r)] = 1;
+#endif
+#endif
+       goto idle }
   fi;
   if
   :: atomic { counts -> over[r] = 1 }
@@ -184,7 +238,15 @@ idle:
   fi;
 release:
   if
-  :: atomic { MAYWRITE(w, r) && phase[r] == DELETING -> goes(r); judge(); goto idle }
+  :: atomic { MAYWRITE(w, r) && phase[r] == DELETING ->
+#ifdef FREES
+       if
+       :: holder == r + 1 && (!placed[r] || (ender[r] == w + 1 && !open_[ENDS(w, r)])) ->
+          knows[ENDS(w, r)] = 1
+       :: else
+       fi;
+#endif
+       goes(r); judge(); goto idle }
   :: atomic { !(MAYWRITE(w, r) && phase[r] == DELETING) -> goto idle }
   :: goto idle
   fi

@@ -171,7 +171,12 @@ def _in_flight(s: State, rules: Rules, w: int, out: Steps) -> None:
     n = bytearray(s)
     n[a + at.STAGE] = at.EFFECTIVE
     broken = world.ensure(n, rules, r, s[a + at.CARRIES] & 1)
+    world.end_running(n, rules, r, at.LATE_ENSURE, at.LATE_NEW_ENSURE)
     out.append(Step(("the load balancer executes {a}'s ensure({r})", w, r), n, broken))
+    if rules.running:
+        n = bytearray(s)
+        world.leave_running(n, a, at.LATE_ENSURE + (s[a + at.CARRIES] & 1))
+        out.append(Step(("{a}'s ensure({r}) is answered by Running", w, r), n))
     if rules.silences:
         n = bytearray(s)
         permits.lose_ensure(n, rules, w)

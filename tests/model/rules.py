@@ -67,6 +67,16 @@ class Rules:
             was one: only records are put back whose member is not listed.
         doubts_first: they are put back, also when no epoch was known.
         remembers: an incarnation loses its memory only together with its name.
+        frees: a deregistrar writes that all calls for a record's end were answered, and
+            the next record takes the lock over at once; else it never knows that.
+        signs: who ends a record that names another deregistrar first makes that `*`.
+        frees_answered: only if its own calls all had definite answers.
+        frees_own: only what it has let go itself.
+        frees_ended: only when it has let the record go; else when it sends the call.
+        frees_holder: only the lock of that very record.
+        forgets_whole: a deregistrar loses its memory only together with its name.
+        running: calls are answered by Running, and go on.
+        success_ends: a success ends what the same record's calls had left running.
         calm: a run without faults in which no mark of nobody-knows-whom may appear.
     """
 
@@ -117,4 +127,13 @@ class Rules:
     is_first: bool = False
     doubts_first: bool = True
     remembers: bool = True
+    frees: bool = False
+    signs: bool = True
+    frees_answered: bool = True
+    frees_own: bool = True
+    frees_ended: bool = True
+    frees_holder: bool = True
+    forgets_whole: bool = True
+    running: bool = False
+    success_ends: bool = True
     calm: bool = False

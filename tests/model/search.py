@@ -64,9 +64,21 @@ def canonical(s: Draft, rules: Rules) -> State:
     if rules.deregistrars > 1:
         x = at.DEREGISTRARS
         y, z = x + at.DEREGISTRAR, x + 2 * at.DEREGISTRAR
-        if s[y:z] < s[x:y]:
+        if rules.frees:
+            s = min(s, _swapped_enders(s, x, y, z))
+        elif s[y:z] < s[x:y]:
             s[x:z] = s[y:z] + s[x:y]
     return bytes(s)
+
+
+def _swapped_enders(s: Draft, x: int, y: int, z: int) -> Draft:
+    """Let two deregistrars change their places and names."""
+    n = bytearray(s)
+    n[x:z] = s[y:z] + s[x:y]
+    for r in range(at.MAX_RECORDS):
+        m = at.record(r) + at.ENDER
+        n[m] = _SWAPPED[n[m]]
+    return n
 
 
 def _swapped(s: Draft, x: int, y: int, z: int) -> Draft:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tests.model import layout as at
 from tests.model import permits, world
 from tests.model.rules import Rules
-from tests.model.world import State, Step, Steps
+from tests.model.world import Draft, State, Step, Steps
 
 
 def seek(s: State, w: int, r: int, out: Steps) -> None:
@@ -33,13 +33,23 @@ def lock(s: State, rules: Rules, w: int, out: Steps) -> None:
     if _may_lock(s, rules, w, r):
         n = bytearray(s)
         if rules.lock == "lease" and n[at.LOCK] != r + 1:
-            n[at.LOCK], n[at.LOCK_AGE] = r + 1, 0
+            _take_over(n, rules, r)
         n[at.memory(w, r) + at.MEMORY] |= at.HAS_LOCK
         n[a + at.STAGE] = at.LOCKED
         out.append(Step((_LOCKING[rules.lock], w, r), n))
     n = bytearray(s)
     world.rest(n, a)
     out.append(Step(("{a} leaves {r} for later", w, r), n))
+
+
+def _take_over(n: Draft, rules: Rules, r: int) -> None:
+    """Make a record the lock's holder; what was written of the last one is void."""
+    n[at.LOCK], n[at.LOCK_AGE] = r + 1, 0
+    if rules.frees_holder:
+        n[at.FREED] = 0
+    for w in range(at.MAX_DEREGISTRARS):
+        for other in range(at.MAX_RECORDS):
+            n[at.ending(w, other)] &= at.UNANSWERED
 
 
 _LOCKING = {
@@ -62,7 +72,7 @@ def _may_lock(s: State, rules: Rules, w: int, r: int) -> bool:
     if rules.lock == "none" or known or holder in (0, r + 1):
         return True
     gone = s[at.record(holder - 1) + at.PHASE] == at.GONE
-    return gone and s[at.LOCK_AGE] >= rules.takeover
+    return gone and bool(s[at.LOCK_AGE] >= rules.takeover or s[at.FREED])
 
 
 def write_address(s: State, rules: Rules, w: int, out: Steps) -> None:
@@ -84,3 +94,8 @@ def write_address(s: State, rules: Rules, w: int, out: Steps) -> None:
         n[at.record(r) + at.MARK] = w + 1
     permits.permit(n, w, r)
     out.append(Step(("{a} writes {r}'s address and its own mark", w, r), n))
+    for ender in range(rules.deregistrars if rules.frees else 0):
+        named = bytearray(n)
+        named[at.record(r) + at.ENDER] = ender + 1
+        text = f"{{a}} writes {{r}}'s address, its own mark, and B{ender + 1} as deregistrar"
+        out.append(Step((text, w, r), named))

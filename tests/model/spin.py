@@ -22,6 +22,7 @@ BUILT = (
     ("-DTWO", "-DTWO_ENDS"),
     ("-DADDRESS",),
     ("-DADDRESS", "-DTWO"),
+    ("-DADDRESS", "-DFREES"),
 )
 WEAKER = (
     ("-DWAIT=2",),
@@ -34,6 +35,8 @@ WEAKER = (
     ("-DADDRESS", "-DNOLOCK"),
     ("-DADDRESS", "-DTAKEOVER=1"),
     ("-DADDRESS", "-DNOCAS"),
+    ("-DADDRESS", "-DFREES", "-DNOANSWER"),
+    ("-DADDRESS", "-DFREES", "-DSAMENAME"),
 )
 
 

@@ -50,17 +50,19 @@ def _late(s: State, rules: Rules, r: int, kind: int, out: Steps) -> None:
     """Let a call take effect whose caller has gone, and let it be over."""
     n = bytearray(s)
     broken = ""
-    if kind == at.LATE_DEREGISTER:
+    call = kind % at.RUNNING
+    if call == at.LATE_DEREGISTER:
         world.take_out(n, rules, r)
-    elif kind == at.LATE_DRAIN:
+    elif call == at.LATE_DRAIN:
         world.drain(n, rules, r)
     else:
-        broken = world.ensure(n, rules, r, kind)
-    text = f"the load balancer executes a LATE {_KINDS[kind]}"
+        broken = world.ensure(n, rules, r, call)
+    late, ended = ("LATE", "late") if kind < at.RUNNING else ("RUNNING", "running")
+    text = f"the load balancer executes a {late} {_KINDS[call]}"
     out.append(Step((text, 0, r), n, broken, fault=True))
     n = bytearray(s)
     n[at.orphan(r, kind)] = 0
-    out.append(Step((f"the late {_KINDS[kind]} is over", 0, r), n))
+    out.append(Step((f"the {ended} {_KINDS[call]} is over", 0, r), n))
 
 
 def _written_late(s: State, rules: Rules, w: int, out: Steps) -> None:
@@ -148,7 +150,8 @@ def _orphans_age(n: Draft, rules: Rules) -> bool:
             o = at.orphan(r, kind)
             if not n[o]:
                 continue
-            life = rules.drain_life if kind == at.LATE_DRAIN else rules.life
+            drain = kind % at.RUNNING == at.LATE_DRAIN
+            life = rules.drain_life if drain else rules.life
             if n[o] > life:
                 return False
             n[o] += 1

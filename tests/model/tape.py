@@ -19,6 +19,7 @@ from lbcf.core.steps import (
     Observed,
     Permission,
     Refused,
+    Released,
     ReleaseRecord,
     Reply,
     Step,
@@ -30,7 +31,6 @@ from lbcf.core.steps import (
     WriteStatus,
 )
 from lbcf.core.values import MemberKey
-from lbcf.interpreter.locks import lock_name
 from lbcf.kube.errors import KubeError
 
 
@@ -52,6 +52,7 @@ _OUTCOMES: dict[type, str] = {
     Refused: "refused",
     LockTaken: "taken",
     LockHeld: "held",
+    Released: "released",
 }
 
 
@@ -66,6 +67,7 @@ def facts(record: BackendRecord) -> Json:
         "ensuring": record.status.ensuring,
         "registered": record.is_registered,
         "always": record.spec.ensure_policy.is_always,
+        "deregistrar": record.status.deregistrar,
     }
 
 
@@ -140,7 +142,8 @@ def _step(step: Step) -> Json:
         case WriteStatus():
             return {"step": "write", "of": facts(step.record)}
         case TakeLock():
-            return {"step": "lock", "of": facts(step.record), "lock": lock_name(step)}
+            lock = f"{step.record.load_balancer_key} {step.address}"
+            return {"step": "lock", "of": facts(step.record), "lock": lock}
         case ReleaseRecord(proof):
             kind = "abandoned" if isinstance(proof, Abandoned) else "never"
             kind = "deregistered" if isinstance(proof, Deregistered) else kind

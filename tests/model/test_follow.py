@@ -5,6 +5,7 @@ import copy
 from collections.abc import Callable
 from typing import TypeVar
 
+import attrs
 import pytest
 
 from lbcf.core import deregistration, registration
@@ -13,6 +14,7 @@ from lbcf.core.registration import Enrolment
 from lbcf.core.steps import (
     Finish,
     Permission,
+    Refused,
     Reply,
     Step,
     StillRunning,
@@ -239,3 +241,63 @@ def test_a_lock_is_not_taken_from_a_holder_that_exists() -> None:
 
     assert refusal is not None
     assert "r1 holds the lock" in refusal.why
+
+
+def an_end(deregistrar: str, *answers: Reply) -> Json:
+    """Play the end of a record whose member is known by its address, by B1."""
+    record = a_record(registered=True, deleting=True)
+    status = attrs.evolve(record.status, deregistrar=deregistrar)
+    world, tape = World(attrs.evolve(record, status=status)), Tape(ADDRESS)
+    world.answers.extend(answers)
+    ending = Ending(0.0, incarnation="B1")
+    while not ending.is_over:
+        ending = ended(tape, world, "B1", ending.begin_turn(ADDRESS))
+        world.monotonic += 5.0
+    return tape.trace()
+
+
+def with_takeover(trace: Json) -> Json:
+    """Let the next record have the address at once."""
+    steps = trace["steps"]
+    assert isinstance(steps, list)
+    lock = {"actor": "A1", "step": "lock", "lock": "addr-1", "outcome": "taken"}
+    began = {**lock, "record": UID, "of": steps[0]["now"], "began": 0.0, "ended": 0.0}
+    at = max(step["ended"] for step in steps)
+    taken = {**began, "record": "uid-next", "began": at, "ended": at}
+    return {**trace, "steps": [began, *steps, taken]}
+
+
+def test_an_address_is_free_at_once_after_an_end_with_all_answers() -> None:
+    """The one that is named has let it go, and nobody else has called."""
+    assert follow(with_takeover(an_end("B1", Refused("no")))) is None
+
+
+@pytest.mark.parametrize(
+    ("named", "answers"),
+    [
+        pytest.param("B1", (SILENCE,), id="unanswered"),
+        pytest.param("B2", (), id="another was named"),
+        pytest.param("", (), id="nobody was named"),
+    ],
+)
+def test_an_address_is_not_free_at_once(named: str, answers: tuple[Reply, ...]) -> None:
+    """A call may be out, or another deregistrar's."""
+    refusal = follow(with_takeover(an_end(named, *answers)))
+
+    assert refusal is not None
+    assert "ended" in refusal.why
+    assert "lock" == refusal.event.step
+
+
+def test_a_call_that_the_one_who_is_named_would_not_know_of_is_refused() -> None:
+    """Another deregistrar writes `*` before it calls."""
+    life = an_end("B1")
+    place = place_of(life, "call", "deregister")
+    steps = life["steps"]
+    assert isinstance(steps, list)
+    others = [{**step, "actor": "B2"} for step in steps[: place + 1]]
+
+    refusal = follow({**life, "steps": others})
+
+    assert refusal is not None
+    assert "is not told that it is not alone" in refusal.why

@@ -199,9 +199,54 @@ WEAKER = (
         record(unheard=True, doubts_writes=False),
         "S3",
     ),
+    Variant(
+        "w33",
+        "an address is free although a call for its end was not answered",
+        address(crashes=False, frees=True, frees_answered=False),
+        "S2",
+    ),
+    Variant(
+        "w34",
+        "who is not named as a record's deregistrar calls without telling",
+        address(crashes=False, frees=True, deregistrars=2, signs=False),
+        "S2",
+    ),
+    Variant(
+        "w35",
+        "a deregistrar's memory is lost, its name is kept",
+        address(frees=True, forgets_whole=False),
+        "S2",
+    ),
+    Variant(
+        "w36",
+        "an address is said to be free when the last call is sent",
+        address(crashes=False, frees=True, frees_ended=False),
+        "S2",
+    ),
+    Variant(
+        "w37",
+        "the end of a record by another's hand counts as one's own",
+        address(crashes=False, frees=True, deregistrars=2, frees_own=False),
+        "S2",
+    ),
+    Variant(
+        "w38",
+        "what was written of one holder frees the lock from the next",
+        address(crashes=False, frees=True, records=3, frees_holder=False),
+        "S2",
+    ),
+    Variant(
+        "w39",
+        "a call that was answered by Running goes on after a later success",
+        record(running=True, success_ends=False),
+        "S3",
+    ),
     Variant("w30", "pauses without bound", record(bounded_pause=False), "S"),
     Variant("w31", "late effects without bound", record(bounded_late=False), "S"),
 )
 
-SLOW = ("w02", "w04", "w07", "w08", "w09", "w17", "w19", "w20", "w26")
+SLOW = (
+    *("w02", "w04", "w07", "w08", "w09", "w17", "w19", "w20", "w26"),
+    *("w33", "w34", "w35", "w36", "w37", "w38"),
+)
 """Those that are refuted after some hundred thousand steps only."""

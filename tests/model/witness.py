@@ -38,6 +38,7 @@ class Memory:
         has_lock: on the record's address.
         ensured: the version under which an ensure succeeded.
         final: a deregister succeeded that counts.
+        unanswered: a call for the record's end had no definite answer.
     """
 
     seen: Facts | None = None
@@ -47,6 +48,7 @@ class Memory:
     has_lock: bool = False
     ensured: int | None = None
     final: bool = False
+    unanswered: bool = False
 
 
 @dataclass
@@ -56,6 +58,7 @@ class Witness:
     Attributes:
         takeovers: locks taken from others, to be judged when all ends are known: who is
             paused tells of a release long after it was made.
+        clean: records whose end left no call out, as whoever let them go knows.
     """
 
     keyed: bool
@@ -68,6 +71,7 @@ class Witness:
     locks: dict[str, str] = field(default_factory=dict)
     takeovers: list[tuple[Event, str]] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
+    clean: set[str] = field(default_factory=set)
 
     def learn_version(self, e: Event) -> str:
         """Note a version; what it says can never change."""
@@ -85,7 +89,8 @@ class Witness:
             memory.seen = None
         if e.outcome == "gone":
             memory.seen = None
-        if e.outcome == "gone" or (e.step == "release" and e.outcome == "unknown"):
+        ended = e.outcome in ("gone", "released")
+        if ended or (e.step == "release" and e.outcome == "unknown"):
             self.gone.setdefault(e.record, e.began)
         if e.now is not None and e.step == "update":
             memory.kept.append((e.ended, e.now))
@@ -111,7 +116,7 @@ class Witness:
             if holder not in self.gone:
                 return Refusal(event, f"{holder} holds the lock, and exists")
             since = event.ended - self.gone[holder]
-            if since < wait:
+            if since < wait and holder not in self.clean:
                 return Refusal(event, f"{holder} ended {since:.3f} s ago, not {wait} s")
         return None
 

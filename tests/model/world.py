@@ -100,7 +100,10 @@ def end(s: Draft, r: int) -> str:
     leaked = s[d + at.ENSURED] and not s[d + at.ENDED]
     s[d + at.PHASE] = at.GONE
     s[d + at.REGISTERED] = s[d + at.MARK] = s[d + at.AGE] = s[d + at.LOST] = 0
+    s[d + at.ENDER] = 0
     touch(s, r)
+    for w in range(at.MAX_DEREGISTRARS):
+        s[at.ending(w, r)] &= at.ANSWERED_ALL
     for w in range(at.MAX_REGISTRARS):
         m = at.memory(w, r)
         s[m + at.MEMORY] = s[m + at.CLOCK] = 0
@@ -119,6 +122,22 @@ def lose_call(s: Draft, rules: Rules, worker: int, kind: int) -> None:
     o = at.orphan(r, kind)
     s[o] = min(s[o], age) if s[o] else age
     rest(s, worker)
+
+
+def leave_running(s: Draft, worker: int, kind: int) -> None:
+    """Let a call go on that was answered by Running; its caller's turn is over."""
+    r = s[worker + at.WHICH]
+    age = 1 + s[worker + at.SINCE]
+    o = at.orphan(r, at.RUNNING + kind)
+    s[o] = min(s[o], age) if s[o] else age
+    rest(s, worker)
+
+
+def end_running(s: Draft, rules: Rules, r: int, *kinds: int) -> None:
+    """Let what a record's calls had left running be over, as one of them succeeded."""
+    if rules.success_ends:
+        for kind in kinds:
+            s[at.orphan(r, at.RUNNING + kind)] = 0
 
 
 def may_send(s: State, rules: Rules, worker: int) -> bool:

@@ -209,6 +209,8 @@ class Io:
         error: what the sender is told at the endings that tell something.
         said: the driver's answer instead of its own, None for the API server.
         watch: the kind that a watch is of; what breaks is that one.
+        is_over: tells whether the driver has answered Succ to such a call of that record
+            since a second; what it has left running by then takes no effect any more.
     """
 
     kind: Kind
@@ -220,3 +222,4 @@ class Io:
     error: Callable[[Ending], Exception]
     said: Callable[[Ending], bytes] | None = None
     watch: str = ""
+    is_over: Callable[[float], bool] = lambda _since: False

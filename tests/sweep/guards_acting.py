@@ -67,7 +67,7 @@ ACTING: dict[str, Mutant] = {
     ),
     "holder-by-name": Mutant(
         "a lock's holder is one record, not whoever has its name",
-        (Edit(AddressLocker, "_exists", "record.meta.uid == uid", "True"),),
+        (Edit(AddressLocker, "_exists", "record.meta.uid == holder.uid", "True"),),
         ("static-again/backend",),
     ),
     "takeover-unguarded": Mutant(

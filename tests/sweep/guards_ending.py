@@ -19,6 +19,9 @@ _LIFE = ("life", "early", "patient", "register")
 _PARAMETERS = ("parameters", "parameters-back", "parameters-and-end")
 _LOCKED = ("reuse/backend", "reuse-early/backend", "two-waiters/backend")
 
+_LATE = ("timeout-late", "reset-late", "5xx-late", "cancel-late")
+_TAKEN = ("taken-at-once/backend", "taken-from-two/backend", "taken-slowly/backend")
+
 ENDING: dict[str, Mutant] = {
     "drains-the-gone": Mutant(
         "a drain ends when its backend does not exist any more",
@@ -46,6 +49,45 @@ ENDING: dict[str, Mutant] = {
             ),
         ),
         ("gone-while-draining",),
+    ),
+    "unanswered-is-clean": Mutant(
+        "an address is free at once only if each call for its end had an answer",
+        (
+            Edit(
+                deregistration,
+                "_called",
+                "ending = attrs.evolve(ending, unanswered=True)",
+                "pass",
+            ),
+        ),
+        _TAKEN,
+        modes=_LATE,
+    ),
+    "unsigned-end": Mutant(
+        "who is not the deregistrar that a record names says so before it calls",
+        (
+            Edit(
+                deregistration,
+                "_sign",
+                "    if named in",
+                "    if True or named in",
+            ),
+        ),
+        ("taken-from-two/backend", "two-deregistrars/backend"),
+        modes=(*_LATE, "crash-late"),
+    ),
+    "anothers-end-is-clean": Mutant(
+        "only an end of one's own hand says that nobody else has called",
+        (
+            Edit(
+                deregistration,
+                "_is_clean",
+                'alone = record.status.deregistrar == ending.incarnation != ""',
+                "alone = True",
+            ),
+        ),
+        ("taken-from-two/backend", "taken-after-a-start/backend"),
+        modes=(*_LATE, "crash-late"),
     ),
     "unconfirmed": Mutant(
         "a record that is not settled is deregistered once more",

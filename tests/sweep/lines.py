@@ -252,15 +252,25 @@ class _DriverWire(DriverClient):
         named = getattr(request, "record_id", "")
         rest = self._rest_of(request, limit)
         over = world.oracle.sent(self._process, request)
+        task = (named, operation is Operation.ENSURE_BACKEND)
+
+        def perform() -> bytes:
+            """Take effect; a success ends what earlier calls have left running."""
+            answer = world.behind(self._url).perform(operation, request)
+            if b'"status":"Succ"' in answer:
+                world.succeeded[task] = world.second()
+            return answer
+
         io = Io(
             Kind.CALL,
             f"{operation} {named} {getattr(request, 'backend_addr', '')}",
-            lambda: world.behind(self._url).perform(operation, request),
+            perform,
             world.setting.latency_of(operation),
             limit,
             rest + self._late_effect + DRIVER_BEHIND - _JUST_UNDER,
             partial(_driver_error, f"{operation} of driver {name}"),
             _said,
+            is_over=lambda since: world.succeeded.get(task, -1.0) >= since,
         )
         heard = True
         try:

@@ -16,6 +16,7 @@ from lbcf.core.names import (
 )
 from lbcf.core.operations import Operation
 from lbcf.core.values import AddressSource, MemberKey
+from lbcf.settings import Settings
 from tests.kube.tiny_rules import Json
 
 
@@ -57,6 +58,17 @@ def node_path(name: str) -> str:
 def service_path(name: str) -> str:
     """Say where a Service is."""
     return f"/api/v1/{SHOP}/services/{name}"
+
+
+def lease_path(name: str) -> str:
+    """Say where a Lease is by which a process leads."""
+    namespace = Settings("controller").namespace
+    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
+
+
+def lease(holder: str) -> Json:
+    """Make the Lease that an election would leave."""
+    return {"spec": {"holderIdentity": holder}}
 
 
 def pod_path(name: str) -> str:

@@ -17,6 +17,8 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+import attrs
+
 import lbcf.controller.app as controller_app
 import lbcf.deregistrar.app as deregistrar_app
 
@@ -211,6 +213,8 @@ class Process:
             wait = io.limit - _BEFORE_THE_LIMIT - io.latency if late else 0.0
             self._world.later(io.latency, self._act, io, answer, wait)
             return
+        if (mode.effect, mode.ending) == (Effect.LATE, Ending.RUNNING):
+            io = _unless_over(io, self._world.second())
         if mode.effect is not Effect.NONE:
             self._world.later(_moment(io, mode.effect), self._act, io, None)
         if mode.ending is Ending.CRASH:
@@ -293,6 +297,11 @@ class Process:
         for informer in program.informers:
             await informer.synced.wait()
         await program.work(asyncio.Event())
+
+
+def _unless_over(io: Io, since: float) -> Io:
+    """Let a call that is answered by Running end with the Succ after it."""
+    return attrs.evolve(io, effect=lambda: b"" if io.is_over(since) else io.effect())
 
 
 def _moment(io: Io, effect: Effect) -> float:

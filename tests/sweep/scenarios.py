@@ -1,7 +1,16 @@
 """All scenarios, by name: what users and kubelets do while steps fail."""
 
-from tests.sweep import clockwork, crowds, goings, listed, lives, places
+from tests.sweep import clockwork, crowds, goings, listed, lives, places, reuses
 from tests.sweep.stage import SCENARIOS
 
 
-__all__ = ["SCENARIOS", "clockwork", "crowds", "goings", "listed", "lives", "places"]
+__all__ = [
+    "SCENARIOS",
+    "clockwork",
+    "crowds",
+    "goings",
+    "listed",
+    "lives",
+    "places",
+    "reuses",
+]

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from tests.kube.tiny_history import Change
+from tests.sweep import objects
 from tests.sweep.cluster import Cluster
 from tests.sweep.faults import Io, Kind, Plan, Trouble
 from tests.sweep.objects import Setting
@@ -50,6 +51,7 @@ class World(Cluster):
         oracle: looks.
         processes: all that ever ran.
         steps: all that was counted.
+        succeeded: when a call for a record was last answered by Succ, an ensure or not.
         played_at: seconds at which users did their last.
         troubles: modes of the next steps of a kind, or that have this in their text, as a
             play wants them.
@@ -62,6 +64,7 @@ class World(Cluster):
         self.processes: list[Process] = []
         self.steps: list[Step] = []
         self.played_at = 0.0
+        self.succeeded: dict[tuple[str, bool], float] = {}
         self.troubles: dict[str, list[str]] = {}
         self.ahead: dict[str, float] = {}
         self.on_step: Callable[[Step], None] = lambda _step: None
@@ -134,6 +137,10 @@ class World(Cluster):
         ahead = self.ahead.pop(role, None)
         process = Process(self, role, len(self.processes) + 1, behind, ahead)
         self.processes.append(process)
+        if role == "deregistrar" and not self.setting.elect:
+            self.api.put(
+                objects.lease_path(f"lbcf-{role}"), objects.lease(process.name)
+            )
         process.start()
         return process
 

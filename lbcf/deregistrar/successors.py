@@ -1,0 +1,126 @@
+"""Tells records that wait for an address when its holder has ended well.
+
+Before it: `reconciler` has let a record go, and each call for its end, all of them this
+process's own, had a definite answer: none can take effect any more. After it: whoever
+waits for that record's end has it in its status (`waitingFor.ended`), and its registrar
+takes the lock over at once. A crash forgets who has ended; then the lock is free when the
+longest call is over.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import attrs
+import structlog
+
+from lbcf.core.operations import Operation
+from lbcf.core.resources import BackendRecord, LoadBalancerDriver
+from lbcf.core.turn import Absent
+from lbcf.core.values import ObjectKey, Uid
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Conflict, NotFound
+from lbcf.kube.kinds import RECORDS
+from lbcf.kube.store import Store
+from lbcf.runtime.clock import Clock
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.result import Done, RequeueAfter, Result
+from lbcf.wire.records import render_status_update
+
+
+_MOST_REMEMBERED = 100_000
+"""Ends; with more in an hour the oldest are forgotten, and their locks time out."""
+_ANEW = timedelta(seconds=1)
+
+_log = structlog.get_logger(__name__)
+
+
+def holder_of(record: BackendRecord) -> Iterator[Uid]:
+    """Index records by the one whose end they wait for and have not been told of."""
+    waiting = record.status.waiting
+    if waiting is not None and not waiting.is_over:
+        yield waiting.holder
+
+
+def is_waiting(record: BackendRecord) -> bool:
+    """Tell whether a record is to be told of another one's end."""
+    return not record.is_deleting and any(holder_of(record))
+
+
+class Successors:
+    """Remembers who has ended well, and writes it down for those who wait.
+
+    Args:
+        records: with those that wait, by index `holder`.
+        queue: of keys of records that are to be told.
+        client: writes.
+        clock: says how long an end is of interest.
+    """
+
+    def __init__(
+        self,
+        records: Store[BackendRecord],
+        queue: WorkQueue[ObjectKey],
+        client: KubeClient,
+        clock: Clock,
+    ) -> None:
+        self._records = records
+        self._queue = queue
+        self._client = client
+        self._clock = clock
+        self._ended: dict[Uid, float] = {}
+
+    def ended(self, holder: Uid, driver: LoadBalancerDriver | Absent) -> None:
+        """Note that a record has ended, and no call for its end can be out."""
+        now = self._clock.monotonic()
+        self._ended[holder] = now + _interest(driver).total_seconds()
+        while len(self._ended) > _MOST_REMEMBERED or self._is_over(now):
+            del self._ended[next(iter(self._ended))]
+        for record in self._records.by_index("holder", holder):
+            self._queue.add(record.meta.key)
+
+    def _is_over(self, now: float) -> bool:
+        """Tell whether nobody needs to be told of the oldest end: its lock is free."""
+        return next(iter(self._ended.values()), now) < now
+
+    def record_changed(
+        self, _old: BackendRecord | None, new: BackendRecord | None
+    ) -> None:
+        """Look at a record that has begun to wait."""
+        if new is not None and is_waiting(new) and self._knows(new):
+            self._queue.add(new.meta.key)
+
+    def _knows(self, record: BackendRecord) -> bool:
+        """Tell whether the one that is waited for has ended."""
+        return any(holder in self._ended for holder in holder_of(record))
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Write down for one record that the one before it has ended."""
+        record = self._records.get(key)
+        waiting = None if record is None else record.status.waiting
+        if record is None or waiting is None or not is_waiting(record):
+            return Done()
+        if not self._knows(record):
+            return Done()
+        over = attrs.evolve(waiting, is_over=True)
+        body = render_status_update(record, attrs.evolve(record.status, waiting=over))
+        try:
+            told = await self._client.patch(
+                RECORDS, key, body, cas=record.meta, subresource="status"
+            )
+        except NotFound:
+            return Done()
+        except Conflict:
+            return RequeueAfter(_ANEW)  # the watch is about to bring another version
+        self._records.observe(told)
+        _log.debug("record.address_free", record=str(key), address_of=waiting.holder)
+        return Done()
+
+
+def _interest(driver: LoadBalancerDriver | Absent) -> timedelta:
+    """Say for how long a lock is kept from others after its holder's end."""
+    if isinstance(driver, Absent):
+        return timedelta(0)
+    return max(
+        driver.settling(Operation.DEREGISTER_BACKEND),
+        driver.settling(Operation.DRAIN_BACKEND),
+    )

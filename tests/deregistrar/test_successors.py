@@ -1,0 +1,114 @@
+"""Who waits for an address is told when its holder has ended well, and nobody else."""
+
+from datetime import timedelta
+
+import pytest
+
+from lbcf.core.resources import BackendRecord, Waiting
+from lbcf.core.values import MemberKey, ObjectKey, Uid
+from lbcf.deregistrar.successors import Successors, holder_of, is_waiting
+from lbcf.kube.client import KubeClient
+from lbcf.kube.kinds import RECORDS
+from lbcf.kube.store import Store
+from lbcf.kube.watching import Put
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.result import Done, RequeueAfter
+from tests.builders import a_driver
+from tests.fakes.clock import VirtualClock
+from tests.kube.tiny_api import TinyApi
+
+
+HOLDER = Uid("uid-holder")
+DRIVER = a_driver(member_key=MemberKey.ADDRESS)
+SPEC = {"lbName": "front", "lbDriver": "memory", "staticAddr": "10.0.0.1:80"}
+
+
+class Scene:
+    """An API server in memory, and what a deregistrar has read of it."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.client = KubeClient(TinyApi())
+        self.records: Store[BackendRecord] = Store(
+            {"holder": holder_of}, keep=is_waiting
+        )
+        self.queue: WorkQueue[ObjectKey] = WorkQueue("successors", self.clock)
+        self.successors = Successors(self.records, self.queue, self.client, self.clock)
+        self.records.on_change(self.successors.record_changed)
+
+    async def waits(self, holder: str = HOLDER) -> BackendRecord:
+        """Let a record wait for another one's end, and the watch tell of it."""
+        body = {"metadata": {"name": "next"}, "spec": SPEC}
+        record = await self.client.create(RECORDS, "shop", body)
+        status = {"status": {"waitingFor": {"uid": holder}}}
+        record = await self.client.patch(
+            RECORDS, record.meta.key, status, subresource="status"
+        )
+        self.records.apply(Put(record))
+        return record
+
+    async def told(self, record: BackendRecord) -> Waiting | None:
+        """Do what is queued; return what the record says then."""
+        while len(self.queue):
+            key = await self.queue.get()
+            assert Done() == await self.successors.reconcile(key)
+            self.queue.done(key)
+        stored = await self.client.get(RECORDS, record.meta.key)
+        return stored.status.waiting
+
+
+@pytest.fixture(name="scene")
+def _scene() -> Scene:
+    """Nobody has ended, nobody waits."""
+    return Scene()
+
+
+async def test_who_waits_already_is_told(scene: Scene) -> None:
+    """The end comes after the wish."""
+    record = await scene.waits()
+
+    scene.successors.ended(HOLDER, DRIVER)
+
+    assert Waiting(HOLDER, is_over=True) == await scene.told(record)
+    assert 0 == len(scene.records), "nobody has to be told again"
+
+
+async def test_who_comes_later_is_told(scene: Scene) -> None:
+    """The wish comes after the end: a pod that blinks."""
+    scene.successors.ended(HOLDER, DRIVER)
+
+    record = await scene.waits()
+
+    assert Waiting(HOLDER, is_over=True) == await scene.told(record)
+
+
+async def test_who_waits_for_another_is_not_told(scene: Scene) -> None:
+    """Of that one nobody knows whether a call may still arrive."""
+    record = await scene.waits("uid-another")
+
+    scene.successors.ended(HOLDER, DRIVER)
+
+    assert Waiting(Uid("uid-another")) == await scene.told(record)
+
+
+async def test_an_end_is_forgotten_when_its_lock_is_free_anyway(scene: Scene) -> None:
+    """Memory is for as long as somebody could gain by it."""
+    scene.successors.ended(HOLDER, DRIVER)
+    scene.clock.advance(timedelta(hours=2))
+    scene.successors.ended(Uid("uid-later"), DRIVER)
+
+    record = await scene.waits()
+
+    assert Waiting(HOLDER) == await scene.told(record)
+
+
+async def test_a_record_that_has_changed_is_looked_at_again(scene: Scene) -> None:
+    """Its registrar has written since it was read."""
+    record = await scene.waits()
+    scene.successors.ended(HOLDER, DRIVER)
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    await scene.client.patch(RECORDS, record.meta.key, labels)
+
+    result = await scene.successors.reconcile(record.meta.key)
+
+    assert isinstance(result, RequeueAfter)
