@@ -94,7 +94,10 @@ class Controller:
         )
         reporter = CallReporter(parts.recorder, enabled=parts.settings.record_events)
         self._locker = AddressLocker(
-            client, AddressLocks(client, parts.settings.namespace, clock), clock
+            client,
+            AddressLocks(client, parts.settings.namespace, clock),
+            clock,
+            view.lock_keys,
         )
         self._inheritance = Inheritance(view, self._locker, clock)
         interpreter = Interpreter(
@@ -205,7 +208,14 @@ class Controller:
             _limited(
                 queues.load_balancers,
                 binds.instead_of(
-                    LoadBalancers(view, client, calls, clock, abandonments).reconcile,
+                    LoadBalancers(
+                        view,
+                        client,
+                        calls,
+                        clock,
+                        abandonments,
+                        inheritance=self._inheritance,
+                    ).reconcile,
                     bind_queue,
                 ),
                 _LOAD_BALANCER_WORKERS,

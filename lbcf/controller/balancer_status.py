@@ -11,7 +11,7 @@ from datetime import timedelta
 import structlog
 
 from lbcf.controller.view import View
-from lbcf.core import conditions
+from lbcf.core import conditions, locking
 from lbcf.core.conditions import Condition
 from lbcf.core.resources import LoadBalancer
 from lbcf.core.values import Uid
@@ -73,26 +73,29 @@ class BalancerStatuses:
         return await self.patch(found, render_load_balancer_status(found, changed))
 
     async def create(
-        self, found: LoadBalancer, identity: dict[str, str]
+        self, found: LoadBalancer, identity: dict[str, str], key: str
     ) -> LoadBalancer:
-        """Write down the identity that all records will copy.
+        """Write down the identity that all records will copy, and its key for locks.
 
         Whatever else has changed meanwhile: the end of what was just created needs it.
         """
         try:
-            return await self._created(found, identity)
+            return await self._created(found, identity, key)
         except Conflict:
             fresh = await self._client.get(LOAD_BALANCERS, found.meta.key)
             if fresh.meta.uid != found.meta.uid:
                 raise
-        return await self._created(fresh, identity)
+        return await self._created(fresh, identity, key)
 
     async def _created(
-        self, found: LoadBalancer, identity: dict[str, str]
+        self, found: LoadBalancer, identity: dict[str, str], key: str
     ) -> LoadBalancer:
         """Write the identity into one version."""
         changed = self._with(found, conditions.CREATED, CREATED, "", status=True)
-        body = render_load_balancer_status(found, changed, info=identity)
+        keys = locking.with_key(found.lock_keys, key)
+        body = render_load_balancer_status(
+            found, changed, info=identity, lock_keys=keys
+        )
         return await self.patch(found, body)
 
     async def sync(self, found: LoadBalancer) -> None:
@@ -126,6 +129,12 @@ class BalancerStatuses:
     def forget(self, uid: Uid) -> None:
         """Be done with a load balancer."""
         self._counted_at.pop(uid, None)
+
+    async def lock(self, found: LoadBalancer, key: str) -> LoadBalancer:
+        """Write down the key under which its addresses are locked from now on."""
+        keys = locking.with_key(found.lock_keys, key)
+        body = render_load_balancer_status(found, found.conditions, lock_keys=keys)
+        return await self.patch(found, body)
 
     async def patch(
         self, found: LoadBalancer, body: Body, *, status: bool = True

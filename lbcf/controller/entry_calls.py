@@ -13,13 +13,14 @@ import structlog
 from lbcf.controller.patience import Patience
 from lbcf.controller.unclear import UnclearCreates
 from lbcf.controller.view import View
-from lbcf.core import bind_life, binds, names
+from lbcf.core import bind_life, binds, locking, names
 from lbcf.core.bind_life import Change, Trouble
 from lbcf.core.binds import Bind, EntryStatus
 from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.turn import Absent, told
 from lbcf.interpreter import LoadBalancerCalls
+from lbcf.interpreter.load_balancers import Created, Ensured
 from lbcf.runtime.clock import Clock
 
 
@@ -78,7 +79,7 @@ class EntryCalls:
     ) -> Learnt:
         """Ask the driver of one load balancer; say what its answer means."""
         uid, question, now = balancer.meta.uid, operation, self._clock.now()
-        success: Change
+        success: Change | None
         if operation is Operation.DELETE_LOAD_BALANCER:
             late = None if balancer.info else self._unclear.rest(uid, driver)
             if late:
@@ -106,17 +107,19 @@ class EntryCalls:
 
     async def _create(
         self, balancer: LoadBalancer, driver: LoadBalancerDriver
-    ) -> tuple[Change, Trouble | None]:
-        """Have a load balancer made; say what is learnt if that succeeds."""
+    ) -> tuple[Change | None, Trouble | None]:
+        """Have a load balancer made; say what is learnt, or why nothing is."""
         answer = await self._calls.create(balancer, driver)
-        identity = answer if isinstance(answer, dict) else {}
+        if not isinstance(answer, Created):
+            return None, answer
+        key = locking.key_of(answer.lock_key, driver.url, answer.info)
         now = self._clock.now()
-        success = partial(bind_life.created, identity=identity, now=now)
-        return success, None if isinstance(answer, dict) else answer
+        done = partial(bind_life.created, identity=answer.info, key=key, now=now)
+        return done, None
 
     async def _ensure(
         self, bind: Bind, balancer: LoadBalancer, driver: LoadBalancerDriver
-    ) -> tuple[Operation, Change, Trouble | None]:
+    ) -> tuple[Operation, Change | None, Trouble | None]:
         """Give a load balancer its attributes, if the driver has no objection to them.
 
         Returns:
@@ -126,15 +129,22 @@ class EntryCalls:
         wanted = attrs.evolve(
             balancer, attributes=entry.attributes if entry else balancer.attributes
         )
-        success = partial(bind_life.ensured, attributes=wanted.attributes)
         if wanted.attributes != balancer.attributes:
             objection = await self._calls.validate(wanted, driver, balancer.attributes)
             if objection is not None:
-                done = partial(success, now=self._clock.now())
-                return Operation.VALIDATE_LOAD_BALANCER, done, objection
-        trouble = await self._calls.ensure(wanted, driver)
-        done = partial(success, now=self._clock.now())
-        return Operation.ENSURE_LOAD_BALANCER, done, trouble
+                return Operation.VALIDATE_LOAD_BALANCER, None, objection
+        answer = await self._calls.ensure(wanted, driver)
+        if not isinstance(answer, Ensured):
+            return Operation.ENSURE_LOAD_BALANCER, None, answer
+        known = next(iter(balancer.lock_keys), "")
+        key = locking.key_of(answer.lock_key, driver.url, balancer.info or {}, known)
+        done = partial(
+            bind_life.ensured,
+            attributes=wanted.attributes,
+            key=key,
+            now=self._clock.now(),
+        )
+        return Operation.ENSURE_LOAD_BALANCER, done, None
 
     def _troubled(
         self,

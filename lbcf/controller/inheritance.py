@@ -95,31 +95,42 @@ class Inheritance:
         )
         return record.is_inherited and not by_record
 
-    async def _round(self, records: Iterable[BackendRecord]) -> list[BackendRecord]:
+    async def take_also(self, records: Iterable[BackendRecord], key: str) -> bool:
+        """Take the locks of records of one load balancer under a further key of it.
+
+        False: for some the API server gave no answer. Who is not Registered by way of
+        an address yet takes its lock when it gets one.
+        """
+        held = [record for record in records if record.address]
+        return not await self._round(held, key)
+
+    async def _round(
+        self, records: Iterable[BackendRecord], key: str = ""
+    ) -> list[BackendRecord]:
         """Try each record once; returns those for which nothing is known yet."""
         slots = asyncio.Semaphore(_AT_ONCE)
 
         async def tried(record: BackendRecord) -> BackendRecord | None:
             """Take one lock; answers the record if it must be tried again."""
             async with slots:
-                return None if await self._take(record) else record
+                return None if await self._take(record, key) else record
 
         results = await asyncio.gather(*(tried(record) for record in records))
         return [record for record in results if record is not None]
 
-    async def _take(self, record: BackendRecord) -> bool:
+    async def _take(self, record: BackendRecord, key: str) -> bool:
         """Take one lock; False: the API server gave no answer."""
-        key = str(record.meta.key)
+        name = str(record.meta.key)
         try:
-            holder = await self._locker.inherit(record)
+            holder = await self._locker.inherit(record, key)
         except KubeError as error:
-            _log.warning("lock.unanswered", record=key, error=str(error))
+            _log.warning("lock.unanswered", record=name, error=str(error))
             return False
         if holder is not None:
             # LBCF let two records have one address: the end of one takes it from both.
             _log.warning(
                 "record.address_shared",
-                record=key,
+                record=name,
                 address=record.address,
                 load_balancer=record.spec.load_balancer,
                 other=holder,

@@ -15,18 +15,19 @@ from lbcf.controller.balancer_status import (
     IN_USE,
     BalancerStatuses,
 )
+from lbcf.controller.inheritance import Inheritance
 from lbcf.controller.patience import Patience
 from lbcf.controller.snapshot import RECORD_UNREADABLE
 from lbcf.controller.unclear import UnclearCreates
 from lbcf.controller.view import View
-from lbcf.core import conditions, names
+from lbcf.core import conditions, locking, names
 from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.turn import DRIVER_RECHECK, Absent, told
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.values import MemberKey, ObjectKey, Uid
 from lbcf.interpreter import LoadBalancerCalls
 from lbcf.interpreter.abandonment import Abandonments
-from lbcf.interpreter.load_balancers import Trouble
+from lbcf.interpreter.load_balancers import Created, Ensured, Trouble
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import LOAD_BALANCERS
@@ -41,6 +42,8 @@ _UNCLEAR_TOLD = (
     "follows when it no longer can"
 )
 
+_LOCK_AGAIN = timedelta(seconds=1)
+
 _log = structlog.get_logger(__name__)
 
 
@@ -54,8 +57,11 @@ class LoadBalancers:
         calls: LoadBalancerCalls,
         clock: Clock,
         abandonments: Abandonments,
+        *,
+        inheritance: Inheritance,
     ) -> None:
         self._view, self._client = view, client
+        self._inheritance = inheritance
         self._calls, self._clock = calls, clock
         self._abandonments = abandonments
         self._patience = Patience(clock)
@@ -101,7 +107,7 @@ class LoadBalancers:
                 return made
             found = made
         found, count_due = await self._count(found)
-        return _by(count_due, await self._ensure(found, driver))
+        return _by(count_due, await self._keep(found, driver))
 
     async def _count(
         self, found: LoadBalancer
@@ -111,6 +117,30 @@ class LoadBalancers:
         if due == timedelta(0):
             return await self._statuses.count(found), None
         return found, due
+
+    async def _keep(self, found: LoadBalancer, driver: LoadBalancerDriver) -> Result:
+        """Lock its members' addresses, and give it its attributes."""
+        known = await self._lock(found, driver)
+        if known is None:
+            return RequeueAfter(_LOCK_AGAIN)
+        return await self._ensure(known, driver)
+
+    async def _lock(
+        self, found: LoadBalancer, driver: LoadBalancerDriver, answered: str = ""
+    ) -> LoadBalancer | None:
+        """Write its key down, once its records hold their locks under it.
+
+        None: the API server gave no answer for some.
+        """
+        known = next(iter(found.lock_keys), "")
+        key = locking.key_of(answered, driver.url, found.info or {}, known)
+        if key == known:
+            return found
+        records = self._view.records.by_index("load_balancer", found.meta.key)
+        is_locked = driver.member_key is MemberKey.ADDRESS
+        if is_locked and not await self._inheritance.take_also(records, key):
+            return None
+        return await self._statuses.lock(found, key)
 
     async def _create(
         self, found: LoadBalancer, driver: LoadBalancerDriver
@@ -124,12 +154,12 @@ class LoadBalancers:
                 return await self._trouble(found, driver, kind, operation, trouble)
             self._unclear.begun(found.meta.uid)
             found = await self._statuses.begin(found)
-        identity = await self._calls.create(found, driver)
-        if not isinstance(identity, dict):
-            self._unclear.answered(found.meta.uid, driver, identity)
+        made = await self._calls.create(found, driver)
+        if not isinstance(made, Created):
+            self._unclear.answered(found.meta.uid, driver, made)
             operation = Operation.CREATE_LOAD_BALANCER
-            return await self._trouble(found, driver, kind, operation, identity)
-        return await self._created(found, identity)
+            return await self._trouble(found, driver, kind, operation, made)
+        return await self._created(found, driver, made)
 
     async def _refused(self, found: LoadBalancer, driver: LoadBalancerDriver) -> Result:
         """Take nothing up with a driver that may be gone before it is needed."""
@@ -145,13 +175,14 @@ class LoadBalancers:
         return RequeueAfter(DRIVER_RECHECK)  # a change of the driver brings it at once
 
     async def _created(
-        self, found: LoadBalancer, identity: dict[str, str]
+        self, found: LoadBalancer, driver: LoadBalancerDriver, made: Created
     ) -> LoadBalancer:
         """Write down the identity that all records will copy."""
         self._patience.forget(found.meta.uid)
         self._unclear.forget(found.meta.uid)
         _log.info("load_balancer.created", load_balancer=str(found.meta.key))
-        return await self._statuses.create(found, identity)
+        key = locking.key_of(made.lock_key, driver.url, made.info)
+        return await self._statuses.create(found, made.info, key)
 
     async def _ensure(self, found: LoadBalancer, driver: LoadBalancerDriver) -> Result:
         """Give it its attributes after each change, and by period where asked."""
@@ -161,14 +192,18 @@ class LoadBalancers:
             return Done() if rest is None else RequeueAfter(rest)
         uid, operation = found.meta.uid, Operation.VALIDATE_LOAD_BALANCER
         before = self._synced.get(uid, found.attributes)
-        trouble = None
+        answer: Ensured | Trouble | None = None
         if before != found.attributes:
-            trouble = await self._calls.validate(found, driver, before)
-        if trouble is None:
+            answer = await self._calls.validate(found, driver, before)
+        if answer is None:
             operation = Operation.ENSURE_LOAD_BALANCER
-            trouble = await self._calls.ensure(found, driver)
-        if trouble is not None:
-            return await self._trouble(found, driver, kind, operation, trouble)
+            answer = await self._calls.ensure(found, driver)
+        if not isinstance(answer, Ensured):
+            return await self._trouble(found, driver, kind, operation, answer)
+        locked = await self._lock(found, driver, answer.lock_key)
+        if locked is None:
+            return RequeueAfter(_LOCK_AGAIN)
+        found = locked
         self._patience.forget(uid)
         self._synced[uid] = found.attributes
         self._ensured_at[uid] = self._clock.monotonic()

@@ -164,6 +164,11 @@ class View:
         found = self.driver(load_balancer.driver_key)
         return serving(found, load_balancer.meta.key.namespace)
 
+    def lock_keys(self, load_balancer: ObjectKey) -> tuple[str, ...]:
+        """Say under which keys addresses are locked there; empty: none is known."""
+        found = self.load_balancers.get(load_balancer)
+        return () if found is None else found.lock_keys
+
     def limit(self, load_balancer: ObjectKey) -> int | None:
         """Say how many calls a load balancer bears at a time, None: any number."""
         found = self.load_balancers.get(load_balancer)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from lbcf.core import conditions
+from lbcf.core import conditions, locking
 from lbcf.core.binds import CREATING, Bind, EntryStatus
 from lbcf.core.conditions import Condition
 from lbcf.core.operations import Operation
@@ -99,20 +99,24 @@ def unclear(status: EntryStatus, *, now: datetime) -> EntryStatus:
 
 
 def created(
-    status: EntryStatus, *, identity: Mapping[str, str], now: datetime
+    status: EntryStatus, *, identity: Mapping[str, str], key: str, now: datetime
 ) -> EntryStatus:
     """Note that the driver created it: from now on records may copy its identity."""
-    status = attrs.evolve(status, info=dict(identity), retry_after=None)
+    keys = locking.with_key(status.lock_keys, key)
+    status = attrs.evolve(status, info=dict(identity), lock_keys=keys, retry_after=None)
     status = _told(status, Condition(conditions.CREATED, True, "Created", ""), now)
     message = "the driver has not given it its attributes yet"
     return _told(status, Condition(conditions.READY, False, ENSURING, message), now)
 
 
 def ensured(
-    status: EntryStatus, *, attributes: Mapping[str, str], now: datetime
+    status: EntryStatus, *, attributes: Mapping[str, str], key: str, now: datetime
 ) -> EntryStatus:
     """Note that the driver gave it its attributes."""
-    status = attrs.evolve(status, synced=dict(attributes), retry_after=None)
+    keys = locking.with_key(status.lock_keys, key)
+    status = attrs.evolve(
+        status, synced=dict(attributes), lock_keys=keys, retry_after=None
+    )
     return _told(status, Condition(conditions.READY, True, "Ready", ""), now)
 
 

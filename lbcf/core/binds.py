@@ -44,6 +44,7 @@ class EntryStatus:
         leaving_since: when it was taken out of the spec, None while it is in.
         retry_after: when its driver may be asked again, None: now.
         epoch: what listBackends said of its memory when all records were last in.
+        lock_keys: as a LoadBalancer's.
     """
 
     name: str
@@ -54,6 +55,7 @@ class EntryStatus:
     leaving_since: datetime | None = None
     retry_after: datetime | None = None
     epoch: str = ""
+    lock_keys: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
     @property
@@ -139,6 +141,7 @@ def as_load_balancer(bind: Bind, status: EntryStatus) -> LoadBalancer:
         attributes=attributes,
         info=status.info,
         epoch=status.epoch,
+        lock_keys=status.lock_keys,
         conditions=status.conditions,
     )
 

@@ -178,6 +178,8 @@ class LoadBalancer:
         scope: namespaces that may use it; `*` for all; empty for its own.
         epoch: what listBackends said of its memory when all records were last in.
         backends: how many records were registered when that was last counted.
+        lock_keys: what it has in common with others that have the same members (see
+            `locking`), the newest first; empty where that is not written down yet.
     """
 
     meta: Meta
@@ -191,6 +193,7 @@ class LoadBalancer:
     info: Mapping[str, str] | None = None
     epoch: str = ""
     backends: int = 0
+    lock_keys: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
     @property

@@ -7,6 +7,8 @@ written the LoadBalancer, and all of these are idempotent.
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+import attrs
+
 from lbcf.core.cluster import Attachment
 from lbcf.core.operations import Operation
 from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
@@ -21,6 +23,7 @@ from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver import Answer, parse_answer
 from lbcf.wire.driver_answers import (
     CreateLoadBalancerAnswer,
+    EnsureLoadBalancerAnswer,
     RetriedAnswer,
     Status,
     ValidationAnswer,
@@ -32,6 +35,28 @@ A = TypeVar("A", bound=RetriedAnswer)
 V = TypeVar("V", bound=Answer)
 _CREATE = requests.ValidationOperation.CREATE
 _UPDATE = requests.ValidationOperation.UPDATE
+
+
+@attrs.frozen
+class Created:
+    """A load balancer that its driver has made, or found.
+
+    Attributes:
+        info: its identity.
+        lock_key: as the driver names what it shares with others, empty where unsaid.
+    """
+
+    info: dict[str, str]
+    lock_key: str = ""
+
+
+@attrs.frozen
+class Ensured:
+    """A load balancer that has its attributes; `lock_key` as in `Created`."""
+
+    lock_key: str = ""
+
+
 Trouble = Refused | StillRunning | Unanswered
 Answered = Succeeded | Trouble
 
@@ -113,7 +138,7 @@ class LoadBalancerCalls:
 
     async def create(
         self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
-    ) -> dict[str, str] | Trouble:
+    ) -> Created | Trouble:
         """Create it or find it; answers its identity, which is its spec if unsaid."""
         operation = Operation.CREATE_LOAD_BALANCER
         request = requests.CreateLoadBalancerRequest(
@@ -126,13 +151,14 @@ class LoadBalancerCalls:
         )
         answer = await self._ask(load_balancer, driver, operation, request)
         if isinstance(answer, CreateLoadBalancerAnswer):
-            return answer.lb_info or dict(load_balancer.spec)
+            info = answer.lb_info or dict(load_balancer.spec)
+            return Created(info, answer.lock_key)
         return answer
 
     async def ensure(
         self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
-    ) -> Trouble | None:
-        """Give it its attributes; None: it has them."""
+    ) -> Ensured | Trouble:
+        """Give it its attributes."""
         operation = Operation.ENSURE_LOAD_BALANCER
         request = requests.EnsureLoadBalancerRequest(
             namespace=load_balancer.meta.key.namespace,
@@ -143,7 +169,9 @@ class LoadBalancerCalls:
             attributes=dict(load_balancer.attributes),
         )
         answer = await self._ask(load_balancer, driver, operation, request)
-        return None if isinstance(answer, RetriedAnswer) else answer
+        if isinstance(answer, EnsureLoadBalancerAnswer):
+            return Ensured(answer.lock_key)
+        return answer
 
     async def delete(
         self, load_balancer: LoadBalancer, driver: LoadBalancerDriver

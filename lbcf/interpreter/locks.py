@@ -8,6 +8,7 @@ Nobody releases a lock by a write: its holder's existence is the lock. Those of 
 long gone are swept away.
 """
 
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import attrs
@@ -51,26 +52,72 @@ class _GoneSince:
 
 
 class AddressLocker:
-    """Takes locks for records."""
+    """Takes locks for records.
 
-    def __init__(self, client: KubeClient, locks: AddressLocks, clock: Clock) -> None:
+    Args:
+        client: says whether a holder exists.
+        locks: where they are.
+        clock: says for how long a holder has been gone.
+        keys: says under which keys a load balancer is locked, the newest first; empty:
+            not known, then the name of its driver is one.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        locks: AddressLocks,
+        clock: Clock,
+        keys: Callable[[ObjectKey], Sequence[str]] = lambda _load_balancer: (),
+    ) -> None:
         self._client = client
         self._locks = locks
         self._clock = clock
+        self._keys = keys
         self._gone: dict[str, _GoneSince] = {}
 
     async def take(self, step: TakeLock) -> LockTaken | LockHeld:
         """Take a lock, or say who has it and when to ask again.
 
+        Under the load balancer's newest key; under the older ones, and under the name
+        of its driver as earlier versions of this program had it, nobody may have one.
+        A key that has changed meanwhile counts: whoever looked under the older one
+        before this lock was there has gone by the newer one.
+
         Raises:
             KubeError: the API server could not be asked.
         """
-        name = lock_name(step)
+        while True:
+            names = self._names(step)
+            held = await self._take_first(names[0], step)
+            for name in names[1:]:
+                held = held or await self._look(name, step)
+            if held is not None:
+                return held
+            if names == self._names(step):
+                return LockTaken()
+
+    async def _take_first(self, name: str, step: TakeLock) -> LockHeld | None:
+        """Take the lock that counts from now on; None: it is taken."""
         own = _name_of(step.record)
-        held = await self._locks.take(name, own)
-        if not isinstance(held, HeldBy):
+        found = await self._locks.take(name, own)
+        if not isinstance(found, HeldBy):
             self._gone.pop(name, None)
-            return LockTaken()
+            return None
+        held = await self._judged(name, found, step)
+        if held is not None:
+            return held
+        taken = await self._locks.take_over(found, own)
+        return _held(taken, _LOOK_AGAIN) if isinstance(taken, HeldBy) else None
+
+    async def _look(self, name: str, step: TakeLock) -> LockHeld | None:
+        """Look at a lock of another name on the same address; None: nobody has it."""
+        found = await self._locks.find(name)
+        if found is None or found.holder == _name_of(step.record):
+            return None
+        return await self._judged(name, found, step)
+
+    async def _judged(self, name: str, held: HeldBy, step: TakeLock) -> LockHeld | None:
+        """Say whether somebody else's lock is still in force; None: it is free."""
         holder = _holder(held.holder)
         if holder is None or await self._exists(holder):
             self._gone.pop(name, None)
@@ -80,16 +127,26 @@ class AddressLocker:
         if rest > timedelta(0):
             return _held(held, rest, is_gone=True)
         self._gone.pop(name, None)
-        taken = await self._locks.take_over(held, own)
-        return _held(taken, _LOOK_AGAIN) if isinstance(taken, HeldBy) else LockTaken()
+        return None
 
-    async def inherit(self, record: BackendRecord) -> str | None:
+    def _names(self, step: TakeLock) -> tuple[str, ...]:
+        """Name the locks on an address: the one to take, and those to look at."""
+        record, address = step.record, step.address
+        keys = self._keys(record.load_balancer_key)
+        return (*(_named(key, address) for key in keys), _name(record, address))
+
+    async def inherit(self, record: BackendRecord, key: str = "") -> str | None:
         """Take the lock of a record that has its address already; returns who else has it.
+
+        Args:
+            record: it.
+            key: of its load balancer; empty: the name of its driver, as ever.
 
         Raises:
             KubeError: the API server could not be asked.
         """
-        name = _name(record.driver_key, record, record.address)
+        address = record.address
+        name = _named(key, address) if key else _name(record, address)
         held = await self._locks.take(name, _name_of(record))
         return held.holder if isinstance(held, HeldBy) else None
 
@@ -163,15 +220,15 @@ def _held(held: HeldBy, again_after: timedelta, *, is_gone: bool = False) -> Loc
     return LockHeld(lease, key, uid, again_after, is_gone)
 
 
-def lock_name(step: TakeLock) -> str:
-    """Name the lock on (driver, load balancer, address)."""
-    return _name(step.driver.meta.key, step.record, step.address)
+def _named(key: str, address: str) -> str:
+    """Name the lock on an address at all load balancers that have a key."""
+    return f"addr-{digest(['key', key, address], _NAME_HASH)}"
 
 
-def _name(driver: ObjectKey, record: BackendRecord, address: str) -> str:
-    """Name the lock on (driver, load balancer, address)."""
+def _name(record: BackendRecord, address: str) -> str:
+    """Name the lock on (driver, load balancer, address), as their objects spell them."""
     info = record.spec.lb_info
-    identity = [str(driver), *(f"{k}={info[k]}" for k in sorted(info))]
+    identity = [str(record.driver_key), *(f"{k}={info[k]}" for k in sorted(info))]
     return f"addr-{digest([*identity, address], _NAME_HASH)}"
 
 

@@ -73,6 +73,18 @@ class AddressLocks:
             return await self._judged(lease, holder)
         raise Conflict(f"lease {self._namespace}/{name} comes and goes: try again")
 
+    async def find(self, name: str) -> HeldBy | None:
+        """Say who has a lock, without taking it; None: nobody.
+
+        Raises:
+            KubeError: as the tree tells.
+        """
+        try:
+            lease = await self._client.get(LEASES, ObjectKey(self._namespace, name))
+        except NotFound:
+            return None
+        return HeldBy(lease.holder, lease) if lease.holder else None
+
     async def take_over(self, held: HeldBy, holder: str) -> Taken | HeldBy:
         """Take a lock from a holder that is known to be gone, if it still is that one's.
 

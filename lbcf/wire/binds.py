@@ -47,6 +47,7 @@ class _Status(msgspec.Struct):
     )
     retry_after: datetime | None = msgspec.field(name="retryAfter", default=None)
     epoch: str = ""
+    lock_keys: list[str] | None = msgspec.field(name="lockKeys", default=None)
     conditions: list[WireCondition] | None = None
 
 
@@ -121,6 +122,7 @@ def _parse_status(found: _Status) -> EntryStatus:
         leaving_since=found.leaving_since,
         retry_after=found.retry_after,
         epoch=found.epoch,
+        lock_keys=tuple(found.lock_keys or ()),
         conditions=parse_conditions(found.conditions),
     )
 
@@ -142,6 +144,7 @@ def _render(status: EntryStatus) -> dict[str, object]:
         "deletionTimestamp": leaving and render_time(leaving),
         "retryAfter": retry and render_time_after(retry),
         "epoch": status.epoch or None,
+        "lockKeys": list(status.lock_keys) or None,
         "conditions": render_conditions(status.conditions),
     }
     return {key: value for key, value in body.items() if value is not None}

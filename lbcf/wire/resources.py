@@ -1,6 +1,6 @@
 """Drivers, load balancers and groups in JSON and back (records: `lbcf.wire.records`)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -104,6 +104,7 @@ class _LoadBalancerStatus(msgspec.Struct, rename="camel"):
     conditions: list[WireCondition] | None = None
     epoch: str = ""
     backends: int = 0
+    lock_keys: list[str] | None = None
 
 
 class _LoadBalancer(msgspec.Struct):
@@ -233,6 +234,7 @@ def parse_load_balancer(raw: bytes) -> LoadBalancer:
         info=status.lb_info,
         epoch=status.epoch,
         backends=status.backends,
+        lock_keys=tuple(status.lock_keys or ()),
         conditions=parse_conditions(status.conditions),
     )
 
@@ -354,6 +356,7 @@ def render_load_balancer_status(
     info: Mapping[str, str] | None = None,
     epoch: str | None = None,
     backends: int | None = None,
+    lock_keys: Sequence[str] | None = None,
 ) -> dict[str, object]:
     """Patch a load balancer's conditions, and what else is given."""
     status: dict[str, object] = {
@@ -366,6 +369,8 @@ def render_load_balancer_status(
         status["epoch"] = epoch
     if backends is not None:
         status["backends"] = backends
+    if lock_keys is not None:
+        status["lockKeys"] = list(lock_keys)
     return {"status": status}
 
 

@@ -34,7 +34,7 @@ CREATE, ENSURE, DELETE = (
     Operation.DELETE_LOAD_BALANCER,
 )
 FRESH = EntryStatus("front", "proxy", spec=SPEC)
-CREATED = bind_life.created(FRESH, identity={"arn": "7"}, now=START)
+CREATED = bind_life.created(FRESH, identity={"arn": "7"}, key="url:1", now=START)
 BEGUN = bind_life.begun(FRESH, now=START)
 REFUSED = bind_life.troubled(
     BEGUN,
@@ -45,7 +45,7 @@ REFUSED = bind_life.troubled(
     generation=1,
     now=START,
 )
-READY = bind_life.ensured(CREATED, attributes=TIMEOUT, now=START)
+READY = bind_life.ensured(CREATED, attributes=TIMEOUT, key="url:1", now=START)
 
 
 def a_bind(
@@ -220,7 +220,7 @@ def test_trouble_has_the_reasons_of_lbcf(
     assert (False, reason) == told_by(status, kind)
     assert timedelta(seconds=10) == bind_life.rest_of(status, START)
     assert timedelta(0) == bind_life.rest_of(status, START + timedelta(seconds=11))
-    done = bind_life.ensured(status, attributes=TIMEOUT, now=START)
+    done = bind_life.ensured(status, attributes=TIMEOUT, key="url:1", now=START)
     assert timedelta(0) == bind_life.rest_of(done, START)
 
 
@@ -233,7 +233,7 @@ def test_nobody_knows_whether_what_was_begun_exists() -> None:
     assert [None, None] == [
         told_by(found, conditions.CREATED)[0] for found in (BEGUN, absent)
     ]
-    created = bind_life.created(absent, identity={}, now=START)
+    created = bind_life.created(absent, identity={}, key="url:1", now=START)
     assert (True, "Created") == told_by(created, conditions.CREATED)
 
 

@@ -1,5 +1,8 @@
 """Locks on addresses: who has one, when it changes hands, when it is swept."""
 
+import asyncio
+
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import attrs
@@ -8,7 +11,7 @@ import pytest
 from lbcf.core.resources import BackendRecord
 from lbcf.core.steps import LockHeld, LockTaken, TakeLock
 from lbcf.core.values import ObjectKey
-from lbcf.interpreter.locks import AddressLocker, lock_name
+from lbcf.interpreter.locks import AddressLocker
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import BadAnswer
 from lbcf.kube.kinds import RECORDS
@@ -30,15 +33,25 @@ class Locksmith:
         self.clock = VirtualClock()
         self.client = KubeClient(TinyApi())
         self.locks = AddressLocks(self.client, "kube-system", self.clock)
-        self.locker = AddressLocker(self.client, self.locks, self.clock)
+        self.keys: dict[str, tuple[str, ...]] = {}
+        self.before_create: Callable[[], Awaitable[None]] | None = None
+        self.locker = AddressLocker(
+            self.client,
+            self.locks,
+            self.clock,
+            lambda load_balancer: self.keys.get(load_balancer.name, ()),
+        )
 
-    async def record(self, name: str) -> BackendRecord:
-        """Create a record that wants 10.0.0.1:80."""
+    async def record(
+        self, name: str, lb: str = "front", address: str = ""
+    ) -> BackendRecord:
+        """Create a record that wants 10.0.0.1:80, or has an address."""
         spec = {
-            "lbName": "front",
+            "lbName": lb,
             "lbDriver": "memory",
-            "lbInfo": {"name": "front"},
-            "staticAddr": "10.0.0.1:80",
+            "lbInfo": {"name": lb},
+            "staticAddr": ADDRESS,
+            "backendAddr": address,
         }
         return await self.client.create(
             RECORDS, "shop", {"metadata": {"name": name}, "spec": spec}
@@ -51,8 +64,13 @@ class Locksmith:
     async def take(
         self, record: BackendRecord, address: str = ADDRESS
     ) -> LockTaken | LockHeld:
-        """Take the lock for a record."""
-        return await self.locker.take(wish(record, address))
+        """Take the lock for a record; something may come in between, once."""
+        between, self.before_create = self.before_create, None
+        if between is None:
+            return await self.locker.take(wish(record, address))
+        taking = asyncio.ensure_future(self.locker.take(wish(record, address)))
+        await between()
+        return await taking
 
 
 def wish(record: BackendRecord, address: str = ADDRESS) -> TakeLock:
@@ -136,7 +154,7 @@ async def test_lock_that_somebody_has_edited_stays_and_is_named(
     await smith.gone(stale)
     first, second = await smith.record("first"), await smith.record("second")
     await smith.take(first)
-    edited = ObjectKey("kube-system", lock_name(wish(first)))
+    edited = held_key(await smith.take(second))
     await smith.client.patch(LEASES, edited, {"spec": {"holderIdentity": holder}})
 
     held = await smith.take(second)
@@ -195,16 +213,89 @@ async def test_sweep_takes_what_has_been_stale_for_long(smith: Locksmith) -> Non
     assert LockTaken() == await smith.take(second)
 
 
-async def test_lock_names_tell_load_balancers_and_addresses_apart(
+def held_key(held: LockTaken | LockHeld) -> ObjectKey:
+    """Say where the lock is that somebody else has."""
+    assert isinstance(held, LockHeld)
+    return held.lock
+
+
+async def test_one_address_at_two_load_balancers_is_two_locks(
     smith: Locksmith,
 ) -> None:
-    """One address at two load balancers is two locks."""
-    record = await smith.record("first")
-    names = {
-        lock_name(wish(record)),
-        lock_name(TakeLock(a_driver("other"), record, "10.0.0.1:80", QUARANTINE)),
-        lock_name(TakeLock(a_driver(), record, "10.0.0.1:81", QUARANTINE)),
-    }
+    """So are two addresses at one."""
+    first = await smith.record("first")
+    elsewhere = await smith.record("second", lb="back")
 
-    assert 3 == len(names)
-    assert all(name.startswith("addr-") for name in names)
+    assert LockTaken() == await smith.take(first)
+    assert LockTaken() == await smith.take(elsewhere)
+    assert LockTaken() == await smith.take(elsewhere, "10.0.0.1:81")
+    assert 3 == len(await smith.locks.list())
+
+
+async def test_load_balancers_with_one_key_share_their_locks(smith: Locksmith) -> None:
+    """However they are spelled, and whichever driver they name."""
+    smith.keys = {"front": ("key:pool-7",), "back": ("key:pool-7",)}
+    first, second = await smith.record("first"), await smith.record("second", lb="back")
+    await smith.take(first)
+
+    held = await smith.take(second)
+
+    assert isinstance(held, LockHeld)
+    assert first.meta.uid == held.uid
+    assert 1 == len(await smith.locks.list()), "one write each"
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param(((), ("key:pool-7",)), id="a first key"),
+        pytest.param((("url:1",), ("key:pool-7", "url:1")), id="another key"),
+        pytest.param((("url:1",), ("url:3", "url:2", "url:1")), id="several since"),
+    ],
+)
+async def test_a_lock_under_an_older_key_holds(
+    smith: Locksmith, keys: tuple[tuple[str, ...], tuple[str, ...]]
+) -> None:
+    """Also that of a controller of an earlier version, which knew no keys."""
+    first, second = await smith.record("first"), await smith.record("second")
+    smith.keys = {"front": keys[0]}
+    await smith.take(first)
+    smith.keys = {"front": keys[1]}
+
+    held = await smith.take(second)
+    assert isinstance(held, LockHeld)
+    assert first.meta.uid == held.uid
+    await smith.gone(first)
+    assert isinstance(await smith.take(second), LockHeld)
+    smith.clock.advance(QUARANTINE)
+
+    assert LockTaken() == await smith.take(second)
+
+
+async def test_a_key_that_changes_while_a_lock_is_taken_counts(
+    smith: Locksmith,
+) -> None:
+    """The other one has looked under the older key before there was a lock."""
+    first, second = await smith.record("first"), await smith.record("second")
+    smith.keys = {"front": ("url:1",)}
+
+    async def overtaken() -> None:
+        """Let the key change, and the second one take its lock, in the middle."""
+        smith.keys = {"front": ("url:2", "url:1")}
+        assert LockTaken() == await smith.take(second)
+
+    smith.before_create = overtaken
+    held = await smith.take(first)
+
+    assert isinstance(held, LockHeld)
+    assert second.meta.uid == held.uid
+
+
+async def test_a_record_takes_its_lock_under_a_further_key(smith: Locksmith) -> None:
+    """Who has its address already keeps it from others by that key as well."""
+    first = await smith.record("first", address="10.0.0.1:80")
+    other = await smith.record("other", lb="back")
+    assert None is await smith.locker.inherit(first, "key:pool-7")
+    smith.keys = {"back": ("key:pool-7",)}
+
+    assert isinstance(await smith.take(other), LockHeld)

@@ -162,6 +162,12 @@ BUILT = (
         address(frees=True, running=True),
     ),
     Variant(
+        "b43",
+        "Record, calls are answered by Running: 2 + 1",
+        record(running=True, registrars=2),
+        alive=True,
+    ),
+    Variant(
         "b33",
         "Record, a calm run never waits",
         record(crashes=False, silences=False, calm=True),

@@ -54,6 +54,7 @@ class Balancer:
         epoch: another one after each loss of all members.
         replicas: processes of the driver that answer in turn, each with an epoch of its
             own; none: one process.
+        names_pools: a load balancer's lockKey is answered when it is created.
         busy: sessions that a member has from the start, by address.
         on_empty: told the record whose drain found nothing left.
         on_cut: told the record that takes a member out, and how many sessions it has.
@@ -67,8 +68,9 @@ class Balancer:
         self.on_empty: Callable[[str], None] = lambda _record_id: None
         self.on_cut: Callable[[str, int], None] = lambda _record_id, _sessions: None
         self.member_key = member_key
+        self.names_pools = False
         self._operations: Mapping[Operation, Callable[[Request[Answer]], Answer]] = {
-            Operation.CREATE_LOAD_BALANCER: _create,
+            Operation.CREATE_LOAD_BALANCER: self._create,
             Operation.ENSURE_LOAD_BALANCER: _nothing,
             Operation.DELETE_LOAD_BALANCER: _nothing,
             Operation.GENERATE_BACKEND_ADDR: _address,
@@ -161,11 +163,13 @@ class Balancer:
         epoch = self.replicas[0] if self.replicas else self.epoch
         return answers.ListBackendsAnswer(epoch=epoch, backends=listed)
 
-
-def _create(request: Request[Answer]) -> Answer:
-    """Know the load balancer by its spec."""
-    spec = cast("requests.CreateLoadBalancerRequest", request).lb_spec
-    return answers.CreateLoadBalancerAnswer(status=Status.SUCC, lb_info=spec)
+    def _create(self, request: Request[Answer]) -> Answer:
+        """Know the load balancer by its spec."""
+        spec = cast("requests.CreateLoadBalancerRequest", request).lb_spec
+        key = target_of(spec) if self.names_pools else ""
+        return answers.CreateLoadBalancerAnswer(
+            status=Status.SUCC, lb_info=spec, lock_key=key
+        )
 
 
 def _nothing(_request: Request[Answer]) -> Answer:

@@ -76,7 +76,9 @@ class Estate:
         name = self._same.get(url, url)
         if name not in self._systems:
             found = (s for u, s in self._drivers.values() if u == url)
-            system = Balancer(next(found, self.setting).member_key)
+            setting = next(found, self.setting)
+            system = Balancer(setting.member_key)
+            system.names_pools = setting.names_pools
             system.on_empty = self._found_empty
             system.on_cut = self._cut
             self._systems[name] = system

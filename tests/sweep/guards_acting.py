@@ -52,6 +52,18 @@ ACTING: dict[str, Mutant] = {
         ),
         ("two-deregistrars/backend", "reuse/backend", "drain-in-vain/backend"),
     ),
+    "lock-by-spelling": Mutant(
+        "one physical load balancer has one lock for an address, however it is spelled",
+        (
+            Edit(
+                AddressLocker,
+                "_names",
+                "return (*(_named(key, address) for key in keys), _name(record, address))",
+                "return (_name(record, address),)",
+            ),
+        ),
+        ("driver-twice", "pool-twice"),
+    ),
     "drain-not-quarantined": Mutant(
         "nor before a late drain is over",
         (

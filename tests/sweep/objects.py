@@ -86,6 +86,7 @@ class Setting:
     Attributes:
         drains: the driver declares drainBackend.
         lists: the driver declares listBackends.
+        names_pools: the driver answers a lockKey.
         elect: processes work only while they hold their Lease.
         events: processes record events.
         late_effect: seconds; the driver's own word on lateEffectSeconds.
@@ -100,6 +101,7 @@ class Setting:
     address_source: AddressSource = AddressSource.BACKEND
     drains: bool = False
     lists: bool = False
+    names_pools: bool = False
     elect: bool = False
     events: bool = False
     late_effect: int = 10

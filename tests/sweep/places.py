@@ -207,3 +207,39 @@ async def node_ports(world: World) -> None:
     await asyncio.sleep(1)
     await world.calm()
     world.put_service(node_port=30081)
+
+
+BY_ADDRESS = {"backend": BACKEND, "driver": DRIVER}
+
+
+@scenario({**BY_ADDRESS})
+async def driver_twice(world: World) -> None:
+    """Two driver objects have one URL; a pod is wanted by way of both, then of one."""
+    spelled = "http://Driver.TEST:80/"
+    world.serve_also(spelled)
+    world.put_driver("second", spelled)
+    world.put_load_balancer("back", "front", driver="second")
+    await asyncio.sleep(1)
+    await _wanted_twice(world, "front")
+
+
+@scenario({**BY_ADDRESS}, names_pools=True)
+async def pool_twice(world: World) -> None:
+    """Two load balancers spell one pool differently, and their driver says so."""
+    world.put_load_balancer("one", "pool", created=False)
+    world.put_load_balancer("back", "POOL", created=False)
+    await asyncio.sleep(3)
+    await _wanted_twice(world, "one")
+
+
+async def _wanted_twice(world: World, first: str) -> None:
+    """Let two groups want a pod at one pool, and then one of them no more."""
+    world.put_group(loadBalancers=[first])
+    await begin(world, ONE)
+    world.put_group("api", loadBalancers=["back"])
+    await asyncio.sleep(3)
+    world.put_group("api", loadBalancers=[])
+    await asyncio.sleep(3)
+    world.put_group("api", loadBalancers=["back"])
+    await asyncio.sleep(1)
+    world.drop_pod("web-1")

@@ -1,0 +1,95 @@
+"""Which load balancers are one: keys as drivers say them, else by URL and identity."""
+
+import pytest
+
+from lbcf.core.locking import canonical_url, key_of, with_key
+
+
+URL = "http://driver.shop:9000/lb"
+INFO = {"name": "front", "site": "a"}
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "HTTP://driver.shop:9000/lb",
+        "http://Driver.Shop:9000/lb/",
+        "http://driver.shop.:9000/lb",
+        "http://driver.shop:09000/lb",
+    ],
+)
+def test_one_url_in_many_spellings(spelled: str) -> None:
+    """Letter case of scheme and host, and a trailing slash, mean nothing."""
+    assert canonical_url(URL) == canonical_url(spelled)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("http://a", "http://a:80/"),
+        ("https://a/", "HTTPS://A:443"),
+        ("http://[fd00::1]:80", "http://[FD00::1]"),
+    ],
+)
+def test_default_ports_need_not_be_said(one: str, other: str) -> None:
+    """They are those of the scheme."""
+    assert canonical_url(one) == canonical_url(other)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "https://driver.shop:9000/lb",
+        "http://driver.shop:9001/lb",
+        "http://driver.bank:9000/lb",
+        "http://driver.shop:9000/LB",
+        "http://driver.shop:9000/lb?x=1",
+    ],
+)
+def test_what_is_another_url(other: str) -> None:
+    """Paths are told apart by letter case."""
+    assert canonical_url(URL) != canonical_url(other)
+
+
+@pytest.mark.parametrize("text", ["", "http://[::1", "http://a:port/", "not a url"])
+def test_what_is_no_url_is_some_key_all_the_same(text: str) -> None:
+    """It locks with what is spelled the same."""
+    assert key_of("", text, INFO) == key_of("", text, INFO)
+
+
+def test_the_order_of_an_identity_means_nothing() -> None:
+    """A map has none."""
+    other = dict(reversed(INFO.items()))
+
+    assert key_of("", URL, INFO) == key_of("", URL, other)
+    assert key_of("", URL, INFO) != key_of("", URL, {**INFO, "site": "b"})
+
+
+def test_what_a_driver_answers_counts_before_its_url() -> None:
+    """Also when it is not asked, or says nothing, the next time."""
+    answered = key_of("pool-7", URL, INFO)
+
+    assert answered == key_of("pool-7", "http://elsewhere", {})
+    assert answered == key_of("", "http://elsewhere", {}, known=answered)
+    assert answered != key_of("pool-8", URL, INFO, known=answered)
+
+
+def test_a_key_by_url_goes_with_the_url() -> None:
+    """A driver that has moved shares its members with all that are there."""
+    before = key_of("", URL, INFO)
+
+    assert key_of("", "http://b", INFO) == key_of("", "http://b", INFO, known=before)
+
+
+def test_nobodys_answer_is_taken_for_a_url() -> None:
+    """Whatever a driver answers."""
+    by_url = key_of("", URL, INFO)
+
+    assert by_url != key_of(by_url, URL, INFO)
+
+
+def test_older_keys_stay_behind_the_newest() -> None:
+    """Each once, and not without end."""
+    assert ("b", "a") == with_key(("a",), "b")
+    assert ("a", "b") == with_key(("b", "a"), "a")
+    assert ("e", "d", "c", "b") == with_key(("d", "c", "b", "a"), "e")
