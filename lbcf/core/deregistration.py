@@ -302,15 +302,16 @@ def _is_in_time(ending: Ending, moment: Moment) -> bool:
 
 def is_final(ending: Ending, record: BackendRecord, moment: Moment) -> bool:
     """Tell whether a deregister sent now cannot be undone by an ensure still out."""
-    return record.is_settled or _rest_of_confirming(ending, moment) <= 0
+    return record.is_settled or _rest_of_confirming(ending, record, moment) <= 0
 
 
-def _rest_of_confirming(ending: Ending, moment: Moment) -> float:
+def _rest_of_confirming(ending: Ending, record: BackendRecord, moment: Moment) -> float:
     """Count the seconds until every ensure sent before the deletion is over."""
     driver = ending.driver
     if isinstance(driver, Absent):
         return 0.0
-    settling = driver.settling(Operation.ENSURE_BACKEND)
+    # Those that are out went by the driver as their sender saw it: the record says.
+    settling = max(driver.settling(Operation.ENSURE_BACKEND), record.settling)
     return ending.first_seen + settling.total_seconds() - moment.monotonic
 
 
@@ -321,7 +322,7 @@ def _deregister(ending: Ending, record: BackendRecord, moment: Moment) -> Step |
         return None
     final = is_final(ending, record, moment)
     if ending.early_done and not final:
-        return Finish(timedelta(seconds=_rest_of_confirming(ending, moment)))
+        return Finish(timedelta(seconds=_rest_of_confirming(ending, record, moment)))
     return CallDriver(
         Operation.DEREGISTER_BACKEND,
         driver,

@@ -4,6 +4,7 @@ Before it: `lbcf.core.eligibility`. After it: `lbcf.core.plan` compares with wha
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 
 import attrs
 
@@ -18,7 +19,9 @@ from lbcf.core.node_backends import (
     ServiceSelection,
 )
 from lbcf.core.node_policy import judge_nodes
+from lbcf.core.operations import Operation
 from lbcf.core.resources import (
+    USUAL_SETTLING,
     Backend,
     BackendGroup,
     BackendRecord,
@@ -43,12 +46,14 @@ class DesiredRecord:
         address: where the backend listens, empty where only the driver knows. It is in
             `spec` only if it may be registered without a lock.
         readable: what stands in front of its name.
+        settling: for how long its first ensure may take effect.
     """
 
     group: BackendGroup
     spec: RecordSpec
     address: str
     readable: tuple[str, int]
+    settling: timedelta = USUAL_SETTLING
 
     @property
     def identity(self) -> Identity:
@@ -243,4 +248,5 @@ def _desired(
         host=found.host,
         node_uid=found.node_uid,
     )
-    return DesiredRecord(group, spec, known, found.readable)
+    settling = driver.settling(Operation.ENSURE_BACKEND)
+    return DesiredRecord(group, spec, known, found.readable, settling)

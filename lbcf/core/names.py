@@ -39,6 +39,8 @@ LABEL_BIND_POD: Final = f"{API_GROUP}/pod"
 
 ANNOTATION_ABANDON: Final = f"{API_GROUP}/abandon"
 """Ours: takes a finalizer off without the driver; the value says why."""
+ANNOTATION_SETTLING: Final = f"{API_GROUP}/settling-seconds"
+"""On a record: for how long an ensure of it may take effect, where that is not 25 s."""
 ANNOTATION_TRAFFIC_POLICY: Final = f"{API_GROUP}/external-traffic-policy"
 """Ours, on a Service: `Local` announces a switch of its externalTrafficPolicy."""
 

@@ -15,7 +15,10 @@ takes in what came of it. The rules (model variants p07, p18, p19, p21):
    other first makes it `*`, which nobody clears. A record without any Registered
    condition whose address is in its spec counts as being ensured by whoever wrote it:
    that is the claim.
-4. While `ensuring` is `*`, an older call may land over a newer one: the ensure is sent
+4. The record says for how long its ensures may take effect (Δ of the driver that is
+   asked) before the first one that may for so long. The driver may be edited meanwhile,
+   and views of it are of different age (w50).
+5. While `ensuring` is `*`, an older call may land over a newer one: the ensure is sent
    once more when all older ones are over.
 """
 
@@ -53,6 +56,7 @@ from lbcf.core.steps import (
     TakeLock,
     Unanswered,
     Unheard,
+    WriteSettling,
     WriteStatus,
 )
 from lbcf.core.turn import (
@@ -236,7 +240,7 @@ def _rest_of_confirming(e: Enrolment, record: BackendRecord, m: Moment) -> float
     driver = e.driver
     if isinstance(driver, Absent):
         return DRIVER_RECHECK.total_seconds()
-    settling = driver.settling(Operation.ENSURE_BACKEND)
+    settling = max(driver.settling(Operation.ENSURE_BACKEND), record.settling)
     until = max(e.first_seen + settling.total_seconds(), e.stale_until)
     if e.doubt is not None and e.doubt.generation != record.meta.generation:
         until = max(until, e.doubt.until)
@@ -347,6 +351,14 @@ def _is_always(record: BackendRecord) -> bool:
     return record.spec.ensure_policy.is_always
 
 
+def _settling(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
+    """Say durably for how long an ensure may take effect before the first that may."""
+    if e.ensured is not None or isinstance(e.driver, Absent):
+        return None
+    settling = e.driver.settling(Operation.ENSURE_BACKEND)
+    return WriteSettling(record, settling) if settling > record.settling else None
+
+
 def _ensure(e: Enrolment, record: BackendRecord, m: Moment) -> Step | None:
     """Register the backend, or make sure that it is as it should be."""
     if e.ensured is not None or e.permission is None or isinstance(e.driver, Absent):
@@ -393,6 +405,7 @@ STAGES: tuple[Stage, ...] = (
     _lock,
     _write_address,
     _mark,
+    _settling,
     _ensure,
     _write_registered,
 )

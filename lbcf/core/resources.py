@@ -3,6 +3,8 @@
 `lbcf.wire.resources` reads them from JSON and writes them back.
 """
 
+import math
+
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
@@ -12,6 +14,7 @@ from lbcf.core import conditions
 from lbcf.core.conditions import Condition
 from lbcf.core.names import (
     ANNOTATION_ABANDON,
+    ANNOTATION_SETTLING,
     FINALIZER_RECORD,
     LABEL_DRAINING,
     bind_of,
@@ -75,6 +78,13 @@ class Meta:
 _MARGIN = timedelta(seconds=2)
 _SKEW_AND_TRUNCATION = timedelta(seconds=3)
 _DEFAULT_TIMEOUT = timedelta(seconds=10)
+_DEFAULT_LATE_EFFECT = timedelta(seconds=10)
+USUAL_SETTLING = (
+    _DEFAULT_TIMEOUT + _MARGIN + _DEFAULT_LATE_EFFECT + _SKEW_AND_TRUNCATION
+)
+"""Δ of a driver that says nothing of its times, and of records that say nothing of it."""
+_DIGITS = 4
+"""Of the longest Δ in seconds: a time-out of a minute, lateEffectSeconds of an hour."""
 
 
 @attrs.frozen
@@ -122,7 +132,7 @@ class LoadBalancerDriver:
     accept_dry_run: bool = False
     member_key: MemberKey = MemberKey.ADDRESS
     address_source: AddressSource = AddressSource.DRIVER
-    late_effect: timedelta = timedelta(seconds=10)
+    late_effect: timedelta = _DEFAULT_LATE_EFFECT
     max_concurrent_calls: int = 32
     security: Security = Security()
     scope: tuple[str, ...] | None = None
@@ -166,7 +176,8 @@ class LoadBalancerDriver:
         The window, the driver's own lateness, one second for deletionTimestamp being
         cut to seconds and two for clocks that differ (model variant p18).
         """
-        return self.window(operation) + self.late_effect + _SKEW_AND_TRUNCATION
+        exact = self.window(operation) + self.late_effect + _SKEW_AND_TRUNCATION
+        return timedelta(seconds=math.ceil(exact.total_seconds()))
 
 
 @attrs.frozen
@@ -432,6 +443,17 @@ class BackendRecord:
     def driver_key(self) -> ObjectKey:
         """Say where its driver lives."""
         return home_of(self.spec.driver, self.meta.key.namespace)
+
+    @property
+    def settling(self) -> timedelta:
+        """Say for how long ensures of it may take effect that are out, by what is written.
+
+        Whoever sends one has seen to it that this is no less than its own driver's Δ:
+        to its deregistrar the driver may be another one, newer or older.
+        """
+        said = self.meta.annotations.get(ANNOTATION_SETTLING, "")
+        is_number = said.isascii() and said.isdecimal() and len(said) <= _DIGITS
+        return timedelta(seconds=int(said)) if is_number else USUAL_SETTLING
 
     @property
     def load_balancer_key(self) -> ObjectKey:

@@ -73,6 +73,14 @@ class WriteStatus:
 
 
 @attrs.frozen
+class WriteSettling:
+    """Write how long ensures may take effect, if the record is still that version."""
+
+    record: BackendRecord
+    settling: timedelta
+
+
+@attrs.frozen
 class TakeLock:
     """Take the lock on (driver, load balancer, address) for this record.
 
@@ -134,7 +142,15 @@ class Finish:
     failed: bool = False
 
 
-Step = ReadRecord | CallDriver | WriteStatus | TakeLock | ReleaseRecord | Finish
+Step = (
+    ReadRecord
+    | CallDriver
+    | WriteStatus
+    | WriteSettling
+    | TakeLock
+    | ReleaseRecord
+    | Finish
+)
 
 
 # --- replies ---------------------------------------------------------------------

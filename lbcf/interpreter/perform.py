@@ -31,6 +31,7 @@ from lbcf.core.steps import (
     TakeLock,
     Unanswered,
     Unheard,
+    WriteSettling,
     WriteStatus,
 )
 from lbcf.core.turn import Moment
@@ -47,7 +48,11 @@ from lbcf.runtime.clock import Clock
 from lbcf.runtime.recall import Recall
 from lbcf.wire.driver_answers import RetriedAnswer
 from lbcf.wire.driver_requests import Request
-from lbcf.wire.records import render_release, render_status_update
+from lbcf.wire.records import (
+    render_release,
+    render_settling,
+    render_status_update,
+)
 
 
 S = TypeVar("S")
@@ -170,7 +175,10 @@ class Interpreter:
             case ReadRecord():
                 return await self._read(subject)
             case WriteStatus():
-                return await self._write_status(step)
+                body = render_status_update(step.record, step.status)
+                return await self._write(step.record, body, "status")
+            case WriteSettling():
+                return await self._write(step.record, render_settling(step.settling))
             case CallDriver():
                 return await self._call_driver(subject, step)
             case TakeLock():
@@ -193,14 +201,15 @@ class Interpreter:
             return Gone()
         return Observed(Permission(record, began))
 
-    async def _write_status(self, step: WriteStatus) -> Observed | Gone | Conflicted:
-        """Write the status by compare-and-swap."""
+    async def _write(
+        self, before: BackendRecord, body: dict[str, object], subresource: str = ""
+    ) -> Observed | Gone | Conflicted:
+        """Write a record by compare-and-swap."""
         began = self._clock.monotonic()
-        meta = step.record.meta
-        body = render_status_update(step.record, step.status)
+        meta = before.meta
         try:
             write = self._client.patch(
-                RECORDS, meta.key, body, cas=meta, subresource="status"
+                RECORDS, meta.key, body, cas=meta, subresource=subresource
             )
             record = await failpoints.through(write, UNHEARD)
         except NotFound:

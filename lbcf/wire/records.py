@@ -16,6 +16,7 @@ from lbcf.core import names
 from lbcf.core.desired import DesiredRecord
 from lbcf.core.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.resources import (
+    USUAL_SETTLING,
     Backend,
     BackendGroup,
     BackendRecord,
@@ -208,6 +209,7 @@ def render_new_record(desired: DesiredRecord, name: str) -> dict[str, object]:
             "namespace": group.key.namespace,
             "labels": desired.labels(),
             "finalizers": [names.FINALIZER_RECORD],
+            **_render_settling(desired.settling),
             "ownerReferences": [
                 {
                     **_owner(desired.group),
@@ -270,6 +272,22 @@ def _render_backend(backend: Backend) -> dict[str, object]:
             return {"serviceBackend": {**body, "nodeName": node}}
         case NodeBackend(name, port):
             return {"nodeBackend": {"name": name, "port": render_port(port)}}
+
+
+def _render_settling(settling: timedelta) -> dict[str, object]:
+    """Write for how long ensures may take effect; the usual time needs no word."""
+    return {} if settling == USUAL_SETTLING else _settling(settling)
+
+
+def _settling(settling: timedelta) -> dict[str, object]:
+    """Write for how long ensures may take effect."""
+    seconds = str(int(settling.total_seconds()))
+    return {"annotations": {names.ANNOTATION_SETTLING: seconds}}
+
+
+def render_settling(settling: timedelta) -> dict[str, object]:
+    """Patch for how long ensures may take effect."""
+    return {"metadata": _settling(settling)}
 
 
 def render_spec_update(record: BackendRecord, spec: RecordSpec) -> dict[str, object]:

@@ -8,6 +8,7 @@ import pytest
 from lbcf.core import conditions, names
 from lbcf.core.conditions import Condition
 from lbcf.core.deregistration import CONFIRMING, DRAINING, Ending
+from lbcf.core.names import ANNOTATION_SETTLING
 from lbcf.core.operations import Operation
 from lbcf.core.resources import (
     BackendRecord,
@@ -177,6 +178,26 @@ def test_unsettled_record_is_deregistered_at_once_and_again(
     assert [False, True] == deregisters(world)
     assert None is world.record
     assert 1 == len(world.writes)
+
+
+@pytest.mark.parametrize(
+    ("said", "late", "wait"),
+    [
+        pytest.param("75", 0.0, 75.0, id="the driver was slower"),
+        pytest.param("15", 60.0, 75.0, id="the driver is slower than the record says"),
+        pytest.param("15", 0.0, 15.0, id="a fast driver"),
+    ],
+)
+def test_confirmation_waits_for_calls_of_the_driver_as_it_was(
+    said: str, late: float, wait: float
+) -> None:
+    """Whoever sent one went by what the record says; the driver may be edited since."""
+    world = World(DOUBTED)
+    world.put(annotations={ANNOTATION_SETTLING: said})
+
+    _, finish = visit(world, driver=attrs.evolve(a_driver(), late_effect=seconds(late)))
+
+    assert Finish(seconds(wait)) == finish
 
 
 def test_unsettled_record_seen_long_ago_is_deregistered_once() -> None:

@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from lbcf.core import conditions
+from lbcf.core.names import ANNOTATION_SETTLING
 from lbcf.core.operations import Operation
 from lbcf.core.registration import (
     ADDRESS_IN_USE,
@@ -117,6 +118,32 @@ def test_own_record_with_an_address_takes_one_call_and_one_write() -> None:
     assert ["ensureBackend", "WriteStatus"] == world.kinds
     assert world.stored.is_settled
     assert Finish() == finish
+
+
+@pytest.mark.parametrize(
+    ("said", "written"),
+    [
+        pytest.param({}, True, id="the usual time"),
+        pytest.param({ANNOTATION_SETTLING: "74"}, True, id="less"),
+        pytest.param({ANNOTATION_SETTLING: "75"}, False, id="as much"),
+        pytest.param({ANNOTATION_SETTLING: "90"}, False, id="more"),
+        pytest.param({ANNOTATION_SETTLING: "many"}, True, id="no number"),
+    ],
+)
+def test_record_says_how_long_an_ensure_may_take_effect_before_it_is_sent(
+    said: dict[str, str], written: bool
+) -> None:
+    """Its deregistrar goes by that, whatever the driver says to it by then."""
+    world = World(a_record())
+    world.put(annotations=said)
+    slow = attrs.evolve(a_driver(), late_effect=seconds(60))
+
+    take_up(world, driver=slow)
+
+    first = ["WriteSettling"] if written else []
+    assert [*first, "ensureBackend", "WriteStatus"] == world.kinds
+    assert world.stored.settling >= slow.settling(Operation.ENSURE_BACKEND)
+    assert world.stored.is_settled
 
 
 def test_member_known_by_address_is_locked_then_written_then_ensured() -> None:

@@ -13,7 +13,7 @@ import attrs
 
 from lbcf.core import deregistration, registration
 from lbcf.core.deregistration import Ending
-from lbcf.core.names import FINALIZER_RECORD
+from lbcf.core.names import ANNOTATION_SETTLING, FINALIZER_RECORD
 from lbcf.core.operations import Operation
 from lbcf.core.registration import Enrolment
 from lbcf.core.resources import BackendRecord, RecordSpec, RecordStatus
@@ -33,6 +33,7 @@ from lbcf.core.steps import (
     Succeeded,
     Superseded,
     TakeLock,
+    WriteSettling,
     WriteStatus,
 )
 from lbcf.core.turn import Moment
@@ -113,6 +114,8 @@ class World:
                 return self._call(step)
             case WriteStatus():
                 return self._write(step)
+            case WriteSettling():
+                return self._write_settling(step)
             case TakeLock():
                 return self.locks.popleft() if self.locks else LockTaken()
             case ReleaseRecord():
@@ -149,6 +152,16 @@ class World:
         before = self.record.status.address
         assert before in {"", step.status.address}, "backendAddr was changed"
         self.put(status=step.status)
+        return self._observed()
+
+    def _write_settling(self, step: WriteSettling) -> Reply:
+        """Write an annotation by compare-and-swap."""
+        if self.record is None:
+            return Gone()
+        if not self._is_current(step.record):
+            return Conflicted()
+        seconds = str(int(step.settling.total_seconds()))
+        self.put(annotations={ANNOTATION_SETTLING: seconds})
         return self._observed()
 
     def _release(self, step: ReleaseRecord) -> Reply:

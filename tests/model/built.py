@@ -162,10 +162,26 @@ BUILT = (
         address(frees=True, running=True),
     ),
     Variant(
-        "b43",
+        "b41",
         "Record, calls are answered by Running: 2 + 1",
         record(running=True, registrars=2),
         alive=True,
+    ),
+    Variant(
+        "b50",
+        "Record, the driver's bounds are edited: 2 + 1",
+        record(edits=True, registrars=2, life=2, drain_life=2, wait=4),
+        alive=True,
+    ),
+    Variant(
+        "b51",
+        "Record, policy Always, the driver's bounds are edited: 2 + 1",
+        record(edits=True, always=True, registrars=2, life=2, drain_life=2, wait=4),
+    ),
+    Variant(
+        "b52",
+        "Address, 1 record, the driver's bounds are edited: 1 + 2",
+        address(records=1, edits=True, deregistrars=2, life=2, drain_life=2, wait=4),
     ),
     Variant(
         "b33",

@@ -135,7 +135,9 @@ def is_final(s: State, rules: Rules, r: int) -> bool:
     if not rules.reads_mark or not rules.marks:
         mark = decisions.NOBODY
     settled = decisions.is_settled(registered, mark, always)
-    return settled or s[d + at.AGE] >= rules.wait - rules.skew
+    longer = not rules.edits or (rules.stamps and s[d + at.STAMP])
+    wait = rules.wait if longer else rules.short_wait
+    return settled or s[d + at.AGE] >= wait - rules.skew
 
 
 def _permitted(

@@ -21,13 +21,14 @@ IS_IN, IS_DRAINED, HAS = range(MEMBER)
 # --- records ------------------------------------------------------------------------
 MAX_RECORDS = 3
 RECORDS = MEMBERS + MAX_RECORDS * MEMBER
-RECORD = 12
+RECORD = 13
 PHASE, ADDRESS, REGISTERED, MARK, CHANGED, ALWAYS, AGE = range(7)
-ENSURED, ENDED, LOST, UNHELD, ENDER = range(7, RECORD)
+ENSURED, ENDED, LOST, UNHELD, ENDER, STAMP = range(7, RECORD)
 """Of a record: phase; whether an address is written; Registered at its generation;
 `ensuring`; changes of its spec; policy; ticks since its deletion; whether an ensure ever
 took effect; whether a deregister that counts was answered; whether a reset took it; whether a namesake's
-release took its finalizer; `deregistrar`, who alone may call for its end."""
+release took its finalizer; `deregistrar`, who alone may call for its end; whether it says
+that its ensures may live for longer."""
 
 ABSENT, LIVE, DELETING, GONE = range(4)
 
@@ -50,6 +51,8 @@ KEPT_IN_TURN = 32
 came in the middle of a turn, which goes on by reads of its own."""
 OLDER_ARE_OVER = 2
 """The bit of an ensure's `CARRIES` beside the parameters: sent when none older is out."""
+LIVES_LONGER = 4
+"""Another one: it was sent under the longer of a driver's bounds."""
 
 MAX_REGISTRARS = 2
 REGISTRARS = RECORDS + MAX_RECORDS * RECORD

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tests.model import beside, decisions, permits, seeking, world
 from tests.model import layout as at
 from tests.model.rules import Rules
-from tests.model.world import State, Step, Steps
+from tests.model.world import Draft, State, Step, Steps
 
 
 def steps(s: State, rules: Rules, out: Steps) -> None:
@@ -77,6 +77,12 @@ def _visit(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
         _mark(s, rules, w, r, out)
     if s[m + at.MEMORY] & at.DOUBTS and not s[d + at.REGISTERED]:
         _report(s, rules, w, r, out)
+    if rules.edits and rules.stamps and not s[d + at.STAMP]:
+        n = bytearray(s)
+        world.touch(n, r)
+        n[d + at.STAMP] = 1
+        text = "{a} writes into {r} how long its ensures may live"
+        out.append(Step((text, w, r), n))
 
 
 def _is_due(s: State, rules: Rules, w: int, r: int) -> bool:
@@ -158,10 +164,23 @@ def _send(s: State, rules: Rules, w: int, out: Steps) -> None:
         n[a + at.STAGE] = at.SENT
         if rules.updates and s[at.memory(w, r) + at.CLOCK] >= rules.wait:
             n[a + at.CARRIES] |= at.OLDER_ARE_OVER
-        out.append(Step(("{a} sends ensure({r})", w, r), n))
+        _send_by_bounds(n, s, rules, w, out)
         n = bytearray(s)
     world.rest(n, a)
     out.append(Step(("{a} does not ensure {r} now, or is refused", w, r), n))
+
+
+def _send_by_bounds(n: Draft, s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Send the ensure under what the driver's bounds are, or seem to be."""
+    a = at.registrar(w)
+    r = s[a + at.WHICH]
+    if not rules.edits or s[a + at.SINCE] <= rules.short_life:
+        out.append(Step(("{a} sends ensure({r})", w, r), n))
+    if rules.edits and (s[at.record(r) + at.STAMP] or not rules.stamps):
+        n = bytearray(n)
+        n[a + at.CARRIES] |= at.LIVES_LONGER
+        text = "{a} sends ensure({r}) under the driver's longer bounds"
+        out.append(Step((text, w, r), n))
 
 
 def _in_flight(s: State, rules: Rules, w: int, out: Steps) -> None:

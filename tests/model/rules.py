@@ -30,6 +30,11 @@ class Rules:
         drain_life: the same of drains, where they may take longer.
         wait: from the deletion to the confirming deregister, where one is due.
         takeover: from the end of a lock's holder to its next one.
+        edits: whether the driver's bounds are edited: each look at the driver may show the
+            longer ones (`life`, `wait`) or the shorter ones, in any order, as caches of
+            different age do.
+        short_life: as `life`, under the shorter ones.
+        short_wait: as `wait`, under the shorter ones.
         skew: by how much a deregistrar may believe to have waited longer than it has.
         crashes: whether incarnations end at any time.
         silences: whether calls stay without a definite answer.
@@ -77,6 +82,8 @@ class Rules:
         forgets_whole: a deregistrar loses its memory only together with its name.
         running: calls are answered by Running, and go on.
         success_ends: a success ends what the same record's calls had left running.
+        stamps: a record says how long its ensures may live, before the first one is sent
+            that may live for as long; its deregistrar goes by that.
         calm: a run without faults in which no mark of nobody-knows-whom may appear.
     """
 
@@ -94,6 +101,9 @@ class Rules:
     drain_life: int = 1
     wait: int = 3
     takeover: int = 2
+    edits: bool = False
+    short_life: int = 1
+    short_wait: int = 3
     skew: int = 1
     crashes: bool = True
     silences: bool = True
@@ -136,4 +146,5 @@ class Rules:
     forgets_whole: bool = True
     running: bool = False
     success_ends: bool = True
+    stamps: bool = True
     calm: bool = False

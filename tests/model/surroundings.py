@@ -129,8 +129,7 @@ def _workers_age(n: Draft, rules: Rules) -> bool:
 
 def _worker_ages(n: Draft, rules: Rules, x: int, stage: int) -> bool:
     """Let one permission grow older."""
-    drain = x >= at.DEREGISTRARS and n[x + at.CARRIES] == at.DRAIN
-    life = rules.drain_life if drain else rules.life
+    life = world.life_of(n, rules, x)
     bounded = rules.bounded_late
     if not rules.bounded_pause:
         bounded = bounded and stage == at.SENT and rules.not_after

@@ -28,6 +28,7 @@ from lbcf.core.steps import (
     Superseded,
     TakeLock,
     Unanswered,
+    WriteSettling,
     WriteStatus,
 )
 from lbcf.core.values import MemberKey
@@ -139,7 +140,7 @@ def _step(step: Step) -> Json:
                 "permitted": step.permission.at,
                 "final": step.final,
             }
-        case WriteStatus():
+        case WriteStatus() | WriteSettling():
             return {"step": "write", "of": facts(step.record)}
         case TakeLock():
             lock = f"{step.record.load_balancer_key} {step.address}"

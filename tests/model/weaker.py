@@ -230,7 +230,7 @@ WEAKER = (
         "S2",
     ),
     Variant(
-        "w38",
+        "w40",
         "what was written of one holder frees the lock from the next",
         address(crashes=False, frees=True, records=3, frees_holder=False),
         "S2",
@@ -241,12 +241,18 @@ WEAKER = (
         record(running=True, success_ends=False),
         "S3",
     ),
+    Variant(
+        "w50",
+        "how long to wait is asked of the driver as it is now",
+        record(edits=True, stamps=False, crashes=False, life=2, drain_life=2, wait=4),
+        "S3",
+    ),
     Variant("w30", "pauses without bound", record(bounded_pause=False), "S"),
     Variant("w31", "late effects without bound", record(bounded_late=False), "S"),
 )
 
 SLOW = (
     *("w02", "w04", "w07", "w08", "w09", "w17", "w19", "w20", "w26"),
-    *("w33", "w34", "w35", "w36", "w37", "w38"),
+    *("w33", "w34", "w35", "w36", "w37", "w40"),
 )
 """Those that are refuted after some hundred thousand steps only."""

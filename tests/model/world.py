@@ -101,6 +101,7 @@ def end(s: Draft, r: int) -> str:
     s[d + at.PHASE] = at.GONE
     s[d + at.REGISTERED] = s[d + at.MARK] = s[d + at.AGE] = s[d + at.LOST] = 0
     s[d + at.ENDER] = 0
+    s[d + at.STAMP] = 0
     touch(s, r)
     for w in range(at.MAX_DEREGISTRARS):
         s[at.ending(w, r)] &= at.ANSWERED_ALL
@@ -118,7 +119,7 @@ def lose_call(s: Draft, rules: Rules, worker: int, kind: int) -> None:
     """Let a call go on without its caller, whose turn is over."""
     r = s[worker + at.WHICH]
     unbounded = not rules.bounded_late or not (rules.bounded_pause or rules.not_after)
-    age = 1 if unbounded else 1 + s[worker + at.SINCE]
+    age = 1 if unbounded else 1 + s[worker + at.SINCE] + _shorter(s, rules, worker)
     o = at.orphan(r, kind)
     s[o] = min(s[o], age) if s[o] else age
     rest(s, worker)
@@ -138,6 +139,23 @@ def end_running(s: Draft, rules: Rules, r: int, *kinds: int) -> None:
     if rules.success_ends:
         for kind in kinds:
             s[at.orphan(r, at.RUNNING + kind)] = 0
+
+
+def life_of(s: State | Draft, rules: Rules, worker: int) -> int:
+    """Say how long a worker's permission and its call may live at most."""
+    if worker >= at.DEREGISTRARS:
+        drain = s[worker + at.CARRIES] == at.DRAIN
+        return rules.drain_life if drain else rules.life
+    return rules.life - _shorter(s, rules, worker)
+
+
+def _shorter(s: State | Draft, rules: Rules, worker: int) -> int:
+    """Say by how much a worker's call ends earlier than the longest may."""
+    is_ensure = worker < at.DEREGISTRARS and s[worker + at.STAGE] == at.SENT
+    if not rules.edits or not is_ensure:
+        return 0
+    longer = s[worker + at.CARRIES] & at.LIVES_LONGER
+    return 0 if longer else rules.life - rules.short_life
 
 
 def may_send(s: State, rules: Rules, worker: int) -> bool:

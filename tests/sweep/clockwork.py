@@ -2,7 +2,9 @@
 
 import asyncio
 
-from tests.sweep.faults import Kind
+import attrs
+
+from tests.sweep.faults import Kind, Trouble
 from tests.sweep.objects import BACKEND, RECORD
 from tests.sweep.process import LEAP
 from tests.sweep.stage import ONE, TWO, begin, scenario
@@ -148,3 +150,31 @@ def _end_at_once(world: World) -> None:
     over: list[Step] = []
     world.on_step = ended
     world.keep_collecting()
+
+
+# --- bounds of drivers that are edited ------------------------------------------------
+
+
+@scenario(_BOTH, late_effect=60)
+async def bounds_lowered(world: World) -> None:
+    """A driver says to be faster than it was, while a slow call of it is still out."""
+    world.troubles["ensureBackend"] = ["timeout-late"]
+    await asyncio.sleep(1)
+    world.put_pod("web-1", ONE)
+    await asyncio.sleep(11)
+    world.put_driver(setting=attrs.evolve(world.setting, late_effect=0))
+    await asyncio.sleep(3)
+    world.drop_pod("web-1")
+
+
+@scenario(_BOTH, late_effect=0)
+async def bounds_raised_unseen(world: World) -> None:
+    """A driver says to be slower, and the deregistrar does not see that for a while."""
+    await begin(world, ONE)
+    world.disturb_any("deregistrar", Trouble.LAG, "loadbalancerdrivers")
+    world.put_driver(setting=attrs.evolve(world.setting, late_effect=60))
+    await asyncio.sleep(1)
+    world.troubles["ensureBackend"] = ["timeout-late"]
+    world.put_group(parameters={"weight": "2"})
+    await asyncio.sleep(11)
+    world.drop_pod("web-1")

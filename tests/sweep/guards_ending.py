@@ -282,8 +282,32 @@ ENDING: dict[str, Mutant] = {
     ),
     "little-margin": Mutant(
         "all of it",
-        (Value(resources, "_SKEW_AND_TRUNCATION", timedelta(seconds=2.5)),),
+        (Value(resources, "_SKEW_AND_TRUNCATION", timedelta(seconds=1.5)),),
         ("late-in-permission", "early"),
+    ),
+    "waits-by-the-driver-of-now": Mutant(
+        "to confirm waits for calls under the driver as it was, or will be seen to be",
+        (
+            Edit(
+                deregistration,
+                "_rest_of_confirming",
+                "max(driver.settling(Operation.ENSURE_BACKEND), record.settling)",
+                "driver.settling(Operation.ENSURE_BACKEND)",
+            ),
+        ),
+        ("bounds-lowered", "bounds-raised-unseen"),
+    ),
+    "settling-unwritten": Mutant(
+        "a record says how long an ensure may take effect before it is sent",
+        (
+            Edit(
+                registration,
+                "_settling",
+                "if settling > record.settling else None",
+                "if False else None",
+            ),
+        ),
+        ("bounds-raised-unseen",),
     ),
     "suspended-unnoticed": Mutant(
         "a permission runs out while the machine is suspended",

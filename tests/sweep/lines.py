@@ -6,6 +6,7 @@ how it goes. Each line sees the API server's history at its own speed.
 """
 
 import asyncio
+import contextvars
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
@@ -13,7 +14,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 
@@ -208,6 +209,12 @@ class _Sight:
             await news
 
 
+_LATE_EFFECT: contextvars.ContextVar[float] = contextvars.ContextVar(
+    "late", default=0.0
+)
+"""Seconds after a time-out, of the driver that is being called."""
+
+
 class DriverLine(DriverPool):
     """The real pool, with a fake client below it."""
 
@@ -215,6 +222,11 @@ class DriverLine(DriverPool):
         super().__init__(clock, CollectorRegistry())
         self._process = process
         self._world = world
+
+    async def call(self, driver: LoadBalancerDriver, *args: Any, **kwargs: Any) -> Any:
+        """Note how late a call may take effect by what its sender knows of the driver."""
+        _LATE_EFFECT.set(driver.late_effect.total_seconds())
+        return await super().call(driver, *args, **kwargs)
 
     def _connect(
         self, driver: LoadBalancerDriver, _secrets: Mapping[str, Secret]
@@ -232,7 +244,6 @@ class _DriverWire(DriverClient):
         self._process = process
         self._world = world
         self._url = driver.url
-        self._late_effect = driver.late_effect.total_seconds()
 
     async def close(self) -> None:
         """Do nothing: there is nothing to close."""
@@ -267,7 +278,7 @@ class _DriverWire(DriverClient):
             perform,
             world.setting.latency_of(operation),
             limit,
-            rest + self._late_effect + DRIVER_BEHIND - _JUST_UNDER,
+            rest + _LATE_EFFECT.get() + DRIVER_BEHIND - _JUST_UNDER,
             partial(_driver_error, f"{operation} of driver {name}"),
             _said,
             is_over=lambda since: world.succeeded.get(task, -1.0) >= since,

@@ -29,6 +29,7 @@ from lbcf.wire.records import (
     parse_record,
     render_new_record,
     render_release,
+    render_settling,
     render_spec_update,
     render_status_update,
 )
@@ -456,3 +457,24 @@ def test_what_is_waited_for_is_written_in_the_second_after_it() -> None:
     assert "2026-01-01T00:00:00Z" == body["status"]["drain"]["startedAt"]
     assert "2026-01-01T00:00:02Z" == body["status"]["drain"]["deadline"]
     assert "2026-01-01T00:00:01Z" == body["status"]["nextAttempt"]
+
+
+@pytest.mark.parametrize(
+    ("settling", "said"), [(25.0, {}), (15.0, {names.ANNOTATION_SETTLING: "15"})]
+)
+def test_new_record_says_how_long_its_ensure_may_take_effect(
+    settling: float, said: dict[str, str]
+) -> None:
+    """Where that is not the usual time, which needs no word."""
+    desired = DesiredRecord(
+        a_group(), a_spec(), "a:1", ("web-1", 8080), seconds(settling)
+    )
+    body: Any = render_new_record(desired, "web-1")
+    body["metadata"].update(uid="uid-web-1", resourceVersion="1", generation=1)
+
+    record = patched(body, {})
+
+    assert (said, seconds(settling)) == (record.meta.annotations, record.settling)
+    slower = patched(body, render_settling(seconds(75)))
+    assert seconds(75) == slower.settling
+    assert seconds(25) == patched(body, render_settling(seconds(25))).settling
