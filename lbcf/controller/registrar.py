@@ -90,6 +90,9 @@ class Registrar:
     def take_up(self, written: Written) -> None:
         """Take up a record that this process has just created or updated."""
         record, before = written.permission.record, written.before
+        seen = self._view.records.get(record.meta.key)
+        if seen is None or seen.meta.uid != record.meta.uid:
+            return  # the watch was faster than the answer, and has told of the end
         known = self._enrolment(record)
         if before is None:
             claimed: int | None = record.meta.generation

@@ -190,6 +190,7 @@ class Validations:
         key, name = place
         group = self._view.groups.get(key)
         if group is None or group.meta.deleting_since is not None:
+            self.forget(key)  # it may have gone while its driver answered
             return Done()
         found = find_attachment(self._view, group, name)
         if not isinstance(found, Attachment):

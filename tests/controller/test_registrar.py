@@ -1,22 +1,28 @@
 """When the registrar comes again to records that are registered already."""
 
+import gc
+import weakref
+
 from datetime import timedelta
 
+import attrs
 import pytest
 
 from prometheus_client import CollectorRegistry
 
+from lbcf.controller.apply import Written
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.view import View
 from lbcf.core.operations import Operation
 from lbcf.core.resources import BackendRecord
-from lbcf.core.steps import Refused, Reply, Step, StillRunning, Unanswered
+from lbcf.core.steps import Permission, Refused, Reply, Step, StillRunning, Unanswered
 from lbcf.core.turn import Moment
 from lbcf.core.values import ObjectKey
 from lbcf.drivers.pool import DriverPool
 from lbcf.interpreter import Interpreter, Subject
 from lbcf.kube.client import KubeClient
-from lbcf.kube.watching import Put
+from lbcf.kube.metadata import identity_of
+from lbcf.kube.watching import Put, Removed
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, RequeueAfter, Result
@@ -144,3 +150,25 @@ async def test_lost_member_that_ends_is_not_waited_for() -> None:
     registrar.record_changed(record, a_record(registered=True, deleting=True))
 
     assert not registrar.is_resetting(record.load_balancer_key)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_write_that_is_answered_after_the_end_leaves_nothing_behind(
+    is_new: bool,
+) -> None:
+    """The watch told of the record's end before the answer of its create or update."""
+    view, record = everyday(), a_record()
+    show(view, record)
+    queue: WorkQueue[ObjectKey] = WorkQueue("records", VirtualClock())
+    interpreter = WorldInterpreter(World(None, monotonic=100.0), view)
+    registrar = Registrar(view, queue, interpreter, "me", Shares(64))
+    end = attrs.evolve(identity_of(record.meta), version="99")
+    view.records.apply(Removed(end))
+    registrar.record_changed(record, None)
+    seen, before = weakref.ref(record), None if is_new else a_record()
+
+    registrar.take_up(Written(Permission(record, 100.0), before))
+
+    del record
+    gc.collect()
+    assert seen() is None
