@@ -99,14 +99,14 @@ class AddressLocker:
     async def _take_first(self, name: str, step: TakeLock) -> LockHeld | None:
         """Take the lock that counts from now on; None: it is taken."""
         own = _name_of(step.record)
-        found = await self._locks.take(name, own)
+        found = await self._locks.take(name, own, step.takeover_after)
         if not isinstance(found, HeldBy):
             self._gone.pop(name, None)
             return None
         held = await self._judged(name, found, step)
         if held is not None:
             return held
-        taken = await self._locks.take_over(found, own)
+        taken = await self._locks.take_over(found, own, step.takeover_after)
         return _held(taken, _LOOK_AGAIN) if isinstance(taken, HeldBy) else None
 
     async def _look(self, name: str, step: TakeLock) -> LockHeld | None:
@@ -122,7 +122,11 @@ class AddressLocker:
         if holder is None or await self._exists(holder):
             self._gone.pop(name, None)
             return _held(held, _LOOK_AGAIN)
-        wait = timedelta(0) if holder.uid == step.ended else step.takeover_after
+        wait = timedelta(0)
+        if holder.uid != step.ended:
+            # Calls for the holder's end may have gone by the driver as it was then.
+            said = timedelta(seconds=held.lease.duration)
+            wait = max(step.takeover_after, said)
         rest = self._rest(name, held.holder, wait)
         if rest > timedelta(0):
             return _held(held, rest, is_gone=True)

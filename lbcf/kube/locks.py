@@ -5,6 +5,9 @@ free when its holder no longer exists, which its user finds out, and then it is 
 over from exactly the version that was seen. Leases without a user are swept.
 """
 
+import math
+
+from datetime import timedelta
 from typing import Final
 
 import attrs
@@ -21,6 +24,7 @@ from lbcf.runtime.clock import Clock
 LABEL_LOCK: Final = f"{API_GROUP}/lock"
 _ADDRESS = "address"
 _ROUNDS = 3
+_UNSAID = timedelta(0)
 
 
 @attrs.frozen
@@ -55,22 +59,30 @@ class AddressLocks:
         self._namespace = namespace
         self._clock = clock
 
-    async def take(self, name: str, holder: str) -> Taken | HeldBy:
+    async def take(
+        self, name: str, holder: str, settling: timedelta = _UNSAID
+    ) -> Taken | HeldBy:
         """Take a lock that is free, or say who has it; asking again is harmless.
+
+        Args:
+            name: of the lock.
+            holder: who takes it.
+            settling: for how long calls for the holder's end may take effect when it is
+                gone; written down for whoever comes next.
 
         Raises:
             KubeError: as the tree tells; after `Unavailable` ask again.
         """
         for _ in range(_ROUNDS):
             try:
-                return Taken(await self._create(name, holder))
+                return Taken(await self._create(name, holder, settling))
             except AlreadyExists:
                 pass
             try:
                 lease = await self._client.get(LEASES, ObjectKey(self._namespace, name))
             except NotFound:
                 continue  # Swept between the two requests.
-            return await self._judged(lease, holder)
+            return await self._judged(lease, holder, settling)
         raise Conflict(f"lease {self._namespace}/{name} comes and goes: try again")
 
     async def find(self, name: str) -> HeldBy | None:
@@ -85,20 +97,24 @@ class AddressLocks:
             return None
         return HeldBy(lease.holder, lease) if lease.holder else None
 
-    async def take_over(self, held: HeldBy, holder: str) -> Taken | HeldBy:
+    async def take_over(
+        self, held: HeldBy, holder: str, settling: timedelta = _UNSAID
+    ) -> Taken | HeldBy:
         """Take a lock from a holder that is known to be gone, if it still is that one's.
 
         Raises:
             KubeError: as the tree tells; after `Unavailable` begin with `take` again.
         """
         lease = held.lease
-        spec = self._spec(holder) | {"leaseTransitions": lease.transitions + 1}
+        spec = self._spec(holder, settling) | {
+            "leaseTransitions": lease.transitions + 1
+        }
         try:
             taken = await self._client.patch(
                 LEASES, lease.meta.key, {"spec": spec}, cas=lease.meta
             )
         except (Conflict, NotFound):
-            return await self.take(lease.meta.key.name, holder)
+            return await self.take(lease.meta.key.name, holder, settling)
         return Taken(taken)
 
     async def list(self) -> tuple[Lease, ...]:
@@ -123,22 +139,25 @@ class AddressLocks:
             return False
         return True
 
-    async def _create(self, name: str, holder: str) -> Lease:
+    async def _create(self, name: str, holder: str, settling: timedelta) -> Lease:
         """Write a new Lease."""
         metadata = {"name": name, "labels": {LABEL_LOCK: _ADDRESS}}
-        body = {"metadata": metadata, "spec": self._spec(holder)}
+        body = {"metadata": metadata, "spec": self._spec(holder, settling)}
         return await self._client.create(LEASES, self._namespace, body)
 
-    async def _judged(self, lease: Lease, holder: str) -> Taken | HeldBy:
+    async def _judged(
+        self, lease: Lease, holder: str, settling: timedelta
+    ) -> Taken | HeldBy:
         """Say whose an existing Lease is; one that was given back is taken at once."""
         if lease.holder == holder:
             return Taken(lease)
         held = HeldBy(lease.holder, lease)
-        return held if lease.holder else await self.take_over(held, holder)
+        return held if lease.holder else await self.take_over(held, holder, settling)
 
-    def _spec(self, holder: str) -> dict[str, object]:
-        """Say who holds it, since now."""
+    def _spec(self, holder: str, settling: timedelta) -> dict[str, object]:
+        """Say who holds it, since now, and for how long its calls may take effect."""
         return {
             "holderIdentity": holder,
             "acquireTime": micro_time(self._clock.now()),
+            "leaseDurationSeconds": math.ceil(settling.total_seconds()) or None,
         }

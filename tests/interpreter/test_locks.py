@@ -184,6 +184,26 @@ async def test_record_that_cannot_be_read_keeps_its_lock_alone(
     assert 2 == await smith.locker.sweep()
 
 
+@pytest.mark.parametrize(
+    ("before", "now"), [(QUARANTINE, timedelta(0)), (timedelta(0), QUARANTINE)]
+)
+async def test_holder_is_outwaited_by_its_driver_as_it_was_and_as_it_is(
+    smith: Locksmith, before: timedelta, now: timedelta
+) -> None:
+    """The Lease says for how long its calls may arrive, should the driver be edited."""
+    first, second = await smith.record("first"), await smith.record("second")
+    await smith.locker.take(attrs.evolve(wish(first), takeover_after=before))
+    await smith.gone(first)
+    shorter = attrs.evolve(wish(second), takeover_after=now)
+
+    held = await smith.locker.take(shorter)
+
+    assert isinstance(held, LockHeld)
+    assert QUARANTINE == held.again_after
+    smith.clock.advance(QUARANTINE)
+    assert LockTaken() == await smith.locker.take(shorter)
+
+
 async def test_namesake_of_the_holder_is_not_the_holder(smith: Locksmith) -> None:
     """A record of the same name with another uid keeps no lock."""
     first, second = await smith.record("first"), await smith.record("second")

@@ -1,5 +1,6 @@
 """Locks on addresses: one holder each, taken over only from what was seen."""
 
+from datetime import timedelta
 from typing import cast
 
 import pytest
@@ -31,6 +32,20 @@ async def test_free_lock_is_taken(locks: AddressLocks) -> None:
 
     assert isinstance(taken, Taken)
     assert "shop/a/uid-a" == taken.lease.holder
+
+
+async def test_lock_says_for_how_long_calls_may_arrive(locks: AddressLocks) -> None:
+    """That of its holder now, in whole seconds; one that does not know says nothing."""
+    taken = await locks.take("addr-1", "a", timedelta(seconds=24.2))
+    assert isinstance(taken, Taken)
+    assert 25 == taken.lease.duration
+
+    for holder, settling, duration in (("b", 75, 75), ("c", 0, 0)):
+        seen = await locks.take("addr-1", holder)
+        assert isinstance(seen, HeldBy)
+        other = await locks.take_over(seen, holder, timedelta(seconds=settling))
+        assert isinstance(other, Taken)
+        assert duration == other.lease.duration
 
 
 async def test_taking_twice_is_harmless(locks: AddressLocks) -> None:

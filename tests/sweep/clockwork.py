@@ -178,3 +178,15 @@ async def bounds_raised_unseen(world: World) -> None:
     world.put_group(parameters={"weight": "2"})
     await asyncio.sleep(11)
     world.drop_pod("web-1")
+
+
+@scenario({"backend": BACKEND}, late_effect=60)
+async def bounds_lowered_at_the_end(world: World) -> None:
+    """A driver says to be faster, and a slow call for the end of a record is still out."""
+    await begin(world, ONE)
+    world.troubles["deregisterBackend"] = ["timeout-late"]
+    world.drop_pod("web-1")
+    await asyncio.sleep(11)
+    world.put_driver(setting=attrs.evolve(world.setting, late_effect=0))
+    await asyncio.sleep(3)
+    world.put_pod("web-2", ONE)

@@ -10,6 +10,7 @@ from lbcf.controller.load_balancers import LoadBalancers
 from lbcf.controller.survey import Survey
 from lbcf.core import deregistration, epochs, gone, registration, resources
 from lbcf.core.resources import BackendRecord
+from lbcf.interpreter.locks import AddressLocker
 from lbcf.runtime import clock
 from lbcf.wire import conditions, records
 from tests.sweep.edits import Edit, Mutant, Value
@@ -296,6 +297,18 @@ ENDING: dict[str, Mutant] = {
             ),
         ),
         ("bounds-lowered", "bounds-raised-unseen"),
+    ),
+    "taken-over-by-the-driver-of-now": Mutant(
+        "and so does whoever takes a lock over",
+        (
+            Edit(
+                AddressLocker,
+                "take",
+                "max(step.takeover_after, said)",
+                "step.takeover_after",
+            ),
+        ),
+        ("bounds-lowered-at-the-end",),
     ),
     "settling-unwritten": Mutant(
         "a record says how long an ensure may take effect before it is sent",
