@@ -35,6 +35,7 @@ from webhooks.haproxy import commands
 from webhooks.haproxy.load_balancers import LoadBalancers, parse_identity
 from webhooks.haproxy.members import SlotName, parse_address
 from webhooks.haproxy.replies import FORCED_MAINTENANCE, Server
+from webhooks.haproxy.runtime_api import RuntimeApi
 from webhooks.haproxy.slot_driver import SlotDriver
 from webhooks.haproxy.slots import FREE, Slot, next_to_ensure
 
@@ -402,3 +403,38 @@ async def _is_gone(driver: SlotDriver, request: DeregisterBackendRequest) -> boo
 async def _reaches(traffic: Traffic, count: int) -> bool:
     """Tell whether so many requests were answered."""
     return traffic.served >= count
+
+
+class HeldBack(RuntimeApi):
+    """A HAProxy to which another address for a slot is told only when the test says."""
+
+    held: asyncio.Event
+
+    async def ask(self, line: str) -> str:
+        """Send the line, that one late."""
+        if line.startswith("set server") and " addr " in line:
+            await self.held.wait()
+        return await super().ask(line)
+
+
+@pytest.mark.haproxy
+async def test_member_that_another_process_displaced_is_put_back(
+    driver: SlotDriver, lb_info: dict[str, str]
+) -> None:
+    """A command that was late took its slot away: the epoch changes, and it gets another."""
+    HeldBack.held = asyncio.Event()
+    slow = SlotDriver(LoadBalancers(ANYWHERE, addresses=HERE, connect=HeldBack))
+    late = asyncio.create_task(ensured(slow, lb_info, NOWHERE))
+    await asyncio.sleep(0.3)
+    await ensured(driver, lb_info, "127.0.1.2:80")
+    before = await driver.list_backends(a_list(lb_info))
+
+    HeldBack.held.set()
+    await late
+    displaced = await driver.list_backends(a_list(lb_info))
+    await ensured(driver, lb_info, "127.0.1.2:80")
+    after = await driver.list_backends(a_list(lb_info))
+
+    assert [NOWHERE] == [m.backend_addr for m in displaced.backends]
+    assert before.epoch != displaced.epoch == after.epoch
+    assert {NOWHERE, "127.0.1.2:80"} == {m.backend_addr for m in after.backends}

@@ -18,6 +18,7 @@ POOL = "pool-max-conn -1 pool-purge-delay 5s"
 """Without it servers added at run time open a connection per request before 3.0."""
 
 _OWNER = re.compile(r"value=<([^/<>]+)/([0-9a-f]*)/([0-9a-f.:]+)/([0-9]+)>")
+_NUMBER = re.compile(r"value=<([0-9]+)>")
 _BACKEND = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 
 
@@ -155,9 +156,25 @@ def owner_at(answer: str, address: Address) -> Owner | None:
     return Owner(found[1], found[2])
 
 
-def _variable(target: Target) -> str:
-    """Return the name of a slot's variable."""
-    return f"proc.lbcf_{digest(str(target))}"
+def note_displaced(backend: str, number: int) -> Command:
+    """Write down how many members of a backend have lost their slots to others."""
+    return Command(f"experimental-mode on;set var {_variable(backend)} int({number})")
+
+
+def ask_displaced(backend: str) -> str:
+    """Return the question how many members of a backend have lost their slots."""
+    return f"get var {_variable(backend)}"
+
+
+def displaced_of(answer: str) -> int:
+    """Read how many it were; nobody has written it down where there was none."""
+    found = _NUMBER.search(answer)
+    return int(found[1]) if found else 0
+
+
+def _variable(of: Target | str) -> str:
+    """Return the name of the variable of a slot, or of a backend."""
+    return f"proc.lbcf_{digest(str(of))}"
 
 
 def loosen(target: Target) -> Command:

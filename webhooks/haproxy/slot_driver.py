@@ -98,7 +98,7 @@ class SlotDriver(HaproxyDriver):
             )
         addresses = dict.fromkeys(one for each in listings for one in each.members)
         return ListBackendsAnswer(
-            epoch=",".join(str(listing.generation) for listing in listings),
+            epoch=",".join(listing.epoch for listing in listings),
             backends=[_listed(address, listings) for address in addresses],
         )
 

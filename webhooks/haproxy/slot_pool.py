@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import attrs
 
 from webhooks.haproxy import commands, decisions, slots
+from webhooks.haproxy.commands import Target
 from webhooks.haproxy.errors import NoSlots, NoSuchBackend, Unsettled
 from webhooks.haproxy.pool import (
     BETWEEN_DELETIONS,
@@ -19,7 +20,7 @@ from webhooks.haproxy.pool import (
     Pool,
     until_quiet,
 )
-from webhooks.haproxy.replies import Generation, Server, Snapshot
+from webhooks.haproxy.replies import Server, Snapshot
 from webhooks.haproxy.slots import FREE, Slot
 from webhooks.shared.addresses import Address
 from webhooks.shared.identity import Owner
@@ -31,12 +32,12 @@ class SlotListing:
     """The members that have slots of one backend of one HAProxy.
 
     Attributes:
-        generation: of the process that has them.
+        epoch: of the process that has them, and of what was displaced there.
         members: servers by address.
         loads: requests in progress and waiting, by address.
     """
 
-    generation: Generation
+    epoch: str
     members: Mapping[Address, Server]
     loads: Mapping[Address, int]
 
@@ -75,12 +76,19 @@ class SlotPool:
     async def ensure(self, address: Address, owner: Owner) -> Outcome:
         """Put the member into full service.
 
+        Another process of this driver may give the same free slot to its own member
+        between our look and our command, which then takes that member's slot away.
+        Whose the slot is to be is written down before a look that still shows it free:
+        that the other one has written later tells that it was displaced, and another
+        epoch has it put back.
+
         Raises:
             SlotsTaken: no slot is free.
             SlotOwned: the slot is that of another record.
             NoSuchBackend: there is nothing to be a member of.
             Unsettled: it does not stay as it was put.
         """
+        noted: set[Target] = set()
         for _ in range(MOST_STEPS):
             async with self.pool.api.turn():
                 found = self._slots(await self._snapshot())
@@ -88,7 +96,12 @@ class SlotPool:
                 written = await self._owner(slot, address)
                 note = slots.next_to_own(slot, address, owner, written)
                 if note is not None:
+                    if slot.is_at(address) and slot.target in noted:
+                        await self._note_displaced()
                     await self.pool.api.change(note)
+                    noted.add(slot.target)
+                    if not slot.is_at(address) and not await self._is_free(slot):
+                        continue  # another process was quicker
                 command = slots.next_to_ensure(slot, address)
                 if command is None:
                     return _ensured(slot)
@@ -159,8 +172,10 @@ class SlotPool:
                 if slot.server.address is not None and not slot.is_at(FREE)
             }
             loads = {address: await self._left(slot) for address, slot in taken.items()}
+            displaced = await self._displaced()
         members = {address: slot.server for address, slot in taken.items()}
-        return SlotListing(snapshot.generation, members, loads)
+        epoch = str(snapshot.generation) + (f"-{displaced}" if displaced else "")
+        return SlotListing(epoch, members, loads)
 
     async def _snapshot(self) -> Snapshot:
         """Read the backend."""
@@ -177,6 +192,21 @@ class SlotPool:
         """Read whose a slot is at an address; None: it is not written down."""
         answer = await self.pool.api.ask(commands.ask_owner(slot.target))
         return commands.owner_at(answer, address)
+
+    async def _is_free(self, slot: Slot) -> bool:
+        """Tell whether the first free slot still is this one, as it was."""
+        return slots.at(self._slots(await self._snapshot()), FREE) == slot
+
+    async def _note_displaced(self) -> None:
+        """Have the epoch change: a member of another process has lost its slot."""
+        number = await self._displaced() + 1
+        note = commands.note_displaced(self.pool.backend, number)
+        await self.pool.api.change(note)
+
+    async def _displaced(self) -> int:
+        """Return how many members have lost their slots to others."""
+        question = commands.ask_displaced(self.pool.backend)
+        return commands.displaced_of(await self.pool.api.ask(question))
 
     async def _left(self, slot: Slot) -> int:
         """Return the requests in progress and waiting on a slot."""
