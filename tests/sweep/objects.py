@@ -180,6 +180,7 @@ def driver(setting: Setting, url: str = PROXY_URL) -> Json:
     return {
         "metadata": {"generation": 1, "finalizers": [FINALIZER_DRIVER]},
         "spec": {
+            "driverType": "Webhook",
             "url": url,
             "memberKey": setting.member_key.value,
             "addressSource": setting.address_source.value,
