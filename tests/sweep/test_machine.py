@@ -33,6 +33,14 @@ ADDRESSES = st.sampled_from(["10.0.0.1", "10.0.0.2"])
 ROLES = st.sampled_from(["controller", "deregistrar"])
 CALLS = st.sampled_from(["ensureBackend", "drainBackend", "deregisterBackend"])
 WRITES = st.sampled_from(["POST", "PATCH", "DELETE"])
+DISTURBANCES = [
+    Trouble.LAG,
+    Trouble.GAP,
+    Trouble.PAUSE,
+    Trouble.SUSPEND,
+    Trouble.AHEAD,
+    Trouble.BACK,
+]
 DELAYS = st.sampled_from([0.0, 0.01, 0.03, 0.06, 0.3, 2.0, 12.0, 28.0])
 """Seconds until the next thing happens."""
 UNFAIR = {"crash-before", "crash-after", "crash-late", "old-list", "twin", "pause"}
@@ -138,11 +146,11 @@ class Play(RuleBasedStateMachine):
 
     @rule(
         role=ROLES,
-        trouble=st.sampled_from([Trouble.LAG, Trouble.GAP, Trouble.PAUSE]),
+        trouble=st.sampled_from(DISTURBANCES),
         after=DELAYS,
     )
     def process_is_disturbed(self, role: str, trouble: Trouble, after: float) -> None:
-        """The newest process of a kind does not see, or stands still."""
+        """The newest process of a kind does not see, stands still, or has another clock."""
         self.act(lambda world: world.disturb_any(role, trouble), after)
 
     @precondition(lambda self: self.world and len(self.world.processes) < 8)
