@@ -1,12 +1,16 @@
 """Which changes of a record's conditions people should hear of at once."""
 
+from datetime import datetime
+
+import attrs
+
 from lbcf.core import conditions
 from lbcf.core.bind_life import DELETING, ENSURING, IN_USE
 from lbcf.core.binds import CREATING
 from lbcf.core.conditions import Condition
 from lbcf.core.deregistration import CONFIRMING, DRAINING
 from lbcf.core.registration import LOAD_BALANCER_RESET
-from lbcf.core.resources import BackendRecord
+from lbcf.core.resources import BackendRecord, RecordStatus
 from lbcf.core.turn import DRIVER_RUNNING
 
 
@@ -17,6 +21,30 @@ _IN_ORDER = frozenset(
     }
 )
 """Reasons that belong to a healthy life, of a record or of a load balancer."""
+
+
+STATUS_REFUSED = "StatusRefused"
+"""The API server does not take what is to be said of a record."""
+
+
+def with_refusal(record: BackendRecord, said: str, now: datetime) -> RecordStatus:
+    """Say in a record that its status could not be written, and change nothing else of it.
+
+    Whether it is registered is not touched: that a write was refused says nothing of it.
+    """
+    kind = conditions.DEREGISTERED if record.is_deleting else conditions.REGISTERED
+    old = conditions.find(record.status.conditions, kind)
+    told = Condition(
+        kind,
+        False if old is None else old.status,
+        STATUS_REFUSED,
+        f"the API server refuses to store what is known of this record: {said}",
+        record.meta.generation if old is None else old.observed_generation,
+    )
+    if told.says_the_same(old):
+        return record.status
+    found = conditions.with_condition(record.status.conditions, told, now)
+    return attrs.evolve(record.status, conditions=found)
 
 
 def is_trouble(condition: Condition) -> bool:

@@ -1,6 +1,7 @@
 """The one place where steps become calls of the API server and of drivers."""
 
 import asyncio
+import contextlib
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -34,6 +35,7 @@ from lbcf.core.steps import (
     WriteSettling,
     WriteStatus,
 )
+from lbcf.core.trouble import with_refusal
 from lbcf.core.turn import Moment
 from lbcf.core.values import ObjectKey, Uid
 from lbcf.drivers.errors import DriverError, TimedOut, TooLate
@@ -41,7 +43,14 @@ from lbcf.drivers.pool import DriverPool
 from lbcf.interpreter.address_questions import ask_for_address
 from lbcf.interpreter.messages import backend_request, reply_of
 from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import UNHEARD, Conflict, KubeError, NotFound, Unavailable
+from lbcf.kube.errors import (
+    UNHEARD,
+    Conflict,
+    Invalid,
+    KubeError,
+    NotFound,
+    Unavailable,
+)
 from lbcf.kube.kinds import RECORDS
 from lbcf.runtime import failpoints
 from lbcf.runtime.clock import Clock
@@ -216,8 +225,23 @@ class Interpreter:
             return Gone()
         except Conflict:
             return Conflicted()
+        except Invalid as error:
+            await self._tell_of_refusal(before, error)
+            raise
         self._observe(record)
         return Observed(Permission(record, began))
+
+    async def _tell_of_refusal(self, record: BackendRecord, error: Invalid) -> None:
+        """Let a condition say why the record stands still; the turn is made again."""
+        status = with_refusal(record, str(error), self._clock.now())
+        if status == record.status:
+            return
+        body, meta = render_status_update(record, status), record.meta
+        with contextlib.suppress(KubeError):  # the first refusal is what is told
+            told = await self._client.patch(
+                RECORDS, meta.key, body, cas=meta, subresource="status"
+            )
+            self._observe(told)
 
     async def _release(
         self, step: ReleaseRecord
