@@ -30,7 +30,7 @@ from lbcf.kube.client import KubeClient
 from lbcf.kube.secrets import Secrets
 from lbcf.runtime.address import BindAddress
 from lbcf.runtime.clock import SystemClock
-from tests.drivers.servers import serving, silent
+from tests.drivers.servers import BESIDE_US, serving, silent
 from tests.e2e.stage import eventually
 from tests.kube.tiny_api import TinyApi
 
@@ -130,7 +130,8 @@ async def door(
     registry, api = CollectorRegistry(), TinyApi()
     clock, kube = SystemClock(), KubeClient(api)
     secrets = Secrets(kube, clock)
-    async with DriverPool(clock, registry, find=secrets.find) as pool:
+    pool = DriverPool(clock, registry, find=secrets.find, fence=BESIDE_US)
+    async with pool:
         reviewer = Reviewer(kube, pool, secrets, FailurePolicy.FAIL)
         endpoint = Endpoint(reviewer, clock, Series(registry), limits)
         address = BindAddress("127.0.0.1", 0)
