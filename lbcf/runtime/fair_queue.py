@@ -79,11 +79,10 @@ class FairQueue(Generic[T]):
         """
         if not (self._first if first_only else self._places):
             return None
-        group = next(
-            group
-            for group, rows in self._groups.items()
-            if not first_only or 0 in rows.ranks
-        )
+        if first_only:
+            group = next(g for g, rows in self._groups.items() if 0 in rows.ranks)
+        else:
+            group = next(iter(self._groups))
         rows = self._groups[group]
         item = rows.pop(None if first_only else self._in_a_row)
         self._first -= self._places.pop(item)[1] == 0
@@ -124,16 +123,16 @@ class _Group(Generic[T]):
     def pop(self, most_in_a_row: int | None) -> T:
         """Take the first item of the lowest rank, or of the next one when it is due."""
         rank = min(self.ranks)
-        others_wait = len(self.ranks) > 1
-        if others_wait and most_in_a_row is not None:
+        if len(self.ranks) == 1:
+            self.in_a_row = 0
+        elif most_in_a_row is not None:
             if self.in_a_row >= most_in_a_row:
                 rank = min(other for other in self.ranks if other != rank)
                 self.in_a_row = 0
             else:
                 self.in_a_row += 1
-        elif not others_wait:
-            self.in_a_row = 0
         row = self.ranks[rank]
-        item = next(iter(row))
-        self.remove(item, rank)
+        item, _ = row.popitem(last=False)
+        if not row:
+            del self.ranks[rank]
         return item

@@ -71,7 +71,7 @@ class Shares:
     def of_namespace(self, namespace: str) -> Limit:
         """Return the limit of a namespace."""
         most = max(_LEAST, self.workers // _NAMESPACES_PART)
-        return Limit(("namespace", namespace), most)
+        return Limit(f"namespace {namespace}", most)
 
     def at_driver(
         self,
@@ -92,11 +92,13 @@ class Shares:
             tag: tells apart turns of one driver that do not count together.
         """
         most = max(1, min(2 * bears(driver), self.of_driver))
-        whole = Limit(("driver", key, tag), most)
+        # Texts, because the hash of a text is computed once: turns are many.
+        name = f"driver {key.namespace}/{key.name} {tag}"
+        whole = Limit(name, most)
         part = part_of(key, namespace, most)
         if part == most:
             return (whole,)
-        return (whole, Limit(("driver", key, tag, namespace), part))
+        return (whole, Limit(f"{name} for {namespace}", part))
 
     def at_balancer(
         self, key: ObjectKey, calls: int | None, tag: str = ""
@@ -110,7 +112,8 @@ class Shares:
         """
         if calls is None:
             return ()
-        return (Limit(("load balancer", key, tag), max(1, 2 * calls)),)
+        name = f"load balancer {key.namespace}/{key.name} {tag}"
+        return (Limit(name, max(1, 2 * calls)),)
 
 
 class ConcurrencyLimiter(Generic[K]):
@@ -193,19 +196,21 @@ class ConcurrencyLimiter(Generic[K]):
 
         The caller leaves the slot when the turn is over.
         """
-        ids = tuple(limit.key for limit in limits)
+        ids = tuple([limit.key for limit in limits])
         for slot in self._offered.get(key, ()):
             if slot.ids == ids:
                 self._offered[key].remove(slot)
                 return slot
         self._resize(limits)
+        full = self._full(limits)
+        if (
+            full is None
+        ):  # then nobody waits for these: each free place is given at once
+            self._count(limits)
+            return Slot(self, ids)
         group = self._queue.group_of(key)
         line = self._lines.get((group, ids))
         if line is None:
-            full = self._full(limits)
-            if full is None:
-                self._count(limits)
-                return Slot(self, ids)
             line = self._lines[group, ids] = _Line(group, ids, limits)
             full.waiting.add(line, line.group)
         line.keys[key] = None
@@ -220,7 +225,7 @@ class ConcurrencyLimiter(Generic[K]):
         left = [key for key in slot.ids if all(key != limit.key for limit in limits)]
         self._count(new)
         slot.ids = tuple(limit.key for limit in limits)
-        self._leave(left)
+        self.release(left)
         return True
 
     def _full(self, limits: Sequence[Limit]) -> "_Level[K] | None":
@@ -247,8 +252,8 @@ class ConcurrencyLimiter(Generic[K]):
                 level = self._levels[limit.key] = _Level(limit.most)
             level.inside += 1
 
-    def _leave(self, ids: Sequence[Hashable]) -> None:
-        """Count a turn no more, and let the next ones come."""
+    def release(self, ids: Sequence[Hashable]) -> None:
+        """Count a turn no more, and let the next ones come; for slots alone."""
         for key in ids:
             self._levels[key].inside -= 1
         for key in ids:
@@ -298,7 +303,8 @@ class Slot:
 
     def leave(self) -> None:
         """Be counted no more."""
-        self._limiter.change(self, ())
+        left, self.ids = self.ids, ()
+        self._limiter.release(left)
 
 
 @attrs.define(eq=False)
