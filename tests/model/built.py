@@ -78,11 +78,6 @@ BUILT = (
         record(drains=True, told_gone=True),
         alive=True,
     ),
-    Variant(
-        "b45",
-        "Record, drains, backends that are gone: 2 + 1",
-        record(registrars=2, drains=True, told_gone=True),
-    ),
     Variant("b20", "Address, 2 records: 1 + 1", address(), alive=True),
     Variant("b21", "Address, 2 records: 2 + 1", address(registrars=2)),
     Variant("b22", "Address, 2 records: 1 + 2", address(deregistrars=2)),
@@ -93,11 +88,6 @@ BUILT = (
     ),
     Variant("b24", "Address, policy Always: 1 + 1", address(always=True), alive=True),
     Variant("b25", "Address, drains: 1 + 1", address(drains=True)),
-    Variant(
-        "b46",
-        "Address, drains, backends that are gone: 1 + 1",
-        address(drains=True, told_gone=True),
-    ),
     Variant(
         "b26",
         "Address, drains that live longer: 1 + 1",
