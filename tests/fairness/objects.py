@@ -51,6 +51,7 @@ class Driver:
         return {
             "metadata": {"generation": 1, **held},
             "spec": {
+                "driverType": "Webhook",
                 "url": self.url,
                 "memberKey": "Record",
                 "addressSource": "Backend",

@@ -47,16 +47,18 @@ async def _acted(crowd: Crowd | None) -> Mapping[str, float]:
 @functools.cache
 def _alone() -> Mapping[str, float]:
     """Return what the acts of the calm tenant take when there is nobody else."""
-    return run_virtual(_acted(None))
+    took = run_virtual(_acted(None))
+    assert NEVER not in took.values(), "the calm tenant cannot act at all"
+    return took
 
 
 def _beside(crowd: Crowd) -> Late:
     """Return which acts take more than twice as long beside a crowd."""
-    took = run_virtual(_acted(crowd))
+    alone, took = _alone(), run_virtual(_acted(crowd))
     return {
         what: seconds
         for what, seconds in took.items()
-        if seconds > SLOWER * _alone().get(what, 0.0)
+        if seconds > SLOWER * alone.get(what, 0.0)
     }
 
 
