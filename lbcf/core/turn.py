@@ -155,13 +155,16 @@ class Report:
         return named is None or named.holder != self.waiting.holder
 
     def applied(self, status: RecordStatus, now: datetime) -> RecordStatus:
-        """Add it to a record's status."""
+        """Add it to a record's status; a drain's clock that is written there stays."""
+        drain = self.drain or status.drain
+        if drain is not None and status.drain is not None:
+            drain = attrs.evolve(status.drain, connections=drain.connections)
         return attrs.evolve(
             status,
             conditions=conditions.with_condition(
                 status.conditions, self.condition, now
             ),
-            drain=self.drain or status.drain,
+            drain=drain,
             ensuring=status.ensuring if self.marker is None else self.marker,
             next_attempt=self.next_attempt,
             # What a deregistrar wrote of the same holder stays.

@@ -132,3 +132,13 @@ def test_driver_that_could_be_read_before_is_absent_all_the_same() -> None:
 
     assert isinstance(found, Absent)
     assert DRIVER_UNREADABLE == found.reason
+
+
+def test_drain_clock_that_is_written_stays() -> None:
+    """Two deregistrars at once count by clocks of their own; the first write holds."""
+    other = DrainProgress(START + seconds(45), START + seconds(75), 2)
+    condition = Condition("Drained", False, "Draining", "", 1)
+
+    status = Report(condition, drain=other).applied(RecordStatus(drain=PROGRESS), START)
+
+    assert attrs.evolve(PROGRESS, connections=2) == status.drain
