@@ -5,7 +5,6 @@ from datetime import timedelta
 from lbcf.controller import apply as apply_module
 from lbcf.controller import registrar as registrar_module
 from lbcf.controller import service_grace
-from lbcf.controller.balancer_status import BalancerStatuses
 from lbcf.controller.judgements import Judgements
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
@@ -219,24 +218,12 @@ ACTING: dict[str, Mutant] = {
         ),
         ("two-registrars/record",),
     ),
-    "counts-at-once": Mutant(
-        "two controllers that count otherwise write a load balancer's status in turn",
-        (
-            Edit(
-                BalancerStatuses,
-                "count_due",
-                "return max(_COUNTS_APART - passed, timedelta(0))",
-                "return timedelta(0)",
-            ),
-        ),
-        ("two-counters/record",),
-    ),
     "old-doubt-answers": Mutant(
         "a driver that could not be asked once more about parameters is asked later",
         (
             Edit(
                 Validations,
-                "reconcile",
+                "_look",
                 "self._known[key].pop(name, None)",
                 "pass",
             ),
@@ -248,7 +235,7 @@ ACTING: dict[str, Mutant] = {
         (
             Edit(
                 Judgements,
-                "reconcile",
+                "_look",
                 "keep them for good.\n        self._known.pop(key, None)",
                 "keep them for good.",
             ),
