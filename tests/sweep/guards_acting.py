@@ -142,7 +142,7 @@ ACTING: dict[str, Mutant] = {
     ),
     "status-without-cas": Mutant(
         "a status is written to the version that was read, or not at all",
-        (Edit(Interpreter, "_write_status", "cas=meta,", "cas=None,"),),
+        (Edit(Interpreter, "_write", "cas=meta,", "cas=None,"),),
         ("static-again",),
         modes=("crash-late", "cancel-late", "timeout-late", "reset-late", "5xx-late"),
     ),
@@ -164,7 +164,7 @@ ACTING: dict[str, Mutant] = {
             Edit(
                 Removals,
                 "_remove",
-                "await look_up(self._client, self._records, meta.key)\n        raise",
+                "await look_up(self._client, self._records, meta.key)",
                 "self._records.observe_gone(meta)\n        return",
             ),
         ),

@@ -115,9 +115,9 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "_called",
-                "return _succeeded(ending, step)",
+                "return _succeeded(ending, step, moment)",
                 "return _succeeded(ending, attrs.evolve(step, final=is_final("
-                "ending, step.permission.record, moment)))",
+                "ending, step.permission.record, moment)), moment)",
             ),
         ),
         ("late-answer",),
@@ -303,7 +303,7 @@ ENDING: dict[str, Mutant] = {
         (
             Edit(
                 AddressLocker,
-                "take",
+                "_judged",
                 "max(step.takeover_after, said)",
                 "step.takeover_after",
             ),

@@ -61,19 +61,6 @@ REGISTERING: dict[str, Mutant] = {
         ("slow-life",),
         modes=("timeout-late", "reset-late", "5xx-late"),
     ),
-    "running-is-an-answer": Mutant(
-        "an ensure that is Running may still land",
-        (
-            Edit(
-                registration,
-                "_not_registered_yet",
-                "isinstance(reply, StillRunning) or (",
-                "False or (",
-            ),
-        ),
-        _LIFE,
-        modes=("running-late",),
-    ),
     "silence-is-an-answer": Mutant(
         "a call that timed out may still land",
         (
