@@ -143,7 +143,10 @@ def _step(step: Step) -> Json:
         case WriteStatus() | WriteSettling():
             return {"step": "write", "of": facts(step.record)}
         case TakeLock():
-            lock = f"{step.record.load_balancer_key} {step.address}"
+            # An object that was made anew may mean another load balancer.
+            spec = step.record.spec
+            where = f"{step.record.driver_key} {sorted(spec.lb_info.items())}"
+            lock = f"{where} {step.address}"
             return {"step": "lock", "of": facts(step.record), "lock": lock}
         case ReleaseRecord(proof):
             kind = "abandoned" if isinstance(proof, Abandoned) else "never"
