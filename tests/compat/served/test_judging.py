@@ -59,13 +59,15 @@ async def test_without_an_answer_the_failure_policy_decides(scene: Scene) -> Non
     await stage.patch(objects.GROUPS, "web", {"spec": JUDGED})
     await stage.add_pod("a", "10.0.0.1")
     await scene.until_members("10.0.0.1:80")
-    driver.script(JUDGE, {"huh": 1})
+    # More than will be asked for: one answer of its own, and the driver lets the pod go.
+    driver.script(JUDGE, *[{"huh": 1}] * 100)
 
     await stage.set_pod("a", "10.0.0.1", ready=False)
 
     held = await scene.until_says(objects.GROUPS, "web", "RemovalsHeld", "NotJudged")
     assert "failurePolicy DoNothing" in held["message"]
     await scene.until_says(objects.GROUPS, "web", "Ready", "DriverBadAnswer")
+    driver.unscript(JUDGE)
     driver.script(JUDGE, *[{"succ": False, "msg": "no idea"}] * 100)
     await scene.until_says(objects.GROUPS, "web", "Ready", "DriverRefused")
     assert {"10.0.0.1:80"} == driver.addresses
