@@ -60,7 +60,7 @@ async def test_second_record_of_an_address_waits_for_the_first(plain: Stage) -> 
     waiting = await plain.until_reason("Registered", "AddressInUse")
     [first] = await _by_status(plain, "True")
     told = waiting.condition("Registered")["message"]
-    assert str(first.meta.key) in told
+    assert f"held by record {first.meta.key.name};" in told
     assert "backendAddr" not in waiting.body["status"]
     assert 1 == len(await plain.calls("ensureBackend"))
 
