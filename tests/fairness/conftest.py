@@ -1,11 +1,14 @@
 """Fixtures of all plays."""
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.sweep.pool import silence
+from tests.sweep.pool import silenced
 
 
 @pytest.fixture(autouse=True)
-def _silent() -> None:
-    """Log nothing: thousands of objects hang."""
-    silence()
+def _silent() -> Iterator[None]:
+    """Log nothing while a play runs: thousands of objects hang."""
+    with silenced():
+        yield

@@ -2,7 +2,8 @@
 
 import multiprocessing
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import structlog
 
@@ -21,6 +22,20 @@ def silence() -> None:
         logger_factory=structlog.ReturnLoggerFactory(),
         cache_logger_on_first_use=True,
     )
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Let nothing be logged for a while: for one test among others of a process.
+
+    Loggers are not kept on first use, or they would stay silent after it.
+    """
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(SILENT))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
 
 
 def tally_all(
