@@ -98,7 +98,7 @@ async def test_a_copy_of_a_shared_load_balancer_gets_nothing_in(
 @pytest.mark.parametrize(
     "address",
     ["127.0.0.1:80", "[::ffff:7f00:1]:80", "169.254.169.254:80", "[fe80::1]:80",
-     "10.0.0.1:080"],
+     "10.0.0.1:080", "[2001:0db8:0::1]:80"],
 )  # fmt: skip
 async def test_addresses_that_are_refused(
     driver: F5Driver, bigip: Bigip, address: str
