@@ -34,6 +34,7 @@ OURS = (
 )
 VERBS = ("get", "create", "patch", "delete")
 PEOPLE = RBAC / "users.yaml"
+BACKENDS = RBAC / "backends.yaml"
 SYSTEM = "kube-system"
 ABANDON = {"metadata": {"annotations": {f"{API_GROUP}/abandon": "mine"}}}
 
@@ -78,7 +79,11 @@ def _neighbour(bare: Stage) -> Iterator[str]:
 
 @pytest.fixture(scope="module", name="roles")
 def _roles(control_plane: Cluster) -> Path:
-    """Our roles for people, added to those of the cluster; where they come from."""
+    """Our roles for people, added to those of the cluster; where they come from.
+
+    With the policy on who may have addresses that are nobody's pod.
+    """
+    control_plane.kubectl("apply", "-f", BACKENDS)
     control_plane.kubectl("apply", "-f", PEOPLE)
     return PEOPLE
 
@@ -98,6 +103,19 @@ async def _tenant(
     async with connected(connection, SystemClock(), user_agent="tenant") as client:
         with Api.connect(login, bare.namespace) as api:
             yield await _settled(Tenant(bare, login, client, neighbour, api))
+
+
+async def _allow_static(tenant: Tenant) -> None:
+    """Bind the role for static addresses to the tenant, and wait until it counts."""
+    home = tenant.stage.namespace
+    user = f"--user=tenant-of-{home}"
+    words = ("rolebinding", "static", "--clusterrole=lbcf-static-backends", user)
+    tenant.stage.cluster.kubectl("create", *words, "-n", home)
+
+    async def counts() -> bool:
+        return tenant.can("use-static", "backendgroups", home)
+
+    await tenant.stage.until("the tenant may use static addresses", counts)
 
 
 async def _settled(tenant: Tenant) -> Tenant:
@@ -246,9 +264,11 @@ async def test_load_balancer_out_of_scope_is_not_used(tenant: Tenant) -> None:
 async def test_driver_of_everybody_serves_its_scope_alone(tenant: Tenant) -> None:
     """A copy of a shared load balancer's lbSpec gets no address of one's own in.
 
-    What is in leaves when the scope is narrowed.
+    What is in leaves when the scope is narrowed. That goes for a tenant who may register
+    any address, as lbcf-static-backends allows.
     """
     stage = tenant.stage
+    await _allow_static(tenant)
     await stage.start_driver()
     await stage.start("controller")
     await stage.start("deregistrar")
