@@ -80,7 +80,7 @@ async def play(stage: Stage) -> dict[str, str]:
     await stage.add_pod(REFUSED, "10.0.0.15")
     leaving, address = next(iter(ADDRESSES.items()))
     await stage.control("sessions", backendAddr=f"{address}:80", sessions=4)
-    await stage.delete(objects.PODS, leaving)
+    await stage.terminate_pod(leaving)
     refused = await stage.until_reason("Registered", "DriverRefused")
     await stage.until_reason("Drained", "Draining")
     await stage.until("the group counts them", lambda: _is_counted(stage))

@@ -29,6 +29,8 @@ from tests.e2e.objects import Whole
 
 
 T = TypeVar("T")
+HELD_BY_KUBELET = "example.org/kubelet"
+"""Finalizer of a pod that terminates: no kubelet is there to let it take its time."""
 PATIENCE = 60.0
 """Seconds; the garbage collector learns of new kinds every half minute."""
 
@@ -233,6 +235,20 @@ class Stage:
         body = objects.pod_status(address, ready=ready)
         return await self.patch(objects.PODS, name, body, "status")
 
+    async def terminate_pod(self, name: str) -> None:
+        """Delete a pod that takes its time: it exists until it is let go.
+
+        Without a kubelet a deleted pod is gone at once, and nobody is drained who does
+        not exist.
+        """
+        held = {"metadata": {"finalizers": [HELD_BY_KUBELET]}}
+        await self.patch(objects.PODS, name, held)
+        await self.delete(objects.PODS, name)
+
+    async def let_pod_go(self, name: str) -> None:
+        """End a pod that terminates."""
+        await self.patch(objects.PODS, name, {"metadata": {"finalizers": None}})
+
     async def setting(self, **spec: object) -> None:
         """Create driver, load balancer and group."""
         await self.create(objects.DRIVERS, objects.a_driver(self.driver_url, **spec))
@@ -298,6 +314,8 @@ class Stage:
             objects.LOAD_BALANCERS,
             # The next stage's controller watches this namespace too.
             objects.DRIVERS,
+            # Those that terminate keep the namespace.
+            objects.PODS,
         ):
             # A test may have taken the kind itself away: its path is nobody's then.
             with contextlib.suppress(NotFound, Unavailable):

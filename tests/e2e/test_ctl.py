@@ -117,7 +117,7 @@ async def test_drain_is_followed_from_its_beginning_to_its_end(stage: Stage) -> 
     async with watching(stage) as lines:
         assert [] == await _drains(lines)
 
-        await stage.delete(objects.PODS, "a")
+        await stage.terminate_pod("a")
         while not (shown := await _drains(lines)) or shown[0]["stage"] != "Draining":
             pass
         once = await ask(stage, "drains")

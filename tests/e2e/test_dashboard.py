@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import objects
 from tests.e2e.stage import Stage
 from tests.e2e.watched import metrics_address
 from tests.monitoring.answers import answered, panels
@@ -45,10 +44,11 @@ async def _come_and_go(stage: Stage, name: str) -> None:
     await stage.add_pod(name, "10.0.0.1")
     await stage.until_registered("10.0.0.1:80")
     await stage.control("sessions", backendAddr="10.0.0.1:80", sessions=1)
-    await stage.delete(objects.PODS, name)
+    await stage.terminate_pod(name)
     await stage.until_reason("Drained", "Draining")
     await stage.control("sessions", backendAddr="10.0.0.1:80", sessions=0)
     await stage.until_registered()
+    await stage.let_pod_go(name)
 
 
 async def test_every_panel_has_an_answer(stage: Stage, watched: Prometheus) -> None:

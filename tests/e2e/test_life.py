@@ -100,7 +100,7 @@ async def test_drain_waits_for_the_last_session(stage: Stage) -> None:
     await stage.add_pod("a", "10.0.0.1")
     await stage.until_registered("10.0.0.1:80")
     await stage.control("sessions", backendAddr="10.0.0.1:80", sessions=3)
-    await stage.delete(objects.PODS, "a")
+    await stage.terminate_pod("a")
 
     record = await stage.until_reason("Drained", "Draining")
     assert 3 == record.body["status"]["drain"]["activeConnections"]
@@ -119,7 +119,7 @@ async def test_drain_ends_at_its_deadline(stage: Stage) -> None:
     await stage.until_registered("10.0.0.1:80")
     await stage.control("sessions", backendAddr="10.0.0.1:80", sessions=3)
 
-    await stage.delete(objects.PODS, "a")
+    await stage.terminate_pod("a")
 
     await stage.until("the record is gone", lambda: _count(stage, 0))
     assert [False] == [c["drained"] for c in await stage.calls("deregisterBackend")]

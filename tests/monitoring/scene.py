@@ -89,7 +89,7 @@ class Workload:
         """Delete the oldest pod while it has sessions; returns its address."""
         name, address = self.pods.popleft()
         await self.busy(address, sessions)
-        await self.stage.delete(objects.PODS, name)
+        await self.stage.terminate_pod(name)
         return address
 
     async def busy(self, address: str, sessions: int) -> None:
