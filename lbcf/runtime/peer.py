@@ -10,8 +10,12 @@ import contextlib
 
 from datetime import timedelta
 
+import structlog
+
 from lbcf.runtime.clock import Clock
 
+
+_log = structlog.get_logger(__name__)
 
 _CONNECT = 1.0
 """Seconds that a new connection may take; later than that, nothing is known."""
@@ -40,6 +44,8 @@ async def until_refused(host: str, port: int, clock: Clock) -> None:
         except (OSError, TimeoutError):
             pass
         else:
+            if not has_answered:
+                _log.info("leader.followed", host=host, port=port)
             has_answered = True
             began = clock.monotonic()
             await _until_closed(reader, writer)
