@@ -24,7 +24,7 @@ from lbcf.core.resources import (
     PodSelection,
     StaticSelection,
 )
-from lbcf.core.values import ObjectKey
+from lbcf.core.values import ObjectKey, Uid
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.events import EventRecorder, Reference
@@ -40,10 +40,13 @@ _BETWEEN_WRITES = timedelta(seconds=5)
 
 @attrs.frozen
 class _News:
-    """What happened to a group's backends since the last event, by name."""
+    """What happened to a group's backends since the last event: names by record.
 
-    registered: list[str] = attrs.Factory(list)
-    deregistered: list[str] = attrs.Factory(list)
+    A member that its load balancer lost is registered again, and told of once.
+    """
+
+    registered: dict[Uid, str] = attrs.Factory(dict)
+    deregistered: dict[Uid, str] = attrs.Factory(dict)
 
 
 class GroupStatusWriter:
@@ -72,9 +75,11 @@ class GroupStatusWriter:
         if either is None or either.group is None:
             return
         if new is None:
-            self._news[either.group].deregistered.append(_backend_name(either))
+            self._news[either.group].deregistered[either.meta.uid] = _backend_name(
+                either
+            )
         elif old is not None and new.is_registered and not old.is_registered:
-            self._news[either.group].registered.append(_backend_name(new))
+            self._news[either.group].registered[new.meta.uid] = _backend_name(new)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Write a group's status if it says anything new, and its events."""
@@ -146,8 +151,8 @@ class GroupStatusWriter:
             return
         regarding = reference_to(group)
         for names, verb, reason in (
-            (news.registered, "registered", "BackendsRegistered"),
-            (news.deregistered, "deregistered", "BackendsDeregistered"),
+            (list(news.registered.values()), "registered", "BackendsRegistered"),
+            (list(news.deregistered.values()), "deregistered", "BackendsDeregistered"),
         ):
             if names:
                 noun = "backend" if len(names) == 1 else "backends"
