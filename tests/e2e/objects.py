@@ -46,6 +46,9 @@ GROUPS = _ours("backendgroups", "BackendGroup")
 RECORDS = _ours("backendrecords", "BackendRecord")
 BINDS = Resource(API_GROUP, "v1", "binds", "Bind", parse_whole)
 
+HELD_BY_KUBELET = "example.org/kubelet"
+"""Finalizer of a pod that terminates: no kubelet is there to let it take its time."""
+
 
 def a_pod(name: str, **labels: str) -> dict[str, Any]:
     """A pod that no kubelet runs: its status is the test's to write.

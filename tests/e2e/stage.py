@@ -29,8 +29,6 @@ from tests.e2e.objects import Whole
 
 
 T = TypeVar("T")
-HELD_BY_KUBELET = "example.org/kubelet"
-"""Finalizer of a pod that terminates: no kubelet is there to let it take its time."""
 PATIENCE = 60.0
 """Seconds; the garbage collector learns of new kinds every half minute."""
 
@@ -241,7 +239,7 @@ class Stage:
         Without a kubelet a deleted pod is gone at once, and nobody is drained who does
         not exist.
         """
-        held = {"metadata": {"finalizers": [HELD_BY_KUBELET]}}
+        held = {"metadata": {"finalizers": [objects.HELD_BY_KUBELET]}}
         await self.patch(objects.PODS, name, held)
         await self.delete(objects.PODS, name)
 

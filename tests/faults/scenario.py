@@ -79,7 +79,7 @@ async def _script(stage: Stage) -> Mapping[str, Mapping[str, str]]:
     await stage.client.patch(objects.GROUPS, group, {"spec": {"parameters": weight}})
     await asyncio.sleep(0.3)
     stage.driver.set_sessions(f"{A}:80", 1)
-    await stage.delete_pod("a")
+    await stage.terminate_pod("a")
     await stage.delete_pod("b")
     await stage.add_pod("d", B)
     await asyncio.sleep(0.5)
@@ -88,6 +88,7 @@ async def _script(stage: Stage) -> Mapping[str, Mapping[str, str]]:
     await stage.set_ready("c", C, ready=True)
     await asyncio.sleep(0.4)
     stage.driver.set_sessions(f"{A}:80", 0)
+    await stage.let_pod_go("a")
     return {f"{B}:80": weight, f"{C}:80": weight}
 
 

@@ -80,8 +80,19 @@ class Stage:
         )
 
     async def delete_pod(self, name: str) -> None:
-        """Delete a pod."""
+        """Delete a pod; there is no kubelet, so it is gone at once."""
         await self.client.delete(objects.PODS, self.key(name))
+
+    async def terminate_pod(self, name: str) -> None:
+        """Delete a pod that exists until it is let go: nobody else is drained."""
+        held = {"metadata": {"finalizers": [objects.HELD_BY_KUBELET]}}
+        await self.client.patch(objects.PODS, self.key(name), held)
+        await self.delete_pod(name)
+
+    async def let_pod_go(self, name: str) -> None:
+        """End a pod that terminates."""
+        free = {"metadata": {"finalizers": None}}
+        await self.client.patch(objects.PODS, self.key(name), free)
 
     async def records(self) -> list[Sight]:
         """All records as they are now."""
