@@ -77,11 +77,13 @@ class Flight:
         generation: of the parameters of an ensure; 0 for a deregister.
         lands_at: seconds.
         by: the registrar or deregistrar that sent it.
+        running: it was answered by `Running`; a later success ends it.
     """
 
     generation: int
     lands_at: float
     by: str
+    running: bool
 
 
 @attrs.define
@@ -132,12 +134,22 @@ class LateWorld(World):
         return ANSWERS[self.fate]
 
     def _fly(self, generation: int, permitted_at: float) -> None:
-        """Let a call take effect now, later or never."""
+        """Let a call take effect now, later or never.
+
+        Where it succeeds nothing takes effect any more that earlier calls of the same
+        operation were answered by `Running` for (docs/protocol.md).
+        """
         if self.fate == "lands":
             self.member = generation
+            self.flights = [
+                flight
+                for flight in self.flights
+                if not flight.running or bool(flight.generation) != bool(generation)
+            ]
         elif self.fate in {"lost", "running", "crash"}:
             lands_at = max(self.monotonic, permitted_at + self.delay)
-            self.flights.append(Flight(generation, lands_at, self.actor))
+            running = self.fate == "running"
+            self.flights.append(Flight(generation, lands_at, self.actor, running))
 
     def advance(self, length: float) -> None:
         """Let time pass, and land what is due in its order."""
