@@ -10,7 +10,6 @@ import ssl
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 
 import attrs
@@ -25,13 +24,13 @@ from lbcf.admission.reviewer import Reviewer
 from lbcf.admission.server import Endpoint, Series, serve
 from lbcf.core.admission import FailurePolicy
 from lbcf.core.names import API_VERSION
+from lbcf.core.operations import Operation
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient
 from lbcf.kube.secrets import Secrets
 from lbcf.runtime.address import BindAddress
 from lbcf.runtime.clock import SystemClock
-from tests.drivers.servers import BESIDE_US, serving, silent
-from tests.e2e.stage import eventually
+from tests.drivers.servers import BESIDE_US, read_request, serving, silent
 from tests.kube.tiny_api import TinyApi
 
 
@@ -83,12 +82,12 @@ class Door:
             return int(top.split()[1]), await reader.readexactly(size)
 
 
-def head(size: int) -> bytes:
-    """Begin a request with a body of so many bytes."""
+def head(size: int, timeout: str = "10s") -> bytes:
+    """Begin a request with a body of so many bytes, whose caller waits for so long."""
     return (
-        b"POST /validate?timeout=10s HTTP/1.1\r\nHost: webhook\r\n"
-        b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % size
-    )
+        f"POST /validate?timeout={timeout} HTTP/1.1\r\nHost: webhook\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
+    ).encode()
 
 
 def question(
@@ -237,32 +236,37 @@ async def test_object_that_is_none_is_a_bad_request(found: object) -> None:
 
 async def test_one_namespace_takes_no_others_place() -> None:
     """Reviews that wait for a hanging driver are numbered by namespace."""
-    limits = Limits(per_namespace=2)
-    async with serving(silent) as url, door(limits) as webhook:
-        path = f"/apis/{API_VERSION}/namespaces/shop/loadbalancerdrivers/proxy"
-        hanging = {
-            "apiVersion": API_VERSION,
-            "spec": {"driverType": "Webhook", "url": url},
-        }
-        webhook.api.put(path, {**hanging, "metadata": {"name": "proxy"}})
-        held = [asyncio.create_task(webhook.ask(question())) for _ in range(2)]
-        await eventually(partial(are_in_flight, webhook, 2), "two calls hang")
+    limits = Limits(per_namespace=2, handshake=NEVER, idle=NEVER, body=NEVER)
+    hanging = asyncio.Semaphore(0)
 
-        _, refused = await webhook.ask(question())
-        _, admitted = await webhook.ask(question(namespace="calm"))
-        for task in held:
-            task.cancel()
-        await asyncio.gather(*held, return_exceptions=True)
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Tell of a call, and never answer it."""
+        await read_request(reader)
+        hanging.release()
+        await silent(reader, writer)
+
+    async with serving(hang) as url, door(limits) as webhook:
+        path = f"/apis/{API_VERSION}/namespaces/shop/loadbalancerdrivers/proxy"
+        patient = {"name": Operation.VALIDATE_LOAD_BALANCER, "timeout": "10m"}
+        spec = {"driverType": "Webhook", "url": url, "webhooks": [patient]}
+        driver = {
+            "apiVersion": API_VERSION,
+            "spec": spec,
+            "metadata": {"name": "proxy"},
+        }
+        webhook.api.put(path, driver)
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(2):
+                _, writer = await stack.enter_async_context(webhook.line())
+                body = json.dumps(question()).encode()
+                writer.write(head(len(body), "10m") + body)
+                await hanging.acquire()
+
+            _, refused = await webhook.ask(question())
+            _, admitted = await webhook.ask(question(namespace="calm"))
 
     assert b"too many objects of namespace shop are being judged" in refused
     assert json.loads(admitted)["response"]["allowed"]
-
-
-async def are_in_flight(webhook: Door, calls: int) -> bool:
-    """Tell whether so many calls of the driver are under way."""
-    labels = {"driver": "shop/proxy"}
-    name = "lbcf_driver_calls_in_flight"
-    return webhook.registry.get_sample_value(name, labels) == calls
 
 
 async def test_callers_without_a_certificate_of_theirs(tmp_path: Path) -> None:
