@@ -31,7 +31,7 @@ from lbcf.kube.secrets import Secrets
 from lbcf.runtime.address import BindAddress
 from lbcf.runtime.clock import SystemClock
 from tests.drivers.servers import BESIDE_US, read_request, serving, silent
-from tests.kube.tiny_api import TinyApi
+from tests.kube.tiny_api import Json, TinyApi
 
 
 SOON = timedelta(seconds=0.3)
@@ -248,8 +248,8 @@ async def test_one_namespace_takes_no_others_place() -> None:
     async with serving(hang) as url, door(limits) as webhook:
         path = f"/apis/{API_VERSION}/namespaces/shop/loadbalancerdrivers/proxy"
         patient = {"name": Operation.VALIDATE_LOAD_BALANCER, "timeout": "10m"}
-        spec = {"driverType": "Webhook", "url": url, "webhooks": [patient]}
-        driver = {
+        spec: Json = {"driverType": "Webhook", "url": url, "webhooks": [patient]}
+        driver: Json = {
             "apiVersion": API_VERSION,
             "spec": spec,
             "metadata": {"name": "proxy"},
