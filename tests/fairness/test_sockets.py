@@ -133,7 +133,7 @@ def _hanging(name: str, operation: Operation, at_once: int = 32) -> Driver:
 def _fill(world: World) -> None:
     """Let load balancers, drivers, groups, Binds and records of one tenant hang at once.
 
-    There are more of each kind than a namespace has workers for.
+    Records are fewer than their workers: `test_tenants` plays thousands of them.
     """
     creates = _hanging("creates", Operation.VALIDATE_LOAD_BALANCER)
     asked = _hanging("asked", Operation.VALIDATE_BACKEND)
