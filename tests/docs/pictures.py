@@ -72,6 +72,8 @@ async def play(stage: Stage) -> dict[str, str]:
     await stage.patch(
         objects.GROUPS, "web", {"spec": {"drain": {"timeoutSeconds": 300}}}
     )
+    # What is on its way in when the first epoch is read may be ensured twice.
+    await stage.until_epoch()
     for name, address in ADDRESSES.items():
         await stage.add_pod(name, address)
     await stage.add_pod(UNREADY, "10.0.0.14", ready=False)

@@ -283,6 +283,18 @@ class Stage:
 
         await eventually(settled, f"registered are exactly {sorted(addresses)}", self)
 
+    async def until_epoch(self) -> None:
+        """Wait until the load balancer's status has the driver's epoch."""
+
+        async def known() -> bool:
+            found = await self.get(objects.LOAD_BALANCERS, "front")
+            epoch = (await self.control("members"))["epoch"]
+            return (
+                found is not None and found.body.get("status", {}).get("epoch") == epoch
+            )
+
+        await eventually(known, "the epoch is known", self)
+
     async def until(self, told: str, check: Callable[[], Awaitable[T]]) -> T:
         """Wait until a check says yes; its answer is returned."""
         return await eventually(check, told, self)

@@ -154,7 +154,7 @@ async def test_lost_members_are_put_back(bare: Stage) -> None:
     await bare.start("controller", "--list-backends-period", "0.2")
     await bare.setting()
     # Members on their way in when the first epoch is read may be ensured twice.
-    await bare.until("the epoch is known", lambda: _epoch(bare))
+    await bare.until_epoch()
     for number in range(5):
         await bare.add_pod(f"p{number}", f"10.0.0.{number}")
     wanted = [f"10.0.0.{number}:80" for number in range(5)]
@@ -164,13 +164,6 @@ async def test_lost_members_are_put_back(bare: Stage) -> None:
 
     await bare.until_registered(*wanted)
     assert 10 == len(await bare.calls("ensureBackend"))
-
-
-async def _epoch(stage: Stage) -> bool:
-    """Whether the load balancer's status has the driver's epoch."""
-    found = await stage.get(objects.LOAD_BALANCERS, "front")
-    epoch = (await stage.control("members"))["epoch"]
-    return found is not None and found.body.get("status", {}).get("epoch") == epoch
 
 
 async def test_deleted_group_takes_its_members_along(stage: Stage) -> None:
