@@ -94,12 +94,11 @@ class Stage:
         elector = self.elector(name, witness)
         return asyncio.create_task(elector.run(self.working(name, ending)))
 
-    def snapshot(self) -> Json:
-        """Return the Lease as a holder that is killed would leave it."""
-        return copy.deepcopy(self.api.objects[PATH])
-
-    def restore(self, left: Json) -> None:
-        """Undo a release: a holder that is killed releases nothing."""
+    async def kill(self, leader: asyncio.Task[None]) -> None:
+        """End a leader in a way that leaves the Lease as it stands: nothing is released."""
+        await asyncio.sleep(0.1)
+        left = copy.deepcopy(self.api.objects[PATH])
+        await ended(leader)
         now, then = self.api.objects[PATH], cast("Json", left["metadata"])
         now["spec"] = left["spec"]
         cast("Json", now["metadata"])["annotations"] = then.get("annotations")
@@ -241,11 +240,7 @@ class TestElection:
         """Whoever knows that the holder's process has ended does not wait."""
 
         async def main() -> None:
-            dead = stage.start("dead", witness=Witness(1))
-            await asyncio.sleep(0.1)
-            left = stage.snapshot()
-            await ended(dead)
-            stage.restore(left)
+            await stage.kill(stage.start("dead", witness=Witness(1)))
             two = stage.start("two", witness=Witness(2, ended=frozenset({1})))
             await asyncio.sleep(0.1)
             assert "two" == stage.holder()
@@ -275,13 +270,10 @@ class TestElection:
         async def main() -> None:
             dead = stage.start("dead", witness=Witness(1, host="198.18.0.1"))
             await asyncio.sleep(0.1)
-            left = stage.snapshot()
             two = stage.start("two", witness=Witness(2))
             await asyncio.sleep(60)
             assert ["+dead"] == stage.told
-            left = stage.snapshot()
-            await ended(dead)
-            stage.restore(left)
+            await stage.kill(dead)
             stage.refused.set()
             await asyncio.sleep(0.1)
             assert "two" == stage.holder()
@@ -295,11 +287,7 @@ class TestElection:
         """A version that writes no annotation leads while its predecessor's stays."""
 
         async def main() -> None:
-            dead = stage.start("dead", witness=Witness(1))
-            await asyncio.sleep(0.1)
-            left = stage.snapshot()
-            await ended(dead)
-            stage.restore(left)
+            await stage.kill(stage.start("dead", witness=Witness(1)))
             stage.lease["holderIdentity"] = "older"
             two = stage.start("two", witness=Witness(2, ended=frozenset({1})))
             await asyncio.sleep(6.9)
