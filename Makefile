@@ -39,33 +39,33 @@ interop: install ## Run drivers and emulators against clients and servers of oth
 
 .PHONY: sweep
 sweep: install ## Fail each step of both processes in virtual time, and hunt mutants.
-	$(BIN)/python -m tests.sweep $(SWEEP_ARGS)
-	$(BIN)/python -m tests.sweep --mutants
+	$(BIN)/python -m tests.lab.sweep $(SWEEP_ARGS)
+	$(BIN)/python -m tests.lab.sweep --mutants
 
 .PHONY: demo
 demo: build ## Rollouts, drains and kills on three real nodes under load (DEMO_ARGS=...).
-	$(BIN)/python -m tests.demo $(DEMO_ARGS)
+	$(BIN)/python -m tests.lab.demo $(DEMO_ARGS)
 
 .PHONY: nodes
 nodes: build ## What happens to nodes, done to three real ones under load (NODES_ARGS=...).
-	$(BIN)/python -m tests.nodes --page docs/nodes.md $(NODES_ARGS)
-	$(BIN)/python -m tests.nodes --naive $(NODES_ARGS)
+	$(BIN)/python -m tests.lab.nodes --page docs/nodes.md $(NODES_ARGS)
+	$(BIN)/python -m tests.lab.nodes --naive $(NODES_ARGS)
 
 .PHONY: e2e
 e2e: build ## Install everything into three real nodes, stir it under load, uninstall it.
-	$(BIN)/python -m tests.installed
+	$(BIN)/python -m tests.lab.installed
 
 .PHONY: faults
 faults: build ## Sampled crashes, pauses, twins and bad networks on a real API server (FAULTS_ARGS=...).
-	$(BIN)/python -m tests.faults $(FAULTS_ARGS)
+	$(BIN)/python -m tests.lab.faults $(FAULTS_ARGS)
 
 .PHONY: soak
 soak: build ## Traffic through a real HAProxy while all of ours is killed every second (SECONDS=600).
-	$(BIN)/python -m tests.soak --seconds $(SOAK_SECONDS)
+	$(BIN)/python -m tests.lab.soak --seconds $(SOAK_SECONDS)
 
 .PHONY: bench
 bench: build ## Measure speed, cost and memory on a real control plane (BENCH_ARGS=...).
-	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+	$(BIN)/python -m tests.lab.bench $(BENCH_ARGS)
 
 .PHONY: pictures
 pictures: build ## Capture what docs/kubectl.md shows of a terminal, draw the dashboard of docs/metrics.md.
@@ -75,7 +75,7 @@ pictures: build ## Capture what docs/kubectl.md shows of a terminal, draw the da
 
 .PHONY: model
 model: packages ## Search all states of the lifecycle's protocol, then let SPIN do it too.
-	pypy3 -m tests.model --page docs/counterexamples.md
+	pypy3 -m tests.lab.model --page docs/counterexamples.md
 
 .PHONY: orders
 orders: build ## End twenty namespaces, everything in them deleted in drawn orders.
@@ -120,11 +120,11 @@ lock: $(TOUCHED) ## Choose versions anew for pyproject.toml, and write them down
 
 .PHONY: packages
 packages: install ## Install the Debian packages that are missing (HAProxy, containerd, ...), fetch Prometheus.
-	$(BIN)/python -m tests.cluster packages
+	$(BIN)/python -m tests.lab.cluster packages
 
 .PHONY: build
 build: packages ## Build Kubernetes and the container images, fetch kinds of others, where not done yet.
-	$(BIN)/python -m tests.cluster build
+	$(BIN)/python -m tests.lab.cluster build
 
 .PHONY: images
 images: install ## Make our container images, without a container engine.
@@ -132,7 +132,7 @@ images: install ## Make our container images, without a container engine.
 
 .PHONY: chart
 chart: build ## Make the Helm chart in build/chart, and try it with Helm itself.
-	PATH="$$($(BIN)/python -m tests.cluster build | head -1):$$PATH" $(BIN)/python -m manifests.helm
+	PATH="$$($(BIN)/python -m tests.lab.cluster build | head -1):$$PATH" $(BIN)/python -m manifests.helm
 	$(BIN)/pytest -m helm tests/helm $(TEST_ARGS)
 
 .PHONY: clean

@@ -17,8 +17,8 @@ from typing import Final
 
 from images.sbom import bill_of
 from images.table import Image
-from tests.cluster.images import extensions, shared_libraries
-from tests.cluster.layers import Layer, save_image
+from tests.lab.cluster.images import extensions, shared_libraries
+from tests.lab.cluster.layers import Layer, save_image
 
 
 ROOT: Final = Path(__file__).parents[1]

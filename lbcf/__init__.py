@@ -6,11 +6,11 @@ The data's way, from the top to the bottom and back:
       -> kube.informer (list + watch) -> kube.store (only the fields that decide)
     controller     triggers -> queue -> snapshot -> core.desired -> core.plan
                    -> core.guards -> apply                          BackendRecords
-                   registrar: core.registration <-> interpreter     Registered
-    deregistrar    core.deregistration <-> interpreter              Drained, finalizer off
+                   registrar: core.registration <-> executor     Registered
+    deregistrar    core.deregistration <-> executor              Drained, finalizer off
     drivers        sdk <- webhooks/haproxy, webhooks/memory, anybody's
 
-`core` decides and does no I/O, `wire` turns JSON into values, `interpreter` carries out
+`core` decides and does no I/O, `wire` turns JSON into values, `executor` carries out
 steps, `kube` and `drivers` talk to the API server and to the webhook services,
 `controller` and `deregistrar` are the two processes; they meet in the cluster alone.
 """

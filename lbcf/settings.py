@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 
 from lbcf.core.errors import LbcfError
-from lbcf.core.names import SYSTEM_NAMESPACE
+from lbcf.core.model.names import SYSTEM_NAMESPACE
 from lbcf.drivers.access import NO_FENCE, Fence
 from lbcf.drivers.places import Place, parse_place
 from lbcf.runtime.address import BindAddress, parse_bind_address

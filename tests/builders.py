@@ -10,13 +10,15 @@ from datetime import UTC, datetime, timedelta
 
 import attrs
 
-from lbcf.core import conditions
-from lbcf.core.cluster import Attachment, Pod, Snapshot, Undecided
-from lbcf.core.conditions import Condition
-from lbcf.core.names import FINALIZER_RECORD
-from lbcf.core.nodes import NodeScene
-from lbcf.core.operations import Operation
-from lbcf.core.resources import (
+from lbcf.core.lifecycle.steps import LockHeld
+from lbcf.core.lifecycle.turn import Moment
+from lbcf.core.model import conditions
+from lbcf.core.model.cluster import Attachment, Pod, Snapshot, Undecided
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.names import FINALIZER_RECORD
+from lbcf.core.model.nodes import NodeScene
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import (
     Backend,
     BackendGroup,
     BackendRecord,
@@ -29,10 +31,8 @@ from lbcf.core.resources import (
     RecordStatus,
     Selection,
 )
-from lbcf.core.selectors import Selector
-from lbcf.core.steps import LockHeld
-from lbcf.core.turn import Moment
-from lbcf.core.values import (
+from lbcf.core.model.selectors import Selector
+from lbcf.core.model.values import (
     AddressSource,
     DeregisterPolicy,
     DeregisterWebhook,

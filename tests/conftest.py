@@ -7,4 +7,4 @@ import hypothesis
 hypothesis.settings.register_profile("unhurried", deadline=None)
 hypothesis.settings.load_profile("unhurried")
 
-pytest_plugins = ["pytester", "tests.cluster.fixtures", "tests.manifests.fixtures"]
+pytest_plugins = ["pytester", "tests.lab.cluster.fixtures", "tests.manifests.fixtures"]

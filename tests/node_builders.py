@@ -6,8 +6,12 @@ on node port 30080.
 
 from collections.abc import Mapping
 
-from lbcf.core.node_backends import NodeSelection, ServiceBackend, ServiceSelection
-from lbcf.core.nodes import (
+from lbcf.core.model.node_backends import (
+    NodeSelection,
+    ServiceBackend,
+    ServiceSelection,
+)
+from lbcf.core.model.nodes import (
     EndpointSlice,
     LocalState,
     Node,
@@ -16,9 +20,9 @@ from lbcf.core.nodes import (
     Service,
     ServicePort,
 )
-from lbcf.core.resources import BackendGroup, BackendRecord, Selection
-from lbcf.core.selectors import Selector
-from lbcf.core.values import Port, Uid
+from lbcf.core.model.resources import BackendGroup, BackendRecord, Selection
+from lbcf.core.model.selectors import Selector
+from lbcf.core.model.values import Port, Uid
 from lbcf.kube.store import Store
 from lbcf.kube.watching import Put
 from tests.builders import a_group, a_key, a_meta, a_record, a_spec, seconds

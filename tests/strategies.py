@@ -4,16 +4,16 @@ import attrs
 
 from hypothesis import strategies as st
 
-from lbcf.core.cluster import Pod, Snapshot, Undecided
-from lbcf.core.node_backends import NodeBackend
-from lbcf.core.resources import (
+from lbcf.core.model.cluster import Pod, Snapshot, Undecided
+from lbcf.core.model.node_backends import NodeBackend
+from lbcf.core.model.resources import (
     BackendRecord,
     PodSelection,
     RecordStatus,
     StaticBackend,
 )
-from lbcf.core.selectors import Selector
-from lbcf.core.values import (
+from lbcf.core.model.selectors import Selector
+from lbcf.core.model.values import (
     AddressSource,
     DeregisterPolicy,
     MemberKey,

@@ -10,7 +10,7 @@ from lbcf.admission.flags import Webhook
 from lbcf.admission.reviewer import Reviewer
 from lbcf.admission.series import CertificateSeries
 from lbcf.admission.server import Endpoint, Series, serve
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.informer import Informer
 from lbcf.process import Parts
 from lbcf.runtime.health import Check

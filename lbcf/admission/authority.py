@@ -1,6 +1,6 @@
 """Makes the serving certificate, and the authority that the API server trusts.
 
-`credentials` keeps what is made here in a Secret; `lbcf.core.renewal` says when. ECDSA
+`credentials` keeps what is made here in a Secret; `lbcf.admission.renewal` says when. ECDSA
 P-256 throughout.
 """
 
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from lbcf.core.renewal import Held, Renewal, Validity
+from lbcf.admission.renewal import Held, Renewal, Validity
 
 
 AUTHORITY_LIFE: Final = timedelta(days=3650)

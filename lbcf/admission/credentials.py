@@ -3,7 +3,7 @@
 Either files that somebody else renews (cert-manager, say), or a certificate of our own
 in a Secret that all replicas share: whoever finds it due makes a new one, and
 compare-and-swap lets one of them win. What the API server is to trust is published
-first, then used: see `lbcf.core.renewal`.
+first, then used: see `lbcf.admission.renewal`.
 """
 
 import ssl
@@ -25,9 +25,9 @@ from lbcf.admission.objects import (
     render_secret,
     render_trust,
 )
+from lbcf.admission.renewal import Renewal, renewal_of
 from lbcf.core.errors import LbcfError
-from lbcf.core.renewal import Renewal, renewal_of
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from lbcf.runtime.certificates import load_pair

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 
-from lbcf.core.admission import FailurePolicy
+from lbcf.admission.decisions import FailurePolicy
 from lbcf.runtime.address import BindAddress, parse_bind_address
 from lbcf.settings import SettingsError
 

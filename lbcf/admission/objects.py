@@ -13,7 +13,7 @@ import attrs
 import msgspec
 
 from lbcf.admission.authority import Bundle
-from lbcf.core.resources import Meta
+from lbcf.core.model.resources import Meta
 from lbcf.kube.metadata import parse_meta_only
 from lbcf.kube.preconditions import Body
 from lbcf.kube.resource import Resource

@@ -1,6 +1,6 @@
 """Finds out whether an object may be stored, by asking the drivers that it concerns.
 
-Between `server`, which has read the question, and `lbcf.core.admission`, which judges.
+Between `server`, which has read the question, and `lbcf.admission.decisions`, which judges.
 What an object refers to is read at every question, not from a cache: users create a
 driver and what uses it in one breath, and questions are rare.
 """
@@ -14,13 +14,14 @@ from typing import TypeVar
 
 import attrs
 
-from lbcf.core import admission
-from lbcf.core.admission import Admitted, FailurePolicy, Intent, Refused, Verdict
-from lbcf.core.binds import Bind
-from lbcf.core.names import bind_load_balancer_key, home_of
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
-from lbcf.core.values import ObjectKey
+from lbcf.admission import decisions as admission
+from lbcf.admission.decisions import Admitted, FailurePolicy, Intent, Refused, Verdict
+from lbcf.admission.review import Review, backend_type_of
+from lbcf.core.model.binds import Bind
+from lbcf.core.model.names import bind_load_balancer_key, home_of
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
+from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.errors import BadStatus, DriverError
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient
@@ -39,7 +40,6 @@ from lbcf.wire.driver_requests import (
 )
 from lbcf.wire.errors import Malformed
 from lbcf.wire.resources import parse_group, parse_load_balancer
-from lbcf.wire.review import Review, backend_type_of
 
 
 T = TypeVar("T", bound=HasMeta)

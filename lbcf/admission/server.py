@@ -17,15 +17,15 @@ import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from lbcf.admission.decisions import Admitted, Verdict
 from lbcf.admission.limits import Doorman, Limits
+from lbcf.admission.review import Review, parse_review, render_review
 from lbcf.admission.reviewer import Reviewer
-from lbcf.core.admission import Admitted, Verdict
 from lbcf.runtime.address import BindAddress
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import CannotListen
 from lbcf.wire.durations import parse_duration
 from lbcf.wire.errors import Malformed
-from lbcf.wire.review import Review, parse_review, render_review
 
 
 PATH: Final = "/validate"

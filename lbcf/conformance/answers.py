@@ -8,7 +8,7 @@ import math
 import msgspec
 
 from lbcf.conformance.findings import Broken, Exchange
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.drivers.client import largest_answer
 from lbcf.wire.driver import LONGEST_DELAY, Answer, Malformed, parse_answer
 from lbcf.wire.driver_answers import DrainBackendAnswer, Status

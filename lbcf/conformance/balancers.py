@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from lbcf.conformance.bench import Bench
 from lbcf.conformance.findings import Broken, NotApplicable, Noted
 from lbcf.conformance.rules import BOTH_SIDES, LIST, LOCK_KEY, OPERATIONS, rule
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.wire.driver_answers import (
     CreateLoadBalancerAnswer,
     EnsureLoadBalancerAnswer,

@@ -19,8 +19,8 @@ from lbcf.conformance.findings import Broken, Exchange, NotApplicable
 from lbcf.conformance.identities import Member, seeded_ids
 from lbcf.conformance.line import Line
 from lbcf.conformance.target import Target
-from lbcf.core.operations import Operation
-from lbcf.core.values import MemberKey
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.values import MemberKey
 from lbcf.runtime.clock import Clock
 from lbcf.wire.driver import Answer
 from lbcf.wire.driver_answers import (

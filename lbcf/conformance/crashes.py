@@ -7,7 +7,7 @@ from datetime import timedelta
 from lbcf.conformance.bench import Bench
 from lbcf.conformance.findings import NotApplicable
 from lbcf.conformance.rules import BOTH_SIDES, rule
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 
 
 _POLL = timedelta(milliseconds=100)

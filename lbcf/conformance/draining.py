@@ -5,7 +5,7 @@ from lbcf.conformance.findings import NotApplicable
 from lbcf.conformance.identities import Member
 from lbcf.conformance.rules import DRAIN, DRAINING, LIST, rule
 from lbcf.conformance.target import Connect
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.wire.driver_answers import BackendState, DrainBackendAnswer, Status
 
 

@@ -18,8 +18,8 @@ import yarl
 
 from lbcf.conformance.target import DEFAULT_ADDRESSES, Connect, Restart, Target
 from lbcf.core.errors import LbcfError
-from lbcf.core.operations import Operation
-from lbcf.core.values import MemberKey
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.values import MemberKey
 from lbcf.runtime.certificates import load_authorities, load_pair
 
 

@@ -21,7 +21,7 @@ from lbcf.conformance.line import Line
 from lbcf.conformance.rules import Rule
 from lbcf.conformance.target import Target
 from lbcf.core.errors import LbcfError
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.runtime.clock import Clock
 from lbcf.wire.driver_answers import CreateLoadBalancerAnswer
 

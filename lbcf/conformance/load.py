@@ -19,7 +19,7 @@ from lbcf.conformance.findings import Finding
 from lbcf.conformance.identities import Member, seeded_ids
 from lbcf.conformance.line import Line
 from lbcf.conformance.target import Target
-from lbcf.core.values import MemberKey
+from lbcf.core.model.values import MemberKey
 from lbcf.runtime.clock import Clock
 
 

@@ -3,8 +3,8 @@
 from lbcf.conformance.bench import Bench
 from lbcf.conformance.findings import NotApplicable
 from lbcf.conformance.rules import ADDITIONS, BOTH_SIDES, COMMON, LIST, OPERATIONS, rule
-from lbcf.core.operations import Operation
-from lbcf.core.values import MemberKey
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.values import MemberKey
 from lbcf.wire.driver_answers import BackendState
 
 

@@ -9,7 +9,7 @@ from lbcf.conformance.answers import check_strictly
 from lbcf.conformance.bench import Bench
 from lbcf.conformance.findings import Broken, Exchange, NotApplicable, Noted
 from lbcf.conformance.rules import ADDITIONS, BOTH_SIDES, COMMON, OPERATIONS, rule
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.wire.driver_answers import GenerateBackendAddrAnswer, Status
 
 

@@ -16,7 +16,7 @@ from typing import cast
 import msgspec
 import yaml
 
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.wire import driver_answers, driver_requests
 from lbcf.wire.driver import ANSWERS, REQUESTS
 from lbcf.wire.driver_answers import Message

@@ -10,7 +10,7 @@ from lbcf.conformance.bench import Bench
 from lbcf.conformance.findings import Broken
 from lbcf.conformance.identities import Member
 from lbcf.conformance.rules import BOTH_SIDES, LIST, rule
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.wire.driver_answers import RetriedAnswer, Status
 
 

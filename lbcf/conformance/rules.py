@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from lbcf.conformance.bench import Bench
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 
 
 Check = Callable[[Bench], Awaitable[None]]

@@ -10,8 +10,8 @@ from datetime import timedelta
 
 import attrs
 
-from lbcf.core.operations import Operation
-from lbcf.core.values import MemberKey
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.values import MemberKey
 
 
 OPTIONAL = frozenset({Operation.DRAIN_BACKEND, Operation.LIST_BACKENDS})

@@ -5,7 +5,7 @@
         load balancers queue -> LoadBalancers   createLoadBalancer, ensure, delete
         groups queue         -> Reconciler      snapshot -> desired -> plan -> guards -> apply
         judgements queue     -> Judgements      judgePodDeregister (policy Webhook)
-        records queue        -> Registrar       core.registration <-> interpreter
+        records queue        -> Registrar       core.registration <-> executor
         status queue         -> GroupStatusWriter
       Survey: listBackends by period -> records of a reset load balancer again
 

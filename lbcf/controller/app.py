@@ -30,15 +30,15 @@ from lbcf.controller.tallies import measure
 from lbcf.controller.triggers import Queues, Triggers
 from lbcf.controller.validations import Place, Validations
 from lbcf.controller.view import LIVING_PODS, View
-from lbcf.core import conditions
-from lbcf.core.names import bind_of
-from lbcf.core.values import ObjectKey
-from lbcf.interpreter import Interpreter, LoadBalancerCalls
-from lbcf.interpreter.abandonment import Abandonments
-from lbcf.interpreter.call_events import CallReporter
-from lbcf.interpreter.locks import AddressLocker
-from lbcf.interpreter.pod_judge import PodJudge
-from lbcf.interpreter.trouble import TroubleReporter
+from lbcf.core.model import conditions
+from lbcf.core.model.names import bind_of
+from lbcf.core.model.values import ObjectKey
+from lbcf.executor import Executor, LoadBalancerCalls
+from lbcf.executor.abandonment import Abandonments
+from lbcf.executor.call_events import CallReporter
+from lbcf.executor.locks import AddressLocker
+from lbcf.executor.pod_judge import PodJudge
+from lbcf.executor.trouble import TroubleReporter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import (
@@ -100,7 +100,7 @@ class Controller:
             view.lock_keys,
         )
         self._inheritance = Inheritance(view, self._locker, clock)
-        interpreter = Interpreter(
+        executor = Executor(
             client,
             parts.drivers,
             clock,
@@ -114,7 +114,7 @@ class Controller:
         registrar = Registrar(
             view,
             queues.records,
-            interpreter,
+            executor,
             parts.incarnation,
             Shares(_RECORD_WORKERS),
             deregistrar=ender.incarnation,

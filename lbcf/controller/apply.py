@@ -1,6 +1,6 @@
 """What a plan creates and updates becomes API writes; `removals` has the rest of it.
 
-Before it: `lbcf.core.guards`. After it: the registrar takes up what was created or
+Before it: `lbcf.core.selection.guards`. After it: the registrar takes up what was created or
 updated, with the write itself as its permission.
 """
 
@@ -15,11 +15,11 @@ import attrs
 import structlog
 
 from lbcf.controller.rivals import Rivals
-from lbcf.core.inheritance import signed
-from lbcf.core.plan import Create, Plan, Update
-from lbcf.core.resources import BackendRecord
-from lbcf.core.steps import Permission
-from lbcf.core.values import ObjectKey
+from lbcf.core.lifecycle.steps import Permission
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.selection.inheritance import signed
+from lbcf.core.selection.plan import Create, Plan, Update
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import (
     UNHEARD,

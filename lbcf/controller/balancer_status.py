@@ -11,10 +11,11 @@ from datetime import timedelta
 import structlog
 
 from lbcf.controller.view import View
-from lbcf.core import conditions, locking
-from lbcf.core.conditions import Condition
-from lbcf.core.resources import LoadBalancer
-from lbcf.core.values import Uid
+from lbcf.core.lifecycle import locking
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import LoadBalancer
+from lbcf.core.model.values import Uid
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict
 from lbcf.kube.kinds import LOAD_BALANCERS

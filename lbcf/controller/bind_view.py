@@ -1,16 +1,16 @@
 """Binds in the words of the other kinds: each is also a group and load balancers.
 
 Before it: the informer of Binds. After it: the stores of groups and load balancers hold
-them beside their own, under keys that no object has (`lbcf.core.names`): selecting pods,
+them beside their own, under keys that no object has (`lbcf.core.model.names`): selecting pods,
 planning, guarding, registering and counting are those of groups.
 """
 
 from collections.abc import Callable
 
 from lbcf.controller.view import View
-from lbcf.core.binds import Bind, as_group, as_load_balancers
-from lbcf.core.names import bind_group_key
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.binds import Bind, as_group, as_load_balancers
+from lbcf.core.model.names import bind_group_key
+from lbcf.core.model.values import ObjectKey
 
 
 class BindView:

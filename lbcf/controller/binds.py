@@ -2,7 +2,7 @@
 
 Before it: `bind_view` put a Bind's key into the queue, or a driver, or the last record
 of a load balancer, changed. After it: `status.loadBalancerStatuses` says what there is,
-which `bind_view` hands on; what is decided is in `lbcf.core.bind_life`.
+which `bind_view` hands on; what is decided is in `lbcf.core.lifecycle.bind_life`.
 """
 
 import asyncio
@@ -16,16 +16,17 @@ import structlog
 
 from lbcf.controller.entry_calls import EntryCalls, Learnt
 from lbcf.controller.view import View
-from lbcf.core import bind_life, binds, names
-from lbcf.core.bind_life import Change
-from lbcf.core.binds import Bind, EntryStatus
-from lbcf.core.conditions import Condition
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancer
-from lbcf.core.turn import DRIVER_RECHECK, Absent
-from lbcf.core.values import ObjectKey
-from lbcf.interpreter import LoadBalancerCalls
-from lbcf.interpreter.abandonment import Abandonments
+from lbcf.core.lifecycle import bind_life
+from lbcf.core.lifecycle.bind_life import Change
+from lbcf.core.lifecycle.turn import DRIVER_RECHECK, Absent
+from lbcf.core.model import binds, names
+from lbcf.core.model.binds import Bind, EntryStatus
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancer
+from lbcf.core.model.values import ObjectKey
+from lbcf.executor import LoadBalancerCalls
+from lbcf.executor.abandonment import Abandonments
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import BINDS

@@ -6,13 +6,13 @@ plan and `group_status` tells of it; `lbcf.ctl` shows both to people, and nobody
 
 import attrs
 
-from lbcf.core import conditions
-from lbcf.core.cluster import Snapshot, Undecided
-from lbcf.core.conditions import Condition
-from lbcf.core.guards import TOO_MANY_UNREADY, hold_readiness_removals
-from lbcf.core.judging import HELD_BY_JUDGEMENT
-from lbcf.core.node_policy import LAST_SERVING
-from lbcf.core.plan import Hold, Plan, plan_group
+from lbcf.core.model import conditions
+from lbcf.core.model.cluster import Snapshot, Undecided
+from lbcf.core.model.conditions import Condition
+from lbcf.core.selection.guards import TOO_MANY_UNREADY, hold_readiness_removals
+from lbcf.core.selection.judging import HELD_BY_JUDGEMENT
+from lbcf.core.selection.node_policy import LAST_SERVING
+from lbcf.core.selection.plan import Hold, Plan, plan_group
 
 
 RECONCILED = "Reconciled"

@@ -8,12 +8,12 @@ import attrs
 import structlog
 
 from lbcf.controller.view import View
-from lbcf.core import conditions
-from lbcf.core.drift import can_drift, drift_of, missing_members
-from lbcf.core.names import bind_of
-from lbcf.core.resources import BackendRecord, LoadBalancer
-from lbcf.core.values import MemberKey, ObjectKey, Uid
-from lbcf.interpreter import Listing
+from lbcf.core.lifecycle.drift import can_drift, drift_of, missing_members
+from lbcf.core.model import conditions
+from lbcf.core.model.names import bind_of
+from lbcf.core.model.resources import BackendRecord, LoadBalancer
+from lbcf.core.model.values import MemberKey, ObjectKey, Uid
+from lbcf.executor import Listing
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import LOAD_BALANCERS

@@ -13,11 +13,11 @@ import structlog
 
 from lbcf.controller.driver_holds import DriverHolds
 from lbcf.controller.view import View
-from lbcf.core import conditions
-from lbcf.core.conditions import Condition
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancerDriver
-from lbcf.core.values import ObjectKey
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancerDriver
+from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.errors import DriverError, SecretUnread
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient

@@ -10,16 +10,16 @@ import structlog
 
 from lbcf.controller.driver_needs import needs_of
 from lbcf.controller.view import View
-from lbcf.core import conditions, names
-from lbcf.core.conditions import Condition
-from lbcf.core.resources import (
+from lbcf.core.model import conditions, names
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
     LoadBalancer,
     LoadBalancerDriver,
 )
-from lbcf.core.values import ObjectKey
-from lbcf.interpreter.abandonment import Abandonments
+from lbcf.core.model.values import ObjectKey
+from lbcf.executor.abandonment import Abandonments
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import DRIVERS
 from lbcf.runtime.queue import WorkQueue

@@ -7,10 +7,10 @@ condition; `kubectl lbcf why driver/NAME` says it beforehand.
 from collections.abc import Collection
 
 from lbcf.controller.view import View
-from lbcf.core import names
-from lbcf.core.binds import Bind
-from lbcf.core.resources import BackendGroup, BackendRecord, LoadBalancer
-from lbcf.core.values import ObjectKey
+from lbcf.core.model import names
+from lbcf.core.model.binds import Bind
+from lbcf.core.model.resources import BackendGroup, BackendRecord, LoadBalancer
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.resource import HasMeta
 from lbcf.kube.store import Store
 

@@ -6,8 +6,8 @@ After it: `node_scene` asks what each node has; one that is not read yet is no a
 
 from collections.abc import Mapping
 
-from lbcf.core.nodes import EndpointSlice, LocalState, local_states
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.nodes import EndpointSlice, LocalState, local_states
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.store import Store
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import structlog
 
 from lbcf.controller.endpoint_book import EndpointBook
-from lbcf.core.nodes import SERVICE_LABEL, EndpointSlice
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.nodes import SERVICE_LABEL, EndpointSlice
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import ENDPOINT_SLICES

@@ -13,14 +13,15 @@ import structlog
 from lbcf.controller.patience import Patience
 from lbcf.controller.unclear import UnclearCreates
 from lbcf.controller.view import View
-from lbcf.core import bind_life, binds, locking, names
-from lbcf.core.bind_life import Change, Trouble
-from lbcf.core.binds import Bind, EntryStatus
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
-from lbcf.core.turn import Absent, told
-from lbcf.interpreter import LoadBalancerCalls
-from lbcf.interpreter.load_balancers import Created, Ensured
+from lbcf.core.lifecycle import bind_life, locking
+from lbcf.core.lifecycle.bind_life import Change, Trouble
+from lbcf.core.lifecycle.turn import Absent, told
+from lbcf.core.model import binds, names
+from lbcf.core.model.binds import Bind, EntryStatus
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
+from lbcf.executor import LoadBalancerCalls
+from lbcf.executor.load_balancers import Created, Ensured
 from lbcf.runtime.clock import Clock
 
 

@@ -13,16 +13,16 @@ import structlog
 
 from lbcf.controller.apply import look_up
 from lbcf.controller.view import View
-from lbcf.core.gone import (
+from lbcf.core.lifecycle.gone import (
     is_node_gone,
     is_pod_gone,
     is_port_gone,
     may_be_marked,
     node_of,
 )
-from lbcf.core.node_backends import ServiceBackend
-from lbcf.core.resources import BackendRecord, PodBackend
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.node_backends import ServiceBackend
+from lbcf.core.model.resources import BackendRecord, PodBackend
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import UNHEARD, Conflict, NotFound
 from lbcf.kube.kinds import NODES, PODS, RECORDS, SERVICES

@@ -14,9 +14,9 @@ import attrs
 from lbcf.controller.decision import Decision, conditions_of, some_of
 from lbcf.controller.node_scene import count_nodes
 from lbcf.controller.view import View
-from lbcf.core import conditions
-from lbcf.core.names import API_VERSION, BIND_VERSION, bind_of
-from lbcf.core.resources import (
+from lbcf.core.model import conditions
+from lbcf.core.model.names import API_VERSION, BIND_VERSION, bind_of
+from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
     GroupStatus,
@@ -24,7 +24,7 @@ from lbcf.core.resources import (
     PodSelection,
     StaticSelection,
 )
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.events import EventRecorder, Reference

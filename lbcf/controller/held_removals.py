@@ -11,8 +11,8 @@ from prometheus_client import Gauge
 from lbcf.controller.decision import Decision
 from lbcf.controller.group_status import reference_to
 from lbcf.controller.view import View
-from lbcf.core.resources import BackendGroup
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.resources import BackendGroup
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.events import EventRecorder
 from lbcf.runtime.metrics import Metrics
 

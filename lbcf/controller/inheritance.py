@@ -15,11 +15,11 @@ from datetime import timedelta
 import structlog
 
 from lbcf.controller.view import View
-from lbcf.core.resources import BackendRecord
-from lbcf.core.steps import LockHeld, LockTaken, TakeLock
-from lbcf.core.turn import Absent
-from lbcf.core.values import MemberKey
-from lbcf.interpreter.locks import AddressLocker
+from lbcf.core.lifecycle.steps import LockHeld, LockTaken, TakeLock
+from lbcf.core.lifecycle.turn import Absent
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import MemberKey
+from lbcf.executor.locks import AddressLocker
 from lbcf.kube.errors import KubeError, Unavailable
 from lbcf.runtime.clock import Clock
 

@@ -15,13 +15,13 @@ import structlog
 from lbcf.controller.snapshot import take_snapshot
 from lbcf.controller.view import View
 from lbcf.core.backoff import delay_for
-from lbcf.core.cluster import Pod, Snapshot, Undecided
-from lbcf.core.judgement import Trouble
-from lbcf.core.judging import Answer, judgement_of, pods_in_question
-from lbcf.core.resources import BackendGroup, LoadBalancerDriver
-from lbcf.core.turn import Absent
-from lbcf.core.values import ObjectKey
-from lbcf.interpreter.pod_judge import PodJudge
+from lbcf.core.lifecycle.turn import Absent
+from lbcf.core.model.cluster import Pod, Snapshot, Undecided
+from lbcf.core.model.judgement import Trouble
+from lbcf.core.model.resources import BackendGroup, LoadBalancerDriver
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.selection.judging import Answer, judgement_of, pods_in_question
+from lbcf.executor.pod_judge import PodJudge
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue

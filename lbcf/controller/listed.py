@@ -1,6 +1,6 @@
 """Tells on a load balancer that its members cannot be listed, or are again.
 
-Under `survey`, which asks for them; what is to be told is said by `lbcf.core.listed`.
+Under `survey`, which asks for them; what is to be told is said by `lbcf.core.lifecycle.listed`.
 """
 
 import attrs
@@ -8,14 +8,14 @@ import structlog
 
 from lbcf.controller.binds import Binds
 from lbcf.controller.view import View
-from lbcf.core import conditions
-from lbcf.core.conditions import Condition
-from lbcf.core.epochs import Epochs
-from lbcf.core.listed import IN_A_ROW, RETOLD, listed, unlisted
-from lbcf.core.names import bind_of
-from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
-from lbcf.core.values import ObjectKey
-from lbcf.interpreter.load_balancers import Trouble
+from lbcf.core.lifecycle.epochs import Epochs
+from lbcf.core.lifecycle.listed import IN_A_ROW, RETOLD, listed, unlisted
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.names import bind_of
+from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
+from lbcf.core.model.values import ObjectKey
+from lbcf.executor.load_balancers import Trouble
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, KubeError, NotFound
 from lbcf.kube.kinds import LOAD_BALANCERS

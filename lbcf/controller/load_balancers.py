@@ -20,14 +20,15 @@ from lbcf.controller.patience import Patience
 from lbcf.controller.snapshot import RECORD_UNREADABLE
 from lbcf.controller.unclear import UnclearCreates
 from lbcf.controller.view import View
-from lbcf.core import conditions, locking, names
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
-from lbcf.core.turn import DRIVER_RECHECK, Absent, told
-from lbcf.core.values import MemberKey, ObjectKey, Uid
-from lbcf.interpreter import LoadBalancerCalls
-from lbcf.interpreter.abandonment import Abandonments
-from lbcf.interpreter.load_balancers import Created, Ensured, Trouble
+from lbcf.core.lifecycle import locking
+from lbcf.core.lifecycle.turn import DRIVER_RECHECK, Absent, told
+from lbcf.core.model import conditions, names
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
+from lbcf.core.model.values import MemberKey, ObjectKey, Uid
+from lbcf.executor import LoadBalancerCalls
+from lbcf.executor.abandonment import Abandonments
+from lbcf.executor.load_balancers import Created, Ensured, Trouble
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import LOAD_BALANCERS

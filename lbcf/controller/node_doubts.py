@@ -6,10 +6,10 @@ status forget the others.
 
 from collections.abc import Collection, Mapping
 
-from lbcf.core.cluster import Undecided
-from lbcf.core.eligibility import Waiting
-from lbcf.core.node_policy import LAST_SERVING
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.cluster import Undecided
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.selection.eligibility import Waiting
+from lbcf.core.selection.node_policy import LAST_SERVING
 
 
 _NAMED = 3

@@ -7,12 +7,12 @@ Before it: the `View`. After it: `snapshot` puts the scene into the group's read
 from collections.abc import Collection, Iterator
 
 from lbcf.controller.view import View
-from lbcf.core.cluster import Undecided
-from lbcf.core.gone import node_of
-from lbcf.core.node_backends import NodeSelection, ServiceSelection
-from lbcf.core.nodes import Closed, LocalState, Node, NodeScene, Service
-from lbcf.core.resources import BackendGroup
-from lbcf.core.values import ObjectKey
+from lbcf.core.lifecycle.gone import node_of
+from lbcf.core.model.cluster import Undecided
+from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
+from lbcf.core.model.nodes import Closed, LocalState, Node, NodeScene, Service
+from lbcf.core.model.resources import BackendGroup
+from lbcf.core.model.values import ObjectKey
 
 
 SERVICE_UNREADABLE = "ServiceUnreadable"

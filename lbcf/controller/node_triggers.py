@@ -10,10 +10,10 @@ from collections.abc import Callable
 from lbcf.controller.node_scene import groups_concerned, is_local
 from lbcf.controller.scopes import Scopes
 from lbcf.controller.view import View
-from lbcf.core.node_backends import ServiceBackend, ServiceSelection
-from lbcf.core.nodes import Node, Service
-from lbcf.core.resources import BackendGroup, BackendRecord
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.node_backends import ServiceBackend, ServiceSelection
+from lbcf.core.model.nodes import Node, Service
+from lbcf.core.model.resources import BackendGroup, BackendRecord
+from lbcf.core.model.values import ObjectKey
 
 
 class NodeTriggers:

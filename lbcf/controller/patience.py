@@ -9,11 +9,11 @@ from datetime import timedelta
 
 import attrs
 
-from lbcf.core.operations import Operation
-from lbcf.core.resources import Meta
-from lbcf.core.steps import Refused, StillRunning, Unanswered
-from lbcf.core.turn import NO_STREAK, Moment, Streak, retry_delay
-from lbcf.core.values import Uid
+from lbcf.core.lifecycle.steps import Refused, StillRunning, Unanswered
+from lbcf.core.lifecycle.turn import NO_STREAK, Moment, Streak, retry_delay
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import Meta
+from lbcf.core.model.values import Uid
 from lbcf.runtime.clock import Clock
 
 

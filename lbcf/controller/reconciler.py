@@ -25,9 +25,9 @@ from lbcf.controller.service_grace import ServiceGrace
 from lbcf.controller.snapshot import GROUP_UNREADABLE, take_snapshot
 from lbcf.controller.validations import Validations
 from lbcf.controller.view import View
-from lbcf.core.cluster import Undecided
-from lbcf.core.plan import Plan
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.cluster import Undecided
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.selection.plan import Plan
 from lbcf.runtime.result import Done, Failed, RequeueAfter, Result
 
 

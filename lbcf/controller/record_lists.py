@@ -9,9 +9,9 @@ import asyncio
 
 import structlog
 
-from lbcf.core.names import SYSTEM_NAMESPACE
-from lbcf.core.resources import BackendRecord
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.names import SYSTEM_NAMESPACE
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import KubeError
 from lbcf.kube.kinds import RECORDS

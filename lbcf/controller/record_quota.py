@@ -13,10 +13,10 @@ import attrs
 
 from prometheus_client import Gauge
 
-from lbcf.core.cluster import Undecided
-from lbcf.core.plan import Plan
-from lbcf.core.resources import BackendRecord
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.cluster import Undecided
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.selection.plan import Plan
 from lbcf.kube.store import Store
 from lbcf.runtime.metrics import Metrics
 

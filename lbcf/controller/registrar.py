@@ -1,4 +1,4 @@
-"""Live records: registers what is not registered, by `lbcf.core.registration`.
+"""Live records: registers what is not registered, by `lbcf.core.lifecycle.registration`.
 
 Before it: `apply` wrote a record, or the view shows one that is not registered.
 After it: the record's status says Registered, or why not and when it is tried again.
@@ -14,18 +14,18 @@ import structlog
 
 from lbcf.controller.apply import Written
 from lbcf.controller.view import View
-from lbcf.core import registration
-from lbcf.core.registration import Enrolment, claim_after_update
-from lbcf.core.resources import (
+from lbcf.core.lifecycle import registration
+from lbcf.core.lifecycle.registration import Enrolment, claim_after_update
+from lbcf.core.lifecycle.steps import Permission
+from lbcf.core.lifecycle.turn import Absent
+from lbcf.core.model.resources import (
     ANY_INCARNATION,
     BackendRecord,
     LoadBalancerDriver,
     StaticBackend,
 )
-from lbcf.core.steps import Permission
-from lbcf.core.turn import Absent
-from lbcf.core.values import AddressSource, ObjectKey, Uid
-from lbcf.interpreter import Interpreter, Subject
+from lbcf.core.model.values import AddressSource, ObjectKey, Uid
+from lbcf.executor import Executor, Subject
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, RequeueAfter, Result
@@ -40,7 +40,7 @@ class Registrar:
     Args:
         view: what has been read.
         queue: of keys of records.
-        interpreter: carries out steps.
+        executor: carries out steps.
         incarnation: who this process is, for `status.ensuring`.
         shares: of the queue's workers.
         deregistrar: says who ends records at present, for `status.deregistrar`; empty
@@ -51,7 +51,7 @@ class Registrar:
         self,
         view: View,
         queue: WorkQueue[ObjectKey],
-        interpreter: Interpreter,
+        executor: Executor,
         incarnation: str,
         shares: Shares,
         *,
@@ -59,7 +59,7 @@ class Registrar:
     ) -> None:
         self._view = view
         self._queue = queue
-        self._interpreter = interpreter
+        self._executor = executor
         self._incarnation = incarnation
         self._deregistrar = deregistrar
         self._enrolments: dict[Uid, Enrolment] = {}
@@ -148,7 +148,7 @@ class Registrar:
         record = self._view.records.get(key)
         if record is None or record.is_deleting or key in self._expected:
             return Done()
-        moment = self._interpreter.moment()
+        moment = self._executor.moment()
         driver = self._view.driver(record.driver_key)
         known = attrs.evolve(
             self._enrolment(record), driver=driver, deregistrar=self._deregistrar()
@@ -195,7 +195,7 @@ class Registrar:
             if uid in self._enrolments:
                 self._enrolments[uid] = learnt
 
-        finish = await self._interpreter.run(
+        finish = await self._executor.run(
             Subject(record.meta.key, uid),
             enrolment,
             registration.next_step,
@@ -234,7 +234,7 @@ class Registrar:
 
     def _rest(self, record: BackendRecord, enrolment: Enrolment) -> Result:
         """Leave a record that is as it should be; forget it if nothing is to come."""
-        moment = self._interpreter.moment()
+        moment = self._executor.moment()
         again = registration.next_ensure(enrolment, record, moment)
         if again is None and not enrolment.reset:
             if not enrolment.uncertain:
@@ -248,7 +248,7 @@ class Registrar:
         known = self._enrolments.get(record.meta.uid)
         if known is not None:
             return known
-        monotonic = self._interpreter.moment().monotonic
+        monotonic = self._executor.moment().monotonic
         return Enrolment(self._incarnation, first_seen=monotonic)
 
     def _address(

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from lbcf.controller.apply import look_up
-from lbcf.core.desired import Identity, identity_of
-from lbcf.core.plan import DUPLICATE, Removal
-from lbcf.core.resources import BackendRecord
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.selection.desired import Identity, identity_of
+from lbcf.core.selection.plan import DUPLICATE, Removal
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import UNHEARD, Conflict, NotFound
 from lbcf.kube.kinds import RECORDS

@@ -12,8 +12,8 @@ from datetime import timedelta
 import attrs
 
 from lbcf.core.backoff import delay_for
-from lbcf.core.resources import BackendRecord
-from lbcf.core.values import Uid
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import Uid
 from lbcf.runtime.clock import Clock
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.delays import Delays
 

@@ -3,7 +3,7 @@
 Between `triggers`, which notes them, and `reconciler`, which takes them.
 """
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 
 
 class Scopes:

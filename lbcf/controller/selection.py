@@ -6,11 +6,11 @@ The `View` indexes by what is said here; `triggers` and `snapshot` ask it.
 from collections import Counter
 from collections.abc import Iterator
 
-from lbcf.core.cluster import Pod
-from lbcf.core.node_backends import NodeSelection, ServiceSelection
-from lbcf.core.nodes import Node
-from lbcf.core.resources import BackendGroup, PodSelection
-from lbcf.core.selectors import Selector
+from lbcf.core.model.cluster import Pod
+from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
+from lbcf.core.model.nodes import Node
+from lbcf.core.model.resources import BackendGroup, PodSelection
+from lbcf.core.model.selectors import Selector
 
 
 Template = tuple[str, tuple[tuple[str, str], ...]]

@@ -12,10 +12,10 @@ import attrs
 
 from lbcf.controller.node_scene import SERVICE_NOT_FOUND
 from lbcf.controller.view import View
-from lbcf.core.cluster import Undecided
-from lbcf.core.node_backends import ServiceSelection
-from lbcf.core.resources import BackendGroup
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.cluster import Undecided
+from lbcf.core.model.node_backends import ServiceSelection
+from lbcf.core.model.resources import BackendGroup
+from lbcf.core.model.values import ObjectKey
 from lbcf.runtime.clock import Clock
 
 

@@ -1,6 +1,6 @@
 """One complete reading of all that decides about a group, or the lack of one.
 
-Before it: the `View`. After it: `lbcf.core.plan`. A reference that leads nowhere, or to
+Before it: the `View`. After it: `lbcf.core.selection.plan`. A reference that leads nowhere, or to
 something that cannot be read, is no empty answer: what depends on it is undecided.
 """
 
@@ -8,15 +8,15 @@ from collections.abc import Collection, Iterable
 
 from lbcf.controller.node_scene import take_scene
 from lbcf.controller.view import View
-from lbcf.core.cluster import Attachment, Leaving, Pod, Snapshot, Undecided
-from lbcf.core.resources import (
+from lbcf.core.lifecycle.turn import DRIVER_OUT_OF_SCOPE, Absent
+from lbcf.core.model.cluster import Attachment, Leaving, Pod, Snapshot, Undecided
+from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
     PodSelection,
     StaticSelection,
 )
-from lbcf.core.turn import DRIVER_OUT_OF_SCOPE, Absent
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 
 
 GROUP_UNREADABLE = "GroupUnreadable"

@@ -24,13 +24,13 @@ from lbcf.controller.registrar import Registrar
 from lbcf.controller.rounds import Rounds
 from lbcf.controller.triggers import same_spec
 from lbcf.controller.view import View
-from lbcf.core import epochs
-from lbcf.core.names import bind_of
-from lbcf.core.operations import Operation
-from lbcf.core.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
-from lbcf.core.turn import Absent
-from lbcf.core.values import MemberKey, ObjectKey
-from lbcf.interpreter import Listing, LoadBalancerCalls
+from lbcf.core.lifecycle import epochs
+from lbcf.core.lifecycle.turn import Absent
+from lbcf.core.model.names import bind_of
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
+from lbcf.core.model.values import MemberKey, ObjectKey
+from lbcf.executor import Listing, LoadBalancerCalls
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, KubeError, NotFound
 from lbcf.kube.kinds import LOAD_BALANCERS

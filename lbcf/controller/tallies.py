@@ -13,10 +13,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from lbcf.controller.view import View
-from lbcf.core import conditions
-from lbcf.core.conditions import Condition
-from lbcf.core.resources import BackendRecord
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.kube.resource import HasMeta
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock

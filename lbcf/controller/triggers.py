@@ -12,16 +12,16 @@ from lbcf.controller.group_status import GroupStatusWriter
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.scopes import Scopes
 from lbcf.controller.view import View
-from lbcf.core.cluster import Pod
-from lbcf.core.gone import node_of
-from lbcf.core.resources import (
+from lbcf.core.lifecycle.gone import node_of
+from lbcf.core.model.cluster import Pod
+from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
     LoadBalancer,
     LoadBalancerDriver,
     PodBackend,
 )
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.resource import HasMeta
 from lbcf.runtime.queue import WorkQueue
 

@@ -7,10 +7,10 @@ would make a load balancer that nobody remembers.
 
 from datetime import timedelta
 
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancerDriver
-from lbcf.core.steps import Refused, StillRunning, Unanswered
-from lbcf.core.values import Uid
+from lbcf.core.lifecycle.steps import Refused, StillRunning, Unanswered
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancerDriver
+from lbcf.core.model.values import Uid
 from lbcf.runtime.clock import Clock
 
 

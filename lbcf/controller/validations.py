@@ -16,15 +16,16 @@ import structlog
 from lbcf.controller.snapshot import find_attachment
 from lbcf.controller.view import View
 from lbcf.core.backoff import delay_for
-from lbcf.core.cluster import Attachment, Snapshot, Undecided
-from lbcf.core.gone import node_of
-from lbcf.core.inheritance import is_about
-from lbcf.core.names import own_name
-from lbcf.core.operations import Operation
-from lbcf.core.plan import Plan
-from lbcf.core.resources import BackendGroup, BackendRecord, PodBackend
-from lbcf.core.turn import told
-from lbcf.core.validating import (
+from lbcf.core.lifecycle.gone import node_of
+from lbcf.core.lifecycle.turn import told
+from lbcf.core.model.cluster import Attachment, Snapshot, Undecided
+from lbcf.core.model.names import own_name
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import BackendGroup, BackendRecord, PodBackend
+from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.selection.inheritance import is_about
+from lbcf.core.selection.plan import Plan
+from lbcf.core.selection.validating import (
     BEING_VALIDATED,
     ParameterQuestion,
     Unagreed,
@@ -32,8 +33,7 @@ from lbcf.core.validating import (
     hold_unagreed,
     question_about,
 )
-from lbcf.core.values import ObjectKey, Uid
-from lbcf.interpreter import LoadBalancerCalls
+from lbcf.executor import LoadBalancerCalls
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue

@@ -15,21 +15,20 @@ from lbcf.controller.selection import (
     node_clues_of,
     template_of,
 )
-from lbcf.core.binds import Bind
-from lbcf.core.cluster import Pod
-from lbcf.core.desired import host_port
-from lbcf.core.drift import can_drift
-from lbcf.core.gone import may_be_marked, node_of
-from lbcf.core.inheritance import is_about
-from lbcf.core.node_backends import (
+from lbcf.core.lifecycle.drift import can_drift
+from lbcf.core.lifecycle.gone import may_be_marked, node_of
+from lbcf.core.lifecycle.turn import Absent, driver_or_absent, serving
+from lbcf.core.model.binds import Bind
+from lbcf.core.model.cluster import Pod
+from lbcf.core.model.node_backends import (
     AddressType,
     NodeBackend,
     NodeSelection,
     ServiceBackend,
     ServiceSelection,
 )
-from lbcf.core.nodes import Node, Service
-from lbcf.core.resources import (
+from lbcf.core.model.nodes import Node, Service
+from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
     LoadBalancer,
@@ -38,8 +37,9 @@ from lbcf.core.resources import (
     PodSelection,
     StaticBackend,
 )
-from lbcf.core.turn import Absent, driver_or_absent, serving
-from lbcf.core.values import ObjectKey, Port
+from lbcf.core.model.values import ObjectKey, Port
+from lbcf.core.selection.desired import host_port
+from lbcf.core.selection.inheritance import is_about
 from lbcf.kube.pages import Selection
 from lbcf.kube.store import Store
 

@@ -11,14 +11,14 @@ from typing import TypeVar
 
 import attrs
 
-from lbcf.core.names import (
+from lbcf.core.model.names import (
     ANNOTATION_ABANDON,
     FINALIZER_LOAD_BALANCER,
     FINALIZER_RECORD,
     bind_of,
 )
-from lbcf.core.resources import BackendRecord, LoadBalancer, Meta
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.resources import BackendRecord, LoadBalancer, Meta
+from lbcf.core.model.values import ObjectKey
 from lbcf.ctl.errors import CtlError
 from lbcf.ctl.flags import Kind, Target
 from lbcf.ctl.gaps import is_unknown_kind, refused, unknown_kind

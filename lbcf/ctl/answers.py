@@ -12,10 +12,10 @@ from typing import Any
 import attrs
 
 from lbcf.controller.selection import does_select
-from lbcf.core.cluster import Pod
-from lbcf.core.names import SYSTEM_NAMESPACE
-from lbcf.core.resources import BackendGroup
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.cluster import Pod
+from lbcf.core.model.names import SYSTEM_NAMESPACE
+from lbcf.core.model.resources import BackendGroup
+from lbcf.core.model.values import ObjectKey
 from lbcf.ctl.abandon import Order, abandon, ask, assent
 from lbcf.ctl.backends import why_node, why_pod
 from lbcf.ctl.balancers import why_balancer, why_record

@@ -9,18 +9,18 @@ from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from lbcf.controller.selection import does_select
-from lbcf.core.cluster import Pod, Snapshot
-from lbcf.core.conditions import REMOVALS_HELD, find
-from lbcf.core.desired import judge_all
-from lbcf.core.eligibility import POD_CHECKS, Waiting
-from lbcf.core.node_backends import (
+from lbcf.core.model.cluster import Pod, Snapshot
+from lbcf.core.model.conditions import REMOVALS_HELD, find
+from lbcf.core.model.node_backends import (
     NodeSelection,
     ServiceSelection,
 )
-from lbcf.core.node_policy import NODE_CHECKS
-from lbcf.core.nodes import Node
-from lbcf.core.resources import BackendGroup, BackendRecord
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.nodes import Node
+from lbcf.core.model.resources import BackendGroup, BackendRecord
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.selection.desired import judge_all
+from lbcf.core.selection.eligibility import POD_CHECKS, Waiting
+from lbcf.core.selection.node_policy import NODE_CHECKS
 from lbcf.ctl.errors import Unknown
 from lbcf.ctl.flags import Kind
 from lbcf.ctl.groups import Outlook, balancer_lines, doubt_lines, look_at

@@ -6,10 +6,10 @@ Before it: the view. After it: `tables`.
 from collections.abc import Iterator
 from datetime import datetime
 
-from lbcf.core.conditions import CREATED, READY, find
-from lbcf.core.resources import LoadBalancer
-from lbcf.core.trouble import is_trouble
-from lbcf.core.values import ObjectKey
+from lbcf.core.lifecycle.trouble import is_trouble
+from lbcf.core.model.conditions import CREATED, READY, find
+from lbcf.core.model.resources import LoadBalancer
+from lbcf.core.model.values import ObjectKey
 from lbcf.ctl.flags import Kind
 from lbcf.ctl.gaps import NOT_READ
 from lbcf.ctl.groups import look_at

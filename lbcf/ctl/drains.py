@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import attrs
 
-from lbcf.core.resources import BackendRecord
+from lbcf.core.model.resources import BackendRecord
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import backend_of, next_attempt, stage_of, waits_for
 from lbcf.ctl.spans import since, when

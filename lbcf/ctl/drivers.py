@@ -12,12 +12,12 @@ from typing import Final
 import attrs
 
 from lbcf.controller.driver_needs import needs_of
-from lbcf.core import conditions
-from lbcf.core.conditions import Condition
-from lbcf.core.names import FINALIZER_DRIVER, LABEL_DRAINING
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancerDriver
-from lbcf.core.values import ObjectKey
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.names import FINALIZER_DRIVER, LABEL_DRAINING
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancerDriver
+from lbcf.core.model.values import ObjectKey
 from lbcf.ctl import problems
 from lbcf.ctl.flags import Kind
 from lbcf.ctl.lookups import not_found, unread_lines

@@ -11,8 +11,8 @@ from enum import StrEnum
 
 import attrs
 
-from lbcf.core.names import bind_group_key, home_of
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.names import bind_group_key, home_of
+from lbcf.core.model.values import ObjectKey
 from lbcf.runtime.flags import OneLineParser
 
 

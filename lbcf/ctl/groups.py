@@ -11,11 +11,11 @@ import attrs
 
 from lbcf.controller.decision import doubts_of, guarded_plan
 from lbcf.controller.snapshot import GROUP_UNREADABLE, take_snapshot
-from lbcf.core.cluster import Snapshot, Undecided
-from lbcf.core.names import own_name
-from lbcf.core.plan import Plan
-from lbcf.core.resources import BackendGroup
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.cluster import Snapshot, Undecided
+from lbcf.core.model.names import own_name
+from lbcf.core.model.resources import BackendGroup
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.selection.plan import Plan
 from lbcf.ctl.gaps import NOT_READ
 from lbcf.ctl.history import sections_of
 from lbcf.ctl.problems import subject

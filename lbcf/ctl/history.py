@@ -7,11 +7,11 @@ for each record that it is about.
 from collections.abc import Collection, Iterator
 from datetime import datetime
 
-from lbcf.core.conditions import Condition
-from lbcf.core.plan import Hold, Plan, Removal, Update
-from lbcf.core.resources import BackendRecord
-from lbcf.core.trouble import is_trouble
-from lbcf.core.values import ObjectKey
+from lbcf.core.lifecycle.trouble import is_trouble
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.selection.plan import Hold, Plan, Removal, Update
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import last_word, next_attempt, waits_for
 from lbcf.ctl.spans import since, when

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from lbcf.controller.view import View
-from lbcf.core.names import bind_of
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.names import bind_of
+from lbcf.core.model.values import ObjectKey
 from lbcf.ctl.errors import Unknown
 from lbcf.ctl.flags import Kind
 from lbcf.ctl.gaps import NOT_READ, unknown_kind

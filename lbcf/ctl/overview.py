@@ -12,9 +12,9 @@ from typing import TypeVar
 import attrs
 
 from lbcf.controller.view import View
-from lbcf.core import conditions
-from lbcf.core.conditions import Condition
-from lbcf.core.resources import BackendGroup, LoadBalancer, LoadBalancerDriver
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import BackendGroup, LoadBalancer, LoadBalancerDriver
 from lbcf.ctl import problems
 from lbcf.ctl.leaders import CONTROLLER, LEASES_OF, Leader
 from lbcf.ctl.problems import Problem, subject

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import attrs
 
-from lbcf.core.plan import Plan, Update
-from lbcf.core.resources import BackendGroup, BackendRecord, RecordSpec
+from lbcf.core.model.resources import BackendGroup, BackendRecord, RecordSpec
+from lbcf.core.selection.plan import Plan, Update
 from lbcf.ctl.groups import Outlook, doubts, look_at
 from lbcf.ctl.problems import subject
 from lbcf.ctl.reading import Reading

@@ -10,16 +10,16 @@ from datetime import datetime
 
 import attrs
 
-from lbcf.core import names
-from lbcf.core.conditions import Condition
-from lbcf.core.resources import (
+from lbcf.core.lifecycle.trouble import is_trouble
+from lbcf.core.model import names
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
     LoadBalancer,
     LoadBalancerDriver,
 )
-from lbcf.core.trouble import is_trouble
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.ctl.leaders import Leader
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import last_word, next_attempt

@@ -15,12 +15,12 @@ import attrs
 from lbcf.controller.bind_view import BindView
 from lbcf.controller.node_scene import is_local
 from lbcf.controller.view import LIVING_PODS, View
-from lbcf.core.names import SYSTEM_NAMESPACE, bind_of
-from lbcf.core.node_backends import NodeSelection, ServiceSelection
-from lbcf.core.nodes import SERVICE_LABEL, EndpointSlice
-from lbcf.core.resources import BackendGroup, PodSelection, StaticSelection
-from lbcf.core.turn import Absent
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.lifecycle.turn import Absent
+from lbcf.core.model.names import SYSTEM_NAMESPACE, bind_of
+from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
+from lbcf.core.model.nodes import SERVICE_LABEL, EndpointSlice
+from lbcf.core.model.resources import BackendGroup, PodSelection, StaticSelection
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.ctl.errors import CtlError
 from lbcf.ctl.gaps import Gap, gap_for, is_unknown_kind, unknown_kind
 from lbcf.ctl.leaders import LEASES_OF

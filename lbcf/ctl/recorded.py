@@ -5,11 +5,11 @@ Before it: `reading`. After it: `backends` goes through the groups that mean it.
 
 import attrs
 
-from lbcf.core.cluster import Pod
-from lbcf.core.node_backends import NodeBackend, ServiceBackend
-from lbcf.core.nodes import Node
-from lbcf.core.resources import BackendGroup, BackendRecord, PodBackend
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.cluster import Pod
+from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
+from lbcf.core.model.nodes import Node
+from lbcf.core.model.resources import BackendGroup, BackendRecord, PodBackend
+from lbcf.core.model.values import ObjectKey
 from lbcf.ctl.flags import Kind
 from lbcf.ctl.reading import Reading
 

@@ -5,13 +5,13 @@ Before it: `reading`. After it: `why`, `drains` and `status` say it in their own
 
 from datetime import datetime
 
-from lbcf.core import conditions
 from lbcf.core.backoff import CAP
-from lbcf.core.conditions import Condition
-from lbcf.core.deregistration import CONFIRMING, DRAINING
-from lbcf.core.node_backends import NodeBackend, ServiceBackend
-from lbcf.core.registration import ADDRESS_IN_USE
-from lbcf.core.resources import Backend, BackendRecord, PodBackend, StaticBackend
+from lbcf.core.lifecycle.deregistration import CONFIRMING, DRAINING
+from lbcf.core.lifecycle.registration import ADDRESS_IN_USE
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
+from lbcf.core.model.resources import Backend, BackendRecord, PodBackend, StaticBackend
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.spans import span, when
 

@@ -1,8 +1,8 @@
 """Says in words what a group selects, as `kubectl` writes selectors."""
 
-from lbcf.core.node_backends import NodeSelection, ServiceSelection
-from lbcf.core.resources import PodSelection, Selection, StaticSelection
-from lbcf.core.selectors import Operator, Requirement, Selector
+from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
+from lbcf.core.model.resources import PodSelection, Selection, StaticSelection
+from lbcf.core.model.selectors import Operator, Requirement, Selector
 
 
 def meant(selection: Selection) -> str:

@@ -19,7 +19,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from lbcf.core.deregistration import DRAINING
+from lbcf.core.lifecycle.deregistration import DRAINING
 from lbcf.ctl.abandon import Abandonment
 from lbcf.ctl.drains import Drains
 from lbcf.ctl.overview import Overview

@@ -5,8 +5,8 @@ Before it: indexes of the view. After it: `balancers` and `drivers`.
 
 from collections.abc import Collection, Iterable
 
-from lbcf.core.resources import BackendRecord
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import ObjectKey
 from lbcf.ctl.problems import subject
 
 

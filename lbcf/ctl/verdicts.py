@@ -12,12 +12,12 @@ from typing import TypeVar
 import attrs
 
 from lbcf.controller.balancer_status import CREATED, CREATION_UNCLEAR
-from lbcf.core import conditions
-from lbcf.core.conditions import Condition
-from lbcf.core.eligibility import Eligible, Ineligible, Verdict, Waiting
-from lbcf.core.guards import TOO_MANY_UNREADY
-from lbcf.core.judging import NOT_JUDGED
-from lbcf.core.trouble import is_trouble
+from lbcf.core.lifecycle.trouble import is_trouble
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.selection.eligibility import Eligible, Ineligible, Verdict, Waiting
+from lbcf.core.selection.guards import TOO_MANY_UNREADY
+from lbcf.core.selection.judging import NOT_JUDGED
 from lbcf.ctl.spans import since
 
 

@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 
 import attrs
 
-from lbcf.core.resources import BackendRecord
+from lbcf.core.model.resources import BackendRecord
 from lbcf.ctl.drains import drains_now
 from lbcf.ctl.gaps import gap_for
 from lbcf.ctl.output import Prints, is_looked_at, screen

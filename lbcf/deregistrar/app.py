@@ -5,16 +5,16 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lbcf.core import conditions
-from lbcf.core.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
-from lbcf.core.values import ObjectKey
+from lbcf.core.model import conditions
+from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
+from lbcf.core.model.values import ObjectKey
 from lbcf.deregistrar.reconciler import Deregistrar
 from lbcf.deregistrar.series import EndingSeries
 from lbcf.deregistrar.successors import Successors, holder_of, is_waiting
-from lbcf.interpreter import Interpreter
-from lbcf.interpreter.abandonment import Abandonments
-from lbcf.interpreter.call_events import CallReporter
-from lbcf.interpreter.trouble import TroubleReporter
+from lbcf.executor import Executor
+from lbcf.executor.abandonment import Abandonments
+from lbcf.executor.call_events import CallReporter
+from lbcf.executor.trouble import TroubleReporter
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS, RECORDS
 from lbcf.kube.store import Store
@@ -66,7 +66,7 @@ class DeregistrarProgram:
         telling: WorkQueue[ObjectKey] = WorkQueue("successors", clock, parts.metrics)
         successors = Successors(records, telling, client, clock)
         told = parts.settings.record_events
-        interpreter = Interpreter(
+        executor = Executor(
             client,
             parts.drivers,
             clock,
@@ -80,7 +80,7 @@ class DeregistrarProgram:
             records,
             drivers,
             queue,
-            interpreter,
+            executor,
             incarnation=parts.incarnation,
             successors=successors,
             series=series,

@@ -1,4 +1,4 @@
-"""Deleted records: ends each, by `lbcf.core.deregistration`.
+"""Deleted records: ends each, by `lbcf.core.lifecycle.deregistration`.
 
 Before it: a record got a deletionTimestamp. After it: its address is out of the load
 balancer and the record is gone, or its conditions say who is waited for.
@@ -9,10 +9,9 @@ from datetime import timedelta
 
 import structlog
 
-from lbcf.core import deregistration
-from lbcf.core.deregistration import Ending, Phase, phase_of
-from lbcf.core.resources import BackendRecord, LoadBalancerDriver
-from lbcf.core.steps import (
+from lbcf.core.lifecycle import deregistration
+from lbcf.core.lifecycle.deregistration import Ending, Phase, phase_of
+from lbcf.core.lifecycle.steps import (
     CallDriver,
     Finish,
     Permission,
@@ -20,12 +19,13 @@ from lbcf.core.steps import (
     Step,
     WriteStatus,
 )
-from lbcf.core.turn import Absent, Moment, driver_or_absent
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.lifecycle.turn import Absent, Moment, driver_or_absent
+from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.deregistrar.series import EndingSeries
 from lbcf.deregistrar.successors import Successors
-from lbcf.interpreter import Interpreter, Subject
-from lbcf.interpreter.abandonment import Abandonments
+from lbcf.executor import Executor, Subject
+from lbcf.executor.abandonment import Abandonments
 from lbcf.kube.store import Store
 from lbcf.process import RELEASES_AT_ONCE
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares, Slot
@@ -48,7 +48,7 @@ class Deregistrar:
         records: those that are being deleted.
         drivers: who operates their load balancers.
         queue: of keys of records.
-        interpreter: carries out steps.
+        executor: carries out steps.
         incarnation: who this process is, for `status.deregistrar`.
         successors: hears of ends after which the address is free at once.
         series: hears of ends.
@@ -62,7 +62,7 @@ class Deregistrar:
         records: Store[BackendRecord],
         drivers: Store[LoadBalancerDriver],
         queue: WorkQueue[ObjectKey],
-        interpreter: Interpreter,
+        executor: Executor,
         *,
         incarnation: str,
         successors: Successors,
@@ -74,7 +74,7 @@ class Deregistrar:
         self._records = records
         self._drivers = drivers
         self._queue = queue
-        self._interpreter = interpreter
+        self._executor = executor
         self._incarnation = incarnation
         self._successors = successors
         self._series = series
@@ -95,7 +95,7 @@ class Deregistrar:
         if not new.is_deleting or not new.is_held:
             return
         if new.meta.uid not in self._endings:
-            monotonic = self._interpreter.moment().monotonic
+            monotonic = self._executor.moment().monotonic
             self._endings[new.meta.uid] = Ending(
                 first_seen=monotonic, incarnation=self._incarnation
             )
@@ -171,8 +171,8 @@ class Deregistrar:
                 return Finish(timedelta(0))
             return step
 
-        seen = Permission(record, self._interpreter.moment().monotonic)
-        finish = await self._interpreter.run(
+        seen = Permission(record, self._executor.moment().monotonic)
+        finish = await self._executor.run(
             Subject(record.meta.key, uid),
             self._endings[uid].begin_turn(driver, seen),
             next_step,

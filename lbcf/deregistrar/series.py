@@ -12,9 +12,9 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from lbcf.core import conditions
-from lbcf.core.resources import BackendRecord
-from lbcf.core.values import ObjectKey
+from lbcf.core.model import conditions
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.metrics import Metrics

@@ -13,10 +13,10 @@ from datetime import timedelta
 import attrs
 import structlog
 
-from lbcf.core.operations import Operation
-from lbcf.core.resources import BackendRecord, LoadBalancerDriver
-from lbcf.core.turn import Absent
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.lifecycle.turn import Absent
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import RECORDS

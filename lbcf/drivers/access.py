@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import attrs
 
-from lbcf.core.access import Lack, NoSecret, Secret
-from lbcf.core.resources import LoadBalancerDriver, Security
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.access import Lack, NoSecret, Secret
+from lbcf.core.model.resources import LoadBalancerDriver, Security
+from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.errors import (
     CaUnusable,
     NotAllowed,

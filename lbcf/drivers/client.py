@@ -20,7 +20,7 @@ import yarl
 
 from aiohttp.abc import ResolveResult
 
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.drivers.access import Access
 from lbcf.drivers.errors import (
     BadAnswer,

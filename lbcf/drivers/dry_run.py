@@ -12,10 +12,10 @@ import msgspec
 
 from prometheus_client import CollectorRegistry
 
-from lbcf.core.desired import host_port
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancerDriver
-from lbcf.core.values import Port
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancerDriver
+from lbcf.core.model.values import Port
+from lbcf.core.selection.desired import host_port
 from lbcf.drivers.access import Fence, Find
 from lbcf.drivers.errors import NotCalled
 from lbcf.drivers.pool import DriverPool, Reader

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 
 import attrs
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.client import DriverClient
 
 

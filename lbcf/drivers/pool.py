@@ -3,7 +3,7 @@
     async with pool.slot(driver, load_balancer):     wait here, without a permission
         answer = await pool.call(driver, operation, request, timeout=...)
 
-`lbcf.interpreter` calls; `lbcf.drivers.client` does the HTTP, `lbcf.drivers.access` says
+`lbcf.executor` calls; `lbcf.drivers.client` does the HTTP, `lbcf.drivers.access` says
 with which credentials, `lbcf.wire.driver` does the JSON.
 """
 
@@ -25,11 +25,11 @@ import structlog
 
 from prometheus_client import CollectorRegistry
 
-from lbcf.core.access import Secret
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancerDriver
-from lbcf.core.turn import part_of
-from lbcf.core.values import ObjectKey
+from lbcf.core.lifecycle.turn import part_of
+from lbcf.core.model.access import Secret
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancerDriver
+from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.access import (
     NO_FENCE,
     Fence,

@@ -14,8 +14,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from lbcf.core.resources import Meta
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.model.resources import Meta
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.kube.connection import Connection
 from lbcf.kube.errors import BadAnswer, TooLarge, read_status
 from lbcf.kube.exchange import Between, Exchange, Method, Request

@@ -15,7 +15,7 @@ from typing import Final, NoReturn, TypeVar
 import attrs
 import structlog
 
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import KubeError, NotFound
 from lbcf.kube.leases import micro_time

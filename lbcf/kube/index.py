@@ -6,7 +6,7 @@
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.resource import HasMeta
 
 

@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from lbcf.core.access import Secret
-from lbcf.core.binds import Bind
-from lbcf.core.cluster import Pod
-from lbcf.core.names import API_GROUP
-from lbcf.core.nodes import EndpointSlice, Node, Service
-from lbcf.core.resources import (
+from lbcf.core.model.access import Secret
+from lbcf.core.model.binds import Bind
+from lbcf.core.model.cluster import Pod
+from lbcf.core.model.names import API_GROUP
+from lbcf.core.model.nodes import EndpointSlice, Node, Service
+from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
     LoadBalancer,

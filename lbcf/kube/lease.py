@@ -18,7 +18,7 @@ import attrs
 import structlog
 
 from lbcf.core.errors import LbcfError
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from lbcf.kube.leases import (

@@ -10,8 +10,8 @@ from typing import Final
 import attrs
 import msgspec
 
-from lbcf.core.names import API_GROUP
-from lbcf.core.resources import Meta
+from lbcf.core.model.names import API_GROUP
+from lbcf.core.model.resources import Meta
 from lbcf.kube.metadata import parse_meta_only
 from lbcf.kube.resource import Resource
 from lbcf.runtime.process_identity import ProcessIdentity

@@ -12,8 +12,8 @@ from typing import Final
 
 import attrs
 
-from lbcf.core.names import API_GROUP
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.names import API_GROUP
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import AlreadyExists, Conflict, NotFound
 from lbcf.kube.leases import LEASES, Lease, micro_time

@@ -10,8 +10,8 @@ from datetime import datetime
 import attrs
 import msgspec
 
-from lbcf.core.resources import Meta
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.model.resources import Meta
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.wire.errors import Malformed
 
 

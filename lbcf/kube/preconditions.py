@@ -9,7 +9,7 @@ have the same one after a restore of etcd: alone it gets a 422 (measured on Kube
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lbcf.core.resources import Meta
+from lbcf.core.model.resources import Meta
 
 
 Body = Mapping[str, object]

@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import attrs
 
-from lbcf.core.resources import Meta
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.resources import Meta
+from lbcf.core.model.values import ObjectKey
 
 
 class HasMeta(Protocol):

@@ -15,10 +15,10 @@ from functools import partial
 
 import attrs
 
-from lbcf.core.access import Lack, NoSecret, Secret
-from lbcf.core.names import SYSTEM_NAMESPACE
-from lbcf.core.resources import LoadBalancerDriver
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.access import Lack, NoSecret, Secret
+from lbcf.core.model.names import SYSTEM_NAMESPACE
+from lbcf.core.model.resources import LoadBalancerDriver
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import KubeError, NotFound
 from lbcf.kube.informer import Informer

@@ -12,8 +12,8 @@ from typing import Final, Generic, TypeVar, assert_never
 
 import structlog
 
-from lbcf.core.resources import Meta
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.model.resources import Meta
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.kube.index import Index, Terms
 from lbcf.kube.metadata import Identity, identity_of, number_of
 from lbcf.kube.pages import Page, Unreadable

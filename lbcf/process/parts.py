@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 import attrs
 
 from lbcf import __version__
-from lbcf.core.names import API_GROUP
+from lbcf.core.model.names import API_GROUP
 from lbcf.drivers.dry_run import DryDriverPool
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient, connected

@@ -8,7 +8,7 @@
     lose-answer             it takes effect, and no answer to it ever arrives
 
 What counts: each read and write of a record and each call about a member that
-`lbcf.interpreter` makes, and each write of a plan that `lbcf.controller.apply` makes.
+`lbcf.executor` makes, and each write of a plan that `lbcf.controller.apply` makes.
 Elections, watches, events and the reports of whole groups do not. A process that hits
 its failpoint logs `failpoint.hit`; one that ends by it has exit status 86.
 

@@ -18,9 +18,9 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from lbcf.core.resources import LoadBalancerDriver
-from lbcf.core.turn import Absent, bears, part_of
-from lbcf.core.values import ObjectKey
+from lbcf.core.lifecycle.turn import Absent, bears, part_of
+from lbcf.core.model.resources import LoadBalancerDriver
+from lbcf.core.model.values import ObjectKey
 from lbcf.runtime.fair_queue import FairQueue
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, Result

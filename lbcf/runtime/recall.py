@@ -7,7 +7,7 @@ whichever record, ends that pause for all that wait for the same driver.
 
 from collections import defaultdict
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.runtime.queue import WorkQueue
 
 

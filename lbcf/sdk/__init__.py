@@ -3,8 +3,8 @@
 Write a subclass of `Driver`, end the module with `run(MyDriver, default_port=9000)`.
 """
 
-from lbcf.core.operations import Operation
-from lbcf.core.values import MemberKey
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.values import MemberKey
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.sdk.credentials import CredentialFiles
 from lbcf.sdk.driver import Driver

@@ -15,8 +15,8 @@ from typing import ClassVar
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from lbcf.core.operations import Operation
-from lbcf.core.values import MemberKey
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.values import MemberKey
 from lbcf.sdk.results import Running, Succ
 from lbcf.wire.driver_answers import ListBackendsAnswer, WholeObject
 from lbcf.wire.driver_requests import (

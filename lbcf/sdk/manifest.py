@@ -12,9 +12,9 @@ from pathlib import Path
 
 import attrs
 
-from lbcf.core.names import API_VERSION
-from lbcf.core.operations import Operation
-from lbcf.core.values import AddressSource
+from lbcf.core.model.names import API_VERSION
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.values import AddressSource
 from lbcf.sdk.credentials import CredentialFiles, CredentialsUnusable
 from lbcf.sdk.driver import Driver
 from lbcf.sdk.replies import served_operations

@@ -13,7 +13,7 @@ from typing import cast
 import attrs
 import structlog
 
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.runtime.clock import Clock
 from lbcf.sdk.driver import Driver
 from lbcf.sdk.results import Fail, NotThere, Refusal, RetryAfter, Running, Succ

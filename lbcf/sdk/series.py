@@ -13,7 +13,7 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.runtime.clock import Clock
 from lbcf.wire.driver_answers import (
     Answer,

@@ -17,7 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client import generate_latest
 
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.metrics import CONTENT_TYPE
 from lbcf.sdk.driver import Driver

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Hashable
 
 import attrs
 
-from lbcf.core.values import MemberKey
+from lbcf.core.model.values import MemberKey
 from lbcf.wire.driver import Answer, Request
 from lbcf.wire.driver_requests import (
     BackendRequest,

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 import attrs
 import msgspec
 
-from lbcf.core import names
-from lbcf.core.binds import Bind, Entry, EntryStatus
-from lbcf.core.resources import Meta
-from lbcf.core.values import EnsurePolicy, Repeat
+from lbcf.core.model import names
+from lbcf.core.model.binds import Bind, Entry, EntryStatus
+from lbcf.core.model.resources import Meta
+from lbcf.core.model.values import EnsurePolicy, Repeat
 from lbcf.wire.conditions import (
     WireCondition,
     parse_conditions,

@@ -6,7 +6,7 @@ from sys import intern
 
 import msgspec
 
-from lbcf.core.conditions import Condition
+from lbcf.core.model.conditions import Condition
 
 
 _STATUSES = {"True": True, "False": False}

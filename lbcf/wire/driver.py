@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.wire import driver_answers as answers
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver_answers import LONGEST_DELAY, Answer, Message

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from lbcf.core.node_backends import (
+from lbcf.core.model.node_backends import (
     AddressType,
     IpFamily,
     NodeSelection,

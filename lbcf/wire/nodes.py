@@ -1,6 +1,6 @@
 """What Kubernetes says of nodes, Services and EndpointSlices, read narrowly.
 
-Before it: bytes from `lbcf.kube`. After it: values of `lbcf.core.nodes`. A node's
+Before it: bytes from `lbcf.kube`. After it: values of `lbcf.core.model.nodes`. A node's
 heartbeat, its conditions and whether it is cordoned are not read: nothing is decided
 from them.
 """
@@ -10,9 +10,9 @@ from sys import intern
 
 import msgspec
 
-from lbcf.core.names import ANNOTATION_TRAFFIC_POLICY
-from lbcf.core.node_backends import IpFamily
-from lbcf.core.nodes import (
+from lbcf.core.model.names import ANNOTATION_TRAFFIC_POLICY
+from lbcf.core.model.node_backends import IpFamily
+from lbcf.core.model.nodes import (
     LEAVING_TAINTS,
     EndpointSlice,
     LocalState,
@@ -21,7 +21,7 @@ from lbcf.core.nodes import (
     Service,
     ServicePort,
 )
-from lbcf.core.values import Port, Protocol
+from lbcf.core.model.values import Port, Protocol
 from lbcf.wire.errors import Malformed
 from lbcf.wire.kube import ObjectMeta, decode
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from lbcf.core.values import EnsurePolicy, Repeat
+from lbcf.core.model.values import EnsurePolicy, Repeat
 from lbcf.wire.durations import parse_duration, render_duration
 from lbcf.wire.errors import Malformed
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from lbcf.core.values import Port, Protocol
+from lbcf.core.model.values import Port, Protocol
 from lbcf.wire.errors import Malformed
 
 

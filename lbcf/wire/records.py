@@ -12,10 +12,9 @@ from sys import intern
 
 import msgspec
 
-from lbcf.core import names
-from lbcf.core.desired import DesiredRecord
-from lbcf.core.node_backends import NodeBackend, ServiceBackend
-from lbcf.core.resources import (
+from lbcf.core.model import names
+from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
+from lbcf.core.model.resources import (
     USUAL_SETTLING,
     Backend,
     BackendGroup,
@@ -28,7 +27,8 @@ from lbcf.core.resources import (
     StaticBackend,
     Waiting,
 )
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.selection.desired import DesiredRecord
 from lbcf.wire.conditions import (
     WireCondition,
     parse_conditions,

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import msgspec
 
-from lbcf.core.conditions import Condition
-from lbcf.core.resources import (
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import (
     BackendGroup,
     GroupStatus,
     LoadBalancer,
@@ -18,7 +18,7 @@ from lbcf.core.resources import (
     Selection,
     StaticSelection,
 )
-from lbcf.core.values import (
+from lbcf.core.model.values import (
     AddressSource,
     DeregisterPolicy,
     DeregisterWebhook,

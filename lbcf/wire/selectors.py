@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from lbcf.core.selectors import Operator, Requirement, Selector
+from lbcf.core.model.selectors import Operator, Requirement, Selector
 from lbcf.wire.errors import Malformed
 
 

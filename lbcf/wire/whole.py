@@ -6,7 +6,7 @@ other libraries rely on it.
 
 from collections.abc import Mapping
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 
 
 _PLACE = (("metadata", "name"), ("spec", "providerID"), ("status", "addresses"))

@@ -16,7 +16,7 @@ from lbcf.admission.authority import (
     held_in,
     renewed,
 )
-from lbcf.core.renewal import Held, Renewal, renewal_of
+from lbcf.admission.renewal import Held, Renewal, renewal_of
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

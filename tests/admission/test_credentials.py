@@ -18,14 +18,14 @@ from prometheus_client import CollectorRegistry
 from lbcf.admission.authority import LEAF_LIFE, Bundle, renewed
 from lbcf.admission.credentials import Files, Keeper, Serving, SharedSecret
 from lbcf.admission.objects import SECRETS, WEBHOOK_CONFIGURATIONS, encoded
+from lbcf.admission.renewal import Renewal
 from lbcf.admission.series import CertificateSeries
-from lbcf.core.renewal import Renewal
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
 from lbcf.runtime.clock import SystemClock
-from tests.cluster import Cluster
 from tests.e2e.stage import eventually
+from tests.lab.cluster import Cluster
 
 
 NAMES = ("127.0.0.1",)

@@ -19,12 +19,12 @@ import trustme
 from prometheus_client import CollectorRegistry, generate_latest
 
 from lbcf.admission.credentials import Files, Keeper, UnusableError
+from lbcf.admission.decisions import FailurePolicy
 from lbcf.admission.limits import Limits
 from lbcf.admission.reviewer import Reviewer
 from lbcf.admission.server import Endpoint, Series, serve
-from lbcf.core.admission import FailurePolicy
-from lbcf.core.names import API_VERSION
-from lbcf.core.operations import Operation
+from lbcf.core.model.names import API_VERSION
+from lbcf.core.model.operations import Operation
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient
 from lbcf.kube.secrets import Secrets

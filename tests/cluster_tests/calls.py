@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).parents[2]
 def call(
     *args: str | Path, before: tuple[str, ...] = (), **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python -m tests.cluster` to its end.
+    """Run `python -m tests.lab.cluster` to its end.
 
     Args:
         args: Its arguments.
@@ -21,7 +21,7 @@ def call(
         environment: Variables to set.
     """
     return subprocess.run(
-        [*before, sys.executable, "-m", "tests.cluster", *args],
+        [*before, sys.executable, "-m", "tests.lab.cluster", *args],
         cwd=REPOSITORY,
         env={**os.environ, **environment},
         capture_output=True,

@@ -11,10 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster, ClusterError, KubectlError, Options, StartError, up
-from tests.cluster.pids import Pid
-from tests.cluster.waiting import running_services
 from tests.cluster_tests.calls import REPOSITORY, call
+from tests.lab.cluster import (
+    Cluster,
+    ClusterError,
+    KubectlError,
+    Options,
+    StartError,
+    up,
+)
+from tests.lab.cluster.pids import Pid
+from tests.lab.cluster.waiting import running_services
 
 
 pytestmark = pytest.mark.cluster
@@ -164,7 +171,14 @@ def test_down_leaves_no_process(tmp_path: Path) -> None:
 
 def test_killed_start_leaves_nothing(tmp_path: Path) -> None:
     """When `up` is killed half-way, what it had started ends by itself."""
-    argv = [sys.executable, "-m", "tests.cluster", "up", "--dir", str(tmp_path / "run")]
+    argv = [
+        sys.executable,
+        "-m",
+        "tests.lab.cluster",
+        "up",
+        "--dir",
+        str(tmp_path / "run"),
+    ]
     with subprocess.Popen(argv, cwd=REPOSITORY, stderr=subprocess.DEVNULL) as child:
         end = time.monotonic() + PATIENCE
         while not list(tmp_path.glob("run/pids/etcd")) and time.monotonic() < end:

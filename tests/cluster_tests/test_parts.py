@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.audit import read_audit
-from tests.cluster.binaries import digest, made_once
-from tests.cluster.layers import Layer, save_image
-from tests.cluster.pids import Pid
-from tests.cluster.ports import free_ports
+from tests.lab.cluster.audit import read_audit
+from tests.lab.cluster.binaries import digest, made_once
+from tests.lab.cluster.layers import Layer, save_image
+from tests.lab.cluster.pids import Pid
+from tests.lab.cluster.ports import free_ports
 
 
 def nothing_said(_: str) -> None:

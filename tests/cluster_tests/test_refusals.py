@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster, ClusterError, MissingError
-from tests.cluster.cgroups import check_groups
-from tests.cluster.layout import Layout
-from tests.cluster.prerequisites import check_machine
 from tests.cluster_tests.calls import call, refusal
+from tests.lab.cluster import Cluster, ClusterError, MissingError
+from tests.lab.cluster.cgroups import check_groups
+from tests.lab.cluster.layout import Layout
+from tests.lab.cluster.prerequisites import check_machine
 
 
 # Makes a process whose user is nobody, where the machine's files stay readable.

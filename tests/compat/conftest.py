@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster
 from tests.compat.plain import PlainDriver, serving
 from tests.compat.scene import Scene
 from tests.e2e.stage import staged
+from tests.lab.cluster import Cluster
 
 
 @pytest.fixture(name="plain")

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from lbcf.kube.pages import Selection

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import attrs
 
-from tests.cluster import Cluster
-from tests.cluster.ports import free_ports
 from tests.drivers.servers import ALLOW_BESIDE_US
+from tests.lab.cluster import Cluster
+from tests.lab.cluster.ports import free_ports
 
 
 @attrs.frozen

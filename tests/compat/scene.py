@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.errors import NotFound
 from lbcf.kube.resource import Resource
 from tests.compat.pair import Pair

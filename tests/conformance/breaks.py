@@ -11,7 +11,7 @@ import msgspec
 from aiohttp import web
 
 from lbcf import sdk
-from lbcf.core.values import MemberKey
+from lbcf.core.model.values import MemberKey
 from tests.conformance.stages import Json, Twist, decoded
 from webhooks.memory import MemoryDriver
 from webhooks.memory_members import Member, Members

@@ -16,7 +16,7 @@ from lbcf import sdk
 from lbcf.conformance.findings import Outcome
 from lbcf.conformance.kit import Result, examine
 from lbcf.conformance.target import OPTIONAL, Target
-from lbcf.core.values import MemberKey
+from lbcf.core.model.values import MemberKey
 from lbcf.runtime.clock import SystemClock
 from webhooks.memory import MemoryDriver
 

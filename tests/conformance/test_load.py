@@ -7,7 +7,7 @@ import pytest
 
 from lbcf import sdk
 from lbcf.conformance.load import Step, borne, put_under_load, quantile
-from lbcf.core.values import MemberKey
+from lbcf.core.model.values import MemberKey
 from tests.conformance.stages import LB, HastyClock, a_target
 from webhooks.memory import MemoryDriver
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from lbcf.conformance.openapi import document, render
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 
 
 FILE = Path(__file__).parents[2] / "docs" / "openapi" / "driver.yaml"

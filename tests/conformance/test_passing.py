@@ -8,8 +8,8 @@ import pytest
 from lbcf.conformance.findings import Outcome
 from lbcf.conformance.kit import CATALOGUE, Unreachable, examine
 from lbcf.conformance.target import OPTIONAL, Target
-from lbcf.core.operations import Operation
-from lbcf.core.values import MemberKey
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.values import MemberKey
 from lbcf.sdk import Service
 from tests.conformance.plain import PlainLbcfDriver
 from tests.conformance.stages import (

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from lbcf.conformance.openapi import document
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.sdk import Driver, Service
 from lbcf.sdk.replies import served_operations
 from tests.conformance.stages import Twist, serving, twisted

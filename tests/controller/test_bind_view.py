@@ -6,10 +6,10 @@ import pytest
 from lbcf.controller.bind_view import BindView
 from lbcf.controller.snapshot import LOAD_BALANCER_NOT_CREATED, take_snapshot
 from lbcf.controller.view import View
-from lbcf.core.binds import Bind, Entry, EntryStatus
-from lbcf.core.cluster import Snapshot
-from lbcf.core.names import bind_group_key, bind_load_balancer_key
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.binds import Bind, Entry, EntryStatus
+from lbcf.core.model.cluster import Snapshot
+from lbcf.core.model.names import bind_group_key, bind_load_balancer_key
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.metadata import identity_of
 from lbcf.kube.pages import Page
 from lbcf.kube.watching import Put, Removed

@@ -9,10 +9,10 @@ from lbcf.controller.decision import (
     guarded_plan,
     held_by_guards,
 )
-from lbcf.core.cluster import Undecided
-from lbcf.core.guards import TOO_MANY_UNREADY
-from lbcf.core.judgement import Judgement, Trouble
-from lbcf.core.plan import Hold
+from lbcf.core.model.cluster import Undecided
+from lbcf.core.model.judgement import Judgement, Trouble
+from lbcf.core.selection.guards import TOO_MANY_UNREADY
+from lbcf.core.selection.plan import Hold
 from tests.builders import a_group, a_pod, a_record, a_snapshot
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from lbcf.controller.drift import DriftWatch
 from lbcf.controller.view import View
-from lbcf.core.conditions import with_condition
-from lbcf.core.drift import drift_of
-from lbcf.core.operations import Operation
-from lbcf.core.resources import BackendRecord
-from lbcf.core.values import MemberKey
-from lbcf.interpreter.listings import Listing, ListingReader
+from lbcf.core.lifecycle.drift import drift_of
+from lbcf.core.model.conditions import with_condition
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import MemberKey
+from lbcf.executor.listings import Listing, ListingReader
 from lbcf.kube.client import KubeClient
 from lbcf.wire.driver import render_answer
 from lbcf.wire.driver_answers import BackendState, ListBackendsAnswer, ListedBackend

@@ -11,8 +11,8 @@ import pytest
 from lbcf.controller.driver_holds import DriverHolds
 from lbcf.controller.driver_needs import needs_of
 from lbcf.controller.view import View
-from lbcf.core.values import ObjectKey
-from lbcf.interpreter.abandonment import Abandonments
+from lbcf.core.model.values import ObjectKey
+from lbcf.executor.abandonment import Abandonments
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.store import Store

@@ -6,9 +6,9 @@ import pytest
 
 from lbcf.controller.gone_backends import GoneBackends
 from lbcf.controller.view import View
-from lbcf.core.plan import plan_group
-from lbcf.core.resources import BackendRecord
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.selection.plan import plan_group
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, Unavailable
 from lbcf.kube.kinds import RECORDS

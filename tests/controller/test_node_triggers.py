@@ -7,9 +7,9 @@ from lbcf.controller.node_triggers import NodeTriggers
 from lbcf.controller.scopes import Scopes
 from lbcf.controller.snapshot import take_snapshot
 from lbcf.controller.view import View
-from lbcf.core.cluster import Snapshot
-from lbcf.core.node_backends import NodeSelection
-from lbcf.core.nodes import (
+from lbcf.core.model.cluster import Snapshot
+from lbcf.core.model.node_backends import NodeSelection
+from lbcf.core.model.nodes import (
     EXCLUDE_LABEL,
     Closed,
     LocalState,
@@ -17,9 +17,9 @@ from lbcf.core.nodes import (
     NodeAddress,
     NodeScene,
 )
-from lbcf.core.resources import Meta
-from lbcf.core.selectors import Operator, Requirement, Selector
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.resources import Meta
+from lbcf.core.model.selectors import Operator, Requirement, Selector
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.metadata import identity_of
 from lbcf.kube.resource import HasMeta
 from lbcf.kube.store import Store

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 from lbcf.controller.record_lists import RecordLists
 from lbcf.controller.view import View
-from lbcf.core.names import SYSTEM_NAMESPACE
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.names import SYSTEM_NAMESPACE
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Unavailable
 from lbcf.kube.exchange import Request

@@ -4,9 +4,9 @@ import attrs
 import pytest
 
 from lbcf.controller.record_quota import RECORD_QUOTA_EXCEEDED, RecordQuota
-from lbcf.core.plan import Plan, plan_group
-from lbcf.core.resources import BackendRecord
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.selection.plan import Plan, plan_group
 from lbcf.kube.metadata import identity_of
 from lbcf.kube.store import Store
 from lbcf.kube.watching import Put, Removed

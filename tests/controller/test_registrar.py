@@ -13,13 +13,20 @@ from prometheus_client import CollectorRegistry
 from lbcf.controller.apply import Written
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.view import View
-from lbcf.core.operations import Operation
-from lbcf.core.resources import BackendRecord
-from lbcf.core.steps import Permission, Refused, Reply, Step, StillRunning, Unanswered
-from lbcf.core.turn import Moment
-from lbcf.core.values import ObjectKey
+from lbcf.core.lifecycle.steps import (
+    Permission,
+    Refused,
+    Reply,
+    Step,
+    StillRunning,
+    Unanswered,
+)
+from lbcf.core.lifecycle.turn import Moment
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.pool import DriverPool
-from lbcf.interpreter import Interpreter, Subject
+from lbcf.executor import Executor, Subject
 from lbcf.kube.client import KubeClient
 from lbcf.kube.metadata import identity_of
 from lbcf.kube.watching import Put, Removed
@@ -37,7 +44,7 @@ ALWAYS_ENSURED = a_record(registered=True, spec=a_spec(ensure_policy=ALWAYS))
 DOUBTED = a_record(registered=True, ensuring="*")
 
 
-class WorldInterpreter(Interpreter):
+class WorldExecutor(Executor):
     """Carries out steps in a world of one record, and shows it to the view."""
 
     def __init__(self, world: World, view: View) -> None:
@@ -64,9 +71,7 @@ def started(record: BackendRecord) -> tuple[World, Registrar]:
     """Start a process that finds a record."""
     world, view = World(record, monotonic=100.0), show(everyday(), record)
     queue: WorkQueue[ObjectKey] = WorkQueue("records", VirtualClock())
-    return world, Registrar(
-        view, queue, WorldInterpreter(world, view), "me", Shares(64)
-    )
+    return world, Registrar(view, queue, WorldExecutor(world, view), "me", Shares(64))
 
 
 async def visits(world: World, registrar: Registrar, count: int) -> list[Result]:
@@ -160,8 +165,8 @@ async def test_write_that_is_answered_after_the_end_leaves_nothing_behind(
     view, record = everyday(), a_record()
     show(view, record)
     queue: WorkQueue[ObjectKey] = WorkQueue("records", VirtualClock())
-    interpreter = WorldInterpreter(World(None, monotonic=100.0), view)
-    registrar = Registrar(view, queue, interpreter, "me", Shares(64))
+    executor = WorldExecutor(World(None, monotonic=100.0), view)
+    registrar = Registrar(view, queue, executor, "me", Shares(64))
     end = attrs.evolve(identity_of(record.meta), version="99")
     view.records.apply(Removed(end))
     registrar.record_changed(record, None)

@@ -6,9 +6,9 @@ import attrs
 import pytest
 
 from lbcf.controller.removals import Removals
-from lbcf.core.plan import DUPLICATE, Removal, plan_group
-from lbcf.core.resources import BackendRecord
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.selection.plan import DUPLICATE, Removal, plan_group
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, Unavailable
 from lbcf.kube.kinds import RECORDS

@@ -5,7 +5,7 @@ from datetime import timedelta
 import attrs
 
 from lbcf.controller.rivals import Rivals
-from lbcf.core.resources import BackendRecord
+from lbcf.core.model.resources import BackendRecord
 from tests.builders import a_record
 from tests.fakes.clock import VirtualClock
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 import attrs
 
 from lbcf.controller.rounds import AT_ONCE, PER_SECOND, Rounds
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
 

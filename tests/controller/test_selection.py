@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from lbcf.controller.selection import Templates, does_select
 from lbcf.controller.view import View
-from lbcf.core.cluster import Pod
-from lbcf.core.resources import BackendGroup, PodSelection
-from lbcf.core.selectors import Operator, Requirement, Selector
-from lbcf.core.values import Port
+from lbcf.core.model.cluster import Pod
+from lbcf.core.model.resources import BackendGroup, PodSelection
+from lbcf.core.model.selectors import Operator, Requirement, Selector
+from lbcf.core.model.values import Port
 from lbcf.kube.metadata import identity_of
 from lbcf.kube.watching import Put, Removed
 from tests.builders import a_group, a_pod

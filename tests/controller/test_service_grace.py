@@ -5,8 +5,8 @@ import attrs
 from lbcf.controller.node_scene import SERVICE_NOT_FOUND
 from lbcf.controller.service_grace import GRACE, ServiceGrace
 from lbcf.controller.view import View
-from lbcf.core.nodes import Service, ServicePort
-from lbcf.core.values import Port
+from lbcf.core.model.nodes import Service, ServicePort
+from lbcf.core.model.values import Port
 from tests.builders import a_group, a_meta, seconds
 from tests.controller.views import show
 from tests.fakes.clock import VirtualClock

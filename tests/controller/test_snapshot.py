@@ -15,11 +15,15 @@ from lbcf.controller.snapshot import (
     take_snapshot,
 )
 from lbcf.controller.view import View
-from lbcf.core.cluster import Attachment, Snapshot, Undecided
-from lbcf.core.plan import DETACHED, plan_group
-from lbcf.core.resources import BackendGroup, StaticBackend, StaticSelection
-from lbcf.core.turn import DRIVER_NOT_FOUND, DRIVER_OUT_OF_SCOPE, DRIVER_UNREADABLE
-from lbcf.core.values import Uid
+from lbcf.core.lifecycle.turn import (
+    DRIVER_NOT_FOUND,
+    DRIVER_OUT_OF_SCOPE,
+    DRIVER_UNREADABLE,
+)
+from lbcf.core.model.cluster import Attachment, Snapshot, Undecided
+from lbcf.core.model.resources import BackendGroup, StaticBackend, StaticSelection
+from lbcf.core.model.values import Uid
+from lbcf.core.selection.plan import DETACHED, plan_group
 from lbcf.kube.metadata import Identity
 from lbcf.kube.pages import Unreadable
 from lbcf.kube.watching import Obscured

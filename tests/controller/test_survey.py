@@ -15,13 +15,13 @@ from lbcf.controller.binds import Binds
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.survey import Survey
 from lbcf.controller.view import View
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancer, LoadBalancerDriver
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
+from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.pool import DriverPool
-from lbcf.interpreter import Interpreter, Listing, LoadBalancerCalls
-from lbcf.interpreter.abandonment import Abandonments
-from lbcf.interpreter.load_balancers import Trouble
+from lbcf.executor import Executor, Listing, LoadBalancerCalls
+from lbcf.executor.abandonment import Abandonments
+from lbcf.executor.load_balancers import Trouble
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict
 from lbcf.kube.events import EventRecorder
@@ -89,9 +89,7 @@ class Stage:
             self.view,
             client,
             self.calls,
-            Registrar(
-                self.view, queue, Interpreter(client, pool, clock), "me", Shares(8)
-            ),
+            Registrar(self.view, queue, Executor(client, pool, clock), "me", Shares(8)),
             Binds(
                 self.view,
                 client,

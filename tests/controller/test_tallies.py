@@ -6,9 +6,9 @@ import attrs
 
 from lbcf.controller.tallies import RegistrationSeries, measure
 from lbcf.controller.view import View
-from lbcf.core import conditions
-from lbcf.core.conditions import Condition
-from lbcf.core.resources import BackendRecord, RecordStatus
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import BackendRecord, RecordStatus
 from lbcf.runtime.metrics import Metrics
 from tests.builders import a_record, a_spec
 from tests.fakes.clock import VirtualClock

@@ -10,11 +10,11 @@ from lbcf.controller.registrar import Registrar
 from lbcf.controller.scopes import Scopes
 from lbcf.controller.triggers import Queues, Triggers
 from lbcf.controller.view import View
-from lbcf.core.cluster import Pod
-from lbcf.core.resources import BackendRecord, StaticBackend
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.cluster import Pod
+from lbcf.core.model.resources import BackendRecord, StaticBackend
+from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.pool import DriverPool
-from lbcf.interpreter import Interpreter
+from lbcf.executor import Executor
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.metadata import identity_of
@@ -82,8 +82,8 @@ def set_up(*things: Thing) -> Bench:
     client = KubeClient(Nobody())
     names = [field.name for field in attrs.fields(Queues)]
     queues = Queues(**{name: WorkQueue(name, clock) for name in names})
-    interpreter = Interpreter(client, DriverPool(clock, CollectorRegistry()), clock)
-    registrar = Registrar(view, queues.records, interpreter, "me", Shares(64))
+    executor = Executor(client, DriverPool(clock, CollectorRegistry()), clock)
+    registrar = Registrar(view, queues.records, executor, "me", Shares(64))
     recorder = EventRecorder(client, clock, controller="c", instance="i")
     statuses = GroupStatusWriter(view, client, recorder, clock)
     Triggers(view, scopes, queues, registrar, statuses).listen()

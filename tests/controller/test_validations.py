@@ -12,13 +12,13 @@ from prometheus_client import CollectorRegistry
 
 from lbcf.controller.validations import Validations
 from lbcf.controller.view import View
-from lbcf.core.cluster import Attachment
-from lbcf.core.resources import BackendGroup
-from lbcf.core.steps import Refused
-from lbcf.core.validating import ParameterQuestion
-from lbcf.core.values import ObjectKey
+from lbcf.core.lifecycle.steps import Refused
+from lbcf.core.model.cluster import Attachment
+from lbcf.core.model.resources import BackendGroup
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.selection.validating import ParameterQuestion
 from lbcf.drivers.pool import DriverPool
-from lbcf.interpreter.load_balancers import LoadBalancerCalls
+from lbcf.executor.load_balancers import LoadBalancerCalls
 from lbcf.kube.metadata import identity_of
 from lbcf.kube.watching import Removed
 from lbcf.runtime.limiter import Shares

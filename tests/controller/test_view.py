@@ -3,13 +3,14 @@
 import pytest
 
 from lbcf.controller.view import View
-from lbcf.core.node_backends import (
+from lbcf.core.lifecycle.turn import DRIVER_NOT_FOUND, DRIVER_UNREADABLE, Absent
+from lbcf.core.model.node_backends import (
     AddressType,
     NodeBackend,
     NodeSelection,
     ServiceBackend,
 )
-from lbcf.core.resources import (
+from lbcf.core.model.resources import (
     Backend,
     PodBackend,
     PodSelection,
@@ -17,8 +18,7 @@ from lbcf.core.resources import (
     StaticBackend,
     StaticSelection,
 )
-from lbcf.core.turn import DRIVER_NOT_FOUND, DRIVER_UNREADABLE, Absent
-from lbcf.core.values import Port, Uid
+from lbcf.core.model.values import Port, Uid
 from tests.builders import (
     WEB,
     a_backend,

@@ -3,15 +3,15 @@
 from typing import Any, TypeVar
 
 from lbcf.controller.view import View
-from lbcf.core.cluster import Pod
-from lbcf.core.nodes import Node, Service
-from lbcf.core.resources import (
+from lbcf.core.model.cluster import Pod
+from lbcf.core.model.nodes import Node, Service
+from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
     LoadBalancer,
     LoadBalancerDriver,
 )
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.kube.metadata import Identity
 from lbcf.kube.pages import Unreadable
 from lbcf.kube.resource import HasMeta

@@ -5,18 +5,18 @@ from datetime import UTC, datetime
 import attrs
 import pytest
 
-from lbcf.core import admission
-from lbcf.core.admission import Admitted, Cause, FailurePolicy, Intent, Refused
-from lbcf.core.binds import Bind, Entry
-from lbcf.core.names import LABEL_DRAINING
-from lbcf.core.resources import (
+from lbcf.admission import decisions as admission
+from lbcf.admission.decisions import Admitted, Cause, FailurePolicy, Intent, Refused
+from lbcf.core.model.binds import Bind, Entry
+from lbcf.core.model.names import LABEL_DRAINING
+from lbcf.core.model.resources import (
     BackendGroup,
     LoadBalancer,
     LoadBalancerDriver,
     Meta,
     StaticSelection,
 )
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.model.values import ObjectKey, Uid
 
 
 KEY = ObjectKey("shop", "front")

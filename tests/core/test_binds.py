@@ -6,9 +6,11 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from lbcf.core import bind_life, conditions
-from lbcf.core.bind_life import Trouble, next_operation
-from lbcf.core.binds import (
+from lbcf.core.lifecycle import bind_life
+from lbcf.core.lifecycle.bind_life import Trouble, next_operation
+from lbcf.core.lifecycle.steps import Refused, StillRunning, Unanswered
+from lbcf.core.model import conditions
+from lbcf.core.model.binds import (
     Bind,
     Entry,
     EntryStatus,
@@ -17,11 +19,10 @@ from lbcf.core.binds import (
     as_load_balancers,
     recorded,
 )
-from lbcf.core.desired import desired_records, judge_all
-from lbcf.core.names import bind_group_key, bind_of, own_name
-from lbcf.core.operations import Operation
-from lbcf.core.steps import Refused, StillRunning, Unanswered
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.names import bind_group_key, bind_of, own_name
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.selection.desired import desired_records, judge_all
 from tests.builders import START, a_group, a_key, a_meta, a_pod, a_snapshot
 
 

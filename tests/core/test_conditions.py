@@ -3,8 +3,8 @@
 import attrs
 import pytest
 
-from lbcf.core import conditions
-from lbcf.core.conditions import Condition
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
 from tests.builders import START, seconds
 
 

@@ -5,18 +5,8 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from lbcf.core import conditions, names
-from lbcf.core.conditions import Condition
-from lbcf.core.deregistration import CONFIRMING, DRAINING, Ending
-from lbcf.core.names import ANNOTATION_SETTLING
-from lbcf.core.operations import Operation
-from lbcf.core.resources import (
-    BackendRecord,
-    DrainProgress,
-    LoadBalancerDriver,
-    RecordStatus,
-)
-from lbcf.core.steps import (
+from lbcf.core.lifecycle.deregistration import CONFIRMING, DRAINING, Ending
+from lbcf.core.lifecycle.steps import (
     Abandoned,
     CallDriver,
     Deregistered,
@@ -32,8 +22,18 @@ from lbcf.core.steps import (
     Unanswered,
     WriteStatus,
 )
-from lbcf.core.turn import DRIVER_RECHECK, Absent
-from lbcf.core.values import MemberKey
+from lbcf.core.lifecycle.turn import DRIVER_RECHECK, Absent
+from lbcf.core.model import conditions, names
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.names import ANNOTATION_SETTLING
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import (
+    BackendRecord,
+    DrainProgress,
+    LoadBalancerDriver,
+    RecordStatus,
+)
+from lbcf.core.model.values import MemberKey
 from tests.builders import (
     ALWAYS,
     SETTLING,

@@ -3,18 +3,18 @@
 import attrs
 import pytest
 
-from lbcf.core import names
-from lbcf.core.cluster import Pod, Snapshot
-from lbcf.core.desired import (
+from lbcf.core.model import names
+from lbcf.core.model.cluster import Pod, Snapshot
+from lbcf.core.model.resources import PodSelection, StaticBackend, StaticSelection
+from lbcf.core.model.selectors import Selector
+from lbcf.core.model.values import AddressSource, Drain, MemberKey, Port, Protocol
+from lbcf.core.selection.desired import (
     DesiredRecord,
     desired_records,
     drain_of,
     host_port,
     judge_all,
 )
-from lbcf.core.resources import PodSelection, StaticBackend, StaticSelection
-from lbcf.core.selectors import Selector
-from lbcf.core.values import AddressSource, Drain, MemberKey, Port, Protocol
 from tests.builders import (
     ALWAYS,
     a_backend,

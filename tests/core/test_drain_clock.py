@@ -2,11 +2,11 @@
 
 import pytest
 
-from lbcf.core import conditions
-from lbcf.core.deregistration import Ending
-from lbcf.core.operations import Operation
-from lbcf.core.resources import DrainProgress
-from lbcf.core.steps import Refused, Reply, StillRunning, Unanswered
+from lbcf.core.lifecycle.deregistration import Ending
+from lbcf.core.lifecycle.steps import Refused, Reply, StillRunning, Unanswered
+from lbcf.core.model import conditions
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import DrainProgress
 from tests.builders import START, a_driver, a_record, a_spec, seconds
 from tests.core.world import World
 

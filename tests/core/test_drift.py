@@ -3,9 +3,7 @@
 import attrs
 import pytest
 
-from lbcf.core import conditions
-from lbcf.core.conditions import Condition
-from lbcf.core.drift import (
+from lbcf.core.lifecycle.drift import (
     IN_STEP,
     MEMBERS_MISSING,
     Listed,
@@ -13,8 +11,10 @@ from lbcf.core.drift import (
     drift_of,
     missing_members,
 )
-from lbcf.core.resources import BackendRecord
-from lbcf.core.values import MemberKey
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import MemberKey
 from tests.builders import a_load_balancer, a_record
 
 

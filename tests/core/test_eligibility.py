@@ -2,7 +2,8 @@
 
 import pytest
 
-from lbcf.core.eligibility import (
+from lbcf.core.model.values import DeregisterPolicy
+from lbcf.core.selection.eligibility import (
     FINISHED,
     NO_ADDRESS,
     NOT_READY,
@@ -12,7 +13,6 @@ from lbcf.core.eligibility import (
     Waiting,
     judge_pod,
 )
-from lbcf.core.values import DeregisterPolicy
 from tests.builders import a_pod
 
 

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from lbcf.core.epochs import AT_ONCE, CALM, Epochs, lost_members
-from lbcf.core.resources import BackendRecord
-from lbcf.core.values import MemberKey
+from lbcf.core.lifecycle.epochs import AT_ONCE, CALM, Epochs, lost_members
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import MemberKey
 from tests.builders import a_record, a_spec
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from lbcf.core.eligibility import GONE, NOT_READY, TERMINATING
-from lbcf.core.guards import TOO_MANY_UNREADY, hold_readiness_removals
-from lbcf.core.plan import Hold, Plan, Removal
+from lbcf.core.selection.eligibility import GONE, NOT_READY, TERMINATING
+from lbcf.core.selection.guards import TOO_MANY_UNREADY, hold_readiness_removals
+from lbcf.core.selection.plan import Hold, Plan, Removal
 from tests.builders import a_record
 
 

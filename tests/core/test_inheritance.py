@@ -6,24 +6,10 @@ import json
 import attrs
 import pytest
 
-from lbcf.core import conditions, deregistration, registration
-from lbcf.core.conditions import Condition
-from lbcf.core.deregistration import Ending
-from lbcf.core.eligibility import GONE
-from lbcf.core.inheritance import is_about, signed, with_uids
-from lbcf.core.operations import Operation
-from lbcf.core.plan import Plan, plan_group
-from lbcf.core.registration import Enrolment
-from lbcf.core.resources import (
-    ANY_INCARNATION,
-    BackendRecord,
-    LoadBalancerDriver,
-    PodBackend,
-    RecordStatus,
-    StaticBackend,
-    StaticSelection,
-)
-from lbcf.core.steps import (
+from lbcf.core.lifecycle import deregistration, registration
+from lbcf.core.lifecycle.deregistration import Ending
+from lbcf.core.lifecycle.registration import Enrolment
+from lbcf.core.lifecycle.steps import (
     CallDriver,
     Finish,
     LockTaken,
@@ -33,7 +19,22 @@ from lbcf.core.steps import (
     TakeLock,
     WriteStatus,
 )
-from lbcf.core.values import AddressSource, MemberKey, Uid
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import (
+    ANY_INCARNATION,
+    BackendRecord,
+    LoadBalancerDriver,
+    PodBackend,
+    RecordStatus,
+    StaticBackend,
+    StaticSelection,
+)
+from lbcf.core.model.values import AddressSource, MemberKey, Uid
+from lbcf.core.selection.eligibility import GONE
+from lbcf.core.selection.inheritance import is_about, signed, with_uids
+from lbcf.core.selection.plan import Plan, plan_group
 from lbcf.wire.records import parse_record
 from tests.builders import (
     ALWAYS,

@@ -21,16 +21,10 @@ from hypothesis.stateful import (
     rule,
 )
 
-from lbcf.core import deregistration, registration
-from lbcf.core.deregistration import Ending
-from lbcf.core.operations import Operation
-from lbcf.core.registration import Enrolment, claim_after_update, with_due
-from lbcf.core.resources import (
-    ANY_INCARNATION,
-    BackendRecord,
-    LoadBalancerDriver,
-)
-from lbcf.core.steps import (
+from lbcf.core.lifecycle import deregistration, registration
+from lbcf.core.lifecycle.deregistration import Ending
+from lbcf.core.lifecycle.registration import Enrolment, claim_after_update, with_due
+from lbcf.core.lifecycle.steps import (
     CallDriver,
     Finish,
     Permission,
@@ -44,7 +38,13 @@ from lbcf.core.steps import (
     Unanswered,
     WriteStatus,
 )
-from lbcf.core.values import AddressSource, MemberKey
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import (
+    ANY_INCARNATION,
+    BackendRecord,
+    LoadBalancerDriver,
+)
+from lbcf.core.model.values import AddressSource, MemberKey
 from tests.builders import a_driver, a_record, a_spec, seconds
 from tests.core.world import World
 

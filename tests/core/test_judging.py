@@ -3,11 +3,17 @@
 import attrs
 import pytest
 
-from lbcf.core.cluster import Pod, Snapshot
-from lbcf.core.eligibility import NOT_READY
-from lbcf.core.guards import hold_readiness_removals
-from lbcf.core.judgement import Trouble
-from lbcf.core.judging import (
+from lbcf.core.model.cluster import Pod, Snapshot
+from lbcf.core.model.judgement import Trouble
+from lbcf.core.model.values import (
+    DeregisterPolicy,
+    DeregisterWebhook,
+    FailurePolicy,
+    Uid,
+)
+from lbcf.core.selection.eligibility import NOT_READY
+from lbcf.core.selection.guards import hold_readiness_removals
+from lbcf.core.selection.judging import (
     BEING_JUDGED,
     KEPT_BY_DRIVER,
     NOT_JUDGED,
@@ -15,8 +21,7 @@ from lbcf.core.judging import (
     judgement_of,
     pods_in_question,
 )
-from lbcf.core.plan import Plan, plan_group
-from lbcf.core.values import DeregisterPolicy, DeregisterWebhook, FailurePolicy, Uid
+from lbcf.core.selection.plan import Plan, plan_group
 from tests.builders import a_group, a_pod, a_record, a_snapshot
 
 

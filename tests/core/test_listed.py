@@ -2,10 +2,10 @@
 
 import attrs
 
-from lbcf.core import conditions
-from lbcf.core.epochs import AT_ONCE, CALM, Epochs
-from lbcf.core.listed import EPOCH_CHANGING, LISTED, listed, unlisted
-from lbcf.core.steps import Refused, Unanswered
+from lbcf.core.lifecycle.epochs import AT_ONCE, CALM, Epochs
+from lbcf.core.lifecycle.listed import EPOCH_CHANGING, LISTED, listed, unlisted
+from lbcf.core.lifecycle.steps import Refused, Unanswered
+from lbcf.core.model import conditions
 from tests.builders import START, a_driver, a_load_balancer
 
 

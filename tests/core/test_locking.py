@@ -2,7 +2,7 @@
 
 import pytest
 
-from lbcf.core.locking import canonical_url, key_of, with_key
+from lbcf.core.lifecycle.locking import canonical_url, key_of, with_key
 
 
 URL = "http://driver.shop:9000/lb"

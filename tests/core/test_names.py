@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbcf.core import names
-from lbcf.core.values import ObjectKey
+from lbcf.core.model import names
+from lbcf.core.model.values import ObjectKey
 
 
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

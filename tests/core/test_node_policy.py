@@ -2,15 +2,26 @@
 
 import pytest
 
-from lbcf.core.eligibility import Eligible, Ineligible, Verdict, Waiting
-from lbcf.core.guards import TOO_MANY_UNREADY, hold_readiness_removals
-from lbcf.core.node_backends import (
+from lbcf.core.model.node_backends import (
     AddressType,
     IpFamily,
     NodeBackend,
     NodeSelection,
 )
-from lbcf.core.node_policy import (
+from lbcf.core.model.nodes import (
+    EXCLUDE_LABEL,
+    LEAVING_TAINTS,
+    Closed,
+    LocalState,
+    Node,
+    NodeAddress,
+    NodeScene,
+)
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import AddressSource, Port
+from lbcf.core.selection.eligibility import Eligible, Ineligible, Verdict, Waiting
+from lbcf.core.selection.guards import TOO_MANY_UNREADY, hold_readiness_removals
+from lbcf.core.selection.node_policy import (
     EXCLUDED,
     LAST_SERVING,
     LEAVING,
@@ -21,18 +32,7 @@ from lbcf.core.node_policy import (
     judge_node,
     judge_nodes,
 )
-from lbcf.core.nodes import (
-    EXCLUDE_LABEL,
-    LEAVING_TAINTS,
-    Closed,
-    LocalState,
-    Node,
-    NodeAddress,
-    NodeScene,
-)
-from lbcf.core.plan import UNSELECTED, Plan, plan_group
-from lbcf.core.resources import BackendRecord
-from lbcf.core.values import AddressSource, Port
+from lbcf.core.selection.plan import UNSELECTED, Plan, plan_group
 from tests.builders import a_driver, a_snapshot
 from tests.node_builders import (
     a_node,

@@ -3,9 +3,24 @@
 import attrs
 import pytest
 
-from lbcf.core.cluster import Pod, Undecided
-from lbcf.core.eligibility import FINISHED, GONE, NO_ADDRESS, NOT_READY, TERMINATING
-from lbcf.core.plan import (
+from lbcf.core.model.cluster import Pod, Undecided
+from lbcf.core.model.resources import (
+    BackendRecord,
+    LoadBalancer,
+    PodSelection,
+    RecordStatus,
+    StaticBackend,
+    StaticSelection,
+)
+from lbcf.core.model.values import AddressSource, DeregisterPolicy, Drain, Port
+from lbcf.core.selection.eligibility import (
+    FINISHED,
+    GONE,
+    NO_ADDRESS,
+    NOT_READY,
+    TERMINATING,
+)
+from lbcf.core.selection.plan import (
     ADDRESS_CHANGED,
     DETACHED,
     DUPLICATE,
@@ -18,15 +33,6 @@ from lbcf.core.plan import (
     Update,
     plan_group,
 )
-from lbcf.core.resources import (
-    BackendRecord,
-    LoadBalancer,
-    PodSelection,
-    RecordStatus,
-    StaticBackend,
-    StaticSelection,
-)
-from lbcf.core.values import AddressSource, DeregisterPolicy, Drain, Port
 from tests.builders import (
     ALWAYS,
     WEB,

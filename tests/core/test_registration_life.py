@@ -5,10 +5,7 @@ from typing import Protocol
 import attrs
 import pytest
 
-from lbcf.core import conditions
-from lbcf.core.names import ANNOTATION_SETTLING
-from lbcf.core.operations import Operation
-from lbcf.core.registration import (
+from lbcf.core.lifecycle.registration import (
     ADDRESS_IN_USE,
     ADDRESS_UNKNOWN,
     LOAD_BALANCER_RESET,
@@ -17,13 +14,7 @@ from lbcf.core.registration import (
     learn,
     with_due,
 )
-from lbcf.core.resources import (
-    BackendRecord,
-    LoadBalancerDriver,
-    RecordStatus,
-    Waiting,
-)
-from lbcf.core.steps import (
+from lbcf.core.lifecycle.steps import (
     CallDriver,
     Finish,
     Permission,
@@ -37,8 +28,17 @@ from lbcf.core.steps import (
     Unheard,
     WriteStatus,
 )
-from lbcf.core.turn import DRIVER_RECHECK, Absent
-from lbcf.core.values import AddressSource, MemberKey, Uid
+from lbcf.core.lifecycle.turn import DRIVER_RECHECK, Absent
+from lbcf.core.model import conditions
+from lbcf.core.model.names import ANNOTATION_SETTLING
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import (
+    BackendRecord,
+    LoadBalancerDriver,
+    RecordStatus,
+    Waiting,
+)
+from lbcf.core.model.values import AddressSource, MemberKey, Uid
 from tests.builders import (
     ALWAYS,
     SETTLING,

@@ -3,9 +3,9 @@
 import attrs
 import pytest
 
-from lbcf.core.operations import Operation
-from lbcf.core.resources import BackendRecord, PodSelection, RecordStatus
-from lbcf.core.selectors import Selector
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import BackendRecord, PodSelection, RecordStatus
+from lbcf.core.model.selectors import Selector
 from tests.builders import (
     ALWAYS,
     BY_LABEL,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbcf.core.selectors import Operator, Requirement, Selector
+from lbcf.core.model.selectors import Operator, Requirement, Selector
 
 
 ABSENT: dict[str, str] = {}

@@ -3,9 +3,9 @@
 import attrs
 import pytest
 
-from lbcf.core.conditions import Condition
-from lbcf.core.resources import BackendRecord, RecordStatus
-from lbcf.core.trouble import new_trouble
+from lbcf.core.lifecycle.trouble import new_trouble
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import BackendRecord, RecordStatus
 from tests.builders import a_record
 
 

@@ -3,11 +3,8 @@
 import attrs
 import pytest
 
-from lbcf.core.conditions import Condition
-from lbcf.core.operations import Operation
-from lbcf.core.resources import DrainProgress, RecordStatus
-from lbcf.core.steps import Refused, StillRunning, Unanswered
-from lbcf.core.turn import (
+from lbcf.core.lifecycle.steps import Refused, StillRunning, Unanswered
+from lbcf.core.lifecycle.turn import (
     DRIVER_NOT_FOUND,
     DRIVER_UNREADABLE,
     NO_STREAK,
@@ -18,6 +15,9 @@ from lbcf.core.turn import (
     retry_delay,
     told,
 )
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import DrainProgress, RecordStatus
 from tests.builders import START, a_driver, a_key, a_record, at, seconds
 
 

@@ -7,10 +7,9 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbcf.core.deregistration import Ending
-from lbcf.core.registration import Enrolment, with_due
-from lbcf.core.resources import BackendRecord, LoadBalancerDriver, RecordStatus
-from lbcf.core.steps import (
+from lbcf.core.lifecycle.deregistration import Ending
+from lbcf.core.lifecycle.registration import Enrolment, with_due
+from lbcf.core.lifecycle.steps import (
     CallDriver,
     LockTaken,
     Refused,
@@ -20,8 +19,9 @@ from lbcf.core.steps import (
     Succeeded,
     Unanswered,
 )
-from lbcf.core.turn import Absent
-from lbcf.core.values import AddressSource, MemberKey
+from lbcf.core.lifecycle.turn import Absent
+from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver, RecordStatus
+from lbcf.core.model.values import AddressSource, MemberKey
 from tests.builders import ALWAYS, a_driver, a_record, a_spec, held_by, seconds
 from tests.core.world import World
 

@@ -5,11 +5,19 @@ from collections.abc import Mapping
 import attrs
 import pytest
 
-from lbcf.core.cluster import Undecided
-from lbcf.core.eligibility import GONE, TERMINATING
-from lbcf.core.plan import DETACHED, UNSELECTED, Create, Hold, Plan, Removal, Update
-from lbcf.core.plan import plan_group as plan_of
-from lbcf.core.validating import (
+from lbcf.core.model.cluster import Undecided
+from lbcf.core.selection.eligibility import GONE, TERMINATING
+from lbcf.core.selection.plan import (
+    DETACHED,
+    UNSELECTED,
+    Create,
+    Hold,
+    Plan,
+    Removal,
+    Update,
+)
+from lbcf.core.selection.plan import plan_group as plan_of
+from lbcf.core.selection.validating import (
     ParameterQuestion,
     Unagreed,
     changed_by,

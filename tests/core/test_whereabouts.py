@@ -3,10 +3,10 @@
 import attrs
 import pytest
 
-from lbcf.core.nodes import NodeAddress, NodeScene
-from lbcf.core.plan import ADDRESS_CHANGED, Plan, plan_group
-from lbcf.core.resources import BackendRecord, RecordStatus
-from lbcf.core.values import AddressSource, DeregisterPolicy, Uid
+from lbcf.core.model.nodes import NodeAddress, NodeScene
+from lbcf.core.model.resources import BackendRecord, RecordStatus
+from lbcf.core.model.values import AddressSource, DeregisterPolicy, Uid
+from lbcf.core.selection.plan import ADDRESS_CHANGED, Plan, plan_group
 from tests.builders import (
     a_driver,
     a_group,

@@ -1,6 +1,6 @@
 """A small world for the step functions: one record, a driver, time that tests move.
 
-It answers steps as `lbcf.interpreter` does, without I/O: compare-and-swap by version,
+It answers steps as `lbcf.executor` does, without I/O: compare-and-swap by version,
 permissions that grow old, uids. Each step is noted, and so is whether it was allowed.
 """
 
@@ -11,13 +11,10 @@ from typing import TypeVar
 
 import attrs
 
-from lbcf.core import deregistration, registration
-from lbcf.core.deregistration import Ending
-from lbcf.core.names import ANNOTATION_SETTLING, FINALIZER_RECORD
-from lbcf.core.operations import Operation
-from lbcf.core.registration import Enrolment
-from lbcf.core.resources import BackendRecord, RecordSpec, RecordStatus
-from lbcf.core.steps import (
+from lbcf.core.lifecycle import deregistration, registration
+from lbcf.core.lifecycle.deregistration import Ending
+from lbcf.core.lifecycle.registration import Enrolment
+from lbcf.core.lifecycle.steps import (
     CallDriver,
     Conflicted,
     Finish,
@@ -36,7 +33,10 @@ from lbcf.core.steps import (
     WriteSettling,
     WriteStatus,
 )
-from lbcf.core.turn import Moment
+from lbcf.core.lifecycle.turn import Moment
+from lbcf.core.model.names import ANNOTATION_SETTLING, FINALIZER_RECORD
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import BackendRecord, RecordSpec, RecordStatus
 from tests.builders import START, at
 
 
@@ -46,7 +46,7 @@ MOST_STEPS = 20
 """A turn that takes more steps than this runs hot."""
 
 USE_WITHIN = 2.0
-"""Seconds after which a permission is renewed before a call, as the interpreter does."""
+"""Seconds after which a permission is renewed before a call, as the executor does."""
 
 
 @attrs.define

@@ -2,9 +2,9 @@
 
 from datetime import datetime, timedelta
 
-from lbcf.core import conditions
-from lbcf.core.conditions import Condition
-from lbcf.core.resources import BackendRecord, DrainProgress, RecordStatus
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import BackendRecord, DrainProgress, RecordStatus
 from lbcf.ctl import tables
 from lbcf.ctl.gaps import Gap
 from lbcf.ctl.reading import Reading

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lbcf.core.names import (
+from lbcf.core.model.names import (
     ANNOTATION_ABANDON,
     FINALIZER_LOAD_BALANCER,
     SYSTEM_NAMESPACE,

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.ctl.flags import Kind, Target, parser_for
-from tests.cluster.ports import free_ports
+from tests.lab.cluster.ports import free_ports
 
 
 def run(*words: str) -> tuple[int, str, str]:

@@ -7,12 +7,12 @@ import attrs
 import pytest
 
 from lbcf.controller.driver_care import URL_UNUSABLE
-from lbcf.core import conditions
-from lbcf.core.conditions import Condition
-from lbcf.core.names import ANNOTATION_ABANDON, FINALIZER_DRIVER, LABEL_DRAINING
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancerDriver, Security
-from lbcf.core.values import DeregisterPolicy, DeregisterWebhook, ObjectKey
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.names import ANNOTATION_ABANDON, FINALIZER_DRIVER, LABEL_DRAINING
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancerDriver, Security
+from lbcf.core.model.values import DeregisterPolicy, DeregisterWebhook, ObjectKey
 from lbcf.ctl.drivers import CHECKS, why_driver
 from lbcf.ctl.errors import Unknown
 from lbcf.ctl.gaps import Gap

@@ -3,10 +3,10 @@
 import attrs
 import pytest
 
-from lbcf.core import conditions
-from lbcf.core.conditions import Condition
-from lbcf.core.resources import GroupStatus
-from lbcf.core.values import ObjectKey
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import GroupStatus
+from lbcf.core.model.values import ObjectKey
 from lbcf.ctl.drains import drains_now
 from lbcf.ctl.gaps import Gap
 from lbcf.ctl.leaders import CONTROLLER, Leader

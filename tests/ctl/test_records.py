@@ -5,10 +5,10 @@ from datetime import datetime
 import attrs
 import pytest
 
-from lbcf.core import conditions
-from lbcf.core.conditions import Condition
-from lbcf.core.names import ANNOTATION_ABANDON
-from lbcf.core.resources import BackendRecord, DrainProgress, RecordStatus
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.names import ANNOTATION_ABANDON
+from lbcf.core.model.resources import BackendRecord, DrainProgress, RecordStatus
 from lbcf.ctl.records import next_attempt, stage_of, waits_for
 from tests.builders import START, a_driver, a_record, seconds
 from tests.ctl.readings import NOW, bare_reading

@@ -6,10 +6,10 @@ import attrs
 import pytest
 
 from lbcf.controller.bind_view import BindView
-from lbcf.core import conditions
-from lbcf.core.names import bind_group_key, bind_load_balancer_key
-from lbcf.core.nodes import Service
-from lbcf.core.values import ObjectKey
+from lbcf.core.model import conditions
+from lbcf.core.model.names import bind_group_key, bind_load_balancer_key
+from lbcf.core.model.nodes import Service
+from lbcf.core.model.values import ObjectKey
 from lbcf.ctl.backends import why_node, why_pod
 from lbcf.ctl.balancers import why_balancer, why_record
 from lbcf.ctl.drivers import why_driver

@@ -2,7 +2,7 @@
 
 import attrs
 
-from lbcf.core.values import DeregisterPolicy, DeregisterWebhook
+from lbcf.core.model.values import DeregisterPolicy, DeregisterWebhook
 from lbcf.ctl.drains import drains_now
 from lbcf.ctl.plans import plan_report
 from lbcf.ctl.reading import Reading

@@ -3,13 +3,13 @@
 import attrs
 import pytest
 
-from lbcf.core import conditions
-from lbcf.core.conditions import Condition
-from lbcf.core.eligibility import POD_CHECKS
-from lbcf.core.node_backends import NodeBackend
-from lbcf.core.node_policy import NODE_CHECKS
-from lbcf.core.resources import GroupStatus
-from lbcf.core.values import DeregisterPolicy, DeregisterWebhook, ObjectKey
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.node_backends import NodeBackend
+from lbcf.core.model.resources import GroupStatus
+from lbcf.core.model.values import DeregisterPolicy, DeregisterWebhook, ObjectKey
+from lbcf.core.selection.eligibility import POD_CHECKS
+from lbcf.core.selection.node_policy import NODE_CHECKS
 from lbcf.ctl.backends import why_node, why_pod
 from lbcf.ctl.balancers import why_balancer, why_record
 from lbcf.ctl.errors import Unknown

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from lbcf.core.resources import PodSelection, Selection, StaticSelection
-from lbcf.core.selectors import Operator, Requirement, Selector
+from lbcf.core.model.resources import PodSelection, Selection, StaticSelection
+from lbcf.core.model.selectors import Operator, Requirement, Selector
 from lbcf.ctl.output import as_builtins
 from lbcf.ctl.problems import Problem
 from lbcf.ctl.selections import meant

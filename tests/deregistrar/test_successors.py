@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from lbcf.core.resources import BackendRecord, Waiting
-from lbcf.core.values import MemberKey, ObjectKey, Uid
+from lbcf.core.model.resources import BackendRecord, Waiting
+from lbcf.core.model.values import MemberKey, ObjectKey, Uid
 from lbcf.deregistrar.successors import Successors, holder_of, is_waiting
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import RECORDS

@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tests.cluster.fixtures import running
 from tests.e2e import objects
 from tests.e2e.stage import Stage, staged
+from tests.lab.cluster.fixtures import running
 from tests.manifests.documents import CRDS
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lbcf.core import deregistration, registration
+from lbcf.core.lifecycle import deregistration, registration
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "lifecycle.md"

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 import attrs
 import trustme
 
-from lbcf.core.access import Lack, NoSecret, Secret
-from lbcf.core.resources import LoadBalancerDriver, Meta, SecretKey, Security
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.model.access import Lack, NoSecret, Secret
+from lbcf.core.model.resources import LoadBalancerDriver, Meta, SecretKey, Security
+from lbcf.core.model.values import ObjectKey, Uid
 from tests.drivers.servers import a_driver, read_request, response
 
 

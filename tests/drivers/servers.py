@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancerDriver, Meta
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancerDriver, Meta
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.drivers.access import Fence
 from lbcf.drivers.places import parse_place
 from lbcf.drivers.pool import DriverPool

@@ -10,9 +10,9 @@ import trustme
 
 from prometheus_client import CollectorRegistry
 
-from lbcf.core.access import Secret
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancerDriver, Security
+from lbcf.core.model.access import Secret
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancerDriver, Security
 from lbcf.drivers.access import Fence
 from lbcf.drivers.errors import (
     CaUnusable,

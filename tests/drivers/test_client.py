@@ -10,7 +10,7 @@ import trustme
 
 from prometheus_client import CollectorRegistry
 
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.drivers.client import LARGEST_ANSWER, LARGEST_LIST
 from lbcf.drivers.errors import (
     BadAnswer,

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.client import DriverClient
 from lbcf.drivers.lines import Lines
 

@@ -14,8 +14,8 @@ import pytest
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from lbcf.core.operations import Operation
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.errors import (
     BadStatus,
     DriverError,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster
 from tests.e2e.stage import Stage, staged
+from tests.lab.cluster import Cluster
 
 
 @pytest.fixture(name="bare")

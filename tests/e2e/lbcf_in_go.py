@@ -11,8 +11,8 @@ from typing import Any
 
 import aiohttp
 
-from lbcf.core.names import API_GROUP, API_VERSION
-from lbcf.core.resources import Meta
+from lbcf.core.model.names import API_GROUP, API_VERSION
+from lbcf.core.model.resources import Meta
 from tests.e2e import objects
 from tests.e2e.objects import Whole
 from tests.e2e.stage import Stage

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.errors import NotFound
 from lbcf.kube.resource import Resource
 from tests.e2e import objects

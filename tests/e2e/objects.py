@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 
-from lbcf.core.names import API_GROUP
-from lbcf.core.resources import Meta
+from lbcf.core.model.names import API_GROUP
+from lbcf.core.model.resources import Meta
 from lbcf.kube.metadata import parse_meta_only
 from lbcf.kube.resource import Resource
 

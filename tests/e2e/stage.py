@@ -14,18 +14,18 @@ from typing import Any, TypeVar
 
 import aiohttp
 
-from lbcf.core import names
-from lbcf.core.values import ObjectKey
+from lbcf.core.model import names
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
 from lbcf.kube.errors import KubeError, NotFound, Unavailable
 from lbcf.kube.pages import Selection
 from lbcf.runtime.clock import SystemClock
-from tests.cluster import Cluster
-from tests.cluster.ports import free_ports
 from tests.drivers.servers import ALLOW_BESIDE_US
 from tests.e2e import objects
 from tests.e2e.objects import Whole
+from tests.lab.cluster import Cluster
+from tests.lab.cluster.ports import free_ports
 
 
 T = TypeVar("T")

@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 from lbcf.admission.objects import WEBHOOK_CONFIGURATIONS
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.errors import Forbidden, Invalid, KubeError
-from tests.cluster.errors import KubectlError
-from tests.cluster.ports import free_ports
 from tests.e2e import objects
 from tests.e2e.stage import Stage
+from tests.lab.cluster.errors import KubectlError
+from tests.lab.cluster.ports import free_ports
 
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]

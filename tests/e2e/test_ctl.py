@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lbcf.core.names import ANNOTATION_ABANDON
+from lbcf.core.model.names import ANNOTATION_ABANDON
 from tests.docs import pictures
 from tests.e2e import objects
 from tests.e2e.asking import END_OF_INPUT, a_tenant, answered, ask

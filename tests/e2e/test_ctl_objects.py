@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lbcf.core.names import LABEL_DRAINING
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.names import LABEL_DRAINING
+from lbcf.core.model.values import ObjectKey
 from tests.e2e import objects
 from tests.e2e.asking import Answer, a_tenant, ask
 from tests.e2e.node_objects import Nodes

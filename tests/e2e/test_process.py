@@ -8,9 +8,9 @@ import aiohttp
 import pytest
 
 from lbcf import __version__
-from tests.cluster import AuditEvent
 from tests.e2e import objects
 from tests.e2e.stage import Process, Stage
+from tests.lab.cluster import AuditEvent
 
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.leases import LEASES
 from tests.e2e import objects
 from tests.e2e.stage import Process, Stage

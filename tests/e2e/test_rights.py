@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from lbcf.admission.objects import WEBHOOK_CONFIGURATIONS
-from lbcf.core.names import API_VERSION
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.names import API_VERSION
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube import kinds
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
@@ -23,11 +23,11 @@ from lbcf.kube.errors import KubeError
 from lbcf.kube.events import EventRecorder, Reference
 from lbcf.kube.locks import AddressLocks, Taken
 from lbcf.runtime.clock import SystemClock
-from tests.cluster import AuditEvent
-from tests.cluster.ports import free_ports
 from tests.e2e import objects
 from tests.e2e.node_objects import Nodes
 from tests.e2e.stage import Stage
+from tests.lab.cluster import AuditEvent
+from tests.lab.cluster.ports import free_ports
 from tests.manifests import accounts
 from tests.manifests.accounts import NAMESPACE, Right
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lbcf.core.names import LABEL_DRAINING
+from lbcf.core.model.names import LABEL_DRAINING
 from tests.e2e import objects
 from tests.e2e.stage import Stage
 from tests.e2e.watched import metrics_of

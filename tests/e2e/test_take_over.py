@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import AuditEvent
 from tests.e2e import objects
 from tests.e2e.lbcf_in_go import (
     bind_record,
@@ -16,6 +15,7 @@ from tests.e2e.lbcf_in_go import (
 )
 from tests.e2e.objects import Whole
 from tests.e2e.stage import Stage
+from tests.lab.cluster import AuditEvent
 
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]

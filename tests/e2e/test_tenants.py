@@ -8,17 +8,17 @@ from pathlib import Path
 import attrs
 import pytest
 
-from lbcf.core.names import API_GROUP, LABEL_DRAINING
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.names import API_GROUP, LABEL_DRAINING
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
 from lbcf.kube.errors import Forbidden, Invalid, NotFound
 from lbcf.kube.pages import Selection
 from lbcf.runtime.clock import SystemClock
-from tests.cluster import Cluster
-from tests.cluster.errors import KubectlError
 from tests.e2e import objects
 from tests.e2e.stage import Stage
+from tests.lab.cluster import Cluster
+from tests.lab.cluster.errors import KubectlError
 from tests.manifests.accounts import RBAC
 from tests.manifests.api import Api
 

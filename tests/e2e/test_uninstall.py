@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster
-from tests.cluster.fixtures import running
 from tests.e2e import objects
 from tests.e2e.stage import Stage, staged
+from tests.lab.cluster import Cluster
+from tests.lab.cluster.fixtures import running
 from tests.manifests import accounts
 from tests.manifests.documents import ROOT
 

@@ -4,9 +4,9 @@ import asyncio
 
 from collections.abc import Mapping
 
-from lbcf.core import conditions
-from lbcf.core.names import FINALIZER_DRIVER
-from lbcf.core.operations import Operation
+from lbcf.core.model import conditions
+from lbcf.core.model.names import FINALIZER_DRIVER
+from lbcf.core.model.operations import Operation
 from tests.fairness.objects import Balancer, Bind, Driver, Group
 from tests.fairness.world import LATENCY, World
 from tests.kube.tiny_rules import Json, metadata_of

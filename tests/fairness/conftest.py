@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sweep.pool import silenced
+from tests.lab.sweep.pool import silenced
 
 
 @pytest.fixture(autouse=True)

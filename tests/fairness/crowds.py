@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from tests.fairness.objects import Balancer, Bind, Driver, Group, Record
 from tests.fairness.world import World
 

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 
 import attrs
 
-from lbcf.core.names import (
+from lbcf.core.model.names import (
     API_VERSION,
     BIND_VERSION,
     FINALIZER_DRIVER,
     FINALIZER_LOAD_BALANCER,
     FINALIZER_RECORD,
 )
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from tests.kube.tiny_rules import Json
-from tests.sweep.objects import condition
+from tests.lab.sweep.objects import condition
 
 
 def path_of(plural: str, namespace: str, name: str) -> str:

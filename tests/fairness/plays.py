@@ -8,8 +8,8 @@ import functools
 
 from collections.abc import Callable, Coroutine, Mapping
 
-from lbcf.core import conditions
-from lbcf.core.operations import Operation
+from lbcf.core.model import conditions
+from lbcf.core.model.operations import Operation
 from tests.fairness.acts import CALM, DRIVER, FRONT, act, is_true
 from tests.fairness.crowds import CROWDS, ENDING, NOISY, PATIENCE
 from tests.fairness.objects import Balancer, Driver, Record

@@ -22,9 +22,9 @@ import uvloop
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from lbcf.core.access import Secret
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancerDriver
+from lbcf.core.model.access import Secret
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.drivers.client import DriverClient
 from lbcf.drivers.pool import DriverPool
 from lbcf.runtime.clock import Clock, SystemClock
@@ -33,8 +33,8 @@ from tests.fairness.acts import DRIVER, FRONT, act
 from tests.fairness.crowds import ENDING, NOISY
 from tests.fairness.objects import Balancer, Bind, Driver, Group, Record
 from tests.fairness.world import World
+from tests.lab.sweep.pool import silence
 from tests.partition.name_server import NameServer, serve_names
-from tests.sweep.pool import silence
 
 
 ANSWERS_NEVER = 3600.0

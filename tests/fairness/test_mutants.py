@@ -9,7 +9,7 @@ from lbcf.runtime import limiter
 from lbcf.runtime.fair_queue import FairQueue
 from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from tests.fairness.plays import PLAYS
-from tests.sweep.edits import Edit, Mutant, Value
+from tests.lab.sweep.edits import Edit, Mutant, Value
 
 
 MUTANTS: Mapping[str, Mutant] = {

@@ -20,10 +20,10 @@ import attrs
 from prometheus_client import CollectorRegistry
 
 from lbcf.controller.app import Controller
-from lbcf.core.access import Secret
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancerDriver
-from lbcf.core.values import MemberKey
+from lbcf.core.model.access import Secret
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancerDriver
+from lbcf.core.model.values import MemberKey
 from lbcf.deregistrar.app import DeregistrarProgram
 from lbcf.drivers.client import DriverClient
 from lbcf.drivers.errors import TimedOut
@@ -46,7 +46,7 @@ from tests.fakes.clock import EPOCH, VirtualClock
 from tests.kube.tiny_api import TinyApi
 from tests.kube.tiny_history import Change
 from tests.kube.tiny_rules import Json, ending, metadata_of, place_of
-from tests.sweep.balancer import Balancer as Members
+from tests.lab.sweep.balancer import Balancer as Members
 
 
 LATENCY = 0.05

@@ -17,8 +17,8 @@ from typing import Self
 
 import attrs
 
-from tests.cluster.ports import free_ports
 from tests.haproxy.waiting import until
+from tests.lab.cluster.ports import free_ports
 from webhooks.haproxy.connection import Limits, exchange
 from webhooks.haproxy.endpoints import Endpoint
 from webhooks.haproxy.errors import HaproxyError

@@ -13,10 +13,10 @@ import pytest
 
 from aiohttp import ClientSession, ClientTimeout, CookieJar
 
-from lbcf.core.deregistration import Ending, next_step
-from lbcf.core.operations import Operation
-from lbcf.core.resources import DrainProgress, RecordStatus
-from lbcf.core.steps import CallDriver, Permission
+from lbcf.core.lifecycle.deregistration import Ending, next_step
+from lbcf.core.lifecycle.steps import CallDriver, Permission
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import DrainProgress, RecordStatus
 from lbcf.sdk import CreateLoadBalancerRequest, Fail, Running, Succ
 from tests.builders import START, a_driver, a_record, a_spec, at
 from tests.haproxy.conftest import StartServer

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.cluster.binaries import Say, cache_folder, check_go, made_once, run_go
+from tests.lab.cluster.binaries import Say, cache_folder, check_go, made_once, run_go
 
 
 VERSION = "v3.22.0"

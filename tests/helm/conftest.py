@@ -10,8 +10,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tests.cluster.binaries import find_binaries
 from tests.helm.binary import find_helm
+from tests.lab.cluster.binaries import find_binaries
 from tests.manifests.documents import ROOT
 
 

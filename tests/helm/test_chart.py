@@ -11,7 +11,7 @@ import yaml
 
 from manifests.helm.templates import KEEP, KEPT
 from tests.helm.conftest import Helm, HelmError
-from tests.installed.install import write_overlay
+from tests.lab.installed.install import write_overlay
 from tests.manifests.documents import ROOT
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster import Cluster
-from tests.cluster.fixtures import running
-from tests.cluster.kinds import operator_kinds
 from tests.helm.conftest import Helm
+from tests.lab.cluster import Cluster
+from tests.lab.cluster.fixtures import running
+from tests.lab.cluster.kinds import operator_kinds
 from tests.manifests.documents import ROOT
 
 

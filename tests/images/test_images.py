@@ -22,8 +22,8 @@ from packaging.version import Version
 from images.build import ROOT, build, unpack
 from images.table import IMAGES
 from lbcf import __version__
-from tests.cluster.commands import find_program
 from tests.images.test_lock import pinned
+from tests.lab.cluster.commands import find_program
 
 
 # Starting it as another user, with nothing around it, takes root.

@@ -59,7 +59,7 @@ async def play(playbook: Path, variables: Mapping[str, object], folder: Path) ->
     result = folder / "result.json"
     said = dict(variables) | {
         "result": str(result),
-        "ansible_python_interpreter": sys.executable,
+        "ansible_python_executor": sys.executable,
     }
     await run(
         Path(sys.executable).parent / "ansible-playbook",

@@ -5,8 +5,8 @@ from datetime import timedelta
 import attrs
 import msgspec
 
-from lbcf.core.resources import Meta
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.model.resources import Meta
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.kube.metadata import MetaOnly, parse_meta_only
 from lbcf.kube.resource import Resource
 from lbcf.wire.errors import Malformed

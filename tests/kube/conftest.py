@@ -10,9 +10,9 @@ import uvloop
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
 from lbcf.runtime.clock import SystemClock
-from tests.cluster.api import Cluster
 from tests.kube.builders import PromptClock
 from tests.kube.scripted import ScriptedServer, running
+from tests.lab.cluster.api import Cluster
 
 
 @pytest.fixture(name="clock")

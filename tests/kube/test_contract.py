@@ -6,7 +6,7 @@ import pytest
 
 from prometheus_client import CollectorRegistry
 
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.kube.client import KubeClient
 from lbcf.kube.dry_run import DryExchange
 from lbcf.kube.errors import AlreadyExists, Conflict, NotFound

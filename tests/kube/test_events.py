@@ -13,7 +13,7 @@ from typing import cast
 import msgspec
 import pytest
 
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EVENTS, EventRecorder, Limits, Reference
 from lbcf.kube.pages import Selection

@@ -15,7 +15,7 @@ from typing import cast
 import attrs
 import pytest
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.lease import LeaderElector, LeadershipLostError, Timing
 from lbcf.kube.leases import LEASES, Lease

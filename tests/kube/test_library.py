@@ -19,7 +19,7 @@ parts.config.load_incluster_config, parts.config.load_kube_config
 
 
 def test_parts_come_without_the_models_and_the_whole_can_follow() -> None:
-    """In an interpreter of its own, for what was imported cannot be taken back."""
+    """In an executor of its own, for what was imported cannot be taken back."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False
     )

@@ -12,7 +12,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
 from lbcf.kube.errors import (
@@ -29,8 +29,8 @@ from lbcf.kube.pages import Selection
 from lbcf.kube.store import Store
 from lbcf.kube.watching import Bookmark, Put, lines_of, parse_event
 from lbcf.runtime.clock import SystemClock
-from tests.cluster.api import Cluster
 from tests.kube.builders import CONFIG_MAPS, THINGS
+from tests.lab.cluster.api import Cluster
 
 
 pytestmark = pytest.mark.cluster

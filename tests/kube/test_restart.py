@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
 from lbcf.kube.errors import Gone, KubeError
@@ -15,9 +15,9 @@ from lbcf.kube.informer import Informer
 from lbcf.kube.pages import Selection
 from lbcf.kube.watching import lines_of, parse_event
 from lbcf.runtime.clock import SystemClock
-from tests.cluster import Cluster, up
 from tests.kube.builders import CONFIG_MAPS
 from tests.kube.test_real_api import SILENCE, named
+from tests.lab.cluster import Cluster, up
 
 
 pytestmark = pytest.mark.cluster

@@ -9,9 +9,9 @@ import attrs
 import msgspec
 import pytest
 
-from lbcf.core.access import Lack, NoSecret, Secret
-from lbcf.core.resources import LoadBalancerDriver, SecretKey, Security
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.access import Lack, NoSecret, Secret
+from lbcf.core.model.resources import LoadBalancerDriver, SecretKey, Security
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.metadata import Identity
 from lbcf.kube.secrets import Secrets, chosen

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbcf.core.values import Uid
+from lbcf.core.model.values import Uid
 from lbcf.kube.metadata import Identity
 from lbcf.kube.pages import Page, Unreadable
 from lbcf.kube.store import Store

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import yaml
 
-from tests.cluster import AuditEvent, Cluster
+from tests.lab.cluster import AuditEvent, Cluster
 from tests.manifests.api import Api
 from tests.manifests.documents import ROOT, samples
 from tests.manifests.fixtures import await_answer

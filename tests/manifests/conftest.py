@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster
+from tests.lab.cluster import Cluster
 from tests.manifests.api import Api
 from tests.manifests.documents import Document, samples
 

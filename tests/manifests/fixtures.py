@@ -2,7 +2,7 @@
 
     from tests.manifests.fixtures import crds, policies  # noqa: F401
 
-They need the fixture `control_plane` of `tests.cluster.fixtures`.
+They need the fixture `control_plane` of `tests.lab.cluster.fixtures`.
 """
 
 import time
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster
+from tests.lab.cluster import Cluster
 from tests.manifests.api import Api
 from tests.manifests.documents import CRDS, POLICIES
 

@@ -14,7 +14,7 @@ import attrs
 import pytest
 import yaml
 
-from tests.cluster import Cluster
+from tests.lab.cluster import Cluster
 from tests.manifests import accounts
 from tests.manifests.api import Answer, Api
 from tests.manifests.documents import ROOT, Document, read_all

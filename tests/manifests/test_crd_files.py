@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from lbcf.core.operations import Operation
-from lbcf.core.selectors import Operator
-from lbcf.core.values import (
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.selectors import Operator
+from lbcf.core.model.values import (
     AddressSource,
     DeregisterPolicy,
     MemberKey,

@@ -10,8 +10,8 @@ import yaml
 
 from images.table import IMAGES
 from manifests.uninstall.removal import OURS
-from tests.cluster import Cluster
-from tests.cluster.errors import KubectlError
+from tests.lab.cluster import Cluster
+from tests.lab.cluster.errors import KubectlError
 from tests.manifests import accounts
 from tests.manifests.documents import ROOT
 

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from lbcf.sdk.flags import check_exposed, credential_files, driver_parser
-from tests.cluster import Cluster
-from tests.cluster.errors import KubectlError
+from tests.lab.cluster import Cluster
+from tests.lab.cluster.errors import KubectlError
 from tests.manifests import accounts
 from tests.manifests.documents import ROOT
 from tests.manifests.fixtures import await_answer

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.cluster import Cluster
+from tests.lab.cluster import Cluster
 from tests.manifests.api import Api
 from tests.manifests.documents import Document, crds, schemas
 from tests.manifests.paths import nodes

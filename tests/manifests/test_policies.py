@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from tests.cluster import Cluster
+from tests.lab.cluster import Cluster
 from tests.manifests.api import Answer, Api
 from tests.manifests.documents import POLICIES, Document, read_all
 from tests.manifests.fixtures import await_answer

@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 import pytest
 
-from lbcf.core.names import ANNOTATION_ABANDON, FINALIZER_RECORD
-from tests.cluster import Cluster
+from lbcf.core.model.names import ANNOTATION_ABANDON, FINALIZER_RECORD
+from tests.lab.cluster import Cluster
 from tests.manifests import accounts
 from tests.manifests.api import Answer, Api
 from tests.manifests.documents import Document, samples

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lbcf.core.names import API_GROUP
-from tests.cluster import Cluster
+from lbcf.core.model.names import API_GROUP
+from tests.lab.cluster import Cluster
 from tests.manifests import accounts
 from tests.manifests.api import Api
 from tests.manifests.fixtures import await_answer

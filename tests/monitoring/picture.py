@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tests.cluster.fixtures import running
+from tests.lab.cluster.fixtures import running
 from tests.manifests.documents import CRDS
 from tests.monitoring.answers import Answered, answered
 from tests.monitoring.drawing import Picture

@@ -18,13 +18,13 @@ from typing import TypeGuard
 
 import attrs
 
-from lbcf.interpreter import call_events
+from lbcf.executor import call_events
 
 
-PACKAGES = ("core", "controller", "deregistrar", "interpreter", "drivers")
+PACKAGES = ("core", "controller", "deregistrar", "executor", "drivers")
 FOREIGN = {
     "lbcf.drivers.handshakes",  # a reason there is a word of the TLS library
-    "lbcf.interpreter.call_events",  # see `of_calls`
+    "lbcf.executor.call_events",  # see `of_calls`
 }
 NAME = "reason"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -89,7 +89,7 @@ def sources() -> list[Source]:
     """The modules that write reasons."""
     found = []
     for package in PACKAGES:
-        for path in sorted(Path("lbcf", package).glob("*.py")):
+        for path in sorted(Path("lbcf", package).rglob("*.py")):
             name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
             if name in FOREIGN:
                 continue

@@ -19,12 +19,12 @@ from typing import Any, Final
 import attrs
 
 from lbcf.kube.errors import Invalid
-from tests.cluster import Cluster
-from tests.cluster.ports import free_ports
 from tests.e2e import objects
 from tests.e2e.stage import Process, Stage, staged
 from tests.e2e.test_admission import Guard
 from tests.e2e.watched import metrics_address
+from tests.lab.cluster import Cluster
+from tests.lab.cluster.ports import free_ports
 
 
 BEAT: Final = 8.0

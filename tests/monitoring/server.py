@@ -18,8 +18,8 @@ import aiohttp
 import attrs
 import yaml
 
-from tests.cluster.ports import free_ports
-from tests.cluster.unpacked import prometheus
+from tests.lab.cluster.ports import free_ports
+from tests.lab.cluster.unpacked import prometheus
 
 
 RULES = Path("manifests/monitoring/rules.yaml")

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 import attrs
 import pytest
 
-from lbcf.core import conditions
-from lbcf.core.conditions import Condition
-from lbcf.core.resources import BackendRecord, DrainProgress
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import BackendRecord, DrainProgress
 from lbcf.deregistrar.series import EndingSeries, is_draining
 from lbcf.kube.store import Store
 from lbcf.runtime.metrics import Metrics

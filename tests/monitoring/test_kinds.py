@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster import Cluster
-from tests.cluster.errors import KubectlError
-from tests.cluster.kinds import operator_kinds
+from tests.lab.cluster import Cluster
+from tests.lab.cluster.errors import KubectlError
+from tests.lab.cluster.kinds import operator_kinds
 from tests.manifests.documents import ROOT
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster import Cluster
+from tests.lab.cluster import Cluster
 from tests.manifests.documents import ROOT, read_all
 from tests.monitoring import dashboard
 from tests.monitoring.registries import all_families

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.unpacked import promtool
+from tests.lab.cluster.unpacked import promtool
 from tests.monitoring import dashboard
 from tests.monitoring.answers import panels
 from tests.monitoring.queries import unknown_in

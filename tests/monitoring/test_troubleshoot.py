@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lbcf.core import turn
+from lbcf.core.lifecycle import turn
 from tests.monitoring.reasons import Search, Source, of_calls, sources
 
 

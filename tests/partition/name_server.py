@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import cast
 
-from tests.cluster.commands import run
+from tests.lab.cluster.commands import run
 
 
 KNOWN = b"\x04good\x03web\x03svc\x07cluster\x04test\x00"

@@ -15,7 +15,7 @@ import uvloop
 
 from prometheus_client import CollectorRegistry
 
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.drivers.errors import DriverError
 from lbcf.drivers.pool import DriverPool
 from lbcf.runtime.clock import SystemClock

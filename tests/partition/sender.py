@@ -22,8 +22,8 @@ import uvloop
 
 from prometheus_client import CollectorRegistry
 
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancerDriver, Security
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancerDriver, Security
 from lbcf.drivers.errors import DriverError
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.connection import Connection

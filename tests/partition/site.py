@@ -14,7 +14,7 @@ from pathlib import Path
 
 import attrs
 
-from tests.cluster.commands import environment, run
+from tests.lab.cluster.commands import environment, run
 
 
 CALLERS, DRIVER = "198.18.0.1", "198.18.0.2"

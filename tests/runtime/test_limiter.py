@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbcf.core.resources import LoadBalancerDriver
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.resources import LoadBalancerDriver
+from lbcf.core.model.values import ObjectKey
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares, Slot
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, Result

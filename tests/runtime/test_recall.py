@@ -1,6 +1,6 @@
 """Records come back when their driver can be reached again."""
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.recall import Recall

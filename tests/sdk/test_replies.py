@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from lbcf import sdk
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.runtime.clock import SystemClock
 from lbcf.sdk.replies import reply, served_operations
 from lbcf.wire.driver import parse_request, render_answer

@@ -14,9 +14,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from lbcf import sdk
-from lbcf.core.operations import Operation
-from lbcf.core.resources import LoadBalancerDriver, Meta
-from lbcf.core.values import ObjectKey, Uid
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancerDriver, Meta
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.drivers.errors import TimedOut
 from lbcf.drivers.pool import DriverPool
 from lbcf.runtime.clock import SystemClock

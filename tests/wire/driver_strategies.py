@@ -4,7 +4,7 @@ from datetime import UTC
 
 from hypothesis import strategies as st
 
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.wire import driver_answers as answers
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver import LONGEST_DELAY, LONGEST_MESSAGE

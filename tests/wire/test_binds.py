@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 import pytest
 
-from lbcf.core.binds import Bind, EntryStatus
-from lbcf.core.conditions import Condition
-from lbcf.core.resources import PodSelection
-from lbcf.core.selectors import Selector
-from lbcf.core.values import EnsurePolicy, Port, Protocol, Repeat
+from lbcf.core.model.binds import Bind, EntryStatus
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import PodSelection
+from lbcf.core.model.selectors import Selector
+from lbcf.core.model.values import EnsurePolicy, Port, Protocol, Repeat
 from lbcf.wire.binds import parse_bind, render_statuses
 from lbcf.wire.errors import Malformed
 

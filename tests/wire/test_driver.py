@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbcf.core.operations import Operation
+from lbcf.core.model.operations import Operation
 from lbcf.wire import driver
 from lbcf.wire.driver import (
     LARGEST_MAP,

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from lbcf.core.cluster import Pod
+from lbcf.core.model.cluster import Pod
 from lbcf.wire.errors import Malformed
 from lbcf.wire.kube import ObjectMeta, Owner, parse_pod, parse_secret
 from tests.builders import START, a_key, a_pod

@@ -5,9 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from lbcf.core.node_backends import IpFamily
-from lbcf.core.nodes import LocalState, Node, NodeAddress, ServicePort, local_states
-from lbcf.core.values import Port, Protocol
+from lbcf.core.model.node_backends import IpFamily
+from lbcf.core.model.nodes import (
+    LocalState,
+    Node,
+    NodeAddress,
+    ServicePort,
+    local_states,
+)
+from lbcf.core.model.values import Port, Protocol
 from lbcf.wire.errors import Malformed
 from lbcf.wire.nodes import parse_endpoint_slice, parse_node, parse_service
 

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbcf.core import names
-from lbcf.core.conditions import Condition
-from lbcf.core.desired import DesiredRecord
-from lbcf.core.node_backends import NodeBackend, ServiceBackend
-from lbcf.core.resources import (
+from lbcf.core.model import names
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
+from lbcf.core.model.resources import (
     Backend,
     BackendRecord,
     DrainProgress,
@@ -23,7 +22,8 @@ from lbcf.core.resources import (
     RecordStatus,
     StaticBackend,
 )
-from lbcf.core.values import EnsurePolicy, Port, Protocol, Repeat, Uid
+from lbcf.core.model.values import EnsurePolicy, Port, Protocol, Repeat, Uid
+from lbcf.core.selection.desired import DesiredRecord
 from lbcf.wire.errors import Malformed
 from lbcf.wire.records import (
     parse_record,

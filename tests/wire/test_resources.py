@@ -5,16 +5,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from lbcf.core import names
-from lbcf.core.conditions import Condition
-from lbcf.core.node_backends import (
+from lbcf.core.model import names
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.node_backends import (
     AddressType,
     IpFamily,
     NodeSelection,
     ServiceSelection,
 )
-from lbcf.core.operations import Operation
-from lbcf.core.resources import (
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import (
     BackendGroup,
     GroupStatus,
     LoadBalancer,
@@ -24,8 +24,8 @@ from lbcf.core.resources import (
     Security,
     StaticSelection,
 )
-from lbcf.core.selectors import Operator, Requirement, Selector
-from lbcf.core.values import (
+from lbcf.core.model.selectors import Operator, Requirement, Selector
+from lbcf.core.model.values import (
     AddressSource,
     DeregisterPolicy,
     DeregisterWebhook,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from lbcf.core.admission import Admitted, Cause, Refused
+from lbcf.admission.decisions import Admitted, Cause, Refused
+from lbcf.admission.review import backend_type_of, parse_review, render_review
 from lbcf.wire.driver_requests import BackendType
 from lbcf.wire.errors import Malformed
 from lbcf.wire.resources import parse_load_balancer
-from lbcf.wire.review import backend_type_of, parse_review, render_review
 
 
 def _asked(**request: Any) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lbcf.core.operations import Operation
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.values import ObjectKey
 from lbcf.wire.driver import Malformed, parse_answer
 from lbcf.wire.driver_answers import JudgePodDeregisterAnswer
 from lbcf.wire.whole import key_of_whole, place_of_node

@@ -6,9 +6,9 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tests.cluster import Cluster
 from tests.compat.pair import Pair, running
 from tests.compat.scene import Scene
+from tests.lab.cluster import Cluster
 
 
 @pytest.fixture(scope="package", name="pair")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.cluster import Cluster
 from tests.compat.scene import Scene
 from tests.e2e import objects
+from tests.lab.cluster import Cluster
 
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]

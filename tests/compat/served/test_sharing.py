@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from lbcf.core.values import ObjectKey
+from lbcf.core.model.values import ObjectKey
 from lbcf.kube.errors import NotFound
 from lbcf.kube.pages import Selection
 from tests.compat.endings import NAMESPACES

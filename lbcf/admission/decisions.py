@@ -1,0 +1,217 @@
+"""What is asked before a LoadBalancer, a BackendGroup or a Bind is taken, and what follows.
+
+Before it: the object as it is to be, as it was, and what it refers to. After it:
+`lbcf.admission` asks the driver and answers the API server. What is already so is never
+refused again: only what a change brings in is looked at.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+import attrs
+
+from lbcf.core.lifecycle.turn import Absent, serving
+from lbcf.core.model.binds import Bind
+from lbcf.core.model.names import LABEL_DRAINING
+from lbcf.core.model.resources import BackendGroup, LoadBalancer, LoadBalancerDriver
+from lbcf.core.model.values import ObjectKey
+
+
+class Intent(StrEnum):
+    """What the user is about to do with what the driver is asked about."""
+
+    CREATE = "Create"
+    UPDATE = "Update"
+
+
+class Cause(StrEnum):
+    """Why something is refused, in the words of the API server's own reasons."""
+
+    INVALID = "Invalid"
+    FORBIDDEN = "Forbidden"
+    UNAVAILABLE = "ServiceUnavailable"
+
+
+class FailurePolicy(StrEnum):
+    """What becomes of an object that a driver gave no valid answer about."""
+
+    FAIL = "Fail"
+    IGNORE = "Ignore"
+
+
+@attrs.frozen
+class Admitted:
+    """It may be stored.
+
+    Attributes:
+        warnings: sentences that kubectl shows to the user.
+    """
+
+    warnings: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Refused:
+    """It may not be stored; the message says why, and what to do."""
+
+    message: str
+    cause: Cause = Cause.INVALID
+
+
+Verdict = Admitted | Refused
+
+_FINE = Admitted()
+
+
+def intent_for_load_balancer(
+    new: LoadBalancer, old: LoadBalancer | None
+) -> Intent | None:
+    """Say as what the driver is to be asked about a load balancer; None: not at all.
+
+    Its driver and its lbSpec cannot change, so an update is one of the attributes. What
+    is being deleted is let go as it is.
+    """
+    if new.meta.deleting_since is not None:
+        return None
+    if old is None:
+        return Intent.CREATE
+    return None if new.attributes == old.attributes else Intent.UPDATE
+
+
+def intents_for_group(
+    new: BackendGroup, old: BackendGroup | None
+) -> Mapping[str, Intent]:
+    """Say as what the drivers of a group's load balancers are to be asked, by name.
+
+    A load balancer that comes to an existing group is asked as for a new one.
+    """
+    if new.meta.deleting_since is not None:
+        return {}
+    if old is None:
+        return dict.fromkeys(new.load_balancers, Intent.CREATE)
+    changed = new.parameters != old.parameters
+    intents: dict[str, Intent] = {}
+    for name in new.load_balancers:
+        if name not in old.load_balancers:
+            intents[name] = Intent.CREATE
+        elif changed:
+            intents[name] = Intent.UPDATE
+    return intents
+
+
+def intents_for_bind(
+    new: Bind, old: Bind | None
+) -> Mapping[str, tuple[Intent | None, Intent | None]]:
+    """Say as what drivers are to be asked, by the name of each of a Bind's entries.
+
+    First about the load balancer, then about the parameters of its backends. An entry
+    with another driver or spec is another load balancer.
+    """
+    if new.is_deleting:
+        return {}
+    intents: dict[str, tuple[Intent | None, Intent | None]] = {}
+    for entry in new.entries:
+        before = None if old is None else old.entry(entry.name)
+        if (
+            old is None
+            or before is None
+            or (before.driver, before.spec) != (entry.driver, entry.spec)
+        ):
+            intents[entry.name] = (Intent.CREATE, Intent.CREATE)
+            continue
+        wider = before.attributes != entry.attributes
+        heavier = new.group.parameters != old.group.parameters
+        update = Intent.UPDATE
+        intents[entry.name] = (update if wider else None, update if heavier else None)
+    return intents
+
+
+def judge_driver(
+    key: ObjectKey, driver: LoadBalancerDriver | None, namespace: str, intent: Intent
+) -> Verdict | None:
+    """Say what follows for a load balancer from a driver alone; None: ask the driver.
+
+    One that is to come is waited for, so that objects may be applied in any order.
+    """
+    if driver is None:
+        return Admitted(
+            (
+                f"LoadBalancerDriver {key} does not exist yet: nothing happens until then",
+            )
+        )
+    if intent is Intent.UPDATE:
+        return None
+    if driver.meta.deleting_since is not None:
+        text = f"LoadBalancerDriver {key} is being deleted: use another one"
+        return Refused(text, Cause.FORBIDDEN)
+    if driver.meta.labels.get(LABEL_DRAINING) == "true":
+        text = (
+            f"LoadBalancerDriver {key} is draining (label {LABEL_DRAINING}) and takes "
+            "nothing new: use another one, or take the label off"
+        )
+        return Refused(text, Cause.FORBIDDEN)
+    served = serving(driver, namespace)
+    if isinstance(served, Absent):
+        return Refused(served.message, Cause.FORBIDDEN)
+    return None
+
+
+def judge_load_balancer(
+    key: ObjectKey, found: LoadBalancer | None, namespace: str, intent: Intent
+) -> Verdict | None:
+    """Say what follows for a group from a load balancer alone; None: ask its driver."""
+    if found is None:
+        return Admitted(
+            (f"LoadBalancer {key} does not exist yet: the group waits for it",)
+        )
+    if intent is Intent.UPDATE:
+        return None
+    if found.meta.deleting_since is not None:
+        text = f"LoadBalancer {key} is being deleted: use another one"
+        return Refused(text, Cause.FORBIDDEN)
+    if not found.is_open_to(namespace):
+        text = (
+            f"LoadBalancer {key} may not be used from namespace {namespace}: whoever "
+            "operates it has to add the namespace to its spec.scope"
+        )
+        return Refused(text, Cause.FORBIDDEN)
+    return None
+
+
+def judge_answer(driver: ObjectKey, accepted: bool, message: str, part: str) -> Verdict:
+    """Say what follows from a driver's valid answer; `part` is what it was asked about."""
+    if accepted:
+        return _FINE
+    told = message or "(the driver gave no reason)"
+    return Refused(f"{part}: driver {driver} refuses: {told}")
+
+
+def judge_silence(trouble: str, policy: FailurePolicy) -> Verdict:
+    """Say what follows where no valid answer came; `trouble` says why in a sentence."""
+    if policy is FailurePolicy.IGNORE:
+        text = f"not validated by its driver ({trouble}); see its conditions later"
+        return Admitted((text,))
+    text = (
+        f"cannot be validated by its driver: {trouble}. Try again when the driver "
+        "answers; --driver-failure-policy=Ignore of `lbcf admission` would let it pass"
+    )
+    return Refused(text, Cause.UNAVAILABLE)
+
+
+def not_for_dry_run(driver: ObjectKey) -> Verdict:
+    """Say what follows for a dry run from a driver that takes no dry-run calls."""
+    text = (
+        f"driver {driver} takes no dry-run calls (acceptDryRunCall): it was not asked"
+    )
+    return Admitted((text,))
+
+
+def sum_up(verdicts: Iterable[Verdict]) -> Verdict:
+    """Make one verdict of several: all refusals at once, else all warnings."""
+    found = tuple(dict.fromkeys(verdicts))
+    refusals = [one for one in found if isinstance(one, Refused)]
+    if refusals:
+        return Refused("; ".join(r.message for r in refusals), refusals[0].cause)
+    return Admitted(
+        tuple(w for v in found if isinstance(v, Admitted) for w in v.warnings)
+    )

@@ -1,0 +1,60 @@
+"""Which load balancers are one, for the locks on addresses.
+
+A lock is on a key and an address. LoadBalancers that have members in common must have a
+key in common, however they are spelled and whichever LoadBalancerDriver they name: the
+driver's own `lockKey`, or, where it answers none, its URL and what it knows the load
+balancer by. A key that has been in use stays beside a newer one: records that hold
+locks under it are still there.
+"""
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from lbcf.core.model.names import digest
+
+
+_HASH = 40
+_MOST_KEYS = 4
+_ANSWERED = "key:"
+_PORTS = {"http": 80, "https": 443}
+
+
+def key_of(answered: str, url: str, info: Mapping[str, str], known: str = "") -> str:
+    """Say what a load balancer's key is now.
+
+    Args:
+        answered: the driver's lockKey; empty where it says none, or was not asked.
+        url: the driver's.
+        info: what the driver knows the load balancer by.
+        known: the key until now; what a driver answered once stays until it answers
+            something else.
+    """
+    if answered:
+        return _ANSWERED + answered
+    if known.startswith(_ANSWERED):
+        return known
+    identity = [canonical_url(url), *(f"{k}={info[k]}" for k in sorted(info))]
+    return f"url:{digest(identity, _HASH)}"
+
+
+def with_key(keys: tuple[str, ...], key: str) -> tuple[str, ...]:
+    """Put a key first; those before it stay, the latest of them."""
+    return (key, *(old for old in keys if old != key))[:_MOST_KEYS]
+
+
+def canonical_url(url: str) -> str:
+    """Spell a URL in one way: letter case, default port and trailing slash (RFC 3986).
+
+    What is no URL is its own spelling.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return url
+    scheme, host = parts.scheme.lower(), (parts.hostname or "").rstrip(".")
+    where = f"[{host}]" if ":" in host else host
+    if port is not None and port != _PORTS.get(scheme):
+        where += f":{port}"
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{scheme}://{where}{parts.path.rstrip('/')}{query}"

@@ -1,0 +1,279 @@
+"""What a record's life may ask of the world, and what the world may answer.
+
+`lbcf.core.lifecycle.registration` and `lbcf.core.lifecycle.deregistration` ask for one step at a time;
+`lbcf.executor` performs it and hands the reply back. Nothing else has effects, so
+a crash "between any two lines" is a crash before or after one of these.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import attrs
+
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver, RecordStatus
+from lbcf.core.model.values import ObjectKey, Uid
+
+
+@attrs.frozen
+class Permission:
+    """A linearizable observation of a record that allows a driver call.
+
+    Attributes:
+        record: as observed: by a quorum read, or by the answer of one's own write; of
+            a deletion with memberKey Record, also by the watch.
+        at: monotonic seconds at which the observing API call BEGAN, or the turn that
+            goes by the watch.
+    """
+
+    record: BackendRecord
+    at: float
+
+
+# --- steps -----------------------------------------------------------------------
+
+
+@attrs.frozen
+class ReadRecord:
+    """Read the record from the API server itself (a quorum read)."""
+
+
+@attrs.frozen
+class CallDriver:
+    """Call the driver, if the permission still covers the whole call.
+
+    Attributes:
+        permission: renewed by a quorum read if the call had to queue for too long.
+        drain_started_at: when the drain began (drainBackend only).
+        drain_deadline: when it ends at the latest (drainBackend only).
+        drained: whether nothing was left on the backend (deregisterBackend only).
+        final: no other ensure can be out when this is sent, nor one with other
+            parameters if it is one itself; decided then, not at the answer.
+        urgent: new traffic still comes to a backend that is about to end, and this call
+            stops it.
+    """
+
+    operation: Operation
+    driver: LoadBalancerDriver
+    permission: Permission
+    address: str
+    drain_started_at: datetime | None = None
+    drain_deadline: datetime | None = None
+    drained: bool = False
+    final: bool = False
+    urgent: bool = False
+
+
+@attrs.frozen
+class WriteStatus:
+    """Write the whole status, if the record is still the version that was read."""
+
+    record: BackendRecord
+    status: RecordStatus
+
+
+@attrs.frozen
+class WriteSettling:
+    """Write how long ensures may take effect, if the record is still that version."""
+
+    record: BackendRecord
+    settling: timedelta
+
+
+@attrs.frozen
+class TakeLock:
+    """Take the lock on (driver, load balancer, address) for this record.
+
+    Attributes:
+        takeover_after: how long its last holder must have been gone.
+        ended: uid of a record that has ended, as its deregistrar knows, with a definite
+            answer to each call; from that one the lock is taken at once.
+    """
+
+    driver: LoadBalancerDriver
+    record: BackendRecord
+    address: str
+    takeover_after: timedelta
+    ended: Uid = Uid("")
+
+
+@attrs.frozen
+class Deregistered:
+    """The proof that a record's address is out of its load balancer for good."""
+
+    record: BackendRecord
+
+
+@attrs.frozen
+class NeverRegistered:
+    """The proof that nothing was ever registered: the record has no address."""
+
+    record: BackendRecord
+
+
+@attrs.frozen
+class Abandoned:
+    """A person's order to let go without the driver, and why."""
+
+    record: BackendRecord
+    why: str
+
+
+Proof = Deregistered | NeverRegistered | Abandoned
+
+
+@attrs.frozen
+class ReleaseRecord:
+    """Take the finalizer off, if the record is still the version that was read."""
+
+    proof: Proof
+
+
+@attrs.frozen
+class Finish:
+    """Nothing more to do in this turn.
+
+    Attributes:
+        again_after: when to come again; None: when something changes.
+        failed: count it as a failure, so that turns without progress grow apart.
+    """
+
+    again_after: timedelta | None = None
+    failed: bool = False
+
+
+Step = (
+    ReadRecord
+    | CallDriver
+    | WriteStatus
+    | WriteSettling
+    | TakeLock
+    | ReleaseRecord
+    | Finish
+)
+
+
+# --- replies ---------------------------------------------------------------------
+
+
+@attrs.frozen
+class Observed:
+    """The record as the API server has it now, by reading or by writing it."""
+
+    permission: Permission
+
+
+@attrs.frozen
+class Gone:
+    """No such record exists any more (or another one has its name)."""
+
+
+@attrs.frozen
+class Released:
+    """Our own write took the finalizer off; nobody calls for the record any more."""
+
+
+@attrs.frozen
+class Conflicted:
+    """Somebody wrote the record since it was read; nothing was written."""
+
+
+@attrs.frozen
+class Unheard:
+    """A write had no answer: it was made, or will be if nobody else writes, or never."""
+
+
+@attrs.frozen
+class Succeeded:
+    """The driver has done it.
+
+    Attributes:
+        injected_info: None where the driver said nothing of it.
+        backend_addr: of generateBackendAddr.
+    """
+
+    injected_info: Mapping[str, str] | None = None
+    backend_addr: str = ""
+
+
+@attrs.frozen
+class StillRunning:
+    """The driver is at it and wants to be asked again.
+
+    Attributes:
+        again_after: its wish, None where it has none.
+        connections: what is left on the backend, None where it does not say.
+    """
+
+    message: str = ""
+    again_after: timedelta | None = None
+    connections: int | None = None
+
+
+@attrs.frozen
+class Refused:
+    """The driver said no; the call had no effect and will have none."""
+
+    message: str
+    again_after: timedelta | None = None
+
+
+@attrs.frozen
+class Unanswered:
+    """The driver gave no valid answer.
+
+    Attributes:
+        reason: CamelCase, such as `DriverTimedOut`.
+        may_land: the call may have taken effect, or may still.
+    """
+
+    reason: str
+    message: str
+    may_land: bool
+
+
+@attrs.frozen
+class Superseded:
+    """The call was not made: the record has changed, or its permission ran out."""
+
+    permission: Permission
+
+
+@attrs.frozen
+class LockTaken:
+    """The address is this record's alone."""
+
+
+@attrs.frozen
+class LockHeld:
+    """Another record has the address, or had it a moment ago.
+
+    Attributes:
+        lock: name of its Lease.
+        holder: who, None where the lock does not say it in a way that we understand.
+        uid: of that very record.
+        is_gone: the holder exists no more.
+        again_after: when to ask again; where the holder is gone, the lock is free then.
+    """
+
+    lock: ObjectKey
+    holder: ObjectKey | None
+    uid: Uid
+    again_after: timedelta
+    is_gone: bool = False
+
+
+Reply = (
+    Observed
+    | Gone
+    | Released
+    | Conflicted
+    | Unheard
+    | Succeeded
+    | StillRunning
+    | Refused
+    | Unanswered
+    | Superseded
+    | LockTaken
+    | LockHeld
+)

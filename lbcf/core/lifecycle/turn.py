@@ -1,0 +1,243 @@
+"""What registration and deregistration have in common: moments, reports, pauses.
+
+A turn is one visit to one record. It begins with no permission, goes from step to
+step, and ends with `Finish`; what must outlive it is in the record or in the memory
+that the two modules keep, and the memory may be lost at any time.
+"""
+
+from datetime import datetime, timedelta
+
+import attrs
+
+from lbcf.core.backoff import delay_for
+from lbcf.core.lifecycle.steps import Refused, StillRunning, Unanswered
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import (
+    BackendRecord,
+    DrainProgress,
+    LoadBalancerDriver,
+    RecordStatus,
+    Waiting,
+)
+from lbcf.core.model.values import ObjectKey
+
+
+DRIVER_REFUSED = "DriverRefused"
+"""The driver answered Fail; its own words are in the message."""
+DRIVER_NOT_FOUND = "DriverNotFound"
+"""No LoadBalancerDriver of that name exists where it should be."""
+DRIVER_UNREADABLE = "DriverUnreadable"
+"""The LoadBalancerDriver exists but cannot be understood."""
+DRIVER_OUT_OF_SCOPE = "DriverOutOfScope"
+"""The LoadBalancerDriver's spec.scope does not name the load balancer's namespace."""
+DRIVER_RUNNING = "DriverRunning"
+"""The driver has begun and wants to be asked again."""
+
+DRIVER_RECHECK = timedelta(minutes=2)
+"""How soon to look again for a driver, should the news of it have been missed."""
+
+_POLL_FIRST = timedelta(seconds=1)
+_POLL_LAST = timedelta(seconds=5)
+
+
+@attrs.frozen
+class Moment:
+    """The time and the chance of one decision.
+
+    Attributes:
+        now: wall clock, for what people and other processes read.
+        monotonic: seconds, for what this process measures itself.
+        jitter: from 0 up to 1.
+    """
+
+    now: datetime
+    monotonic: float
+    jitter: float = 0.0
+
+
+@attrs.frozen
+class Absent:
+    """Why there is no driver to ask: a reason and what to do about it."""
+
+    reason: str
+    message: str
+
+
+UNKNOWN_DRIVER = Absent(DRIVER_NOT_FOUND, "no driver has been looked for yet")
+
+
+def driver_or_absent(
+    key: ObjectKey, driver: LoadBalancerDriver | None, unreadable: str | None
+) -> LoadBalancerDriver | Absent:
+    """Say who operates a load balancer, or why nobody can.
+
+    Args:
+        key: where the driver should be.
+        driver: as found, None where it was not; its last readable version where it
+            cannot be understood now, which nobody may go by.
+        unreadable: why it could not be understood, None where that is not so.
+    """
+    if unreadable is not None:
+        message = f"LoadBalancerDriver {key} cannot be understood: {unreadable}"
+        return Absent(DRIVER_UNREADABLE, message)
+    return driver or Absent(
+        DRIVER_NOT_FOUND, f"LoadBalancerDriver {key} does not exist; create it"
+    )
+
+
+def serving(
+    driver: LoadBalancerDriver | Absent, namespace: str
+) -> LoadBalancerDriver | Absent:
+    """Say who operates load balancers of a namespace, or who has to allow it.
+
+    For what is to be made or changed alone: what there is can always end.
+    """
+    if isinstance(driver, Absent) or driver.serves(namespace):
+        return driver
+    return Absent(
+        DRIVER_OUT_OF_SCOPE,
+        f"LoadBalancerDriver {driver.meta.key} does not serve load balancers of "
+        f"namespace {namespace}: whoever operates it has to add the namespace to its "
+        "spec.scope, or to make a LoadBalancer in kube-system that has it in scope",
+    )
+
+
+def bears(driver: LoadBalancerDriver | Absent) -> int:
+    """Say how many calls a driver bears at a time; one that is absent gets none."""
+    return 32 if isinstance(driver, Absent) else driver.max_concurrent_calls
+
+
+def part_of(driver: ObjectKey, namespace: str, places: int) -> int:
+    """Say how many of a driver's places calls for one namespace may hold.
+
+    Three quarters where other namespaces may use the driver, too: what hangs for one
+    leaves room for the others. All of them where the driver is the namespace's own.
+    """
+    return places if namespace == driver.namespace else max(1, places * 3 // 4)
+
+
+@attrs.frozen
+class Report:
+    """What a turn has to tell the reader of the record.
+
+    Attributes:
+        drain: progress to show, None where there is none to add.
+        marker: what `ensuring` must say from now on; None: as it is.
+        due: written even if only numbers changed.
+        waiting: for whose end; None: as it is.
+    """
+
+    condition: Condition
+    drain: DrainProgress | None = None
+    marker: str | None = None
+    next_attempt: datetime | None = None
+    due: bool = False
+    waiting: Waiting | None = None
+
+    def is_news(self, record: BackendRecord) -> bool:
+        """Tell whether the record does not say so yet."""
+        old = conditions.find(record.status.conditions, self.condition.type)
+        drain, marker = record.status.drain, record.status.ensuring
+        return (
+            not self.condition.says_the_same(old)
+            or (self.marker is not None and self.marker != marker)
+            or (self.drain is not None and (drain is None or self.due))
+            or self._waits_for_another(record.status)
+        )
+
+    def _waits_for_another(self, status: RecordStatus) -> bool:
+        """Tell whether a status does not name the record that is waited for."""
+        if self.waiting is None:
+            return False
+        named = status.waiting
+        return named is None or named.holder != self.waiting.holder
+
+    def applied(self, status: RecordStatus, now: datetime) -> RecordStatus:
+        """Add it to a record's status; a drain's clock that is written there stays."""
+        drain = self.drain or status.drain
+        if drain is not None and status.drain is not None:
+            drain = attrs.evolve(status.drain, connections=drain.connections)
+        return attrs.evolve(
+            status,
+            conditions=conditions.with_condition(
+                status.conditions, self.condition, now
+            ),
+            drain=drain,
+            ensuring=status.ensuring if self.marker is None else self.marker,
+            next_attempt=self.next_attempt,
+            # What a deregistrar wrote of the same holder stays.
+            waiting=self.waiting if self._waits_for_another(status) else status.waiting,
+        )
+
+
+@attrs.frozen
+class Streak:
+    """Answers of one kind in a row, none of them a success.
+
+    A driver that was busy for long and then fails once is not one that fails for long.
+
+    Attributes:
+        operation: what was asked.
+        is_busy: the answers were Running; else they were Fail, or none at all.
+        length: how many there were.
+    """
+
+    operation: Operation | None = None
+    is_busy: bool = False
+    length: int = 0
+
+    def with_answer(
+        self, operation: Operation, reply: Refused | StillRunning | Unanswered
+    ) -> "Streak":
+        """Count an answer in, or begin to count another kind."""
+        is_busy = isinstance(reply, StillRunning)
+        same = (operation, is_busy) == (self.operation, self.is_busy)
+        return Streak(operation, is_busy, self.length + 1 if same else 1)
+
+
+NO_STREAK = Streak()
+
+
+def poll_delay(polls: int, wish: timedelta | None) -> timedelta:
+    """Say when to ask a busy driver again: its wish, or 1 s growing to 5 s."""
+    return wish if wish is not None else min(_POLL_FIRST * polls, _POLL_LAST)
+
+
+def retry_delay(
+    reply: Refused | StillRunning | Unanswered, attempts: int, moment: Moment
+) -> timedelta:
+    """Say when to try again after anything but a success.
+
+    Args:
+        reply: what came instead.
+        attempts: how often that was so in a row, this one included.
+        moment: gives the chance.
+    """
+    match reply:
+        case StillRunning(again_after=wish):
+            return poll_delay(attempts, wish)
+        case Refused(again_after=wish):
+            return delay_for(attempts, moment.jitter, at_least=wish)
+        case Unanswered():
+            return delay_for(attempts, moment.jitter)
+
+
+def told(
+    reply: Refused | StillRunning | Unanswered,
+    driver: LoadBalancerDriver,
+    operation: Operation,
+) -> tuple[str, str]:
+    """Put a driver's answer, or the lack of one, into a reason and a message."""
+    who = f"driver {driver.meta.key} at {operation}"
+    match reply:
+        case Refused(message=message):
+            return DRIVER_REFUSED, f"{who} answered Fail: {message or '(no message)'}"
+        case StillRunning(message=message):
+            return (
+                DRIVER_RUNNING,
+                f"{who} answered Running: {message or '(no message)'}",
+            )
+        case Unanswered(reason=reason, message=message):
+            return reason, f"{who}: {message}"

@@ -1,0 +1,1 @@
+"""The values that decisions are made from: our own kinds, and what is read of the cluster."""

@@ -1,0 +1,87 @@
+"""What of the cluster decisions are made from: pods, and one reading of it all."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from lbcf.core.model.judgement import Judgement
+from lbcf.core.model.nodes import NodeScene
+from lbcf.core.model.resources import (
+    BackendGroup,
+    BackendRecord,
+    LoadBalancer,
+    LoadBalancerDriver,
+    Meta,
+)
+
+
+@attrs.frozen
+class Pod:
+    """The few fields of a pod that make it a backend or not.
+
+    Attributes:
+        address: status.podIP, empty until the kubelet has one.
+        is_ready: the Ready condition is True.
+        phase: Pending, Running, Succeeded, Failed or Unknown.
+    """
+
+    meta: Meta
+    address: str = ""
+    is_ready: bool = False
+    phase: str = ""
+
+    @property
+    def is_terminating(self) -> bool:
+        """Tell whether its end was asked for."""
+        return self.meta.deleting_since is not None
+
+
+@attrs.frozen
+class Undecided:
+    """Why nothing may be decided now: what exists stays, nothing new is made."""
+
+    reason: str
+    message: str
+
+
+@attrs.frozen
+class Leaving:
+    """Why a group leaves a load balancer: its records go, and nothing new comes."""
+
+    why: Undecided
+
+
+@attrs.frozen
+class Attachment:
+    """A load balancer that a group may use, with the driver that operates it."""
+
+    load_balancer: LoadBalancer
+    driver: LoadBalancerDriver
+
+
+@attrs.frozen
+class Snapshot:
+    """One complete reading of all that decides about a group.
+
+    It exists only if everything in it could be read: `take_snapshot` answers
+    `Undecided` otherwise, so that no answer can never look like an empty one.
+
+    Attributes:
+        attachments: by name of load balancer, those that can be used.
+        undecided: by name of load balancer, why its records stay as they are. Records of
+            load balancers that are in neither are to go.
+        leaving: by name of load balancer, why the group leaves it; it is in neither.
+        pods: those that the group selects.
+        records: all that the group owns, also those being deleted.
+        judgement: what is to become of its unready pods, under policy Webhook.
+        scene: its nodes; None for groups of anything else.
+    """
+
+    group: BackendGroup
+    attachments: Mapping[str, Attachment]
+    undecided: Mapping[str, Undecided]
+    pods: tuple[Pod, ...]
+    records: tuple[BackendRecord, ...]
+    judgement: Judgement = Judgement()
+    scene: NodeScene | None = None
+    leaving: Mapping[str, Undecided] = attrs.Factory(dict)

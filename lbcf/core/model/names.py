@@ -1,0 +1,119 @@
+"""Every name of the API: group, kinds, labels, annotations, finalizers, record names.
+
+All but those marked as ours are LBCF's and keep their meaning.
+"""
+
+import hashlib
+
+from collections.abc import Iterable
+from typing import Final
+
+from lbcf.core.model.values import ObjectKey
+
+
+API_GROUP: Final = "lbcf.tkestack.io"
+API_VERSION: Final = f"{API_GROUP}/v1beta1"
+
+FINALIZER_RECORD: Final = f"{API_GROUP}/deregister-backend"
+FINALIZER_LOAD_BALANCER: Final = f"{API_GROUP}/delete-load-loadbalancer"
+"""Misspelled since LBCF's first release; clusters hold objects with it."""
+FINALIZER_DRIVER: Final = f"{API_GROUP}/driver-in-use"
+"""Ours: holds a driver until nothing needs it any more."""
+
+LABEL_DRAINING: Final = f"{API_GROUP}/driver-draining"
+"""On a LoadBalancerDriver, with the value `true`: nothing new may use it."""
+LABEL_DRIVER: Final = f"{API_GROUP}/lb-driver"
+LABEL_LOAD_BALANCER: Final = f"{API_GROUP}/lb-name"
+LABEL_GROUP: Final = f"{API_GROUP}/backend-group"
+LABEL_POD: Final = f"{API_GROUP}/backend-pod"
+LABEL_SERVICE: Final = f"{API_GROUP}/backend-service"
+LABEL_NODE: Final = f"{API_GROUP}/backend-node"
+"""Ours: the node of a record, whether for a Service or for itself."""
+LABEL_STATIC: Final = f"{API_GROUP}/backend-static-addr"
+
+BIND_VERSION: Final = f"{API_GROUP}/v1"
+LABEL_BIND: Final = f"{API_GROUP}/bind"
+LABEL_BIND_DRIVER: Final = f"{API_GROUP}/driver"
+LABEL_BIND_LOAD_BALANCER: Final = f"{API_GROUP}/lb"
+LABEL_BIND_POD: Final = f"{API_GROUP}/pod"
+
+ANNOTATION_ABANDON: Final = f"{API_GROUP}/abandon"
+"""Ours: takes a finalizer off without the driver; the value says why."""
+ANNOTATION_SETTLING: Final = f"{API_GROUP}/settling-seconds"
+"""On a record: for how long an ensure of it may take effect, where that is not 25 s."""
+ANNOTATION_TRAFFIC_POLICY: Final = f"{API_GROUP}/external-traffic-policy"
+"""Ours, on a Service: `Local` announces a switch of its externalTrafficPolicy."""
+
+SYSTEM_NAMESPACE: Final = "kube-system"
+SHARED_PREFIX: Final = "lbcf-"
+"""Drivers and load balancers so called live in kube-system and serve every namespace."""
+
+_NAME_LIMIT = 63
+_HASH_LENGTH = 12
+
+
+def home_of(name: str, user_namespace: str) -> ObjectKey:
+    """Say where a driver or load balancer lives that an object refers to by name."""
+    shared = name.startswith(SHARED_PREFIX)
+    return ObjectKey(SYSTEM_NAMESPACE if shared else user_namespace, name)
+
+
+_BIND: Final = "bind/"
+"""No object's name has a slash: what a Bind is or holds is told apart by it."""
+
+
+def bind_group_key(bind: ObjectKey) -> ObjectKey:
+    """Name a Bind among the BackendGroups, of which none can be called so."""
+    return ObjectKey(bind.namespace, f"{_BIND}{bind.name}")
+
+
+def bind_load_balancer_key(bind: ObjectKey, name: str) -> ObjectKey:
+    """Name a Bind's load balancer among the LoadBalancers."""
+    return ObjectKey(bind.namespace, f"{_BIND}{bind.name}/{name}")
+
+
+def bind_of(key: ObjectKey) -> ObjectKey | None:
+    """Say which Bind a key of the two kinds above is about; None: it is neither."""
+    if not key.name.startswith(_BIND):
+        return None
+    return ObjectKey(key.namespace, key.name.split("/")[1])
+
+
+def own_name(key: ObjectKey) -> str:
+    """Say how a group or load balancer is called where it is at home."""
+    return key.name.rpartition("/")[2]
+
+
+def load_balancer_key(group: ObjectKey | None, name: str, namespace: str) -> ObjectKey:
+    """Say where a load balancer is that a group, or a record of it, refers to by name."""
+    bind = None if group is None else bind_of(group)
+    return (
+        home_of(name, namespace) if bind is None else bind_load_balancer_key(bind, name)
+    )
+
+
+def digest(parts: Iterable[str], length: int = _HASH_LENGTH) -> str:
+    """Hash a sequence of strings, unambiguously, to lower-case hexadecimal digits."""
+    joined = "".join(f"{len(part)}:{part}" for part in parts)
+    return hashlib.sha256(joined.encode()).hexdigest()[:length]
+
+
+def label_value(text: str) -> str:
+    """Make a label's value of any text: itself, or a hash where labels cannot hold it."""
+    plain = text.replace("-", "").replace("_", "").replace(".", "")
+    fits = len(text) <= _NAME_LIMIT and plain.isascii() and plain.isalnum()
+    if fits and text[0].isalnum() and text[-1].isalnum():
+        return text
+    return digest([text], 40)
+
+
+def record_name(group: str, backend: str, number: int, identity: Iterable[str]) -> str:
+    """Name a record: readable in front, a hash of its whole identity behind.
+
+    The same identity gets the same name at every run, so that a create that was
+    answered by nobody is found again, and not repeated under another name.
+    """
+    readable = f"{group}-{backend}-{number}".lower()
+    clean = "".join(c if c.isascii() and c.isalnum() else "-" for c in readable)
+    front = clean[: _NAME_LIMIT - 1 - _HASH_LENGTH].strip("-")
+    return f"{front or 'record'}-{digest(identity)}"

@@ -1,0 +1,505 @@
+"""Our own kinds as values: drivers, load balancers, groups, records.
+
+`lbcf.wire.resources` reads them from JSON and writes them back.
+"""
+
+import math
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import attrs
+
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.names import (
+    ANNOTATION_ABANDON,
+    ANNOTATION_SETTLING,
+    FINALIZER_RECORD,
+    LABEL_DRAINING,
+    bind_of,
+    home_of,
+    load_balancer_key,
+)
+from lbcf.core.model.node_backends import (
+    NodeBackend,
+    NodeSelection,
+    ServiceBackend,
+    ServiceSelection,
+)
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.selectors import Selector
+from lbcf.core.model.values import (
+    AddressSource,
+    DeregisterPolicy,
+    DeregisterWebhook,
+    Drain,
+    EnsurePolicy,
+    MemberKey,
+    ObjectKey,
+    Port,
+    Uid,
+)
+
+
+@attrs.frozen
+class Meta:
+    """What every stored object has of its metadata.
+
+    Attributes:
+        key: namespace and name.
+        uid: the identity of this very object; a namesake has another.
+        resource_version: the version that was read, opaque but for its order (KEP-5504).
+        generation: counts changes of the spec.
+        deleting_since: deletionTimestamp, None while it lives.
+        finalizers: who must agree before it goes.
+        labels: all labels.
+        annotations: those of our own API group.
+    """
+
+    key: ObjectKey
+    uid: Uid
+    resource_version: str
+    generation: int = 0
+    deleting_since: datetime | None = None
+    finalizers: tuple[str, ...] = ()
+    labels: Mapping[str, str] = attrs.Factory(dict)
+    annotations: Mapping[str, str] = attrs.Factory(dict)
+
+    @property
+    def abandoned(self) -> str:
+        """Say why a person ordered to let go of it once it is deleted; empty: nobody did.
+
+        An order without a reason is none: a template may have left the value empty.
+        """
+        return self.annotations.get(ANNOTATION_ABANDON, "").strip()
+
+
+_MARGIN = timedelta(seconds=2)
+_SKEW_AND_TRUNCATION = timedelta(seconds=3)
+_DEFAULT_TIMEOUT = timedelta(seconds=10)
+_DEFAULT_LATE_EFFECT = timedelta(seconds=10)
+USUAL_SETTLING = (
+    _DEFAULT_TIMEOUT + _MARGIN + _DEFAULT_LATE_EFFECT + _SKEW_AND_TRUNCATION
+)
+"""Δ of a driver that says nothing of its times, and of records that say nothing of it."""
+_DIGITS = 4
+"""Of the longest Δ in seconds: a time-out of a minute, lateEffectSeconds of an hour."""
+
+
+@attrs.frozen
+class SecretKey:
+    """A key of a Secret in the namespace of who names it."""
+
+    name: str
+    key: str
+
+
+@attrs.frozen
+class Security:
+    """How a driver is called: `spec.tls` and `spec.auth`.
+
+    Attributes:
+        ca_bundle: PEM certificates that its own must chain to; empty: the system's.
+        server_name: that its certificate must carry; empty: the host of its URL.
+        client_certificate: name of a Secret with `tls.crt` and `tls.key`; empty: none.
+        token: where the bearer token is; None: none is sent.
+    """
+
+    ca_bundle: bytes = attrs.field(default=b"", repr=False)
+    server_name: str = ""
+    client_certificate: str = ""
+    token: SecretKey | None = None
+
+
+@attrs.frozen
+class LoadBalancerDriver:
+    """A webhook service that operates load balancers of one make.
+
+    Attributes:
+        url: where its operations live.
+        timeouts: by operation, for those that the driver lists.
+        late_effect: how long after a time-out a call may still take effect.
+        max_concurrent_calls: how many calls it bears at a time.
+        security: how it is known, and how it knows us.
+        scope: namespaces whose load balancers it serves beside its own; `*` for all;
+            None where unsaid: all, as LBCF has it.
+    """
+
+    meta: Meta
+    url: str
+    timeouts: Mapping[str, timedelta] = attrs.Factory(dict)
+    accept_dry_run: bool = False
+    member_key: MemberKey = MemberKey.ADDRESS
+    address_source: AddressSource = AddressSource.DRIVER
+    late_effect: timedelta = _DEFAULT_LATE_EFFECT
+    max_concurrent_calls: int = 32
+    security: Security = Security()
+    scope: tuple[str, ...] | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def secrets(self) -> frozenset[ObjectKey]:
+        """Say which Secrets it needs; those of other namespaces cannot be named."""
+        token = self.security.token
+        names = {self.security.client_certificate, token.name if token else ""}
+        home = self.meta.key.namespace
+        return frozenset(ObjectKey(home, name) for name in names if name)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Tell whether it takes no new load balancers: draining, or being deleted."""
+        draining = self.meta.labels.get(LABEL_DRAINING) == "true"
+        return draining or self.meta.deleting_since is not None
+
+    def serves(self, namespace: str) -> bool:
+        """Tell whether load balancers of a namespace may have this driver."""
+        if self.scope is None or namespace == self.meta.key.namespace:
+            return True
+        return namespace in self.scope or "*" in self.scope
+
+    def declares(self, operation: Operation) -> bool:
+        """Tell whether the driver lists this operation (needed for optional ones)."""
+        return operation in self.timeouts
+
+    def timeout(self, operation: Operation) -> timedelta:
+        """Say how long one call of this operation may take."""
+        return self.timeouts.get(operation, _DEFAULT_TIMEOUT)
+
+    def window(self, operation: Operation) -> timedelta:
+        """Say how long after its permission a call must have ended (W)."""
+        return self.timeout(operation) + _MARGIN
+
+    def settling(self, operation: Operation) -> timedelta:
+        """Say how long after a call without a definite answer it may take effect.
+
+        The window, the driver's own lateness, one second for deletionTimestamp being
+        cut to seconds and two for clocks that differ (model variant p18).
+        """
+        exact = self.window(operation) + self.late_effect + _SKEW_AND_TRUNCATION
+        return timedelta(seconds=math.ceil(exact.total_seconds()))
+
+
+@attrs.frozen
+class LoadBalancer:
+    """A load balancer as the user asked for it, and its identity once created.
+
+    Attributes:
+        info: the identity that the driver gave it; None until it is created.
+        scope: namespaces that may use it; `*` for all; empty for its own.
+        epoch: what listBackends said of its memory when all records were last in.
+        backends: how many records were registered when that was last counted.
+        lock_keys: what it has in common with others that have the same members (see
+            `locking`), the newest first; empty where that is not written down yet.
+    """
+
+    meta: Meta
+    driver: str
+    spec: Mapping[str, str]
+    attributes: Mapping[str, str] = attrs.Factory(dict)
+    scope: tuple[str, ...] = ()
+    ensure_policy: EnsurePolicy = EnsurePolicy()
+    drain: Drain | None = None
+    max_concurrent_calls: int | None = None
+    info: Mapping[str, str] | None = None
+    epoch: str = ""
+    backends: int = 0
+    lock_keys: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def driver_key(self) -> ObjectKey:
+        """Say where its driver lives."""
+        return home_of(self.driver, self.meta.key.namespace)
+
+    @property
+    def may_exist(self) -> bool:
+        """Tell whether its driver has made it, or may have."""
+        return self.info is not None or conditions.is_begun(self.conditions)
+
+    def is_open_to(self, namespace: str) -> bool:
+        """Tell whether groups of a namespace may use it."""
+        home = namespace == self.meta.key.namespace
+        return home or namespace in self.scope or "*" in self.scope
+
+
+@attrs.frozen
+class PodSelection:
+    """Which pods of its namespace a group means.
+
+    Attributes:
+        ports: each of them becomes a backend of each pod.
+        selector: by labels; None where pods are named.
+        names: by name; None where pods are selected.
+        excluded: names that the selector must not catch.
+    """
+
+    ports: tuple[Port, ...]
+    selector: Selector | None = None
+    names: frozenset[str] | None = None
+    excluded: frozenset[str] = frozenset()
+
+    def selects(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Tell whether a pod belongs to the group."""
+        if self.names is not None:
+            return name in self.names
+        matched = self.selector is not None and self.selector.matches(labels)
+        return matched and name not in self.excluded
+
+
+@attrs.frozen
+class StaticSelection:
+    """Addresses that the user gives literally."""
+
+    addresses: tuple[str, ...]
+
+
+Selection = PodSelection | StaticSelection | ServiceSelection | NodeSelection
+
+
+@attrs.frozen
+class GroupStatus:
+    """What a group's status says.
+
+    Attributes:
+        backends: backends selected, ready or not, each once.
+        registered: records that are in their load balancer.
+        draining: records on their way out.
+    """
+
+    backends: int = 0
+    registered: int = 0
+    draining: int = 0
+    observed_generation: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+@attrs.frozen
+class BackendGroup:
+    """Which backends go to which load balancers, and how.
+
+    Attributes:
+        webhook: whom policy Webhook asks; None under any other policy.
+        drain: None where the load balancer's default holds.
+        max_unready_percent: above this part of unready backends, removals that only
+            readiness asks for are held; None: never.
+        status: counts and conditions as last written, for comparison.
+    """
+
+    meta: Meta
+    load_balancers: tuple[str, ...]
+    selection: Selection
+    parameters: Mapping[str, str] = attrs.Factory(dict)
+    deregister_policy: DeregisterPolicy = DeregisterPolicy.IF_NOT_READY
+    ensure_policy: EnsurePolicy = EnsurePolicy()
+    drain: Drain | None = None
+    max_unready_percent: int | None = None
+    status: GroupStatus = GroupStatus()
+    webhook: DeregisterWebhook | None = None
+
+    @property
+    def judge_key(self) -> ObjectKey | None:
+        """Say where the driver lives that judges its unready pods, None: nobody does."""
+        if self.webhook is None:
+            return None
+        return home_of(self.webhook.driver, self.meta.key.namespace)
+
+    @property
+    def is_bind(self) -> bool:
+        """Tell whether it is what a Bind says of pods, and no BackendGroup."""
+        return bind_of(self.meta.key) is not None
+
+    def load_balancer_key(self, name: str) -> ObjectKey:
+        """Say where one of its load balancers is."""
+        return load_balancer_key(self.meta.key, name, self.meta.key.namespace)
+
+
+@attrs.frozen
+class PodBackend:
+    """A port of a pod; uid is empty in records that LBCF in Go wrote."""
+
+    name: str
+    uid: Uid
+    port: Port
+
+
+@attrs.frozen
+class StaticBackend:
+    """A literal address."""
+
+    address: str
+
+
+Backend = PodBackend | StaticBackend | ServiceBackend | NodeBackend
+
+
+@attrs.frozen
+class RecordSpec:
+    """What a record promises to register, copied so that it outlives its sources.
+
+    Attributes:
+        address: known beforehand, else found by the registrar (see RecordStatus).
+        drain_timeout: None where it is deregistered at once.
+        host: the backend's own IP address or host name when the record was made, whoever
+            spells what is registered; empty for static addresses, and in records of LBCF
+            in Go and of earlier versions.
+        node_uid: of the backend's node at that time, empty where it is none.
+    """
+
+    load_balancer: str
+    driver: str
+    lb_info: Mapping[str, str]
+    backend: Backend
+    lb_attributes: Mapping[str, str] = attrs.Factory(dict)
+    parameters: Mapping[str, str] = attrs.Factory(dict)
+    ensure_policy: EnsurePolicy = EnsurePolicy()
+    address: str = ""
+    drain_timeout: timedelta | None = None
+    host: str = ""
+    node_uid: Uid = Uid("")
+
+
+@attrs.frozen
+class DrainProgress:
+    """A drain that had to wait; its clock survives restarts because it is written.
+
+    Attributes:
+        connections: as the driver last said, None where it does not say.
+    """
+
+    started_at: datetime
+    deadline: datetime
+    connections: int | None = None
+
+
+ANY_INCARNATION = "*"
+"""`ensuring` of a record for which a call of nobody-knows-whom may be out; `deregistrar`
+of one for whose end more than one deregistrar may have called."""
+
+
+@attrs.frozen
+class Waiting:
+    """Whose end a record waits for that wants the same address.
+
+    Attributes:
+        holder: uid of the record that has the lock.
+        is_over: its deregistrar knows that it has ended, and that each call for its end
+            had a definite answer: none can take effect any more.
+    """
+
+    holder: Uid
+    is_over: bool = False
+
+
+@attrs.frozen
+class RecordStatus:
+    """How far a record is.
+
+    Attributes:
+        address: written before the first ensure where the spec has none.
+        injected_info: what the driver wants back at every call.
+        ensuring: the incarnation that may have an ensure out, `*` for an unknown one.
+        next_attempt: as planned when a condition was last written.
+        backend_gone: the backend did not exist any more, or not at this address, while
+            it was being drained: nothing is left to drain.
+        deregistrar: the incarnation that may call for the record's end without telling,
+            `*` when another one may have called; empty: nobody knows.
+        waiting: for the end of another record with the same address; None: for none.
+    """
+
+    address: str = ""
+    injected_info: Mapping[str, str] = attrs.Factory(dict)
+    conditions: tuple[Condition, ...] = ()
+    ensuring: str = ""
+    drain: DrainProgress | None = None
+    next_attempt: datetime | None = None
+    backend_gone: bool = False
+    deregistrar: str = ""
+    waiting: Waiting | None = None
+
+
+@attrs.frozen
+class BackendRecord:
+    """One backend at one load balancer: written before it is done, kept until undone.
+
+    Attributes:
+        group: key of the owning group (of a Bind: its key among groups), None where
+            nothing owns it.
+        group_uid: of that very group.
+    """
+
+    meta: Meta
+    spec: RecordSpec
+    status: RecordStatus = RecordStatus()
+    group: ObjectKey | None = None
+    group_uid: Uid = Uid("")
+
+    @property
+    def address(self) -> str:
+        """Say what may be registered; empty where nothing can be."""
+        return self.spec.address or self.status.address
+
+    @property
+    def driver_key(self) -> ObjectKey:
+        """Say where its driver lives."""
+        return home_of(self.spec.driver, self.meta.key.namespace)
+
+    @property
+    def settling(self) -> timedelta:
+        """Say for how long ensures of it may take effect that are out, by what is written.
+
+        Whoever sends one has seen to it that this is no less than its own driver's Δ:
+        to its deregistrar the driver may be another one, newer or older.
+        """
+        said = self.meta.annotations.get(ANNOTATION_SETTLING, "")
+        is_number = said.isascii() and said.isdecimal() and len(said) <= _DIGITS
+        return timedelta(seconds=int(said)) if is_number else USUAL_SETTLING
+
+    @property
+    def load_balancer_key(self) -> ObjectKey:
+        """Say where its load balancer lives."""
+        where = self.meta.key.namespace
+        return load_balancer_key(self.group, self.spec.load_balancer, where)
+
+    @property
+    def is_deleting(self) -> bool:
+        """Tell whether its end was asked for."""
+        return self.meta.deleting_since is not None
+
+    @property
+    def is_held(self) -> bool:
+        """Tell whether our finalizer still holds it."""
+        return FINALIZER_RECORD in self.meta.finalizers
+
+    @property
+    def is_registered(self) -> bool:
+        """Tell whether its present spec is in the load balancer."""
+        registered = conditions.find(self.status.conditions, conditions.REGISTERED)
+        if registered is None or registered.status is not True:
+            return False
+        # A deletion that finalizers hold up counts as a change of the spec: the API
+        # server raises metadata.generation by one when it sets deletionTimestamp.
+        ensured = self.meta.generation - (1 if self.is_deleting else 0)
+        return registered.observed_generation == ensured or self.is_inherited
+
+    @property
+    def is_inherited(self) -> bool:
+        """Tell whether LBCF in Go wrote down the address, and we nothing since.
+
+        Whoever of us writes an address signs `ensuring` with it, and clears that only
+        where Registered says its generation, which LBCF's conditions never do.
+        """
+        registered = conditions.find(self.status.conditions, conditions.REGISTERED)
+        unsaid = registered is None or not registered.observed_generation
+        mine = self.spec.address or self.status.ensuring
+        return bool(self.status.address) and unsaid and not mine
+
+    @property
+    def is_settled(self) -> bool:
+        """Tell whether no ensure can be out any more: it may be ended at once."""
+        return (
+            self.is_registered
+            and not self.status.ensuring
+            and not self.is_inherited
+            and not self.spec.ensure_policy.is_always
+        )

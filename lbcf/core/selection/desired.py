@@ -1,0 +1,252 @@
+"""Which records a group should have: one per eligible backend, port and load balancer.
+
+Before it: `lbcf.core.selection.eligibility`. After it: `lbcf.core.selection.plan` compares with what is.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+
+import attrs
+
+from lbcf.core.model import names
+from lbcf.core.model.cluster import Attachment, Snapshot
+from lbcf.core.model.node_backends import (
+    NodeBackend,
+    NodeSelection,
+    ServiceBackend,
+    ServiceSelection,
+)
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import (
+    USUAL_SETTLING,
+    Backend,
+    BackendGroup,
+    BackendRecord,
+    PodBackend,
+    PodSelection,
+    RecordSpec,
+    StaticBackend,
+    StaticSelection,
+)
+from lbcf.core.model.values import AddressSource, Drain, MemberKey, Port, Uid
+from lbcf.core.selection.eligibility import Eligible, Verdict, judge_pod
+from lbcf.core.selection.judging import with_rulings
+from lbcf.core.selection.node_policy import judge_nodes
+
+
+Identity = tuple[str, Backend]
+"""Load balancer and backend: what a record is about, whoever wrote it."""
+
+
+@attrs.frozen
+class DesiredRecord:
+    """A record that should exist.
+
+    Attributes:
+        address: where the backend listens, empty where only the driver knows. It is in
+            `spec` only if it may be registered without a lock.
+        readable: what stands in front of its name.
+        settling: for how long its first ensure may take effect.
+    """
+
+    group: BackendGroup
+    spec: RecordSpec
+    address: str
+    readable: tuple[str, int]
+    settling: timedelta = USUAL_SETTLING
+
+    @property
+    def identity(self) -> Identity:
+        """Say what it is about."""
+        return (self.spec.load_balancer, self.spec.backend)
+
+    def name(self, leaving: Iterable[str] = ()) -> str:
+        """Name it.
+
+        Args:
+            leaving: the uids of all records of this identity that are on their way
+                out. None of them can have this name, for none was made beside itself.
+        """
+        backend, number = self.readable
+        group = names.own_name(self.group.meta.key)
+        parts = [
+            group,
+            self.group.meta.uid,
+            self.spec.load_balancer,
+            *backend_identity(self.spec.backend),
+            self.address,
+            # What else ends a record: its successor must not wait for its name.
+            self.spec.host,
+            self.spec.node_uid,
+            self.spec.driver,
+            *(f"{k}={v}" for k, v in sorted(self.spec.lb_info.items())),
+            *sorted(leaving),
+        ]
+        return names.record_name(group, backend, number, parts)
+
+    def labels(self) -> dict[str, str]:
+        """Say by which labels people and LBCF's tools find it."""
+        group = names.own_name(self.group.meta.key)
+        if self.group.is_bind:
+            labels = {
+                names.LABEL_BIND_DRIVER: self.spec.driver,
+                names.LABEL_BIND_LOAD_BALANCER: self.spec.load_balancer,
+                names.LABEL_BIND: group,
+            }
+        else:
+            labels = {
+                names.LABEL_DRIVER: self.spec.driver,
+                names.LABEL_LOAD_BALANCER: self.spec.load_balancer,
+                names.LABEL_GROUP: group,
+            }
+        match self.spec.backend:
+            case PodBackend(name=name):
+                pod = names.LABEL_BIND_POD if self.group.is_bind else names.LABEL_POD
+                labels[pod] = name
+            case StaticBackend(address=address):
+                labels[names.LABEL_STATIC] = address
+            case ServiceBackend(name=name, node=node):
+                labels[names.LABEL_SERVICE] = name
+                labels[names.LABEL_NODE] = node
+            case NodeBackend(name=name):
+                labels[names.LABEL_NODE] = name
+        return {key: names.label_value(value) for key, value in labels.items()}
+
+
+def backend_identity(backend: Backend) -> tuple[str, ...]:
+    """Spell a backend for hashing."""
+    match backend:
+        case PodBackend(name, uid, port):
+            return ("pod", name, uid, str(port))
+        case StaticBackend(address):
+            return ("static", address)
+        case ServiceBackend(name, port, node_port, node):
+            return ("service", name, str(port), str(node_port), node)
+        case NodeBackend(name, port):
+            return ("node", name, str(port))
+
+
+def identity_of(record: BackendRecord) -> Identity:
+    """Say what an observed record is about."""
+    return (record.spec.load_balancer, record.spec.backend)
+
+
+def host_port(host: str, port: Port) -> str:
+    """Write an address as drivers take it; IPv6 in brackets (RFC 3986)."""
+    return f"[{host}]:{port.number}" if ":" in host else f"{host}:{port.number}"
+
+
+def drain_of(group: BackendGroup, attachment: Attachment) -> Drain:
+    """Say how a group's records are drained: its own word, the load balancer's, 30 s."""
+    return group.drain or attachment.load_balancer.drain or Drain()
+
+
+def desired_records(
+    snapshot: Snapshot, verdicts: Mapping[str, Verdict]
+) -> Iterator[DesiredRecord]:
+    """Say every record that should exist, for the load balancers that can be used."""
+    for attachment in snapshot.attachments.values():
+        for found in _backends(snapshot, verdicts):
+            yield _desired(snapshot.group, attachment, found)
+
+
+def judge_all(snapshot: Snapshot) -> dict[str, Verdict]:
+    """Judge every pod of a snapshot once, by uid; or every node, by name."""
+    if snapshot.scene is not None:
+        return judge_nodes(snapshot.scene, snapshot.records, snapshot.attachments)
+    policy = snapshot.group.deregister_policy
+    verdicts = {pod.meta.uid: judge_pod(pod, policy) for pod in snapshot.pods}
+    ruled = with_rulings(verdicts, snapshot.judgement)
+    return {str(uid): verdict for uid, verdict in ruled.items()}
+
+
+@attrs.frozen
+class _Candidate:
+    """An eligible backend.
+
+    Attributes:
+        address: where it listens.
+        readable: what stands in front of its record's name.
+        host: by which it says where it is, and under which uid if it is a node.
+    """
+
+    backend: Backend
+    address: str
+    readable: tuple[str, int]
+    host: str = ""
+    node_uid: Uid = Uid("")
+
+
+def _backends(
+    snapshot: Snapshot, verdicts: Mapping[str, Verdict]
+) -> Iterator[_Candidate]:
+    """Say every eligible backend."""
+    match snapshot.group.selection:
+        case PodSelection(ports=ports):
+            for pod in snapshot.pods:
+                if not isinstance(verdicts[pod.meta.uid], Eligible):
+                    continue
+                name, host = pod.meta.key.name, pod.address
+                for port in ports:
+                    backend = PodBackend(name, pod.meta.uid, port)
+                    address, readable = host_port(host, port), (name, port.number)
+                    yield _Candidate(backend, address, readable, host)
+        case StaticSelection(addresses=addresses):
+            for address in addresses:
+                host, _, number = address.rpartition(":")
+                digits = int(number) if number.isdigit() else 0
+                readable = (host or address, digits)
+                yield _Candidate(StaticBackend(address), address, readable)
+        case ServiceSelection() | NodeSelection() as selection:
+            yield from _node_backends(snapshot, selection, verdicts)
+
+
+def _node_backends(
+    snapshot: Snapshot,
+    selection: ServiceSelection | NodeSelection,
+    verdicts: Mapping[str, Verdict],
+) -> Iterator[_Candidate]:
+    """Say the same of nodes."""
+    scene = snapshot.scene
+    for name, node in scene.nodes.items() if scene is not None else ():
+        if scene is None or not isinstance(verdicts[name], Eligible):
+            continue
+        host = scene.address(node)
+        for backend, port in _ports_of(name, selection, scene.node_port):
+            address, readable = host_port(host, port), (name, port.number)
+            yield _Candidate(backend, address, readable, host, node.meta.uid)
+
+
+def _ports_of(
+    node: str, selection: ServiceSelection | NodeSelection, node_port: int
+) -> Iterator[tuple[Backend, Port]]:
+    """Say what a node is registered for, and where on it."""
+    if isinstance(selection, NodeSelection):
+        yield from ((NodeBackend(node, port), port) for port in selection.ports)
+        return
+    backend = ServiceBackend(selection.name, selection.port, node_port, node)
+    yield backend, Port(node_port, selection.port.protocol)
+
+
+def _desired(
+    group: BackendGroup, attachment: Attachment, found: _Candidate
+) -> DesiredRecord:
+    """Put one record's spec together from its group and load balancer."""
+    load_balancer, driver = attachment.load_balancer, attachment.driver
+    known = found.address if driver.address_source is AddressSource.BACKEND else ""
+    drain = drain_of(group, attachment)
+    spec = RecordSpec(
+        load_balancer=names.own_name(load_balancer.meta.key),
+        driver=load_balancer.driver,
+        lb_info=load_balancer.info or {},
+        lb_attributes=load_balancer.attributes,
+        parameters=group.parameters,
+        ensure_policy=group.ensure_policy,
+        backend=found.backend,
+        address=known if driver.member_key is MemberKey.RECORD else "",
+        drain_timeout=drain.timeout if drain.enabled else None,
+        host=found.host,
+        node_uid=found.node_uid,
+    )
+    settling = driver.settling(Operation.ENSURE_BACKEND)
+    return DesiredRecord(group, spec, known, found.readable, settling)

@@ -1,0 +1,100 @@
+"""May this pod be a backend now? A chain of small checks, the first that speaks wins.
+
+Before it: `lbcf.core.model.cluster.Snapshot` gathered what the checks look at.
+After it: `lbcf.core.selection.desired` makes records of the eligible ones, `lbcf.core.selection.plan` ends
+those of the ineligible ones; whoever is undecided stays as it is, in or out.
+"""
+
+from collections.abc import Callable
+
+import attrs
+
+from lbcf.core.model.cluster import Pod
+from lbcf.core.model.values import DeregisterPolicy
+
+
+TERMINATING = "PodTerminating"
+"""deletionTimestamp is set: what it still serves is what the drain is for."""
+FINISHED = "PodFinished"
+"""Succeeded or Failed: no container will run again (Kubernetes pod lifecycle)."""
+NO_ADDRESS = "PodHasNoAddress"
+"""No kubelet has given it an address yet, or a restarted sandbox lost it."""
+NOT_READY = "PodNotReady"
+"""Its readiness probe says no, or its node has not been heard of."""
+GONE = "PodGone"
+"""No such pod exists any more, or it is no longer selected by the group."""
+
+
+@attrs.frozen
+class Eligible:
+    """It may be registered, and stays so."""
+
+
+@attrs.frozen
+class Ineligible:
+    """It must not be registered.
+
+    Attributes:
+        by_readiness: nothing but readiness asks for it; guards may hold it.
+    """
+
+    reason: str
+    message: str
+    by_readiness: bool = False
+
+
+@attrs.frozen
+class Waiting:
+    """Neither registered if it is out, nor deregistered if it is in."""
+
+    reason: str
+    message: str
+
+
+Verdict = Eligible | Ineligible | Waiting
+PodCheck = Callable[[Pod, DeregisterPolicy], Verdict | None]
+
+
+def _is_terminating(pod: Pod, _policy: DeregisterPolicy) -> Verdict | None:
+    """Whoever is told to go leaves, whatever the policy."""
+    if not pod.is_terminating:
+        return None
+    return Ineligible(TERMINATING, f"pod {pod.meta.key.name} is being deleted")
+
+
+def _is_finished(pod: Pod, _policy: DeregisterPolicy) -> Verdict | None:
+    """A terminal phase is the end, whatever the policy."""
+    if pod.phase not in {"Succeeded", "Failed"}:
+        return None
+    return Ineligible(FINISHED, f"pod {pod.meta.key.name} has ended: {pod.phase}")
+
+
+def _has_no_address(pod: Pod, _policy: DeregisterPolicy) -> Verdict | None:
+    """Ready without an address: nothing to register, and no reason to deregister."""
+    if pod.address:
+        return None
+    return Waiting(NO_ADDRESS, f"pod {pod.meta.key.name} has no address yet")
+
+
+def _is_unready(pod: Pod, policy: DeregisterPolicy) -> Verdict | None:
+    """Unready keeps it out; whether it also throws it out is the policy's to say."""
+    if pod.is_ready:
+        return None
+    message = f"pod {pod.meta.key.name} is not ready"
+    if policy is DeregisterPolicy.IF_NOT_READY:
+        return Ineligible(NOT_READY, message, by_readiness=True)
+    return Waiting(NOT_READY, f"{message}; deregisterPolicy {policy} keeps it")
+
+
+POD_CHECKS: tuple[PodCheck, ...] = (
+    _is_terminating,
+    _is_finished,
+    _is_unready,
+    _has_no_address,
+)
+
+
+def judge_pod(pod: Pod, policy: DeregisterPolicy) -> Verdict:
+    """Judge one selected pod."""
+    verdicts = (check(pod, policy) for check in POD_CHECKS)
+    return next((v for v in verdicts if v is not None), Eligible())

@@ -1,0 +1,129 @@
+"""deregisterPolicy Webhook: a driver says which unready pods stay registered.
+
+Before it: `lbcf.controller.judgements` knows what the driver last answered. After it:
+`lbcf.core.selection.desired` overrules its verdicts. Only pods whose unreadiness would take them
+out are asked about; whoever terminates, or has ended, leaves whatever the driver says.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from lbcf.core.model.cluster import Pod, Snapshot
+from lbcf.core.model.judgement import Judgement, Keep, LetGo, Ruling, Trouble
+from lbcf.core.model.resources import PodBackend
+from lbcf.core.model.values import (
+    DeregisterPolicy,
+    DeregisterWebhook,
+    FailurePolicy,
+    Uid,
+)
+from lbcf.core.selection.eligibility import (
+    NOT_READY,
+    Ineligible,
+    Verdict,
+    Waiting,
+    judge_pod,
+)
+
+
+KEPT_BY_DRIVER = "KeptByDriver"
+"""The driver named the pod in doNotDeregister."""
+NOT_JUDGED = "NotJudged"
+"""The driver gave no valid answer, and failurePolicy keeps the pod."""
+BEING_JUDGED = "BeingJudged"
+"""The driver is being asked."""
+
+HELD_BY_JUDGEMENT = frozenset({KEPT_BY_DRIVER, NOT_JUDGED, BEING_JUDGED})
+
+
+@attrs.frozen
+class Answer:
+    """What came of one question.
+
+    Attributes:
+        versions: uid and resourceVersion of the pods that it was about.
+        asked: the uids of those that the driver was shown.
+        kept: the uids of those that it named.
+        trouble: why it gave no valid answer; None: it gave one.
+    """
+
+    versions: frozenset[tuple[Uid, str]]
+    asked: frozenset[Uid]
+    kept: frozenset[Uid] = frozenset()
+    trouble: Trouble | None = None
+
+    def covers(self, pods: Iterable[Pod]) -> bool:
+        """Tell whether it is about these pods as they are."""
+        return all((p.meta.uid, p.meta.resource_version) in self.versions for p in pods)
+
+
+def pods_in_question(snapshot: Snapshot) -> tuple[Pod, ...]:
+    """Find the pods that are registered, or about to be, and are no longer ready."""
+    if snapshot.group.deregister_policy is not DeregisterPolicy.WEBHOOK:
+        return ()
+    recorded = {
+        record.spec.backend.uid
+        for record in snapshot.records
+        if not record.is_deleting
+        and isinstance(record.spec.backend, PodBackend)
+        and record.spec.load_balancer in snapshot.attachments
+    }
+    return tuple(
+        pod
+        for pod in snapshot.pods
+        if pod.meta.uid in recorded and _leaves_by_readiness(pod)
+    )
+
+
+def _leaves_by_readiness(pod: Pod) -> bool:
+    """Tell whether nothing but readiness would take a pod out."""
+    verdict = judge_pod(pod, DeregisterPolicy.IF_NOT_READY)
+    return isinstance(verdict, Ineligible) and verdict.by_readiness
+
+
+def judgement_of(
+    webhook: DeregisterWebhook, pods: Iterable[Pod], answer: Answer | None
+) -> Judgement:
+    """Rule about each pod in question.
+
+    Args:
+        webhook: of the group.
+        pods: in question.
+        answer: the last one, None where nothing was asked yet.
+    """
+    rulings = {pod.meta.uid: _ruling(webhook, pod, answer) for pod in pods}
+    return Judgement(rulings, None if answer is None else answer.trouble)
+
+
+def _ruling(webhook: DeregisterWebhook, pod: Pod, answer: Answer | None) -> Ruling:
+    """Rule about one pod; before the driver was asked about it, it stays."""
+    name, driver = pod.meta.key.name, webhook.driver
+    if answer is None or pod.meta.uid not in answer.asked:
+        return Keep(BEING_JUDGED, f"driver {driver} is being asked about pod {name}")
+    if answer.trouble is None:
+        if pod.meta.uid in answer.kept:
+            return Keep(KEPT_BY_DRIVER, f"driver {driver} keeps unready pod {name}")
+        return LetGo(f"pod {name} is not ready and driver {driver} does not keep it")
+    policy = webhook.failure_policy
+    why = f"no answer of driver {driver}; failurePolicy {policy}"
+    if policy is FailurePolicy.IF_NOT_READY:
+        return LetGo(f"pod {name} is not ready; {why}")
+    return Keep(NOT_JUDGED, f"{why} keeps unready pod {name}")
+
+
+def with_rulings(
+    verdicts: Mapping[Uid, Verdict], judgement: Judgement
+) -> dict[Uid, Verdict]:
+    """Overrule the verdicts on pods that nothing but unreadiness speaks against."""
+    ruled = dict(verdicts)
+    for uid, ruling in judgement.rulings.items():
+        verdict = verdicts.get(uid)
+        if not isinstance(verdict, Waiting) or verdict.reason != NOT_READY:
+            continue
+        match ruling:
+            case LetGo(message):
+                ruled[uid] = Ineligible(NOT_READY, message, by_readiness=True)
+            case Keep(reason, message):
+                ruled[uid] = Waiting(reason, message)
+    return ruled

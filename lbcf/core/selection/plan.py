@@ -1,0 +1,326 @@
+"""The difference between the records that should be and those that are.
+
+Before it: `lbcf.core.selection.desired`. After it: `lbcf.core.selection.guards` may hold removals, then
+`lbcf.controller.apply` writes.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from lbcf.core.model.cluster import Attachment, Snapshot
+from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
+from lbcf.core.model.resources import Backend, BackendRecord, PodBackend, RecordSpec
+from lbcf.core.selection.desired import (
+    DesiredRecord,
+    Identity,
+    desired_records,
+    identity_of,
+    judge_all,
+)
+from lbcf.core.selection.eligibility import GONE, Eligible, Ineligible, Verdict, Waiting
+from lbcf.core.selection.inheritance import is_elsewhere, is_needless, with_uids
+from lbcf.core.selection.node_policy import NODE_GONE
+from lbcf.core.selection.whereabouts import (
+    Whereabouts,
+    backend_key,
+    has_moved,
+    whereabouts_of,
+)
+
+
+DUPLICATE = "Duplicate"
+"""Another live record says the same; one of them is enough."""
+DETACHED = "LoadBalancerDetached"
+"""The group no longer names the load balancer, may not use it any more, or that is
+being deleted."""
+ADDRESS_CHANGED = "AddressChanged"
+"""The backend lives on under another address, or another node has its name; a record
+never changes what it is about."""
+REPLACED = "LoadBalancerReplaced"
+"""The LoadBalancer object was made anew with another identity, or another driver."""
+UNSELECTED = "Unselected"
+"""The group no longer names this backend or this port."""
+
+_SHOWN = 200
+
+
+@attrs.frozen
+class Create:
+    """A record to write.
+
+    Attributes:
+        name: deterministic, unlike that of a namesake which is still being drained.
+    """
+
+    desired: DesiredRecord
+    name: str
+
+
+@attrs.frozen
+class Update:
+    """A live record whose parameters changed; it is ensured again, not deregistered."""
+
+    record: BackendRecord
+    spec: RecordSpec
+
+
+@attrs.frozen
+class Removal:
+    """A live record to delete, and why.
+
+    Attributes:
+        by_readiness: nothing but readiness asks for it; guards may hold it.
+    """
+
+    record: BackendRecord
+    reason: str
+    message: str
+    by_readiness: bool = False
+
+    @property
+    def as_seen_only(self) -> bool:
+        """Tell whether it goes only from the very version that was looked at.
+
+        A duplicate is one beside another record, and readiness comes back: of two leaders
+        with views of different age each may want another one gone. Whatever else ends a
+        record is true of all of its versions.
+        """
+        return self.by_readiness or self.reason == DUPLICATE
+
+
+@attrs.frozen
+class Hold:
+    """A live record that stays as it is although it is not desired, and why."""
+
+    record: BackendRecord
+    reason: str
+    message: str
+
+
+Fate = Update | Removal | Hold | None
+"""What becomes of a live record; None: it stays as it is, and rightly."""
+
+
+@attrs.frozen
+class Plan:
+    """What to write for one group.
+
+    Attributes:
+        kept: records that are as they should be.
+        backends: how many backends the group selects, ready or not.
+        unready: how many of them are not ready.
+        waiting: nodes that cannot be judged, by name, and why.
+    """
+
+    creates: tuple[Create, ...] = ()
+    updates: tuple[Update, ...] = ()
+    removals: tuple[Removal, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    kept: int = 0
+    backends: int = 0
+    unready: int = 0
+    waiting: Mapping[str, Waiting] = attrs.Factory(dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing to write."""
+        return not (self.creates or self.updates or self.removals)
+
+
+@attrs.frozen
+class _Judged:
+    """A snapshot, with what follows from it for each pod, by uid, or node, by name."""
+
+    snapshot: Snapshot
+    verdicts: Mapping[str, Verdict]
+    places: Mapping[str, Whereabouts]
+
+
+def plan_group(snapshot: Snapshot) -> Plan:
+    """Compare what should be with what is."""
+    known = with_uids(snapshot.records, snapshot.pods)
+    snapshot = attrs.evolve(snapshot, records=known)
+    verdicts = judge_all(snapshot)
+    judged = _Judged(snapshot, verdicts, whereabouts_of(snapshot))
+    live, leaving = _by_identity(snapshot.records)
+    desired = {d.identity: d for d in desired_records(snapshot, verdicts)}
+    fates: list[Fate] = []
+    served: set[Identity] = set()
+    for identity, records in live.items():
+        for record in sorted(records, key=_seniority):
+            is_served = identity in served
+            fate = _fate(record, desired.get(identity), judged, is_served=is_served)
+            fates.append(fate)
+            if not isinstance(fate, Removal):
+                served.add(identity)
+    return Plan(
+        creates=tuple(
+            Create(d, d.name(leaving.get(identity, ())))
+            for identity, d in desired.items()
+            if identity not in served
+        ),
+        updates=tuple(f for f in fates if isinstance(f, Update)),
+        removals=tuple(f for f in fates if isinstance(f, Removal)),
+        holds=tuple(f for f in fates if isinstance(f, Hold)),
+        kept=sum(1 for f in fates if f is None),
+        backends=count_backends(snapshot),
+        unready=_count_unready(snapshot, verdicts),
+        waiting={
+            name: verdict
+            for name, verdict in verdicts.items()
+            if snapshot.scene is not None and isinstance(verdict, Waiting)
+        },
+    )
+
+
+def _count_unready(snapshot: Snapshot, verdicts: Mapping[str, Verdict]) -> int:
+    """Count the backends that only their readiness keeps out."""
+    if snapshot.scene is None:
+        return sum(1 for pod in snapshot.pods if not pod.is_ready)
+    ineligible = (v for v in verdicts.values() if isinstance(v, Ineligible))
+    return sum(1 for verdict in ineligible if verdict.by_readiness)
+
+
+def count_backends(snapshot: Snapshot) -> int:
+    """Count what a group selects, ready or not, each once (LBCF's `status.backends`)."""
+    selection = snapshot.group.selection
+    addresses = getattr(selection, "addresses", ())
+    nodes = snapshot.scene.nodes if snapshot.scene is not None else ()
+    return len(snapshot.pods) or len(nodes) or len(addresses)
+
+
+def _by_identity(
+    records: Iterable[BackendRecord],
+) -> tuple[dict[Identity, list[BackendRecord]], dict[Identity, list[str]]]:
+    """Sort records by what they are about: the live ones, and the uids of the others."""
+    live: defaultdict[Identity, list[BackendRecord]] = defaultdict(list)
+    leaving: defaultdict[Identity, list[str]] = defaultdict(list)
+    for record in records:
+        if record.is_deleting:
+            leaving[identity_of(record)].append(record.meta.uid)
+        else:
+            live[identity_of(record)].append(record)
+    return live, leaving
+
+
+def _seniority(record: BackendRecord) -> tuple[bool, str]:
+    """Order records that say the same: the registered one first, then by name."""
+    return (not record.is_registered, record.meta.key.name)
+
+
+def _fate(
+    record: BackendRecord,
+    wanted: DesiredRecord | None,
+    judged: _Judged,
+    *,
+    is_served: bool,
+) -> Fate:
+    """Say what becomes of one live record."""
+    name, snapshot = record.spec.load_balancer, judged.snapshot
+    if (undecided := snapshot.undecided.get(name)) is not None:
+        return Hold(record, undecided.reason, undecided.message)
+    if name not in snapshot.attachments:
+        group, why = snapshot.group.meta.key, snapshot.leaving.get(name)
+        gone = f"group {group} does not name load balancer {name} any more"
+        return Removal(record, DETACHED, gone if why is None else why.message)
+    attachment = snapshot.attachments[name]
+    lost = _replaced(record, attachment) or _moved(record, judged, attachment)
+    if lost is not None:
+        return lost
+    if wanted is None:
+        return _unwanted(record, judged)
+    if is_served:
+        return Removal(record, DUPLICATE, "another record of the group says the same")
+    if is_elsewhere(record, wanted.address):
+        message = f"the backend is at {wanted.address} now, not at {record.address}"
+        return Removal(record, ADDRESS_CHANGED, message)
+    spec = _updated(record.spec, wanted.spec)
+    if spec == record.spec or is_needless(record, spec):
+        return None
+    return Update(record, spec)
+
+
+def _updated(present: RecordSpec, wanted: RecordSpec) -> RecordSpec:
+    """Carry over what may change in a record's life: all but its identity."""
+    return attrs.evolve(
+        present,
+        lb_attributes=wanted.lb_attributes,
+        parameters=wanted.parameters,
+        ensure_policy=wanted.ensure_policy,
+        drain_timeout=wanted.drain_timeout,
+    )
+
+
+def _replaced(record: BackendRecord, attachment: Attachment) -> Removal | None:
+    """Say that a record goes because its load balancer's object means another one now.
+
+    Its finalizer was taken off, or the object restored: else it outlives its records.
+    """
+    spec, now = record.spec, attachment.load_balancer
+    if spec.driver == now.driver and spec.lb_info == (now.info or {}):
+        return None
+    message = (
+        f"LoadBalancer {now.meta.key} was made anew: it is {_identity(now.info)} of "
+        f"driver {now.driver}, and was {_identity(spec.lb_info)} of {spec.driver}"
+    )
+    return Removal(record, REPLACED, message)
+
+
+def _identity(info: Mapping[str, str] | None) -> str:
+    """Write an identity for people, shortened."""
+    text = ", ".join(f"{k}={v}" for k, v in sorted((info or {}).items()))
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _moved(
+    record: BackendRecord, judged: _Judged, attachment: Attachment
+) -> Removal | None:
+    """Say that a record goes because its backend is elsewhere, ready or not."""
+    now = judged.places.get(backend_key(record))
+    source = attachment.driver.address_source
+    if now is None or not has_moved(record, now, source):
+        return None
+    was = f"{record.spec.host} {record.spec.node_uid}".strip()
+    told = f"{now.host} {now.node_uid}".strip()
+    message = f"{_called(record.spec.backend)} is {told} now, not {was}"
+    return Removal(record, ADDRESS_CHANGED, message)
+
+
+def _unwanted(record: BackendRecord, judged: _Judged) -> Removal | Hold:
+    """Say why a record that nobody desires goes, or must wait."""
+    told = _called(record.spec.backend)
+    if not told:
+        return Removal(record, UNSELECTED, "the group no longer lists it")
+    gone = GONE if isinstance(record.spec.backend, PodBackend) else NODE_GONE
+    match judged.verdicts.get(backend_key(record)):
+        case None:
+            return Removal(record, gone, f"{told} is gone or no longer selected")
+        case Ineligible(reason, message, by_readiness):
+            return Removal(record, reason, message, by_readiness)
+        case Waiting(reason, message):
+            return Hold(record, reason, message)
+        case Eligible():
+            port = _port_of(record.spec.backend)
+            group = judged.snapshot.group.meta.key
+            message = f"{port} is no longer in group {group}"
+            return Removal(record, UNSELECTED, message)
+
+
+def _called(backend: Backend) -> str:
+    """Call a pod or a node as people do; empty for what is neither."""
+    match backend:
+        case PodBackend(name=name):
+            return f"pod {name}"
+        case ServiceBackend(node=node) | NodeBackend(name=node):
+            return f"node {node}"
+        case _:
+            return ""
+
+
+def _port_of(backend: Backend) -> str:
+    """Say which port of a pod or node a backend is."""
+    if isinstance(backend, ServiceBackend):
+        return f"node port {backend.node_port}"
+    return f"port {getattr(backend, 'port', '')}"

@@ -1,0 +1,162 @@
+"""Whether a driver takes the parameters of a group, before they reach a load balancer.
+
+Between `lbcf.core.selection.plan` and `lbcf.controller.apply`, beside `lbcf.core.selection.guards`. What a
+plan would bring in is asked about (validateBackend); until the driver agrees it is as if
+the group had not been changed: what is there keeps its parameters.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import attrs
+
+from lbcf.core.model.cluster import Undecided
+from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
+from lbcf.core.model.resources import BackendGroup, BackendRecord, PodSelection
+from lbcf.core.selection.eligibility import GONE
+from lbcf.core.selection.node_policy import NODE_GONE
+from lbcf.core.selection.plan import UNSELECTED, Create, Hold, Plan, Removal, Update
+
+
+BEING_VALIDATED = "ParametersBeingValidated"
+"""The driver is asked whether it takes the group's parameters."""
+
+
+@attrs.frozen
+class ParameterQuestion:
+    """What a driver is asked about a group's backends at one of its load balancers.
+
+    Attributes:
+        backend_type: Pod, Service, Static or Node, as the wire names them.
+        before: the parameters that backends of the group have there, None where there
+            are none.
+    """
+
+    backend_type: str
+    parameters: Mapping[str, str]
+    before: Mapping[str, str] | None = None
+
+
+def backend_type_of(group: BackendGroup) -> str:
+    """Say what stands behind the addresses of a group."""
+    match group.selection:
+        case PodSelection():
+            return "Pod"
+        case ServiceSelection():
+            return "Service"
+        case NodeSelection():
+            return "Node"
+        case _:
+            return "Static"
+
+
+def changed_by(plan: Plan) -> frozenset[str]:
+    """Name the load balancers that a plan brings something to."""
+    created = (create.desired.spec.load_balancer for create in plan.creates)
+    updated = (update.spec.load_balancer for update in plan.updates)
+    return frozenset([*created, *updated])
+
+
+def question_about(
+    group: BackendGroup, records: Iterable[BackendRecord]
+) -> ParameterQuestion | None:
+    """Say what is to be asked about a group at one load balancer; None: nothing.
+
+    What backends have there already is never questioned again.
+
+    Args:
+        group: whose backends.
+        records: that it owns there.
+    """
+    known = [r.spec.parameters for r in records if not r.is_deleting]
+    if group.parameters in known:
+        return None
+    before = known[0] if known else None
+    return ParameterQuestion(backend_type_of(group), group.parameters, before)
+
+
+@attrs.frozen
+class Unagreed:
+    """Why a driver has not agreed to a group's parameters at a load balancer.
+
+    Attributes:
+        before: the parameters that backends of the group have there, to which it has;
+            None where there are none.
+    """
+
+    doubt: Undecided
+    before: Mapping[str, str] | None = None
+
+
+def hold_unagreed(
+    plan: Plan,
+    unagreed: Mapping[str, Unagreed],
+    is_there: Callable[[BackendRecord], bool],
+) -> Plan:
+    """Keep from load balancers what their driver has not agreed to.
+
+    Backends that come get the parameters that others have there, so that a rollout under
+    a refused change goes on; where there are none, nothing comes. Who has ended leaves.
+
+    Args:
+        plan: of the group.
+        unagreed: by name of load balancer, why not.
+        is_there: tells whether what a record is about still exists; if so, it is the
+            spec that no longer selects it.
+    """
+    if not unagreed:
+        return plan
+    fates: list[Update | Removal | Hold] = [
+        _updated(u, unagreed.get(u.spec.load_balancer)) for u in plan.updates
+    ]
+    fates += [
+        _removed(r, unagreed.get(r.record.spec.load_balancer), is_there)
+        for r in plan.removals
+    ]
+    creates = (_created(c, unagreed.get(_place_of(c))) for c in plan.creates)
+    return attrs.evolve(
+        plan,
+        creates=tuple(create for create in creates if create is not None),
+        updates=tuple(f for f in fates if isinstance(f, Update)),
+        removals=tuple(f for f in fates if isinstance(f, Removal)),
+        holds=(*plan.holds, *(f for f in fates if isinstance(f, Hold))),
+    )
+
+
+def _place_of(create: Create) -> str:
+    """Name the load balancer that a new record is for."""
+    return create.desired.spec.load_balancer
+
+
+def _created(create: Create, unagreed: Unagreed | None) -> Create | None:
+    """Say what becomes of a new record; None: it is not made yet."""
+    if unagreed is None:
+        return create
+    if unagreed.before is None:
+        return None
+    spec = attrs.evolve(create.desired.spec, parameters=unagreed.before)
+    return attrs.evolve(create, desired=attrs.evolve(create.desired, spec=spec))
+
+
+def _updated(update: Update, unagreed: Unagreed | None) -> Update | Hold:
+    """Say what becomes of a changed record: it keeps its parameters."""
+    if unagreed is None:
+        return update
+    record, doubt = update.record, unagreed.doubt
+    spec = attrs.evolve(update.spec, parameters=record.spec.parameters)
+    if spec == record.spec:
+        return Hold(record, doubt.reason, doubt.message)
+    return attrs.evolve(update, spec=spec)
+
+
+def _removed(
+    removal: Removal,
+    unagreed: Unagreed | None,
+    is_there: Callable[[BackendRecord], bool],
+) -> Removal | Hold:
+    """Say what becomes of a removal that nothing but the group's own spec asks for."""
+    by_spec = removal.reason == UNSELECTED or (
+        removal.reason in {GONE, NODE_GONE} and is_there(removal.record)
+    )
+    if unagreed is None or not by_spec:
+        return removal
+    return Hold(removal.record, unagreed.doubt.reason, unagreed.doubt.message)

@@ -1,0 +1,266 @@
+"""Calls about a load balancer itself: create, ensure, delete, list its members.
+
+No record is at stake, so no permission is needed: whoever calls has just read or
+written the LoadBalancer, and all of these are idempotent.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import attrs
+
+from lbcf.core.lifecycle.steps import Refused, StillRunning, Succeeded, Unanswered
+from lbcf.core.model.cluster import Attachment
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
+from lbcf.core.selection.validating import ParameterQuestion
+from lbcf.drivers.errors import BadStatus, DriverError
+from lbcf.drivers.pool import DriverPool, Reader
+from lbcf.executor.listings import Listing, ListingReader
+from lbcf.executor.messages import reply_of
+from lbcf.runtime.clock import Clock
+from lbcf.wire import driver_requests as requests
+from lbcf.wire.driver import Answer, parse_answer
+from lbcf.wire.driver_answers import (
+    CreateLoadBalancerAnswer,
+    EnsureLoadBalancerAnswer,
+    RetriedAnswer,
+    Status,
+    ValidationAnswer,
+)
+from lbcf.wire.driver_requests import Request
+
+
+A = TypeVar("A", bound=RetriedAnswer)
+V = TypeVar("V", bound=Answer)
+_CREATE = requests.ValidationOperation.CREATE
+_UPDATE = requests.ValidationOperation.UPDATE
+
+
+@attrs.frozen
+class Created:
+    """A load balancer that its driver has made, or found.
+
+    Attributes:
+        info: its identity.
+        lock_key: as the driver names what it shares with others, empty where unsaid.
+    """
+
+    info: dict[str, str]
+    lock_key: str = ""
+
+
+@attrs.frozen
+class Ensured:
+    """A load balancer that has its attributes; `lock_key` as in `Created`."""
+
+    lock_key: str = ""
+
+
+Trouble = Refused | StillRunning | Unanswered
+Answered = Succeeded | Trouble
+
+
+class LoadBalancerCalls:
+    """The driver operations that are about load balancers.
+
+    Args:
+        drivers: the webhook services.
+        clock: names attempts and ends their time.
+        told: told what a driver answered to create, ensure and delete.
+    """
+
+    def __init__(
+        self,
+        drivers: DriverPool,
+        clock: Clock,
+        told: Callable[[LoadBalancer, Operation, Answered], None] = (
+            lambda _load_balancer, _operation, _reply: None
+        ),
+    ) -> None:
+        self._drivers = drivers
+        self._clock = clock
+        self._told = told
+
+    async def validate(
+        self,
+        load_balancer: LoadBalancer,
+        driver: LoadBalancerDriver,
+        before: Mapping[str, str] | None = None,
+    ) -> Trouble | None:
+        """Let the driver look at what is about to be asked of it; None: no objection.
+
+        `lbcf admission` has asked already where it is installed, and could reach the
+        driver; to ask again changes nothing.
+
+        Args:
+            load_balancer: as it is to be.
+            driver: of it.
+            before: the attributes that it has, None where it is to be created.
+        """
+        operation = Operation.VALIDATE_LOAD_BALANCER
+        creates = before is None
+        request = requests.ValidateLoadBalancerRequest(
+            namespace=load_balancer.meta.key.namespace,
+            lb_spec=dict(load_balancer.spec),
+            operation=_CREATE if creates else _UPDATE,
+            attributes=dict(load_balancer.attributes),
+            old_attributes=None if before is None else dict(before),
+        )
+        answer = await self._call(load_balancer, driver, operation, request)
+        return _objection(answer)
+
+    async def validate_backends(
+        self, namespace: str, attachment: Attachment, question: ParameterQuestion
+    ) -> Trouble | None:
+        """Let the driver look at parameters of backends; None: it has no objection.
+
+        Args:
+            namespace: of the group.
+            attachment: the load balancer and its driver.
+            question: what is asked.
+        """
+        balancer, before = attachment.load_balancer, question.before
+        request = requests.ValidateBackendRequest(
+            namespace=balancer.meta.key.namespace,
+            backend_type=requests.BackendType(question.backend_type),
+            lb_info=dict(balancer.info or {}),
+            operation=_CREATE if before is None else _UPDATE,
+            parameters=dict(question.parameters),
+            old_parameters=None if before is None else dict(before),
+        )
+        operation = Operation.VALIDATE_BACKEND
+        driver = attachment.driver
+        answer = await self._call(
+            balancer, driver, operation, request, namespace=namespace
+        )
+        return _objection(answer)
+
+    async def create(
+        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
+    ) -> Created | Trouble:
+        """Create it or find it; answers its identity, which is its spec if unsaid."""
+        operation = Operation.CREATE_LOAD_BALANCER
+        request = requests.CreateLoadBalancerRequest(
+            namespace=load_balancer.meta.key.namespace,
+            record_id=load_balancer.meta.uid,
+            retry_id=self._clock.new_id(),
+            not_after=self._clock.now() + driver.timeout(operation),
+            lb_spec=dict(load_balancer.spec),
+            attributes=dict(load_balancer.attributes),
+        )
+        answer = await self._ask(load_balancer, driver, operation, request)
+        if isinstance(answer, CreateLoadBalancerAnswer):
+            info = answer.lb_info or dict(load_balancer.spec)
+            return Created(info, answer.lock_key)
+        return answer
+
+    async def ensure(
+        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
+    ) -> Ensured | Trouble:
+        """Give it its attributes."""
+        operation = Operation.ENSURE_LOAD_BALANCER
+        request = requests.EnsureLoadBalancerRequest(
+            namespace=load_balancer.meta.key.namespace,
+            record_id=load_balancer.meta.uid,
+            retry_id=self._clock.new_id(),
+            not_after=self._clock.now() + driver.timeout(operation),
+            lb_info=dict(load_balancer.info or {}),
+            attributes=dict(load_balancer.attributes),
+        )
+        answer = await self._ask(load_balancer, driver, operation, request)
+        if isinstance(answer, EnsureLoadBalancerAnswer):
+            return Ensured(answer.lock_key)
+        return answer
+
+    async def delete(
+        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
+    ) -> Trouble | None:
+        """Delete it, or what may have come of creating it; None: it is gone."""
+        operation = Operation.DELETE_LOAD_BALANCER
+        request = requests.DeleteLoadBalancerRequest(
+            record_id=load_balancer.meta.uid,
+            lb_spec=dict(load_balancer.spec),
+            retry_id=self._clock.new_id(),
+            not_after=self._clock.now() + driver.timeout(operation),
+            lb_info=dict(load_balancer.info or {}),
+            attributes=dict(load_balancer.attributes),
+        )
+        answer = await self._ask(load_balancer, driver, operation, request)
+        return None if isinstance(answer, RetriedAnswer) else answer
+
+    async def list(
+        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver, known: bytes
+    ) -> Listing | Trouble | None:
+        """Read which members the driver has put there, and their epoch.
+
+        None: the list has the digest `known`, which is empty where none is known.
+        """
+        operation = Operation.LIST_BACKENDS
+        request = requests.ListBackendsRequest(
+            lb_info=dict(load_balancer.info or {}),
+            attributes=dict(load_balancer.attributes),
+        )
+        read = ListingReader(known)
+        answer = await self._call(load_balancer, driver, operation, request, read)
+        if isinstance(answer, DriverError):
+            return Unanswered(answer.reason, str(answer), may_land=False)
+        if answer.status is not Status.SUCC:
+            return Refused(answer.msg)
+        if read.is_known:
+            return None
+        return Listing(answer.epoch, answer.backends, read.digest)
+
+    async def _ask(
+        self,
+        load_balancer: LoadBalancer,
+        driver: LoadBalancerDriver,
+        operation: Operation,
+        request: Request[A],
+    ) -> A | Trouble:
+        """Send a request; an answer comes back only if it is a success."""
+        answer = await self._call(load_balancer, driver, operation, request)
+        if isinstance(answer, DriverError):
+            lost = Unanswered(answer.reason, str(answer), may_land=not answer.definite)
+            self._told(load_balancer, operation, lost)
+            return lost
+        reply = reply_of(answer)
+        self._told(load_balancer, operation, reply)
+        return answer if isinstance(reply, Succeeded) else reply
+
+    async def _call(
+        self,
+        load_balancer: LoadBalancer,
+        driver: LoadBalancerDriver,
+        operation: Operation,
+        request: Request[V],
+        read: Reader = parse_answer,
+        *,
+        namespace: str | None = None,
+    ) -> V | DriverError:
+        """Send a request when the load balancer's turn has come.
+
+        An error is returned, not raised: each caller has an answer to it.
+        """
+        limit = load_balancer.max_concurrent_calls
+        key = load_balancer.meta.key
+        async with self._drivers.slot(driver, key, namespace=namespace, limit=limit):
+            try:
+                return await self._drivers.call(
+                    driver,
+                    operation,
+                    request,
+                    timeout=driver.timeout(operation),
+                    read=read,
+                )
+            except DriverError as error:
+                return error
+
+
+def _objection(answer: ValidationAnswer | DriverError) -> Trouble | None:
+    """Read a validation's answer; a driver without the operation has no objection."""
+    if isinstance(answer, DriverError):
+        if isinstance(answer, BadStatus) and answer.is_unserved:
+            return None
+        return Unanswered(answer.reason, str(answer), may_land=False)
+    return None if answer.succ else Refused(answer.msg)

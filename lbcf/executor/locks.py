@@ -1,0 +1,250 @@
+"""Locks on addresses, for load balancers that know their members by address alone.
+
+Two records may want one address: an address that is reused at once, two groups, two
+namespaces that share a load balancer. The first holds a Lease; the next one waits until
+that one's holder exists no more and none of the calls for its end can still arrive: at
+once where its deregistrar has written that all of them were answered, else after Δ.
+Nobody releases a lock by a write: its holder's existence is the lock. Those of holders
+long gone are swept away.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import attrs
+import structlog
+
+from lbcf.core.lifecycle.steps import LockHeld, LockTaken, TakeLock
+from lbcf.core.model.names import digest
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import KubeError, NotFound
+from lbcf.kube.kinds import RECORDS
+from lbcf.kube.leases import Lease
+from lbcf.kube.locks import AddressLocks, HeldBy
+from lbcf.runtime.clock import Clock
+
+
+_NAME_HASH = 40
+_LOOK_AGAIN = timedelta(seconds=5)
+_BETWEEN_SWEEPS = timedelta(minutes=10)
+_STALE = timedelta(hours=2)
+"""Longer than any quarantine: time-outs end at 1 m and lateEffectSeconds at an hour."""
+
+_log = structlog.get_logger(__name__)
+
+
+@attrs.frozen
+class _Holder:
+    """The record that a lock names."""
+
+    key: ObjectKey
+    uid: Uid
+
+
+@attrs.frozen
+class _GoneSince:
+    """Since when a holder is known not to exist, by this process's own clock."""
+
+    holder: str
+    at: float
+
+
+class AddressLocker:
+    """Takes locks for records.
+
+    Args:
+        client: says whether a holder exists.
+        locks: where they are.
+        clock: says for how long a holder has been gone.
+        keys: says under which keys a load balancer is locked, the newest first; empty:
+            not known, then the name of its driver is one.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        locks: AddressLocks,
+        clock: Clock,
+        keys: Callable[[ObjectKey], Sequence[str]] = lambda _load_balancer: (),
+    ) -> None:
+        self._client = client
+        self._locks = locks
+        self._clock = clock
+        self._keys = keys
+        self._gone: dict[str, _GoneSince] = {}
+
+    async def take(self, step: TakeLock) -> LockTaken | LockHeld:
+        """Take a lock, or say who has it and when to ask again.
+
+        Under the load balancer's newest key; under the older ones, and under the name
+        of its driver as earlier versions of this program had it, nobody may have one.
+        A key that has changed meanwhile counts: whoever looked under the older one
+        before this lock was there has gone by the newer one.
+
+        Raises:
+            KubeError: the API server could not be asked.
+        """
+        while True:
+            names = self._names(step)
+            held = await self._take_first(names[0], step)
+            for name in names[1:]:
+                held = held or await self._look(name, step)
+            if held is not None:
+                return held
+            if names == self._names(step):
+                return LockTaken()
+
+    async def _take_first(self, name: str, step: TakeLock) -> LockHeld | None:
+        """Take the lock that counts from now on; None: it is taken."""
+        own = _name_of(step.record)
+        found = await self._locks.take(name, own, step.takeover_after)
+        if not isinstance(found, HeldBy):
+            self._gone.pop(name, None)
+            return None
+        held = await self._judged(name, found, step)
+        if held is not None:
+            return held
+        taken = await self._locks.take_over(found, own, step.takeover_after)
+        return _held(taken, _LOOK_AGAIN) if isinstance(taken, HeldBy) else None
+
+    async def _look(self, name: str, step: TakeLock) -> LockHeld | None:
+        """Look at a lock of another name on the same address; None: nobody has it."""
+        found = await self._locks.find(name)
+        if found is None or found.holder == _name_of(step.record):
+            return None
+        return await self._judged(name, found, step)
+
+    async def _judged(self, name: str, held: HeldBy, step: TakeLock) -> LockHeld | None:
+        """Say whether somebody else's lock is still in force; None: it is free."""
+        holder = _holder(held.holder)
+        if holder is None or await self._exists(holder):
+            self._gone.pop(name, None)
+            return _held(held, _LOOK_AGAIN)
+        wait = timedelta(0)
+        if holder.uid != step.ended:
+            # Calls for the holder's end may have gone by the driver as it was then.
+            said = timedelta(seconds=held.lease.duration)
+            wait = max(step.takeover_after, said)
+        rest = self._rest(name, held.holder, wait)
+        if rest > timedelta(0):
+            return _held(held, rest, is_gone=True)
+        self._gone.pop(name, None)
+        return None
+
+    def _names(self, step: TakeLock) -> tuple[str, ...]:
+        """Name the locks on an address: the one to take, and those to look at."""
+        record, address = step.record, step.address
+        keys = self._keys(record.load_balancer_key)
+        return (*(_named(key, address) for key in keys), _name(record, address))
+
+    async def inherit(self, record: BackendRecord, key: str = "") -> str | None:
+        """Take the lock of a record that has its address already; returns who else has it.
+
+        Args:
+            record: it.
+            key: of its load balancer; empty: the name of its driver, as ever.
+
+        Raises:
+            KubeError: the API server could not be asked.
+        """
+        address = record.address
+        name = _named(key, address) if key else _name(record, address)
+        held = await self._locks.take(name, _name_of(record))
+        return held.holder if isinstance(held, HeldBy) else None
+
+    async def sweep_forever(self) -> None:
+        """Delete stale locks now and then, until cancelled."""
+        while True:
+            try:
+                await self.sweep()
+            except KubeError as error:
+                _log.warning("locks.unswept", error=str(error))
+            await self._clock.sleep(_BETWEEN_SWEEPS)
+
+    async def sweep(self) -> int:
+        """Delete the locks whose holders have been gone for long; returns how many.
+
+        Only from the very version in which the holder was seen: whoever takes a lock
+        over in the meantime keeps it. One that names nobody, or names somebody in a way
+        that we do not write, stays.
+
+        Raises:
+            KubeError: the locks could not be listed.
+        """
+        leases = await self._locks.list()
+        swept = [await self._sweep_one(lease) for lease in leases]
+        kept = {lease.meta.key.name for lease in leases}
+        self._gone = {n: since for n, since in self._gone.items() if n in kept}
+        return sum(swept)
+
+    async def _sweep_one(self, lease: Lease) -> bool:
+        """Delete a lock if it is stale; one that cannot be judged now stays."""
+        name, holder = lease.meta.key.name, _holder(lease.holder)
+        if holder is None:
+            self._gone.pop(name, None)
+            if lease.holder:
+                _log.warning("lock.unreadable", lease=str(lease.meta.key))
+            return False
+        try:
+            if await self._exists(holder):
+                self._gone.pop(name, None)
+                return False
+            if self._rest(name, lease.holder, _STALE) > timedelta(0):
+                return False
+            self._gone.pop(name, None)
+            return await self._locks.sweep(lease)
+        except KubeError as error:
+            # Its own trouble, such as a record that cannot be read: the others go on.
+            _log.warning("lock.unswept", lease=str(lease.meta.key), error=str(error))
+            return False
+
+    def _rest(self, name: str, holder: str, quarantine: timedelta) -> timedelta:
+        """Say how long the last holder's calls may still arrive."""
+        now = self._clock.monotonic()
+        since = self._gone.get(name)
+        if since is None or since.holder != holder:
+            since = self._gone[name] = _GoneSince(holder, now)
+        return quarantine - timedelta(seconds=now - since.at)
+
+    async def _exists(self, holder: _Holder) -> bool:
+        """Ask the API server itself whether a holder still exists."""
+        try:
+            record = await self._client.get(RECORDS, holder.key)
+        except NotFound:
+            return False
+        return record.meta.uid == holder.uid
+
+
+def _held(held: HeldBy, again_after: timedelta, *, is_gone: bool = False) -> LockHeld:
+    """Say whose a lock is."""
+    holder, lease = _holder(held.holder), held.lease.meta.key
+    key, uid = (None, Uid("")) if holder is None else (holder.key, holder.uid)
+    return LockHeld(lease, key, uid, again_after, is_gone)
+
+
+def _named(key: str, address: str) -> str:
+    """Name the lock on an address at all load balancers that have a key."""
+    return f"addr-{digest(['key', key, address], _NAME_HASH)}"
+
+
+def _name(record: BackendRecord, address: str) -> str:
+    """Name the lock on (driver, load balancer, address), as their objects spell them."""
+    info = record.spec.lb_info
+    identity = [str(record.driver_key), *(f"{k}={info[k]}" for k in sorted(info))]
+    return f"addr-{digest([*identity, address], _NAME_HASH)}"
+
+
+def _name_of(record: BackendRecord) -> str:
+    """Spell a record as a holder."""
+    return f"{record.meta.key}/{record.meta.uid}"
+
+
+def _holder(spelled: str) -> _Holder | None:
+    """Read who holds a lock; None: it is not as we spell it, somebody has changed it."""
+    match spelled.split("/"):
+        case [namespace, name, uid] if namespace and name and uid:
+            return _Holder(ObjectKey(namespace, name), Uid(uid))
+        case _:
+            return None

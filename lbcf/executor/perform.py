@@ -1,0 +1,363 @@
+"""The one place where steps become calls of the API server and of drivers."""
+
+import asyncio
+import contextlib
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Protocol, TypeVar
+
+import attrs
+import structlog
+
+from lbcf.core.lifecycle.steps import (
+    Abandoned,
+    CallDriver,
+    Conflicted,
+    Finish,
+    Gone,
+    LockHeld,
+    LockTaken,
+    Observed,
+    Permission,
+    ReadRecord,
+    Released,
+    ReleaseRecord,
+    Reply,
+    Step,
+    Superseded,
+    TakeLock,
+    Unanswered,
+    Unheard,
+    WriteSettling,
+    WriteStatus,
+)
+from lbcf.core.lifecycle.trouble import with_refusal
+from lbcf.core.lifecycle.turn import Moment
+from lbcf.core.model import names
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.drivers.errors import DriverError, TimedOut, TooLate
+from lbcf.drivers.pool import DriverPool
+from lbcf.executor.address_questions import ask_for_address
+from lbcf.executor.messages import backend_request, reply_of
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import (
+    UNHEARD,
+    Conflict,
+    Invalid,
+    KubeError,
+    NotFound,
+    Unavailable,
+)
+from lbcf.kube.kinds import RECORDS
+from lbcf.runtime import failpoints
+from lbcf.runtime.clock import Clock
+from lbcf.runtime.recall import Recall
+from lbcf.wire.driver_answers import RetriedAnswer
+from lbcf.wire.driver_requests import Request
+from lbcf.wire.records import (
+    render_release,
+    render_settling,
+    render_status_update,
+)
+
+
+S = TypeVar("S")
+
+_log = structlog.get_logger(__name__)
+
+_USE_WITHIN = timedelta(seconds=2)
+"""A permission is good for the operation's time-out and 2 s: these 2 s are for us."""
+
+
+@attrs.frozen
+class Subject:
+    """The record that a turn is about; a namesake with another uid is not it."""
+
+    key: ObjectKey
+    uid: Uid
+
+
+class TakesLocks(Protocol):
+    """Whoever takes locks on addresses."""
+
+    async def take(self, step: TakeLock) -> LockTaken | LockHeld:
+        """Take one, or say who has it and when to ask again."""
+
+
+class Executor:
+    """Performs steps.
+
+    Args:
+        client: the API server.
+        drivers: the webhook services.
+        clock: the time.
+        locks: on addresses; None in a process that takes none.
+        observe: called with each record that a write of ours returned.
+        limit: says how many calls a load balancer bears at a time, None: any number.
+        recall: told whether drivers could be reached, None where nobody waits.
+        told: told what a driver answered.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        drivers: DriverPool,
+        clock: Clock,
+        *,
+        locks: TakesLocks | None = None,
+        observe: Callable[[BackendRecord], None] = lambda _record: None,
+        limit: Callable[[ObjectKey], int | None] = lambda _key: None,
+        recall: Recall | None = None,
+        told: Callable[[CallDriver, Reply], None] = lambda _step, _reply: None,
+    ) -> None:
+        self._client = client
+        self._drivers = drivers
+        self._clock = clock
+        self._locks = locks
+        self._observe = observe
+        self._limit = limit
+        self._recall = recall
+        self._told = told
+
+    def moment(self) -> Moment:
+        """Read the clock once for one decision."""
+        clock = self._clock
+        return Moment(clock.now(), clock.monotonic(), clock.jitter())
+
+    async def run(
+        self,
+        subject: Subject,
+        state: S,
+        next_step: Callable[[S, Moment], Step],
+        learn: Callable[[S, Step, Reply, Moment], S],
+        remember: Callable[[S], None],
+    ) -> Finish:
+        """Let the core ask and the world answer until the turn is over.
+
+        Args:
+            subject: the record.
+            state: what is known of it.
+            next_step: the core's question.
+            learn: what the core makes of a reply.
+            remember: keeps the state after each step, so that a turn that an error
+                ends in the middle forgets nothing.
+
+        Raises:
+            KubeError: the API server could not be asked; the turn is to be repeated.
+        """
+        while True:
+            step = next_step(state, self.moment())
+            if isinstance(step, Finish):
+                return step
+            try:
+                reply = await self.perform(subject, step)
+            except BaseException as error:
+                if _may_be_written(step, error):
+                    remember(learn(state, step, Unheard(), self.moment()))
+                raise
+            if isinstance(step, CallDriver):
+                self._tell(subject, step, reply)
+                self._told(step, reply)
+            state = learn(state, step, reply, self.moment())
+            remember(state)
+
+    def _tell(self, subject: Subject, step: CallDriver, reply: Reply) -> None:
+        """Tell whether a driver could be reached."""
+        driver = step.driver.meta.key
+        if self._recall is None or isinstance(reply, Gone | Superseded):
+            return
+        if isinstance(reply, Unanswered) and not reply.may_land:
+            self._recall.missed(driver, subject.key)
+        else:
+            self._recall.reached(driver, subject.key)
+
+    async def perform(self, subject: Subject, step: Step) -> Reply:
+        """Carry out one step.
+
+        Raises:
+            KubeError: the API server could not be asked.
+        """
+        match step:
+            case ReadRecord():
+                return await self._read(subject)
+            case WriteStatus():
+                body = render_status_update(step.record, step.status)
+                return await self._write(step.record, body, "status")
+            case WriteSettling():
+                return await self._write(step.record, render_settling(step.settling))
+            case CallDriver():
+                return await self._call_driver(subject, step)
+            case TakeLock():
+                return await self._take_lock(step)
+            case ReleaseRecord():
+                return await self._release(step)
+            case Finish():
+                raise ValueError("a finished turn has nothing to perform")
+
+    async def _read(self, subject: Subject) -> Observed | Gone:
+        """Read the record as it is now."""
+        began = self._clock.monotonic()
+        try:
+            record = await failpoints.through(
+                self._client.get(RECORDS, subject.key), UNHEARD
+            )
+        except NotFound:
+            return Gone()
+        if record.meta.uid != subject.uid:
+            return Gone()
+        return Observed(Permission(record, began))
+
+    async def _write(
+        self, before: BackendRecord, body: dict[str, object], subresource: str = ""
+    ) -> Observed | Gone | Conflicted:
+        """Write a record by compare-and-swap."""
+        began = self._clock.monotonic()
+        meta = before.meta
+        try:
+            write = self._client.patch(
+                RECORDS, meta.key, body, cas=meta, subresource=subresource
+            )
+            record = await failpoints.through(write, UNHEARD)
+        except NotFound:
+            return Gone()
+        except Conflict:
+            return Conflicted()
+        except Invalid as error:
+            await self._tell_of_refusal(before, error)
+            raise
+        self._observe(record)
+        return Observed(Permission(record, began))
+
+    async def _tell_of_refusal(self, record: BackendRecord, error: Invalid) -> None:
+        """Let a condition say why the record stands still; the turn is made again."""
+        status = with_refusal(record, str(error), self._clock.now())
+        if status == record.status:
+            return
+        body, meta = render_status_update(record, status), record.meta
+        with contextlib.suppress(KubeError):  # the first refusal is what is told
+            told = await self._client.patch(
+                RECORDS, meta.key, body, cas=meta, subresource="status"
+            )
+            self._observe(told)
+
+    async def _release(
+        self, step: ReleaseRecord
+    ) -> Gone | Conflicted | Observed | Released:
+        """Take our finalizer off by compare-and-swap."""
+        began = self._clock.monotonic()
+        record = step.proof.record
+        if isinstance(step.proof, Abandoned):
+            _log.warning(
+                "record.abandoned",
+                record=str(record.meta.key),
+                address=record.address,
+                why=step.proof.why,
+            )
+        body = render_release(record.meta, names.FINALIZER_RECORD)
+        try:
+            write = self._client.patch(RECORDS, record.meta.key, body, cas=record.meta)
+            left = await failpoints.through(write, UNHEARD)
+        except NotFound:
+            return Gone()
+        except Conflict:
+            return Conflicted()
+        # Taking off the last finalizer deletes the object in the same transaction,
+        # and does not raise its resourceVersion: what is returned is no new version.
+        if not left.meta.finalizers:
+            return Released()
+        return Observed(Permission(left, began))
+
+    async def _take_lock(self, step: TakeLock) -> Reply:
+        """Take the lock on an address."""
+        if self._locks is None:
+            raise ValueError("this process takes no locks on addresses")
+        return await failpoints.through(self._locks.take(step), UNHEARD)
+
+    async def _call_driver(self, subject: Subject, step: CallDriver) -> Reply:
+        """Call the driver when it has a free place, under a permission still good."""
+        record, driver = step.permission.record, step.driver
+        where = record.load_balancer_key
+        limit = self._limit(where)
+        async with self._drivers.slot(
+            driver,
+            where,
+            namespace=subject.key.namespace,
+            limit=limit,
+            ahead=step.urgent,
+        ):
+            permission = step.permission
+            if self._clock.monotonic() > permission.at + _USE_WITHIN.total_seconds():
+                fresh = await self._read(subject)
+                if isinstance(fresh, Gone):
+                    return fresh
+                permission = fresh.permission
+                before, now = record.meta, permission.record.meta
+                if before.resource_version != now.resource_version:
+                    return Superseded(permission)
+            until = permission.at + driver.window(step.operation).total_seconds()
+            rest = timedelta(seconds=until - self._clock.monotonic())
+            not_after = self._clock.now() + rest
+            request = await self._request(step, self._clock.new_id(), not_after)
+            return await self._ask(step, request, until)
+
+    async def _request(
+        self, step: CallDriver, retry_id: str, not_after: datetime
+    ) -> Request[RetriedAnswer]:
+        """Put the request together; a driver that finds addresses gets whole objects."""
+        if step.operation is not Operation.GENERATE_BACKEND_ADDR:
+            return backend_request(step, retry_id, not_after)
+        record = step.permission.record
+        return await ask_for_address(self._client, record, retry_id, not_after)
+
+    async def _ask(
+        self, step: CallDriver, request: Request[RetriedAnswer], until: float
+    ) -> Reply:
+        """Send the request, unless its permission has run out, and read the answer."""
+        driver, limit = step.driver, step.driver.timeout(step.operation)
+        try:
+            call = self._drivers.call(
+                driver, step.operation, request, timeout=limit, until=until
+            )
+            answer = await failpoints.through(call, TimedOut)
+        except TooLate:
+            return Superseded(step.permission)  # read anew: it is too old by now
+        except DriverError as error:
+            return Unanswered(error.reason, str(error), may_land=not error.definite)
+        except asyncio.CancelledError:
+            if _is_ending():
+                raise
+            # Something below was cancelled, not this turn: the call may be out.
+            return Unanswered("DriverCallCut", "the call was cut off", may_land=True)
+        except Exception as error:  # noqa: BLE001 - told to the reader of the record
+            # A defect of ours, but the call may be out: to forget that would be worse.
+            _log.exception("driver.call_broke", driver=str(driver.meta.key))
+            message = f"{type(error).__name__} in this process"
+            return Unanswered("DriverCallBroke", message, may_land=True)
+        reply = reply_of(answer)
+        _log.debug(
+            "driver.answered",
+            driver=str(driver.meta.key),
+            operation=step.operation.value,
+            record=str(step.permission.record.meta.key),
+            status=answer.status.value,
+            message=answer.msg,
+        )
+        return reply
+
+
+def _may_be_written(step: Step, error: BaseException) -> bool:
+    """Tell whether a write that failed so may have been made, or may still be."""
+    if not isinstance(step, WriteStatus):
+        return False
+    if isinstance(error, Unavailable):
+        return error.maybe_applied
+    return not isinstance(error, KubeError)
+
+
+def _is_ending() -> bool:
+    """Tell whether the turn itself is to end, with its process."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

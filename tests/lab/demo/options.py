@@ -1,0 +1,133 @@
+"""The demo's command line: what to run, for how long, and what must be reached."""
+
+import argparse
+
+from collections.abc import Sequence
+
+import attrs
+
+
+DESCRIPTION = """\
+Real nodes, a real HAProxy and steady traffic, while everything breaks: rolling updates,
+scaling, deleted pods, drained nodes, killed controllers, a reloaded HAProxy. Ends with
+exit code 1 if a request failed, or if too little happened to prove anything."""
+
+
+@attrs.frozen
+class Options:
+    """What was asked for.
+
+    Attributes:
+        nodes: nodes of the demo's own cluster.
+        seconds: length of the script in seconds; the minima below hold all the same.
+        rate: requests per second.
+        drain: False: neither does the group drain nor does the app wait to be
+            deregistered, to show what that does.
+        json: print one JSON object as the last line of standard output.
+        keep: keep the folder with the logs also when nothing failed.
+        foreign: use the cluster of KUBECONFIG instead of an own one.
+        drain_nodes: nodes of that cluster which may be drained of the demo's pods.
+        image: the web app's image.
+    """
+
+    nodes: int = 3
+    seconds: float = 90.0
+    rate: float = 400.0
+    drain: bool = True
+    json: bool = False
+    keep: bool = False
+    foreign: bool = False
+    drain_nodes: tuple[str, ...] = ()
+    image: str = "lbcf.local/web:1"
+
+
+@attrs.frozen
+class Minima:
+    """Below these the demo proves nothing, whatever failed or not.
+
+    Attributes:
+        requests: requests sent.
+        rollouts: rolling updates completed.
+        node_drains: nodes drained and given back.
+        kills: kills of each of the two processes.
+        reloads: reloads of HAProxy.
+    """
+
+    requests: int = 20_000
+    rollouts: int = 3
+    node_drains: int = 1
+    kills: int = 10
+    reloads: int = 1
+
+
+def minima(options: Options) -> Minima:
+    """What must be reached; no node drains where no node may be drained."""
+    drainable = options.drain_nodes or not options.foreign
+    return Minima(node_drains=1 if drainable else 0)
+
+
+def parse(arguments: Sequence[str] | None = None) -> Options:
+    """Read the command line; ends the program with a line that says what is wrong."""
+    parser = _parser()
+    found = parser.parse_args(arguments)
+    if found.nodes < 2:
+        parser.error("--nodes must be at least 2: a drained node's pods need another")
+    if not 1 <= found.rate <= 2000:
+        parser.error("--rate must be between 1 and 2000 requests per second")
+    if not 1 <= found.seconds <= 3600:
+        parser.error("--seconds must be between 1 and 3600")
+    if found.drain_node and not found.use_kubeconfig:
+        parser.error("--drain-node goes with --use-kubeconfig; own nodes are drained")
+    return Options(
+        nodes=found.nodes,
+        seconds=found.seconds,
+        rate=found.rate,
+        drain=found.drain,
+        json=found.json,
+        keep=found.keep,
+        foreign=found.use_kubeconfig,
+        drain_nodes=tuple(found.drain_node),
+        image=found.image,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Describe the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.lab.demo",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    default = Options()
+    add = parser.add_argument
+    add("--nodes", type=int, default=default.nodes, help="nodes of the own cluster")
+    add(
+        "--seconds",
+        type=float,
+        default=default.seconds,
+        help="how long things are broken (default %(default)s); it takes longer if too "
+        "little has happened by then",
+    )
+    add("--rate", type=float, default=default.rate, help="requests per second")
+    add(
+        "--no-drain",
+        dest="drain",
+        action="store_false",
+        help="drain off, in the group and in the app: requests fail, and so the demo",
+    )
+    add("--json", action="store_true", help="last line: the result as a JSON object")
+    add("--keep", action="store_true", help="keep the logs though nothing failed")
+    add(
+        "--use-kubeconfig",
+        action="store_true",
+        help="use the cluster that KUBECONFIG names; pods must be reachable from here",
+    )
+    add(
+        "--drain-node",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="with --use-kubeconfig: a node to drain of the demo's pods (repeatable)",
+    )
+    add("--image", default=default.image, help="image of the web app")
+    return parser

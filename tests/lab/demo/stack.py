@@ -1,0 +1,241 @@
+"""Puts up what the demo watches, piece by piece, and takes it down in reverse.
+
+Each piece is a context: kubectl's proxy, the CRDs, the namespace, HAProxy, our three
+programs. `run` enters them in that order. Our programs run as they would in production,
+one of each, started again when they end; without leader election, as the Lease of a
+killed process would have to expire first, while its successor here starts at once.
+"""
+
+import asyncio
+import contextlib
+import json
+import sys
+import time
+
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+
+import attrs
+
+from tests.drivers.servers import ALLOW_BESIDE_US
+from tests.lab.cluster.ports import free_ports
+from tests.lab.demo import children, haproxy, manifests
+from tests.lab.demo.api import Api
+from tests.lab.demo.census import Census
+from tests.lab.demo.errors import DemoError
+from tests.lab.demo.ground import CONTROLLER, DEREGISTRAR, Ground
+from tests.lab.demo.options import Options
+from tests.lab.demo.script import Proxy
+
+
+HOST = "127.0.0.1"
+ATTEMPTS = 100
+PAUSE = 0.1
+RETIRE_LIMIT = 60.0
+LIST_PERIOD = "1"  # seconds; a reload of HAProxy is noticed after that at most
+CRDS = Path("manifests") / "crds"
+
+
+@attrs.frozen
+class Addresses:
+    """Where things listen, in the cluster's network."""
+
+    web: str
+    driver: str
+    metrics: tuple[str, str]
+    health: tuple[str, str]
+
+    @classmethod
+    def choose(cls) -> "Addresses":
+        """Take free ports."""
+        web, driver, *rest = (f"{HOST}:{port}" for port in free_ports(6))
+        return cls(web, driver, (rest[0], rest[1]), (rest[2], rest[3]))
+
+
+@contextlib.asynccontextmanager
+async def api_reader(ground: Ground) -> AsyncIterator[Api]:
+    """The API server, for reading.
+
+    Raises:
+        DemoError: it cannot be reached.
+    """
+    socket = ground.folder / "api.sock"
+    argv = ["kubectl", "proxy", f"--unix-socket={socket}"]
+    child = await children.start(ground, ground.folder / "proxy.log", argv)
+    try:
+        async with Api(socket) as api:
+            await api.wait()
+            yield api
+    finally:
+        await children.end(child)
+
+
+@contextlib.asynccontextmanager
+async def definitions(ground: Ground) -> AsyncIterator[None]:
+    """The CRDs; taken out of a foreign cluster if they were not there before.
+
+    Raises:
+        DemoError: they cannot be applied.
+    """
+    folder = str(ground.root / CRDS)
+    named = await ground.kubectl("get", "-f", folder, "--ignore-not-found", "-oname")
+    await ground.kubectl("apply", "--server-side", "-f", folder)
+    await ground.kubectl(
+        "wait", "--for=condition=Established", "--timeout=30s", "-f", folder
+    )
+    try:
+        yield
+    finally:
+        if ground.foreign and not named.strip():
+            await ground.kubectl("delete", "-f", folder, "--timeout=60s")
+
+
+@contextlib.asynccontextmanager
+async def namespace(ground: Ground) -> AsyncIterator[str]:
+    """A namespace of the demo's own; taken out of a foreign cluster at the end.
+
+    Raises:
+        DemoError: it cannot be made.
+    """
+    meta = {"generateName": "lbcf-demo-"}
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
+    text = await ground.kubectl(
+        "create", "-f", "-", "-ojson", stdin=json.dumps(manifest)
+    )
+    name = str(json.loads(text)["metadata"]["name"])
+    try:
+        await ground.kubectl(
+            *("-n", name, "wait", "--for=create", "serviceaccount/default"),
+            "--timeout=30s",
+        )
+        yield name
+    finally:
+        if ground.foreign:
+            await ground.kubectl("delete", "namespace", name, "--timeout=120s")
+
+
+@contextlib.asynccontextmanager
+async def running_haproxy(
+    ground: Ground, address: str, defaults: str = ""
+) -> AsyncIterator[Proxy]:
+    """HAProxy with an empty backend, and with further `defaults` in its configuration.
+
+    Raises:
+        DemoError: it does not start.
+    """
+    socket, configuration = ground.folder / "ha.sock", ground.folder / "haproxy.cfg"
+    log = ground.folder / "haproxy.log"
+    haproxy.write_configuration(configuration, socket, address, defaults)
+    argv = ["haproxy", "-W", "-db", "-f", str(configuration)]
+    child = await children.start(ground, log, argv)
+    try:
+        await _until_answering(socket, log)
+        yield Proxy(child, socket)
+    finally:
+        await children.end(child)
+
+
+async def _until_answering(socket: Path, log: Path) -> None:
+    """Wait until HAProxy answers.
+
+    Raises:
+        DemoError: it does not; the message holds the end of its log.
+    """
+    for _ in range(ATTEMPTS):
+        with contextlib.suppress(DemoError):
+            await haproxy.look(socket)
+            return
+        await asyncio.sleep(PAUSE)
+    raise DemoError(f"HAProxy does not start:\n{children.tail(log)}")
+
+
+def our_programs(
+    ground: Ground, name: str, addresses: Addresses, proxy: Proxy
+) -> dict[str, children.Supervised]:
+    """The driver, the controller and the deregistrar, not started yet."""
+    driver = [
+        *(sys.executable, "-m", "webhooks.haproxy"),
+        *("--bind-address", addresses.driver, "--allow-sockets", str(proxy.socket)),
+        *("--allow-addresses", "127.0.0.0/8"),
+    ]
+    commands = {"driver": driver}
+    for number, (role, user) in enumerate(
+        (("controller", CONTROLLER), ("deregistrar", DEREGISTRAR))
+    ):
+        commands[role] = [
+            *(sys.executable, "-m", "lbcf", role, "--namespace", name),
+            *("--kubeconfig", str(ground.kubeconfigs[user])),
+            *("--metrics-bind-address", addresses.metrics[number]),
+            *("--health-probe-bind-address", addresses.health[number]),
+            *("--log-format", "json", "--no-leader-elect"),
+            *ALLOW_BESIDE_US,
+        ]
+    commands["controller"] += ["--list-backends-period", LIST_PERIOD]
+    return {
+        role: children.Supervised(ground, role, argv) for role, argv in commands.items()
+    }
+
+
+@contextlib.asynccontextmanager
+async def beside(*coroutines: Coroutine[object, object, None]) -> AsyncIterator[None]:
+    """Run coroutines beside the body, and cancel them at its end.
+
+    Raises:
+        ExceptionGroup: with what one of them, or the body, raised.
+    """
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(coroutine) for coroutine in coroutines]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+@contextlib.asynccontextmanager
+async def load_balancing(
+    ground: Ground, place: manifests.Place, census: Census, options: Options
+) -> AsyncIterator[None]:
+    """The web app and its load balancing, applied.
+
+    In a foreign cluster they are deleted at the end, while our programs still run:
+    finalizers hold them until those have done their work.
+
+    Raises:
+        DemoError: the API server refuses something.
+    """
+    wanted = [
+        *manifests.web_app(place, options),
+        *manifests.load_balancing(place, options),
+    ]
+    await ground.kubectl("apply", "-f", "-", stdin=manifests.render(wanted))
+    try:
+        yield
+    finally:
+        if ground.foreign:
+            await retire(ground, place, census)
+
+
+async def retire(ground: Ground, place: manifests.Place, census: Census) -> None:
+    """Delete group, load balancer and driver, one after the other, and wait.
+
+    Raises:
+        DemoError: something does not go.
+    """
+
+    async def delete(resource: str) -> None:
+        words = ("--all", "--ignore-not-found", f"--timeout={RETIRE_LIMIT:.0f}s")
+        await ground.kubectl("-n", place.namespace, "delete", resource, *words)
+
+    await delete("backendgroups")
+    end = time.monotonic() + RETIRE_LIMIT
+    while census.records:
+        if time.monotonic() > end:
+            names = ", ".join(record.name for record in census.records.values())
+            raise DemoError(
+                f"records stay though their group is gone: {names}; see what their "
+                "conditions say, and controller.log and deregistrar.log"
+            )
+        await asyncio.sleep(PAUSE)
+    await delete("loadbalancers")
+    await delete("loadbalancerdrivers")

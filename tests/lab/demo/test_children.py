@@ -1,0 +1,140 @@
+"""Programs are restarted when they end, killed when told, and gone at the end."""
+
+import asyncio
+import os
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.lab.demo.children import Supervised
+from tests.lab.demo.errors import DemoError
+from tests.lab.demo.ground import Ground
+
+
+LIMIT = 20.0
+ATTEMPTS = 1000
+
+
+@pytest.fixture(name="ground")
+def _ground(tmp_path: Path) -> Ground:
+    """A ground without a cluster: programs run on this machine."""
+    return Ground(
+        folder=tmp_path,
+        root=tmp_path,
+        environment=os.environ,
+        entry=(),
+        kubeconfigs={},
+        nodes=(),
+        audit_log=None,
+        foreign=True,
+    )
+
+
+async def pids(log: Path, count: int) -> list[int]:
+    """Wait until a program that prints its pid has been started so often."""
+    for _ in range(ATTEMPTS):
+        if len(found := printed(log)) >= count:
+            return found
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{log} never had {count} lines")
+
+
+async def until(happens: Callable[[], bool]) -> None:
+    """Try until it happens."""
+    for _ in range(ATTEMPTS):
+        if happens():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{happens} never happened")
+
+
+def printed(log: Path) -> list[int]:
+    """The pids that were printed so far."""
+    return [int(word) for word in log.read_text().split()] if log.exists() else []
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+class Watched:
+    """A supervised program, the lines told about it, and its log."""
+
+    def __init__(self, ground: Ground, argv: Sequence[str]) -> None:
+        self.told: list[str] = []
+        self.program = Supervised(ground, "p", argv)
+        self.log = ground.folder / "p.log"
+        self.task = asyncio.create_task(self.program.run(self.told.append))
+
+    async def end(self) -> None:
+        """Stop supervising."""
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
+
+@pytest.fixture(name="sleeper")
+async def _sleeper(ground: Ground) -> AsyncIterator[Watched]:
+    """A program that prints its pid and stays."""
+    watched = Watched(ground, ["sh", "-c", "echo $$; exec sleep 60"])
+    yield watched
+    await watched.end()
+
+
+async def test_restarts_what_it_killed(sleeper: Watched) -> None:
+    """A kill is counted as a kill, and the program comes back."""
+    (first,) = await pids(sleeper.log, 1)
+    await until(sleeper.program.kill)
+    second = (await pids(sleeper.log, 2))[1]
+
+    assert (1, 0, []) == (sleeper.program.kills, sleeper.program.crashes, sleeper.told)
+    assert (False, True) == (is_running(first), is_running(second))
+
+
+async def test_is_working_once_its_log_says_so(ground: Ground) -> None:
+    """What an earlier life wrote does not count, nor does a dead one."""
+    script = """sleep 1; echo '"work.started"'; exec sleep 60"""
+    (ground.folder / "p.log").write_text('"work.started"')
+    watched = Watched(ground, ["sh", "-c", script])
+    await asyncio.sleep(0.1)
+    before = watched.program.working
+    await until(lambda: watched.program.working)
+    await watched.end()
+
+    assert (False, False) == (before, watched.program.working)
+
+
+async def test_leaves_nothing_running(sleeper: Watched) -> None:
+    """The program ends with its supervision."""
+    (pid,) = await pids(sleeper.log, 1)
+    await sleeper.end()
+
+    assert not is_running(pid)
+    assert not sleeper.program.kill()
+
+
+async def test_a_crash_is_told(ground: Ground) -> None:
+    """An end that nobody asked for is told and is no kill."""
+    watched = Watched(ground, ["sh", "-c", "echo $$; exit 3"])
+    await pids(watched.log, 2)
+    await watched.end()
+
+    assert "p ended by itself with code 3" == watched.told[0]
+    assert 0 == watched.program.kills
+
+
+async def test_gives_up_on_what_keeps_ending(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that ends again and again stops the demo, with the end of its log."""
+    monkeypatch.setattr("tests.lab.demo.children.RESTART_DELAY", 0.0)
+    watched = Watched(ground, ["sh", "-c", "echo no such flag; exit 2"])
+
+    with pytest.raises(DemoError, match="no such flag"):
+        await asyncio.wait_for(watched.task, LIMIT)

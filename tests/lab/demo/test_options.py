@@ -1,0 +1,119 @@
+"""The command line, and what the demo reads from HAProxy and plans for kills."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.lab.demo import haproxy, manifests
+from tests.lab.demo.errors import DemoError
+from tests.lab.demo.haproxy import parse_snapshot, write_configuration
+from tests.lab.demo.kills import interval
+from tests.lab.demo.options import Options, parse
+
+
+ANSWER = """\
+Name: HAProxy
+Pid: 4711
+
+# pxname,svname,qcur,scur,status,addr,
+pods,lbcf-a,1,2,UP,198.19.1.3:8080,
+pods,lbcf-b,0,0,DOWN 1/2,198.19.1.4:8080,
+pods,lbcf-c,0,1,DRAIN,198.19.1.5:8080,
+
+"""
+
+
+def test_defaults() -> None:
+    """Without arguments the demo has three nodes and the drain is on."""
+    assert Options() == parse([])
+
+
+def test_switches() -> None:
+    """Each switch arrives."""
+    found = parse(
+        ["--no-drain", "--json", "--keep", "--use-kubeconfig", "--drain-node", "n1"]
+    )
+
+    expected = Options(
+        drain=False, json=True, keep=True, foreign=True, drain_nodes=("n1",)
+    )
+    assert expected == found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--nodes", "1"], "--nodes must be at least 2"),
+        (["--rate", "0"], "--rate must be between"),
+        (["--seconds", "0"], "--seconds must be between"),
+        (["--drain-node", "n1"], "--drain-node goes with --use-kubeconfig"),
+    ],
+)
+def test_refuses_nonsense(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wrong arguments end the program with a line that says what is wrong."""
+    with pytest.raises(SystemExit, match="2"):
+        parse(arguments)
+
+    assert expected in capsys.readouterr().err
+
+
+def test_reads_members() -> None:
+    """A snapshot has the worker, each server and its sessions with the queued ones."""
+    found = parse_snapshot(ANSWER)
+
+    assert ("4711", 1) == (found.worker, found.serving)
+    first = haproxy.Member("lbcf-a", "198.19.1.3:8080", "UP", 3)
+    assert first == found.members[0]
+
+
+def test_reads_an_empty_backend() -> None:
+    """A backend without servers is no error."""
+    assert () == parse_snapshot("Pid: 1\n\n# pxname,svname,\n\n").members
+
+
+def test_refuses_another_answer() -> None:
+    """Text that is not the answer is an error, not an empty backend."""
+    with pytest.raises(DemoError, match="No such"):
+        parse_snapshot("No such proxy\n")
+
+
+def test_hides_no_failure(tmp_path: Path) -> None:
+    """HAProxy is configured to neither retry nor redispatch."""
+    path = tmp_path / "haproxy.cfg"
+    write_configuration(path, tmp_path / "s", "127.0.0.1:1")
+
+    text = path.read_text()
+    assert "retries 0" in text
+    assert "redispatch" not in text
+
+
+def test_refuses_a_long_socket_path(tmp_path: Path) -> None:
+    """A path that no unix socket can have is told before HAProxy fails on it."""
+    with pytest.raises(DemoError, match="TMPDIR"):
+        write_configuration(tmp_path / "c", tmp_path / ("s" * 100), "127.0.0.1:1")
+
+
+@pytest.mark.parametrize("seconds", [1, 60, 90, 600])
+def test_kills_fit_into_the_script(seconds: float) -> None:
+    """Kills come every few seconds, and often enough where there is time for it."""
+    every = interval(seconds, 10)
+
+    assert 4.0 <= every <= 6.0
+    assert seconds < 60 or seconds / every >= 10
+
+
+@pytest.mark.parametrize("drain", [True, False])
+def test_no_drain_switches_both_off(drain: bool) -> None:
+    """Without the drain neither the group nor the app waits."""
+    place = manifests.Place("ns", "http://127.0.0.1:1", Path("s"))
+    text = manifests.render(
+        [
+            *manifests.web_app(place, Options(drain=drain)),
+            *manifests.load_balancing(place, Options(drain=drain)),
+        ]
+    )
+
+    assert drain is ('"preStop"' in text)
+    assert drain is ('"enabled": true' in text)

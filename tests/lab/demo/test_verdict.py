@@ -1,0 +1,168 @@
+"""The verdict counts honestly: what excuses a failure, and what is missing."""
+
+import pytest
+
+from tests.lab.demo import script
+from tests.lab.demo.journal import Journal, Span
+from tests.lab.demo.options import Minima, Options, minima
+from tests.lab.demo.traffic import FailedRequest, Figures
+from tests.lab.demo.verdict import Evidence, Verdict, judge, render, shortfalls
+from tests.lab.demo.writes import Writes
+
+
+LEAST = Minima(requests=100, rollouts=1, node_drains=1, kills=2, reloads=1)
+WRITES = Writes(2, {"create": 2, "patch": 7}, 0, {"leases": 3})
+
+
+def busy_journal() -> Journal:
+    """A journal of a run in which enough happened; HAProxy was reloaded at 20 s."""
+    journal = Journal(begin=0.0)
+    for kind in (script.ROLLOUT, script.NODE_DRAIN, script.RELOAD):
+        journal.counts[kind] = 1
+    journal.steps.append(Span("rolling update 1", 10.0, 15.0))
+    journal.gaps.append(Span(script.RELOAD, 20.0, 21.5))
+    journal.kills += [(9.0, "controller"), (12.0, "deregistrar")]
+    journal.counts.update({"kill controller": 2, "kill deregistrar": 2})
+    return journal
+
+
+def failed_at(moment: float) -> FailedRequest:
+    """A request that was sent then and failed."""
+    return FailedRequest(moment, 3.0, "/", "new", "status", 503, "m1")
+
+
+def verdict(journal: Journal, *moments: float) -> Verdict:
+    """The verdict on a run in which requests failed at these moments."""
+    figures = Figures(requests=200, failed=len(moments))
+    return judge(
+        Evidence(
+            drain=True,
+            seconds=60.0,
+            figures=figures,
+            failures=[failed_at(moment) for moment in moments],
+            journal=journal,
+            lifecycles=2,
+            waited=1,
+            writes=WRITES,
+            minima=LEAST,
+        )
+    )
+
+
+def test_succeeds_when_enough_happened_and_nothing_failed() -> None:
+    """No failure and no shortfall is a success."""
+    assert verdict(busy_journal()).succeeded
+
+
+def test_one_failed_request_is_a_failure() -> None:
+    """A single failed request spoils the demo and is explained."""
+    found = verdict(busy_journal(), 13.0)
+
+    assert (1, False) == (found.failed, found.succeeded)
+    assert "rolling update 1, 1.0 s after the kill of the deregistrar" in str(
+        found.examples
+    )
+
+
+@pytest.mark.parametrize(
+    ("moment", "failed", "excused"),
+    [(19.9, 1, 0), (20.0, 0, 1), (21.5, 0, 1), (21.6, 1, 0)],
+    ids=["before", "at the signal", "at the end", "after"],
+)
+def test_a_reload_excuses_what_was_sent_in_its_gap(
+    moment: float, failed: int, excused: int
+) -> None:
+    """Only requests sent between the signal and the first member are excused."""
+    found = verdict(busy_journal(), moment)
+
+    assert (failed, excused) == (found.failed, found.reload_failed)
+    assert 1500.0 == found.reload_gap_ms
+
+
+def test_failures_that_were_not_kept_count_all_the_same() -> None:
+    """The load generator's count stands, also for failures without details."""
+    evidence = Evidence(
+        drain=True,
+        seconds=60.0,
+        figures=Figures(requests=200, failed=7),
+        failures=[failed_at(20.5)],
+        journal=busy_journal(),
+        lifecycles=2,
+        waited=1,
+        writes=None,
+        minima=LEAST,
+    )
+
+    assert 6 == judge(evidence).failed
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (script.ROLLOUT, "0 rolling updates of 1"),
+        (script.NODE_DRAIN, "0 node drains of 1"),
+        (script.RELOAD, "0 reloads of HAProxy of 1"),
+        ("kill controller", "0 kills of the controller of 2"),
+        ("kill deregistrar", "0 kills of the deregistrar of 2"),
+    ],
+)
+def test_each_minimum_is_asked_for(count: str, expected: str) -> None:
+    """A run in which one thing did not happen proves nothing, and says which."""
+    journal = busy_journal()
+    del journal.counts[count]
+
+    found = verdict(journal)
+
+    assert ([expected], False) == (found.missing, found.succeeded)
+
+
+def test_too_few_requests_are_a_shortfall() -> None:
+    """Few requests cannot fail."""
+    assert ["99 requests of 100"] == shortfalls(LEAST, 99, busy_journal())
+
+
+def test_a_trouble_spoils_the_demo() -> None:
+    """What must not happen is in the verdict though no request failed."""
+    journal = busy_journal()
+    journal.trouble("members stay")
+
+    assert (["members stay"], False) == (
+        verdict(journal).missing,
+        verdict(journal).succeeded,
+    )
+
+
+def test_a_foreign_cluster_without_a_named_node_needs_no_node_drain() -> None:
+    """Nodes of other people are drained only where they are named."""
+    assert 0 == minima(Options(foreign=True)).node_drains
+    assert 1 == minima(Options(foreign=True, drain_nodes=("n1",))).node_drains
+    assert 1 == minima(Options()).node_drains
+
+
+def test_renders_what_was_promised() -> None:
+    """The JSON object has the fields that scripts read."""
+    fields = render(verdict(busy_journal(), 20.5))
+
+    assert {
+        "requests": 200,
+        "failed": 0,
+        "rollouts": 1,
+        "kills": 4,
+        "reload_gap_ms": 1500.0,
+        "lifecycles": 2,
+        "api_writes_per_lifecycle": 4.5,
+        "drains_waited": 1,
+        "p99_ms": 0.0,
+        "ok": True,
+    }.items() <= fields.items()
+
+
+def test_a_step_that_fails_does_not_count() -> None:
+    """Only steps that came to their end are counted."""
+    journal = Journal()
+
+    with pytest.raises(ValueError, match="no"), journal.step("rollout", "roll"):
+        raise ValueError("no")
+
+    assert 0 == journal.counts["rollout"]
+    assert ["roll"] == [span.name for span in journal.steps]

@@ -1,0 +1,173 @@
+"""The result: figures, what is missing, and whether the demo succeeded.
+
+All that was gathered (`traffic`, `journal`, `census`, `writes`) comes together here as
+one frozen value, which `screen` shows and `--json` prints.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from tests.lab.demo import script
+from tests.lab.demo.journal import Journal
+from tests.lab.demo.options import Minima
+from tests.lab.demo.traffic import FailedRequest, Figures, outside_gaps
+from tests.lab.demo.writes import Writes
+
+
+PROCESSES = ("controller", "deregistrar")
+SHOWN = 10
+
+
+@attrs.frozen
+class Evidence:
+    """What is judged.
+
+    Attributes:
+        drain: the drain was on.
+        seconds: length of the script in seconds.
+        figures: the load generator's last ones.
+        failures: the failed requests, or as many of them as were kept.
+        journal: what was done.
+        lifecycles: records that were created and are gone.
+        waited: records whose drain had to wait.
+        writes: writes to the API, if the audit log could be read.
+        minima: what had to be reached.
+    """
+
+    drain: bool
+    seconds: float
+    figures: Figures
+    failures: Sequence[FailedRequest]
+    journal: Journal
+    lifecycles: int
+    waited: int
+    writes: Writes | None
+    minima: Minima
+
+
+@attrs.frozen
+class Verdict:
+    """What came out.
+
+    Attributes:
+        drain: the drain was on.
+        seconds: length of the script in seconds.
+        figures: the load generator's, all failures included.
+        failed: failed requests that no reload excuses.
+        reload_failed: requests that failed while a reloaded HAProxy had no members.
+        reload_gap_ms: the longest such time in milliseconds.
+        counts: how often each step of the script was completed.
+        kills: kills of each process.
+        lifecycles: records that were created and are gone.
+        drains_waited: records whose drain had to wait.
+        writes: writes to the API, if the audit log could be read.
+        missing: what did not happen often enough, or went wrong; empty is good.
+        examples: some of the failed requests, told to people.
+    """
+
+    drain: bool
+    seconds: float
+    figures: Figures
+    failed: int
+    reload_failed: int
+    reload_gap_ms: float
+    counts: Mapping[str, int]
+    kills: Mapping[str, int]
+    lifecycles: int
+    drains_waited: int
+    writes: Writes | None
+    missing: Sequence[str]
+    examples: Sequence[str]
+
+    @property
+    def succeeded(self) -> bool:
+        """No request failed and nothing is missing."""
+        return not self.failed and not self.missing
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """Put everything together."""
+    journal, figures, failures = evidence.journal, evidence.figures, evidence.failures
+    real = outside_gaps(failures, journal)
+    excused = len(failures) - len(real)
+    gaps = [gap.end - gap.begin for gap in journal.gaps]
+    short = shortfalls(evidence.minima, figures.requests, journal)
+    return Verdict(
+        drain=evidence.drain,
+        seconds=evidence.seconds,
+        figures=figures,
+        failed=figures.failed - excused,
+        reload_failed=excused,
+        reload_gap_ms=round(max(gaps, default=0.0) * 1000, 1),
+        counts=journal.counts,
+        kills=kills_by_name(journal),
+        lifecycles=evidence.lifecycles,
+        drains_waited=evidence.waited,
+        writes=evidence.writes,
+        missing=[*short, *journal.troubles],
+        examples=[explain(failure, journal) for failure in real[:SHOWN]],
+    )
+
+
+def kills_by_name(journal: Journal) -> dict[str, int]:
+    """How often each process was killed."""
+    return {name: journal.counts[f"kill {name}"] for name in PROCESSES}
+
+
+def shortfalls(minima: Minima, requests: int, journal: Journal) -> list[str]:
+    """What has not happened often enough, in words; empty if everything has."""
+    counts = journal.counts
+    figures = [
+        ("requests", requests, minima.requests),
+        ("rolling updates", counts[script.ROLLOUT], minima.rollouts),
+        ("node drains", counts[script.NODE_DRAIN], minima.node_drains),
+        ("reloads of HAProxy", counts[script.RELOAD], minima.reloads),
+        *(
+            (f"kills of the {name}", number, minima.kills)
+            for name, number in kills_by_name(journal).items()
+        ),
+    ]
+    return [f"{have} {what} of {need}" for what, have, need in figures if have < need]
+
+
+def explain(failure: FailedRequest, journal: Journal) -> str:
+    """Tell people about one failed request."""
+    status = f" {failure.status}" if failure.status else ""
+    member = f" of member {failure.pod}" if failure.pod else " of no member"
+    return (
+        f"{failure.sent - journal.begin:7.2f} s  {failure.kind}{status}{member} after "
+        f"{failure.took_ms} ms on a {failure.connection} connection, {failure.path} "
+        f"({journal.around(failure.sent)})"
+    )
+
+
+def render(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as one JSON object."""
+    writes = verdict.writes
+    return {
+        "ok": verdict.succeeded,
+        "drain": verdict.drain,
+        "seconds": round(verdict.seconds, 1),
+        "requests": verdict.figures.requests,
+        "failed": verdict.failed,
+        "rollouts": verdict.counts[script.ROLLOUT],
+        "scalings": verdict.counts[script.SCALING],
+        "deletions": verdict.counts[script.DELETION],
+        "node_drains": verdict.counts[script.NODE_DRAIN],
+        "kills": sum(verdict.kills.values()),
+        "kills_by_process": dict(verdict.kills),
+        "reloads": verdict.counts[script.RELOAD],
+        "reload_gap_ms": verdict.reload_gap_ms,
+        "reload_failed": verdict.reload_failed,
+        "lifecycles": verdict.lifecycles,
+        "api_writes_per_lifecycle": round(writes.per_lifecycle, 2) if writes else None,
+        "api_writes": attrs.asdict(writes) if writes else None,
+        "drains_waited": verdict.drains_waited,
+        "p50_ms": verdict.figures.p50_ms,
+        "p99_ms": verdict.figures.p99_ms,
+        "idle_closed": verdict.figures.idle_closed,
+        "held_back": verdict.figures.held_back,
+        "missing": list(verdict.missing),
+    }

@@ -1,0 +1,100 @@
+"""Our real processes, each behind a gateway of its own, and started again when they end.
+
+What starts them again is in the place of the kubelet. A failpoint is for the first run
+of a process alone: its successor lives without.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lbcf.runtime import failpoints
+from tests.drivers.servers import ALLOW_BESIDE_US
+
+
+RESTART_DELAY = 0.1
+ROOT = Path(__file__).parents[3]
+
+
+class Replica:
+    """One process of a role.
+
+    Attributes:
+        role: `controller` or `deregistrar`.
+        starts: how often it was started.
+    """
+
+    def __init__(
+        self, role: str, kubeconfig: Path, log: Path, flags: Sequence[str]
+    ) -> None:
+        self.role = role
+        self.starts = 0
+        self.log = log
+        self._argv = [
+            *("setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "lbcf", role),
+            *("--kubeconfig", str(kubeconfig), "--metrics-bind-address", "0"),
+            *("--health-probe-bind-address", "0", *ALLOW_BESIDE_US, *flags),
+        ]
+        self._child: asyncio.subprocess.Process | None = None
+        self._keeper: asyncio.Task[None] | None = None
+
+    def keep_running(self, failpoint: str = "") -> None:
+        """Start it, and again whenever it ends."""
+        self._keeper = asyncio.create_task(self._keep(failpoint))
+
+    async def _keep(self, failpoint: str) -> None:
+        """Run it again and again."""
+        while True:
+            await self._start(failpoint)
+            failpoint = ""
+            assert self._child is not None
+            await self._child.wait()
+            await asyncio.sleep(RESTART_DELAY)
+
+    async def _start(self, failpoint: str) -> None:
+        """Start it; its output is appended to its log."""
+        env = {**os.environ, failpoints.VARIABLE: failpoint}
+        with self.log.open("ab") as out:
+            self._child = await asyncio.create_subprocess_exec(
+                *self._argv, cwd=ROOT, env=env, stdout=out, stderr=out
+            )
+        self.starts += 1
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, if it runs."""
+        if self._child is not None and self._child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._child.send_signal(number)
+
+    async def end(self) -> None:
+        """End it for good."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        if self._child is not None:
+            self.send(signal.SIGKILL)
+            await self._child.wait()
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """The log events of a name, in order; of all its runs."""
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        whole = [line for line in lines if line.startswith("{") and line.endswith("}")]
+        found: list[dict[str, Any]] = [json.loads(line) for line in whole]
+        return [event for event in found if event.get("event") == name]
+
+    @property
+    def works(self) -> bool:
+        """Whether some run of it has begun to work."""
+        return bool(self.events("work.started"))
+
+    @property
+    def leads(self) -> bool:
+        """Whether some run of it was elected."""
+        return bool(self.events("leader.elected"))

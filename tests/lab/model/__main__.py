@@ -1,0 +1,88 @@
+"""`python -m tests.lab.model`: every built variant holds, every weaker one is refuted.
+
+Takes names of variants, or the beginnings of names; without any it runs all of them, then
+the drain's clock and SPIN. Runs under pypy3 by choice: CPython takes about ten times as
+long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from pathlib import Path
+
+from tests.lab.model import drain_clock, page, spin
+from tests.lab.model.built import BUILT
+from tests.lab.model.search import Found, search
+from tests.lab.model.variants import Variant
+from tests.lab.model.weaker import WEAKER
+
+
+def is_as_expected(variant: Variant, found: Found) -> bool:
+    """Tell whether a search came out as the variant says."""
+    if variant.breaks:
+        return found.broken.startswith(variant.breaks)
+    return found.complete and not found.broken
+
+
+def show(variant: Variant, found: Found, *, traces: bool) -> None:
+    """Print what was found."""
+    if found.broken:
+        verdict = "refuted" if variant.breaks else "BROKEN"
+    else:
+        verdict = "holds" if found.complete else "NOT SEARCHED TO THE END"
+    alive = ", goal reachable" if variant.alive and verdict == "holds" else ""
+    print(
+        f"{variant.name} {verdict + alive:23} {found.states:>9,} states "
+        f"{found.transitions:>11,} steps {found.seconds:6.1f} s  {variant.rule}"
+    )
+    if found.broken:
+        print(f"      {found.broken}, after {len(found.trace)} steps")
+        for number, line in enumerate(found.trace if traces else (), 1):
+            print(f"      {number:>3} {line}")
+    sys.stdout.flush()
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run what is asked for; answers the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.lab.model", description=__doc__
+    )
+    parser.add_argument("names", nargs="*", help="such as b01, w, spin, drain")
+    parser.add_argument("--traces", action="store_true", help="print each trace")
+    parser.add_argument("--page", metavar="FILE", help="write it all as a page, too")
+    chosen = parser.parse_args(argv)
+    names = tuple(chosen.names)
+    wrong = 0
+    entries: dict[str, str] = {}
+    for variant in BUILT + WEAKER:
+        if names and not variant.name.startswith(names):
+            continue
+        found = search(variant.rules, alive=variant.alive)
+        traces = chosen.traces or bool(names)
+        show(variant, found, traces=traces or not is_as_expected(variant, found))
+        wrong += not is_as_expected(variant, found)
+        entries[variant.name] = page.entry(variant, found)
+    if not names or "drain".startswith(names):
+        wrong += drain_clock.show()
+    if not names or "spin".startswith(names):
+        wrong += spin.show()
+    print("all as expected" if not wrong else f"{wrong} NOT AS EXPECTED")
+    if chosen.page:
+        write(Path(chosen.page), entries)
+    return bool(wrong)
+
+
+def write(file: Path, entries: dict[str, str]) -> None:
+    """Write the page, whole if all was searched, else its entries alone."""
+    built = "".join(entries[v.name] for v in BUILT if v.name in entries)
+    weaker = "".join(entries[v.name] for v in WEAKER if v.name in entries)
+    if len(entries) == len(BUILT + WEAKER):
+        weaker = page.WEAKER_HEAD + weaker + page.tail()
+        built = page.HEAD + built
+    file.write_text(built + weaker)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

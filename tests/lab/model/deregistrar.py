@@ -1,0 +1,270 @@
+"""What a deregistrar may do next: from a deletion to the finalizer's end.
+
+It remembers less than the real one: whether it has drained or deregistered before is
+asked anew in each turn, so that it may repeat what the real one does once.
+"""
+
+from __future__ import annotations
+
+from tests.lab.model import decisions, world
+from tests.lab.model import layout as at
+from tests.lab.model.rules import Rules
+from tests.lab.model.world import Draft, State, Step, Steps
+
+
+def steps(s: State, rules: Rules, out: Steps) -> None:
+    """Add what each deregistrar may do."""
+    for w in range(rules.deregistrars):
+        b = at.deregistrar(w)
+        stage = s[b + at.STAGE]
+        if rules.frees:
+            _free(s, w, out)
+        if stage == at.IDLE:
+            for r in range(rules.records):
+                _begin(s, rules, w, r, out)
+        else:
+            STAGES[stage](s, rules, w, out)
+        if rules.crashes and (stage != at.IDLE or _is_known(s, rules, w)):
+            _end(s, rules, w, out)
+
+
+def _is_known(s: State, rules: Rules, w: int) -> bool:
+    """Tell whether anything is lost with a deregistrar that is idle."""
+    return rules.frees and any(
+        s[at.ending(w, r)] or s[at.record(r) + at.ENDER] == w + 1
+        for r in range(rules.records)
+    )
+
+
+def _end(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Let an incarnation end; another one, with another name, takes its place."""
+    b = at.deregistrar(w)
+    n = bytearray(s)
+    if s[b + at.STAGE] == at.SENT:
+        _lose(n, rules, w)
+    world.rest(n, b)
+    for r in range(rules.records):
+        n[at.ending(w, r)] = 0
+        if rules.forgets_whole and n[at.record(r) + at.ENDER] == w + 1:
+            n[at.record(r) + at.ENDER] = decisions.DEAD
+    text = "{b} ends; another begins in its place"
+    out.append(Step((text, w, 0), n, fault=True))
+
+
+def _free(s: State, w: int, out: Steps) -> None:
+    """Write for whoever waits that all calls for the end of its holder were answered."""
+    holder = s[at.LOCK]
+    if not s[at.FREED] and holder and s[at.ending(w, holder - 1)] & at.ANSWERED_ALL:
+        n = bytearray(s)
+        n[at.FREED] = 1
+        for v in range(at.MAX_DEREGISTRARS):
+            n[at.ending(v, holder - 1)] &= at.UNANSWERED
+        text = "{b} writes that all calls for {r} were answered"
+        out.append(Step((text, w, holder - 1), n))
+
+
+def _lose(n: bytearray, rules: Rules, w: int) -> None:
+    """Let a deregistrar's call go on without it."""
+    b = at.deregistrar(w)
+    drain = n[b + at.CARRIES] == at.DRAIN
+    r = n[b + at.WHICH]
+    world.lose_call(n, rules, b, at.LATE_DRAIN if drain else at.LATE_DEREGISTER)
+    if rules.frees and rules.frees_answered:
+        n[at.ending(w, r)] |= at.UNANSWERED
+
+
+def _begin(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
+    """Begin a turn by a quorum read, or by what the watch has shown.
+
+    Nobody but a deregistrar writes to a record that is being deleted: an older view of
+    that shows the same, but for the version that a write must be based on.
+    """
+    d = at.record(r)
+    if s[d + at.PHASE] == at.GONE and s[d + at.ADDRESS] and not rules.fresh_deregister:
+        text = "{b} still has {r} as deleting in its cache"
+        out.append(_permitted(s, w, r, at.FINAL, text))
+        if rules.drains:
+            text += "; it drains first"
+            out.append(_permitted(s, w, r, at.DRAIN, text))
+    if s[d + at.PHASE] != at.DELETING:
+        return
+    _begin_deleting(s, rules, w, r, out, current=True)
+    if not rules.fresh_deregister:
+        _begin_deleting(s, rules, w, r, out, current=False)
+
+
+def _begin_deleting(
+    s: State, rules: Rules, w: int, r: int, out: Steps, *, current: bool
+) -> None:
+    """Begin with a record that is being deleted, on its last version or an older one."""
+    reads = "{b} reads {r}: deleting" if current else "{b} has an older {r}: deleting"
+    if not s[at.record(r) + at.ADDRESS]:
+        n = bytearray(s)
+        b = at.deregistrar(w)
+        n[b : b + 5] = bytes((at.ANSWERED, r, current, 0, at.NEVER))
+        out.append(Step((f"{reads}, without an address", w, r), n))
+        return
+    final = is_final(s, rules, r)
+    text = reads + ("" if final else "; this call will not count")
+    if rules.frees and rules.signs and _is_anothers(s, w, r):
+        n = bytearray(s)
+        world.touch(n, r)
+        n[at.record(r) + at.ENDER] = decisions.ANYBODY
+        s, current = bytes(n), True
+        text += "; it writes `*` as its deregistrar"
+        reads = text
+    call = at.FINAL if final else at.EARLY
+    out.append(_permitted(s, w, r, call, text, current=current))
+    if rules.drains:
+        text = f"{reads}; it drains first"
+        out.append(_permitted(s, w, r, at.DRAIN, text, current=current))
+
+
+def _is_anothers(s: State, w: int, r: int) -> bool:
+    """Tell whether a record names another deregistrar, who may count on being alone."""
+    named = s[at.record(r) + at.ENDER]
+    return named not in (decisions.NOBODY, decisions.ANYBODY, w + 1)
+
+
+def is_final(s: State, rules: Rules, r: int) -> bool:
+    """Tell whether a deregister cannot be undone by an ensure still out."""
+    d = at.record(r)
+    registered, mark, always = s[d + at.REGISTERED], s[d + at.MARK], s[d + at.ALWAYS]
+    if not rules.waits_unmarked:
+        registered = 1
+    if not rules.reads_mark or not rules.marks:
+        mark = decisions.NOBODY
+    settled = decisions.is_settled(registered, mark, always)
+    longer = not rules.edits or (rules.stamps and s[d + at.STAMP])
+    wait = rules.wait if longer else rules.short_wait
+    return settled or s[d + at.AGE] >= wait - rules.skew
+
+
+def _permitted(
+    s: State, w: int, r: int, call: int, text: str, *, current: bool = False
+) -> Step:
+    """Give a deregistrar a permission that begins now."""
+    n = bytearray(s)
+    b = at.deregistrar(w)
+    n[b : b + 5] = bytes((at.PERMITTED, r, current, 0, call))
+    return Step((text, w, r), n)
+
+
+def _send(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Send the call, or do not."""
+    b = at.deregistrar(w)
+    r = s[b + at.WHICH]
+    n = bytearray(s)
+    if world.may_send(s, rules, b):
+        n[b + at.STAGE] = at.SENT
+        if not rules.frees_ended and s[b + at.CARRIES] == at.FINAL:
+            _let_go(n, rules, w, r)
+        out.append(Step((f"{{b}} sends {_CALLS[s[b + at.CARRIES]]}", w, r), n))
+        n = bytearray(s)
+    world.rest(n, b)
+    out.append(Step(("{b} does not call for {r} now, or is refused", w, r), n))
+
+
+_CALLS = {
+    at.EARLY: "deregister({r})",
+    at.FINAL: "deregister({r})",
+    at.DRAIN: "drain({r})",
+}
+
+
+def _in_flight(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Let the call be executed, or stay without a definite answer."""
+    b = at.deregistrar(w)
+    r = s[b + at.WHICH]
+    n = bytearray(s)
+    n[b + at.STAGE] = at.EFFECTIVE
+    n[b + at.SINCE] = 0
+    call = _CALLS[s[b + at.CARRIES]]
+    if s[b + at.CARRIES] == at.DRAIN:
+        world.drain(n, rules, r)
+    else:
+        world.take_out(n, rules, r)
+    world.end_running(n, rules, r, at.LATE_DEREGISTER, at.LATE_DRAIN)
+    out.append(Step((f"the load balancer executes {{b}}'s {call}", w, r), n))
+    if rules.running:
+        n = bytearray(s)
+        drain = s[b + at.CARRIES] == at.DRAIN
+        world.leave_running(n, b, at.LATE_DRAIN if drain else at.LATE_DEREGISTER)
+        out.append(Step((f"{{b}}'s {call} is answered by Running", w, r), n))
+    if rules.silences:
+        n = bytearray(s)
+        _lose(n, rules, w)
+        text = f"{{b}}'s {call} is without a definite answer, and still out"
+        out.append(Step((text, w, r), n, fault=True))
+
+
+def _answer(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Let the answer arrive: only a deregister that counts lets the record go."""
+    b = at.deregistrar(w)
+    r = s[b + at.WHICH]
+    n = bytearray(s)
+    call = s[b + at.CARRIES]
+    counts = call == at.FINAL or (call == at.EARLY and not rules.releases_on_final)
+    if counts:
+        n[b + at.STAGE] = at.ANSWERED
+        n[at.record(r) + at.ENDED] = 1
+    else:
+        world.rest(n, b)
+    out.append(Step((f"{{b}} is told of its {_CALLS[call]}", w, r), n))
+
+
+def _release(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Take the finalizer off, from the version that was read."""
+    b = at.deregistrar(w)
+    r = s[b + at.WHICH]
+    deleting = s[at.record(r) + at.PHASE] == at.DELETING
+    n = bytearray(s)
+    world.rest(n, b)
+    if deleting and (s[b + at.CURRENT] or not rules.releases_by_cas):
+        _let_go(n, rules, w, r)
+        broken = world.end(n, r)
+        text = "{b} takes the finalizer off: {r} is gone"
+        out.append(Step((text, w, r), n, broken))
+    elif _hits_namesake(s, rules, r):
+        d = at.record(1)
+        world.touch(n, 1)
+        n[d + at.UNHELD] = 1
+        broken = world.end(n, 1) if n[d + at.PHASE] == at.DELETING else ""
+        out.append(
+            Step(("{b} takes the finalizer off {r}'s namesake", w, r), n, broken)
+        )
+    else:
+        if not rules.frees_own and s[at.LOCK] == r + 1:
+            n[at.ending(w, r)] |= at.ANSWERED_ALL
+        out.append(Step(("{b} cannot let {r} go: it has changed", w, r), n))
+        if deleting and s[b + at.CARRIES] == at.FINAL:
+            n = bytearray(s)
+            n[b + at.CURRENT] = 1
+            out.append(Step(("{b} reads {r} again: deleting", w, r), n))
+
+
+def _let_go(n: Draft, rules: Rules, w: int, r: int) -> None:
+    """Remember of the lock's holder that all calls for its end were answered, if so."""
+    if not rules.frees or n[at.LOCK] != r + 1:
+        return
+    uncalled = not n[at.record(r) + at.ADDRESS]
+    alone = n[at.record(r) + at.ENDER] == w + 1
+    if uncalled or (alone and not n[at.ending(w, r)] & at.UNANSWERED):
+        n[at.ending(w, r)] |= at.ANSWERED_ALL
+
+
+def _hits_namesake(s: State, rules: Rules, r: int) -> bool:
+    """Tell whether a release by name alone hits another record of that name."""
+    if rules.releases_by_cas or not rules.namesake or r != 0:
+        return False
+    second = s[at.record(1) + at.PHASE]
+    first = s[at.record(0) + at.PHASE]
+    return first == at.GONE and second in (at.LIVE, at.DELETING)
+
+
+STAGES = {
+    at.PERMITTED: _send,
+    at.SENT: _in_flight,
+    at.EFFECTIVE: _answer,
+    at.ANSWERED: _release,
+}

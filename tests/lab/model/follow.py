@@ -1,0 +1,264 @@
+"""Asks the model whether a real run is one of its own.
+
+A trace (`facts` says what it looks like) goes in, the first step that the model does not
+allow comes out. What decides are the functions of `decisions`, which the search has
+proven. `python -m tests.lab.model.follow FILE...` reads traces from files.
+
+Not looked at: how long a call may queue for its driver (no step shows it), and the times
+of deletions that are not in the trace.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.lab.model import decisions
+from tests.lab.model.facts import Event, Facts, event_of
+from tests.lab.model.witness import Memory, Refusal, Witness, basis, mark, wanted
+
+
+# --- the controller's writes, reads ---------------------------------------------------
+
+
+def _create(f: Witness, e: Event, memory: Memory) -> str:
+    """A create is the claim, and with members named after records the permission."""
+    if e.now is None:
+        return ""
+    if not e.now.held:
+        return "the finalizer is not in the create"
+    if e.now.address and not f.keyed:
+        return "the address is in the create, and no lock on it is held"
+    memory.claims.add(e.now.generation)
+    return ""
+
+
+def _update(f: Witness, e: Event, memory: Memory) -> str:
+    """A change of a spec may be a claim."""
+    before = f.versions.get((e.record, e.of or 0))
+    if e.now is None:
+        return ""
+    if before is None:
+        return f"from version {e.of}, which nobody has seen"
+    now = mark(e.actor, before.ensuring)
+    settled = decisions.is_settled(before.registered, now, before.always)
+    claimed = before.generation in memory.claims
+    claims = decisions.claims_update(settled, claimed, now, before.always)
+    if claims:
+        memory.claims.add(e.now.generation)
+    return ""
+
+
+def _delete(f: Witness, e: Event, _memory: Memory) -> str:
+    """A deletion may begin at any time."""
+    f.deleted.setdefault(e.record, e.began)
+    return ""
+
+
+def _read(_f: Witness, _e: Event, _memory: Memory) -> str:
+    """A read may be made at any time."""
+    return ""
+
+
+# --- writes of the status -------------------------------------------------------------
+
+
+def _write(f: Witness, e: Event, memory: Memory) -> str:
+    """A write of the status changes only what its actor may say."""
+    before, after = basis(f, e, memory), e.now
+    if after is None:
+        return ""
+    if isinstance(before, str):
+        return before
+    if before.deleting:
+        kept = (after.address, after.ensuring, after.registered)
+        same = kept == (before.address, before.ensuring, before.registered)
+        same = same and after.deregistrar in (before.deregistrar, "*")
+        return "" if same else "what its registrar wrote is no deregistrar's to change"
+    if after.deregistrar != before.deregistrar and before.address:
+        return "who may end a record is written with its address alone"
+    if before.address != after.address:
+        return _address_written(f, e, memory, before)
+    if after.registered and not before.registered:
+        return _registered_written(e, memory, before, after)
+    want = wanted(e, memory, before)
+    # To say that anybody's call may be out is always allowed: it only costs waiting.
+    allowed = (want, decisions.ANYBODY)
+    if (
+        after.ensuring != before.ensuring
+        and mark(e.actor, after.ensuring) not in allowed
+    ):
+        return (
+            f"the mark {after.ensuring!r} is not its to write over {before.ensuring!r}"
+        )
+    return ""
+
+
+def _address_written(f: Witness, e: Event, memory: Memory, before: Facts) -> str:
+    """The address is written once, with the mark, under the lock."""
+    if e.now is None or before.address:
+        return "the address has been written before"
+    if not f.keyed and not memory.has_lock:
+        return "the lock on the address is not held"
+    return (
+        "" if e.now.ensuring == e.actor else "the address is written without the mark"
+    )
+
+
+def _registered_written(e: Event, memory: Memory, before: Facts, after: Facts) -> str:
+    """Registered is written after a success, and the mark left as it must be."""
+    if memory.ensured != before.version:
+        return f"no ensure has succeeded under version {before.version}"
+    left = decisions.mark_left(1, wanted(e, memory, before), before.always)
+    if mark(e.actor, after.ensuring) != left:
+        return f"the mark {after.ensuring!r} is left behind, from {before.ensuring!r}"
+    return ""
+
+
+# --- the lock -------------------------------------------------------------------------
+
+
+def _lock(f: Witness, e: Event, memory: Memory) -> str:
+    """A lock is taken that is free, or whose holder has been gone for long enough."""
+    if e.outcome != "taken":
+        return ""
+    holder = f.locks.get(e.lock, e.record)
+    if holder != e.record:
+        f.takeovers.append((e, holder))
+    f.locks[e.lock] = e.record
+    memory.has_lock = True
+    return ""
+
+
+# --- calls ----------------------------------------------------------------------------
+
+
+def _call(f: Witness, e: Event, memory: Memory) -> str:
+    """A call goes out on what was observed last, if that permits it."""
+    if e.outcome in ("superseded", "gone"):
+        return ""  # what permitted it was too old, and nothing was sent
+    seen = basis(f, e, memory)
+    if isinstance(seen, str):
+        return seen
+    if e.op == "generate":
+        return "" if not seen.address else "the address is known"
+    if not seen.address:
+        return "the record has no address"
+    return (
+        _ensure(e, memory, seen) if e.op == "ensure" else _take_out(f, e, memory, seen)
+    )
+
+
+def _ensure(e: Event, memory: Memory, seen: Facts) -> str:
+    """An ensure goes out for a live record whose mark a deregistrar understands."""
+    if seen.deleting:
+        return "the record is being deleted"
+    if seen.registered and not seen.always and seen.ensuring != "*":
+        return "the record is settled; that an ensure goes out is nowhere written"
+    now, want = mark(e.actor, seen.ensuring), wanted(e, memory, seen)
+    claims = seen.generation in memory.claims
+    if not decisions.is_covered(now, want, claims, seen.always):
+        return f"the mark {seen.ensuring!r} does not tell of this call"
+    if e.outcome in ("unanswered", "unknown"):
+        memory.doubts = True
+    memory.ensured = seen.version if e.outcome == "succeeded" else None
+    return ""
+
+
+def _take_out(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
+    """A drain or deregister goes out for a record that ends, and counts or does not."""
+    if not (seen.deleting and seen.held):
+        return "the record is not being deleted, or not ours to end"
+    if not f.keyed and seen.deregistrar not in ("", "*", e.actor):
+        return f"deregistrar {seen.deregistrar!r} is not told that it is not alone"
+    memory.unanswered |= e.outcome in ("unanswered", "unknown")
+    if e.op == "drain":
+        return ""
+    settled = decisions.is_settled(
+        seen.registered, mark(e.actor, seen.ensuring), seen.always
+    )
+    since = f.deleted.get(e.record)
+    waited = since is None or e.began >= since + f.settling["ensure"]
+    if e.final and not (settled or waited):
+        return f"it cannot count yet: an ensure may be out (mark {seen.ensuring!r})"
+    memory.final = memory.final or (e.final and e.outcome == "succeeded")
+    return ""
+
+
+def _release(f: Witness, e: Event, memory: Memory) -> str:
+    """The finalizer goes with a proof that is this incarnation's own."""
+    seen = basis(f, e, memory)
+    if e.outcome == "conflicted":
+        return ""
+    if isinstance(seen, str):
+        return seen
+    if not seen.deleting:
+        return "the record is not being deleted"
+    if e.proof == "never" and seen.address:
+        return f"address {seen.address} is written: something may be registered"
+    if e.proof == "deregistered" and not memory.final:
+        return "no deregister of this incarnation has succeeded that counts"
+    alone = seen.deregistrar == e.actor and not memory.unanswered
+    if e.outcome == "released" and (alone or e.proof == "never"):
+        f.clean.add(e.record)
+    return ""
+
+
+TAKING: dict[str, Callable[[Witness, Event, Memory], str]] = {
+    "create": _create,
+    "update": _update,
+    "delete": _delete,
+    "read": _read,
+    "write": _write,
+    "lock": _lock,
+    "call": _call,
+    "release": _release,
+    "abandon": _read,
+}
+
+
+def judge(witness: Witness, e: Event) -> str:
+    """Take in a step; answers why it is none of the model's, empty if it is one."""
+    if e.step == "crash":
+        witness.ended.add(e.actor)
+        return ""
+    if e.actor in witness.ended:
+        return "this incarnation has ended"
+    memory = witness.memories.setdefault((e.actor, e.record), Memory())
+    why = witness.learn_version(e) or TAKING[e.step](witness, e, memory)
+    if not why:
+        witness.observe(e, memory)
+    return why
+
+
+def follow(trace: Mapping[str, Any]) -> Refusal | None:
+    """Find the first step of a trace that the model does not allow.
+
+    Raises:
+        KeyError: the trace lacks what every trace has.
+    """
+    witness = Witness(trace["memberKey"] == "Record", trace["settling"])
+    for number, given in enumerate(trace["steps"]):
+        event = event_of(number, given)
+        why = judge(witness, event)
+        if why:
+            return Refusal(event, why)
+    return witness.lost_update() or witness.early_takeover()
+
+
+def main(paths: list[str]) -> int:
+    """Follow the traces in files; answers the exit code."""
+    wrong = 0
+    for path in paths:
+        refusal = follow(json.loads(Path(path).read_text(encoding="utf-8")))
+        print(f"{path}: {refusal or 'allowed'}")
+        wrong += refusal is not None
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,268 @@
+"""What a registrar may do next: from the first read to Registered.
+
+A read and the compare-and-swap that follows it are one step where nothing but the read's
+result lies between them: if the swap succeeds, nobody wrote in the meantime.
+"""
+
+from __future__ import annotations
+
+from tests.lab.model import beside, decisions, permits, seeking, world
+from tests.lab.model import layout as at
+from tests.lab.model.rules import Rules
+from tests.lab.model.world import Draft, State, Step, Steps
+
+
+def steps(s: State, rules: Rules, out: Steps) -> None:
+    """Add what each registrar may do."""
+    for w in range(rules.registrars):
+        a = at.registrar(w)
+        stage = s[a + at.STAGE]
+        if stage == at.IDLE:
+            for r in range(rules.records):
+                kept = r == 0 and s[a + at.KEPT]
+                if kept and beside.may_use(s, w, kept):
+                    beside.begin_kept(s, rules, w, out)
+                if not kept or kept & at.KEPT_IN_TURN:
+                    _begin(s, rules, w, r, out)
+        else:
+            STAGES[stage](s, rules, w, out)
+        if rules.resets and s[at.EPOCH]:
+            beside.survey(s, rules, w, out)
+        if rules.updates:
+            beside.update(s, rules, w, out)
+        beside.end(s, rules, w, out)
+
+
+def _begin(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
+    """Begin a turn for a record."""
+    d = at.record(r)
+    phase = s[d + at.PHASE]
+    if phase == at.ABSENT and rules.keyed:
+        _create(s, rules, w, r, out)
+    elif not rules.fresh_ensure and s[d + at.ADDRESS]:
+        n = bytearray(s)
+        permits.permit(n, w, r)
+        n[at.registrar(w) + at.CURRENT] = phase == at.LIVE
+        out.append(Step(("{a} ensures {r} on what it read before", w, r), n))
+    elif phase == at.LIVE and not s[d + at.ADDRESS]:
+        seeking.seek(s, w, r, out)
+    elif phase == at.LIVE:
+        _visit(s, rules, w, r, out)
+
+
+def _create(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
+    """Create a record with its address: the claim and the first permission."""
+    if not permits.may_come(s, rules, r):
+        return
+    n = bytearray(s)
+    d = at.record(r)
+    n[d + at.PHASE] = at.LIVE
+    n[d + at.ADDRESS] = 1
+    n[d + at.ALWAYS] = rules.always
+    if rules.claims:
+        n[at.memory(w, r) + at.MEMORY] |= at.CLAIMS
+        permits.permit(n, w, r)
+    out.append(Step(("{a} creates {r} with its address", w, r), n, fault=r > 0))
+
+
+# --- the permission -----------------------------------------------------------------
+
+
+def _visit(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
+    """Obtain a permission for a live record that has an address."""
+    d, m = at.record(r), at.memory(w, r)
+    if s[m + at.MEMORY] & at.RESETTING and s[d + at.REGISTERED]:
+        _confess(s, rules, w, r, out)
+    elif not s[d + at.REGISTERED] or s[d + at.ALWAYS] or _is_due(s, rules, w, r):
+        _mark(s, rules, w, r, out)
+    if s[m + at.MEMORY] & at.DOUBTS and not s[d + at.REGISTERED]:
+        _report(s, rules, w, r, out)
+    if rules.edits and rules.stamps and not s[d + at.STAMP]:
+        n = bytearray(s)
+        world.touch(n, r)
+        n[d + at.STAMP] = 1
+        text = "{a} writes into {r} how long its ensures may live"
+        out.append(Step((text, w, r), n))
+
+
+def _is_due(s: State, rules: Rules, w: int, r: int) -> bool:
+    """Tell whether the ensure is to be confirmed, as older ones are over."""
+    d, m = at.record(r), at.memory(w, r)
+    return (
+        rules.updates
+        and rules.confirms
+        and s[d + at.MARK] == decisions.ANYBODY
+        and not s[m + at.MEMORY] & at.CONFIRMED
+        and s[m + at.CLOCK] >= rules.wait
+    )
+
+
+def _mark(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
+    """Read the record, and mark it where that is needed before a call."""
+    d = at.record(r)
+    mark, want = s[d + at.MARK], permits.wanted(s, rules, w, r)
+    claims = s[at.memory(w, r) + at.MEMORY] & at.CLAIMS
+    covered = decisions.is_covered(mark, want, claims, s[d + at.ALWAYS])
+    if s[d + at.ALWAYS] and not rules.takes_over_always:
+        covered = True
+    n = bytearray(s)
+    if covered or not rules.marks:
+        permits.permit(n, w, r)
+        out.append(Step(("{a} reads {r}: live, it may ensure", w, r), n))
+        return
+    world.touch(n, r)
+    n[d + at.MARK] = want
+    permits.permit(n, w, r)
+    words = "*" if want == decisions.ANYBODY else "its own name"
+    out.append(Step((_MARKING[words], w, r), n))
+
+
+_MARKING = {
+    "*": "{a} writes `*` into {r}'s mark",
+    "its own name": "{a} writes its own name into {r}'s mark",
+}
+
+
+def _confess(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
+    """Write down that a member is lost, and by whom it is being put back."""
+    d = at.record(r)
+    n = bytearray(s)
+    if not rules.confesses:
+        permits.permit(n, w, r)
+        out.append(Step(("{a} puts {r} back, which is Registered", w, r), n))
+        return
+    world.touch(n, r)
+    n[d + at.MARK] = permits.wanted(s, rules, w, r)
+    n[d + at.REGISTERED] = 0
+    permits.permit(n, w, r)
+    out.append(Step(("{a} writes that {r} is lost, with a mark", w, r), n))
+    n = bytearray(s)
+    world.touch(n, r)
+    n[d + at.REGISTERED] = 0
+    out.append(Step(("{a} writes that {r} is lost; there is no driver", w, r), n))
+
+
+def _report(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
+    """Tell of an ensure without a definite answer."""
+    d = at.record(r)
+    if rules.marks and s[d + at.MARK] != decisions.ANYBODY:
+        n = bytearray(s)
+        world.touch(n, r)
+        n[d + at.MARK] = decisions.ANYBODY
+        out.append(Step(("{a} reports on {r}, and writes `*`", w, r), n))
+
+
+# --- the call -----------------------------------------------------------------------
+
+
+def _send(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Send the ensure, or do not."""
+    a = at.registrar(w)
+    r = s[a + at.WHICH]
+    n = bytearray(s)
+    if world.may_send(s, rules, a):
+        n[a + at.STAGE] = at.SENT
+        if rules.updates and s[at.memory(w, r) + at.CLOCK] >= rules.wait:
+            n[a + at.CARRIES] |= at.OLDER_ARE_OVER
+        _send_by_bounds(n, s, rules, w, out)
+        n = bytearray(s)
+    world.rest(n, a)
+    out.append(Step(("{a} does not ensure {r} now, or is refused", w, r), n))
+
+
+def _send_by_bounds(n: Draft, s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Send the ensure under what the driver's bounds are, or seem to be."""
+    a = at.registrar(w)
+    r = s[a + at.WHICH]
+    if not rules.edits or s[a + at.SINCE] <= rules.short_life:
+        out.append(Step(("{a} sends ensure({r})", w, r), n))
+    if rules.edits and (s[at.record(r) + at.STAMP] or not rules.stamps):
+        n = bytearray(n)
+        n[a + at.CARRIES] |= at.LIVES_LONGER
+        text = "{a} sends ensure({r}) under the driver's longer bounds"
+        out.append(Step((text, w, r), n))
+
+
+def _in_flight(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Let the call be executed, or stay without a definite answer."""
+    a = at.registrar(w)
+    r = s[a + at.WHICH]
+    n = bytearray(s)
+    n[a + at.STAGE] = at.EFFECTIVE
+    broken = world.ensure(n, rules, r, s[a + at.CARRIES] & 1)
+    world.end_running(n, rules, r, at.LATE_ENSURE, at.LATE_NEW_ENSURE)
+    out.append(Step(("the load balancer executes {a}'s ensure({r})", w, r), n, broken))
+    if rules.running:
+        n = bytearray(s)
+        world.leave_running(n, a, at.LATE_ENSURE + (s[a + at.CARRIES] & 1))
+        out.append(Step(("{a}'s ensure({r}) is answered by Running", w, r), n))
+    if rules.silences:
+        n = bytearray(s)
+        permits.lose_ensure(n, rules, w)
+        if rules.doubts:
+            m = at.memory(w, r)
+            n[m + at.MEMORY] |= at.DOUBTS
+            if s[a + at.CARRIES] & 1 != s[at.record(r) + at.CHANGED]:
+                n[m + at.CLOCK] = 0
+        text = "{a}'s ensure({r}) is without a definite answer, and still out"
+        out.append(Step((text, w, r), n, fault=True))
+
+
+def _answer(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Let the answer arrive."""
+    a = at.registrar(w)
+    r = s[a + at.WHICH]
+    n = bytearray(s)
+    n[a + at.STAGE] = at.ANSWERED
+    n[a + at.SINCE] = 0
+    m = at.memory(w, r)
+    current = s[a + at.CARRIES] & 1 == s[at.record(r) + at.CHANGED]
+    over = s[a + at.CARRIES] & at.OLDER_ARE_OVER
+    if not rules.judges_at_sending:
+        over = rules.updates and s[m + at.CLOCK] >= rules.wait
+    if current and over:
+        n[m + at.MEMORY] |= at.CONFIRMED
+    out.append(Step(("{a} is told that {r} is in", w, r), n))
+
+
+def _register(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Write the success down."""
+    a = at.registrar(w)
+    r = s[a + at.WHICH]
+    d = at.record(r)
+    n = bytearray(s)
+    world.rest(n, a)
+    if not s[a + at.CURRENT]:
+        out.append(Step(("{a} cannot write {r} Registered: it has changed", w, r), n))
+        return
+    want = permits.wanted(s, rules, w, r)
+    left = decisions.mark_left(w + 1, want, s[d + at.ALWAYS])
+    if not rules.star_stays and not s[at.memory(w, r) + at.MEMORY] & at.DOUBTS:
+        left = decisions.NOBODY
+    world.register(n, rules, r, left)
+    n[at.memory(w, r) + at.MEMORY] &= ~at.RESETTING
+    out.append(Step(("{a} writes {r} Registered", w, r), n))
+    if rules.unheard and r == 0:
+        _unheard(s, rules, w, left, out)
+
+
+def _unheard(s: State, rules: Rules, w: int, left: int, out: Steps) -> None:
+    """Hear nothing of a write of Registered, which may be made at any time from now."""
+    a, m = at.registrar(w), at.memory(w, 0)
+    n = bytearray(s)
+    world.rest(n, a)
+    n[a + at.UNHEARD] = 1 + left
+    if rules.doubts_writes and left == decisions.NOBODY:
+        n[m + at.MEMORY] = n[m + at.MEMORY] & ~at.CLAIMS | at.DOUBTS
+    text = "{a} hears nothing of its write of {r} Registered, which is still out"
+    out.append(Step((text, w, 0), n, fault=True))
+
+
+STAGES = {
+    at.READ: seeking.lock,
+    at.LOCKED: seeking.write_address,
+    at.PERMITTED: _send,
+    at.SENT: _in_flight,
+    at.EFFECTIVE: _answer,
+    at.ANSWERED: _register,
+}

@@ -1,0 +1,303 @@
+"""The model allows what the core does, and refuses what breaks a rule of it."""
+
+import copy
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import attrs
+import pytest
+
+from lbcf.core.lifecycle import deregistration, registration
+from lbcf.core.lifecycle.deregistration import Ending
+from lbcf.core.lifecycle.registration import Enrolment
+from lbcf.core.lifecycle.steps import (
+    Finish,
+    Permission,
+    Refused,
+    Reply,
+    Step,
+    StillRunning,
+    Succeeded,
+    Unanswered,
+)
+from lbcf.core.lifecycle.turn import Moment
+from lbcf.core.model.values import MemberKey
+from tests.builders import SETTLING, a_driver, a_record, a_spec
+from tests.core.world import World
+from tests.lab.model.follow import follow
+from tests.lab.model.tape import Json, Tape
+
+
+S = TypeVar("S")
+UID = "uid-web-1"
+RECORD = a_driver()
+ADDRESS = a_driver(member_key=MemberKey.ADDRESS)
+SILENCE = Unanswered("DriverTimedOut", "no answer", may_land=True)
+
+
+def played(
+    tape: Tape,
+    world: World,
+    actor: str,
+    state: S,
+    *,
+    next_step: Callable[[S, Moment], Step],
+    learn: Callable[[S, Step, Reply, Moment], S],
+) -> S:
+    """Let a turn run to its end on a tape."""
+    while True:
+        step = next_step(state, world.moment())
+        if isinstance(step, Finish):
+            return state
+        reply = world.perform(step)
+        now = world.monotonic
+        tape.note(actor, step, reply, uid=UID, began=now, ended=now)
+        state = learn(state, step, reply, world.moment())
+
+
+def registered(tape: Tape, world: World, actor: str, state: Enrolment) -> Enrolment:
+    """Let a registrar's turn run to its end on a tape."""
+    step, learn = registration.next_step, registration.learn
+    return played(tape, world, actor, state, next_step=step, learn=learn)
+
+
+def ended(tape: Tape, world: World, actor: str, state: Ending) -> Ending:
+    """Let a deregistrar's turn run to its end on a tape."""
+    step, learn = deregistration.next_step, deregistration.learn
+    return played(tape, world, actor, state, next_step=step, learn=learn)
+
+
+def a_life(*answers: Reply) -> Json:
+    """Play a record's life from its create to its end, with members named after it."""
+    world, tape = World(a_record()), Tape(RECORD)
+    world.answers.extend(answers)
+    created = Permission(world.stored, 0.0)
+    tape.wrote("A1", "create", created, 0.0)
+    enrolment = Enrolment("A1", first_seen=0.0, claimed=1)
+    enrolment = registered(tape, world, "A1", enrolment.begin_turn(RECORD, "", created))
+    if answers:
+        world.monotonic += 5.0
+        registered(tape, world, "A1", enrolment.begin_turn(RECORD, ""))
+    world.delete()
+    tape.wrote("A1", "delete", Permission(world.stored, world.monotonic), 5.0)
+    ending = Ending(first_seen=world.monotonic)
+    ending = ended(tape, world, "B1", ending.begin_turn(RECORD))
+    if world.record is not None:
+        world.monotonic += SETTLING
+        ended(tape, world, "B1", ending.begin_turn(RECORD))
+    assert world.record is None
+    return tape.trace()
+
+
+def altered(trace: Json, place: int, **changes: object) -> Json:
+    """Change one step of a trace."""
+    other = copy.deepcopy(trace)
+    steps = other["steps"]
+    assert isinstance(steps, list)
+    steps[place].update(changes)
+    return other
+
+
+def place_of(trace: Json, step: str, op: str = "") -> int:
+    """Find the first step of a kind."""
+    steps = trace["steps"]
+    assert isinstance(steps, list)
+    kinds = [(s["step"], s.get("op", "")) for s in steps]
+    return kinds.index((step, op))
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [(), (SILENCE,), (StillRunning(),), (SILENCE, Succeeded())],
+    ids=["at once", "unanswered", "running", "answered later"],
+)
+def test_a_life_of_the_core_is_one_of_the_model(answers: tuple[Reply, ...]) -> None:
+    """Create, ensure, delete and deregister are allowed, with or without an answer."""
+    assert follow(a_life(*answers)) is None
+
+
+def test_a_life_with_a_lock_is_one_of_the_model() -> None:
+    """The lock, the address and the mark come before the ensure."""
+    world, tape = World(a_record(spec=a_spec(address=""))), Tape(ADDRESS)
+    tape.wrote("A1", "create", Permission(world.stored, 0.0), 0.0)
+    enrolment = Enrolment("A1", first_seen=0.0).begin_turn(ADDRESS, "10.0.0.1:8080")
+
+    registered(tape, world, "A1", enrolment)
+
+    assert world.stored.is_settled
+    assert follow(tape.trace()) is None
+
+
+def test_another_incarnation_marks_first() -> None:
+    """One that did not write the record makes its mark `*`, which the model wants."""
+    world, tape = World(a_record()), Tape(RECORD)
+
+    registered(tape, world, "A2", Enrolment("A2", 0.0).begin_turn(RECORD, ""))
+
+    assert "*" == world.stored.status.ensuring
+    assert follow(tape.trace()) is None
+
+
+def test_an_ensure_without_claim_is_refused() -> None:
+    """The same call by one that has only read the record is none of the model's."""
+    life = a_life()
+    refusal = follow(altered(life, place_of(life, "create"), step="read"))
+
+    assert refusal is not None
+    assert "does not tell of this call" in str(refusal)
+
+
+def test_signing_off_after_silence_is_refused() -> None:
+    """Whoever had a call without a definite answer leaves `*`."""
+    life = a_life(SILENCE)
+    writes = life["steps"]
+    assert isinstance(writes, list)
+    last = max(n for n, s in enumerate(writes) if s["step"] == "write" and n < 7)
+    cleared = {**writes[last]["now"], "ensuring": ""}
+
+    refusal = follow(altered(life, last, now=cleared))
+
+    assert refusal is not None
+    assert "left behind" in refusal.why
+
+
+def test_registered_stands_on_a_success() -> None:
+    """A record is not written Registered after an ensure without an answer."""
+    life = a_life()
+    place = place_of(life, "call", "ensure")
+    refusal = follow(altered(life, place, outcome="refused"))
+
+    assert refusal is not None
+    assert "no ensure has succeeded" in refusal.why
+
+
+def test_an_early_success_lets_nothing_go() -> None:
+    """A release stands on a deregister that counts."""
+    life = a_life()
+    refusal = follow(altered(life, place_of(life, "call", "deregister"), final=False))
+
+    assert refusal is not None
+    assert "release" == refusal.event.step
+
+
+def test_counting_too_early_is_refused() -> None:
+    """A deregister of a record with a mark counts when all ensures are over only."""
+    life = a_life(SILENCE)
+    refusal = follow(altered(life, place_of(life, "call", "deregister"), final=True))
+
+    assert refusal is not None
+    assert "cannot count yet" in refusal.why
+
+
+def test_a_call_on_an_older_version_is_refused() -> None:
+    """What was observed last permits, and nothing older."""
+    life = a_life()
+    refusal = follow(altered(life, place_of(life, "call", "deregister"), of=1))
+
+    assert refusal is not None
+    assert "on version 1" in refusal.why
+
+
+def test_a_write_over_an_unread_version_is_refused() -> None:
+    """A version between the one read and the one written has been lost."""
+    life = a_life()
+    place = place_of(life, "write")
+    steps = life["steps"]
+    assert isinstance(steps, list)
+    now = {**steps[place]["now"], "version": 9}
+    other = {**steps[place], "actor": "A3", "step": "read"}
+    steps.insert(place, other)
+
+    refusal = follow(altered(life, place + 1, now=now))
+
+    assert refusal is not None
+    assert refusal.event.number == place + 1
+
+
+def test_an_incarnation_that_has_ended_does_nothing() -> None:
+    """A restart has another name."""
+    life = a_life()
+    steps = life["steps"]
+    assert isinstance(steps, list)
+    steps.insert(1, {"actor": "A1", "step": "crash", "began": 0.0, "ended": 0.0})
+
+    refusal = follow(life)
+
+    assert refusal is not None
+    assert "has ended" in refusal.why
+
+
+def test_a_lock_is_not_taken_from_a_holder_that_exists() -> None:
+    """Two records that want one address: the second waits for the first one's end."""
+    facts: Json = {"version": 1, "generation": 1, "deleting": False, "held": True}
+    facts |= {"address": "", "ensuring": "", "registered": False, "always": False}
+    taken = {"actor": "A1", "step": "lock", "lock": "addr-1", "outcome": "taken"}
+    times = {"began": 0.0, "ended": 0.0}
+    steps = [{**taken, **times, "record": r, "of": facts} for r in ("r1", "r2")]
+    settling = {"ensure": 25.0, "deregister": 25.0, "drain": 25.0}
+
+    refusal = follow({"memberKey": "Address", "settling": settling, "steps": steps})
+
+    assert refusal is not None
+    assert "r1 holds the lock" in refusal.why
+
+
+def an_end(deregistrar: str, *answers: Reply) -> Json:
+    """Play the end of a record whose member is known by its address, by B1."""
+    record = a_record(registered=True, deleting=True)
+    status = attrs.evolve(record.status, deregistrar=deregistrar)
+    world, tape = World(attrs.evolve(record, status=status)), Tape(ADDRESS)
+    world.answers.extend(answers)
+    ending = Ending(0.0, incarnation="B1")
+    while not ending.is_over:
+        ending = ended(tape, world, "B1", ending.begin_turn(ADDRESS))
+        world.monotonic += 5.0
+    return tape.trace()
+
+
+def with_takeover(trace: Json) -> Json:
+    """Let the next record have the address at once."""
+    steps = trace["steps"]
+    assert isinstance(steps, list)
+    lock = {"actor": "A1", "step": "lock", "lock": "addr-1", "outcome": "taken"}
+    began = {**lock, "record": UID, "of": steps[0]["now"], "began": 0.0, "ended": 0.0}
+    at = max(step["ended"] for step in steps)
+    taken = {**began, "record": "uid-next", "began": at, "ended": at}
+    return {**trace, "steps": [began, *steps, taken]}
+
+
+def test_an_address_is_free_at_once_after_an_end_with_all_answers() -> None:
+    """The one that is named has let it go, and nobody else has called."""
+    assert follow(with_takeover(an_end("B1", Refused("no")))) is None
+
+
+@pytest.mark.parametrize(
+    ("named", "answers"),
+    [
+        pytest.param("B1", (SILENCE,), id="unanswered"),
+        pytest.param("B2", (), id="another was named"),
+        pytest.param("", (), id="nobody was named"),
+    ],
+)
+def test_an_address_is_not_free_at_once(named: str, answers: tuple[Reply, ...]) -> None:
+    """A call may be out, or another deregistrar's."""
+    refusal = follow(with_takeover(an_end(named, *answers)))
+
+    assert refusal is not None
+    assert "ended" in refusal.why
+    assert "lock" == refusal.event.step
+
+
+def test_a_call_that_the_one_who_is_named_would_not_know_of_is_refused() -> None:
+    """Another deregistrar writes `*` before it calls."""
+    life = an_end("B1")
+    place = place_of(life, "call", "deregister")
+    steps = life["steps"]
+    assert isinstance(steps, list)
+    others = [{**step, "actor": "B2"} for step in steps[: place + 1]]
+
+    refusal = follow({**life, "steps": others})
+
+    assert refusal is not None
+    assert "is not told that it is not alone" in refusal.why

@@ -1,0 +1,159 @@
+"""What a trace has shown so far: versions, and what each actor knows of each record.
+
+Before it: a step of a trace. After it: `follow` can say whether the step is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tests.lab.model import decisions
+from tests.lab.model.facts import Event, Facts
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The step that is none of the model's, and why."""
+
+    event: Event
+    why: str
+
+    def __str__(self) -> str:
+        e = self.event
+        what = f"{e.step} {e.op}".strip()
+        return f"step {e.number}: {e.actor} may not {what} {e.record}: {self.why}"
+
+
+@dataclass
+class Memory:
+    """What an actor knows of a record.
+
+    Attributes:
+        seen: the version that a turn observed last.
+        kept: the versions that own updates made, for later turns to begin with, and
+            when; an update may come while a turn goes on.
+        claims: generations for which nobody else can have an ensure out.
+        doubts: an own ensure had no definite answer.
+        has_lock: on the record's address.
+        ensured: the version under which an ensure succeeded.
+        final: a deregister succeeded that counts.
+        unanswered: a call for the record's end had no definite answer.
+    """
+
+    seen: Facts | None = None
+    kept: list[tuple[float, Facts]] = field(default_factory=list)
+    claims: set[int] = field(default_factory=set)
+    doubts: bool = False
+    has_lock: bool = False
+    ensured: int | None = None
+    final: bool = False
+    unanswered: bool = False
+
+
+@dataclass
+class Witness:
+    """The model, as far as a trace has taken it.
+
+    Attributes:
+        takeovers: locks taken from others, to be judged when all ends are known: who is
+            paused tells of a release long after it was made.
+        clean: records whose end left no call out, as whoever let them go knows.
+    """
+
+    keyed: bool
+    settling: Mapping[str, float]
+    memories: dict[tuple[str, str], Memory] = field(default_factory=dict)
+    versions: dict[tuple[str, int], Facts] = field(default_factory=dict)
+    writes: list[tuple[Event, int, int]] = field(default_factory=list)
+    deleted: dict[str, float] = field(default_factory=dict)
+    gone: dict[str, float] = field(default_factory=dict)
+    locks: dict[str, str] = field(default_factory=dict)
+    takeovers: list[tuple[Event, str]] = field(default_factory=list)
+    ended: set[str] = field(default_factory=set)
+    clean: set[str] = field(default_factory=set)
+
+    def learn_version(self, e: Event) -> str:
+        """Note a version; what it says can never change."""
+        for shown in (e.based_on, e.now):
+            if shown is None:
+                continue
+            known = self.versions.setdefault((e.record, shown.version), shown)
+            if known != shown:
+                return f"version {shown.version} was another before"
+        return ""
+
+    def observe(self, e: Event, memory: Memory) -> None:
+        """Take in the record as the outcome shows it."""
+        if e.outcome == "conflicted":
+            memory.seen = None
+        if e.outcome == "gone":
+            memory.seen = None
+        ended = e.outcome in ("gone", "released")
+        if ended or (e.step == "release" and e.outcome == "unknown"):
+            self.gone.setdefault(e.record, e.began)
+        if e.now is not None and e.step == "update":
+            memory.kept.append((e.ended, e.now))
+        elif e.now is not None:
+            memory.seen = e.now
+        changes = e.step in ("write", "update", "release") and e.of is not None
+        if changes and e.now is not None and e.outcome == "observed":
+            self.writes.append((e, e.of or 0, e.now.version))
+
+    def lost_update(self) -> Refusal | None:
+        """Find a write that overwrote a version it had not read."""
+        for event, before, after in self.writes:
+            for record, version in self.versions:
+                if record == event.record and before < version < after:
+                    why = f"version {version} lies between {before} and {after}"
+                    return Refusal(event, f"not a compare-and-swap: {why}")
+        return None
+
+    def early_takeover(self) -> Refusal | None:
+        """Find a lock that was taken while a call of its last holder might be out."""
+        wait = max(self.settling["deregister"], self.settling["drain"])
+        for event, holder in self.takeovers:
+            if holder not in self.gone:
+                return Refusal(event, f"{holder} holds the lock, and exists")
+            since = event.ended - self.gone[holder]
+            if since < wait and holder not in self.clean:
+                return Refusal(event, f"{holder} ended {since:.3f} s ago, not {wait} s")
+        return None
+
+
+def basis(witness: Witness, e: Event, memory: Memory) -> Facts | str:
+    """Return the version that permits a step, or why none does.
+
+    That is what the turn observed last, or an own update that is newer: one that is older
+    than what the turn has observed, or written, since may hide that it has signed off.
+    With members named after their records, any that shows the deletion will do.
+    """
+    if witness.keyed and e.based_on is not None and e.based_on.deleting:
+        return e.based_on
+    seen = memory.seen
+    known = [facts for at, facts in memory.kept if at <= e.began]
+    kept = known[-1] if known else None
+    newest = seen
+    if kept is not None and (seen is None or kept.version >= seen.version):
+        newest = kept
+    for facts in (seen, newest):
+        if facts is not None and e.of == facts.version:
+            return facts
+    if newest is None:
+        return "without having observed the record since it changed"
+    return f"on version {e.of}, and has observed {newest.version} since"
+
+
+def mark(me: str, text: str) -> int:
+    """Number a mark as the model does: 1 is one's own."""
+    if text == me:
+        return 1
+    return {"": decisions.NOBODY, "*": decisions.ANYBODY}.get(text, 2)
+
+
+def wanted(e: Event, memory: Memory, seen: Facts) -> int:
+    """Say what the mark must be before an actor's next ensure."""
+    now = mark(e.actor, seen.ensuring)
+    settled = decisions.is_settled(seen.registered, now, seen.always)
+    claims = seen.generation in memory.claims
+    return decisions.mark_of(1, now, settled, claims, memory.doubts)

@@ -1,0 +1,181 @@
+"""The world without its processes: API server, load balancer, users and kubelets.
+
+`World` adds what runs; `scenarios` are played with what users do here.
+"""
+
+import asyncio
+import contextvars
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, cast
+
+import attrs
+
+from tests.kube.tiny_rules import (
+    Json,
+    ending,
+    metadata_of,
+    place_of,
+    stamp,
+    with_metadata,
+)
+from tests.lab.sweep import objects
+from tests.lab.sweep.estate import Estate, Place
+from tests.lab.sweep.objects import Setting
+
+
+WishKey = tuple[str, str, str]
+"""Group, load balancer and backend, as `seen` spells them."""
+
+
+@attrs.frozen
+class Wish:
+    """A backend that should be in."""
+
+    place: Place
+    address: str
+    parameters: Mapping[str, str]
+
+
+class Cluster(Estate):
+    """What there is, and what users may do with it."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self._nobody = contextvars.copy_context()
+
+    def later(self, seconds: float, act: Callable[..., object], *args: object) -> None:
+        """Let the world act in a while, whatever becomes of whoever was the cause."""
+        loop = asyncio.get_running_loop()
+        loop.call_later(seconds, act, *args, context=self._nobody)
+
+    def put_pod(self, name: str, address: str, *, ready: bool = True) -> None:
+        """Let a pod run, or change it."""
+        path = objects.pod_path(name)
+        fresh = objects.pod(address, ready=ready)
+        found = self.api.objects.get(path)
+        if found is not None:
+            fresh = {**found, "status": fresh["status"]}
+        self.api.put(path, fresh)
+
+    def drop_pod(self, name: str) -> None:
+        """Remove a pod at once, as a node does that is gone."""
+        self.drop(objects.pod_path(name))
+
+    def end_pod(self, name: str, after: float = 5.0) -> None:
+        """Delete a pod: it terminates for some seconds."""
+        path = objects.pod_path(name)
+        self.api.put(path, with_metadata(self.api.objects[path], **self._stamp()))
+        self.later(after, self.drop, path)
+
+    def put_group(self, name: str = "web", **spec: Any) -> None:
+        """Create a group, or change its spec."""
+        self._put_spec(objects.group_path(name), objects.group(**spec))
+
+    def drop_group(self, name: str = "web", after: float = 1.0) -> None:
+        """Delete a group; the garbage collector ends its records some time later."""
+        path = objects.group_path(name)
+        uid = str(metadata_of(self.api.objects[path])["uid"])
+        self.drop(path)
+        self.later(after, self._collect, uid)
+
+    def spoil(self, path: str, seconds: float) -> None:
+        """Let an object say for a while what nobody can understand."""
+        whole = self.api.objects[path]
+        self.api.put(path, {**whole, "spec": ["not", "a", "spec"]})
+        self.later(seconds, self.api.put, path, whole)
+
+    def _collect(self, group_uid: str) -> None:
+        """End the records of a group that is gone, and those made since."""
+        for path, whole in list(self.api.objects.items()):
+            place = place_of(path)
+            if (
+                place.plural != "backendrecords"
+                or objects.owner_uid(whole) != group_uid
+            ):
+                continue
+            if not metadata_of(whole).get("deletionTimestamp"):
+                self.api.put(path, ending(place, whole, self.now()))
+
+    def keep_collecting(self) -> None:
+        """Let the garbage collector look once more, when everybody has seen the end."""
+        for after in (60.0, 200.0):
+            self.later(after, self.collect_orphans)
+
+    def collect_orphans(self) -> None:
+        """End the records of all groups that are gone, as the garbage collector does."""
+        groups = {
+            str(metadata_of(whole)["uid"])
+            for path, whole in self.api.objects.items()
+            if place_of(path).plural == "backendgroups"
+        }
+        owners = {
+            objects.owner_uid(whole)
+            for path, whole in self.api.objects.items()
+            if place_of(path).plural == "backendrecords"
+        }
+        for uid in owners - groups:
+            self._collect(uid)
+
+    def _stamp(self) -> Json:
+        """Say that something is being deleted since now."""
+        return {"deletionTimestamp": stamp(self.now())}
+
+    def set_sessions(self, address: str, number: int) -> None:
+        """Let sessions begin or end, also at a member that is yet to come."""
+        for balancer in self.balancers:
+            balancer.busy[address] = number
+            for member in balancer.find(address):
+                member.sessions = number
+
+    def wanted(self) -> dict[WishKey, Wish]:
+        """Say which backends should be in, by group, load balancer and backend."""
+        return dict(self._wishes())
+
+    def _wishes(self) -> Iterator[tuple[WishKey, Wish]]:
+        """Read groups, and what they select, as their users mean them."""
+        for path, whole in self.api.objects.items():
+            if place_of(path).plural != "backendgroups":
+                continue
+            spec = cast("Json", whole["spec"])
+            parameters = cast("dict[str, str]", spec.get("parameters") or {})
+            name = place_of(path).name
+            for front in cast("list[str]", spec["loadBalancers"]):
+                place = self.pool_of(front)
+                if place is None:
+                    continue
+                for backend, address in self._backends(spec):
+                    yield (name, front, backend), Wish(place, address, parameters)
+
+    def _backends(self, spec: Json) -> Iterator[tuple[str, str]]:
+        """Say a group's backends with their addresses."""
+        match spec:
+            case {"static": [*addresses]}:
+                yield from ((str(address), str(address)) for address in addresses)
+            case {"nodes": {"ports": [{"port": int(port)}]}}:
+                yield from self._on_nodes(port)
+            case {"service": {"name": str(name)}}:
+                port = self.node_port(name) or 0
+                yield from self._on_nodes(port) if port else ()
+            case _:
+                yield from self._ready_pods()
+
+    def _on_nodes(self, port: int) -> Iterator[tuple[str, str]]:
+        """Say a port of every node."""
+        for name, address in self.nodes():
+            yield f"node {name}:{port}", f"{address}:{port}"
+
+    def _ready_pods(self) -> Iterator[tuple[str, str]]:
+        """Say the pods that are ready."""
+        for path, whole in self.api.objects.items():
+            metadata = metadata_of(whole)
+            if place_of(path).plural == "pods" and not metadata.get(
+                "deletionTimestamp"
+            ):
+                status = cast("Json", whole["status"])
+                ready = cast("list[Json]", status["conditions"])[0]["status"] == "True"
+                if ready:
+                    yield (
+                        f"{metadata['name']}/{metadata['uid']}",
+                        f"{status['podIP']}:80",
+                    )

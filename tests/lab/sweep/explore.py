@@ -1,0 +1,172 @@
+"""Which faults at which steps: all single ones, and all pairs where plays are short.
+
+A run without faults numbers the steps; each of them is then tried in each mode that fits
+it. For a pair the run with the first fault alone numbers the steps of the second.
+"""
+
+import hashlib
+
+from collections.abc import Callable, Iterable, Iterator
+
+import attrs
+
+from tests.lab.sweep.faults import MODES, Kind, spelled
+from tests.lab.sweep.run import Outcome, Scenario, play
+from tests.lab.sweep.scenarios import SCENARIOS
+from tests.lab.sweep.world import Step
+
+
+@attrs.frozen
+class Case:
+    """One run to be made: a scenario in a setting, with a plan."""
+
+    scenario: str
+    setting: str
+    plan: tuple[tuple[int, str], ...] = ()
+
+    def __str__(self) -> str:
+        """Write it as `--replay` takes it."""
+        return f"{self.scenario}/{self.setting}/{spelled(dict(self.plan))}"
+
+    def play(self) -> Outcome:
+        """Make the run."""
+        scenario = SCENARIOS[self.scenario]
+        return play(scenario, scenario.settings[self.setting], dict(self.plan))
+
+    def with_fault(self, step: Step, mode: str) -> "Case":
+        """Add a fault."""
+        return attrs.evolve(self, plan=(*self.plan, (step.number, mode)))
+
+
+Sample = Callable[[Case], bool]
+"""Says which cases are run."""
+
+
+@attrs.define
+class Tally:
+    """What came of many runs.
+
+    Attributes:
+        breaches: by case, in the command line's spelling.
+        modes: how often each mode was tried.
+    """
+
+    runs: int = 0
+    steps: int = 0
+    looks: int = 0
+    breaches: dict[str, str] = attrs.Factory(dict)
+    modes: dict[str, int] = attrs.Factory(dict)
+
+    def count(self, case: Case, outcome: Outcome) -> None:
+        """Count a run in."""
+        self.runs += 1
+        self.steps += len(outcome.steps)
+        self.looks += outcome.looks
+        for _, mode in case.plan:
+            self.modes[mode] = self.modes.get(mode, 0) + 1
+        if outcome.breach is not None:
+            self.breaches[str(case)] = outcome.breach
+
+    def add(self, other: "Tally") -> None:
+        """Add another one."""
+        self.runs += other.runs
+        self.steps += other.steps
+        self.looks += other.looks
+        self.breaches.update(other.breaches)
+        for mode, number in other.modes.items():
+            self.modes[mode] = self.modes.get(mode, 0) + number
+
+
+def bare_cases(scenarios: Iterable[Scenario] | None = None) -> list[Case]:
+    """Return every scenario in every setting, without a fault."""
+    chosen = SCENARIOS.values() if scenarios is None else scenarios
+    return [Case(s.name, setting) for s in chosen for setting in s.settings]
+
+
+def faults_after(
+    outcome: Outcome, number: int, *, lifes: bool
+) -> Iterator[tuple[Step, str]]:
+    """Return each step after a number with each mode that fits it.
+
+    Args:
+        outcome: of a run that numbered the steps.
+        number: 0 for all steps.
+        lifes: only steps of a record's own life.
+    """
+    for step in outcome.steps[number : outcome.played]:
+        if not lifes or is_of_a_life(step):
+            for mode in MODES[step.kind]:
+                yield step, mode
+
+
+def is_of_a_life(step: Step) -> bool:
+    """Tell whether a step is one of a record's own life, or of its lock."""
+    if step.kind in {Kind.LIST, Kind.WATCH}:
+        return False
+    return (
+        step.kind is Kind.CALL
+        or "backendrecords/" in step.what
+        or (step.kind is Kind.WRITE and "POST" in step.what)
+        or "/leases/addr-" in step.what
+    )
+
+
+def singles_of(case: Case, outcome: Outcome) -> list[Case]:
+    """Return a bare case with each single fault."""
+    return [
+        case.with_fault(step, mode)
+        for step, mode in faults_after(outcome, 0, lifes=False)
+    ]
+
+
+def with_each(name: str, setting: str, what: str, mode: str) -> list[Case]:
+    """Give a play one fault, at each step in turn that is about something.
+
+    Steps are chosen by their kind and text: their numbers move with every change.
+    """
+    bare = Case(name, setting)
+    outcome = bare.play()
+    return [
+        bare.with_fault(step, mode)
+        for step in outcome.steps[: outcome.played]
+        if what in f"{step.kind.name} {step.what}"
+    ]
+
+
+def everything(_case: Case) -> bool:
+    """Leave nothing out."""
+    return True
+
+
+def sweep_singles(case: Case, sample: Sample = everything) -> Tally:
+    """Run a bare case, and all of its single faults, or a sample of them."""
+    tally = Tally()
+    outcome = case.play()
+    tally.count(case, outcome)
+    for single in filter(sample, singles_of(case, outcome)):
+        tally.count(single, single.play())
+    return tally
+
+
+def firsts_of(case: Case) -> list[Case]:
+    """Return the first faults of a bare case's pairs."""
+    outcome = case.play()
+    found = faults_after(outcome, 0, lifes=True)
+    return [case.with_fault(step, mode) for step, mode in found]
+
+
+def sweep_pairs(first: Case, sample: Sample = everything) -> Tally:
+    """Run a case of one fault with each further one after it, or a sample of them."""
+    tally = Tally()
+    outcome = first.play()
+    number = first.plan[0][0]
+    found = faults_after(outcome, number, lifes=True)
+    for pair in filter(sample, (first.with_fault(*fault) for fault in found)):
+        tally.count(pair, pair.play())
+    return tally
+
+
+def chosen(case: Case, seed: int, part: float) -> bool:
+    """Tell whether a case is in a sample of that size; the same for a seed, always."""
+    text = hashlib.sha256(f"{seed}/{case}".encode()).digest()
+    return int.from_bytes(text[:8]) < part * 2**64

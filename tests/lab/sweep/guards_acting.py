@@ -1,0 +1,242 @@
+"""Guards of locks, permissions, compare-and-swap, and of the two programs."""
+
+from datetime import timedelta
+
+from lbcf.controller import apply as apply_module
+from lbcf.controller import registrar as registrar_module
+from lbcf.controller import service_grace
+from lbcf.controller.judgements import Judgements
+from lbcf.controller.registrar import Registrar
+from lbcf.controller.removals import Removals
+from lbcf.controller.rivals import Rivals
+from lbcf.controller.validations import Validations
+from lbcf.core.lifecycle import registration
+from lbcf.core.lifecycle.deregistration import Ending
+from lbcf.core.selection import plan
+from lbcf.executor import perform
+from lbcf.executor.locks import AddressLocker
+from lbcf.executor.perform import Executor
+from lbcf.kube.locks import AddressLocks
+from tests.lab.sweep.edits import Edit, Mutant, Value
+
+
+_LIFE = ("life", "early", "patient", "register")
+_PARAMETERS = ("parameters", "parameters-back", "parameters-and-end")
+_LOCKED = ("reuse/backend", "reuse-early/backend", "two-waiters/backend")
+
+ACTING: dict[str, Mutant] = {
+    "service-at-once": Mutant(
+        "nodes stay while their Service is being replaced",
+        (Value(service_grace, "GRACE", timedelta(0)),),
+        ("service-replaced",),
+    ),
+    "identity-unseen": Mutant(
+        "a record ends when its load balancer has another identity, or driver",
+        (Edit(plan, "_replaced", "if spec.driver == now.driver and", "if True or"),),
+        ("load-balancer-elsewhere", "load-balancer-of-another"),
+    ),
+    "moves-unseen": Mutant(
+        "a record ends when its backend is elsewhere, whoever spells addresses",
+        (Edit(plan, "has_moved", "now.host and spec.host != now.host", "False"),),
+        ("moved/driver", "moved-unseen/driver"),
+    ),
+    "no-quarantine": Mutant(
+        "a lock is taken over only when its last holder's calls are over",
+        (
+            Edit(
+                AddressLocker,
+                "_rest",
+                "return quarantine - timedelta(seconds=now - since.at)",
+                "return timedelta(0)",
+            ),
+        ),
+        ("two-deregistrars/backend", "reuse/backend", "drain-in-vain/backend"),
+    ),
+    "lock-by-spelling": Mutant(
+        "one physical load balancer has one lock for an address, however it is spelled",
+        (
+            Edit(
+                AddressLocker,
+                "_names",
+                "return (*(_named(key, address) for key in keys), _name(record, address))",
+                "return (_name(record, address),)",
+            ),
+        ),
+        ("driver-twice", "pool-twice"),
+    ),
+    "drain-not-quarantined": Mutant(
+        "nor before a late drain is over",
+        (
+            Edit(
+                registration,
+                "_lock",
+                "if driver.declares(Operation.DRAIN_BACKEND):",
+                "if False:",
+            ),
+        ),
+        ("slow-drain",),
+        modes=("crash-late",),
+    ),
+    "holder-by-name": Mutant(
+        "a lock's holder is one record, not whoever has its name",
+        (Edit(AddressLocker, "_exists", "record.meta.uid == holder.uid", "True"),),
+        ("static-again/backend",),
+    ),
+    "takeover-unguarded": Mutant(
+        "a lock is taken over from exactly the version that was seen",
+        (Edit(AddressLocks, "take_over", "cas=lease.meta", "cas=None"),),
+        ("late-take-over",),
+        modes=("timeout-late", "cancel-late"),
+    ),
+    "ensures-from-the-cache": Mutant(
+        "an ensure needs a quorum read or a write of one's own",
+        (
+            Edit(
+                Registrar,
+                "_turn",
+                "permission = self._kept_permission(record)",
+                "permission = Permission(record, self._executor.moment().monotonic)",
+            ),
+        ),
+        ("always-orphaned", "group-gone", "reuse-later/backend", "two-registrars"),
+    ),
+    "deregisters-from-the-cache": Mutant(
+        "where addresses have next owners, a deregistration needs a quorum read",
+        (Edit(Ending, "begin_turn", "seen if named else None", "seen"),),
+        ("reuse-later/backend", "reuse-later/driver"),
+    ),
+    "reads-any-namesake": Mutant(
+        "a namesake of another uid is another record",
+        (Edit(Executor, "_read", "if record.meta.uid != subject.uid:", "if False:"),),
+        ("behind",),
+        modes=("lost", "timeout-now", "5xx-now"),
+    ),
+    "permission-for-ever": Mutant(
+        "a permission that waited for its turn is renewed",
+        (
+            Value(perform, "_USE_WITHIN", timedelta(days=1)),
+            Edit(Executor, "_ask", "until=until", "until=None"),
+        ),
+        ("crowd-orphaned",),
+    ),
+    "sent-too-late": Mutant(
+        "and one that ran out while it was renewed permits nothing",
+        (Edit(Executor, "_ask", "until=until", "until=None"),),
+        ("looked-at",),
+        modes=("slow",),
+    ),
+    "renewed-unseen": Mutant(
+        "a renewed permission counts for the same version only",
+        (
+            Edit(
+                Executor,
+                "_call_driver",
+                "if before.resource_version != now.resource_version:",
+                "if False:",
+            ),
+        ),
+        ("crowd-orphaned",),
+    ),
+    "status-without-cas": Mutant(
+        "a status is written to the version that was read, or not at all",
+        (Edit(Executor, "_write", "cas=meta,", "cas=None,"),),
+        ("static-again",),
+        modes=("crash-late", "cancel-late", "timeout-late", "reset-late", "5xx-late"),
+    ),
+    "release-without-cas": Mutant(
+        "the finalizer goes from the version that was read, or not at all",
+        (Edit(Executor, "_release", "cas=record.meta", "cas=None"),),
+        ("static-returns",),
+        modes=("crash-late", "cancel-late", "timeout-late", "reset-late", "5xx-late"),
+    ),
+    "deletes-any-namesake": Mutant(
+        "a record is deleted by its uid",
+        (Edit(Removals, "_remove", "uid=meta.uid", "uid=None"),),
+        ("static-returns",),
+        modes=("crash-late", "cancel-late", "timeout-late", "reset-late", "5xx-late"),
+    ),
+    "refused-is-gone": Mutant(
+        "a refused deletion is not the end of a record",
+        (
+            Edit(
+                Removals,
+                "_remove",
+                "await look_up(self._client, self._records, meta.key)",
+                "self._records.observe_gone(meta)\n        return",
+            ),
+        ),
+        ("life",),
+    ),
+    "cut-write-forgotten": Mutant(
+        "a write that was cut off below us has failed",
+        (
+            Edit(
+                apply_module.Applier,
+                "_all",
+                "isinstance(r, BaseException)",
+                "isinstance(r, Exception)",
+            ),
+        ),
+        ("register", "parameters"),
+        modes=("cancel",),
+    ),
+    "static-asks-the-driver": Mutant(
+        "a static address is its user's to say",
+        (Edit(Registrar, "_address", "and not is_static", ""),),
+        ("static-again/driver",),
+    ),
+    "undoes-at-once": Mutant(
+        "what another controller changed is not undone again and again",
+        (
+            Edit(
+                Rivals,
+                "rest",
+                "return rest if rest > timedelta(0) else None",
+                "return None",
+            ),
+        ),
+        ("at-odds",),
+    ),
+    "believes-an-older-view": Mutant(
+        "what a turn has read is seen by the view",
+        (Edit(Registrar, "_catch_up", "if permission is not None:", "if False:"),),
+        ("parameters-later/backend",),
+        modes=("old-list",),
+    ),
+    "believes-the-view": Mutant(
+        "a turn that found its record ended waits for the watch",
+        (
+            Edit(
+                registrar_module,
+                "_has_ended",
+                "if enrolment is None or enrolment.is_over:",
+                "return False\n    if enrolment is None or enrolment.is_over:",
+            ),
+        ),
+        ("two-registrars/record",),
+    ),
+    "old-doubt-answers": Mutant(
+        "a driver that could not be asked once more about parameters is asked later",
+        (
+            Edit(
+                Validations,
+                "_look",
+                "self._known[key].pop(name, None)",
+                "pass",
+            ),
+        ),
+        ("mended-meanwhile/record",),
+    ),
+    "old-judgement-answers": Mutant(
+        "and so is one that could not be asked about pods",
+        (
+            Edit(
+                Judgements,
+                "_look",
+                "keep them for good.\n        self._known.pop(key, None)",
+                "keep them for good.",
+            ),
+        ),
+        ("judge-mended-meanwhile/record",),
+    ),
+}

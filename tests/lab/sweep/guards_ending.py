@@ -1,0 +1,472 @@
+"""Guards of `lbcf.core.lifecycle.deregistration`, of load balancers and their resets."""
+
+import time
+
+from datetime import timedelta
+
+from lbcf.controller import apply as apply_module
+from lbcf.controller import gone_backends
+from lbcf.controller.load_balancers import LoadBalancers
+from lbcf.controller.survey import Survey
+from lbcf.core.lifecycle import deregistration, epochs, gone, registration
+from lbcf.core.model import resources
+from lbcf.core.model.resources import BackendRecord
+from lbcf.executor.locks import AddressLocker
+from lbcf.runtime import clock
+from lbcf.wire import conditions, records
+from tests.lab.sweep.edits import Edit, Mutant, Value
+
+
+_LIFE = ("life", "early", "patient", "register")
+_PARAMETERS = ("parameters", "parameters-back", "parameters-and-end")
+_LOCKED = ("reuse/backend", "reuse-early/backend", "two-waiters/backend")
+
+_LATE = ("timeout-late", "reset-late", "5xx-late", "cancel-late")
+_TAKEN = ("taken-at-once/backend", "taken-from-two/backend", "taken-slowly/backend")
+
+ENDING: dict[str, Mutant] = {
+    "drains-the-gone": Mutant(
+        "a drain ends when its backend does not exist any more",
+        (
+            Edit(
+                deregistration, "_drain", "if record.status.backend_gone:", "if False:"
+            ),
+        ),
+        ("gone-while-draining", "gone-at-once"),
+    ),
+    "gone-while-terminating": Mutant(
+        "a pod that terminates is not gone",
+        (
+            Edit(
+                gone,
+                "is_pod_gone",
+                "or pod.phase in _FINISHED",
+                "or pod.is_terminating",
+            ),
+            Edit(
+                gone_backends,
+                "is_pod_gone",
+                "or pod.phase in _FINISHED",
+                "or pod.is_terminating",
+            ),
+        ),
+        ("gone-while-draining",),
+    ),
+    "unanswered-is-clean": Mutant(
+        "an address is free at once only if each call for its end had an answer",
+        (
+            Edit(
+                deregistration,
+                "_called",
+                "ending = attrs.evolve(ending, unanswered=True)",
+                "pass",
+            ),
+        ),
+        _TAKEN,
+        modes=_LATE,
+    ),
+    "unsigned-end": Mutant(
+        "who is not the deregistrar that a record names says so before it calls",
+        (
+            Edit(
+                deregistration,
+                "_sign",
+                "    if named in",
+                "    if True or named in",
+            ),
+        ),
+        ("taken-from-two/backend", "two-deregistrars/backend"),
+        modes=(*_LATE, "crash-late"),
+    ),
+    "anothers-end-is-clean": Mutant(
+        "only an end of one's own hand says that nobody else has called",
+        (
+            Edit(
+                deregistration,
+                "_is_clean",
+                'alone = record.status.deregistrar == ending.incarnation != ""',
+                "alone = True",
+            ),
+        ),
+        ("taken-from-two/backend", "taken-after-a-start/backend"),
+        modes=(*_LATE, "crash-late"),
+    ),
+    "unconfirmed": Mutant(
+        "a record that is not settled is deregistered once more",
+        (Edit(deregistration, "is_final", "record.is_settled or", "True or"),),
+        _LIFE,
+        modes=("crash-late", "timeout-late", "reset-late", "5xx-late"),
+    ),
+    "confirmed-too-soon": Mutant(
+        "and not before the last ensure is over",
+        (
+            Edit(
+                deregistration,
+                "_rest_of_confirming",
+                "settling.total_seconds()",
+                "driver.window(Operation.ENSURE_BACKEND).total_seconds()",
+            ),
+        ),
+        _LIFE,
+        modes=("crash-late", "timeout-late", "reset-late", "5xx-late"),
+    ),
+    "final-by-the-answer": Mutant(
+        "whether a deregistration counts is decided when it is sent",
+        (
+            Edit(
+                deregistration,
+                "_called",
+                "return _succeeded(ending, step, moment)",
+                "return _succeeded(ending, attrs.evolve(step, final=is_final("
+                "ending, step.permission.record, moment)), moment)",
+            ),
+        ),
+        ("late-answer",),
+        modes=("crash-late", "timeout-late", "reset-late", "5xx-late"),
+    ),
+    "unregistered-is-out": Mutant(
+        "only a record without an address was never registered",
+        (
+            Edit(
+                deregistration,
+                "_never_registered",
+                "None if record.address else",
+                "None if record.is_registered else",
+            ),
+        ),
+        ("early",),
+    ),
+    "drain-in-memory": Mutant(
+        "a drain's clock is the one that is written down",
+        (
+            Edit(
+                deregistration,
+                "drain_progress",
+                "record.status.drain or ending.drain",
+                "ending.drain",
+            ),
+            Edit(
+                deregistration,
+                "_rest_of_written",
+                "return min(deadline - moment.now, whole)",
+                "return whole",
+            ),
+        ),
+        ("drain-goes-on/record",),
+    ),
+    "drains-by-the-wall-clock": Mutant(
+        "an incarnation counts its drains by the monotonic clock",
+        (
+            Edit(
+                deregistration,
+                "rest_of_drain",
+                "if ending.drain_until is not None:",
+                "if False:",
+            ),
+        ),
+        ("drain-set-ahead", "drain-set-back"),
+    ),
+    "drains-longer-than-whole": Mutant(
+        "what another clock has written leaves no more than one whole drain",
+        (Edit(deregistration, "_rest_of_written", "return min(", "return max("),),
+        ("drain-begun-ahead", "drain-goes-on-behind"),
+    ),
+    "drain-before-its-deletion": Mutant(
+        "no drain was over before its record's deletion",
+        (
+            Edit(
+                deregistration,
+                "_rest_of_written",
+                "max(written.deadline, (record.meta.deleting_since or moment.now) + whole)",
+                "written.deadline",
+            ),
+        ),
+        ("drain-begun-behind",),
+    ),
+    "drain-of-a-tenth": Mutant(
+        "a drain is as long as its record says",
+        (
+            Edit(
+                deregistration,
+                "rest_of_drain",
+                "record.spec.drain_timeout or timedelta(0)",
+                "(record.spec.drain_timeout or timedelta(0)) / 10",
+            ),
+        ),
+        ("drain-in-vain/record", "drain/record"),
+    ),
+    "drain-times-ten": Mutant(
+        "and not longer",
+        (
+            Edit(
+                deregistration,
+                "rest_of_drain",
+                "record.spec.drain_timeout or timedelta(0)",
+                "(record.spec.drain_timeout or timedelta(0)) * 10",
+            ),
+        ),
+        ("drain-in-vain/record",),
+    ),
+    "drain-of-three-seconds": Mutant(
+        "whatever it says",
+        (
+            Edit(
+                deregistration,
+                "rest_of_drain",
+                "record.spec.drain_timeout or timedelta(0)",
+                "timedelta(seconds=3)",
+            ),
+        ),
+        ("drain-in-vain/record", "drain/record"),
+    ),
+    "drained-whatever-is-left": Mutant(
+        "only what was drained to the end is called drained",
+        (
+            Edit(
+                deregistration,
+                "_deregister",
+                "drained=ending.drained and _is_in_time(ending, moment),",
+                "drained=True,",
+            ),
+        ),
+        ("drain-in-vain/record",),
+    ),
+    "cut-after-an-empty-drain": Mutant(
+        "sessions that return after a drain are spared until its deadline",
+        (
+            Edit(
+                deregistration,
+                "_deregister",
+                "drained=ending.drained and _is_in_time(ending, moment),",
+                "drained=False,",
+            ),
+        ),
+        ("sessions-return",),
+    ),
+    "spared-for-ever": Mutant(
+        "and no longer",
+        (
+            Edit(
+                deregistration,
+                "_deregister",
+                "drained=ending.drained and _is_in_time(ending, moment),",
+                "drained=ending.drained,",
+            ),
+        ),
+        ("sessions-stay",),
+    ),
+    "counted-from-the-decision": Mutant(
+        "a drain begins when its first call is answered, not when it waits for its turn",
+        (
+            Edit(
+                deregistration,
+                "_called",
+                "return _still_draining(ending, step, reply, moment)",
+                "return attrs.evolve(_still_draining(ending, step, reply, moment), "
+                "drain_until=ending.drain_until or (moment.monotonic + ("
+                "(step.drain_deadline or moment.now) - moment.now).total_seconds()))",
+            ),
+        ),
+        ("drain-in-turn",),
+    ),
+    "deadline-rounded-down": Mutant(
+        "a deadline is written in the first whole second that is not before it",
+        (
+            Value(deregistration, "_ALMOST_A_SECOND", timedelta(0)),
+            Value(records, "render_time_after", conditions.render_time),
+        ),
+        ("short-drain", "drain"),
+    ),
+    "no-margin": Mutant(
+        "to confirm waits for what clocks differ by, too",
+        (Value(resources, "_SKEW_AND_TRUNCATION", timedelta(0)),),
+        ("late-in-permission", "early"),
+    ),
+    "little-margin": Mutant(
+        "all of it",
+        (Value(resources, "_SKEW_AND_TRUNCATION", timedelta(seconds=1.5)),),
+        ("late-in-permission", "early"),
+    ),
+    "waits-by-the-driver-of-now": Mutant(
+        "to confirm waits for calls under the driver as it was, or will be seen to be",
+        (
+            Edit(
+                deregistration,
+                "_rest_of_confirming",
+                "max(driver.settling(Operation.ENSURE_BACKEND), record.settling)",
+                "driver.settling(Operation.ENSURE_BACKEND)",
+            ),
+        ),
+        ("bounds-lowered", "bounds-raised-unseen"),
+    ),
+    "taken-over-by-the-driver-of-now": Mutant(
+        "and so does whoever takes a lock over",
+        (
+            Edit(
+                AddressLocker,
+                "_judged",
+                "max(step.takeover_after, said)",
+                "step.takeover_after",
+            ),
+        ),
+        ("bounds-lowered-at-the-end",),
+    ),
+    "settling-unwritten": Mutant(
+        "a record says how long an ensure may take effect before it is sent",
+        (
+            Edit(
+                registration,
+                "_settling",
+                "if settling > record.settling else None",
+                "if False else None",
+            ),
+        ),
+        ("bounds-raised-unseen",),
+    ),
+    "suspended-unnoticed": Mutant(
+        "a permission runs out while the machine is suspended",
+        (Value(clock, "_ELAPSED", time.CLOCK_MONOTONIC),),
+        ("suspended",),
+    ),
+    "drains-once": Mutant(
+        "a drain goes on until it is over",
+        (
+            Edit(
+                deregistration,
+                "_drain",
+                "if left <= timedelta(0):",
+                "if ending.drain is not None:",
+            ),
+        ),
+        ("drain/record",),
+    ),
+    "drains-for-ever": Mutant(
+        "a drain ends at its deadline",
+        (
+            Edit(
+                deregistration,
+                "_drain",
+                "if left <= timedelta(0):",
+                "if False:",
+            ),
+        ),
+        ("drain-in-vain/record",),
+    ),
+    "always-is-settled": Mutant(
+        "under policy Always no record is settled",
+        (
+            Edit(
+                BackendRecord,
+                "is_settled",
+                "and not self.spec.ensure_policy.is_always",
+                "",
+            ),
+        ),
+        ("always",),
+    ),
+    "epoch-first": Mutant(
+        "a new epoch is written when all lost members are written down as lost",
+        (
+            Edit(
+                Survey,
+                "_is_new",
+                "if not self._registrar.is_resetting(key):",
+                "if True:",
+            ),
+        ),
+        ("reset/record",),
+    ),
+    "resets-what-is-written": Mutant(
+        "what is being registered may be lost, too",
+        (Edit(epochs, "lost_members", "and r.address", "and r.is_registered"),),
+        ("reset-early",),
+    ),
+    "resets-what-it-sees": Mutant(
+        "and so may be what the view does not show yet",
+        (Edit(Survey, "_is_new", "or not await self._lists.since_now(key)", ""),),
+        ("reset/backend", "reset/driver"),
+        modes=("old-list",),
+    ),
+    "first-epoch-believed": Mutant(
+        "before the first epoch members may have been lost as well",
+        (
+            Edit(
+                epochs,
+                "lost_members",
+                "return missing_members(may_be_in, listed, member_key)",
+                "return ()",
+            ),
+        ),
+        ("unknown-epoch/record", "newly-listed/record"),
+    ),
+    "first-epoch-of-the-registered": Mutant(
+        "and such a one may be on its way in",
+        (
+            Edit(
+                epochs,
+                "lost_members",
+                "missing_members(may_be_in, listed",
+                "missing_members([r for r in may_be_in if r.is_registered], listed",
+            ),
+        ),
+        ("unknown-epoch-early/record",),
+    ),
+    "epochs-forgotten": Mutant(
+        "an epoch that was acted on is known before it is written down",
+        (
+            Edit(
+                Survey,
+                "_is_new",
+                "self._epochs.get(key) or epochs.Epochs(load_balancer.epoch)",
+                "epochs.Epochs(load_balancer.epoch)",
+            ),
+        ),
+        ("reset/record",),
+    ),
+    "epochs-unbraked": Mutant(
+        "epochs that change all the time are acted on less and less often",
+        (Edit(Survey, "_is_new", "known.rest(now) or", ""),),
+        ("two-epochs/record",),
+    ),
+    "unlisted-untold": Mutant(
+        "members that cannot be listed are told of",
+        (
+            Edit(
+                Survey,
+                "_look",
+                "await self._teller.failed(key, driver, listed)",
+                "pass",
+            ),
+        ),
+        ("unlisted/record",),
+    ),
+    "reset-untold": Mutant(
+        "a lost member is written down as lost before it is put back",
+        (
+            Edit(
+                registration,
+                "_confess_reset",
+                "if not e.reset or not record.is_registered:",
+                "if True:",
+            ),
+        ),
+        ("reset-in-vain",),
+    ),
+    "load-balancer-first": Mutant(
+        "a load balancer stays as long as records need it",
+        (Edit(LoadBalancers, "_end", "self._needed(found)", "None"),),
+        ("load-balancer-gone/record",),
+    ),
+    "finalizer-later": Mutant(
+        "the finalizer is in the create",
+        (
+            Edit(
+                apply_module,
+                "render_new_record",
+                '"finalizers": [names.FINALIZER_RECORD],',
+                '"finalizers": [],',
+            ),
+        ),
+        ("life/record",),
+    ),
+}

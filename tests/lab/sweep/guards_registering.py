@@ -1,0 +1,224 @@
+"""Guards of `lbcf.core.lifecycle.registration`, and of whoever writes records."""
+
+from lbcf.controller import registrar as registrar_module
+from lbcf.core.lifecycle import registration
+from lbcf.executor.perform import Executor
+from tests.lab.sweep.edits import Edit, Mutant, Value
+
+
+_LIFE = ("life", "early", "patient", "register")
+_PARAMETERS = ("parameters", "parameters-back", "parameters-and-end")
+_LOCKED = ("reuse/backend", "reuse-early/backend", "two-waiters/backend")
+
+REGISTERING: dict[str, Mutant] = {
+    "unmarked": Mutant(
+        "whoever takes a record over marks it before its first call",
+        (
+            Edit(
+                registration,
+                "_mark",
+                "return WriteStatus(record, attrs.evolve(record.status, ensuring=wanted))",
+                "return None",
+            ),
+        ),
+        ("both-at-once",),
+        modes=("crash-late", "timeout-late", "reset-late", "5xx-late"),
+    ),
+    "signs-for-others": Mutant(
+        "another incarnation's mark is never replaced by one's own",
+        (
+            Edit(
+                registration,
+                "marker",
+                "record.status.ensuring == e.incarnation",
+                "True",
+            ),
+        ),
+        ("two-registrars", *_LIFE),
+    ),
+    "signs-off-in-doubt": Mutant(
+        "whoever had a call without an answer does not sign off",
+        (Edit(registration, "marker", "if mine and not e.uncertain", "if mine"),),
+        _LIFE,
+        modes=("timeout-late", "reset-late", "5xx-late"),
+    ),
+    "unheard-write-forgotten": Mutant(
+        "whoever may have signed off unheard marks the record before its next call",
+        (
+            Edit(
+                registration,
+                "_unwritten",
+                "if step.status.ensuring:",
+                "if True:",
+            ),
+        ),
+        ("slow-life",),
+        modes=("timeout-late",),
+    ),
+    "unheard-write-untold": Mutant(
+        "the core is told of a write that had no answer",
+        (Edit(Executor, "run", "if _may_be_written(step, error):", "if False:"),),
+        ("slow-life",),
+        modes=("timeout-late", "reset-late", "5xx-late"),
+    ),
+    "silence-is-an-answer": Mutant(
+        "a call that timed out may still land",
+        (
+            Edit(
+                Executor,
+                "_ask",
+                "may_land=not error.definite",
+                "may_land=False",
+            ),
+        ),
+        _LIFE,
+        modes=("timeout-late", "reset-late", "5xx-late"),
+    ),
+    "cut-call-forgotten": Mutant(
+        "a call that was cut off below us may still land",
+        (Edit(Executor, "_ask", "if _is_ending():", "if True:"),),
+        _LIFE,
+        modes=("cancel-late",),
+    ),
+    "never-again": Mutant(
+        "after a mark of * the ensure is sent once more",
+        (
+            Edit(
+                registration,
+                "next_ensure",
+                "if record.status.ensuring == ANY_INCARNATION and unconfirmed:",
+                "if False:",
+            ),
+        ),
+        _PARAMETERS,
+        modes=("crash-late", "timeout-late", "reset-late", "5xx-late"),
+    ),
+    "again-too-soon": Mutant(
+        "that ensure waits until all older incarnations' are over",
+        (
+            Edit(
+                registration,
+                "_rest_of_confirming",
+                "until = max(e.first_seen + settling.total_seconds(), e.stale_until)",
+                "until = e.stale_until",
+            ),
+        ),
+        (*_PARAMETERS, "two-registrars"),
+        modes=("crash-late",),
+    ),
+    "own-doubt-forgotten": Mutant(
+        "and until one's own with other parameters are over",
+        (
+            Edit(
+                registration,
+                "_rest_of_confirming",
+                "until = max(until, e.doubt.until)",
+                "until += 0.0",
+            ),
+        ),
+        ("parameters-later",),
+        modes=("timeout-late", "reset-late", "5xx-late"),
+    ),
+    "confirmed-by-the-answer": Mutant(
+        "whether those are over is asked when the ensure is sent",
+        (
+            Edit(
+                registration,
+                "_succeeded",
+                "if step.final else",
+                "if _rest_of_confirming(e, record, moment) <= 0 else",
+            ),
+        ),
+        ("parameters-slowly",),
+        modes=("crash-late",),
+    ),
+    "older-doubt-forgotten": Mutant(
+        "also those before the latest one in doubt",
+        (
+            Edit(
+                registration,
+                "_doubted",
+                "stale = max(stale, e.doubt.until)",
+                "stale += 0.0",
+            ),
+        ),
+        ("parameters-later",),
+        pairs=True,
+        modes=("timeout-late", "reset-late", "5xx-late", "reset", "5xx"),
+    ),
+    "claims-what-it-found": Mutant(
+        "only whoever wrote a record's spec may claim it",
+        (
+            Edit(
+                registration,
+                "_is_claimed",
+                "e.claimed == record.meta.generation and not",
+                "not",
+            ),
+        ),
+        (*_LIFE, *_PARAMETERS),
+        modes=("crash-late",),
+    ),
+    "claims-after-any-update": Mutant(
+        "an update claims only what was settled or claimed before",
+        (
+            Edit(
+                registrar_module,
+                "claim_after_update",
+                "if before.is_settled:",
+                "if True:",
+            ),
+        ),
+        ("unread",),
+        modes=("crash-late",),
+    ),
+    "unlocked": Mutant(
+        "an address is locked before it is registered",
+        (
+            Edit(
+                registration,
+                "_lock",
+                "if driver.member_key is MemberKey.RECORD:",
+                "if True:",
+            ),
+        ),
+        ("two-groups-end/backend", "reuse/backend", "reuse-early/backend"),
+    ),
+    "address-before-lock": Mutant(
+        "the address is written once the lock is held, not before",
+        (
+            Value(
+                registration,
+                "STAGES",
+                tuple(
+                    sorted(
+                        registration.STAGES,
+                        key=lambda s: (
+                            registration.STAGES.index(s)
+                            - 1.5 * (s.__name__ == "_write_address")
+                        ),
+                    )
+                ),
+            ),
+        ),
+        ("two-groups-end/backend", "two-groups/backend", "reuse/backend"),
+    ),
+    "ensures-unwritten": Mutant(
+        "the address is in the record before the first ensure",
+        (
+            Edit(
+                registration,
+                "_write_address",
+                "return WriteStatus(record, status)",
+                "return None if status else None",
+            ),
+            Edit(
+                registration,
+                "_ensure",
+                "        record.address,",
+                "        record.address or e.address,",
+            ),
+        ),
+        ("life/backend",),
+    ),
+}

@@ -1,0 +1,74 @@
+"""Plays about addresses that are wanted again at once."""
+
+import asyncio
+
+from tests.lab.sweep.objects import BACKEND, DRIVER
+from tests.lab.sweep.stage import ONE, TWO, begin, scenario
+from tests.lab.sweep.world import World
+
+
+BY_ADDRESS = {"backend": BACKEND, "driver": DRIVER}
+AT_MOST = 2.0
+"""Seconds in which an address is in again where nothing fails."""
+
+
+@scenario({**BY_ADDRESS})
+async def blink(world: World) -> None:
+    """All pods are unready for a second."""
+    await begin(world, ONE, TWO)
+    for ready in (False, True):
+        world.put_pod("web-1", ONE, ready=ready)
+        world.put_pod("web-2", TWO, ready=ready)
+        await asyncio.sleep(1)
+    if world.is_faultless and any(world.oracle.unsettled()):
+        world.fail(f"not in {AT_MOST} s after a blink began")
+
+
+@scenario({**BY_ADDRESS}, short=True)
+async def taken_at_once(world: World) -> None:
+    """A pod's address goes from one to the next, and to a third."""
+    await begin(world, ONE)
+    for number in (1, 2):
+        world.drop_pod(f"web-{number}")
+        world.put_pod(f"web-{number + 1}", ONE)
+        await asyncio.sleep(AT_MOST)
+        if world.is_faultless and any(world.oracle.unsettled()):
+            world.fail(f"not in {AT_MOST} s after its address was free")
+
+
+@scenario({**BY_ADDRESS})
+async def taken_slowly(world: World) -> None:
+    """Another record waits already while the end of the first is asked for again."""
+    world.troubles["deregisterBackend"] = ["running", "fail", "unsent"]
+    await begin(world, ONE)
+    world.drop_pod("web-1")
+    world.put_pod("web-2", ONE)
+
+
+@scenario({**BY_ADDRESS})
+async def taken_from_two(world: World) -> None:
+    """Two deregistrars work at once, one of them has not seen the end coming."""
+    world.start("deregistrar")
+    await begin(world, ONE)
+    world.drop_pod("web-1")
+    await asyncio.sleep(0.03)
+    world.put_pod("web-2", ONE)
+
+
+@scenario({**BY_ADDRESS})
+async def taken_after_a_start(world: World) -> None:
+    """The deregistrar that a record names is no more; what it called may be out."""
+    world.troubles["deregisterBackend"] = ["crash-late"]
+    await begin(world, ONE)
+    world.drop_pod("web-1")
+    world.put_pod("web-2", ONE)
+
+
+@scenario({**BY_ADDRESS}, drains=True)
+async def taken_after_a_drain(world: World) -> None:
+    """A drain finds connections until its deadline; the next pod has the address."""
+    world.balancer.busy[ONE] = 3
+    await begin(world, ONE)
+    world.drop_pod("web-1")
+    await asyncio.sleep(1)
+    world.put_pod("web-2", ONE)

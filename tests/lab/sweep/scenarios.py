@@ -1,0 +1,16 @@
+"""All scenarios, by name: what users and kubelets do while steps fail."""
+
+from tests.lab.sweep import clockwork, crowds, goings, listed, lives, places, reuses
+from tests.lab.sweep.stage import SCENARIOS
+
+
+__all__ = [
+    "SCENARIOS",
+    "clockwork",
+    "crowds",
+    "goings",
+    "listed",
+    "lives",
+    "places",
+    "reuses",
+]

@@ -1,0 +1,239 @@
+"""A cluster in virtual time: API server, load balancer, processes, users.
+
+`scenarios` plays the users, `process` runs what ships, `oracle` looks. A `Plan` says
+which step of I/O fails, and how; without one nothing fails.
+"""
+
+import asyncio
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from tests.kube.tiny_history import Change
+from tests.lab.sweep import objects
+from tests.lab.sweep.cluster import Cluster
+from tests.lab.sweep.faults import Io, Kind, Plan, Trouble
+from tests.lab.sweep.objects import Setting
+from tests.lab.sweep.oracle import Oracle
+from tests.lab.sweep.process import DISTURBED, OWNER, Process
+
+
+RESTART = 2.0
+"""Seconds until a process that crashed is back."""
+MOST_STEPS = 2000
+"""A run with more runs hot."""
+OLDER = 12
+"""How many versions an older list is behind."""
+
+
+class BreachError(Exception):
+    """A rule was broken; the text says which, and by what."""
+
+
+@attrs.frozen
+class Step:
+    """One step, as it was counted."""
+
+    number: int
+    who: str
+    kind: Kind
+    what: str
+    at: float
+    mode: str | None
+
+
+class World(Cluster):
+    """All of it.
+
+    Attributes:
+        oracle: looks.
+        processes: all that ever ran.
+        steps: all that was counted.
+        succeeded: when a call for a record was last answered by Succ, an ensure or not.
+        played_at: seconds at which users did their last.
+        troubles: modes of the next steps of a kind, or that have this in their text, as a
+            play wants them.
+        ahead: seconds that the wall clock is ahead where the next process of a role starts.
+    """
+
+    def __init__(self, setting: Setting, plan: Plan) -> None:
+        super().__init__(setting)
+        self.oracle = Oracle(self)
+        self.processes: list[Process] = []
+        self.steps: list[Step] = []
+        self.played_at = 0.0
+        self.succeeded: dict[tuple[str, bool], float] = {}
+        self.troubles: dict[str, list[str]] = {}
+        self.ahead: dict[str, float] = {}
+        self.on_step: Callable[[Step], None] = lambda _step: None
+        self._plan = plan
+        self._breach: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._tasks: list[asyncio.Task[Any]] = []
+        # Whoever cannot write a status keeps people in the dark about it.
+        self.api.on_invalid = lambda said: self.fail(f"the API server refuses {said}")
+        self.on_empty = self.oracle.drains.emptied
+        self.on_cut = self.oracle.taken_out
+        self.api.on_change.append(self._changed)
+        self.put_driver()
+        self.put_load_balancer()
+
+    # --- what processes do ------------------------------------------------------------
+
+    def count(self, process: Process, io: Io) -> str | None:
+        """Number a step, and say by which mode it goes; None: well."""
+        number = len(self.steps) + 1
+        mode = self._plan.get(number) or self._troubled(io)
+        step = Step(number, process.name, io.kind, io.what, self.second(), mode)
+        self.steps.append(step)
+        self.on_step(step)
+        if number > MOST_STEPS:
+            self.fail(f"more than {MOST_STEPS} steps: it runs hot")
+        return mode
+
+    def _troubled(self, io: Io) -> str | None:
+        """Say how a call goes whose trouble is a part of the play."""
+        for what, modes in self.troubles.items():
+            if modes and (what == io.kind.name or what in io.what):
+                return modes.pop(0)
+        return None
+
+    def look(self, io: Io) -> None:
+        """Look after an effect."""
+        if io.kind in {Kind.WRITE, Kind.CALL}:
+            self.oracle.look()
+
+    def fail(self, text: str) -> None:
+        """Tell of a breach; the first one counts, and ends the run."""
+        if not self._breach.done():
+            self._breach.set_exception(BreachError(text))
+
+    @property
+    def is_faultless(self) -> bool:
+        """Tell whether nothing is planned to fail."""
+        return not self._plan
+
+    @property
+    def breach(self) -> BaseException | None:
+        """Return the first breach, None as long as there is none."""
+        return self._breach.exception() if self._breach.done() else None
+
+    def _changed(self, change: Change) -> None:
+        """Let everybody see a change, each in his time."""
+        if change.place.plural == "backendrecords":
+            self.oracle.stored(change.place.path, change.after)
+        elif change.place.plural == "loadbalancers" and change.after is None:
+            self.oracle.load_balancer_ended(change.place.name)
+        elif change.place.plural in {"pods", "nodes"} and change.before is not None:
+            self.oracle.backend_changed(change.before, change.after)
+        for process in self.processes:
+            process.api.arrived(change.place.plural, change.version)
+
+    # --- what becomes of processes ----------------------------------------------------
+
+    def start(self, role: str, *, behind: int = 0) -> Process:
+        """Start a process."""
+        ahead = self.ahead.pop(role, None)
+        process = Process(self, role, len(self.processes) + 1, behind, ahead)
+        self.processes.append(process)
+        if role == "deregistrar" and not self.setting.elect:
+            self.api.put(
+                objects.lease_path(f"lbcf-{role}"), objects.lease(process.name)
+            )
+        process.start()
+        return process
+
+    def crash(self, process: Process, *, is_old: bool = False) -> None:
+        """Kill a process and have it started again."""
+        if process.is_alive:
+            process.kill()
+            behind = OLDER if is_old else 0
+            self.later(RESTART, self._restart, process.role, behind)
+
+    def _restart(self, role: str, behind: int) -> None:
+        """Start a process anew; with older lists its watches are behind for a while."""
+        process = self.start(role, behind=behind)
+        if behind:
+            process.api.hold(DISTURBED)
+
+    def trouble(self, process: Process, trouble: Trouble, watch: str = "") -> None:
+        """Let something happen to a process, or to its watches of a kind."""
+        match trouble:
+            case Trouble.LAG | Trouble.GAP:
+                is_gap = trouble is Trouble.GAP
+                process.api.hold(DISTURBED, gap=is_gap, only=watch)
+            case Trouble.TWIN:
+                self.start(process.role)
+            case _:
+                process.disturb(trouble)
+
+    def crash_any(self, role: str, *, is_old: bool) -> None:
+        """Kill the first process of a kind that runs."""
+        for process in self._alive(role)[:1]:
+            self.crash(process, is_old=is_old)
+
+    def disturb_any(self, role: str, trouble: Trouble, watch: str = "") -> None:
+        """Let something happen to the newest process of a kind."""
+        for process in self._alive(role)[-1:]:
+            self.trouble(process, trouble, watch)
+
+    def set_clocks(self, role: str, seconds: float) -> None:
+        """Set the wall clock ahead, or back, where processes of a kind run."""
+        for process in self._alive(role):
+            process.host.ahead += seconds
+
+    def _alive(self, role: str) -> list[Process]:
+        """Return the processes of a kind that run."""
+        return [p for p in self.processes if p.role == role and p.is_alive]
+
+    def lose_members(self) -> None:
+        """Let the load balancer forget its members."""
+        self.oracle.members_lost()
+        self.balancer.lose_all()
+
+    # --- time ---------------------------------------------------------------------------
+
+    async def run(self, script: "Callable[[World], Any]") -> None:
+        """Play a script to its end.
+
+        Raises:
+            BreachError: a rule was broken.
+        """
+        playing = asyncio.ensure_future(script(self))
+        await asyncio.wait({playing, self._breach}, return_when=asyncio.FIRST_COMPLETED)
+        if self._breach.done():
+            playing.cancel()
+            self._breach.result()
+        await playing
+
+    def own(self, task: "asyncio.Task[Any]") -> None:
+        """Note whose task it is."""
+        process = OWNER.get()
+        if process is None:
+            return
+        process.tasks.append(task)
+        if not process.is_alive:
+            task.cancel()
+
+    async def close(self) -> None:
+        """End everything."""
+        if self._breach.done():
+            self._breach.exception()
+        else:
+            self._breach.cancel()
+        for process in self.processes:
+            process.kill()
+        tasks = [task for process in self.processes for task in process.tasks]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def calm(self, patience: float = 300.0) -> None:
+        """Wait until all is as it should be, or for as long as patience lasts."""
+        await self.until(lambda: not any(self.oracle.unsettled()), patience)
+
+    async def until(self, test: Callable[[], bool], patience: float = 300.0) -> None:
+        """Wait until something is so, or for as long as patience lasts."""
+        end = self.second() + patience
+        # Nothing tells of it: members and objects are looked at as a user would.
+        while not test() and self.second() < end:  # noqa: ASYNC110
+            await asyncio.sleep(0.2)

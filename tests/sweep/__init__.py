@@ -1,8 +1,0 @@
-"""Both processes, in virtual time, with a fault at each step of their I/O.
-
-scenarios -> run -> World: controller and deregistrar as they ship, over `TinyApi`
-                           and `Balancer`; a `Plan` says which step fails, and how
-oracle      looks after every effect, and at the end
-explore     all single faults, all pairs          python -m tests.sweep
-mutants     the same with one guard taken out     python -m tests.sweep --mutants
-"""
