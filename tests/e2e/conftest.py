@@ -24,9 +24,14 @@ async def _bare(
 
 @pytest.fixture(name="stage")
 async def _stage(bare: Stage) -> Stage:
-    """Driver, controller and deregistrar running, one load balancer and one group."""
+    """Driver, controller and deregistrar running, one load balancer and one group.
+
+    The load balancer's epoch is known: from here on each call and each write is due to
+    what the test does.
+    """
     await bare.start_driver()
     await bare.start("controller")
     await bare.start("deregistrar")
     await bare.setting()
+    await bare.until_epoch()
     return bare

@@ -50,6 +50,13 @@ HELD_BY_KUBELET = "example.org/kubelet"
 """Finalizer of a pod that terminates: no kubelet is there to let it take its time."""
 
 
+def epochs_of(bind: Whole) -> list[str | None]:
+    """The epochs of a Bind's load balancers, None where it is not known."""
+    statuses = bind.body.get("status", {}).get("loadBalancerStatuses", [])
+    found = {status["name"]: status.get("epoch") for status in statuses}
+    return [found.get(entry["name"]) for entry in bind.body["spec"]["loadBalancers"]]
+
+
 def a_pod(name: str, **labels: str) -> dict[str, Any]:
     """A pod that no kubelet runs: its status is the test's to write.
 

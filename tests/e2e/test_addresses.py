@@ -17,6 +17,7 @@ async def _plain(bare: Stage) -> Stage:
     await bare.start("controller")
     await bare.start("deregistrar")
     await bare.setting(memberKey="Address", addressSource="Driver")
+    await bare.until_epoch()
     return bare
 
 

@@ -238,14 +238,10 @@ async def test_group_of_the_same_name_is_another_one(running: Stage) -> None:
 async def test_reset_load_balancer_gets_its_members_back(running: Stage) -> None:
     """The epoch of a Bind's load balancer is kept with it."""
     await running.create(objects.BINDS, objects.a_bind())
+    await running.until_epoch()
     await running.add_pod("a", "10.0.0.1")
     await running.until_registered("10.0.0.1:80")
 
-    async def known() -> bool:
-        found = _statuses(await running.get(objects.BINDS, "both"))
-        return bool(found["front"].get("epoch"))
-
-    await running.until("its epoch is known", known)
     await running.control("restart", now=True)
 
     async def again() -> bool:

@@ -63,6 +63,7 @@ async def test_member_taken_out_by_hand_comes_back_under_always(stage: Stage) ->
     """With the next period, and without a write: its record says what it said."""
     often = {"policy": "Always", "resyncPeriodInSeconds": 10}
     await stage.create(objects.BINDS, objects.a_bind("both", ensurePolicy=often))
+    await stage.until_epoch()
     await stage.add_pod("a", "10.0.0.1")
 
     async def twice() -> bool:

@@ -17,12 +17,16 @@ READY_BLIP = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown
 
 @pytest.fixture(name="nodes")
 async def _nodes(bare: Stage) -> AsyncIterator[Nodes]:
-    """Driver, controller and deregistrar running, one load balancer, two nodes."""
+    """Driver, controller and deregistrar running, one load balancer, two nodes.
+
+    The load balancer's epoch is known.
+    """
     await bare.start_driver()
     await bare.start("controller")
     await bare.start("deregistrar")
     await bare.create(objects.DRIVERS, objects.a_driver(bare.driver_url))
     await bare.create(objects.LOAD_BALANCERS, objects.a_load_balancer())
+    await bare.until_epoch()
     nodes = Nodes(bare)
     try:
         await nodes.add(1)

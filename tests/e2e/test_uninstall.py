@@ -42,7 +42,10 @@ def _own() -> Iterator[Cluster]:
 
 @pytest.fixture(name="installed")
 async def _installed(own: Cluster, tmp_path: Path) -> AsyncIterator[Stage]:
-    """All is applied, our processes run, a group and a Bind have a pod each."""
+    """All is applied, our processes run, a group and a Bind have a pod each.
+
+    The epochs of both load balancers are known.
+    """
     manifests = ROOT / "manifests"
     own.kubectl("apply", "--server-side", "-k", manifests / "crds")
     established = ("wait", "--for=condition=Established", WAIT)
@@ -62,6 +65,7 @@ async def _installed(own: Cluster, tmp_path: Path) -> AsyncIterator[Stage]:
             }
             bind = objects.a_bind("both", objects.an_entry("back"), pods=selector)
             await stage.create(objects.BINDS, bind)
+            await stage.until_epoch()
             await stage.add_pod("a", "10.0.0.1")
             await stage.add_pod("b", "10.0.0.2", app="bound")
             await stage.until_registered(*BOTH)
