@@ -4,10 +4,13 @@ from lbcf.sdk import (
     DeregisterBackendRequest,
     DrainBackendRequest,
     EnsureBackendRequest,
+    Succ,
 )
 from tests.haproxy.proxy import Haproxy
+from tests.haproxy.waiting import until
 from tests.webhooks import requests
 from tests.webhooks.requests import RECORD
+from webhooks.haproxy.driver import HaproxyDriver
 
 
 NO_CHECK = {"check": "false"}
@@ -56,3 +59,17 @@ def a_deregister(
 ) -> DeregisterBackendRequest:
     """Return a request to deregister a member."""
     return requests.a_deregister(lb_info, address, record, drained=drained)
+
+
+async def until_drained(
+    driver: HaproxyDriver, lb_info: dict[str, str], record: str
+) -> None:
+    """Ask for a drain until it is over.
+
+    HAProxy counts a request for a moment longer than its client waits for the answer.
+    """
+
+    async def is_over() -> bool:
+        return isinstance(await driver.drain_backend(a_drain(lb_info, record)), Succ)
+
+    await until(is_over)

@@ -9,11 +9,10 @@ from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import (
     QUICK_CHECK,
     a_deregister,
-    a_drain,
     an_ensure,
     an_identity,
+    until_drained,
 )
-from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic
 from tests.webhooks.requests import RECORD
 from webhooks.haproxy.driver import HaproxyDriver
@@ -33,11 +32,7 @@ async def ensured(driver: HaproxyDriver, proxy: Haproxy, address: str) -> None:
 async def taken_out(driver: HaproxyDriver, proxy: Haproxy) -> None:
     """Drain the member until nothing is left, then deregister it."""
     lb_info = an_identity(proxy)
-
-    async def is_drained() -> bool:
-        return isinstance(await driver.drain_backend(a_drain(lb_info)), Succ)
-
-    await until(is_drained)
+    await until_drained(driver, lb_info, RECORD)
     assert isinstance(await driver.deregister_backend(a_deregister(lb_info)), Succ)
 
 

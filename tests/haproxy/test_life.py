@@ -15,6 +15,7 @@ from tests.haproxy.requests import (
     a_drain,
     an_ensure,
     an_identity,
+    until_drained,
 )
 from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic, WebServer, ask
@@ -23,15 +24,6 @@ from webhooks.haproxy.driver import HaproxyDriver
 
 
 pytestmark = pytest.mark.haproxy
-
-
-async def drained(driver: HaproxyDriver, lb_info: dict[str, str], record: str) -> None:
-    """Ask for a drain until it is over."""
-
-    async def is_over() -> bool:
-        return isinstance(await driver.drain_backend(a_drain(lb_info, record)), Succ)
-
-    await until(is_over)
 
 
 async def test_no_request_fails_while_members_come_and_go(
@@ -52,7 +44,7 @@ async def test_no_request_fails_while_members_come_and_go(
             await driver.ensure_backend(
                 an_ensure(lb_info, address, f"r-{number}", QUICK_CHECK)
             )
-            await drained(driver, lb_info, f"r-{number - 1}")
+            await until_drained(driver, lb_info, f"r-{number - 1}")
             await driver.deregister_backend(a_deregister(lb_info, f"r-{number - 1}"))
 
     assert 0 == traffic.failed, traffic.answers
@@ -102,7 +94,7 @@ async def test_a_drain_waits_for_what_runs(
     refused = await ask(client, proxy.url)
     server.release()
     answer = await held
-    await drained(driver, lb_info, RECORD)
+    await until_drained(driver, lb_info, RECORD)
 
     assert isinstance(going_on, Running)
     assert 1 == going_on.active_connections
@@ -129,12 +121,18 @@ async def test_the_last_one_stays_until_another_serves(
         going_on = await driver.drain_backend(a_drain(lb_info, "old"))
         before = (await proxy.rows())["lbcf-old"]["srv_admin_state"]
         await until(lambda: _is_up(proxy, "lbcf-new"))
-        await drained(driver, lb_info, "old")
+        await until_drained(driver, lb_info, "old")
+        await until(lambda: _has_answered(traffic, "new"))
 
     assert isinstance(going_on, Running)
     assert "another member" in (going_on.msg or "")
     assert "0" == before
     assert {"old", "new"} == set(traffic.answers)
+
+
+async def _has_answered(traffic: Traffic, name: str) -> bool:
+    """Tell whether a server has answered a request."""
+    return name in traffic.answers
 
 
 async def test_one_of_many_does_not_stay(
@@ -163,7 +161,7 @@ async def test_ensure_ends_a_drain(
     request = an_ensure(lb_info, server.address, parameters=QUICK_CHECK)
     await driver.ensure_backend(request)
     await until(lambda: _is_up(proxy, f"lbcf-{RECORD}"))
-    await drained(driver, lb_info, RECORD)
+    await until_drained(driver, lb_info, RECORD)
 
     await driver.ensure_backend(request)
 
@@ -179,7 +177,7 @@ async def test_listed_as_it_goes_through_life(
     lists = []
     await driver.ensure_backend(an_ensure(lb_info, server.address))
     lists.append(await driver.list_backends(a_list(lb_info)))
-    await drained(driver, lb_info, RECORD)
+    await until_drained(driver, lb_info, RECORD)
     lists.append(await driver.list_backends(a_list(lb_info)))
     await driver.deregister_backend(a_deregister(lb_info))
     lists.append(await driver.list_backends(a_list(lb_info)))

@@ -21,7 +21,13 @@ from lbcf.sdk import CreateLoadBalancerRequest, Fail, Running, Succ
 from tests.builders import START, a_driver, a_record, a_spec, at
 from tests.haproxy.conftest import StartServer
 from tests.haproxy.proxy import Haproxy
-from tests.haproxy.requests import a_deregister, a_drain, an_ensure, an_identity
+from tests.haproxy.requests import (
+    a_deregister,
+    a_drain,
+    an_ensure,
+    an_identity,
+    until_drained,
+)
 from tests.haproxy.waiting import until
 from tests.haproxy.web import WebServer
 from tests.webhooks.requests import RECORD
@@ -100,7 +106,7 @@ async def test_who_is_known_comes_until_the_end(
         new = await strangers(url, 4)
         servers[mine].release()
         finished = await held
-        await until(lambda: _is_drained(driver, lb_info, mine))
+        await until_drained(driver, lb_info, mine)
         gone = await driver.deregister_backend(a_deregister(lb_info, mine))
         after = [await client.ask() for _ in range(4)]
 
@@ -245,10 +251,3 @@ async def _holds(server: WebServer) -> bool:
 async def _reaches(answers: list[str], count: int) -> bool:
     """Tell whether so many requests were answered."""
     return len(answers) >= count
-
-
-async def _is_drained(
-    driver: HaproxyDriver, lb_info: dict[str, str], record: str
-) -> bool:
-    """Ask once whether the drain is over."""
-    return isinstance(await driver.drain_backend(a_drain(lb_info, record)), Succ)

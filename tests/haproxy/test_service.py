@@ -17,6 +17,7 @@ from aiohttp import ClientSession
 from tests.haproxy.conftest import StartServer
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import NO_CHECK, an_identity
+from tests.haproxy.waiting import until
 from tests.haproxy.web import ask
 from tests.webhooks.requests import RECORD
 
@@ -53,6 +54,20 @@ async def serving(*flags: str) -> AsyncIterator[RunningDriver]:
         await child.wait()
 
 
+async def asked(client: ClientSession, url: str, body: dict[str, object]) -> str:
+    """Ask the driver until it is done; return its answer's status."""
+    status = ""
+
+    async def is_over() -> bool:
+        nonlocal status
+        async with client.post(url, json=body) as response:
+            status = str((await response.json())["status"])
+        return status != "Running"
+
+    await until(is_over)
+    return status
+
+
 @pytest.mark.haproxy
 async def test_a_life_over_http(
     proxy: Haproxy, start_server: StartServer, client: ClientSession
@@ -70,8 +85,7 @@ async def test_a_life_over_http(
     async with serving(*HERE, "--allow-sockets", proxy.socket) as driver:
         for operation in ("ensureBackend", "drainBackend", "deregisterBackend"):
             url = f"{driver.url}/{operation}"
-            async with client.post(url, json=body | {"drained": True}) as response:
-                seen.append((await response.json())["status"])
+            seen.append(await asked(client, url, body | {"drained": True}))
             seen.append(await ask(client, proxy.url))
         driver.child.send_signal(signal.SIGTERM)
         status = await driver.child.wait()

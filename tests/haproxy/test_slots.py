@@ -408,11 +408,13 @@ async def _reaches(traffic: Traffic, count: int) -> bool:
 class HeldBack(RuntimeApi):
     """A HAProxy to which another address for a slot is told only when the test says."""
 
+    reached: asyncio.Event
     held: asyncio.Event
 
     async def ask(self, line: str) -> str:
         """Send the line, that one late."""
         if line.startswith("set server") and " addr " in line:
+            self.reached.set()
             await self.held.wait()
         return await super().ask(line)
 
@@ -422,10 +424,10 @@ async def test_member_that_another_process_displaced_is_put_back(
     driver: SlotDriver, lb_info: dict[str, str]
 ) -> None:
     """A command that was late took its slot away: the epoch changes, and it gets another."""
-    HeldBack.held = asyncio.Event()
+    HeldBack.reached, HeldBack.held = asyncio.Event(), asyncio.Event()
     slow = SlotDriver(LoadBalancers(ANYWHERE, addresses=HERE, connect=HeldBack))
     late = asyncio.create_task(ensured(slow, lb_info, NOWHERE))
-    await asyncio.sleep(0.3)
+    await HeldBack.reached.wait()
     await ensured(driver, lb_info, "127.0.1.2:80")
     before = await driver.list_backends(a_list(lb_info))
 

@@ -12,8 +12,13 @@ from aiohttp import ClientSession
 from lbcf.sdk import Running, Succ
 from tests.haproxy.conftest import StartServer
 from tests.haproxy.proxy import Haproxy
-from tests.haproxy.requests import a_deregister, a_drain, an_ensure, an_identity
-from tests.haproxy.waiting import until
+from tests.haproxy.requests import (
+    a_deregister,
+    a_drain,
+    an_ensure,
+    an_identity,
+    until_drained,
+)
 from tests.haproxy.web import ask
 from webhooks.haproxy.driver import HaproxyDriver
 
@@ -79,7 +84,7 @@ async def test_connections_outlive_a_drain(
         elsewhere = {await said(one) for one in others}
         again = await said(kept)
         kept[1].close()
-        await until(lambda: _is_drained(driver, lb_info, "old"))
+        await until_drained(driver, lb_info, "old")
         gone = await driver.deregister_backend(a_deregister(lb_info, "old"))
         for _, writer in others:
             writer.close()
@@ -121,14 +126,7 @@ async def test_an_ipv6_member_serves(
     await driver.ensure_backend(an_ensure(lb_info, server.address, "six"))
 
     answer = await ask(client, proxy.url)
-    await until(lambda: _is_drained(driver, lb_info, "six"))
+    await until_drained(driver, lb_info, "six")
     gone = await driver.deregister_backend(a_deregister(lb_info, "six"))
 
     assert ("six", Succ(msg="")) == (answer, gone)
-
-
-async def _is_drained(
-    driver: HaproxyDriver, lb_info: dict[str, str], record: str
-) -> bool:
-    """Ask once whether the drain is over."""
-    return isinstance(await driver.drain_backend(a_drain(lb_info, record)), Succ)
