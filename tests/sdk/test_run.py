@@ -86,6 +86,17 @@ async def behave(url: str, mode: str, seconds: float) -> None:
     assert 200 == status
 
 
+async def begun(url: str) -> asyncio.Task[Json]:
+    """Call ensureBackend; return once the driver is at it."""
+    calling = asyncio.create_task(call(url, "ensureBackend"))
+    async with aiohttp.ClientSession() as session:
+        members: list[Json] = []
+        while not members:
+            async with session.get(f"{url}/control/members") as answer:
+                members = (await answer.json(content_type=None))["members"]
+    return calling
+
+
 async def until_refused(url: str) -> None:
     """Wait until the driver takes no more connections."""
     host, _, port = url.removeprefix("http://").partition(":")
@@ -110,9 +121,8 @@ async def test_a_signal_ends_an_idle_driver(number: signal.Signals) -> None:
 async def test_what_has_begun_is_answered_before_the_end() -> None:
     """A rollout of the driver costs no call."""
     async with running() as driver:
-        await behave(driver.url, "slow", 1)
-        under_way = asyncio.create_task(call(driver.url, "ensureBackend"))
-        await asyncio.sleep(0.2)
+        await behave(driver.url, "slow", 3)
+        under_way = await begun(driver.url)
         driver.process.send_signal(signal.SIGTERM)
         await until_refused(driver.url)
         assert not under_way.done()
@@ -126,8 +136,7 @@ async def test_the_grace_period_ends() -> None:
     """A stuck call is cut, and the log says so."""
     async with running("--grace-period", "0.1") as driver:
         await behave(driver.url, "slow", 600)
-        under_way = asyncio.create_task(call(driver.url, "ensureBackend"))
-        await asyncio.sleep(0.2)
+        under_way = await begun(driver.url)
         driver.process.send_signal(signal.SIGTERM)
         with pytest.raises(aiohttp.ClientError):
             await under_way
@@ -142,8 +151,7 @@ async def test_a_second_signal_ends_at_once() -> None:
     """A person who presses twice does not want to wait."""
     async with running("--grace-period", "600") as driver:
         await behave(driver.url, "slow", 600)
-        under_way = asyncio.create_task(call(driver.url, "ensureBackend"))
-        await asyncio.sleep(0.2)
+        under_way = await begun(driver.url)
         driver.process.send_signal(signal.SIGTERM)
         await until_refused(driver.url)
         driver.process.send_signal(signal.SIGTERM)
