@@ -73,8 +73,9 @@ class Process:
         return self._running.pid
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """The log events of a name, in order."""
-        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        """The log events of a name, in order; a half line is left out."""
+        text = self.log.read_text() if self.log.exists() else ""
+        lines = text[: text.rfind("\n") + 1].splitlines()
         found = [json.loads(line) for line in lines if line.startswith("{")]
         return [event for event in found if event.get("event") == name]
 
@@ -302,6 +303,24 @@ class Stage:
     async def until(self, told: str, check: Callable[[], Awaitable[T]]) -> T:
         """Wait until a check says yes; its answer is returned."""
         return await eventually(check, told, self)
+
+    async def until_working(self, process: Process) -> None:
+        """Wait until a process leads and has read everything."""
+        await self.until_logged(process, "work.started")
+
+    async def until_logged(
+        self, process: Process, event: str, times: int = 1
+    ) -> list[dict[str, Any]]:
+        """Wait until a process has logged an event so often; return all of these.
+
+        What is done shows before it is logged: the answer of the write comes between.
+        """
+
+        async def told() -> list[dict[str, Any]]:
+            found = process.events(event)
+            return found if len(found) >= times else []
+
+        return await self.until(f"{process.name} says {event}", told)
 
     async def until_reason(self, kind: str, reason: str) -> Whole:
         """Wait until some record's condition has a reason."""

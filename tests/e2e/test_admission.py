@@ -57,11 +57,7 @@ class Guard:
             *("--webhook-configuration", self.name),
             *flags,
         )
-
-        async def serving() -> bool:
-            return bool(process.events("webhook.serving"))
-
-        await self.stage.until("the webhook serves", serving)
+        await self.stage.until_logged(process, "webhook.serving")
 
     async def until_asked(self) -> None:
         """Wait until the API server has taken in the configuration."""

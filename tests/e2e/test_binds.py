@@ -150,9 +150,13 @@ async def test_entry_taken_out_is_emptied_then_deleted(running: Stage) -> None:
 
     leaving = await running.until_reason("Drained", "Draining")
     assert record.meta.uid == leaving.meta.uid
-    status = _statuses(await running.get(objects.BINDS, "both"))["back"]
-    assert status["deletionTimestamp"]
-    assert ("False", "InUse") == _condition(status, "Ready")
+
+    async def waits() -> bool:
+        status = _statuses(await running.get(objects.BINDS, "both"))["back"]
+        told = ("False", "InUse") == _condition(status, "Ready")
+        return told and bool(status["deletionTimestamp"])
+
+    await running.until("its load balancer waits", waits)
     assert [] == await running.calls("deleteLoadBalancer")
 
     await running.control("sessions", recordID=record.meta.uid, sessions=0)
@@ -179,21 +183,21 @@ async def test_changed_attributes_are_ensured(running: Stage) -> None:
     bind = objects.a_bind("both", objects.an_entry("front", timeout="30"))
     await running.create(objects.BINDS, bind)
     await running.until("it is ready", lambda: _ready(running, "front"))
-    await running.behave("ensureLoadBalancer", "fail", times=1, msg="quota")
+    await running.behave("ensureLoadBalancer", "fail", times=2, msg="quota")
 
     changed = [objects.an_entry("front", timeout="60")]
     await running.patch(objects.BINDS, "both", {"spec": {"loadBalancers": changed}})
 
-    async def failed() -> bool:
+    async def failed() -> dict[str, Any]:
         status = _statuses(await running.get(objects.BINDS, "both"))["front"]
-        return ("False", "EnsureFailed") == _condition(status, "Ready")
+        told = ("False", "EnsureFailed") == _condition(status, "Ready")
+        return status if told else {}
 
     async def synced() -> bool:
         status = _statuses(await running.get(objects.BINDS, "both"))["front"]
         return bool(status["lastSyncedAttributes"] == {"timeout": "60"})
 
-    await running.until("the failure is told", failed)
-    status = _statuses(await running.get(objects.BINDS, "both"))["front"]
+    status = await running.until("the failure is told", failed)
     assert status["retryAfter"]
     await running.until("the attributes are synced", synced)
     await running.until("it is ready", lambda: _ready(running, "front"))

@@ -35,6 +35,7 @@ async def test_page_shows_what_is_printed(stage: Stage) -> None:
 
 async def test_status_tells_what_is_wrong_and_who_leads(stage: Stage) -> None:
     """For programs as well, and by its exit status."""
+    await stage.until_working(stage.processes["deregistrar"])
     await stage.add_pod("a", "10.0.0.1")
     await stage.until_registered("10.0.0.1:80")
     fine, why = await asyncio.gather(

@@ -9,7 +9,7 @@ import pytest
 
 from lbcf import __version__
 from tests.e2e import objects
-from tests.e2e.stage import Process, Stage
+from tests.e2e.stage import Stage
 from tests.lab.cluster import AuditEvent
 
 
@@ -140,19 +140,10 @@ def _writes(stage: Stage, process: str) -> list[AuditEvent]:
     return [e for e in stage.cluster.audit(stage.user(process)) if e.is_write]
 
 
-async def _until_working(stage: Stage, process: Process) -> None:
-    """Wait until a process leads and has read everything."""
-
-    async def working() -> bool:
-        return bool(process.events("work.started"))
-
-    await stage.until(f"{process.name} works", working)
-
-
 async def test_standby_takes_over_at_once_from_a_leader_that_ends(stage: Stage) -> None:
     """Two controllers: one works; when it ends, the other goes on."""
     first = stage.processes.pop("controller")
-    await _until_working(stage, first)
+    await stage.until_working(first)
     await stage.start("controller")
     await stage.add_pod("a", "10.0.0.1")
     await stage.until_registered("10.0.0.1:80")
@@ -166,13 +157,9 @@ async def test_standby_takes_over_at_once_from_a_leader_that_ends(stage: Stage) 
 async def test_standby_ends_at_sigterm(stage: Stage) -> None:
     """A process that never led has nothing to release and ends."""
     first = stage.processes.pop("controller")
-    await _until_working(stage, first)
+    await stage.until_working(first)
     standby = await stage.start("controller")
-
-    async def up() -> bool:
-        return bool(standby.events("process.started"))
-
-    await stage.until("the standby is up", up)
+    await stage.until_logged(standby, "process.started")
     assert 0 == await standby.end()
     assert first.runs
     assert 0 == await first.end()
@@ -213,7 +200,7 @@ async def _page(url: str) -> str:
 async def test_probes_and_metrics(stage: Stage, process: str) -> None:
     """Ready once everything has been read; metrics under the names people know."""
     running = stage.processes[process]
-    await _until_working(stage, running)
+    await stage.until_working(running)
     flags = dict(zip(running.argv[4::2], running.argv[5::2], strict=False))
     probes = flags["--health-probe-bind-address"]
 

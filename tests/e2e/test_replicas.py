@@ -12,21 +12,12 @@ import pytest
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.leases import LEASES
 from tests.e2e import objects
-from tests.e2e.stage import Process, Stage
+from tests.e2e.stage import Stage
 
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
 
 WORKERS = ("controller", "deregistrar")
-
-
-async def _until_working(stage: Stage, process: Process) -> None:
-    """Wait until a process leads."""
-
-    async def working() -> bool:
-        return bool(process.events("work.started"))
-
-    await stage.until(f"{process.name} works", working)
 
 
 async def _end_leaders(
@@ -46,19 +37,15 @@ async def _end_leaders(
     """
     leaders = [stage.processes.pop(name) for name in WORKERS]
     for leader in leaders:
-        await _until_working(stage, leader)
+        await stage.until_working(leader)
     for name in WORKERS:
         start = stage.start_elsewhere if elsewhere else stage.start
         standby = await start(name)
-
-        async def up(process: Process = standby) -> bool:
-            return bool(process.events(ready))
-
-        await stage.until(f"the second {name} says {ready}", up)
+        await stage.until_logged(standby, ready)
     began = time.monotonic()
     await asyncio.gather(*(leader.end(how) for leader in leaders))
     for name in WORKERS:
-        await _until_working(stage, stage.processes[name])
+        await stage.until_working(stage.processes[name])
         print(f"{name} took over {time.monotonic() - began:.1f} s after {how.name}")
 
 
@@ -94,11 +81,11 @@ async def test_leader_that_starts_again_does_not_wait_for_itself(stage: Stage) -
     """Killed and started in its place: its Lease is taken at the first look."""
     for name in WORKERS:
         leader = stage.processes[name]
-        await _until_working(stage, leader)
+        await stage.until_working(leader)
         await leader.end(signal.SIGKILL)
         began = time.monotonic()
         again = await stage.start(name)
-        await _until_working(stage, again)
+        await stage.until_working(again)
         print(f"{name} worked {time.monotonic() - began:.1f} s after its start")
         assert again.events("leader.ended")
 
@@ -108,14 +95,11 @@ async def test_leader_that_loses_its_lease_begins_anew_in_its_process(
 ) -> None:
     """Somebody else's name in the Lease ends its work, not its container."""
     leader = stage.processes["deregistrar"]
-    await _until_working(stage, leader)
+    await stage.until_working(leader)
     key = ObjectKey(stage.namespace, "lbcf-deregistrar")
     stolen = {"spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 1}}
     await stage.client.patch(LEASES, key, stolen)
 
-    async def works_again() -> bool:
-        return len(leader.events("work.started")) == 2
-
-    await stage.until("it works again", works_again)
+    await stage.until_logged(leader, "work.started", 2)
     assert leader.runs
     assert len(leader.events("leader.lost")) == 1

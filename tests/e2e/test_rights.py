@@ -116,11 +116,7 @@ async def _start_webhook(stage: Stage) -> None:
     stage.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(document))
     flags = ("--bind-address", address, "--tls-host", "127.0.0.1", *IN_NAMESPACE)
     process = await stage.start("admission", *flags)
-
-    async def serving() -> bool:
-        return bool(process.events("webhook.serving"))
-
-    await stage.until("the webhook serves", serving)
+    await stage.until_logged(process, "webhook.serving")
 
 
 async def _sweep(client: KubeClient) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import re
 import signal
 
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -85,7 +84,7 @@ async def test_three_hundred_records_of_the_largest_size(bare: Stage) -> None:
     for name in list(peaks):
         await bare.processes[name].end(signal.SIGTERM)
         await bare.processes[name].start()
-        await bare.until(f"{name} works again", partial(has_begun_twice, bare, name))
+        await bare.until_logged(bare.processes[name], "work.started", 2)
         peaks[f"{name}, started anew"] = peak_of(bare, name)
 
     print("MiB:", peaks)
@@ -98,11 +97,6 @@ async def inject(stage: Stage, record: str, key: str) -> None:
     info = {key: LARGEST["text"][len(key) :]}
     body = {"status": {"injectedInfo": info}}
     await stage.patch(objects.RECORDS, record, body, "status")
-
-
-async def has_begun_twice(stage: Stage, name: str) -> bool:
-    """Whether a process has read everything for the second time."""
-    return len(stage.processes[name].events("work.started")) > 1
 
 
 def peak_of(stage: Stage, name: str) -> int:

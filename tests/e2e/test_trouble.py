@@ -150,7 +150,8 @@ async def test_abandoned_driver_holds_records_until_it_is_back(stage: Stage) -> 
     await stage.until("the driver is let go", gone)
     await stage.patch(objects.GROUPS, "web", {"spec": {"loadBalancers": ["other"]}})
     await stage.until_reason("Deregistered", "DriverNotFound")
-    [told] = stage.processes["controller"].events("driver.abandoned")
+    controller = stage.processes["controller"]
+    [told] = await stage.until_logged(controller, "driver.abandoned")
     assert "its host has burnt down" == told["why"]
 
     await stage.create(objects.DRIVERS, objects.a_driver(stage.driver_url))

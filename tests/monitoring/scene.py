@@ -20,7 +20,7 @@ import attrs
 
 from lbcf.kube.errors import Invalid
 from tests.e2e import objects
-from tests.e2e.stage import Process, Stage, staged
+from tests.e2e.stage import Stage, staged
 from tests.e2e.test_admission import Guard
 from tests.e2e.watched import metrics_address
 from tests.lab.cluster import Cluster
@@ -227,7 +227,8 @@ async def _replicas(stage: Stage) -> AsyncIterator[tuple[str, str]]:
             started = await stage.start(process)
             del stage.processes[process]
             stage.processes[f"{process}-{replica}"] = started
-            await _until_up(stage, started, "work.started" if replica == "a" else "")
+            begun = "work.started" if replica == "a" else "process.started"
+            await stage.until_logged(started, begun)
             yield f"{process}-{replica}", metrics_address(started)
     [port] = free_ports(1)
     guard = Guard(
@@ -236,12 +237,3 @@ async def _replicas(stage: Stage) -> AsyncIterator[tuple[str, str]]:
     guard.apply()
     await guard.start()
     yield "admission-a", metrics_address(stage.processes["admission"])
-
-
-async def _until_up(stage: Stage, process: Process, event: str) -> None:
-    """Wait until a replica has told an event, or has started at all."""
-
-    async def told() -> bool:
-        return bool(process.events(event or "process.started"))
-
-    await stage.until(f"{process.name} is up", told)

@@ -104,16 +104,28 @@ async def test_bind_meets_its_drivers_word_too(scene: Scene) -> None:
         message = "" if bind is None else bind.condition("Ready").get("message", "")
         return "validateBackend answered Fail: no such weight" in message
 
+    async def created() -> dict[str, str]:
+        bind = await stage.get(objects.BINDS, "both")
+        status = {} if bind is None else bind.body.get("status", {})
+        return next(
+            (
+                condition
+                for one in status.get("loadBalancerStatuses", ())
+                for condition in one.get("conditions", ())
+                if (one["name"], condition["type"], condition["reason"])
+                == ("odd", "Created", "CreateFailed")
+            ),
+            {},
+        )
+
     await scene.until("its parameters are refused", told)
-    bind = await stage.get(objects.BINDS, "both")
-    assert bind is not None
-    statuses = {s["name"]: s for s in bind.body["status"]["loadBalancerStatuses"]}
-    [created] = [c for c in statuses["odd"]["conditions"] if c["type"] == "Created"]
-    assert ("False", "CreateFailed") == (created["status"], created["reason"])
-    assert "validateLoadBalancer answered Fail: no such region" in created["message"]
+    refused = await scene.until("its load balancer is refused", created)
+    assert "False" == refused["status"]
+    assert "validateLoadBalancer answered Fail: no such region" in refused["message"]
     asked = {c.body["lbSpec"]["name"] for c in driver.of("createLoadBalancer")}
     assert "odd" not in asked
-    assert {"10.0.0.1:80"} == driver.addresses, "the group's, at front"
+    await scene.until_members("10.0.0.1:80")  # the group's, at front
+    assert {"name=front"} == {name for name, _ in driver.members}
 
     mended = [fine, objects.an_entry("odd", "plain")]
     spec = {"loadBalancers": mended, "parameters": None}
