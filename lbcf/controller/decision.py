@@ -9,9 +9,9 @@ import attrs
 from lbcf.core.model import conditions
 from lbcf.core.model.cluster import Snapshot, Undecided
 from lbcf.core.model.conditions import Condition
-from lbcf.core.selection.guards import TOO_MANY_UNREADY, hold_readiness_removals
+from lbcf.core.reasons import Reason
+from lbcf.core.selection.guards import hold_readiness_removals
 from lbcf.core.selection.judging import HELD_BY_JUDGEMENT
-from lbcf.core.selection.node_policy import LAST_SERVING
 from lbcf.core.selection.plan import Hold, Plan, plan_group
 
 
@@ -20,7 +20,7 @@ RECONCILED = "Reconciled"
 NOT_HELD = "NotHeld"
 """No removal is held."""
 
-_GUARDS = HELD_BY_JUDGEMENT | {TOO_MANY_UNREADY, LAST_SERVING}
+_GUARDS = HELD_BY_JUDGEMENT | {Reason.TOO_MANY_UNREADY, Reason.LAST_SERVING_NODE}
 """Reasons for which a removal is held back."""
 
 _NAMED = 3

@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 
 from lbcf.core.model.cluster import Undecided
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.eligibility import Waiting
-from lbcf.core.selection.node_policy import LAST_SERVING
 
 
 _NAMED = 3
@@ -40,7 +40,9 @@ class NodeDoubts:
             known = {}
         for name in scope or ():
             known.pop(name, None)
-        known.update({n: w for n, w in waiting.items() if w.reason != LAST_SERVING})
+        known.update(
+            {n: w for n, w in waiting.items() if w.reason != Reason.LAST_SERVING_NODE}
+        )
         if known:
             self._waiting[group] = known
         return _told(known)

@@ -13,8 +13,9 @@ import structlog
 from lbcf.controller.apply import look_up
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.desired import Identity, identity_of
-from lbcf.core.selection.plan import DUPLICATE, Removal
+from lbcf.core.selection.plan import Removal
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import UNHEARD, Conflict, NotFound
 from lbcf.kube.kinds import RECORDS
@@ -76,7 +77,7 @@ class Removals:
 
         The other one may be on its way out: which of two stays may change with a turn.
         """
-        if removal.reason != DUPLICATE or removal.record.meta.key in self._sent:
+        if removal.reason != Reason.DUPLICATE or removal.record.meta.key in self._sent:
             return False
         return identity_of(removal.record) in self._sent.values()
 

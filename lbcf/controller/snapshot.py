@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 
 from lbcf.controller.node_scene import take_scene
 from lbcf.controller.view import View
-from lbcf.core.lifecycle.turn import DRIVER_OUT_OF_SCOPE, Absent
+from lbcf.core.lifecycle.turn import Absent
 from lbcf.core.model.cluster import Attachment, Leaving, Pod, Snapshot, Undecided
 from lbcf.core.model.resources import (
     BackendGroup,
@@ -17,6 +17,7 @@ from lbcf.core.model.resources import (
     StaticSelection,
 )
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 
 
 GROUP_UNREADABLE = "GroupUnreadable"
@@ -124,7 +125,7 @@ def find_attachment(
     driver = view.driver_of(found)
     if isinstance(driver, Absent):
         doubt = Undecided(driver.reason, driver.message)
-        return Leaving(doubt) if driver.reason == DRIVER_OUT_OF_SCOPE else doubt
+        return Leaving(doubt) if driver.reason == Reason.DRIVER_OUT_OF_SCOPE else doubt
     if found.info is None:
         message = f"LoadBalancer {key} is not created yet; see its conditions"
         return Undecided(LOAD_BALANCER_NOT_CREATED, message)

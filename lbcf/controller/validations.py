@@ -23,10 +23,10 @@ from lbcf.core.model.names import own_name
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendGroup, BackendRecord, PodBackend
 from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.inheritance import is_about
 from lbcf.core.selection.plan import Plan
 from lbcf.core.selection.validating import (
-    BEING_VALIDATED,
     ParameterQuestion,
     Unagreed,
     changed_by,
@@ -149,7 +149,9 @@ class Validations:
             return Unagreed(known.doubt, question.before)
         self._queue.add((group.meta.key, name))
         message = f"the driver of LoadBalancer {name} is asked about spec.parameters"
-        return Unagreed(Undecided(BEING_VALIDATED, message), question.before)
+        return Unagreed(
+            Undecided(Reason.PARAMETERS_BEING_VALIDATED, message), question.before
+        )
 
     def _current(self, group: BackendGroup, attachment: Attachment) -> _Known | None:
         """Find what was said of this very question."""

@@ -6,12 +6,11 @@ Before it: `reading`. After it: `why`, `drains` and `status` say it in their own
 from datetime import datetime
 
 from lbcf.core.backoff import CAP
-from lbcf.core.lifecycle.deregistration import CONFIRMING, DRAINING
-from lbcf.core.lifecycle.registration import ADDRESS_IN_USE
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.model.resources import Backend, BackendRecord, PodBackend, StaticBackend
+from lbcf.core.reasons import Reason
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.spans import span, when
 
@@ -59,11 +58,11 @@ def waits_for(record: BackendRecord, reading: Reading, now: datetime) -> str:
 
 def _named(record: BackendRecord, word: Condition, now: datetime) -> str:
     """Say who is waited for where a condition says why it is not done."""
-    if word.reason == DRAINING:
+    if word.reason == Reason.DRAINING:
         return _connections(record, now)
-    if word.reason == CONFIRMING:
+    if word.reason == Reason.WAITING_TO_CONFIRM:
         return "the end of registrations that were sent earlier"
-    if word.reason == ADDRESS_IN_USE:
+    if word.reason == Reason.ADDRESS_IN_USE:
         return "the record that has its address"
     return f"driver {record.driver_key}"
 

@@ -19,7 +19,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from lbcf.core.lifecycle.deregistration import DRAINING
+from lbcf.core.reasons import Reason
 from lbcf.ctl.abandon import Abandonment
 from lbcf.ctl.drains import Drains
 from lbcf.ctl.overview import Overview
@@ -230,7 +230,7 @@ def _(report: Drains) -> RenderableType:
         (
             *(d.namespace, d.backend, d.load_balancer, d.address or "-", d.since),
             *(d.left or "-", "-" if d.connections is None else d.connections),
-            d.waits_for if d.stage == DRAINING else f"{d.waits_for} ({d.stage})",
+            d.waits_for if d.stage == Reason.DRAINING else f"{d.waits_for} ({d.stage})",
         )
         for d in report.drains
     ]

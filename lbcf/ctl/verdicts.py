@@ -15,16 +15,15 @@ from lbcf.controller.balancer_status import CREATED, CREATION_UNCLEAR
 from lbcf.core.lifecycle.trouble import is_trouble
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.eligibility import Eligible, Ineligible, Verdict, Waiting
-from lbcf.core.selection.guards import TOO_MANY_UNREADY
-from lbcf.core.selection.judging import NOT_JUDGED
 from lbcf.ctl.spans import since
 
 
 T = TypeVar("T")
 U = TypeVar("U")
 
-_WRONG_HOLDS = frozenset({TOO_MANY_UNREADY, NOT_JUDGED})
+_WRONG_HOLDS = frozenset({Reason.TOO_MANY_UNREADY, Reason.NOT_JUDGED})
 """Guards that hold because something has failed; the others only do their work."""
 
 _CREATED_WELL = frozenset({"", CREATED, CREATION_UNCLEAR})

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 import attrs
 import msgspec
 
-from lbcf.core.lifecycle.turn import DRIVER_REFUSED
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.judgement import Trouble
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.judging import Answer
 from lbcf.drivers.errors import BadAnswer, DriverError
 from lbcf.drivers.pool import DriverPool
@@ -105,7 +105,7 @@ class PodJudge:
         who = f"driver {driver.meta.key} at {operation}"
         if not answer.succ:
             said = answer.msg or "(no message)"
-            return Trouble(DRIVER_REFUSED, f"{who} answered succ: false: {said}")
+            return Trouble(Reason.DRIVER_REFUSED, f"{who} answered succ: false: {said}")
         named = [key_of_whole(pod, namespace) for pod in answer.do_not_deregister]
         if None in named:
             raise BadAnswer(f"{who}: an entry of doNotDeregister names no pod")

@@ -5,9 +5,9 @@ when and how often. Success is told by conditions, and by one event per group an
 """
 
 from lbcf.core.lifecycle.trouble import new_trouble
-from lbcf.core.lifecycle.turn import DRIVER_NOT_FOUND, DRIVER_UNREADABLE
 from lbcf.core.model.names import API_VERSION
 from lbcf.core.model.resources import BackendRecord
+from lbcf.core.reasons import Reason
 from lbcf.kube.events import EventRecorder, Reference
 from lbcf.kube.store import Store
 
@@ -59,5 +59,5 @@ class TroubleReporter:
 
 def _is_of_a_call(reason: str) -> bool:
     """Tell whether a driver was called for it."""
-    without = {DRIVER_NOT_FOUND, DRIVER_UNREADABLE}
+    without = {Reason.DRIVER_NOT_FOUND, Reason.DRIVER_UNREADABLE}
     return reason.startswith("Driver") and reason not in without

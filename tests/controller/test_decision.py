@@ -11,7 +11,7 @@ from lbcf.controller.decision import (
 )
 from lbcf.core.model.cluster import Undecided
 from lbcf.core.model.judgement import Judgement, Trouble
-from lbcf.core.selection.guards import TOO_MANY_UNREADY
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Hold
 from tests.builders import a_group, a_pod, a_record, a_snapshot
 
@@ -61,7 +61,7 @@ def test_what_too_many_unready_ask_for_is_held_by_a_guard() -> None:
     plan = guarded_plan(a_snapshot(pod, records=(a_record(),), group=group))
 
     assert () == plan.removals
-    assert [TOO_MANY_UNREADY] == [hold.reason for hold in held_by_guards(plan)]
+    assert [Reason.TOO_MANY_UNREADY] == [hold.reason for hold in held_by_guards(plan)]
 
 
 def test_judge_without_an_answer_is_a_doubt() -> None:

@@ -8,7 +8,8 @@ import pytest
 from lbcf.controller.removals import Removals
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
-from lbcf.core.selection.plan import DUPLICATE, Removal, plan_group
+from lbcf.core.reasons import Reason
+from lbcf.core.selection.plan import Removal, plan_group
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, Unavailable
 from lbcf.kube.kinds import RECORDS
@@ -159,7 +160,7 @@ async def test_duplicate_stays_until_the_other_ones_end_is_answered(
     scene.decide(first, second, wanted=(first,))
     removing = asyncio.create_task(scene.removals.reconcile(first.meta.key))
     await asyncio.sleep(0)
-    flipped = [Removal(second, DUPLICATE, "")]
+    flipped = [Removal(second, Reason.DUPLICATE, "")]
     scene.removals.decided([first, second], flipped)
     await removing
     await scene.removals.reconcile(second.meta.key)
@@ -173,7 +174,11 @@ async def test_duplicate_stays_until_the_other_ones_end_is_answered(
 
 @pytest.mark.parametrize(
     ("reason", "by_readiness", "stays"),
-    [(DUPLICATE, False, True), ("PodNotReady", True, True), ("PodGone", False, False)],
+    [
+        (Reason.DUPLICATE, False, True),
+        ("PodNotReady", True, True),
+        ("PodGone", False, False),
+    ],
 )
 async def test_what_depends_on_the_moment_goes_as_it_was_seen_only(
     scene: Scene, reason: str, *, by_readiness: bool, stays: bool
@@ -202,7 +207,7 @@ async def test_what_depends_on_the_moment_goes_as_it_was_seen_only(
 async def test_duplicate_whose_deletion_failed_is_tried_again(scene: Scene) -> None:
     """A plan that came while it was under way says the same, and takes nothing back."""
     record = await scene.made("a")
-    removals = [Removal(record, DUPLICATE, "")]
+    removals = [Removal(record, Reason.DUPLICATE, "")]
     scene.removals.decided([record], removals)
     scene.api.fault = Fault.UNANSWERED
     removing = asyncio.create_task(scene.removals.reconcile(record.meta.key))

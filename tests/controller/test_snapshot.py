@@ -15,15 +15,11 @@ from lbcf.controller.snapshot import (
     take_snapshot,
 )
 from lbcf.controller.view import View
-from lbcf.core.lifecycle.turn import (
-    DRIVER_NOT_FOUND,
-    DRIVER_OUT_OF_SCOPE,
-    DRIVER_UNREADABLE,
-)
 from lbcf.core.model.cluster import Attachment, Snapshot, Undecided
 from lbcf.core.model.resources import BackendGroup, StaticBackend, StaticSelection
 from lbcf.core.model.values import Uid
-from lbcf.core.selection.plan import DETACHED, plan_group
+from lbcf.core.reasons import Reason
+from lbcf.core.selection.plan import plan_group
 from lbcf.kube.metadata import Identity
 from lbcf.kube.pages import Unreadable
 from lbcf.kube.watching import Obscured
@@ -172,8 +168,8 @@ DOUBTS: dict[str, Callable[[View], object]] = {
     LOAD_BALANCER_NOT_CREATED: lambda view: show(
         view, a_load_balancer(created=False, version=2)
     ),
-    DRIVER_NOT_FOUND: _no_driver,
-    DRIVER_UNREADABLE: _driver_was_never_readable,
+    Reason.DRIVER_NOT_FOUND: _no_driver,
+    Reason.DRIVER_UNREADABLE: _driver_was_never_readable,
 }
 
 
@@ -207,7 +203,9 @@ def test_withdrawn_scope_ends_records() -> None:
     view = show(everyday(), a_pod(), shared, record, a_driver(namespace="kube-system"))
 
     plan = plan_group(taken(view, group))
-    assert [(record, DETACHED)] == [(r.record, r.reason) for r in plan.removals]
+    assert [(record, Reason.LOAD_BALANCER_DETACHED)] == [
+        (r.record, r.reason) for r in plan.removals
+    ]
     assert "not in scope" in plan.removals[0].message
     assert () == plan.creates
 
@@ -222,7 +220,7 @@ def test_driver_of_others_must_serve_the_namespace(scope: tuple[str, ...]) -> No
     driver = a_driver("lbcf-proxy", namespace="kube-system")
     view = show(everyday(), own, attrs.evolve(driver, scope=scope))
 
-    assert DRIVER_OUT_OF_SCOPE == taken(view).leaving["front"].reason
+    assert Reason.DRIVER_OUT_OF_SCOPE == taken(view).leaving["front"].reason
 
     opened = a_driver("lbcf-proxy", namespace="kube-system", version=2)
     show(view, attrs.evolve(opened, scope=(*scope, "shop")))

@@ -3,7 +3,7 @@
 import pytest
 
 from lbcf.controller.view import View
-from lbcf.core.lifecycle.turn import DRIVER_NOT_FOUND, DRIVER_UNREADABLE, Absent
+from lbcf.core.lifecycle.turn import Absent
 from lbcf.core.model.node_backends import (
     AddressType,
     NodeBackend,
@@ -19,6 +19,7 @@ from lbcf.core.model.resources import (
     StaticSelection,
 )
 from lbcf.core.model.values import Port, Uid
+from lbcf.core.reasons import Reason
 from tests.builders import (
     WEB,
     a_backend,
@@ -66,7 +67,7 @@ def test_driver_is_found_or_said_to_be_missing() -> None:
     assert a_driver() == view.driver(a_key("proxy"))
     missing = view.driver(a_key("other"))
     assert isinstance(missing, Absent)
-    assert DRIVER_NOT_FOUND == missing.reason
+    assert Reason.DRIVER_NOT_FOUND == missing.reason
     assert "shop/other does not exist; create it" in missing.message
 
 
@@ -78,7 +79,7 @@ def test_driver_that_was_never_readable_is_said_to_be_so() -> None:
     absent = view.driver(a_key("proxy"))
 
     assert isinstance(absent, Absent)
-    assert DRIVER_UNREADABLE == absent.reason
+    assert Reason.DRIVER_UNREADABLE == absent.reason
 
 
 def test_pods_of_a_group_are_those_it_selects_in_its_namespace() -> None:

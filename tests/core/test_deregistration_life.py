@@ -5,7 +5,7 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from lbcf.core.lifecycle.deregistration import CONFIRMING, DRAINING, Ending
+from lbcf.core.lifecycle.deregistration import Ending
 from lbcf.core.lifecycle.steps import (
     Abandoned,
     CallDriver,
@@ -34,6 +34,7 @@ from lbcf.core.model.resources import (
     RecordStatus,
 )
 from lbcf.core.model.values import MemberKey
+from lbcf.core.reasons import Reason
 from tests.builders import (
     ALWAYS,
     SETTLING,
@@ -167,7 +168,9 @@ def test_unsettled_record_is_deregistered_at_once_and_again(
 
     assert [False] == deregisters(world)
     assert Finish(seconds(SETTLING)) == finish
-    assert CONFIRMING == word(world.stored, conditions.DEREGISTERED).reason
+    assert (
+        Reason.WAITING_TO_CONFIRM == word(world.stored, conditions.DEREGISTERED).reason
+    )
 
     world.monotonic = SETTLING - 1
     ending, finish = visit(world, ending)
@@ -475,7 +478,7 @@ def test_waiting_drain_is_written_down_with_its_clock() -> None:
 
     assert DrainProgress(START, START + seconds(30), 3) == world.stored.status.drain
     told = word(world.stored, conditions.DRAINED)
-    assert (False, DRAINING) == (told.status, told.reason)
+    assert (False, Reason.DRAINING) == (told.status, told.reason)
     assert "until 00:00:30 UTC" in told.message
     assert Finish(again_after=seconds(1)) == finish
 
@@ -690,7 +693,7 @@ def test_conflicts_do_not_stop_a_drain(kind: type[Step]) -> None:
 
     _, finish = visit(world, driver=DRAINER)
 
-    assert DRAINING == word(world.stored, conditions.DRAINED).reason
+    assert Reason.DRAINING == word(world.stored, conditions.DRAINED).reason
     assert Finish(again_after=seconds(1)) == finish
 
 

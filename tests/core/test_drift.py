@@ -3,18 +3,12 @@
 import attrs
 import pytest
 
-from lbcf.core.lifecycle.drift import (
-    IN_STEP,
-    MEMBERS_MISSING,
-    Listed,
-    can_drift,
-    drift_of,
-    missing_members,
-)
+from lbcf.core.lifecycle.drift import Listed, can_drift, drift_of, missing_members
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import MemberKey
+from lbcf.core.reasons import Reason
 from tests.builders import a_load_balancer, a_record
 
 
@@ -66,7 +60,7 @@ def test_message_names_the_first_few() -> None:
     told = drift_of(a_load_balancer(), records)
 
     assert told is not None
-    assert (True, MEMBERS_MISSING) == (told.status, told.reason)
+    assert (True, Reason.MEMBERS_MISSING) == (told.status, told.reason)
     assert "5 registered members" in told.message
     assert "of shop/web-0" in told.message
     assert "and 2 more; ensurePolicy Always puts them back" in told.message
@@ -74,10 +68,10 @@ def test_message_names_the_first_few() -> None:
 
 def test_nothing_is_told_before_the_first_time() -> None:
     """A load balancer that never drifted costs no write."""
-    drifted = Condition(conditions.DRIFTED, True, MEMBERS_MISSING)
+    drifted = Condition(conditions.DRIFTED, True, Reason.MEMBERS_MISSING)
     before = attrs.evolve(a_load_balancer(), conditions=(drifted,))
 
     assert None is drift_of(a_load_balancer(), ())
     told = drift_of(before, ())
     assert told is not None
-    assert (False, IN_STEP) == (told.status, told.reason)
+    assert (False, Reason.IN_STEP) == (told.status, told.reason)

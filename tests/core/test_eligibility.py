@@ -3,16 +3,8 @@
 import pytest
 
 from lbcf.core.model.values import DeregisterPolicy
-from lbcf.core.selection.eligibility import (
-    FINISHED,
-    NO_ADDRESS,
-    NOT_READY,
-    TERMINATING,
-    Eligible,
-    Ineligible,
-    Waiting,
-    judge_pod,
-)
+from lbcf.core.reasons import Reason
+from lbcf.core.selection.eligibility import Eligible, Ineligible, Waiting, judge_pod
 from tests.builders import a_pod
 
 
@@ -33,7 +25,7 @@ def test_terminating_pod_leaves_whatever_it_still_serves(
     """Deletion comes before all else: a pod that is going may still be ready."""
     verdict = judge_pod(a_pod(deleting=True, phase="Failed"), policy)
 
-    assert Ineligible(TERMINATING, "pod web-1 is being deleted") == verdict
+    assert Ineligible(Reason.POD_TERMINATING, "pod web-1 is being deleted") == verdict
 
 
 @pytest.mark.parametrize("policy", [STRICT, PATIENT])
@@ -42,14 +34,17 @@ def test_finished_pod_leaves(policy: DeregisterPolicy, phase: str) -> None:
     """A terminal phase is the end, even before readiness and address say so."""
     verdict = judge_pod(a_pod(phase=phase, ready=False, address=""), policy)
 
-    assert Ineligible(FINISHED, f"pod web-1 has ended: {phase}") == verdict
+    assert Ineligible(Reason.POD_FINISHED, f"pod web-1 has ended: {phase}") == verdict
 
 
 def test_unready_pod_leaves_by_readiness_alone() -> None:
     """IfNotReady takes it out, marked as what a guard may hold."""
     verdict = judge_pod(a_pod(ready=False), STRICT)
 
-    assert Ineligible(NOT_READY, "pod web-1 is not ready", by_readiness=True) == verdict
+    assert (
+        Ineligible(Reason.POD_NOT_READY, "pod web-1 is not ready", by_readiness=True)
+        == verdict
+    )
 
 
 def test_unready_pod_that_lost_its_address_leaves() -> None:
@@ -57,7 +52,7 @@ def test_unready_pod_that_lost_its_address_leaves() -> None:
     verdict = judge_pod(a_pod(ready=False, address=""), STRICT)
 
     assert isinstance(verdict, Ineligible)
-    assert (NOT_READY, True) == (verdict.reason, verdict.by_readiness)
+    assert (Reason.POD_NOT_READY, True) == (verdict.reason, verdict.by_readiness)
 
 
 def test_unready_pod_waits_where_only_its_end_counts() -> None:
@@ -65,7 +60,7 @@ def test_unready_pod_waits_where_only_its_end_counts() -> None:
     verdict = judge_pod(a_pod(ready=False), PATIENT)
 
     assert isinstance(verdict, Waiting)
-    assert NOT_READY == verdict.reason
+    assert Reason.POD_NOT_READY == verdict.reason
     assert "deregisterPolicy IfNotRunning keeps it" in verdict.message
 
 
@@ -80,4 +75,4 @@ def test_ready_pod_without_an_address_waits(policy: DeregisterPolicy) -> None:
     """There is nothing to register yet, and no reason to deregister."""
     verdict = judge_pod(a_pod(address=""), policy)
 
-    assert Waiting(NO_ADDRESS, "pod web-1 has no address yet") == verdict
+    assert Waiting(Reason.POD_HAS_NO_ADDRESS, "pod web-1 has no address yet") == verdict

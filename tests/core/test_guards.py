@@ -2,15 +2,17 @@
 
 import pytest
 
-from lbcf.core.selection.eligibility import GONE, NOT_READY, TERMINATING
-from lbcf.core.selection.guards import TOO_MANY_UNREADY, hold_readiness_removals
+from lbcf.core.reasons import Reason
+from lbcf.core.selection.guards import hold_readiness_removals
 from lbcf.core.selection.plan import Hold, Plan, Removal
 from tests.builders import a_record
 
 
-UNREADY = Removal(a_record("unready"), NOT_READY, "it is not ready", by_readiness=True)
-DEAD = Removal(a_record("dead"), GONE, "it is gone")
-DYING = Removal(a_record("dying"), TERMINATING, "it is being deleted")
+UNREADY = Removal(
+    a_record("unready"), Reason.POD_NOT_READY, "it is not ready", by_readiness=True
+)
+DEAD = Removal(a_record("dead"), Reason.POD_GONE, "it is gone")
+DYING = Removal(a_record("dying"), Reason.POD_TERMINATING, "it is being deleted")
 EARLIER = Hold(a_record("earlier"), "LoadBalancerNotFound", "create it")
 
 
@@ -57,7 +59,7 @@ def test_hold_says_who_and_why() -> None:
     first, second = hold_readiness_removals(plan, 50).holds
 
     assert EARLIER == first
-    assert (UNREADY.record, TOO_MANY_UNREADY) == (second.record, second.reason)
+    assert (UNREADY.record, Reason.TOO_MANY_UNREADY) == (second.record, second.reason)
     assert second.message == (
         "it is not ready; kept because 3 of 4 backends are unready, more than "
         "protection.maxUnreadyPercent: 50 allows"

@@ -32,7 +32,7 @@ from lbcf.core.model.resources import (
     StaticSelection,
 )
 from lbcf.core.model.values import AddressSource, MemberKey, Uid
-from lbcf.core.selection.eligibility import GONE
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.inheritance import is_about, signed, with_uids
 from lbcf.core.selection.plan import Plan, plan_group
 from lbcf.wire.records import parse_record
@@ -113,7 +113,7 @@ def test_record_of_an_earlier_namesake_goes() -> None:
 
     plan = plan_group(a_snapshot(pod, records=(record,)))
 
-    assert [GONE] == [removal.reason for removal in plan.removals]
+    assert [Reason.POD_GONE] == [removal.reason for removal in plan.removals]
     assert [pod.meta.uid] == [c.desired.spec.backend.uid for c in plan.creates]  # type: ignore[union-attr]
 
 
@@ -267,7 +267,7 @@ def test_waiting_for_the_lock_leaves_the_record_recognisable() -> None:
     told = registration.next_step(enrolment, at(0))
 
     assert isinstance(told, WriteStatus)
-    assert registration.ADDRESS_IN_USE == told.status.conditions[0].reason
+    assert Reason.ADDRESS_IN_USE == told.status.conditions[0].reason
     assert attrs.evolve(record, status=told.status).is_inherited
 
 

@@ -11,16 +11,9 @@ from lbcf.core.model.values import (
     FailurePolicy,
     Uid,
 )
-from lbcf.core.selection.eligibility import NOT_READY
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.guards import hold_readiness_removals
-from lbcf.core.selection.judging import (
-    BEING_JUDGED,
-    KEPT_BY_DRIVER,
-    NOT_JUDGED,
-    Answer,
-    judgement_of,
-    pods_in_question,
-)
+from lbcf.core.selection.judging import Answer, judgement_of, pods_in_question
 from lbcf.core.selection.plan import Plan, plan_group
 from tests.builders import a_group, a_pod, a_record, a_snapshot
 
@@ -80,7 +73,7 @@ def test_pod_that_the_driver_keeps_stays() -> None:
     plan = planned(an_answer(kept=frozenset({UID})))
 
     assert plan.is_empty
-    assert [KEPT_BY_DRIVER] == [hold.reason for hold in plan.holds]
+    assert [Reason.KEPT_BY_DRIVER] == [hold.reason for hold in plan.holds]
 
 
 def test_pod_that_the_driver_does_not_keep_goes() -> None:
@@ -88,7 +81,7 @@ def test_pod_that_the_driver_does_not_keep_goes() -> None:
     plan = planned(an_answer())
 
     [removal] = plan.removals
-    assert (NOT_READY, True) == (removal.reason, removal.by_readiness)
+    assert (Reason.POD_NOT_READY, True) == (removal.reason, removal.by_readiness)
     assert "driver judge does not keep it" in removal.message
     assert hold_readiness_removals(plan, 0).is_empty
 
@@ -99,7 +92,7 @@ def test_pod_stays_until_the_driver_was_asked_about_it(answer: Answer | None) ->
     plan = planned(answer)
 
     assert plan.is_empty
-    assert [BEING_JUDGED] == [hold.reason for hold in plan.holds]
+    assert [Reason.BEING_JUDGED] == [hold.reason for hold in plan.holds]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +112,7 @@ def test_without_an_answer_the_failure_policy_holds(
     plan = planned(an_answer(trouble=TROUBLE), webhook)
 
     assert goes is bool(plan.removals)
-    assert goes is (NOT_JUDGED not in [hold.reason for hold in plan.holds])
+    assert goes is (Reason.NOT_JUDGED not in [hold.reason for hold in plan.holds])
     [told] = plan.removals or plan.holds
     assert f"no answer of driver judge; failurePolicy {policy}" in told.message
 

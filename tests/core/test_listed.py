@@ -3,9 +3,10 @@
 import attrs
 
 from lbcf.core.lifecycle.epochs import AT_ONCE, CALM, Epochs
-from lbcf.core.lifecycle.listed import EPOCH_CHANGING, LISTED, listed, unlisted
+from lbcf.core.lifecycle.listed import listed, unlisted
 from lbcf.core.lifecycle.steps import Refused, Unanswered
 from lbcf.core.model import conditions
+from lbcf.core.reasons import Reason
 from tests.builders import START, a_driver, a_load_balancer
 
 
@@ -34,7 +35,7 @@ def test_members_that_are_listed_again_are_told_of() -> None:
     found = listed(attrs.evolve(balancer, conditions=said), Epochs("e1"), now)
 
     assert found is not None
-    assert (found.status, found.reason) == (True, LISTED)
+    assert (found.status, found.reason) == (True, Reason.LISTED)
 
 
 def test_epochs_that_change_all_the_time_are_told_of_until_they_are_calm() -> None:
@@ -47,7 +48,7 @@ def test_epochs_that_change_all_the_time_are_told_of_until_they_are_calm() -> No
     later = listed(a_load_balancer(), epochs, now + CALM.total_seconds())
 
     assert found is not None
-    assert (found.status, found.reason) == (False, EPOCH_CHANGING)
+    assert (found.status, found.reason) == (False, Reason.EPOCH_CHANGING)
     assert f"{AT_ONCE + 1} times" in found.message
     assert "e4" in found.message
     assert later is None

@@ -19,20 +19,11 @@ from lbcf.core.model.nodes import (
 )
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import AddressSource, Port
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.eligibility import Eligible, Ineligible, Verdict, Waiting
-from lbcf.core.selection.guards import TOO_MANY_UNREADY, hold_readiness_removals
-from lbcf.core.selection.node_policy import (
-    EXCLUDED,
-    LAST_SERVING,
-    LEAVING,
-    NO_ADDRESS,
-    NO_LOCAL_ENDPOINT,
-    NODE_GONE,
-    UNREADABLE,
-    judge_node,
-    judge_nodes,
-)
-from lbcf.core.selection.plan import UNSELECTED, Plan, plan_group
+from lbcf.core.selection.guards import hold_readiness_removals
+from lbcf.core.selection.node_policy import judge_node, judge_nodes
+from lbcf.core.selection.plan import Plan, plan_group
 from tests.builders import a_driver, a_snapshot
 from tests.node_builders import (
     a_node,
@@ -58,16 +49,32 @@ def reason_of(verdict: Verdict) -> str:
     ("node", "local", "reason"),
     [
         pytest.param(a_node(), None, "", id="a node is in"),
-        pytest.param(EXCLUDED_NODE, None, EXCLUDED, id="excluded"),
-        pytest.param(DOOMED, None, LEAVING, id="tainted"),
-        pytest.param(DELETED, None, LEAVING, id="being deleted"),
+        pytest.param(EXCLUDED_NODE, None, Reason.NODE_EXCLUDED, id="excluded"),
+        pytest.param(DOOMED, None, Reason.NODE_LEAVING, id="tainted"),
+        pytest.param(DELETED, None, Reason.NODE_LEAVING, id="being deleted"),
         pytest.param(a_node(), READY, "", id="Local: with a ready endpoint"),
-        pytest.param(a_node(), SERVING, NO_LOCAL_ENDPOINT, id="Local: ending, serves"),
-        pytest.param(a_node(), UNREADY, NO_LOCAL_ENDPOINT, id="Local: unready"),
-        pytest.param(a_node(), ENDING, NO_LOCAL_ENDPOINT, id="Local: ending"),
-        pytest.param(EXCLUDED_NODE, READY, EXCLUDED, id="Local: excluded all the same"),
+        pytest.param(
+            a_node(),
+            SERVING,
+            Reason.NO_READY_LOCAL_ENDPOINT,
+            id="Local: ending, serves",
+        ),
+        pytest.param(
+            a_node(), UNREADY, Reason.NO_READY_LOCAL_ENDPOINT, id="Local: unready"
+        ),
+        pytest.param(
+            a_node(), ENDING, Reason.NO_READY_LOCAL_ENDPOINT, id="Local: ending"
+        ),
+        pytest.param(
+            EXCLUDED_NODE,
+            READY,
+            Reason.NODE_EXCLUDED,
+            id="Local: excluded all the same",
+        ),
         pytest.param(DOOMED, READY, "", id="Local: tainted, its endpoint decides"),
-        pytest.param(DOOMED, SERVING, LEAVING, id="Local: tainted, endpoint ends"),
+        pytest.param(
+            DOOMED, SERVING, Reason.NODE_LEAVING, id="Local: tainted, endpoint ends"
+        ),
         pytest.param(DELETED, READY, "", id="Local: being deleted, endpoint decides"),
     ],
 )
@@ -125,7 +132,7 @@ def test_address_is_the_first_of_its_type_and_family(
 
     assert address == scene.address(node)
     verdict = judge_node(node, scene)
-    assert (NO_ADDRESS if not address else "") == reason_of(verdict)
+    assert (Reason.NODE_HAS_NO_ADDRESS if not address else "") == reason_of(verdict)
 
 
 def test_missing_address_names_node_type_and_family() -> None:
@@ -133,9 +140,9 @@ def test_missing_address_names_node_type_and_family() -> None:
     scene = NodeScene({}, address_type=AddressType.EXTERNAL_IP, family=IpFamily.IPV6)
     verdict = judge_node(a_node(), scene)
 
-    assert Waiting(NO_ADDRESS, "node n1 has no IPv6 address of type ExternalIP") == (
-        verdict
-    )
+    assert Waiting(
+        Reason.NODE_HAS_NO_ADDRESS, "node n1 has no IPv6 address of type ExternalIP"
+    ) == (verdict)
 
 
 def test_service_without_a_node_port_lets_all_nodes_go() -> None:
@@ -161,7 +168,7 @@ def test_last_nodes_that_serve_are_kept() -> None:
     """Their pods end but still serve, and nobody else does."""
     one, two = a_node_record(1), a_node_record(2)
 
-    assert {"n1": LAST_SERVING, "n2": LAST_SERVING} == judged(
+    assert {"n1": Reason.LAST_SERVING_NODE, "n2": Reason.LAST_SERVING_NODE} == judged(
         one, two, n1=SERVING, n2=SERVING
     )
 
@@ -171,34 +178,39 @@ def test_node_goes_once_another_one_is_registered() -> None:
     one = a_node_record(1)
     coming, there = a_node_record(2, registered=False), a_node_record(2)
 
-    assert {"n1": LAST_SERVING} == judged(one, coming, n1=SERVING, n2=READY)
-    assert {"n1": NO_LOCAL_ENDPOINT} == judged(one, there, n1=SERVING, n2=READY)
+    assert {"n1": Reason.LAST_SERVING_NODE} == judged(one, coming, n1=SERVING, n2=READY)
+    assert {"n1": Reason.NO_READY_LOCAL_ENDPOINT} == judged(
+        one, there, n1=SERVING, n2=READY
+    )
 
 
 def test_record_on_its_way_out_relieves_nobody() -> None:
     """A node that came back has to be registered again first."""
     leaving = a_node_record(2, deleting=True)
 
-    assert {"n1": LAST_SERVING} == judged(
+    assert {"n1": Reason.LAST_SERVING_NODE} == judged(
         a_node_record(1), leaving, n1=SERVING, n2=READY
     )
 
 
 def test_node_that_serves_no_more_goes_even_as_the_last_one() -> None:
     """To keep it would help nobody."""
-    assert {"n1": NO_LOCAL_ENDPOINT, "n2": NO_LOCAL_ENDPOINT} == judged(
-        a_node_record(1), n1=ENDING
-    )
+    assert {
+        "n1": Reason.NO_READY_LOCAL_ENDPOINT,
+        "n2": Reason.NO_READY_LOCAL_ENDPOINT,
+    } == judged(a_node_record(1), n1=ENDING)
 
 
 def test_doomed_node_that_still_serves_is_kept_as_the_last_one() -> None:
     """The autoscaler waits for its pods too."""
-    assert {"n1": LAST_SERVING} == judged(a_node_record(1), nodes=(DOOMED,), n1=SERVING)
+    assert {"n1": Reason.LAST_SERVING_NODE} == judged(
+        a_node_record(1), nodes=(DOOMED,), n1=SERVING
+    )
 
 
 def test_excluded_node_goes_even_as_the_last_one() -> None:
     """A label that a person sets is the way to override."""
-    assert {"n1": EXCLUDED} == judged(
+    assert {"n1": Reason.NODE_EXCLUDED} == judged(
         a_node_record(1), nodes=(EXCLUDED_NODE,), n1=SERVING
     )
 
@@ -267,11 +279,17 @@ def test_records_of_nodes_that_stay_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("scene", "reason"),
     [
-        pytest.param(a_scene(), NODE_GONE, id="gone"),
-        pytest.param(a_scene(EXCLUDED_NODE), EXCLUDED, id="excluded"),
-        pytest.param(a_scene(a_node(), local={}), NO_LOCAL_ENDPOINT, id="no endpoint"),
+        pytest.param(a_scene(), Reason.NODE_GONE, id="gone"),
+        pytest.param(a_scene(EXCLUDED_NODE), Reason.NODE_EXCLUDED, id="excluded"),
         pytest.param(
-            NodeScene({"n1": a_node()}, node_port=31000), UNSELECTED, id="node port"
+            a_scene(a_node(), local={}),
+            Reason.NO_READY_LOCAL_ENDPOINT,
+            id="no endpoint",
+        ),
+        pytest.param(
+            NodeScene({"n1": a_node()}, node_port=31000),
+            Reason.UNSELECTED,
+            id="node port",
         ),
     ],
 )
@@ -289,7 +307,7 @@ def test_node_that_cannot_be_understood_keeps_its_record() -> None:
     )
 
     assert plan.is_empty
-    assert [UNREADABLE] == [h.reason for h in plan.holds]
+    assert [Reason.NODE_UNREADABLE] == [h.reason for h in plan.holds]
     assert {"n1"} == plan.waiting.keys()
 
 
@@ -298,7 +316,7 @@ def test_blind_kubelets_do_not_empty_a_load_balancer() -> None:
     scene = a_scene(a_node(1), a_node(2), local={"n1": UNREADY, "n2": UNREADY})
     records = a_node_record(1), a_node_record(2)
 
-    assert [TOO_MANY_UNREADY] * 2 == [
+    assert [Reason.TOO_MANY_UNREADY] * 2 == [
         h.reason for h in planned(scene, *records, max_unready=50).holds
     ]
     assert 2 == len(planned(scene, *records).removals)

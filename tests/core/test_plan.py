@@ -13,26 +13,8 @@ from lbcf.core.model.resources import (
     StaticSelection,
 )
 from lbcf.core.model.values import AddressSource, DeregisterPolicy, Drain, Port
-from lbcf.core.selection.eligibility import (
-    FINISHED,
-    GONE,
-    NO_ADDRESS,
-    NOT_READY,
-    TERMINATING,
-)
-from lbcf.core.selection.plan import (
-    ADDRESS_CHANGED,
-    DETACHED,
-    DUPLICATE,
-    REPLACED,
-    UNSELECTED,
-    Create,
-    Hold,
-    Plan,
-    Removal,
-    Update,
-    plan_group,
-)
+from lbcf.core.reasons import Reason
+from lbcf.core.selection.plan import Create, Hold, Plan, Removal, Update, plan_group
 from tests.builders import (
     ALWAYS,
     WEB,
@@ -95,11 +77,15 @@ def test_record_under_a_foreign_name_is_kept() -> None:
 @pytest.mark.parametrize(
     ("pod", "reason", "by_readiness"),
     [
-        pytest.param(a_pod(ready=False), NOT_READY, True, id="unready"),
-        pytest.param(a_pod(deleting=True), TERMINATING, False, id="terminating"),
-        pytest.param(a_pod(phase="Failed"), FINISHED, False, id="finished"),
-        pytest.param(a_pod(uid="reborn", ready=False), GONE, False, id="namesake"),
-        pytest.param(None, GONE, False, id="gone or unselected"),
+        pytest.param(a_pod(ready=False), Reason.POD_NOT_READY, True, id="unready"),
+        pytest.param(
+            a_pod(deleting=True), Reason.POD_TERMINATING, False, id="terminating"
+        ),
+        pytest.param(a_pod(phase="Failed"), Reason.POD_FINISHED, False, id="finished"),
+        pytest.param(
+            a_pod(uid="reborn", ready=False), Reason.POD_GONE, False, id="namesake"
+        ),
+        pytest.param(None, Reason.POD_GONE, False, id="gone or unselected"),
     ],
 )
 def test_pod_that_is_no_backend_any_more_takes_its_record_along(
@@ -120,7 +106,9 @@ def test_port_that_was_taken_out_takes_its_record_along() -> None:
 
     plan = plan_group(a_snapshot(a_pod(), group=group, records=(DESIRED,)))
 
-    assert [(UNSELECTED, DESIRED)] == [(r.reason, r.record) for r in plan.removals]
+    assert [(Reason.UNSELECTED, DESIRED)] == [
+        (r.reason, r.record) for r in plan.removals
+    ]
     assert "8080/TCP" in plan.removals[0].message
     assert [("web-1", 9090)] == [c.desired.readable for c in plan.creates]
 
@@ -132,17 +120,23 @@ def test_static_address_that_was_taken_out_takes_its_record_along() -> None:
 
     plan = plan_group(a_snapshot(group=group, records=(a_record(spec=spec),)))
 
-    assert UNSELECTED == only_removal(plan).reason
+    assert Reason.UNSELECTED == only_removal(plan).reason
 
 
 @pytest.mark.parametrize(
     ("pod", "policy", "reason"),
     [
         pytest.param(
-            a_pod(ready=False), DeregisterPolicy.IF_NOT_RUNNING, NOT_READY, id="unready"
+            a_pod(ready=False),
+            DeregisterPolicy.IF_NOT_RUNNING,
+            Reason.POD_NOT_READY,
+            id="unready",
         ),
         pytest.param(
-            a_pod(address=""), DeregisterPolicy.IF_NOT_READY, NO_ADDRESS, id="address"
+            a_pod(address=""),
+            DeregisterPolicy.IF_NOT_READY,
+            Reason.POD_HAS_NO_ADDRESS,
+            id="address",
         ),
     ],
 )
@@ -188,7 +182,7 @@ def test_records_of_a_leaving_load_balancer_go() -> None:
     """Its pods may be as well as they like."""
     snapshot = a_snapshot(a_pod(), records=(DESIRED,), load_balancers=())
 
-    assert DETACHED == only_removal(plan_group(snapshot)).reason
+    assert Reason.LOAD_BALANCER_DETACHED == only_removal(plan_group(snapshot)).reason
 
 
 def test_of_duplicates_the_registered_one_stays() -> None:
@@ -197,7 +191,10 @@ def test_of_duplicates_the_registered_one_stays() -> None:
 
     plan = plan_group(a_snapshot(a_pod(), records=(waiting, DESIRED)))
 
-    assert (DUPLICATE, waiting) == (plan.removals[0].reason, plan.removals[0].record)
+    assert (Reason.DUPLICATE, waiting) == (
+        plan.removals[0].reason,
+        plan.removals[0].record,
+    )
     assert (1, 1, ()) == (len(plan.removals), plan.kept, plan.creates)
 
 
@@ -246,7 +243,7 @@ def test_pod_under_another_address_is_another_member() -> None:
 
     plan = plan_group(a_snapshot(moved, records=(DESIRED,)))
 
-    assert [ADDRESS_CHANGED] == [r.reason for r in plan.removals]
+    assert [Reason.ADDRESS_CHANGED] == [r.reason for r in plan.removals]
     assert ["10.0.0.7:8080"] == [c.desired.address for c in plan.creates]
     assert not plan.removals[0].by_readiness
 
@@ -258,7 +255,7 @@ def test_address_that_the_registrar_found_is_compared_too() -> None:
 
     plan = plan_group(a_snapshot(a_pod(address="10.0.0.7"), records=(record,)))
 
-    assert [ADDRESS_CHANGED] == [r.reason for r in plan.removals]
+    assert [Reason.ADDRESS_CHANGED] == [r.reason for r in plan.removals]
 
 
 def test_address_that_only_the_driver_knows_is_not_compared() -> None:
@@ -279,7 +276,7 @@ def test_load_balancer_made_anew_gets_records_of_its_own(front: LoadBalancer) ->
     """What is registered at the one before is no member of this one."""
     plan = plan_group(a_snapshot(a_pod(), load_balancers=(front,), records=(DESIRED,)))
 
-    assert [REPLACED] == [r.reason for r in plan.removals]
+    assert [Reason.LOAD_BALANCER_REPLACED] == [r.reason for r in plan.removals]
     (create,) = plan.creates
     assert create.name != DESIRED.meta.key.name
     assert (front.driver, front.info) == (

@@ -6,9 +6,6 @@ import attrs
 import pytest
 
 from lbcf.core.lifecycle.registration import (
-    ADDRESS_IN_USE,
-    ADDRESS_UNKNOWN,
-    LOAD_BALANCER_RESET,
     Enrolment,
     claim_after_update,
     learn,
@@ -39,6 +36,7 @@ from lbcf.core.model.resources import (
     Waiting,
 )
 from lbcf.core.model.values import AddressSource, MemberKey, Uid
+from lbcf.core.reasons import Reason
 from tests.builders import (
     ALWAYS,
     SETTLING,
@@ -199,7 +197,7 @@ def test_address_in_use_is_waited_for_and_not_written() -> None:
 
     known, finish = take_up(world, driver=PLAIN, address="10.0.0.1:8080")
 
-    assert (False, ADDRESS_IN_USE) == word(world.stored)
+    assert (False, Reason.ADDRESS_IN_USE) == word(world.stored)
     assert "by record other; waiting" in world.stored.status.conditions[0].message
     assert Waiting(Uid("uid-other")) == world.stored.status.waiting
     assert ("", "") == (world.stored.address, world.stored.status.ensuring)
@@ -321,7 +319,7 @@ def test_unknown_address_of_a_backend_is_told_and_waited_for() -> None:
 
         _, finish = start(world, driver=PLAIN)
 
-        assert (False, ADDRESS_UNKNOWN) == word(world.stored)
+        assert (False, Reason.ADDRESS_UNKNOWN) == word(world.stored)
         assert "WriteStatus" == world.kinds[-1]
         assert None is not finish.again_after
 
@@ -787,7 +785,7 @@ def test_lost_member_is_written_down_as_lost_before_it_is_put_back() -> None:
     assert expected == world.kinds
     confessed = world.writes[0]
     assert ME == confessed.ensuring
-    assert LOAD_BALANCER_RESET == confessed.conditions[0].reason
+    assert Reason.LOAD_BALANCER_RESET == confessed.conditions[0].reason
     assert world.stored.is_settled
     assert "" == known.reset
 

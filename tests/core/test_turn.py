@@ -5,8 +5,6 @@ import pytest
 
 from lbcf.core.lifecycle.steps import Refused, StillRunning, Unanswered
 from lbcf.core.lifecycle.turn import (
-    DRIVER_NOT_FOUND,
-    DRIVER_UNREADABLE,
     NO_STREAK,
     Absent,
     Report,
@@ -18,6 +16,7 @@ from lbcf.core.lifecycle.turn import (
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import DrainProgress, RecordStatus
+from lbcf.core.reasons import Reason
 from tests.builders import START, a_driver, a_key, a_record, at, seconds
 
 
@@ -84,7 +83,10 @@ def test_missing_driver_is_told_with_what_to_do() -> None:
     unreadable = driver_or_absent(key, None, "spec.url: expected str")
     assert isinstance(missing, Absent)
     assert isinstance(unreadable, Absent)
-    assert (DRIVER_NOT_FOUND, DRIVER_UNREADABLE) == (missing.reason, unreadable.reason)
+    assert (Reason.DRIVER_NOT_FOUND, Reason.DRIVER_UNREADABLE) == (
+        missing.reason,
+        unreadable.reason,
+    )
     assert "spec.url" in unreadable.message
 
 
@@ -131,7 +133,7 @@ def test_driver_that_could_be_read_before_is_absent_all_the_same() -> None:
     found = driver_or_absent(a_key("memory"), a_driver(), "spec.url: expected str")
 
     assert isinstance(found, Absent)
-    assert DRIVER_UNREADABLE == found.reason
+    assert Reason.DRIVER_UNREADABLE == found.reason
 
 
 def test_drain_clock_that_is_written_stays() -> None:

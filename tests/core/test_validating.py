@@ -6,16 +6,8 @@ import attrs
 import pytest
 
 from lbcf.core.model.cluster import Undecided
-from lbcf.core.selection.eligibility import GONE, TERMINATING
-from lbcf.core.selection.plan import (
-    DETACHED,
-    UNSELECTED,
-    Create,
-    Hold,
-    Plan,
-    Removal,
-    Update,
-)
+from lbcf.core.reasons import Reason
+from lbcf.core.selection.plan import Create, Hold, Plan, Removal, Update
 from lbcf.core.selection.plan import plan_group as plan_of
 from lbcf.core.selection.validating import (
     ParameterQuestion,
@@ -95,10 +87,10 @@ def test_what_else_changed_is_taken_over() -> None:
 @pytest.mark.parametrize(
     ("reason", "there", "leaves"),
     [
-        pytest.param(TERMINATING, True, True, id="ends by itself"),
-        pytest.param(GONE, False, True, id="is gone"),
-        pytest.param(GONE, True, False, id="no longer selected"),
-        pytest.param(UNSELECTED, True, False, id="port no longer listed"),
+        pytest.param(Reason.POD_TERMINATING, True, True, id="ends by itself"),
+        pytest.param(Reason.POD_GONE, False, True, id="is gone"),
+        pytest.param(Reason.POD_GONE, True, False, id="no longer selected"),
+        pytest.param(Reason.UNSELECTED, True, False, id="port no longer listed"),
     ],
 )
 def test_who_ends_leaves(reason: str, there: bool, leaves: bool) -> None:
@@ -113,7 +105,7 @@ def test_who_ends_leaves(reason: str, there: bool, leaves: bool) -> None:
 
 def test_other_load_balancers_are_not_concerned() -> None:
     """A driver speaks for its own."""
-    plan = Plan(removals=(Removal(OLD, DETACHED, "why"),))
+    plan = Plan(removals=(Removal(OLD, Reason.LOAD_BALANCER_DETACHED, "why"),))
 
     assert plan == hold_unagreed(plan, {"other": Unagreed(DOUBT)}, lambda _: True)
     assert plan is hold_unagreed(plan, {}, lambda _: True)

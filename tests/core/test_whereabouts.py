@@ -6,7 +6,8 @@ import pytest
 from lbcf.core.model.nodes import NodeAddress, NodeScene
 from lbcf.core.model.resources import BackendRecord, RecordStatus
 from lbcf.core.model.values import AddressSource, DeregisterPolicy, Uid
-from lbcf.core.selection.plan import ADDRESS_CHANGED, Plan, plan_group
+from lbcf.core.reasons import Reason
+from lbcf.core.selection.plan import Plan, plan_group
 from tests.builders import (
     a_driver,
     a_group,
@@ -36,7 +37,7 @@ def test_pod_with_another_ip_gets_another_record() -> None:
         a_snapshot(a_pod(address="10.0.0.7"), records=(OLD,), driver=DRIVER)
     )
 
-    assert [ADDRESS_CHANGED] == removed(plan)
+    assert [Reason.ADDRESS_CHANGED] == removed(plan)
     assert ["10.0.0.7"] == [c.desired.spec.host for c in plan.creates]
     assert OLD.meta.key.name != plan.creates[0].name
 
@@ -55,7 +56,7 @@ def test_unready_pod_elsewhere_leaves_its_old_address() -> None:
 
     plan = plan_group(a_snapshot(pod, group=group, records=(OLD,), driver=DRIVER))
 
-    assert [ADDRESS_CHANGED] == removed(plan)
+    assert [Reason.ADDRESS_CHANGED] == removed(plan)
     assert not plan.removals[0].by_readiness
     assert not plan.creates
 
@@ -90,7 +91,7 @@ def of_node(uid: str) -> BackendRecord:
 
 @pytest.mark.parametrize(
     ("source", "reasons"),
-    [(AddressSource.DRIVER, [ADDRESS_CHANGED]), (AddressSource.BACKEND, [])],
+    [(AddressSource.DRIVER, [Reason.ADDRESS_CHANGED]), (AddressSource.BACKEND, [])],
 )
 def test_namesake_of_a_node_is_another_member_to_drivers_alone(
     source: AddressSource, reasons: list[str]
@@ -120,4 +121,4 @@ def test_node_with_another_address_gets_another_record(source: AddressSource) ->
         a_snapshot(group=a_node_group(), scene=scene, driver=driver, records=records)
     )
 
-    assert [ADDRESS_CHANGED] == removed(plan)
+    assert [Reason.ADDRESS_CHANGED] == removed(plan)

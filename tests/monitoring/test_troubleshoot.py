@@ -52,10 +52,10 @@ def test_entries_are_whole_and_alone() -> None:
 @pytest.mark.parametrize(
     ("line", "reasons"),
     [
-        ('Absent(DRIVER_REFUSED, "")', {"DriverRefused"}),
+        ('Absent(Reason.DRIVER_REFUSED, "")', {"DriverRefused"}),
         ('Absent(reason="Literal", message="")', {"Literal"}),
         (
-            "reason = DRIVER_RUNNING if 1 else DRIVER_REFUSED",
+            "reason = Reason.DRIVER_RUNNING if 1 else Reason.DRIVER_REFUSED",
             {"DriverRunning", "DriverRefused"},
         ),
         ("Absent(unheard_of(), '')", None),

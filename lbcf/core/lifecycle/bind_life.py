@@ -12,37 +12,24 @@ import attrs
 from lbcf.core.lifecycle import locking
 from lbcf.core.lifecycle.steps import Refused, StillRunning, Unanswered
 from lbcf.core.model import conditions
-from lbcf.core.model.binds import CREATING, Bind, EntryStatus
+from lbcf.core.model.binds import Bind, EntryStatus
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
+from lbcf.core.reasons import Reason
 
-
-CREATE_FAILED = "CreateFailed"
-"""The driver answered createLoadBalancer with Fail."""
-ENSURING = "Ensuring"
-"""The driver has not given the load balancer its attributes yet."""
-ENSURE_FAILED = "EnsureFailed"
-"""The driver answered ensureLoadBalancer with Fail."""
-WEBHOOK_ERROR = "WebhookError"
-"""The driver could not be asked, or gave no answer."""
-INVALID_RESPONSE = "InvalidResponse"
-"""What came is not the answer of a driver."""
-IN_USE = "InUse"
-"""Taken out of the spec, and records that need it are still there."""
-DELETING = "Deleting"
-"""The driver has not deleted the load balancer yet."""
-CREATION_UNCLEAR = "CreationUnclear"
-"""Taken out; a createLoadBalancer without a definite answer may still take effect."""
-DELETE_FAILED = "DeleteFailed"
-"""The driver answered deleteLoadBalancer with Fail."""
 
 _NO_ANSWER_OF_A_DRIVER = frozenset(
-    {"DriverBadAnswer", "DriverAnswerTooLarge", "DriverBadStatus", "DriverRedirected"}
+    {
+        Reason.DRIVER_BAD_ANSWER,
+        Reason.DRIVER_ANSWER_TOO_LARGE,
+        Reason.DRIVER_BAD_STATUS,
+        Reason.DRIVER_REDIRECTED,
+    }
 )
 _REASONS = {
-    Operation.CREATE_LOAD_BALANCER: (CREATING, CREATE_FAILED),
-    Operation.ENSURE_LOAD_BALANCER: (ENSURING, ENSURE_FAILED),
-    Operation.DELETE_LOAD_BALANCER: (DELETING, DELETE_FAILED),
+    Operation.CREATE_LOAD_BALANCER: (Reason.CREATING, Reason.CREATE_FAILED),
+    Operation.ENSURE_LOAD_BALANCER: (Reason.ENSURING, Reason.ENSURE_FAILED),
+    Operation.DELETE_LOAD_BALANCER: (Reason.DELETING, Reason.DELETE_FAILED),
 }
 
 _LONGEST_REST = timedelta(hours=1, minutes=1)
@@ -86,7 +73,9 @@ def rest_of(status: EntryStatus, now: datetime) -> timedelta:
 def begun(status: EntryStatus, *, now: datetime) -> EntryStatus:
     """Note that its driver is about to create it for the first time."""
     message = "the driver is asked to create it; it may be there already"
-    return _told(status, Condition(conditions.CREATED, None, CREATING, message), now)
+    return _told(
+        status, Condition(conditions.CREATED, None, Reason.CREATING, message), now
+    )
 
 
 def unclear(status: EntryStatus, *, now: datetime) -> EntryStatus:
@@ -95,7 +84,7 @@ def unclear(status: EntryStatus, *, now: datetime) -> EntryStatus:
         "taken out; createLoadBalancer may still take effect, and deleteLoadBalancer "
         "follows when it no longer can"
     )
-    new = Condition(conditions.READY, False, CREATION_UNCLEAR, message)
+    new = Condition(conditions.READY, False, Reason.CREATION_UNCLEAR, message)
     return _told(status, new, now)
 
 
@@ -105,9 +94,11 @@ def created(
     """Note that the driver created it: from now on records may copy its identity."""
     keys = locking.with_key(status.lock_keys, key)
     status = attrs.evolve(status, info=dict(identity), lock_keys=keys, retry_after=None)
-    status = _told(status, Condition(conditions.CREATED, True, "Created", ""), now)
+    status = _told(status, Condition(conditions.CREATED, True, Reason.CREATED, ""), now)
     message = "the driver has not given it its attributes yet"
-    return _told(status, Condition(conditions.READY, False, ENSURING, message), now)
+    return _told(
+        status, Condition(conditions.READY, False, Reason.ENSURING, message), now
+    )
 
 
 def ensured(
@@ -118,7 +109,7 @@ def ensured(
     status = attrs.evolve(
         status, synced=dict(attributes), lock_keys=keys, retry_after=None
     )
-    return _told(status, Condition(conditions.READY, True, "Ready", ""), now)
+    return _told(status, Condition(conditions.READY, True, Reason.READY, ""), now)
 
 
 def gone(_status: EntryStatus) -> None:
@@ -128,7 +119,9 @@ def gone(_status: EntryStatus) -> None:
 def waiting(status: EntryStatus, *, now: datetime) -> EntryStatus:
     """Note that records still need what was taken out."""
     message = "taken out; its BackendRecords end first"
-    return _told(status, Condition(conditions.READY, False, IN_USE, message), now)
+    return _told(
+        status, Condition(conditions.READY, False, Reason.IN_USE, message), now
+    )
 
 
 def without_driver(
@@ -185,7 +178,7 @@ def _reason(operation: Operation, trouble: Trouble) -> str:
             return failed
         case Unanswered(reason=reason):
             is_answer = reason in _NO_ANSWER_OF_A_DRIVER
-            return INVALID_RESPONSE if is_answer else WEBHOOK_ERROR
+            return Reason.INVALID_RESPONSE if is_answer else Reason.WEBHOOK_ERROR
 
 
 def _told(status: EntryStatus, condition: Condition, now: datetime) -> EntryStatus:

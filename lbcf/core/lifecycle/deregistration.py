@@ -76,12 +76,8 @@ from lbcf.core.model.resources import (
     LoadBalancerDriver,
 )
 from lbcf.core.model.values import MemberKey
+from lbcf.core.reasons import Reason
 
-
-DRAINING = "Draining"
-"""Nothing new is sent to the backend; what runs may end until the deadline."""
-CONFIRMING = "WaitingToConfirm"
-"""Deregistered once; an ensure may still be out, so it is done again afterwards."""
 
 _CLOCK_WAS_SET = timedelta(seconds=5)
 """Two readings of one deadline that differ by more are those of different clocks."""
@@ -438,7 +434,9 @@ def _succeeded(ending: Ending, step: CallDriver, moment: Moment) -> Ending:
         f"{step.address} is out of the load balancer; deregistered once more when no "
         "registration sent earlier can arrive any more"
     )
-    condition = _condition(record, conditions.DEREGISTERED, CONFIRMING, message)
+    condition = _condition(
+        record, conditions.DEREGISTERED, Reason.WAITING_TO_CONFIRM, message
+    )
     return attrs.evolve(ending, early_done=True, report=Report(condition))
 
 
@@ -501,7 +499,7 @@ def _still_draining(
     progress = record.status.drain or ending.drain
     connections = reply.connections if isinstance(reply, StillRunning) else None
     if isinstance(reply, StillRunning) and progress is not None:
-        reason = DRAINING
+        reason = Reason.DRAINING
         ends = f"{progress.deadline:%H:%M:%S} UTC"
         message = f"waiting for connections to end, until {ends} at most"
     else:

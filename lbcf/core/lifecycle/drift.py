@@ -11,12 +11,8 @@ from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord, LoadBalancer
 from lbcf.core.model.values import MemberKey
+from lbcf.core.reasons import Reason
 
-
-MEMBERS_MISSING = "MembersMissing"
-"""Members that are registered are not there, and none of us took them out."""
-IN_STEP = "InStep"
-"""Every registered member is there again."""
 
 _NAMED = 3
 
@@ -59,11 +55,13 @@ def drift_of(
             f"by us: {_told(missing)}; ensurePolicy Always puts them back by period, "
             "else change the group's parameters or delete the records"
         )
-        return Condition(conditions.DRIFTED, True, MEMBERS_MISSING, message, generation)
+        return Condition(
+            conditions.DRIFTED, True, Reason.MEMBERS_MISSING, message, generation
+        )
     if conditions.find(load_balancer.conditions, conditions.DRIFTED) is None:
         return None
     message = "every registered member is there"
-    return Condition(conditions.DRIFTED, False, IN_STEP, message, generation)
+    return Condition(conditions.DRIFTED, False, Reason.IN_STEP, message, generation)
 
 
 def _told(missing: tuple[BackendRecord, ...]) -> str:

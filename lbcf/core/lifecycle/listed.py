@@ -14,16 +14,13 @@ from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
+from lbcf.core.reasons import Reason
 
 
 IN_A_ROW = 3
 """Readings that must have failed before anybody is told."""
 RETOLD = timedelta(minutes=1)
 """How soon another sentence of the same reason is told."""
-LISTED = "Listed"
-"""Its members are listed again."""
-EPOCH_CHANGING = "EpochChanging"
-"""The epoch changes again and again."""
 
 _UNSEEN = "; that it loses its members goes unseen as long as this lasts"
 
@@ -47,10 +44,10 @@ def listed(load_balancer: LoadBalancer, epochs: Epochs, now: float) -> Condition
             "or several processes of the driver answer with an epoch each; members are "
             "put back every few minutes only until that ends"
         )
-        return _said(load_balancer, False, EPOCH_CHANGING, message)
+        return _said(load_balancer, False, Reason.EPOCH_CHANGING, message)
     if conditions.find(load_balancer.conditions, conditions.LISTED) is None:
         return None
-    return _said(load_balancer, True, LISTED, "its members are listed by period")
+    return _said(load_balancer, True, Reason.LISTED, "its members are listed by period")
 
 
 def _said(

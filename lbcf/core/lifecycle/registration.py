@@ -71,19 +71,11 @@ from lbcf.core.model.resources import (
     Waiting,
 )
 from lbcf.core.model.values import AddressSource, MemberKey, Uid
+from lbcf.core.reasons import Reason
 
-
-REGISTERED = "Registered"
-"""The driver said so, for this generation of the record."""
-ADDRESS_IN_USE = "AddressInUse"
-"""Another record has this address at this load balancer; this one waits for its end."""
-ADDRESS_UNKNOWN = "AddressUnknown"
-"""The backend that should say its address cannot be read."""
-LOAD_BALANCER_RESET = "LoadBalancerReset"
-"""The load balancer lost the members it had; they are being put back."""
 
 NO_ADDRESS_GIVEN = Unanswered(
-    "DriverBadAnswer", "answered Succ without a backendAddr", may_land=False
+    Reason.DRIVER_BAD_ANSWER, "answered Succ without a backendAddr", may_land=False
 )
 
 _LOOK_AGAIN = timedelta(seconds=5)
@@ -267,7 +259,7 @@ def _confess_reset(e: Enrolment, record: BackendRecord, m: Moment) -> Step | Non
     """Say durably that a member is missing before putting it back."""
     if not e.reset or not record.is_registered:
         return None
-    condition = _not_registered(record, LOAD_BALANCER_RESET, e.reset)
+    condition = _not_registered(record, Reason.LOAD_BALANCER_RESET, e.reset)
     report = Report(condition, marker=marker(e, record))
     return WriteStatus(record, report.applied(record.status, m.now))
 
@@ -378,7 +370,9 @@ def _write_registered(e: Enrolment, record: BackendRecord, m: Moment) -> Step | 
         return None
     message = f"{record.address} is registered"
     generation = record.meta.generation
-    condition = Condition(conditions.REGISTERED, True, REGISTERED, message, generation)
+    condition = Condition(
+        conditions.REGISTERED, True, Reason.REGISTERED, message, generation
+    )
     signed_off = marker(e, record) == e.incarnation
     injected = e.ensured.injected_info
     status = attrs.evolve(
@@ -468,7 +462,7 @@ def _missing(e: Enrolment, record: BackendRecord) -> Enrolment:
     knows = record.address or e.address
     if not knows and e.driver.address_source is AddressSource.BACKEND:
         message = "the backend's own address cannot be read at present"
-        return _told(e, record, ADDRESS_UNKNOWN, message, _LOOK_AGAIN)
+        return _told(e, record, Reason.ADDRESS_UNKNOWN, message, _LOOK_AGAIN)
     return e
 
 
@@ -506,7 +500,7 @@ def _waiting_for_lock(
             ", which is gone; free once no call for its end can arrive any more, at "
             f"{free_at:%H:%M:%S} UTC at the latest"
         )
-    e = _told(e, record, ADDRESS_IN_USE, message, reply.again_after)
+    e = _told(e, record, Reason.ADDRESS_IN_USE, message, reply.again_after)
     if e.report is None:
         return e
     waiting = Waiting(reply.uid) if reply.uid else None

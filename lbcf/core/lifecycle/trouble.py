@@ -4,27 +4,25 @@ from datetime import datetime
 
 import attrs
 
-from lbcf.core.lifecycle.bind_life import DELETING, ENSURING, IN_USE
-from lbcf.core.lifecycle.deregistration import CONFIRMING, DRAINING
-from lbcf.core.lifecycle.registration import LOAD_BALANCER_RESET
-from lbcf.core.lifecycle.turn import DRIVER_RUNNING
 from lbcf.core.model import conditions
-from lbcf.core.model.binds import CREATING
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord, RecordStatus
+from lbcf.core.reasons import Reason
 
 
 _IN_ORDER = frozenset(
     {
-        *(DRAINING, CONFIRMING, DRIVER_RUNNING, LOAD_BALANCER_RESET),
-        *(CREATING, ENSURING, IN_USE, DELETING),
+        Reason.DRAINING,
+        Reason.WAITING_TO_CONFIRM,
+        Reason.DRIVER_RUNNING,
+        Reason.LOAD_BALANCER_RESET,
+        Reason.CREATING,
+        Reason.ENSURING,
+        Reason.IN_USE,
+        Reason.DELETING,
     }
 )
 """Reasons that belong to a healthy life, of a record or of a load balancer."""
-
-
-STATUS_REFUSED = "StatusRefused"
-"""The API server does not take what is to be said of a record."""
 
 
 def with_refusal(record: BackendRecord, said: str, now: datetime) -> RecordStatus:
@@ -37,7 +35,7 @@ def with_refusal(record: BackendRecord, said: str, now: datetime) -> RecordStatu
     told = Condition(
         kind,
         False if old is None else old.status,
-        STATUS_REFUSED,
+        Reason.STATUS_REFUSED,
         f"the API server refuses to store what is known of this record: {said}",
         record.meta.generation if old is None else old.observed_generation,
     )

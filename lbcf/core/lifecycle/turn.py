@@ -22,18 +22,8 @@ from lbcf.core.model.resources import (
     Waiting,
 )
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 
-
-DRIVER_REFUSED = "DriverRefused"
-"""The driver answered Fail; its own words are in the message."""
-DRIVER_NOT_FOUND = "DriverNotFound"
-"""No LoadBalancerDriver of that name exists where it should be."""
-DRIVER_UNREADABLE = "DriverUnreadable"
-"""The LoadBalancerDriver exists but cannot be understood."""
-DRIVER_OUT_OF_SCOPE = "DriverOutOfScope"
-"""The LoadBalancerDriver's spec.scope does not name the load balancer's namespace."""
-DRIVER_RUNNING = "DriverRunning"
-"""The driver has begun and wants to be asked again."""
 
 DRIVER_RECHECK = timedelta(minutes=2)
 """How soon to look again for a driver, should the news of it have been missed."""
@@ -65,7 +55,7 @@ class Absent:
     message: str
 
 
-UNKNOWN_DRIVER = Absent(DRIVER_NOT_FOUND, "no driver has been looked for yet")
+UNKNOWN_DRIVER = Absent(Reason.DRIVER_NOT_FOUND, "no driver has been looked for yet")
 
 
 def driver_or_absent(
@@ -81,9 +71,9 @@ def driver_or_absent(
     """
     if unreadable is not None:
         message = f"LoadBalancerDriver {key} cannot be understood: {unreadable}"
-        return Absent(DRIVER_UNREADABLE, message)
+        return Absent(Reason.DRIVER_UNREADABLE, message)
     return driver or Absent(
-        DRIVER_NOT_FOUND, f"LoadBalancerDriver {key} does not exist; create it"
+        Reason.DRIVER_NOT_FOUND, f"LoadBalancerDriver {key} does not exist; create it"
     )
 
 
@@ -97,7 +87,7 @@ def serving(
     if isinstance(driver, Absent) or driver.serves(namespace):
         return driver
     return Absent(
-        DRIVER_OUT_OF_SCOPE,
+        Reason.DRIVER_OUT_OF_SCOPE,
         f"LoadBalancerDriver {driver.meta.key} does not serve load balancers of "
         f"namespace {namespace}: whoever operates it has to add the namespace to its "
         "spec.scope, or to make a LoadBalancer in kube-system that has it in scope",
@@ -233,10 +223,13 @@ def told(
     who = f"driver {driver.meta.key} at {operation}"
     match reply:
         case Refused(message=message):
-            return DRIVER_REFUSED, f"{who} answered Fail: {message or '(no message)'}"
+            return (
+                Reason.DRIVER_REFUSED,
+                f"{who} answered Fail: {message or '(no message)'}",
+            )
         case StillRunning(message=message):
             return (
-                DRIVER_RUNNING,
+                Reason.DRIVER_RUNNING,
                 f"{who} answered Running: {message or '(no message)'}",
             )
         case Unanswered(reason=reason, message=message):

@@ -15,10 +15,8 @@ from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import bind_load_balancer_key, own_name
 from lbcf.core.model.resources import BackendGroup, LoadBalancer, Meta
 from lbcf.core.model.values import Uid
+from lbcf.core.reasons import Reason
 
-
-CREATING = "Creating"
-"""The driver has not created the load balancer yet."""
 
 _IN_NO_TIME = datetime.fromtimestamp(0, UTC)
 
@@ -179,7 +177,7 @@ def _marked(bind: Bind, status: EntryStatus, now: datetime) -> EntryStatus:
 def _begun(entry: Entry, now: datetime | None = None) -> EntryStatus:
     """Begin the status of a load balancer that is new in the spec."""
     message = "the driver has not created it yet"
-    creating = Condition(conditions.CREATED, False, CREATING, message, since=now)
+    creating = Condition(conditions.CREATED, False, Reason.CREATING, message, since=now)
     return EntryStatus(
         entry.name, entry.driver, spec=entry.spec, conditions=(creating,)
     )

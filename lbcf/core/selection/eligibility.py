@@ -11,18 +11,7 @@ import attrs
 
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.values import DeregisterPolicy
-
-
-TERMINATING = "PodTerminating"
-"""deletionTimestamp is set: what it still serves is what the drain is for."""
-FINISHED = "PodFinished"
-"""Succeeded or Failed: no container will run again (Kubernetes pod lifecycle)."""
-NO_ADDRESS = "PodHasNoAddress"
-"""No kubelet has given it an address yet, or a restarted sandbox lost it."""
-NOT_READY = "PodNotReady"
-"""Its readiness probe says no, or its node has not been heard of."""
-GONE = "PodGone"
-"""No such pod exists any more, or it is no longer selected by the group."""
+from lbcf.core.reasons import Reason
 
 
 @attrs.frozen
@@ -59,21 +48,27 @@ def _is_terminating(pod: Pod, _policy: DeregisterPolicy) -> Verdict | None:
     """Whoever is told to go leaves, whatever the policy."""
     if not pod.is_terminating:
         return None
-    return Ineligible(TERMINATING, f"pod {pod.meta.key.name} is being deleted")
+    return Ineligible(
+        Reason.POD_TERMINATING, f"pod {pod.meta.key.name} is being deleted"
+    )
 
 
 def _is_finished(pod: Pod, _policy: DeregisterPolicy) -> Verdict | None:
     """A terminal phase is the end, whatever the policy."""
     if pod.phase not in {"Succeeded", "Failed"}:
         return None
-    return Ineligible(FINISHED, f"pod {pod.meta.key.name} has ended: {pod.phase}")
+    return Ineligible(
+        Reason.POD_FINISHED, f"pod {pod.meta.key.name} has ended: {pod.phase}"
+    )
 
 
 def _has_no_address(pod: Pod, _policy: DeregisterPolicy) -> Verdict | None:
     """Ready without an address: nothing to register, and no reason to deregister."""
     if pod.address:
         return None
-    return Waiting(NO_ADDRESS, f"pod {pod.meta.key.name} has no address yet")
+    return Waiting(
+        Reason.POD_HAS_NO_ADDRESS, f"pod {pod.meta.key.name} has no address yet"
+    )
 
 
 def _is_unready(pod: Pod, policy: DeregisterPolicy) -> Verdict | None:
@@ -82,8 +77,10 @@ def _is_unready(pod: Pod, policy: DeregisterPolicy) -> Verdict | None:
         return None
     message = f"pod {pod.meta.key.name} is not ready"
     if policy is DeregisterPolicy.IF_NOT_READY:
-        return Ineligible(NOT_READY, message, by_readiness=True)
-    return Waiting(NOT_READY, f"{message}; deregisterPolicy {policy} keeps it")
+        return Ineligible(Reason.POD_NOT_READY, message, by_readiness=True)
+    return Waiting(
+        Reason.POD_NOT_READY, f"{message}; deregisterPolicy {policy} keeps it"
+    )
 
 
 POD_CHECKS: tuple[PodCheck, ...] = (

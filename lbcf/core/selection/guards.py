@@ -6,11 +6,8 @@ see, or a probe that broke for all pods at once, must not empty a load balancer.
 
 import attrs
 
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Hold, Plan
-
-
-TOO_MANY_UNREADY = "TooManyUnready"
-"""More of the group is unready than protection.maxUnreadyPercent allows."""
 
 
 def hold_readiness_removals(plan: Plan, max_unready_percent: int | None) -> Plan:
@@ -27,7 +24,7 @@ def hold_readiness_removals(plan: Plan, max_unready_percent: int | None) -> Plan
         f"protection.maxUnreadyPercent: {max_unready_percent} allows"
     )
     held = tuple(
-        Hold(r.record, TOO_MANY_UNREADY, f"{r.message}; kept because {message}")
+        Hold(r.record, Reason.TOO_MANY_UNREADY, f"{r.message}; kept because {message}")
         for r in plan.removals
         if r.by_readiness
     )

@@ -26,6 +26,7 @@ from lbcf.core.model.resources import (
     RecordSpec,
     RecordStatus,
 )
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.desired import host_port
 
 
@@ -135,7 +136,7 @@ def signed(record: BackendRecord, now: datetime) -> RecordStatus:
         return record.status
     said = attrs.evolve(
         registered,
-        reason=registered.reason or conditions.REGISTERED,
+        reason=registered.reason or Reason.REGISTERED,
         observed_generation=record.meta.generation,
     )
     return attrs.evolve(

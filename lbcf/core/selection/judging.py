@@ -18,23 +18,13 @@ from lbcf.core.model.values import (
     FailurePolicy,
     Uid,
 )
-from lbcf.core.selection.eligibility import (
-    NOT_READY,
-    Ineligible,
-    Verdict,
-    Waiting,
-    judge_pod,
+from lbcf.core.reasons import Reason
+from lbcf.core.selection.eligibility import Ineligible, Verdict, Waiting, judge_pod
+
+
+HELD_BY_JUDGEMENT = frozenset(
+    {Reason.KEPT_BY_DRIVER, Reason.NOT_JUDGED, Reason.BEING_JUDGED}
 )
-
-
-KEPT_BY_DRIVER = "KeptByDriver"
-"""The driver named the pod in doNotDeregister."""
-NOT_JUDGED = "NotJudged"
-"""The driver gave no valid answer, and failurePolicy keeps the pod."""
-BEING_JUDGED = "BeingJudged"
-"""The driver is being asked."""
-
-HELD_BY_JUDGEMENT = frozenset({KEPT_BY_DRIVER, NOT_JUDGED, BEING_JUDGED})
 
 
 @attrs.frozen
@@ -100,16 +90,20 @@ def _ruling(webhook: DeregisterWebhook, pod: Pod, answer: Answer | None) -> Ruli
     """Rule about one pod; before the driver was asked about it, it stays."""
     name, driver = pod.meta.key.name, webhook.driver
     if answer is None or pod.meta.uid not in answer.asked:
-        return Keep(BEING_JUDGED, f"driver {driver} is being asked about pod {name}")
+        return Keep(
+            Reason.BEING_JUDGED, f"driver {driver} is being asked about pod {name}"
+        )
     if answer.trouble is None:
         if pod.meta.uid in answer.kept:
-            return Keep(KEPT_BY_DRIVER, f"driver {driver} keeps unready pod {name}")
+            return Keep(
+                Reason.KEPT_BY_DRIVER, f"driver {driver} keeps unready pod {name}"
+            )
         return LetGo(f"pod {name} is not ready and driver {driver} does not keep it")
     policy = webhook.failure_policy
     why = f"no answer of driver {driver}; failurePolicy {policy}"
     if policy is FailurePolicy.IF_NOT_READY:
         return LetGo(f"pod {name} is not ready; {why}")
-    return Keep(NOT_JUDGED, f"{why} keeps unready pod {name}")
+    return Keep(Reason.NOT_JUDGED, f"{why} keeps unready pod {name}")
 
 
 def with_rulings(
@@ -119,11 +113,13 @@ def with_rulings(
     ruled = dict(verdicts)
     for uid, ruling in judgement.rulings.items():
         verdict = verdicts.get(uid)
-        if not isinstance(verdict, Waiting) or verdict.reason != NOT_READY:
+        if not isinstance(verdict, Waiting) or verdict.reason != Reason.POD_NOT_READY:
             continue
         match ruling:
             case LetGo(message):
-                ruled[uid] = Ineligible(NOT_READY, message, by_readiness=True)
+                ruled[uid] = Ineligible(
+                    Reason.POD_NOT_READY, message, by_readiness=True
+                )
             case Keep(reason, message):
                 ruled[uid] = Waiting(reason, message)
     return ruled

@@ -13,23 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.model.nodes import EXCLUDE_LABEL, LocalState, Node, NodeScene
 from lbcf.core.model.resources import BackendRecord
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.eligibility import Eligible, Ineligible, Verdict, Waiting
 
-
-EXCLUDED = "NodeExcluded"
-"""Its label takes it out of external load balancers."""
-LEAVING = "NodeLeaving"
-"""An autoscaler is about to delete it, or it is being deleted."""
-NO_LOCAL_ENDPOINT = "NoReadyLocalEndpoint"
-"""externalTrafficPolicy Local, and no ready endpoint of the Service is on it."""
-NO_ADDRESS = "NodeHasNoAddress"
-"""It has no address of the type and family that the group asks for."""
-NODE_GONE = "NodeGone"
-"""No such node exists any more, or it is no longer selected by the group."""
-UNREADABLE = "NodeUnreadable"
-"""The node cannot be understood."""
-LAST_SERVING = "LastServingNode"
-"""Its pods are ending but still serve, and no other node can take over yet."""
 
 NodeCheck = Callable[[Node, NodeScene], Verdict | None]
 
@@ -44,7 +30,9 @@ def _is_excluded(node: Node, _scene: NodeScene) -> Verdict | None:
     """Somebody said so."""
     if not node.is_excluded:
         return None
-    return Ineligible(EXCLUDED, f"node {node.name} has the label {EXCLUDE_LABEL}")
+    return Ineligible(
+        Reason.NODE_EXCLUDED, f"node {node.name} has the label {EXCLUDE_LABEL}"
+    )
 
 
 def _is_leaving(node: Node, scene: NodeScene) -> Verdict | None:
@@ -56,10 +44,12 @@ def _is_leaving(node: Node, scene: NodeScene) -> Verdict | None:
     if scene.local is not None and scene.local.get(node.name) is LocalState.READY:
         return None
     if node.meta.deleting_since is not None:
-        return Ineligible(LEAVING, f"node {node.name} is being deleted")
+        return Ineligible(Reason.NODE_LEAVING, f"node {node.name} is being deleted")
     if node.leaving:
         taints = ", ".join(sorted(node.leaving))
-        return Ineligible(LEAVING, f"node {node.name} is about to go: taint {taints}")
+        return Ineligible(
+            Reason.NODE_LEAVING, f"node {node.name} is about to go: taint {taints}"
+        )
     return None
 
 
@@ -72,9 +62,9 @@ def _has_no_local_endpoint(node: Node, scene: NodeScene) -> Verdict | None:
         return None
     if state is LocalState.UNREADY:
         message = f"no endpoint on node {node.name} is ready"
-        return Ineligible(NO_LOCAL_ENDPOINT, message, by_readiness=True)
+        return Ineligible(Reason.NO_READY_LOCAL_ENDPOINT, message, by_readiness=True)
     message = f"node {node.name} has no ready endpoint of its own"
-    return Ineligible(NO_LOCAL_ENDPOINT, message)
+    return Ineligible(Reason.NO_READY_LOCAL_ENDPOINT, message)
 
 
 def _has_no_address(node: Node, scene: NodeScene) -> Verdict | None:
@@ -83,7 +73,7 @@ def _has_no_address(node: Node, scene: NodeScene) -> Verdict | None:
         return None
     family = f"{scene.family} " if scene.family else ""
     message = f"node {node.name} has no {family}address of type {scene.address_type}"
-    return Waiting(NO_ADDRESS, message)
+    return Waiting(Reason.NODE_HAS_NO_ADDRESS, message)
 
 
 NODE_CHECKS: tuple[NodeCheck, ...] = (
@@ -117,7 +107,7 @@ def judge_nodes(
         verdicts = _keep_last_serving(verdicts, scene.local, able)
     for name, message in scene.unreadable.items():
         text = f"node {name} cannot be understood, nothing of it is changed: {message}"
-        verdicts[name] = Waiting(UNREADABLE, text)
+        verdicts[name] = Waiting(Reason.NODE_UNREADABLE, text)
     return verdicts
 
 
@@ -157,11 +147,11 @@ def _kept(name: str, verdict: Verdict, state: LocalState | None) -> Verdict:
     """Let a node wait that would leave nobody behind."""
     if state is not LocalState.SERVING or not isinstance(verdict, Ineligible):
         return verdict
-    if verdict.reason not in {LEAVING, NO_LOCAL_ENDPOINT}:
+    if verdict.reason not in {Reason.NODE_LEAVING, Reason.NO_READY_LOCAL_ENDPOINT}:
         return verdict
     message = (
         f"{verdict.message}; kept while its pods that are ending still serve, since no "
         f"other node can take over yet. To override, label node {name} with "
         f"{EXCLUDE_LABEL}"
     )
-    return Waiting(LAST_SERVING, message)
+    return Waiting(Reason.LAST_SERVING_NODE, message)

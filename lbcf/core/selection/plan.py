@@ -12,6 +12,7 @@ import attrs
 from lbcf.core.model.cluster import Attachment, Snapshot
 from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.model.resources import Backend, BackendRecord, PodBackend, RecordSpec
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.desired import (
     DesiredRecord,
     Identity,
@@ -19,9 +20,8 @@ from lbcf.core.selection.desired import (
     identity_of,
     judge_all,
 )
-from lbcf.core.selection.eligibility import GONE, Eligible, Ineligible, Verdict, Waiting
+from lbcf.core.selection.eligibility import Eligible, Ineligible, Verdict, Waiting
 from lbcf.core.selection.inheritance import is_elsewhere, is_needless, with_uids
-from lbcf.core.selection.node_policy import NODE_GONE
 from lbcf.core.selection.whereabouts import (
     Whereabouts,
     backend_key,
@@ -29,19 +29,6 @@ from lbcf.core.selection.whereabouts import (
     whereabouts_of,
 )
 
-
-DUPLICATE = "Duplicate"
-"""Another live record says the same; one of them is enough."""
-DETACHED = "LoadBalancerDetached"
-"""The group no longer names the load balancer, may not use it any more, or that is
-being deleted."""
-ADDRESS_CHANGED = "AddressChanged"
-"""The backend lives on under another address, or another node has its name; a record
-never changes what it is about."""
-REPLACED = "LoadBalancerReplaced"
-"""The LoadBalancer object was made anew with another identity, or another driver."""
-UNSELECTED = "Unselected"
-"""The group no longer names this backend or this port."""
 
 _SHOWN = 200
 
@@ -87,7 +74,7 @@ class Removal:
         with views of different age each may want another one gone. Whatever else ends a
         record is true of all of its versions.
         """
-        return self.by_readiness or self.reason == DUPLICATE
+        return self.by_readiness or self.reason == Reason.DUPLICATE
 
 
 @attrs.frozen
@@ -224,7 +211,9 @@ def _fate(
     if name not in snapshot.attachments:
         group, why = snapshot.group.meta.key, snapshot.leaving.get(name)
         gone = f"group {group} does not name load balancer {name} any more"
-        return Removal(record, DETACHED, gone if why is None else why.message)
+        return Removal(
+            record, Reason.LOAD_BALANCER_DETACHED, gone if why is None else why.message
+        )
     attachment = snapshot.attachments[name]
     lost = _replaced(record, attachment) or _moved(record, judged, attachment)
     if lost is not None:
@@ -232,10 +221,12 @@ def _fate(
     if wanted is None:
         return _unwanted(record, judged)
     if is_served:
-        return Removal(record, DUPLICATE, "another record of the group says the same")
+        return Removal(
+            record, Reason.DUPLICATE, "another record of the group says the same"
+        )
     if is_elsewhere(record, wanted.address):
         message = f"the backend is at {wanted.address} now, not at {record.address}"
-        return Removal(record, ADDRESS_CHANGED, message)
+        return Removal(record, Reason.ADDRESS_CHANGED, message)
     spec = _updated(record.spec, wanted.spec)
     if spec == record.spec or is_needless(record, spec):
         return None
@@ -265,7 +256,7 @@ def _replaced(record: BackendRecord, attachment: Attachment) -> Removal | None:
         f"LoadBalancer {now.meta.key} was made anew: it is {_identity(now.info)} of "
         f"driver {now.driver}, and was {_identity(spec.lb_info)} of {spec.driver}"
     )
-    return Removal(record, REPLACED, message)
+    return Removal(record, Reason.LOAD_BALANCER_REPLACED, message)
 
 
 def _identity(info: Mapping[str, str] | None) -> str:
@@ -285,15 +276,19 @@ def _moved(
     was = f"{record.spec.host} {record.spec.node_uid}".strip()
     told = f"{now.host} {now.node_uid}".strip()
     message = f"{_called(record.spec.backend)} is {told} now, not {was}"
-    return Removal(record, ADDRESS_CHANGED, message)
+    return Removal(record, Reason.ADDRESS_CHANGED, message)
 
 
 def _unwanted(record: BackendRecord, judged: _Judged) -> Removal | Hold:
     """Say why a record that nobody desires goes, or must wait."""
     told = _called(record.spec.backend)
     if not told:
-        return Removal(record, UNSELECTED, "the group no longer lists it")
-    gone = GONE if isinstance(record.spec.backend, PodBackend) else NODE_GONE
+        return Removal(record, Reason.UNSELECTED, "the group no longer lists it")
+    gone = (
+        Reason.POD_GONE
+        if isinstance(record.spec.backend, PodBackend)
+        else Reason.NODE_GONE
+    )
     match judged.verdicts.get(backend_key(record)):
         case None:
             return Removal(record, gone, f"{told} is gone or no longer selected")
@@ -305,7 +300,7 @@ def _unwanted(record: BackendRecord, judged: _Judged) -> Removal | Hold:
             port = _port_of(record.spec.backend)
             group = judged.snapshot.group.meta.key
             message = f"{port} is no longer in group {group}"
-            return Removal(record, UNSELECTED, message)
+            return Removal(record, Reason.UNSELECTED, message)
 
 
 def _called(backend: Backend) -> str:

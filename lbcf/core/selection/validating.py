@@ -12,13 +12,8 @@ import attrs
 from lbcf.core.model.cluster import Undecided
 from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
 from lbcf.core.model.resources import BackendGroup, BackendRecord, PodSelection
-from lbcf.core.selection.eligibility import GONE
-from lbcf.core.selection.node_policy import NODE_GONE
-from lbcf.core.selection.plan import UNSELECTED, Create, Hold, Plan, Removal, Update
-
-
-BEING_VALIDATED = "ParametersBeingValidated"
-"""The driver is asked whether it takes the group's parameters."""
+from lbcf.core.reasons import Reason
+from lbcf.core.selection.plan import Create, Hold, Plan, Removal, Update
 
 
 @attrs.frozen
@@ -154,8 +149,9 @@ def _removed(
     is_there: Callable[[BackendRecord], bool],
 ) -> Removal | Hold:
     """Say what becomes of a removal that nothing but the group's own spec asks for."""
-    by_spec = removal.reason == UNSELECTED or (
-        removal.reason in {GONE, NODE_GONE} and is_there(removal.record)
+    by_spec = removal.reason == Reason.UNSELECTED or (
+        removal.reason in {Reason.POD_GONE, Reason.NODE_GONE}
+        and is_there(removal.record)
     )
     if unagreed is None or not by_spec:
         return removal

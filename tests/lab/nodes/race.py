@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
-from lbcf.core.selection.node_policy import NO_LOCAL_ENDPOINT
+from lbcf.core.reasons import Reason
 from tests.lab.demo.errors import DemoError
 from tests.lab.nodes.bench import PATIENCE, Bench
 from tests.lab.nodes.records import NODES
@@ -31,7 +31,7 @@ async def race(bench: Bench, times: int) -> None:
     """
     for _ in range(times):
         async with probing(bench, *bench.records.address_of(BYSTANDER)) as dropped:
-            reason = (BYSTANDER, NO_LOCAL_ENDPOINT)
+            reason = (BYSTANDER, Reason.NO_READY_LOCAL_ENDPOINT)
             what = "switched to Local unannounced"
             async with bench.event(what, reason, nodes=HOSTS):
                 await policy(bench, "Local")

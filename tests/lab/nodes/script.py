@@ -6,12 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from lbcf.core.model.names import ANNOTATION_TRAFFIC_POLICY
 from lbcf.core.model.nodes import EXCLUDE_LABEL
-from lbcf.core.selection.node_policy import (
-    EXCLUDED,
-    LEAVING,
-    NO_LOCAL_ENDPOINT,
-    NODE_GONE,
-)
+from lbcf.core.reasons import Reason
 from tests.lab.nodes.bench import Bench
 from tests.lab.nodes.records import NODES
 
@@ -37,7 +32,7 @@ async def cordon_all(bench: Bench) -> None:
 async def drain(bench: Bench) -> None:
     """Evict a node's pods under their disruption budget, and let them come back."""
     nodes = HOSTS if bench.local else NODES
-    reasons = (("n1", NO_LOCAL_ENDPOINT),) if bench.local else ()
+    reasons = (("n1", Reason.NO_READY_LOCAL_ENDPOINT),) if bench.local else ()
     left = nodes - {"n1"} if bench.local else nodes
     async with bench.event(
         "n1 drained (`kubectl drain`, under a PodDisruptionBudget)",
@@ -63,7 +58,7 @@ async def settled_pods(bench: Bench) -> None:
 async def taint_bystander(bench: Bench) -> None:
     """Let an autoscaler announce the end of a node without pods, and change its mind."""
     async with bench.event(
-        f"n3 tainted `{TAINT}`", ("n3", LEAVING), nodes=NODES - {"n3"}
+        f"n3 tainted `{TAINT}`", ("n3", Reason.NODE_LEAVING), nodes=NODES - {"n3"}
     ):
         await bench.kubectl("taint", "node", "n3", f"{TAINT}=1:NoSchedule")
     async with bench.event("taint taken from n3"):
@@ -83,7 +78,7 @@ async def exclude(bench: Bench) -> None:
     """Take a node out by its label, and put it back."""
     nodes = HOSTS if bench.local else NODES
     async with bench.event(
-        "n2 labelled to be excluded", ("n2", EXCLUDED), nodes=nodes - {"n2"}
+        "n2 labelled to be excluded", ("n2", Reason.NODE_EXCLUDED), nodes=nodes - {"n2"}
     ):
         await bench.kubectl("label", "node", "n2", f"{EXCLUDE_LABEL}=")
     async with bench.event("label taken from n2", nodes=nodes):
@@ -93,7 +88,7 @@ async def exclude(bench: Bench) -> None:
 async def silence(bench: Bench) -> None:
     """Stop a node's kubelet until the node is NotReady, and start it again."""
     nodes = HOSTS if bench.local else NODES
-    reasons = (("n2", NO_LOCAL_ENDPOINT),) if bench.local else ()
+    reasons = (("n2", Reason.NO_READY_LOCAL_ENDPOINT),) if bench.local else ()
     left = nodes - {"n2"} if bench.local else nodes
     async with bench.event("kubelet of n2 stopped, NotReady", *reasons, nodes=left):
         await asyncio.to_thread(bench.node("n2").hold, "kubelet")
@@ -123,7 +118,7 @@ async def to_local(bench: Bench) -> None:
     bench.local = True
     async with bench.event(
         "switch to Local announced on the Service",
-        ("n3", NO_LOCAL_ENDPOINT),
+        ("n3", Reason.NO_READY_LOCAL_ENDPOINT),
         nodes=HOSTS,
     ):
         await announce(bench, "Local")
@@ -165,7 +160,10 @@ async def power_off(bench: Bench) -> None:
         await asyncio.to_thread(bench.node("n3").power_off)
         await until_ready(bench, "n3", "Unknown")
     async with bench.event(
-        "object of n3 deleted", ("n3", NODE_GONE), nodes=NODES - {"n3"}, dead="n3"
+        "object of n3 deleted",
+        ("n3", Reason.NODE_GONE),
+        nodes=NODES - {"n3"},
+        dead="n3",
     ):
         await bench.kubectl("delete", "node", "n3")
 
