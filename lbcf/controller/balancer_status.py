@@ -16,6 +16,7 @@ from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import LoadBalancer
 from lbcf.core.model.values import Uid
+from lbcf.core.reasons import Reason
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict
 from lbcf.kube.kinds import LOAD_BALANCERS
@@ -23,19 +24,6 @@ from lbcf.kube.preconditions import Body
 from lbcf.runtime.clock import Clock
 from lbcf.wire.resources import render_load_balancer_status
 
-
-CREATED = "Created"
-"""The driver created it, or found it."""
-CREATING = "Creating"
-"""createLoadBalancer is called, or was."""
-CREATION_UNCLEAR = "CreationUnclear"
-"""Being deleted; a createLoadBalancer without a definite answer may still take effect."""
-SYNCED = "AttributesSynced"
-"""The driver gave it its attributes."""
-IN_USE = "InUse"
-"""It is being deleted, and records that need it are still there."""
-DRIVER_DRAINING = "DriverDraining"
-"""Its driver is draining or being deleted, and takes no new load balancer."""
 
 _COUNTS_APART = timedelta(seconds=5)
 """Between two writes of how many backends a load balancer has."""
@@ -70,7 +58,9 @@ class BalancerStatuses:
     async def begin(self, found: LoadBalancer) -> LoadBalancer:
         """Write down that it may be made, before anybody makes it."""
         message = "the driver is asked to create it; it may be there already"
-        changed = self._with(found, conditions.CREATED, CREATING, message, status=None)
+        changed = self._with(
+            found, conditions.CREATED, Reason.CREATING, message, status=None
+        )
         return await self.patch(found, render_load_balancer_status(found, changed))
 
     async def create(
@@ -92,7 +82,7 @@ class BalancerStatuses:
         self, found: LoadBalancer, identity: dict[str, str], key: str
     ) -> LoadBalancer:
         """Write the identity into one version."""
-        changed = self._with(found, conditions.CREATED, CREATED, "", status=True)
+        changed = self._with(found, conditions.CREATED, Reason.CREATED, "", status=True)
         keys = locking.with_key(found.lock_keys, key)
         body = render_load_balancer_status(
             found, changed, info=identity, lock_keys=keys
@@ -102,7 +92,7 @@ class BalancerStatuses:
     async def sync(self, found: LoadBalancer) -> None:
         """Write down that it has its attributes."""
         kind = conditions.ATTRIBUTES_SYNCED
-        changed = self._with(found, kind, SYNCED, "", status=True)
+        changed = self._with(found, kind, Reason.ATTRIBUTES_SYNCED, "", status=True)
         if changed != found.conditions:
             await self.patch(found, render_load_balancer_status(found, changed))
 

@@ -15,11 +15,6 @@ from lbcf.core.selection.judging import HELD_BY_JUDGEMENT
 from lbcf.core.selection.plan import Hold, Plan, plan_group
 
 
-RECONCILED = "Reconciled"
-"""Every load balancer of the group can be used, and everything could be read."""
-NOT_HELD = "NotHeld"
-"""No removal is held."""
-
 _GUARDS = HELD_BY_JUDGEMENT | {Reason.TOO_MANY_UNREADY, Reason.LAST_SERVING_NODE}
 """Reasons for which a removal is held back."""
 
@@ -70,7 +65,7 @@ def _ready(decision: Decision, generation: int) -> Condition:
     """Say whether all of it could be decided."""
     if not decision.doubts:
         message = "every load balancer of the group can be used"
-        return Condition(conditions.READY, True, RECONCILED, message, generation)
+        return Condition(conditions.READY, True, Reason.RECONCILED, message, generation)
     reason = decision.doubts[0].reason
     message = "; ".join(doubt.message for doubt in decision.doubts)
     return Condition(conditions.READY, False, reason, message, generation)
@@ -81,7 +76,7 @@ def _held(decision: Decision, generation: int) -> Condition:
     kind = conditions.REMOVALS_HELD
     if not decision.held:
         message = "no removal is held back"
-        return Condition(kind, False, NOT_HELD, message, generation)
+        return Condition(kind, False, Reason.NOT_HELD, message, generation)
     first = decision.held[0]
     names = [hold.record.meta.key.name for hold in decision.held]
     message = f"{first.message}; held: {some_of(names)}"

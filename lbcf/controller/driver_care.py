@@ -18,6 +18,7 @@ from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.drivers.errors import DriverError, SecretUnread
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient
@@ -30,15 +31,6 @@ from lbcf.runtime.result import Done, RequeueAfter, Result
 from lbcf.wire.driver_requests import HealthzRequest
 from lbcf.wire.resources import render_driver_status
 
-
-ACCEPTED = "Accepted"
-"""The driver can be called."""
-URL_UNUSABLE = "UrlUnusable"
-"""The driver's URL is not one that can be called."""
-HEALTHY = "Healthy"
-"""The driver says that it is well."""
-UNHEALTHY = "Unhealthy"
-"""The driver says that it is not well."""
 
 _log = structlog.get_logger(__name__)
 
@@ -142,9 +134,9 @@ class DriverCare:
         except DriverError as error:
             return Condition(kind, False, error.reason, error.message, generation)
         if answer.healthy:
-            return Condition(kind, True, HEALTHY, answer.msg, generation)
+            return Condition(kind, True, Reason.HEALTHY, answer.msg, generation)
         message = answer.msg or "the driver answered healthy: false"
-        return Condition(kind, False, UNHEALTHY, message, generation)
+        return Condition(kind, False, Reason.UNHEALTHY, message, generation)
 
     async def _write(
         self, driver: LoadBalancerDriver, found: tuple[Condition, ...]
@@ -180,8 +172,10 @@ def judge_url(driver: LoadBalancerDriver) -> Condition:
     except ValueError:
         usable = False
     if usable:
-        return Condition(conditions.ACCEPTED, True, ACCEPTED, "", generation)
+        return Condition(conditions.ACCEPTED, True, Reason.ACCEPTED, "", generation)
     message = (
         f"spec.url {driver.url!r} must be http://HOST[:PORT][/PATH] or https://..."
     )
-    return Condition(conditions.ACCEPTED, False, URL_UNUSABLE, message, generation)
+    return Condition(
+        conditions.ACCEPTED, False, Reason.URL_UNUSABLE, message, generation
+    )

@@ -19,6 +19,7 @@ from lbcf.core.model.resources import (
     LoadBalancerDriver,
 )
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.executor.abandonment import Abandonments
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import DRIVERS
@@ -26,9 +27,6 @@ from lbcf.runtime.queue import WorkQueue
 from lbcf.wire.records import render_release
 from lbcf.wire.resources import render_finalizer_added
 
-
-IN_USE = "InUse"
-"""It is being deleted, and something needs it."""
 
 _log = structlog.get_logger(__name__)
 
@@ -121,7 +119,7 @@ class DriverHolds:
         if needs and not why:
             message = f"being deleted; waits for {'; '.join(needs)}"
             kind, generation = conditions.ACCEPTED, meta.generation
-            return Condition(kind, True, IN_USE, message, generation)
+            return Condition(kind, True, Reason.IN_USE, message, generation)
         body = render_release(meta, names.FINALIZER_DRIVER)
         left = await self._client.patch(DRIVERS, meta.key, body, cas=meta)
         if left.meta.finalizers:

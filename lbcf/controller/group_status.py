@@ -25,6 +25,7 @@ from lbcf.core.model.resources import (
     StaticSelection,
 )
 from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.reasons import EventReason
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.events import EventRecorder, Reference
@@ -150,11 +151,11 @@ class GroupStatusWriter:
         if news is None:
             return
         regarding = reference_to(group)
-        for names, verb, reason in (
-            (list(news.registered.values()), "registered", "BackendsRegistered"),
-            (list(news.deregistered.values()), "deregistered", "BackendsDeregistered"),
+        for found, verb, reason in (
+            (news.registered, "registered", EventReason.BACKENDS_REGISTERED),
+            (news.deregistered, "deregistered", EventReason.BACKENDS_DEREGISTERED),
         ):
-            if names:
+            if names := list(found.values()):
                 noun = "backend" if len(names) == 1 else "backends"
                 note = f"{len(names)} {noun} {verb}: {some_of(names)}"
                 action = "Register" if verb == "registered" else "Deregister"

@@ -13,12 +13,9 @@ from lbcf.controller.group_status import reference_to
 from lbcf.controller.view import View
 from lbcf.core.model.resources import BackendGroup
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import EventReason
 from lbcf.kube.events import EventRecorder
 from lbcf.runtime.metrics import Metrics
-
-
-EVENT = "RemovalsHeld"
-"""Reason of the event on a group."""
 
 
 class HeldRemovals:
@@ -63,7 +60,7 @@ class HeldRemovals:
             note = f"{count} {noun} held ({first.reason}): {first.message}"
             self._recorder.record(
                 reference_to(group),
-                reason=EVENT,
+                reason=EventReason.REMOVALS_HELD,
                 action="Hold",
                 note=note,
                 warning=True,

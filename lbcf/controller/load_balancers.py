@@ -9,15 +9,9 @@ from datetime import timedelta
 
 import structlog
 
-from lbcf.controller.balancer_status import (
-    CREATION_UNCLEAR,
-    DRIVER_DRAINING,
-    IN_USE,
-    BalancerStatuses,
-)
+from lbcf.controller.balancer_status import BalancerStatuses
 from lbcf.controller.inheritance import Inheritance
 from lbcf.controller.patience import Patience
-from lbcf.controller.snapshot import RECORD_UNREADABLE
 from lbcf.controller.unclear import UnclearCreates
 from lbcf.controller.view import View
 from lbcf.core.lifecycle import locking
@@ -26,6 +20,7 @@ from lbcf.core.model import conditions, names
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey, ObjectKey, Uid
+from lbcf.core.reasons import Reason
 from lbcf.executor import LoadBalancerCalls
 from lbcf.executor.abandonment import Abandonments
 from lbcf.executor.load_balancers import Created, Ensured, Trouble
@@ -171,7 +166,10 @@ class LoadBalancers:
                 f"{names.LABEL_DRAINING} off"
             )
             await self._statuses.tell(
-                found, conditions.CREATED, reason=DRIVER_DRAINING, message=message
+                found,
+                conditions.CREATED,
+                reason=Reason.DRIVER_DRAINING,
+                message=message,
             )
         return RequeueAfter(DRIVER_RECHECK)  # a change of the driver brings it at once
 
@@ -238,7 +236,7 @@ class LoadBalancers:
             await self._statuses.tell(
                 found, conditions.CREATED, reason=reason, message=message
             )
-            return Done() if reason == IN_USE else RequeueAfter(DRIVER_RECHECK)
+            return Done() if reason == Reason.IN_USE else RequeueAfter(DRIVER_RECHECK)
         why = found.meta.abandoned
         owed = not why and found.may_exist
         if owed and (left := await self._delete(found)) is not None:
@@ -260,13 +258,13 @@ class LoadBalancers:
         records = self._view.records
         if users := records.by_index("load_balancer", found.meta.key):
             return (
-                IN_USE,
+                Reason.IN_USE,
                 f"being deleted; waits for {len(users)} BackendRecords to end",
             )
         unread = (key for key in records.unreadable if found.is_open_to(key.namespace))
         if (one := next(unread, None)) is not None:
             message = f"BackendRecord {one} cannot be understood and may need it"
-            return RECORD_UNREADABLE, message
+            return Reason.RECORD_UNREADABLE, message
         return None
 
     async def _delete(self, found: LoadBalancer) -> Result | None:
@@ -281,7 +279,7 @@ class LoadBalancers:
             return RequeueAfter(DRIVER_RECHECK)
         if found.info is None and (late := self._unclear.rest(found.meta.uid, driver)):
             await self._statuses.tell(
-                found, kind, reason=CREATION_UNCLEAR, message=_UNCLEAR_TOLD
+                found, kind, reason=Reason.CREATION_UNCLEAR, message=_UNCLEAR_TOLD
             )
             return RequeueAfter(late)
         trouble = await self._calls.delete(found, driver)

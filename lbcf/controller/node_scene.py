@@ -13,20 +13,8 @@ from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
 from lbcf.core.model.nodes import Closed, LocalState, Node, NodeScene, Service
 from lbcf.core.model.resources import BackendGroup
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 
-
-SERVICE_UNREADABLE = "ServiceUnreadable"
-"""The Service cannot be understood."""
-ENDPOINTS_UNREADABLE = "EndpointsUnreadable"
-"""An EndpointSlice of a Service with externalTrafficPolicy Local is not understood."""
-ENDPOINTS_UNREAD = "EndpointsUnread"
-"""The EndpointSlices of the Service have not been read yet."""
-SERVICE_NOT_FOUND = "ServiceNotFound"
-"""The Service does not exist: its node port is nobody's, or soon somebody else's."""
-SERVICE_DELETING = "ServiceDeleting"
-"""The Service is being deleted; its node port answers until it is gone."""
-NODE_PORT_MISSING = "NodePortMissing"
-"""The Service has no such port, or that port has no node port."""
 
 _Local = dict[str, LocalState]
 
@@ -68,7 +56,7 @@ def _service_scene(
     key = ObjectKey(group.meta.key.namespace, selection.name)
     if (told := view.services.unreadable.get(key)) is not None:
         message = f"Service {key} cannot be understood, nothing is changed: {told}"
-        return Undecided(SERVICE_UNREADABLE, message)
+        return Undecided(Reason.SERVICE_UNREADABLE, message)
     service = view.services.get(key)
     local = None if service is None else _local_states(view, service, selection)
     if isinstance(local, Undecided):
@@ -92,19 +80,19 @@ def _closed(
     """Say why a Service has no node port to register."""
     if service is None:
         message = f"Service {key} does not exist; create it"
-        return Closed(SERVICE_NOT_FOUND, message)
+        return Closed(Reason.SERVICE_NOT_FOUND, message)
     if service.meta.deleting_since is not None:
-        return Closed(SERVICE_DELETING, f"Service {key} is being deleted")
+        return Closed(Reason.SERVICE_DELETING, f"Service {key} is being deleted")
     port = service.find_port(selection.port)
     if port is None:
         message = f"Service {key} has no port {selection.port}; name one that it has"
-        return Closed(NODE_PORT_MISSING, message)
+        return Closed(Reason.NODE_PORT_MISSING, message)
     if not port.node_port:
         message = (
             f"port {selection.port} of Service {key} has no node port; give it type "
             f"NodePort, it has {service.type}"
         )
-        return Closed(NODE_PORT_MISSING, message)
+        return Closed(Reason.NODE_PORT_MISSING, message)
     return None
 
 
@@ -118,11 +106,11 @@ def _local_states(
     key = service.meta.key
     if (told := view.endpoints.unreadable(key)) is not None:
         message = f"endpoints of Service {key} cannot be understood: {told}"
-        return Undecided(ENDPOINTS_UNREADABLE, message)
+        return Undecided(Reason.ENDPOINTS_UNREADABLE, message)
     found = view.endpoints.states(key, port.name)
     if found is None:
         message = f"the endpoints of Service {key} have not been read yet"
-        return Undecided(ENDPOINTS_UNREAD, message)
+        return Undecided(Reason.ENDPOINTS_UNREAD, message)
     return dict(found)
 
 

@@ -22,11 +22,12 @@ from lbcf.controller.record_quota import RecordQuota
 from lbcf.controller.removals import Removals
 from lbcf.controller.scopes import Scopes
 from lbcf.controller.service_grace import ServiceGrace
-from lbcf.controller.snapshot import GROUP_UNREADABLE, take_snapshot
+from lbcf.controller.snapshot import take_snapshot
 from lbcf.controller.validations import Validations
 from lbcf.controller.view import View
 from lbcf.core.model.cluster import Undecided
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Plan
 from lbcf.runtime.result import Done, Failed, RequeueAfter, Result
 
@@ -101,7 +102,7 @@ class Reconciler:
         """
         unreadable = self._view.groups.unreadable.get(key)
         if unreadable is not None:
-            return self._undecided(key, Undecided(GROUP_UNREADABLE, unreadable))
+            return self._undecided(key, Undecided(Reason.GROUP_UNREADABLE, unreadable))
         group = self._view.groups.get(key)
         # Its records are ended by the garbage collector, through ownerReferences.
         if group is None or group.meta.deleting_since is not None:

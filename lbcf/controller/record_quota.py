@@ -16,13 +16,10 @@ from prometheus_client import Gauge
 from lbcf.core.model.cluster import Undecided
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Plan
 from lbcf.kube.store import Store
 from lbcf.runtime.metrics import Metrics
-
-
-RECORD_QUOTA_EXCEEDED = "RecordQuotaExceeded"
-"""The namespace has as many records as --max-records-per-namespace allows."""
 
 
 class RecordQuota:
@@ -74,7 +71,7 @@ class RecordQuota:
             f"allows {self._most}: delete groups, or have the operator raise it"
         )
         kept = plan.creates[: len(plan.creates) - beyond]
-        doubt = Undecided(RECORD_QUOTA_EXCEEDED, message)
+        doubt = Undecided(Reason.RECORD_QUOTA_EXCEEDED, message)
         return attrs.evolve(plan, creates=kept), (doubt,)
 
     @contextmanager

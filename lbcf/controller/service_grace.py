@@ -10,12 +10,12 @@ from datetime import timedelta
 
 import attrs
 
-from lbcf.controller.node_scene import SERVICE_NOT_FOUND
 from lbcf.controller.view import View
 from lbcf.core.model.cluster import Undecided
 from lbcf.core.model.node_backends import ServiceSelection
 from lbcf.core.model.resources import BackendGroup
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.runtime.clock import Clock
 
 
@@ -57,7 +57,7 @@ class ServiceGrace:
             f"Service {service} does not exist; its nodes stay for "
             f"{GRACE.total_seconds():.0f} s in case it is being replaced, and leave then"
         )
-        return Undecided(SERVICE_NOT_FOUND, message)
+        return Undecided(Reason.SERVICE_NOT_FOUND, message)
 
     def rest(self, group: ObjectKey) -> timedelta | None:
         """Say when a group's nodes are to leave; None: not yet decided, or already."""

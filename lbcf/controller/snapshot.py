@@ -20,24 +20,6 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 
 
-GROUP_UNREADABLE = "GroupUnreadable"
-"""The BackendGroup cannot be understood."""
-POD_UNREADABLE = "PodUnreadable"
-"""A pod of the namespace cannot be understood, and might be one of the group's."""
-RECORD_UNREADABLE = "RecordUnreadable"
-"""A record of the namespace cannot be understood, and might be one of the group's."""
-LOAD_BALANCER_NOT_FOUND = "LoadBalancerNotFound"
-"""No LoadBalancer of that name exists where it should be."""
-LOAD_BALANCER_UNREADABLE = "LoadBalancerUnreadable"
-"""The LoadBalancer cannot be understood."""
-LOAD_BALANCER_NOT_CREATED = "LoadBalancerNotCreated"
-"""The driver has not created the load balancer yet."""
-LOAD_BALANCER_DELETING = "LoadBalancerDeleting"
-"""The LoadBalancer is being deleted: its records go, and nothing new comes."""
-OUT_OF_SCOPE = "LoadBalancerOutOfScope"
-"""The LoadBalancer's spec.scope does not name the group's namespace: its records go."""
-
-
 def take_snapshot(
     view: View, group: BackendGroup, pods: Collection[str] | None = None
 ) -> Snapshot | Undecided:
@@ -85,8 +67,8 @@ def _doubt(view: View, group: BackendGroup) -> Undecided | None:
     """Say what makes the whole reading doubtful."""
     namespace = group.meta.key.namespace
     for store, reason, kind in (
-        (view.pods, POD_UNREADABLE, "pod"),
-        (view.records, RECORD_UNREADABLE, "BackendRecord"),
+        (view.pods, Reason.POD_UNREADABLE, "pod"),
+        (view.records, Reason.RECORD_UNREADABLE, "BackendRecord"),
     ):
         for key, error in store.unreadable.items():
             if key.namespace == namespace:
@@ -105,30 +87,30 @@ def find_attachment(
     unreadable = view.load_balancers.unreadable.get(key)
     if unreadable is not None:
         message = f"LoadBalancer {key} cannot be understood: {unreadable}"
-        return Undecided(LOAD_BALANCER_UNREADABLE, message)
+        return Undecided(Reason.LOAD_BALANCER_UNREADABLE, message)
     found = view.load_balancers.get(key)
     if found is None:
         message = f"LoadBalancer {key} does not exist; create it or take it out of spec"
-        return Undecided(LOAD_BALANCER_NOT_FOUND, message)
+        return Undecided(Reason.LOAD_BALANCER_NOT_FOUND, message)
     if found.meta.deleting_since is not None:
         message = (
             f"LoadBalancer {key} is being deleted: its backends leave; take it out of "
             "spec or use another one"
         )
-        return Leaving(Undecided(LOAD_BALANCER_DELETING, message))
+        return Leaving(Undecided(Reason.LOAD_BALANCER_DELETING, message))
     if not found.is_open_to(group.meta.key.namespace):
         message = (
             f"LoadBalancer {key} is not in scope here: backends that it has leave; take "
             "it out of spec, or have the namespace added to its scope"
         )
-        return Leaving(Undecided(OUT_OF_SCOPE, message))
+        return Leaving(Undecided(Reason.LOAD_BALANCER_OUT_OF_SCOPE, message))
     driver = view.driver_of(found)
     if isinstance(driver, Absent):
         doubt = Undecided(driver.reason, driver.message)
         return Leaving(doubt) if driver.reason == Reason.DRIVER_OUT_OF_SCOPE else doubt
     if found.info is None:
         message = f"LoadBalancer {key} is not created yet; see its conditions"
-        return Undecided(LOAD_BALANCER_NOT_CREATED, message)
+        return Undecided(Reason.LOAD_BALANCER_NOT_CREATED, message)
     return Attachment(found, driver)
 
 

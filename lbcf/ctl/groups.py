@@ -10,11 +10,12 @@ from datetime import datetime
 import attrs
 
 from lbcf.controller.decision import doubts_of, guarded_plan
-from lbcf.controller.snapshot import GROUP_UNREADABLE, take_snapshot
+from lbcf.controller.snapshot import take_snapshot
 from lbcf.core.model.cluster import Snapshot, Undecided
 from lbcf.core.model.names import own_name
 from lbcf.core.model.resources import BackendGroup
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Plan
 from lbcf.ctl.gaps import NOT_READ
 from lbcf.ctl.history import sections_of
@@ -49,7 +50,7 @@ def look_at(reading: Reading, group: BackendGroup) -> Outlook:
         return Outlook(group, Undecided(NOT_READ, f"we {gap}"))
     unreadable = reading.view.groups.unreadable.get(group.meta.key)
     if unreadable is not None:
-        return Outlook(group, Undecided(GROUP_UNREADABLE, unreadable))
+        return Outlook(group, Undecided(Reason.GROUP_UNREADABLE, unreadable))
     snapshot = take_snapshot(reading.view, group)
     if isinstance(snapshot, Undecided):
         return Outlook(group, snapshot)

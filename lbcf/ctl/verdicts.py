@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import attrs
 
-from lbcf.controller.balancer_status import CREATED, CREATION_UNCLEAR
 from lbcf.core.lifecycle.trouble import is_trouble
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
@@ -26,7 +25,7 @@ U = TypeVar("U")
 _WRONG_HOLDS = frozenset({Reason.TOO_MANY_UNREADY, Reason.NOT_JUDGED})
 """Guards that hold because something has failed; the others only do their work."""
 
-_CREATED_WELL = frozenset({"", CREATED, CREATION_UNCLEAR})
+_CREATED_WELL = frozenset({"", Reason.CREATED, Reason.CREATION_UNCLEAR})
 """Reasons of Created that tell of nothing that has failed."""
 
 _BETTER_FALSE = frozenset({conditions.DRIFTED, conditions.REMOVALS_HELD})

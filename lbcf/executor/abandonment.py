@@ -4,18 +4,13 @@ Before it: an object with the annotation `lbcf.tkestack.io/abandon` lost our fin
 although its driver had not done its part. After it: an Event, and a metric.
 """
 
-from typing import Final
-
 from prometheus_client import Counter
 
 from lbcf.core.model.names import API_VERSION, BIND_VERSION
 from lbcf.core.model.resources import Meta
+from lbcf.core.reasons import EventReason
 from lbcf.kube.events import EventRecorder, Reference
 from lbcf.runtime.metrics import Metrics
-
-
-ABANDONED: Final = "Abandoned"
-"""Let go by the annotation: what its driver still has of it is nobody's care any more."""
 
 
 class Abandonments:
@@ -43,7 +38,7 @@ class Abandonments:
         version = BIND_VERSION if kind == "Bind" else API_VERSION
         self._recorder.record(
             Reference(version, kind, meta.key, meta.uid),
-            reason=ABANDONED,
+            reason=EventReason.ABANDONED,
             action="Release",
             note=f"let go without its driver: {why}",
             warning=True,

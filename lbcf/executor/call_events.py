@@ -17,6 +17,7 @@ from lbcf.core.lifecycle.steps import (
 from lbcf.core.model.names import API_VERSION
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, Meta
+from lbcf.core.reasons import CallEvent
 from lbcf.drivers.errors import BadAnswer
 from lbcf.executor.load_balancers import Answered
 from lbcf.kube.events import EventRecorder, Reference
@@ -77,7 +78,7 @@ class CallReporter:
         word, note = _words(reply, success)
         self._recorder.record(
             Reference(API_VERSION, kind, meta.key, meta.uid),
-            reason=f"{word}{noun}",
+            reason=CallEvent(f"{word}{noun}"),
             action=noun,
             note=note,
             warning=word in {"Failed", "Invalid"},

@@ -38,6 +38,7 @@ from lbcf.core.model import names
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.reasons import Reason
 from lbcf.drivers.errors import DriverError, TimedOut, TooLate
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor.address_questions import ask_for_address
@@ -330,12 +331,14 @@ class Executor:
             if _is_ending():
                 raise
             # Something below was cancelled, not this turn: the call may be out.
-            return Unanswered("DriverCallCut", "the call was cut off", may_land=True)
+            return Unanswered(
+                Reason.DRIVER_CALL_CUT, "the call was cut off", may_land=True
+            )
         except Exception as error:  # noqa: BLE001 - told to the reader of the record
             # A defect of ours, but the call may be out: to forget that would be worse.
             _log.exception("driver.call_broke", driver=str(driver.meta.key))
             message = f"{type(error).__name__} in this process"
-            return Unanswered("DriverCallBroke", message, may_land=True)
+            return Unanswered(Reason.DRIVER_CALL_BROKE, message, may_land=True)
         reply = reply_of(answer)
         _log.debug(
             "driver.answered",

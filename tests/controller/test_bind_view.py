@@ -4,12 +4,13 @@ import attrs
 import pytest
 
 from lbcf.controller.bind_view import BindView
-from lbcf.controller.snapshot import LOAD_BALANCER_NOT_CREATED, take_snapshot
+from lbcf.controller.snapshot import take_snapshot
 from lbcf.controller.view import View
 from lbcf.core.model.binds import Bind, Entry, EntryStatus
 from lbcf.core.model.cluster import Snapshot
 from lbcf.core.model.names import bind_group_key, bind_load_balancer_key
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.kube.metadata import identity_of
 from lbcf.kube.pages import Page
 from lbcf.kube.watching import Put, Removed
@@ -66,7 +67,7 @@ def test_bind_is_read_as_a_group_and_load_balancers(view: View) -> None:
     view.binds.apply(Put(a_bind(CREATED, version=2)))
     snapshot = snapshot_of(view)
 
-    assert LOAD_BALANCER_NOT_CREATED == waiting.undecided["front"].reason
+    assert Reason.LOAD_BALANCER_NOT_CREATED == waiting.undecided["front"].reason
     assert {"web-1", "web-2"} == {pod.meta.key.name for pod in snapshot.pods}
     assert SPEC == snapshot.attachments["front"].load_balancer.info
     assert [GROUP] == [g.meta.key for g in view.groups_meaning(a_pod())]

@@ -3,9 +3,10 @@
 import attrs
 import pytest
 
-from lbcf.controller.record_quota import RECORD_QUOTA_EXCEEDED, RecordQuota
+from lbcf.controller.record_quota import RecordQuota
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Plan, plan_group
 from lbcf.kube.metadata import identity_of
 from lbcf.kube.store import Store
@@ -70,7 +71,7 @@ def test_what_is_beyond_is_not_made_and_is_told() -> None:
     plan, (doubt,) = scene.quota.consider(WEB, wanting(5))
 
     assert 3 == len(plan.creates)
-    assert RECORD_QUOTA_EXCEEDED == doubt.reason
+    assert Reason.RECORD_QUOTA_EXCEEDED == doubt.reason
     assert (
         "namespace shop has 1 BackendRecords; 2 of this group are not made, because "
         "--max-records-per-namespace allows 4: delete groups, or have the operator "

@@ -2,11 +2,11 @@
 
 import attrs
 
-from lbcf.controller.node_scene import SERVICE_NOT_FOUND
 from lbcf.controller.service_grace import GRACE, ServiceGrace
 from lbcf.controller.view import View
 from lbcf.core.model.nodes import Service, ServicePort
 from lbcf.core.model.values import Port
+from lbcf.core.reasons import Reason
 from tests.builders import a_group, a_meta, seconds
 from tests.controller.views import show
 from tests.fakes.clock import VirtualClock
@@ -40,7 +40,10 @@ def test_nodes_stay_for_a_while() -> None:
     grace, _, clock = scene()
     kept = grace.consider(GROUP)
     assert kept is not None
-    assert (SERVICE_NOT_FOUND, GRACE) == (kept.reason, grace.rest(GROUP.meta.key))
+    assert (Reason.SERVICE_NOT_FOUND, GRACE) == (
+        kept.reason,
+        grace.rest(GROUP.meta.key),
+    )
 
     clock.now_at = 20.0
     assert kept == grace.consider(GROUP)

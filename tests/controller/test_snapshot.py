@@ -5,15 +5,7 @@ from collections.abc import Callable, Collection
 import attrs
 import pytest
 
-from lbcf.controller.snapshot import (
-    LOAD_BALANCER_NOT_CREATED,
-    LOAD_BALANCER_NOT_FOUND,
-    LOAD_BALANCER_UNREADABLE,
-    OUT_OF_SCOPE,
-    POD_UNREADABLE,
-    RECORD_UNREADABLE,
-    take_snapshot,
-)
+from lbcf.controller.snapshot import take_snapshot
 from lbcf.controller.view import View
 from lbcf.core.model.cluster import Attachment, Snapshot, Undecided
 from lbcf.core.model.resources import BackendGroup, StaticBackend, StaticSelection
@@ -120,7 +112,7 @@ def test_unreadable_pod_puts_its_namespace_in_doubt() -> None:
     doubt = take_snapshot(view, a_group())
 
     assert isinstance(doubt, Undecided)
-    assert POD_UNREADABLE == doubt.reason
+    assert Reason.POD_UNREADABLE == doubt.reason
     assert "pod shop/web-1 cannot be understood" in doubt.message
 
 
@@ -132,7 +124,7 @@ def test_unreadable_record_puts_its_namespace_in_doubt() -> None:
     doubt = take_snapshot(view, a_group())
 
     assert isinstance(doubt, Undecided)
-    assert RECORD_UNREADABLE == doubt.reason
+    assert Reason.RECORD_UNREADABLE == doubt.reason
     assert "spec.lbName" in doubt.message
 
 
@@ -161,11 +153,11 @@ def _driver_was_never_readable(view: View) -> None:
 
 
 DOUBTS: dict[str, Callable[[View], object]] = {
-    LOAD_BALANCER_NOT_FOUND: lambda view: view.load_balancers.observe_gone(
+    Reason.LOAD_BALANCER_NOT_FOUND: lambda view: view.load_balancers.observe_gone(
         a_load_balancer().meta
     ),
-    LOAD_BALANCER_UNREADABLE: lambda view: obscure(view.load_balancers, FRONT),
-    LOAD_BALANCER_NOT_CREATED: lambda view: show(
+    Reason.LOAD_BALANCER_UNREADABLE: lambda view: obscure(view.load_balancers, FRONT),
+    Reason.LOAD_BALANCER_NOT_CREATED: lambda view: show(
         view, a_load_balancer(created=False, version=2)
     ),
     Reason.DRIVER_NOT_FOUND: _no_driver,
@@ -192,7 +184,7 @@ def test_load_balancer_that_could_be_read_before_is_in_doubt_all_the_same() -> N
     obscure(view.load_balancers, FRONT)
     assert None is not view.load_balancers.get(FRONT)
 
-    assert LOAD_BALANCER_UNREADABLE == taken(view).undecided["front"].reason
+    assert Reason.LOAD_BALANCER_UNREADABLE == taken(view).undecided["front"].reason
 
 
 def test_withdrawn_scope_ends_records() -> None:
@@ -235,7 +227,10 @@ def test_load_balancer_of_others_must_be_open_to_the_namespace() -> None:
     group = a_group(load_balancers=("lbcf-front",))
     view = show(everyday(), shared, a_driver(namespace="kube-system"))
 
-    assert OUT_OF_SCOPE == taken(view, group).leaving["lbcf-front"].reason
+    assert (
+        Reason.LOAD_BALANCER_OUT_OF_SCOPE
+        == taken(view, group).leaving["lbcf-front"].reason
+    )
 
     show(
         view,

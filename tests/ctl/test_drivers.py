@@ -6,13 +6,13 @@ from typing import Any
 import attrs
 import pytest
 
-from lbcf.controller.driver_care import URL_UNUSABLE
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import ANNOTATION_ABANDON, FINALIZER_DRIVER, LABEL_DRAINING
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver, Security
 from lbcf.core.model.values import DeregisterPolicy, DeregisterWebhook, ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.ctl.drivers import CHECKS, why_driver
 from lbcf.ctl.errors import Unknown
 from lbcf.ctl.gaps import Gap
@@ -81,7 +81,7 @@ def test_driver_that_is_well_is_answered_in_a_line() -> None:
 @pytest.mark.parametrize(
     ("reason", "check"),
     [
-        (URL_UNUSABLE, "URL"),
+        (Reason.URL_UNUSABLE, "URL"),
         (errors.NotAllowed.reason, "place"),
         (errors.SecretMissing.reason, "Secrets"),
         (errors.SecretUnread.reason, "Secrets"),
