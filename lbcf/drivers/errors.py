@@ -30,6 +30,7 @@ from http import HTTPStatus
 from typing import ClassVar
 
 from lbcf.core.errors import LbcfError
+from lbcf.core.reasons import Reason
 
 
 LONGEST_MESSAGE = 256
@@ -45,7 +46,7 @@ class DriverError(LbcfError):
         definite: True where the call surely had no effect and will have none.
     """
 
-    reason: ClassVar[str]
+    reason: ClassVar[Reason]
 
     def __init__(self, message: str, *, definite: bool = False) -> None:
         self.message = message[:LONGEST_MESSAGE]
@@ -56,7 +57,7 @@ class DriverError(LbcfError):
 class NotSent(DriverError):
     """No connection came about, so that nothing was sent."""
 
-    reason = "DriverUnreachable"
+    reason = Reason.DRIVER_UNREACHABLE
 
     def __init__(self, message: str) -> None:
         super().__init__(message, definite=True)
@@ -65,19 +66,19 @@ class NotSent(DriverError):
 class TooLate(NotSent):
     """What permitted the call ran out before it could be sent; to be permitted anew."""
 
-    reason = "DriverCallTooLate"
+    reason = Reason.DRIVER_CALL_TOO_LATE
 
 
 class NotAllowed(NotSent):
     """The operator does not let drivers be there."""
 
-    reason = "DriverUrlNotAllowed"
+    reason = Reason.DRIVER_URL_NOT_ALLOWED
 
 
 class SecretMissing(NotSent):
     """A Secret that the driver names is not there."""
 
-    reason = "DriverSecretNotFound"
+    reason = Reason.DRIVER_SECRET_NOT_FOUND
 
 
 class SecretUnread(NotSent):
@@ -87,7 +88,7 @@ class SecretUnread(NotSent):
         is_told: the API server has said why it cannot be read.
     """
 
-    reason = "DriverSecretUnread"
+    reason = Reason.DRIVER_SECRET_UNREAD
 
     def __init__(self, message: str, *, is_told: bool = True) -> None:
         self.is_told = is_told
@@ -97,19 +98,19 @@ class SecretUnread(NotSent):
 class SecretUnusable(NotSent):
     """A Secret that the driver names does not hold what it should."""
 
-    reason = "DriverSecretUnusable"
+    reason = Reason.DRIVER_SECRET_UNUSABLE
 
 
 class CaUnusable(NotSent):
     """The driver's own list of authorities cannot be used."""
 
-    reason = "DriverCaBundleUnusable"
+    reason = Reason.DRIVER_CA_BUNDLE_UNUSABLE
 
 
 class NotTrusted(NotSent):
     """The driver did not prove who it is: nothing was sent."""
 
-    reason = "DriverNotTrusted"
+    reason = Reason.DRIVER_NOT_TRUSTED
 
 
 class WeRefused(NotSent):
@@ -119,31 +120,31 @@ class WeRefused(NotSent):
     although with TLS 1.3 the client may have sent its request by then.
     """
 
-    reason = "DriverRefusesCertificate"
+    reason = Reason.DRIVER_REFUSES_CERTIFICATE
 
 
 class NotCalled(NotSent):
     """A dry run, and the driver takes no dryRun: nobody was asked."""
 
-    reason = "DriverNotCalled"
+    reason = Reason.DRIVER_NOT_CALLED
 
 
 class TimedOut(DriverError):
     """The time ran out; definite where it was spent on connecting."""
 
-    reason = "DriverTimedOut"
+    reason = Reason.DRIVER_TIMED_OUT
 
 
 class ConnectionLost(DriverError):
     """The connection ended after the request, or a part of it, may have arrived."""
 
-    reason = "DriverConnectionLost"
+    reason = Reason.DRIVER_CONNECTION_LOST
 
 
 class BadStatus(DriverError):
     """An HTTP status other than 200; `status` is its number."""
 
-    reason = "DriverBadStatus"
+    reason = Reason.DRIVER_BAD_STATUS
 
     def __init__(self, message: str, status: int) -> None:
         self.status = status
@@ -158,22 +159,22 @@ class BadStatus(DriverError):
 class Unauthorized(BadStatus):
     """HTTP status 401 or 403: the driver wants another bearer token."""
 
-    reason = "DriverUnauthorized"
+    reason = Reason.DRIVER_UNAUTHORIZED
 
 
 class Redirected(BadStatus):
     """An HTTP status that points elsewhere."""
 
-    reason = "DriverRedirected"
+    reason = Reason.DRIVER_REDIRECTED
 
 
 class TooLarge(DriverError):
     """The body of the answer is larger than answers may be."""
 
-    reason = "DriverAnswerTooLarge"
+    reason = Reason.DRIVER_ANSWER_TOO_LARGE
 
 
 class BadAnswer(DriverError):
     """Status 200, but no HTTP, no JSON, or not the operation's answer."""
 
-    reason = "DriverBadAnswer"
+    reason = Reason.DRIVER_BAD_ANSWER
