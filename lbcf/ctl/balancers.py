@@ -10,8 +10,8 @@ from lbcf.core.lifecycle.trouble import is_trouble
 from lbcf.core.model.conditions import CREATED, READY, find
 from lbcf.core.model.resources import LoadBalancer
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.ctl.flags import Kind
-from lbcf.ctl.gaps import NOT_READ
 from lbcf.ctl.groups import look_at
 from lbcf.ctl.history import section_of, sections_of
 from lbcf.ctl.lookups import not_found, unread_lines
@@ -91,7 +91,7 @@ def _operator(found: LoadBalancer, reading: Reading) -> Iterator[Line]:
     driver, lacking = reading.view.drivers.get(key), reading.lacking_driver(key)
     if reading.is_hidden(DRIVERS, key):
         text = f"{key}: we {reading.gap(DRIVERS, key.namespace)}"
-        yield Line(Mark.UNKNOWN, "driver", text, NOT_READ)
+        yield Line(Mark.UNKNOWN, "driver", text, Reason.NOT_READ)
     elif lacking is not None:
         yield Line(Mark.NO, "driver", lacking.message, lacking.reason)
     elif driver is not None:

@@ -18,6 +18,7 @@ from lbcf.core.model.names import FINALIZER_DRIVER, LABEL_DRAINING
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.ctl import problems
 from lbcf.ctl.flags import Kind
 from lbcf.ctl.lookups import not_found, unread_lines
@@ -30,11 +31,11 @@ from lbcf.kube.kinds import BINDS, GROUPS, LOAD_BALANCERS, RECORDS
 
 
 CHECKS: Final = {
-    "URL": frozenset({"UrlUnusable"}),
-    "place": frozenset({"DriverUrlNotAllowed"}),
-    "Secrets": frozenset({"DriverSecretNotFound", "DriverSecretUnread"}),
-    "authorities": frozenset({"DriverCaBundleUnusable"}),
-    "credentials": frozenset({"DriverSecretUnusable"}),
+    "URL": frozenset({Reason.URL_UNUSABLE}),
+    "place": frozenset({Reason.DRIVER_URL_NOT_ALLOWED}),
+    "Secrets": frozenset({Reason.DRIVER_SECRET_NOT_FOUND, Reason.DRIVER_SECRET_UNREAD}),
+    "authorities": frozenset({Reason.DRIVER_CA_BUNDLE_UNUSABLE}),
+    "credentials": frozenset({Reason.DRIVER_SECRET_UNUSABLE}),
 }
 """What is looked at before a driver is called, in order, and the reasons of a no."""
 

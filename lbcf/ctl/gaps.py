@@ -11,9 +11,6 @@ from lbcf.kube.errors import Forbidden, Unavailable
 from lbcf.kube.resource import Resource
 
 
-NOT_READ: Final = "NotRead"
-"""We may not read what decides."""
-
 _NOT_SERVED: Final = 404
 
 

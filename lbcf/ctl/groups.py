@@ -17,7 +17,6 @@ from lbcf.core.model.resources import BackendGroup
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Plan
-from lbcf.ctl.gaps import NOT_READ
 from lbcf.ctl.history import sections_of
 from lbcf.ctl.problems import subject
 from lbcf.ctl.reading import Reading
@@ -47,7 +46,7 @@ def look_at(reading: Reading, group: BackendGroup) -> Outlook:
     """
     gap = reading.blocked(group)
     if gap is not None:
-        return Outlook(group, Undecided(NOT_READ, f"we {gap}"))
+        return Outlook(group, Undecided(Reason.NOT_READ, f"we {gap}"))
     unreadable = reading.view.groups.unreadable.get(group.meta.key)
     if unreadable is not None:
         return Outlook(group, Undecided(Reason.GROUP_UNREADABLE, unreadable))
@@ -61,7 +60,7 @@ def look_at(reading: Reading, group: BackendGroup) -> Outlook:
     snapshot = attrs.evolve(snapshot, undecided=undecided)
     plan = guarded_plan(snapshot)
     # What is held because we may not read something, the controller may well change.
-    holds = tuple(hold for hold in plan.holds if hold.reason != NOT_READ)
+    holds = tuple(hold for hold in plan.holds if hold.reason != Reason.NOT_READ)
     return Outlook(group, snapshot, attrs.evolve(plan, holds=holds))
 
 
@@ -69,13 +68,13 @@ def _not_read(reading: Reading, key: ObjectKey) -> Undecided | None:
     """Say that we alone cannot decide about a load balancer: we may not read enough."""
     if reading.is_hidden(LOAD_BALANCERS, key):
         gap = reading.gap(LOAD_BALANCERS, key.namespace)
-        return Undecided(NOT_READ, f"LoadBalancer {key}: we {gap}")
+        return Undecided(Reason.NOT_READ, f"LoadBalancer {key}: we {gap}")
     balancer = reading.view.load_balancers.get(key)
     if balancer is None or not reading.is_hidden(DRIVERS, balancer.driver_key):
         return None
     driver = balancer.driver_key
     gap = reading.gap(DRIVERS, driver.namespace)
-    return Undecided(NOT_READ, f"LoadBalancerDriver {driver}: we {gap}")
+    return Undecided(Reason.NOT_READ, f"LoadBalancerDriver {driver}: we {gap}")
 
 
 def why_group(reading: Reading, group: BackendGroup, now: datetime) -> Why:
@@ -132,7 +131,7 @@ def balancer_lines(outlook: Outlook) -> Iterator[Line]:
         called = f"lb/{own_name(key)}"
         undecided = snapshot.undecided.get(name)
         if undecided is not None:
-            mark = Mark.UNKNOWN if undecided.reason == NOT_READ else Mark.NO
+            mark = Mark.UNKNOWN if undecided.reason == Reason.NOT_READ else Mark.NO
             yield Line(mark, called, undecided.message, undecided.reason)
         elif (attachment := snapshot.attachments.get(name)) is not None:
             text = f"can be used, through driver {attachment.driver.meta.key}"
@@ -170,6 +169,6 @@ def _changes(outlook: Outlook) -> Iterator[Line]:
     )
     settled = plan.is_empty and not plan.holds
     mark = Mark.OK if settled else Mark.WAIT
-    if any(doubt.reason == NOT_READ for doubt in doubts(outlook)):
+    if any(doubt.reason == Reason.NOT_READ for doubt in doubts(outlook)):
         mark, counts = Mark.UNKNOWN, f"{counts}, as far as we may read"
     yield Line(mark, "plan", counts)

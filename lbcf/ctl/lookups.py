@@ -11,10 +11,11 @@ from typing import Any, Final
 from lbcf.controller.view import View
 from lbcf.core.model.names import bind_of
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.ctl.errors import Unknown
 from lbcf.ctl.flags import Kind
-from lbcf.ctl.gaps import NOT_READ, unknown_kind
-from lbcf.ctl.problems import UNREADABLE, subject
+from lbcf.ctl.gaps import unknown_kind
+from lbcf.ctl.problems import subject
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.verdicts import Line, Mark
 from lbcf.kube.kinds import BINDS, DRIVERS, GROUPS, LOAD_BALANCERS, RECORDS
@@ -56,7 +57,7 @@ def unread_lines(
     for kind in kinds:
         gap = reading.gap(kind, namespace)
         if gap is not None:
-            yield Line(Mark.UNKNOWN, kind.plural, f"we {gap}", NOT_READ)
+            yield Line(Mark.UNKNOWN, kind.plural, f"we {gap}", Reason.NOT_READ)
 
 
 def unclear_groups(reading: Reading, namespace: str) -> Iterator[Line]:
@@ -72,4 +73,4 @@ def unclear_groups(reading: Reading, namespace: str) -> Iterator[Line]:
         for key, told in sorted(store.unreadable.items()):
             if namespace in {"", key.namespace}:
                 text = f"cannot be understood: {told}"
-                yield Line(Mark.UNKNOWN, subject(kind, key), text, UNREADABLE)
+                yield Line(Mark.UNKNOWN, subject(kind, key), text, Reason.UNREADABLE)

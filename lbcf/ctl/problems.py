@@ -20,20 +20,13 @@ from lbcf.core.model.resources import (
     LoadBalancerDriver,
 )
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.ctl.leaders import Leader
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import last_word, next_attempt
 from lbcf.ctl.spans import since
 from lbcf.ctl.verdicts import is_wrong
 from lbcf.kube.kinds import BINDS, DRIVERS, GROUPS, LOAD_BALANCERS, RECORDS
-
-
-NOT_LOOKED_AT = "NotLookedAt"
-"""The controller has said nothing about this generation of a group yet."""
-UNREADABLE = "Unreadable"
-"""The object cannot be understood."""
-NO_LEADER = "NoLeader"
-"""Nobody does the work of a process."""
 
 
 @attrs.frozen
@@ -82,14 +75,14 @@ def without_leader(
         yield Problem(
             leader.namespace,
             f"lease/{leader.name}",
-            NO_LEADER,
+            Reason.NO_LEADER,
             f"{message}: is {leader.name} running?",
             since=leader.renewed,
         )
     for name in expected:
         if not any(leader.name == name for leader in found):
             told = f"there is no such Lease: has {name} ever run, with --leader-elect?"
-            yield Problem("", f"lease/{name}", NO_LEADER, told)
+            yield Problem("", f"lease/{name}", Reason.NO_LEADER, told)
 
 
 def unreadable(reading: Reading) -> Iterator[Problem]:
@@ -104,7 +97,9 @@ def unreadable(reading: Reading) -> Iterator[Problem]:
     ):
         for key, message in sorted(store.unreadable.items()):
             if not reading.is_hidden(resource, key):
-                yield Problem(key.namespace, subject(kind, key), UNREADABLE, message)
+                yield Problem(
+                    key.namespace, subject(kind, key), Reason.UNREADABLE, message
+                )
 
 
 def of_drivers(
@@ -137,7 +132,7 @@ def of_groups(
             yield Problem(
                 key.namespace,
                 subject("bg", key),
-                NOT_LOOKED_AT,
+                Reason.NOT_LOOKED_AT,
                 "no controller has looked at it as it is now; that is in order for some "
                 "seconds after a change",
             )
