@@ -499,7 +499,7 @@ def _still_draining(
     progress = record.status.drain or ending.drain
     connections = reply.connections if isinstance(reply, StillRunning) else None
     if isinstance(reply, StillRunning) and progress is not None:
-        reason = Reason.DRAINING
+        reason: str = Reason.DRAINING
         ends = f"{progress.deadline:%H:%M:%S} UTC"
         message = f"waiting for connections to end, until {ends} at most"
     else:
