@@ -15,6 +15,7 @@ from lbcf.controller.driver_holds import DriverHolds
 from lbcf.controller.view import View
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
+from lbcf.core.model.names import home_of
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
@@ -79,13 +80,12 @@ class DriverCare:
         accepted = self._judged(driver)
         if accepted is None:
             return RequeueAfter(_SOON)
-        found = conditions.with_condition(
-            driver.conditions, accepted, self._clock.now()
-        )
-        asked = accepted.status is True and driver.declares(Operation.HEALTHZ)
-        if not asked:
+        is_callable = accepted.status is True
+        told = (judge_scope(driver) if is_callable else None) or accepted
+        found = conditions.with_condition(driver.conditions, told, self._clock.now())
+        if not (is_callable and driver.declares(Operation.HEALTHZ)):
             await self._write(driver, found)
-            return Done() if accepted.status is True else RequeueAfter(_PERIOD)
+            return Done() if is_callable else RequeueAfter(_PERIOD)
         limits = (self._shares.of_namespace(key.namespace),)
         return await self._limiter.turn(
             limits, key, lambda _slot: self._check(driver, found)
@@ -179,3 +179,21 @@ def judge_url(driver: LoadBalancerDriver) -> Condition:
     return Condition(
         conditions.ACCEPTED, False, Reason.URL_UNUSABLE, message, generation
     )
+
+
+def judge_scope(driver: LoadBalancerDriver) -> Condition | None:
+    """Say that a driver's scope has no effect; None: it has, or there is none.
+
+    The driver is called all the same: for its own namespace, as if the scope were empty.
+    """
+    key = driver.meta.key
+    is_shared = key == home_of(key.name, "")
+    if is_shared or not driver.scope:
+        return None
+    message = (
+        "spec.scope has no effect here: only a driver in kube-system whose name begins "
+        f"with lbcf- can be named from other namespaces, {key} cannot. Take spec.scope "
+        "out, or make the driver there"
+    )
+    kind, generation = conditions.ACCEPTED, driver.meta.generation
+    return Condition(kind, False, Reason.SCOPE_NOT_ALLOWED, message, generation)

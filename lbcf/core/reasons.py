@@ -440,6 +440,12 @@ class Reason(Explained):
         "its URL is none that can be called",
         "`http://HOST[:PORT][/PATH]` or `https://...`; a URL cannot change: make the driver anew",
     )
+    SCOPE_NOT_ALLOWED = (
+        "ScopeNotAllowed",
+        _ACCEPTED,
+        "it has a `spec.scope`, and other namespaces cannot name it, since it is not in kube-system with a name that begins with `lbcf-`; it is called for its own namespace nevertheless",
+        "take `spec.scope` out, or make the driver in kube-system as `lbcf-NAME`",
+    )
     HEALTHY = ("Healthy", _HEALTHY, "it says that it is well", "nothing")
     UNHEALTHY = (
         "Unhealthy",

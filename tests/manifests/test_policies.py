@@ -39,6 +39,10 @@ NO_PREFIX = (
     "are for load balancers that serve other namespaces"
 )
 NO_SCOPE = "spec.scope is allowed only in namespace kube-system"
+NO_DRIVER_SCOPE = (
+    "spec.scope is allowed only in namespace kube-system: this driver serves its own "
+    "namespace alone"
+)
 NOT_DRAINING = "metadata.labels: a LoadBalancerDriver can be deleted only with label"
 KEPT = "metadata.labels: an object with label lbcf.tkestack.io/do-not-delete cannot be"
 
@@ -85,6 +89,9 @@ DENIALS = (
     Denial("with prefix in kube-system", LBD, "lbcf-memory", "", SYSTEM),
     Denial("with prefix elsewhere", LBD, "lbcf-memory", NO_DRIVER_PREFIX),
     Denial("without prefix elsewhere", LBD, "memory", ""),
+    Denial("with scope elsewhere", LBD, "memory", NO_DRIVER_SCOPE, spec=TEAM),
+    Denial("with empty scope elsewhere", LBD, "memory", "", spec={"scope": []}),
+    Denial("with scope in kube-system", LBD, "lbcf-memory", "", SYSTEM, spec=TEAM),
     Denial("with prefix elsewhere", LB, "lbcf-web", NO_PREFIX),
     Denial("with prefix in kube-system", LB, "lbcf-web", "", SYSTEM),
     Denial("without prefix in kube-system", LB, "web", "", SYSTEM),
@@ -159,27 +166,48 @@ def test_policies_type_check(control_plane: Cluster) -> None:
     assert [] == warnings
 
 
+@pytest.mark.parametrize(
+    ("older", "change", "says"),
+    [
+        (
+            Denial("", LB, "lbcf-older", "", spec=TEAM),
+            {"attributes": {"timeout": "60"}},
+            NO_SCOPE,
+        ),
+        (
+            Denial("", LBD, "lbcf-older", "", spec=TEAM),
+            {"maxConcurrentCalls": 8},
+            NO_DRIVER_SCOPE,
+        ),
+    ],
+    ids=["load balancer", "driver"],
+)
 def test_what_is_older_than_its_policy_can_change(
-    control_plane: Cluster, api: Api
+    control_plane: Cluster,
+    api: Api,
+    older: Denial,
+    change: Mapping[str, Any],
+    says: str,
 ) -> None:
     """An object that a policy came too late for can be edited, hence also released."""
-    name = "loadbalancers.lbcf.tkestack.io"
-    old = Denial("", LB, "lbcf-older", "", spec=TEAM).document()
-    control_plane.kubectl("delete", "validatingadmissionpolicybinding", name)
+    policy = f"{older.kind.lower()}s.lbcf.tkestack.io"
+    old = older.document()
+    control_plane.kubectl("delete", "validatingadmissionpolicybinding", policy)
     await_answer(lambda: api.create(old).accepted)
     made = api.store(old)
     control_plane.kubectl("apply", "-f", POLICIES)
-    await_answer(
-        lambda: not api.create(Denial("", LB, "lbcf-new", "").document()).accepted
-    )
-    made["spec"]["attributes"] = {"timeout": "60"}
+    another = attrs.evolve(older, name="lbcf-new", spec={}).document()
+    await_answer(lambda: not api.create(another).accepted)
+    made["spec"] |= change
 
     edited = api.replace(made)
     widened = api.replace({**made, "spec": {**made["spec"], "scope": ["*"]}})
+    narrowed = api.replace({**made, "spec": {**made["spec"], "scope": []}})
     api.remove(old)
 
     assert (True, "") == (edited.accepted, edited.message)
-    assert NO_SCOPE in widened.message
+    assert says in widened.message
+    assert (True, "") == (narrowed.accepted, narrowed.message)
 
 
 def test_a_namespace_with_a_driver_can_end(control_plane: Cluster) -> None:
