@@ -6,6 +6,7 @@ read like the sentences that they check.
 
 import asyncio
 import contextlib
+import itertools
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -55,6 +56,7 @@ class Bench:
         clock: for delays and moments.
         lb_info: the identity of the load balancer.
         name: of the rule.
+        haste: how often it asks again without a pause while the answer is Running.
     """
 
     target: Target
@@ -62,6 +64,7 @@ class Bench:
     clock: Clock
     lb_info: dict[str, str]
     name: str
+    haste: int = 0
     _members: list[Member] = attrs.field(factory=list, init=False)
     _ids: Iterator[str] = attrs.field(init=False)
 
@@ -176,7 +179,7 @@ class Bench:
         """
         limit = self.clock.monotonic() + self.target.patience.total_seconds()
         delay = FIRST_DELAY
-        while True:
+        for number in itertools.count():
             answer = await self.attempt(operation, fields)
             if answer.status is Status.SUCC:
                 return answer
@@ -185,8 +188,11 @@ class Bench:
             if self.clock.monotonic() > limit:
                 waited = self.target.patience.total_seconds()
                 self.fail(f"{operation} is Running still after {waited:g} s")
+            if number < self.haste:
+                continue
             await self.clock.sleep(min(answer.min_retry_delay or delay, LONGEST_PAUSE))
             delay = min(delay * 2, LONGEST_PAUSE)
+        raise AssertionError
 
     def fields(self, member: Member, **more: object) -> dict[str, object]:
         """Return what every request about a member says, and more."""

@@ -8,7 +8,15 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from lbcf.conformance import balancers, crashes, draining, members, messages, order
+from lbcf.conformance import (
+    balancers,
+    crashes,
+    draining,
+    members,
+    messages,
+    order,
+    tasks,
+)
 from lbcf.conformance.bench import Bench
 from lbcf.conformance.findings import (
     Broken,
@@ -32,6 +40,7 @@ CATALOGUE: Sequence[Rule] = (
     *draining.RULES,
     *messages.RULES,
     *order.RULES,
+    *tasks.RULES,
     *crashes.RULES,
 )
 """All rules, in the order in which they are run; the crash comes last."""

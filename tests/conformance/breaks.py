@@ -14,7 +14,7 @@ from lbcf import sdk
 from lbcf.core.model.values import MemberKey
 from tests.conformance.stages import Json, Twist, decoded
 from webhooks.memory import MemoryDriver
-from webhooks.memory_members import Member, Members
+from webhooks.memory_members import AnyRequest, Member, Members
 
 
 Made = Callable[[], MemoryDriver]
@@ -331,6 +331,50 @@ class Background(MemoryDriver):
         return sdk.Running()
 
 
+class Rechecking(MemoryDriver):
+    """Begins anew whenever it has answered Succ."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.checked: set[str] = set()
+
+    async def ensure_backend(self, request: sdk.EnsureBackendRequest) -> Outcome:
+        """Check the member first, and answer Succ when asked again."""
+        outcome = await super().ensure_backend(request)
+        self.checked ^= {request.record_id}
+        return sdk.Running() if request.record_id in self.checked else outcome
+
+
+class Backlog(MemoryDriver):
+    """Begins a job at each call, and ends the first of them alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jobs: dict[str, list[asyncio.TimerHandle]] = {}
+
+    async def ensure_backend(self, request: sdk.EnsureBackendRequest) -> Outcome:
+        """Begin; done when it is there."""
+        if request.dry_run or self.members.has(request):
+            return await super().ensure_backend(request)
+        loop = asyncio.get_running_loop()
+        job = loop.call_later(0.045, self.members.ensure, request)
+        self.jobs.setdefault(request.record_id, []).append(job)
+        return sdk.Running()
+
+    async def deregister_backend(
+        self, request: sdk.DeregisterBackendRequest
+    ) -> Outcome:
+        """Take it out; each job beside the first puts it back."""
+        jobs = self.jobs.pop(request.record_id, [])
+        for job in jobs[:1]:
+            job.cancel()
+        outcome = await super().deregister_backend(request)
+        for _ in jobs[1:]:
+            loop = asyncio.get_running_loop()
+            loop.call_later(0.01, self.members.ensure, _as_ensure(request))
+        return outcome
+
+
 class LostUpdates(MemoryDriver):
     """Reads all members, adds one, and writes all back: with a pause in between."""
 
@@ -375,7 +419,7 @@ def _forgetful() -> Made:
     return lambda: Forgetful(members)
 
 
-def _as_ensure(request: sdk.DrainBackendRequest) -> sdk.EnsureBackendRequest:
+def _as_ensure(request: AnyRequest) -> sdk.EnsureBackendRequest:
     """Return the request that would put the member there."""
     return sdk.EnsureBackendRequest(
         record_id=request.record_id,
@@ -487,14 +531,24 @@ BREAKS = (
     Break("not healthy", ("healthz",), Unhealthy),
     Break("creates another one", ("create-twice",), Recreating),
     Break("another lock key each time", ("lock-key-is-steady",), AnotherKey),
-    Break("ensures once", ("ensure-load-balancer-twice",), OnceEnsured),
+    Break(
+        "ensures once", ("ensure-load-balancer-twice", "succ-is-steady"), OnceEnsured
+    ),
     Break("refuses all", ("valid-load-balancer", "valid-backend"), Refusing),
     Break("gone is failure", ("gone-load-balancer",), GoneIsFailure),
     Break("new epoch each time", ("epoch-is-steady",), Unsteady),
     Break("judges strangers", ("judged-pods-were-asked-for",), Judging),
     Break("does nothing", ("ensured-is-listed",), Listless, is_fatal=True),
-    Break("ensured is failure", ("ensure-twice", "ensure-after-drain"), Strict),
-    Break("adds twice", ("ensure-twice", "ensure-after-drain"), Doubling),
+    Break(
+        "ensured is failure",
+        ("ensure-twice", "ensure-after-drain", "nothing-after-succ"),
+        Strict,
+    ),
+    Break(
+        "adds twice",
+        ("ensure-twice", "ensure-after-drain", "nothing-after-succ"),
+        Doubling,
+    ),
     Break(
         "unknown is failure",
         (
@@ -515,7 +569,11 @@ BREAKS = (
     Break("a drain registers", ("drain-unknown",), DrainAdds),
     Break("keeps what was drained", ("deregister-removes",), Keeping),
     Break("takes out all", ("others-stay",), Sweeping),
-    Break("never again", ("ensure-after-deregister", "order-of-arrival"), Tombstones),
+    Break(
+        "never again",
+        ("ensure-after-deregister", "order-of-arrival", "nothing-after-succ"),
+        Tombstones,
+    ),
     Break(
         "by address, not by record",
         ("records-share-an-address",),
@@ -537,7 +595,9 @@ BREAKS = (
     Break(
         "drains all", ("drain-leaves-others", "drain-waits-for-connections"), DrainsAll
     ),
-    Break("stays draining", ("ensure-after-drain",), StaysDraining),
+    Break(
+        "stays draining", ("ensure-after-drain", "nothing-after-succ"), StaysDraining
+    ),
     Break("forgets connections", ("drain-waits-for-connections",), Impatient),
     Break("one spelling", ("both-spellings",), twist=_refusing(_needs_old_port)),
     Break(
@@ -575,6 +635,8 @@ BREAKS = (
     Break(
         "delivers late", ("lost-caller", "order-of-arrival"), twist=Twist(is_late=True)
     ),
+    Break("checks anew", ("succ-is-steady",), Rechecking),
+    Break("works off its backlog", ("nothing-after-succ",), Backlog),
     Break("loses updates", ("parallel-members", "order-of-arrival"), LostUpdates),
     Break(
         "forgets in a crash",
