@@ -38,6 +38,7 @@ from lbcf.executor.abandonment import Abandonments
 from lbcf.executor.call_events import CallReporter
 from lbcf.executor.locks import AddressLocker
 from lbcf.executor.pod_judge import PodJudge
+from lbcf.executor.status_refusals import RefusalReporter
 from lbcf.executor.trouble import TroubleReporter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.informer import Informer
@@ -52,6 +53,7 @@ from lbcf.kube.kinds import (
     SERVICES,
 )
 from lbcf.kube.locks import AddressLocks
+from lbcf.kube.refusals import StatusRefusals
 from lbcf.kube.transport import AT_ONCE, KEPT
 from lbcf.process import Parts
 from lbcf.runtime.clock import Clock
@@ -270,6 +272,7 @@ class Controller:
     ) -> None:
         """Have changes bring back whom they concern."""
         parts, view = self._parts, self._view
+        self._mind_refusals()
         told = parts.settings.record_events
         trouble = TroubleReporter(parts.recorder, _TOLD, "Register", calls_told=told)
         trouble.listen(view.records)
@@ -282,6 +285,15 @@ class Controller:
             view.drivers.on_end(self._series.forget)
         holds.listen()
         BindView(view, binds.add).listen()
+
+    def _mind_refusals(self) -> None:
+        """Tell of statuses that the API server refuses, and send them seldom."""
+        parts, view = self._parts, self._view
+        reporter = RefusalReporter(parts.recorder, parts.metrics)
+        refusals = StatusRefusals(parts.clock, reporter.tell)
+        for store in (view.load_balancers, view.drivers, view.groups, view.binds):
+            store.on_change(refusals.changed)
+        parts.client.refusals = refusals
 
     def _mark_gone_backends(self) -> Workers[ObjectKey]:
         """Have drains end whose backends are gone."""

@@ -101,6 +101,8 @@ class Binds:
             return Done()
         if bind.is_deleting and not held:
             return Done()
+        if (rest := self._client.rest(bind.meta)) is not None:
+            return RequeueAfter(rest)  # what drivers answer could not be written
         try:
             if not held:
                 bind = await self._patch(bind, render_finalizer(bind.meta))

@@ -71,6 +71,8 @@ class DriverCare:
         driver = self._view.drivers.get(key)
         if driver is None:
             return Done()
+        if (rest := self._client.rest(driver.meta)) is not None:
+            return RequeueAfter(rest)
         try:
             if driver.meta.deleting_since is not None:
                 return await self._end(driver)

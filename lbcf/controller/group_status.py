@@ -96,6 +96,8 @@ class GroupStatusWriter:
         self._tell(group)
         if status == group.status:
             return Done()
+        if (refused := self._client.rest(group.meta)) is not None:
+            return RequeueAfter(refused)
         self._written_at[key] = self._clock.monotonic()
         try:
             await self._write(group, render_group_status(status))

@@ -73,6 +73,8 @@ class LoadBalancers:
         found = self._view.load_balancers.get(key)
         if found is None:
             return Done()
+        if (rest := self._client.rest(found.meta)) is not None:
+            return RequeueAfter(rest)  # what a driver answers could not be written
         try:
             if found.meta.deleting_since is not None:
                 return await self._end(found)

@@ -215,9 +215,12 @@ class Reason(Explained):
     )
     STATUS_REFUSED = (
         "StatusRefused",
-        Where("Records", "Registered, Deregistered"),
-        "the API server does not take what is to be written into the record's status: the message says what. Whether the backend is registered is as the condition's status says",
-        "are the kinds in the cluster of the same version as the controller? report it otherwise",
+        Where(
+            "Records",
+            "Registered, Deregistered; an Event on a group, Bind, load balancer or driver",
+        ),
+        "the API server does not take what is to be written into the object's status: the message says what. Whether a record's backend is registered is as the condition's status says. Of the others the old status stays; the new one is tried again after pauses of up to 2 minutes, and when the spec changes, and no driver is called meanwhile about a load balancer whose answer could not be written",
+        "are the kinds in the cluster (`manifests/crds`) of the same version as the controller? does an admission rule refuse it? report it otherwise",
     )
     ADDRESS_UNKNOWN = (
         "AddressUnknown",

@@ -27,6 +27,7 @@ from lbcf.kube.preconditions import (
     json_cas,
     merge_cas,
 )
+from lbcf.kube.refusals import StatusRefusals
 from lbcf.kube.resource import HasMeta, Resource
 from lbcf.kube.transport import AT_ONCE, CALL_LIMIT, POOL, Transport
 from lbcf.kube.watching import LINE_LIMIT
@@ -54,9 +55,14 @@ class KubeClient:
     Args:
         exchange: the way to the server.
         field_manager: under which name the server's managedFields book our writes.
+
+    Attributes:
+        refusals: keeps a status that was refused from being sent again at once; None:
+            nobody does.
     """
 
     def __init__(self, exchange: Exchange, *, field_manager: str = "lbcf") -> None:
+        self.refusals: StatusRefusals | None = None
         self._exchange = exchange
         self._manager = {"fieldManager": field_manager}
         self._pages = asyncio.Semaphore(_PAGES_AT_ONCE)
@@ -207,7 +213,14 @@ class KubeClient:
             request = self._write("PATCH", path, merge_cas(body, cas), MERGE_PATCH)
         else:
             request = self._write("PATCH", path, json_cas(body, cas), JSON_PATCH)
-        return _parsed(resource, await self._exchange.send(request, within))
+        if self.refusals is None or cas is None or subresource != "status":
+            return _parsed(resource, await self._exchange.send(request, within))
+        with self.refusals.writing(resource.kind, cas):
+            return _parsed(resource, await self._exchange.send(request, within))
+
+    def rest(self, meta: Meta) -> timedelta | None:
+        """Say how long an object's status, refused before, is not written; None: it is."""
+        return None if self.refusals is None else self.refusals.rest(meta)
 
     async def delete(
         self,

@@ -1,0 +1,252 @@
+"""A status that the API server refuses: told, and not sent again at every turn."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import attrs
+import pytest
+
+from prometheus_client import CollectorRegistry
+
+from lbcf.controller.binds import Binds
+from lbcf.controller.driver_care import DriverCare
+from lbcf.controller.driver_holds import DriverHolds
+from lbcf.controller.group_status import GroupStatusWriter
+from lbcf.controller.inheritance import Inheritance
+from lbcf.controller.load_balancers import LoadBalancers
+from lbcf.controller.view import View
+from lbcf.core.model.values import ObjectKey
+from lbcf.drivers.pool import DriverPool
+from lbcf.executor.abandonment import Abandonments
+from lbcf.executor.load_balancers import LoadBalancerCalls
+from lbcf.executor.locks import AddressLocker
+from lbcf.executor.status_refusals import RefusalReporter
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Invalid
+from lbcf.kube.events import EventRecorder
+from lbcf.kube.kinds import BINDS, DRIVERS, GROUPS, LOAD_BALANCERS
+from lbcf.kube.locks import AddressLocks
+from lbcf.kube.refusals import StatusRefusals
+from lbcf.kube.resource import Resource
+from lbcf.kube.store import Store
+from lbcf.kube.watching import Put
+from lbcf.runtime.limiter import Shares
+from lbcf.runtime.metrics import Metrics
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.result import RequeueAfter, Result
+from tests.builders import a_key
+from tests.ctl.servers import Guarded, put
+from tests.e2e import objects
+from tests.fakes.clock import VirtualClock
+from tests.fakes.loop import run_virtual
+from tests.kube.tiny_api import Json, TinyApi
+
+
+WORDS = "status.conditions: Invalid value: too new for the kinds in this cluster"
+HALF_AN_HOUR = 1800
+RESOURCES: Mapping[str, Resource[Any]] = {
+    one.kind: one for one in (BINDS, DRIVERS, GROUPS, LOAD_BALANCERS)
+}
+BODIES: Mapping[str, Json] = {
+    "BackendGroup": objects.a_group(),
+    "Bind": objects.a_bind("web"),
+    "LoadBalancer": objects.a_load_balancer("web"),
+    "LoadBalancerDriver": objects.a_driver("http://driver.test")
+    | {"metadata": {"name": "web"}},
+}
+KEY = a_key("web")
+
+
+@attrs.define(eq=False)
+class World:
+    """One object, whoever writes its status, and an API server that refuses that.
+
+    Attributes:
+        refuses: whether it does.
+        sent: how often a status was sent.
+    """
+
+    kind: str
+    api: TinyApi = attrs.Factory(TinyApi)
+    clock: VirtualClock = attrs.Factory(VirtualClock)
+    view: View = attrs.Factory(View)
+    metrics: Metrics = attrs.Factory(Metrics)
+    refuses: bool = True
+    sent: int = 0
+    client: KubeClient = attrs.field(init=False)
+    recorder: EventRecorder = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.client = KubeClient(Guarded(self.api, self._rule))
+        self.recorder = EventRecorder(
+            self.client, self.clock, controller="test", instance="test"
+        )
+        reporter = RefusalReporter(self.recorder, self.metrics)
+        self.client.refusals = StatusRefusals(self.clock, reporter.tell)
+
+    def _rule(self, method: str, path: str) -> tuple[int, str] | None:
+        """Refuse statuses."""
+        if method != "PATCH" or not path.endswith("/status"):
+            return None
+        self.sent += 1
+        return (422, WORDS) if self.refuses else None
+
+    def reconciler(self) -> Callable[[ObjectKey], Awaitable[Result]]:
+        """Return who writes the status of the kind."""
+        view, client, clock = self.view, self.client, self.clock
+        queue: WorkQueue[ObjectKey] = WorkQueue("test", clock)
+        abandonments = Abandonments(self.recorder, None)
+        pool = DriverPool(clock, CollectorRegistry())
+        calls = LoadBalancerCalls(pool, clock)
+        shares = Shares(64)
+        match self.kind:
+            case "BackendGroup":
+                return GroupStatusWriter(view, client, self.recorder, clock).reconcile
+            case "Bind":
+                return Binds(
+                    view, client, calls, clock, abandonments, queue=queue, shares=shares
+                ).reconcile
+            case "LoadBalancer":
+                locks = AddressLocks(client, "lbcf-system", clock)
+                locker = AddressLocker(client, locks, clock)
+                return LoadBalancers(
+                    view,
+                    client,
+                    calls,
+                    clock,
+                    abandonments,
+                    inheritance=Inheritance(view, locker, clock),
+                ).reconcile
+            case _:
+                holds = DriverHolds(view, client, queue, abandonments)
+                return DriverCare(
+                    view, client, pool, holds, clock, queue=queue, shares=shares
+                ).reconcile
+
+    async def read(self) -> None:
+        """Let the watch tell of the object."""
+        found = await self.client.get(RESOURCES[self.kind], KEY)
+        stores: Mapping[str, Store[Any]] = {
+            "BackendGroup": self.view.groups,
+            "Bind": self.view.binds,
+            "LoadBalancer": self.view.load_balancers,
+            "LoadBalancerDriver": self.view.drivers,
+        }
+        stores[self.kind].apply(Put(found))
+
+    async def look(self, seconds: int) -> None:
+        """Bring the key every second, as a rollout does."""
+        reconcile = self.reconciler()
+        for _ in range(seconds):
+            try:
+                await reconcile(KEY)
+            except Invalid as error:
+                assert WORDS in str(error)  # noqa: PT017 - both kinds of turns are fine
+            await self.clock.sleep(timedelta(seconds=1))
+
+    def status(self) -> object:
+        """Return what is stored."""
+        path = f"{RESOURCES[self.kind].collection(KEY.namespace)}/{KEY.name}"
+        return self.api.objects[path].get("status")
+
+    def events(self) -> list[Json]:
+        """Return the events."""
+        return [one for path, one in self.api.objects.items() if "/events/" in path]
+
+
+def a_world(kind: str) -> World:
+    """Put an object there."""
+    world = World(kind)
+    put(world.api, RESOURCES[kind], dict(BODIES[kind]))
+    return world
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_refused_status_is_sent_ever_more_seldom(kind: str) -> None:
+    """Some 30 times in half an hour in which every second brings the key."""
+    world = a_world(kind)
+
+    async def story() -> None:
+        await world.read()
+        await world.look(HALF_AN_HOUR)
+
+    run_virtual(story())
+
+    assert 15 <= world.sent <= 40
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_turn_in_a_pause_does_nothing(kind: str) -> None:
+    """It calls no driver either: what that answers could not be written down."""
+    world = a_world(kind)
+
+    async def story() -> Result:
+        await world.read()
+        reconcile = world.reconciler()
+        with pytest.raises(Invalid, match=WORDS):
+            await reconcile(KEY)
+        return await reconcile(KEY)
+
+    result = run_virtual(story())
+
+    assert isinstance(result, RequeueAfter)
+    assert timedelta(0) < result.delay <= timedelta(seconds=5)
+    assert 1 == world.sent
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_refused_status_is_told(kind: str) -> None:
+    """By an event that says what to do, and a metric."""
+    world = a_world(kind)
+
+    async def story() -> None:
+        await world.read()
+        await world.look(60)
+        await world.recorder.flush()
+
+    run_virtual(story())
+
+    (event,) = world.events()
+    assert ("StatusRefused", "Warning") == (event["reason"], event["type"])
+    assert WORDS in str(event["note"])
+    assert "manifests/crds" in str(event["note"])
+    counted = world.metrics.registry.get_sample_value(
+        "lbcf_status_refusals_total", {"kind": kind}
+    )
+    assert world.sent == counted
+
+
+@pytest.mark.parametrize("kind", BODIES)
+def test_status_is_written_once_it_is_taken(kind: str) -> None:
+    """No later than two minutes after the kinds were brought up to date."""
+    world = a_world(kind)
+
+    async def story() -> None:
+        await world.read()
+        await world.look(HALF_AN_HOUR)
+        world.refuses = False
+        await world.look(121)
+
+    run_virtual(story())
+
+    assert world.status()
+
+
+def test_change_of_the_spec_ends_the_pause() -> None:
+    """It may be what the refusal was about."""
+    world = a_world("LoadBalancer")
+
+    async def story() -> list[int]:
+        await world.read()
+        await world.look(HALF_AN_HOUR)
+        before = world.sent
+        change = {"spec": {"attributes": {"a": "b"}}}
+        await world.client.patch(LOAD_BALANCERS, KEY, change)
+        await world.read()
+        await world.look(1)
+        return [before, world.sent]
+
+    before, after = run_virtual(story())
+
+    assert before + 1 == after
