@@ -6,9 +6,10 @@ updated, with the write itself as its permission.
 
 import asyncio
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from functools import partial
 from typing import Protocol
 
 import attrs
@@ -19,7 +20,7 @@ from lbcf.core.lifecycle.steps import Permission
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.selection.inheritance import signed
-from lbcf.core.selection.plan import Create, Plan, Update
+from lbcf.core.selection.plan import Create, Plan, Removal, Update
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import (
     UNHEARD,
@@ -100,15 +101,27 @@ class Applier:
         """Write what a plan creates and updates, each write beside the others.
 
         Returns:
-            When to come again for updates that must wait; None: all is written.
+            When to come again for writes that must wait because somebody else has
+            undone them before; None: all is written.
 
         Raises:
             ExceptionGroup: of KubeError; all other writes have been tried.
         """
-        rests = [(u, self._rivals.rest(u.record)) for u in plan.updates]
-        updates = [self._update(u) for u, rest in rests if rest is None]
-        await self._all([*updates, *(self._create(c) for c in plan.creates)])
-        return min((rest for _, rest in rests if rest is not None), default=None)
+        rivals = self._rivals
+        updates = [
+            (rivals.rest(u.record), partial(self._update, u)) for u in plan.updates
+        ]
+        creates = [
+            (rivals.rest_before(c.desired), partial(self._create, c))
+            for c in plan.creates
+        ]
+        writes = [*updates, *creates]
+        await self._all([write() for rest, write in writes if rest is None])
+        return min((rest for rest, _ in writes if rest is not None), default=None)
+
+    def withdraw(self, removals: Iterable[Removal]) -> None:
+        """Take in what is to be deleted: these ends are nobody else's doing."""
+        self._rivals.withdrawn(removal.record for removal in removals)
 
     async def _all(self, writes: list[Awaitable[None]]) -> None:
         """Do all of it, then tell what failed."""
@@ -133,6 +146,7 @@ class Applier:
                 except AlreadyExists:
                     await look_up(self._client, self._records, key)
                     return
+                self._rivals.created(create.desired, record)
                 self._records.observe(record)
                 self._successor.take_up(Written(Permission(record, began)))
         _log.info(

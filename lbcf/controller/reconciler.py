@@ -126,6 +126,7 @@ class Reconciler:
         nodes = self._node_doubts.learn(key, scope, plan.waiting)
         doubts = (*beyond, *doubts_of(snapshot), *dict.fromkeys(unagreed), *nodes)
         self._decided(key, Decision(doubts, held_by_guards(plan)))
+        self._applier.withdraw(plan.removals)
         self._removals.decided(snapshot.records, plan.removals)
         return plan
 

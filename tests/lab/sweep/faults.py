@@ -107,6 +107,7 @@ _ONE_WATCH = {
     "lag-groups": Mode(trouble=Trouble.LAG, watch="backendgroups"),
     "lag-load-balancers": Mode(trouble=Trouble.LAG, watch="loadbalancers"),
     "gap-records": Mode(trouble=Trouble.GAP, watch="backendrecords"),
+    "gap-pods": Mode(trouble=Trouble.GAP, watch="pods"),
 }
 _SLOW = {"slow": Mode(trouble=Trouble.SLOW)}
 _EFFECT_WITHOUT_ANSWER = {

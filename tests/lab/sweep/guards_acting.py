@@ -191,11 +191,35 @@ ACTING: dict[str, Mutant] = {
             Edit(
                 Rivals,
                 "rest",
-                "return rest if rest > timedelta(0) else None",
+                "return self._left(write)",
                 "return None",
             ),
         ),
         ("at-odds",),
+    ),
+    "creates-again-at-once": Mutant(
+        "nor is a record that another controller deletes created again and again",
+        (
+            Edit(
+                Rivals,
+                "rest_before",
+                "return None if write is None else self._left(write)",
+                "return None",
+            ),
+        ),
+        ("pods-unseen",),
+    ),
+    "brakes-itself": Mutant(
+        "and one that this controller deleted itself is created again at once",
+        (
+            Edit(
+                apply_module.Applier,
+                "withdraw",
+                "self._rivals.withdrawn(removal.record for removal in removals)",
+                "pass",
+            ),
+        ),
+        ("flapping",),
     ),
     "believes-an-older-view": Mutant(
         "what a turn has read is seen by the view",

@@ -94,18 +94,11 @@ async def unlisted(world: World) -> None:
         world.fail(f"of members that are listed again, {_said(world)} is told")
 
 
+@scenario({"record": RECORD})
 async def two_counters(world: World) -> None:
-    """Two controllers count the members of a load balancer; one does not see all.
-
-    Not one of the scenarios: with a fault beside the lag both undo each other's records,
-    which nothing brakes.
-    """
+    """Two controllers count the members of a load balancer; one does not see all."""
     world.start("controller")
     await begin(world, ONE)
-    if not world.is_faultless:
-        # Nothing keeps two controllers that see other pods from undoing each other's
-        # records: a fault beside this lag would let that run hot.
-        return
     for watch in ("pods", "backendrecords"):
         world.disturb_any("controller", Trouble.LAG, watch)
     before = sum(map(_is_count, world.steps))

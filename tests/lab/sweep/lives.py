@@ -8,6 +8,10 @@ from tests.lab.sweep.stage import ONE, TWO, begin, scenario
 from tests.lab.sweep.world import Step, World
 
 
+_SOON = 0.6
+"""Seconds in which a pod that is ready is in, although it has just been taken out."""
+
+
 @scenario(short=True)
 async def register(world: World) -> None:
     """A pod comes."""
@@ -88,6 +92,9 @@ async def flapping(world: World) -> None:
     for ready in (False, True, False, True):
         world.put_pod("web-1", ONE, ready=ready)
         await asyncio.sleep(0.07)
+    await asyncio.sleep(_SOON)
+    if world.is_faultless and any(world.oracle.unsettled()):
+        world.fail(f"not in {_SOON} s after it was ready for good")
 
 
 @scenario(short=True)

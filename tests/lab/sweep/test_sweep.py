@@ -13,10 +13,7 @@ from tests.lab.sweep.explore import (
 )
 from tests.lab.sweep.faults import OVER_BOUND
 from tests.lab.sweep.guards import MUTANTS
-from tests.lab.sweep.listed import two_counters
 from tests.lab.sweep.mutants import hunt
-from tests.lab.sweep.objects import RECORD
-from tests.lab.sweep.run import Scenario, play
 
 
 SEED = 1
@@ -134,13 +131,6 @@ def test_late_answer_confirms_nothing() -> None:
 def test_static_address_needs_no_driver_to_say_it() -> None:
     """With drivers that find addresses, static ones were never registered."""
     assert {} == breaches(Case("static-again", "driver"))
-
-
-def test_controllers_that_count_differently_do_not_write_in_turn() -> None:
-    """A load balancer's status is written once in five seconds by each of them."""
-    counting = Scenario("two-counters", two_counters, {"record": RECORD})
-
-    assert play(counting, RECORD, {}).breach is None
 
 
 def test_run_is_the_same_each_time() -> None:
