@@ -98,6 +98,9 @@ def test_call_beyond_its_bound_is_seen(mode: str) -> None:
         ),
         pytest.param("hasty", "driver", "POST", "gap", id="two views of one group"),
         pytest.param(
+            "two-registrars", "record", "POST", "gap-pods", id="two views of pods"
+        ),
+        pytest.param(
             "parameters-later",
             "backend",
             "backendgroups/web/status",
