@@ -44,7 +44,7 @@ _BULK: Final = (
     "xxlimited*",
 )
 _UNUSED: Final = ("kubernetes_asyncio/client/models", "kubernetes_asyncio/client/api")
-"""44 MiB of models that `lbcf.kube.library` keeps from being imported."""
+"""44 MiB that drivers never import; `lbcf` needs them where it is given a kubeconfig."""
 
 
 class BuildError(Exception):
@@ -143,7 +143,7 @@ def _stage(image: Image, library: Path) -> None:
     for found in packages.glob("*.dist-info/direct_url.json"):
         found.unlink()  # where this machine has our sources
     shutil.rmtree(packages / "bin", ignore_errors=True)
-    for unused in _UNUSED:
+    for unused in _UNUSED if image.modules else ():
         shutil.rmtree(packages / unused, ignore_errors=True)
     for module in image.modules:
         _copy(ROOT / "webhooks" / module, packages / "webhooks" / module)

@@ -1,37 +1,42 @@
 """Finds the API server and the credentials, by kubeconfig or from inside a pod.
 
-kubernetes-asyncio reads the configuration, runs exec plugins and refreshes tokens;
-`Transport` sends the requests.
+A pod's service account is read here. For a kubeconfig kubernetes-asyncio does it, which
+runs exec plugins and refreshes tokens, too. It is imported for that alone: it brings a
+class for every kind of Kubernetes, 36 MiB that no process needs in a pod.
 """
 
 import asyncio
+import contextlib
 import os
 import ssl
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from lbcf.core.errors import LbcfError
-from lbcf.kube.library import library
+
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where the kubelet mounts a pod's token, CA and namespace."""
+_POD: Final = "the pod's service account"
+_TOKEN_SECONDS: Final = 60.0
+"""For so long a token is taken from memory: as client-go has it."""
 
 
 class ConfigurationError(LbcfError):
     """The kubeconfig, or what a pod is given in its place, cannot be used."""
 
 
-_POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-
-
 async def _anonymous() -> str | None:
-    """Send no credentials in a header: client certificates, or none at all."""
+    # Client certificates, or no credentials at all.
     return None
 
 
-async def _nothing_newer() -> None:
-    """Keep the credentials: there is no source of newer ones."""
+async def _keep_credentials() -> None:
+    pass  # There is no source of newer ones.
 
 
 @attrs.frozen
@@ -51,14 +56,17 @@ class Connection:
     host: str
     tls: ssl.SSLContext | None = None
     authorization: Callable[[], Awaitable[str | None]] = _anonymous
-    renew: Callable[[], Awaitable[None]] = _nothing_newer
+    renew: Callable[[], Awaitable[None]] = _keep_credentials
     server_name: str | None = None
     proxy: str | None = None
     namespace: str = "default"
 
 
 async def connect(
-    kubeconfig: str | None = None, context: str | None = None
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    service_account: Path = SERVICE_ACCOUNT,
 ) -> Connection:
     """Read the configuration; no request is sent to the API server.
 
@@ -66,48 +74,85 @@ async def connect(
         kubeconfig: path of the file. None: inside a pod the pod's service account, else
             KUBECONFIG, else `~/.kube/config`.
         context: of the kubeconfig, None for its current one.
+        service_account: folder of a pod's token, CA and namespace.
 
     Raises:
         ConfigurationError: missing, unreadable, or a credential plugin failed.
     """
     inside = kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ
     if inside and context is None:
-        return await _from_pod()
+        return _from_pod(service_account)
     return await _from_file(kubeconfig or _default_kubeconfig(), context)
 
 
 def _default_kubeconfig() -> str:
-    """Return the path, or paths, where kubectl would look."""
+    # KUBECONFIG may name several files.
     return os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
 
 
-async def _from_pod() -> Connection:
+def _from_pod(folder: Path) -> Connection:
     """Use the service account that the kubelet mounts."""
-    parts = library()
-    configuration, config = parts.configuration(), parts.config
-    load_incluster_config: Callable[..., None] = config.load_incluster_config
+    host = os.environ["KUBERNETES_SERVICE_HOST"]
+    port = os.environ.get("KUBERNETES_SERVICE_PORT", "")
+    if not host or not port:
+        raise ConfigurationError(
+            f"{_POD} cannot be used: KUBERNETES_SERVICE_HOST and "
+            "KUBERNETES_SERVICE_PORT must both be set"
+        )
+    token = _MountedToken(folder / "token")
+    return Connection(
+        host=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        tls=_verifying(str(folder / "ca.crt"), _POD),
+        authorization=token.authorization,
+        renew=token.renew,
+        namespace=_namespace_in(folder),
+    )
 
-    async def load() -> None:
-        # Its hook reads the token once a minute; loading again resets that minute.
-        load_incluster_config(client_configuration=configuration)
 
-    found = await _connection(configuration, load, "the pod's service account")
-    return attrs.evolve(found, namespace=_namespace_of_pod())
+class _MountedToken:
+    """A token in a file, which the kubelet replaces before it expires."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read()
+
+    async def authorization(self) -> str:
+        if asyncio.get_running_loop().time() >= self._read_again:
+            self._read()
+        return self._header
+
+    async def renew(self) -> None:
+        self._read()
+
+    def _read(self) -> None:
+        self._header = f"Bearer {_read_mounted(self._path)}"
+        self._read_again = asyncio.get_running_loop().time() + _TOKEN_SECONDS
 
 
-def _namespace_of_pod() -> str:
-    """Say where the pod is; the kubelet writes it beside the token."""
+def _read_mounted(path: Path) -> str:
     try:
-        return _POD_NAMESPACE.read_text("utf-8").strip() or "default"
+        text = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigurationError(f"{_POD} cannot be used: {path}: {reason}") from error
+    if not text:
+        raise ConfigurationError(f"{_POD} cannot be used: {path} is empty")
+    return text
+
+
+def _namespace_in(folder: Path) -> str:
+    try:
+        return (folder / "namespace").read_text("utf-8").strip() or "default"
     except OSError:
         return "default"
 
 
 async def _from_file(kubeconfig: str, context: str | None) -> Connection:
     """Use a kubeconfig file, or several as in KUBECONFIG."""
-    parts = library()
     paths = _existing(kubeconfig)
-    configuration, config = parts.configuration(), parts.config
+    from kubernetes_asyncio import client, config  # noqa: PLC0415 - see the module
+
+    configuration: Any = client.Configuration()
     exclusive = asyncio.Lock()
     current: list[Mapping[str, Any]] = []
 
@@ -133,6 +178,21 @@ async def _from_file(kubeconfig: str, context: str | None) -> Connection:
     return attrs.evolve(found, namespace=current[0].get("namespace") or "default")
 
 
+@contextlib.contextmanager
+def _brief_files() -> Iterator[None]:
+    """Remove the files that the library writes certificates and keys of kubeconfigs to.
+
+    By itself it does so when Python ends, and never when that is killed.
+    """
+    from kubernetes_asyncio.config import kube_config  # noqa: PLC0415
+
+    try:
+        yield
+    finally:
+        # No public name for it; without the name the files stay until the end.
+        getattr(kube_config, "_cleanup_temp_files", lambda: None)()
+
+
 def _existing(kubeconfig: str) -> list[Path]:
     """Return those of the paths that are files, as kubectl ignores the others."""
     paths = [Path(part).expanduser() for part in kubeconfig.split(os.pathsep) if part]
@@ -148,19 +208,19 @@ async def _connection(
     configuration: Any, load: Callable[[], Awaitable[None]], source: str
 ) -> Connection:
     """Load the configuration, and tie later refreshes of it to the same values."""
-    with library().brief_files():
-        await _told(load(), source)
+    with _brief_files():
+        await _checked(load(), source)
         tls = _tls_context(configuration, source)
 
     async def authorization() -> str | None:
-        token = await _told(
+        token = await _checked(
             configuration.get_api_key_with_prefix("BearerToken"), source
         )
         return token.strip() if isinstance(token, str) else None
 
     async def renew() -> None:
-        with library().brief_files():
-            await _told(load(), source)
+        with _brief_files():
+            await _checked(load(), source)
             if tls is not None:
                 _load_client_certificate(tls, configuration, source)
 
@@ -174,8 +234,8 @@ async def _connection(
     )
 
 
-async def _told(loading: Awaitable[object], source: str) -> object:
-    """Await the library, and tell of any failure in one line that names the source."""
+async def _checked(loading: Awaitable[object], source: str) -> object:
+    """Await the library; any failure becomes one line that names the source."""
     try:
         return await loading
     except Exception as error:
@@ -185,19 +245,23 @@ async def _told(loading: Awaitable[object], source: str) -> object:
 
 
 def _tls_context(configuration: Any, source: str) -> ssl.SSLContext | None:
-    """Make the TLS settings of a https host; None for http."""
+    # None for http.
     if not configuration.host.startswith("https:"):
         return None
-    try:
-        # With a CA of its own, no public CA may vouch for the API server.
-        tls = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    except OSError as error:
-        raise ConfigurationError(f"{source}: the CA is unusable: {error}") from error
+    tls = _verifying(configuration.ssl_ca_cert, source)
     if not configuration.verify_ssl:
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE
     _load_client_certificate(tls, configuration, source)
     return tls
+
+
+def _verifying(ca: str | None, source: str) -> ssl.SSLContext:
+    try:
+        # With a CA of its own, no public CA may vouch for the API server.
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:
+        raise ConfigurationError(f"{source}: the CA is unusable: {error}") from error
 
 
 def _load_client_certificate(

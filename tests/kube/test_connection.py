@@ -1,5 +1,6 @@
 """Configuration and credentials, from files as kubectl has them and as pods have them."""
 
+import asyncio
 import base64
 import ssl
 import stat
@@ -187,39 +188,91 @@ class TestPod:
     @staticmethod
     def _account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         """A pod's service account."""
-        root = "kubernetes_asyncio.config.incluster_config"
         (tmp_path / "token").write_text("first\n")
+        (tmp_path / "namespace").write_text("shop")
         trustme.CA().cert_pem.write_to_path(tmp_path / "ca.crt")
-        for name, file in (("TOKEN", "token"), ("CERT", "ca.crt")):
-            monkeypatch.setattr(f"{root}.SERVICE_{name}_FILENAME", tmp_path / file)
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
         return tmp_path
 
-    @pytest.mark.usefixtures("account")
-    async def test_service_account(self) -> None:
-        """Address, CA and token are found without a word."""
-        connection = await connect()
+    async def test_service_account(self, account: Path) -> None:
+        """Address, CA, token and namespace are found without a word."""
+        connection = await connect(service_account=account)
 
         assert "https://[fd00::1]:443" == connection.host
         assert connection.tls is not None
         assert ssl.CERT_REQUIRED == connection.tls.verify_mode
+        assert 1 == len(connection.tls.get_ca_certs()), "no public CA vouches for it"
         assert "Bearer first" == await connection.authorization()
+        assert "shop" == connection.namespace
+
+    async def test_address_of_version_4(
+        self, account: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It needs no brackets."""
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+
+        found = await connect(service_account=account)
+        assert "https://10.0.0.1:443" == found.host
 
     async def test_rotated_token(self, account: Path) -> None:
         """A refused token is read anew at once, not a minute later."""
-        connection = await connect()
+        connection = await connect(service_account=account)
         (account / "token").write_text("second\n")
+        assert "Bearer first" == await connection.authorization()
         await connection.renew()
 
         assert "Bearer second" == await connection.authorization()
 
-    async def test_missing_token_is_one_clear_line(self, account: Path) -> None:
-        """The message says what is missing."""
-        (account / "token").unlink()
+    async def test_token_is_read_again_after_a_minute(
+        self, account: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A token is replaced before it expires: no request has to fail for that."""
+        loop = asyncio.get_running_loop()
+        connection = await connect(service_account=account)
+        (account / "token").write_text("second\n")
+        later = loop.time() + 61
+        monkeypatch.setattr(loop, "time", lambda: later)
 
-        with pytest.raises(ConfigurationError, match="token file does not exist"):
-            await connect()
+        assert "Bearer second" == await connection.authorization()
+
+    @pytest.mark.parametrize("name", ["token", "ca.crt"])
+    async def test_missing_file_is_one_clear_line(
+        self, account: Path, name: str
+    ) -> None:
+        """The message says what is missing."""
+        (account / name).unlink()
+
+        with pytest.raises(ConfigurationError, match=r"service account.*No such file"):
+            await connect(service_account=account)
+
+    async def test_empty_token_is_one_clear_line(self, account: Path) -> None:
+        """Nothing is asked for without a name."""
+        (account / "token").write_text("\n")
+
+        with pytest.raises(ConfigurationError, match="token is empty"):
+            await connect(service_account=account)
+
+    async def test_missing_port_is_one_clear_line(
+        self, account: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The message names the variable."""
+        monkeypatch.delenv("KUBERNETES_SERVICE_PORT")
+
+        with pytest.raises(ConfigurationError, match="KUBERNETES_SERVICE_PORT"):
+            await connect(service_account=account)
+
+    async def test_no_library_is_imported(self, account: Path) -> None:
+        """It costs 36 MiB and half a second, and no process in a pod uses it."""
+        program = (
+            "import asyncio, pathlib, sys\n"
+            "from lbcf.kube.connection import connect\n"
+            f"asyncio.run(connect(service_account=pathlib.Path({str(account)!r})))\n"
+            "assert 'kubernetes_asyncio' not in sys.modules"
+        )
+        finished = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
+
+        assert 0 == await finished.wait()
 
 
 class TestTls:
