@@ -44,6 +44,7 @@ from lbcf.core.model.values import (
     Repeat,
     Uid,
 )
+from lbcf.core.reasons import Reason
 
 
 NAMESPACE = "shop"
@@ -299,7 +300,7 @@ def with_registered(
     """Make a status say what a registrar writes at the end."""
     message = f"{status.address or address} is registered"
     condition = Condition(
-        conditions.REGISTERED, True, "Registered", message, generation, START
+        conditions.REGISTERED, True, Reason.REGISTERED, message, generation, START
     )
     placed = conditions.with_condition(status.conditions, condition, START)
     return attrs.evolve(status, address=status.address or address, conditions=placed)

@@ -20,6 +20,7 @@ from lbcf.core.model.values import (
     Port,
     Protocol,
 )
+from lbcf.core.reasons import Reason
 from tests.builders import (
     a_backend,
     a_driver,
@@ -112,7 +113,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
             a_load_balancer(name) for name, state in states.items() if state == "usable"
         ),
         undecided={
-            name: Undecided("LoadBalancerNotFound", f"{name} does not exist")
+            name: Undecided(Reason.LOAD_BALANCER_NOT_FOUND, f"{name} does not exist")
             for name, state in states.items()
             if state == "undecided"
         },

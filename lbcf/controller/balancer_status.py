@@ -41,7 +41,7 @@ class BalancerStatuses:
         self._counted_at: dict[Uid, float] = {}
 
     async def tell(
-        self, found: LoadBalancer, kind: str, *, reason: str, message: str
+        self, found: LoadBalancer, kind: str, *, reason: Reason, message: str
     ) -> None:
         """Write a condition that tells of trouble, if it says anything new."""
         status = _standing(found) if kind == conditions.CREATED else False
@@ -145,7 +145,7 @@ class BalancerStatuses:
         self,
         found: LoadBalancer,
         kind: str,
-        reason: str,
+        reason: Reason,
         message: str,
         *,
         status: bool | None,

@@ -255,7 +255,7 @@ class LoadBalancers:
         _log.info("load_balancer.deleted", load_balancer=str(found.meta.key), why=why)
         return Done()
 
-    def _needed(self, found: LoadBalancer) -> tuple[str, str] | None:
+    def _needed(self, found: LoadBalancer) -> tuple[Reason, str] | None:
         """Say which records need it, or may; None: none does."""
         records = self._view.records
         if users := records.by_index("load_balancer", found.meta.key):

@@ -54,7 +54,7 @@ class NodeDoubts:
 
 def _told(waiting: Mapping[str, Waiting]) -> tuple[Undecided, ...]:
     """Say it in a sentence for each reason, with the first few nodes."""
-    found: dict[str, list[str]] = {}
+    found: dict[Reason, list[str]] = {}
     for _, doubt in sorted(waiting.items()):
         found.setdefault(doubt.reason, []).append(doubt.message)
     return tuple(

@@ -4,7 +4,8 @@ Each is a CamelCase word that does not change, since alerts look for it, and kno
 means and what to do: the tables of docs/troubleshoot.md are made of it.
 """
 
-from enum import StrEnum
+from enum import StrEnum, unique
+from sys import intern
 from typing import NamedTuple, NewType, Self
 
 
@@ -36,7 +37,7 @@ _BIND_READY = Where("Binds", "Ready")
 _BIND = Where("Binds", "Created, Ready")
 _DELETED = Where("Why a record was deleted, or is not made", "log")
 _GROUP_EVENT = Where("Events", "group")
-_LBCF = Where("What `lbcf` alone says", "lbcf status, lbcf why")
+_LBCF = Where("What `lbcf` alone says", "`lbcf status`, `lbcf why`")
 
 
 class Explained(StrEnum):
@@ -60,6 +61,7 @@ class Explained(StrEnum):
         return member
 
 
+@unique
 class Reason(Explained):
     """Why a condition is as it is, a removal is made or held, or nothing is decided."""
 
@@ -583,7 +585,7 @@ class Reason(Explained):
         "NotRead",
         _LBCF,
         "whoever runs `lbcf` may not read what decides: the message names the right",
-        "ask for a role with that right: [lbcf.md](lbcf.md)",
+        "ask for a role with that right: [kubectl.md](kubectl.md#rights)",
     )
     NOT_LOOKED_AT = (
         "NotLookedAt",
@@ -605,6 +607,7 @@ class Reason(Explained):
     )
 
 
+@unique
 class EventReason(Explained):
     """What an Event tells that no condition does."""
 
@@ -664,11 +667,14 @@ class CallEvent(StrEnum):
 
 
 ForeignReason = NewType("ForeignReason", str)
-"""A reason that an object carries and this version does not write."""
+"""A reason that an object carries and that this version does not write."""
+
+ConditionReason = Reason | ForeignReason
+AnyReason = Reason | EventReason | CallEvent | ForeignReason
 
 _REASONS = {reason.value: reason for reason in Reason}
 
 
-def read_reason(text: str) -> Reason | ForeignReason:
+def read_reason(text: str) -> ConditionReason:
     """Find the reason that an object carries."""
-    return _REASONS.get(text) or ForeignReason(text)
+    return _REASONS.get(text) or ForeignReason(intern(text))

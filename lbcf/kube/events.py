@@ -16,6 +16,7 @@ import attrs
 import structlog
 
 from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.reasons import AnyReason
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import KubeError, NotFound
 from lbcf.kube.leases import micro_time
@@ -101,7 +102,7 @@ class _Fact:
     regarding: Reference
     related: Reference | None
     kind: str
-    reason: str
+    reason: AnyReason
     action: str
     note: str
 
@@ -160,7 +161,7 @@ class EventRecorder:
         self,
         regarding: Reference,
         *,
-        reason: str,
+        reason: AnyReason,
         action: str,
         note: str,
         warning: bool = False,

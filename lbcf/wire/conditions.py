@@ -7,6 +7,7 @@ from sys import intern
 import msgspec
 
 from lbcf.core.model.conditions import Condition
+from lbcf.core.reasons import read_reason
 
 
 _STATUSES = {"True": True, "False": False}
@@ -29,7 +30,7 @@ def parse_conditions(found: Sequence[WireCondition] | None) -> tuple[Condition, 
         Condition(
             type=intern(c.type),
             status=_STATUSES.get(c.status),
-            reason=intern(c.reason),
+            reason=read_reason(c.reason),
             message=c.message,
             observed_generation=c.observed_generation,
             since=c.last_transition_time,

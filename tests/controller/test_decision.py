@@ -34,11 +34,14 @@ def test_nothing_doubted_and_nothing_held_is_ready() -> None:
 
 def test_first_doubt_is_the_reason_and_all_are_told() -> None:
     """A reader of one word sees the first, a reader of the sentence all."""
-    doubts = (Undecided("One", "first"), Undecided("Two", "second"))
+    doubts = (
+        Undecided(Reason.NODE_UNREADABLE, "first"),
+        Undecided(Reason.NODE_HAS_NO_ADDRESS, "second"),
+    )
 
     ready, _ = conditions_of(Decision(doubts), 1)
 
-    assert (False, "One", "first; second") == (
+    assert (False, Reason.NODE_UNREADABLE, "first; second") == (
         ready.status,
         ready.reason,
         ready.message,
@@ -47,7 +50,9 @@ def test_first_doubt_is_the_reason_and_all_are_told() -> None:
 
 def test_held_removals_are_named_up_to_three() -> None:
     """The others are counted."""
-    holds = tuple(Hold(a_record(name), "TooManyUnready", "why") for name in "abcde")
+    holds = tuple(
+        Hold(a_record(name), Reason.TOO_MANY_UNREADY, "why") for name in "abcde"
+    )
 
     _, held = conditions_of(Decision(held=holds), 1)
 
@@ -66,7 +71,7 @@ def test_what_too_many_unready_ask_for_is_held_by_a_guard() -> None:
 
 def test_judge_without_an_answer_is_a_doubt() -> None:
     """Each doubt is told once."""
-    same = Undecided("DriverNotFound", "create it")
+    same = Undecided(Reason.DRIVER_NOT_FOUND, "create it")
     snapshot = attrs.evolve(
         a_snapshot(),
         undecided={"front": same},

@@ -25,6 +25,7 @@ from lbcf.core.lifecycle.turn import Moment
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor import Executor, Subject
 from lbcf.kube.client import KubeClient
@@ -114,7 +115,7 @@ async def test_doubted_record_is_confirmed_after_a_restart() -> None:
     [
         Refused("no"),
         StillRunning("busy"),
-        Unanswered("DriverTimedOut", "no answer in 10 s", may_land=True),
+        Unanswered(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True),
     ],
 )
 async def test_failing_to_ensure_again_is_paused(answer: Reply) -> None:

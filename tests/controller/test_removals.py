@@ -52,7 +52,9 @@ class Scene:
         self, *considered: BackendRecord, wanted: tuple[BackendRecord, ...] = ()
     ) -> None:
         """Take in a plan that removes some of what it considers."""
-        self.removals.decided(considered, [Removal(r, "PodGone", "") for r in wanted])
+        self.removals.decided(
+            considered, [Removal(r, Reason.POD_GONE, "") for r in wanted]
+        )
 
     async def due(self) -> list[ObjectKey]:
         """Take all keys out of the queue."""
@@ -176,12 +178,12 @@ async def test_duplicate_stays_until_the_other_ones_end_is_answered(
     ("reason", "by_readiness", "stays"),
     [
         (Reason.DUPLICATE, False, True),
-        ("PodNotReady", True, True),
-        ("PodGone", False, False),
+        (Reason.POD_NOT_READY, True, True),
+        (Reason.POD_GONE, False, False),
     ],
 )
 async def test_what_depends_on_the_moment_goes_as_it_was_seen_only(
-    scene: Scene, reason: str, *, by_readiness: bool, stays: bool
+    scene: Scene, reason: Reason, *, by_readiness: bool, stays: bool
 ) -> None:
     """Another leader has written the record since: its group is looked at again."""
     record = await scene.made("a")

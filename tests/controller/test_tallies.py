@@ -9,6 +9,7 @@ from lbcf.controller.view import View
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord, RecordStatus
+from lbcf.core.reasons import Reason
 from lbcf.runtime.metrics import Metrics
 from tests.builders import a_record, a_spec
 from tests.fakes.clock import VirtualClock
@@ -43,7 +44,7 @@ class Counted:
 
 def in_trouble(version: int = 2) -> BackendRecord:
     """Make a record whose driver cannot be reached."""
-    condition = Condition(conditions.REGISTERED, False, "DriverUnreachable")
+    condition = Condition(conditions.REGISTERED, False, Reason.DRIVER_UNREACHABLE)
     status = RecordStatus(conditions=(condition,))
     return a_record(status=status, version=version)
 
@@ -94,7 +95,7 @@ def test_record_that_is_gone_counts_nowhere() -> None:
 def test_sum_over_the_first_condition_is_the_number_of_records() -> None:
     """Further conditions of a record count beside it."""
     counted = Counted()
-    drained = Condition(conditions.DRAINED, False, "Draining")
+    drained = Condition(conditions.DRAINED, False, Reason.DRAINING)
     status = RecordStatus(conditions=(drained,))
     counted.put(a_record("web-1", status=status, registered=True))
     counted.put(a_record("web-2"))

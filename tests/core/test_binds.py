@@ -22,6 +22,7 @@ from lbcf.core.model.binds import (
 from lbcf.core.model.names import bind_group_key, bind_of, own_name
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.desired import desired_records, judge_all
 from tests.builders import START, a_group, a_key, a_meta, a_pod, a_snapshot
 
@@ -192,13 +193,13 @@ def test_status_of_lbcf_without_attributes_is_as_it_should_be() -> None:
         (DELETE, Refused("busy"), "Ready", "DeleteFailed"),
         (
             CREATE,
-            Unanswered("DriverTimedOut", "", may_land=True),
+            Unanswered(Reason.DRIVER_TIMED_OUT, "", may_land=True),
             "Created",
             "WebhookError",
         ),
         (
             ENSURE,
-            Unanswered("DriverBadAnswer", "", may_land=True),
+            Unanswered(Reason.DRIVER_BAD_ANSWER, "", may_land=True),
             "Ready",
             "InvalidResponse",
         ),
@@ -228,7 +229,7 @@ def test_trouble_has_the_reasons_of_lbcf(
 def test_nobody_knows_whether_what_was_begun_exists() -> None:
     """Whatever is told with it, until it is created."""
     absent = bind_life.without_driver(
-        BEGUN, reason="DriverNotFound", message="create it", now=START
+        BEGUN, reason=Reason.DRIVER_NOT_FOUND, message="create it", now=START
     )
 
     assert [None, None] == [

@@ -5,12 +5,13 @@ import pytest
 
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
+from lbcf.core.reasons import ForeignReason, Reason
 from tests.builders import START, seconds
 
 
 LATER = START + seconds(60)
-YES = Condition("Registered", True, "Registered", "in", 1, START)
-OTHER = Condition("Drained", False, "Draining", "", 1, START)
+YES = Condition("Registered", True, Reason.REGISTERED, "in", 1, START)
+OTHER = Condition("Drained", False, Reason.DRAINING, "", 1, START)
 
 
 def test_time_moves_with_the_status() -> None:
@@ -25,7 +26,7 @@ def test_time_moves_with_the_status() -> None:
 @pytest.mark.parametrize(
     "new",
     [
-        attrs.evolve(YES, since=None, reason="Other"),
+        attrs.evolve(YES, since=None, reason=ForeignReason("Other")),
         attrs.evolve(YES, since=None, message="other"),
         attrs.evolve(YES, since=None, observed_generation=2),
     ],
@@ -69,7 +70,9 @@ def test_condition_is_found_by_its_type() -> None:
     [
         pytest.param(attrs.evolve(YES, since=LATER), True, id="time"),
         pytest.param(attrs.evolve(YES, status=None), False, id="status"),
-        pytest.param(attrs.evolve(YES, reason="Other"), False, id="reason"),
+        pytest.param(
+            attrs.evolve(YES, reason=ForeignReason("Other")), False, id="reason"
+        ),
         pytest.param(attrs.evolve(YES, message="other"), False, id="message"),
         pytest.param(attrs.evolve(YES, observed_generation=2), False, id="generation"),
     ],

@@ -49,9 +49,11 @@ from tests.core.world import World, conflict_at, gone_at
 
 PLAIN = a_driver(member_key=MemberKey.ADDRESS)
 DRAINER = a_driver(drains=True)
-MISSING = Absent("DriverNotFound", "LoadBalancerDriver shop/proxy does not exist")
-LOST = Unanswered("DriverTimedOut", "no answer in 10 s", may_land=True)
-UNSENT = Unanswered("DriverUnreachable", "connection refused", may_land=False)
+MISSING = Absent(
+    Reason.DRIVER_NOT_FOUND, "LoadBalancerDriver shop/proxy does not exist"
+)
+LOST = Unanswered(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True)
+UNSENT = Unanswered(Reason.DRIVER_UNREACHABLE, "connection refused", may_land=False)
 NO = Refused("quota exceeded")
 
 SETTLED = a_record(registered=True, deleting=True)

@@ -7,6 +7,7 @@ from lbcf.core.lifecycle.steps import Refused, Reply, StillRunning, Unanswered
 from lbcf.core.model import conditions
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import DrainProgress
+from lbcf.core.reasons import Reason
 from tests.builders import START, a_driver, a_record, a_spec, seconds
 from tests.core.world import World
 
@@ -15,8 +16,8 @@ DRAINER = a_driver(drains=True)
 RECORD = a_record(
     spec=a_spec(drain_timeout=seconds(30)), registered=True, deleting=True
 )
-UNSENT = Unanswered("DriverUnreachable", "connection refused", may_land=False)
-LOST = Unanswered("DriverTimedOut", "no answer in 10 s", may_land=True)
+UNSENT = Unanswered(Reason.DRIVER_UNREACHABLE, "connection refused", may_land=False)
+LOST = Unanswered(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True)
 BUSY = StillRunning("draining", connections=3)
 
 

@@ -13,7 +13,7 @@ UNREADY = Removal(
 )
 DEAD = Removal(a_record("dead"), Reason.POD_GONE, "it is gone")
 DYING = Removal(a_record("dying"), Reason.POD_TERMINATING, "it is being deleted")
-EARLIER = Hold(a_record("earlier"), "LoadBalancerNotFound", "create it")
+EARLIER = Hold(a_record("earlier"), Reason.LOAD_BALANCER_NOT_FOUND, "create it")
 
 
 @pytest.mark.parametrize(

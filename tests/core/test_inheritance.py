@@ -32,7 +32,7 @@ from lbcf.core.model.resources import (
     StaticSelection,
 )
 from lbcf.core.model.values import AddressSource, MemberKey, Uid
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import ForeignReason, Reason
 from lbcf.core.selection.inheritance import is_about, signed, with_uids
 from lbcf.core.selection.plan import Plan, plan_group
 from lbcf.wire.records import parse_record
@@ -70,7 +70,9 @@ def an_old_record(
     deleting: bool = False,
 ) -> BackendRecord:
     """Make a record as LBCF in Go leaves one; registered None: no condition yet."""
-    condition = Condition(conditions.REGISTERED, registered, "", "ok", 0, START)
+    condition = Condition(
+        conditions.REGISTERED, registered, ForeignReason(""), "ok", 0, START
+    )
     status = RecordStatus(
         address, conditions=() if registered is None else (condition,)
     )

@@ -45,6 +45,7 @@ from lbcf.core.model.resources import (
     LoadBalancerDriver,
 )
 from lbcf.core.model.values import AddressSource, MemberKey
+from lbcf.core.reasons import Reason
 from tests.builders import a_driver, a_record, a_spec, seconds
 from tests.core.world import World
 
@@ -56,8 +57,8 @@ LATEST = 22.0
 ANSWERS: dict[str, Reply] = {
     "lands": Succeeded(),
     "refused": Refused("no"),
-    "unsent": Unanswered("DriverUnreachable", "refused", may_land=False),
-    "lost": Unanswered("DriverTimedOut", "silence", may_land=True),
+    "unsent": Unanswered(Reason.DRIVER_UNREACHABLE, "refused", may_land=False),
+    "lost": Unanswered(Reason.DRIVER_TIMED_OUT, "silence", may_land=True),
     "running": StillRunning("wait"),
 }
 

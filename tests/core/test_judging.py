@@ -22,7 +22,7 @@ WEBHOOK = DeregisterWebhook("judge")
 GROUP = a_group(policy=DeregisterPolicy.WEBHOOK, webhook=WEBHOOK)
 UNREADY = a_pod(ready=False)
 UID = Uid("uid-web-1")
-TROUBLE = Trouble("DriverTimedOut", "driver shop/judge: no whole answer")
+TROUBLE = Trouble(Reason.DRIVER_TIMED_OUT, "driver shop/judge: no whole answer")
 
 
 def asked(*pods: Pod, record: bool = True, deleting: bool = False) -> Snapshot:

@@ -13,7 +13,9 @@ from tests.builders import START, a_driver, a_load_balancer
 def test_driver_that_does_not_list_is_told_in_its_words() -> None:
     """With what follows from it."""
     refused = unlisted(a_load_balancer(), a_driver(), Refused("ask somebody else"))
-    large = Unanswered("DriverAnswerTooLarge", "more than it may be", may_land=False)
+    large = Unanswered(
+        Reason.DRIVER_ANSWER_TOO_LARGE, "more than it may be", may_land=False
+    )
     too_large = unlisted(a_load_balancer(), a_driver(), large)
 
     assert (refused.status, refused.reason) == (False, "DriverRefused")

@@ -147,9 +147,11 @@ def test_missing_address_names_node_type_and_family() -> None:
 
 def test_service_without_a_node_port_lets_all_nodes_go() -> None:
     """Whatever they have: the port is nobody's, or soon somebody else's."""
-    scene = NodeScene({}, closed=Closed("ServiceNotFound", "it is gone"))
+    scene = NodeScene({}, closed=Closed(Reason.SERVICE_NOT_FOUND, "it is gone"))
 
-    assert Ineligible("ServiceNotFound", "it is gone") == judge_node(a_node(), scene)
+    assert Ineligible(Reason.SERVICE_NOT_FOUND, "it is gone") == judge_node(
+        a_node(), scene
+    )
 
 
 # --- never all at once ----------------------------------------------------------------

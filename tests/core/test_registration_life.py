@@ -55,9 +55,11 @@ PLAIN = a_driver(member_key=MemberKey.ADDRESS)
 FINDER = a_driver(member_key=MemberKey.ADDRESS, address_source=AddressSource.DRIVER)
 NAMING_FINDER = a_driver(address_source=AddressSource.DRIVER)
 NOWHERE = a_record(spec=a_spec(address=""))
-MISSING = Absent("DriverNotFound", "LoadBalancerDriver shop/proxy does not exist")
-LOST = Unanswered("DriverTimedOut", "no answer in 10 s", may_land=True)
-UNSENT = Unanswered("DriverUnreachable", "connection refused", may_land=False)
+MISSING = Absent(
+    Reason.DRIVER_NOT_FOUND, "LoadBalancerDriver shop/proxy does not exist"
+)
+LOST = Unanswered(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True)
+UNSENT = Unanswered(Reason.DRIVER_UNREACHABLE, "connection refused", may_land=False)
 NO = Refused("quota exceeded")
 BUSY = StillRunning("working on it")
 

@@ -6,11 +6,12 @@ import pytest
 from lbcf.core.lifecycle.trouble import new_trouble
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord, RecordStatus
+from lbcf.core.reasons import Reason
 from tests.builders import a_record
 
 
 KINDS = frozenset({"Registered"})
-FAILED = Condition("Registered", False, "DriverRefused", "no")
+FAILED = Condition("Registered", False, Reason.DRIVER_REFUSED, "no")
 
 
 def saying(*conditions: Condition) -> BackendRecord:
@@ -22,8 +23,12 @@ def saying(*conditions: Condition) -> BackendRecord:
     "before",
     [
         pytest.param(saying(), id="nothing was said"),
-        pytest.param(saying(attrs.evolve(FAILED, status=True, reason="Registered"))),
-        pytest.param(saying(attrs.evolve(FAILED, reason="DriverTimedOut")), id="other"),
+        pytest.param(
+            saying(attrs.evolve(FAILED, status=True, reason=Reason.REGISTERED))
+        ),
+        pytest.param(
+            saying(attrs.evolve(FAILED, reason=Reason.DRIVER_TIMED_OUT)), id="other"
+        ),
     ],
 )
 def test_new_trouble_is_told(before: BackendRecord) -> None:
@@ -45,7 +50,7 @@ def test_new_trouble_is_told(before: BackendRecord) -> None:
         pytest.param(saying(), saying(attrs.evolve(FAILED, status=None)), id="unknown"),
         pytest.param(
             saying(),
-            saying(attrs.evolve(FAILED, reason="DriverRunning")),
+            saying(attrs.evolve(FAILED, reason=Reason.DRIVER_RUNNING)),
             id="in order",
         ),
     ],

@@ -22,8 +22,8 @@ from tests.builders import START, a_driver, a_key, a_record, at, seconds
 
 ENSURE, DRAIN = Operation.ENSURE_BACKEND, Operation.DRAIN_BACKEND
 NO, BUSY = Refused("no"), StillRunning("busy")
-LOST = Unanswered("DriverTimedOut", "no answer in 10 s", may_land=True)
-SAID = Condition("Registered", False, "DriverRefused", "no", 1, START)
+LOST = Unanswered(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True)
+SAID = Condition("Registered", False, Reason.DRIVER_REFUSED, "no", 1, START)
 PROGRESS = DrainProgress(START, START + seconds(30), 3)
 
 
@@ -139,7 +139,7 @@ def test_driver_that_could_be_read_before_is_absent_all_the_same() -> None:
 def test_drain_clock_that_is_written_stays() -> None:
     """Two deregistrars at once count by clocks of their own; the first write holds."""
     other = DrainProgress(START + seconds(45), START + seconds(75), 2)
-    condition = Condition("Drained", False, "Draining", "", 1)
+    condition = Condition("Drained", False, Reason.DRAINING, "", 1)
 
     status = Report(condition, drain=other).applied(RecordStatus(drain=PROGRESS), START)
 

@@ -22,6 +22,7 @@ from lbcf.core.lifecycle.steps import (
 from lbcf.core.lifecycle.turn import Absent
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver, RecordStatus
 from lbcf.core.model.values import AddressSource, MemberKey
+from lbcf.core.reasons import Reason
 from tests.builders import ALWAYS, a_driver, a_record, a_spec, held_by, seconds
 from tests.core.world import World
 
@@ -46,7 +47,7 @@ DRIVERS = st.one_of(
         address_source=st.sampled_from(AddressSource),
         drains=st.booleans(),
     ),
-    st.just(Absent("DriverNotFound", "create it")),
+    st.just(Absent(Reason.DRIVER_NOT_FOUND, "create it")),
 )
 
 

@@ -20,7 +20,7 @@ from tests.builders import a_group, a_pod, a_record, a_snapshot, a_spec, seconds
 
 
 LIGHT, HEAVY = {"weight": "1"}, {"weight": "900"}
-DOUBT = Undecided("DriverRefused", "no such weight")
+DOUBT = Undecided(Reason.DRIVER_REFUSED, "no such weight")
 GROUP = a_group(parameters=HEAVY)
 OLD = a_record(
     spec=a_spec(parameters=LIGHT, drain_timeout=seconds(30)), registered=True
@@ -93,7 +93,7 @@ def test_what_else_changed_is_taken_over() -> None:
         pytest.param(Reason.UNSELECTED, True, False, id="port no longer listed"),
     ],
 )
-def test_who_ends_leaves(reason: str, there: bool, leaves: bool) -> None:
+def test_who_ends_leaves(reason: Reason, there: bool, leaves: bool) -> None:
     """What nothing but the refused group no longer names, stays."""
     plan = Plan(removals=(Removal(OLD, reason, "why"),))
 

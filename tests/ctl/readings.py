@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord, DrainProgress, RecordStatus
+from lbcf.core.reasons import Reason
 from lbcf.ctl import tables
 from lbcf.ctl.gaps import Gap
 from lbcf.ctl.reading import Reading
@@ -40,7 +41,7 @@ def a_reading(*things: Thing) -> Reading:
 
 def a_draining_record() -> BackendRecord:
     """Make a record whose four connections may go on for another half minute."""
-    told = Condition(conditions.DRAINED, False, "Draining", "wait", 1, START)
+    told = Condition(conditions.DRAINED, False, Reason.DRAINING, "wait", 1, START)
     drain = DrainProgress(START, NOW + timedelta(seconds=30), 4)
     status = RecordStatus(conditions=(told,), drain=drain)
     return a_record(status=status, deleting=True)

@@ -12,7 +12,7 @@ from lbcf.core.model.names import ANNOTATION_ABANDON, FINALIZER_DRIVER, LABEL_DR
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver, Security
 from lbcf.core.model.values import DeregisterPolicy, DeregisterWebhook, ObjectKey
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import ConditionReason, ForeignReason, Reason
 from lbcf.ctl.drivers import CHECKS, why_driver
 from lbcf.ctl.errors import Unknown
 from lbcf.ctl.gaps import Gap
@@ -34,7 +34,7 @@ from tests.ctl.readings import NOW, bare_reading, printed, said
 from tests.ctl.test_records import a_status
 
 
-ACCEPTED = Condition(conditions.ACCEPTED, True, "Accepted", "", 1, START)
+ACCEPTED = Condition(conditions.ACCEPTED, True, Reason.ACCEPTED, "", 1, START)
 USED = (a_load_balancer(), a_group(), a_record(registered=True))
 
 
@@ -52,7 +52,7 @@ def the_driver(
     )
 
 
-def refused(reason: str, generation: int = 1) -> Condition:
+def refused(reason: ConditionReason, generation: int = 1) -> Condition:
     """Make what the controller writes of a driver that it does not call."""
     return Condition(conditions.ACCEPTED, False, reason, "because", generation, START)
 
@@ -64,7 +64,7 @@ def asked(driver: LoadBalancerDriver, *things: Any) -> Why:
 
 def test_driver_that_is_well_is_answered_in_a_line() -> None:
     """All checks are passed, its health is in its own words, its users are named."""
-    well = Condition(conditions.HEALTHY, True, "Healthy", "2 of 2 up", 1, START)
+    well = Condition(conditions.HEALTHY, True, Reason.HEALTHY, "2 of 2 up", 1, START)
     report = asked(the_driver(ACCEPTED, well), *USED)
 
     assert "can be called, and nothing is wrong with it" == report.headline
@@ -89,7 +89,7 @@ def test_driver_that_is_well_is_answered_in_a_line() -> None:
         (errors.SecretUnusable.reason, "credentials"),
     ],
 )
-def test_check_that_was_not_passed_is_named(reason: str, check: str) -> None:
+def test_check_that_was_not_passed_is_named(reason: Reason, check: str) -> None:
     """Those before it were passed, those after it were not asked."""
     report = asked(the_driver(refused(reason)))
     lines = [line for line in said(report) if line[1] in CHECKS]
@@ -103,7 +103,7 @@ def test_check_that_was_not_passed_is_named(reason: str, check: str) -> None:
 
 def test_refusal_for_another_reason_is_told_as_it_is() -> None:
     """Whatever a later controller may write."""
-    lines = said(asked(the_driver(refused("Odd"))))
+    lines = said(asked(the_driver(refused(ForeignReason("Odd")))))
 
     assert ("NO", "Accepted False", "Odd") in lines
 
@@ -126,10 +126,12 @@ def test_secrets_are_named_and_never_shown() -> None:
 
 def test_unhealthy_driver_is_what_is_wrong() -> None:
     """In its own words; one that is not asked says nothing."""
-    sick = Condition(conditions.HEALTHY, False, "Unhealthy", "disk full", 1, START)
+    sick = Condition(conditions.HEALTHY, False, Reason.UNHEALTHY, "disk full", 1, START)
     silent = attrs.evolve(the_driver(ACCEPTED), timeouts={})
 
-    refused_record = a_record(status=a_status(conditions.REGISTERED, "DriverRefused"))
+    refused_record = a_record(
+        status=a_status(conditions.REGISTERED, Reason.DRIVER_REFUSED)
+    )
     report = asked(the_driver(ACCEPTED, sick), refused_record)
 
     assert "disk full (for 1m)" == report.headline
@@ -140,9 +142,9 @@ def test_unhealthy_driver_is_what_is_wrong() -> None:
 def test_what_it_last_refused_is_told() -> None:
     """Records that say the same are counted; when it is asked again is in the line."""
     status = a_status(
-        conditions.REGISTERED, "DriverRefused", next_attempt=NOW + seconds(5)
+        conditions.REGISTERED, Reason.DRIVER_REFUSED, next_attempt=NOW + seconds(5)
     )
-    well = Condition(conditions.HEALTHY, True, "Healthy", "", 1, START)
+    well = Condition(conditions.HEALTHY, True, Reason.HEALTHY, "", 1, START)
     records = (a_record(name, status=status) for name in ("a", "b"))
     report = asked(the_driver(ACCEPTED, well), a_load_balancer(), *records)
 
@@ -153,11 +155,11 @@ def test_what_it_last_refused_is_told() -> None:
 
 def test_load_balancers_in_trouble_are_told_first_and_not_all() -> None:
     """Ten lines are enough to know."""
-    told = (Condition(conditions.CREATED, False, "DriverRefused", "quota", 1),)
+    told = (Condition(conditions.CREATED, False, Reason.DRIVER_REFUSED, "quota", 1),)
     balancers = [
         attrs.evolve(a_load_balancer(f"lb-{n:02}"), conditions=told) for n in range(12)
     ]
-    record = a_record(status=a_status(conditions.REGISTERED, "DriverRefused"))
+    record = a_record(status=a_status(conditions.REGISTERED, Reason.DRIVER_REFUSED))
     report = asked(the_driver(ACCEPTED), *balancers, record)
 
     lines = [line for line in said(report) if line[0] == "NO"]

@@ -7,6 +7,7 @@ from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import GroupStatus
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.ctl.drains import drains_now
 from lbcf.ctl.gaps import Gap
 from lbcf.ctl.leaders import CONTROLLER, Leader
@@ -42,7 +43,7 @@ def wrong(found: Overview) -> list[tuple[str, str]]:
 
 
 def a_no(
-    kind: str, reason: str, *, status: bool | None = False
+    kind: str, reason: Reason, *, status: bool | None = False
 ) -> tuple[Condition, ...]:
     """Make one condition."""
     return (Condition(kind, status, reason, "because", 1, START),)
@@ -92,7 +93,9 @@ def test_namespace_without_anything_of_ours_is_told() -> None:
 
 def test_places_are_told_unless_they_are_what_was_asked_about() -> None:
     """A lone object has a namespace, too."""
-    refused = a_record("a", status=a_status(conditions.REGISTERED, "DriverRefused"))
+    refused = a_record(
+        "a", status=a_status(conditions.REGISTERED, Reason.DRIVER_REFUSED)
+    )
     draining = a_record("b", deleting=True)
     everywhere = bare_reading(a_load_balancer(), refused, draining, namespace=None)
     here = a_reading(refused, draining)
@@ -129,16 +132,16 @@ def test_group_not_looked_at_is_wrong_while_nobody_leads() -> None:
 @pytest.mark.parametrize(
     ("kind", "reason", "status", "is_wrong"),
     [
-        (conditions.READY, "LoadBalancerNotFound", False, True),
-        (conditions.READY, "Reconciled", True, False),
-        (conditions.READY, "DriverRunning", False, False),
-        (conditions.REMOVALS_HELD, "TooManyUnready", True, True),
-        (conditions.REMOVALS_HELD, "KeptByDriver", True, False),
-        (conditions.REMOVALS_HELD, "NotHeld", False, False),
+        (conditions.READY, Reason.LOAD_BALANCER_NOT_FOUND, False, True),
+        (conditions.READY, Reason.RECONCILED, True, False),
+        (conditions.READY, Reason.DRIVER_RUNNING, False, False),
+        (conditions.REMOVALS_HELD, Reason.TOO_MANY_UNREADY, True, True),
+        (conditions.REMOVALS_HELD, Reason.KEPT_BY_DRIVER, True, False),
+        (conditions.REMOVALS_HELD, Reason.NOT_HELD, False, False),
     ],
 )
 def test_conditions_of_groups(
-    kind: str, reason: str, *, status: bool, is_wrong: bool
+    kind: str, reason: Reason, *, status: bool, is_wrong: bool
 ) -> None:
     """A guard that only does its work is not wrong, nor a judge that is at it."""
     written = GroupStatus(
@@ -152,20 +155,20 @@ def test_conditions_of_groups(
 @pytest.mark.parametrize(
     ("kind", "reason", "status", "is_wrong"),
     [
-        (conditions.CREATED, "DriverRefused", False, True),
-        (conditions.CREATED, "DriverRunning", False, False),
-        (conditions.CREATED, "InUse", False, False),
-        (conditions.CREATED, "DriverRefused", None, True),
-        (conditions.CREATED, "Creating", None, False),
-        (conditions.CREATED, "CreationUnclear", None, False),
-        (conditions.CREATED, "Created", True, False),
-        (conditions.CREATED, "DriverTimedOut", True, True),
-        (conditions.DRIFTED, "MembersMissing", True, True),
-        (conditions.DRIFTED, "InStep", False, False),
+        (conditions.CREATED, Reason.DRIVER_REFUSED, False, True),
+        (conditions.CREATED, Reason.DRIVER_RUNNING, False, False),
+        (conditions.CREATED, Reason.IN_USE, False, False),
+        (conditions.CREATED, Reason.DRIVER_REFUSED, None, True),
+        (conditions.CREATED, Reason.CREATING, None, False),
+        (conditions.CREATED, Reason.CREATION_UNCLEAR, None, False),
+        (conditions.CREATED, Reason.CREATED, True, False),
+        (conditions.CREATED, Reason.DRIVER_TIMED_OUT, True, True),
+        (conditions.DRIFTED, Reason.MEMBERS_MISSING, True, True),
+        (conditions.DRIFTED, Reason.IN_STEP, False, False),
     ],
 )
 def test_conditions_of_load_balancers(
-    kind: str, reason: str, *, status: bool | None, is_wrong: bool
+    kind: str, reason: Reason, *, status: bool | None, is_wrong: bool
 ) -> None:
     """To wait for a busy driver, or for records to end, is in order.
 
@@ -181,7 +184,7 @@ def test_conditions_of_load_balancers(
 def test_unhealthy_driver_is_wrong() -> None:
     """Its condition is told in its words."""
     driver = attrs.evolve(
-        a_driver(version=2), conditions=a_no(conditions.HEALTHY, "Unhealthy")
+        a_driver(version=2), conditions=a_no(conditions.HEALTHY, Reason.UNHEALTHY)
     )
 
     assert [("driver/proxy", "Unhealthy")] == wrong(looked_at(driver))
@@ -189,8 +192,8 @@ def test_unhealthy_driver_is_wrong() -> None:
 
 def test_records_that_say_the_same_are_told_once() -> None:
     """They are counted by load balancer; drains that go on are no trouble."""
-    refused = a_status(conditions.REGISTERED, "DriverRefused")
-    draining = a_status(conditions.DRAINED, "Draining")
+    refused = a_status(conditions.REGISTERED, Reason.DRIVER_REFUSED)
+    draining = a_status(conditions.DRAINED, Reason.DRAINING)
     found = looked_at(
         a_record("a", status=refused),
         a_record("b", status=refused),

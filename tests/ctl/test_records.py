@@ -9,13 +9,14 @@ from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import ANNOTATION_ABANDON
 from lbcf.core.model.resources import BackendRecord, DrainProgress, RecordStatus
+from lbcf.core.reasons import Reason
 from lbcf.ctl.records import next_attempt, stage_of, waits_for
 from tests.builders import START, a_driver, a_record, seconds
 from tests.ctl.readings import NOW, bare_reading
 
 
 def a_status(
-    kind: str, reason: str, *, next_attempt: datetime | None = None
+    kind: str, reason: Reason, *, next_attempt: datetime | None = None
 ) -> RecordStatus:
     """Make a status with one condition that says no."""
     told = Condition(kind, False, reason, "because", 1, START)
@@ -30,25 +31,25 @@ def waiting(record: BackendRecord) -> str:
 @pytest.mark.parametrize(
     ("kind", "reason", "deleting", "who"),
     [
-        (conditions.REGISTERED, "DriverRefused", False, "driver shop/proxy"),
+        (conditions.REGISTERED, Reason.DRIVER_REFUSED, False, "driver shop/proxy"),
         (
             conditions.REGISTERED,
-            "AddressInUse",
+            Reason.ADDRESS_IN_USE,
             False,
             "the record that has its address",
         ),
-        (conditions.DRAINED, "Draining", True, "connections to end"),
+        (conditions.DRAINED, Reason.DRAINING, True, "connections to end"),
         (
             conditions.DEREGISTERED,
-            "WaitingToConfirm",
+            Reason.WAITING_TO_CONFIRM,
             True,
             "the end of registrations that were sent earlier",
         ),
-        (conditions.DEREGISTERED, "DriverTimedOut", True, "driver shop/proxy"),
+        (conditions.DEREGISTERED, Reason.DRIVER_TIMED_OUT, True, "driver shop/proxy"),
     ],
 )
 def test_reason_tells_who_is_waited_for(
-    kind: str, reason: str, *, deleting: bool, who: str
+    kind: str, reason: Reason, *, deleting: bool, who: str
 ) -> None:
     """The reason of the condition that matters now is the stage, too."""
     record = a_record(status=a_status(kind, reason), deleting=deleting)
@@ -81,7 +82,7 @@ def test_changed_record_is_to_be_ensured_again() -> None:
 def test_drain_past_its_deadline_waits_for_the_driver() -> None:
     """Connections are waited for no longer."""
     status = attrs.evolve(
-        a_status(conditions.DRAINED, "Draining"),
+        a_status(conditions.DRAINED, Reason.DRAINING),
         drain=DrainProgress(START, START + seconds(30), 4),
     )
 
@@ -92,7 +93,7 @@ def test_drain_past_its_deadline_waits_for_the_driver() -> None:
 
 def test_driver_that_does_not_exist_is_to_be_created() -> None:
     """Nobody else can help."""
-    record = a_record(status=a_status(conditions.REGISTERED, "DriverNotFound"))
+    record = a_record(status=a_status(conditions.REGISTERED, Reason.DRIVER_NOT_FOUND))
 
     told = waits_for(record, bare_reading(), NOW)
 
@@ -115,8 +116,8 @@ def test_finalizers_of_others_and_abandonment_are_named() -> None:
 def test_next_attempt_is_written_once_and_repeated() -> None:
     """Later ones are not written; a registered record has none."""
     kind, moment = conditions.REGISTERED, NOW + seconds(8)
-    ahead = a_record(status=a_status(kind, "DriverRefused", next_attempt=moment))
-    back = a_record(status=a_status(kind, "DriverRefused", next_attempt=START))
+    ahead = a_record(status=a_status(kind, Reason.DRIVER_REFUSED, next_attempt=moment))
+    back = a_record(status=a_status(kind, Reason.DRIVER_REFUSED, next_attempt=START))
 
     assert "in 8s" == next_attempt(ahead, NOW)
     assert "with pauses of up to 2m" == next_attempt(back, NOW)

@@ -10,6 +10,7 @@ from lbcf.core.model import conditions
 from lbcf.core.model.names import bind_group_key, bind_load_balancer_key
 from lbcf.core.model.nodes import Service
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.ctl.backends import why_node, why_pod
 from lbcf.ctl.balancers import why_balancer, why_record
 from lbcf.ctl.drivers import why_driver
@@ -173,7 +174,7 @@ def test_shared_driver_that_may_not_be_read_is_nobody_s_fault() -> None:
 def test_shared_driver_that_may_not_be_read_is_waited_for_by_name() -> None:
     """Not called one that cannot be understood."""
     spec = attrs.evolve(a_spec(), driver=SHARED.name)
-    status = a_status(conditions.REGISTERED, "DriverRefused")
+    status = a_status(conditions.REGISTERED, Reason.DRIVER_REFUSED)
     record = a_record(spec=spec, status=status)
 
     assert f"driver {SHARED}" == waits_for(record, of_shared_driver(record), NOW)

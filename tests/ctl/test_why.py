@@ -8,6 +8,7 @@ from lbcf.core.model.conditions import Condition
 from lbcf.core.model.node_backends import NodeBackend
 from lbcf.core.model.resources import GroupStatus
 from lbcf.core.model.values import DeregisterPolicy, DeregisterWebhook, ObjectKey
+from lbcf.core.reasons import ConditionReason, ForeignReason, Reason
 from lbcf.core.selection.eligibility import POD_CHECKS
 from lbcf.core.selection.node_policy import NODE_CHECKS
 from lbcf.ctl.backends import why_node, why_pod
@@ -78,7 +79,7 @@ def test_pod_in_is_answered_in_a_line() -> None:
 
 def test_pod_that_is_refused_has_the_driver_s_words_in_front() -> None:
     """And who is waited for."""
-    status = a_status(conditions.REGISTERED, "DriverRefused")
+    status = a_status(conditions.REGISTERED, Reason.DRIVER_REFUSED)
     report = of_pod(a_reading(a_pod(), a_record(status=status)))
 
     assert "because (for 1m)" == report.headline
@@ -168,7 +169,12 @@ def test_guard_keeps_a_record_and_says_so() -> None:
 def test_driver_that_judges_is_named_with_what_the_controller_wrote() -> None:
     """Its ruling is with the controller alone."""
     held = Condition(
-        conditions.REMOVALS_HELD, True, "KeptByDriver", "proxy keeps it", 1, START
+        conditions.REMOVALS_HELD,
+        True,
+        Reason.KEPT_BY_DRIVER,
+        "proxy keeps it",
+        1,
+        START,
     )
     group = attrs.evolve(
         a_group(policy=DeregisterPolicy.WEBHOOK, webhook=DeregisterWebhook("proxy")),
@@ -207,7 +213,7 @@ def test_unreadable_neighbour_holds_the_whole_group() -> None:
 
 def test_group_shows_its_records_in_trouble_first() -> None:
     """Those that are registered are counted only."""
-    refused = a_status(conditions.REGISTERED, "DriverRefused")
+    refused = a_status(conditions.REGISTERED, Reason.DRIVER_REFUSED)
     reading = a_reading(
         *(a_pod(), a_pod("web-2"), a_record(registered=True)),
         *(a_record("b", deleting=True), a_record("c", status=refused)),
@@ -223,7 +229,7 @@ def test_group_shows_its_records_in_trouble_first() -> None:
 
 def test_records_that_are_not_shown_are_counted() -> None:
     """Ten are told in full, in trouble or not; of the others nobody thinks they are all."""
-    refused = a_status(conditions.REGISTERED, "DriverRefused")
+    refused = a_status(conditions.REGISTERED, Reason.DRIVER_REFUSED)
     records = (a_record(f"r{n:02}", status=refused) for n in range(12))
     reading = a_reading(*records)
     group = reading.view.groups.get(a_key("web"))
@@ -244,19 +250,19 @@ def test_records_that_are_not_shown_are_counted() -> None:
 @pytest.mark.parametrize(
     ("kind", "status", "reason", "mark"),
     [
-        (conditions.READY, False, "LoadBalancerNotFound", "NO"),
-        (conditions.READY, None, "Unknown", "wait"),
-        (conditions.REMOVALS_HELD, True, "TooManyUnready", "NO"),
-        (conditions.REMOVALS_HELD, True, "KeptByDriver", "wait"),
-        (conditions.REMOVALS_HELD, False, "NotHeld", "ok"),
-        (conditions.DRIFTED, True, "MembersMissing", "NO"),
-        (conditions.DRIFTED, False, "InStep", "ok"),
-        (conditions.CREATED, False, "DriverRunning", "wait"),
-        (conditions.CREATED, True, "Created", "ok"),
+        (conditions.READY, False, Reason.LOAD_BALANCER_NOT_FOUND, "NO"),
+        (conditions.READY, None, ForeignReason("Unknown"), "wait"),
+        (conditions.REMOVALS_HELD, True, Reason.TOO_MANY_UNREADY, "NO"),
+        (conditions.REMOVALS_HELD, True, Reason.KEPT_BY_DRIVER, "wait"),
+        (conditions.REMOVALS_HELD, False, Reason.NOT_HELD, "ok"),
+        (conditions.DRIFTED, True, Reason.MEMBERS_MISSING, "NO"),
+        (conditions.DRIFTED, False, Reason.IN_STEP, "ok"),
+        (conditions.CREATED, False, Reason.DRIVER_RUNNING, "wait"),
+        (conditions.CREATED, True, Reason.CREATED, "ok"),
     ],
 )
 def test_condition_is_marked_as_status_counts_it(
-    kind: str, reason: str, mark: str, *, status: bool | None
+    kind: str, reason: ConditionReason, mark: str, *, status: bool | None
 ) -> None:
     """What is not wrong there is not called so here."""
     condition = Condition(kind, status, reason, "because", 1, START)
@@ -290,13 +296,16 @@ def test_load_balancer_names_its_driver_and_users() -> None:
 @pytest.mark.parametrize(
     ("told", "headline"),
     [
-        (("InUse", "being deleted; waits for 3 BackendRecords to end"), None),
-        (("DriverRefused", "it is locked"), "being deleted; it is locked (for 1m)"),
-        (("Created", ""), "being deleted; waits for the controller"),
+        ((Reason.IN_USE, "being deleted; waits for 3 BackendRecords to end"), None),
+        (
+            (Reason.DRIVER_REFUSED, "it is locked"),
+            "being deleted; it is locked (for 1m)",
+        ),
+        ((Reason.CREATED, ""), "being deleted; waits for the controller"),
     ],
 )
 def test_end_of_a_load_balancer_says_what_it_waits_for(
-    told: tuple[str, str], headline: str | None
+    told: tuple[Reason, str], headline: str | None
 ) -> None:
     """In the controller's words, if it said any."""
     said_of_it = Condition(conditions.CREATED, True, *told, 1, START)
@@ -315,7 +324,11 @@ def test_driver_that_is_missing_is_what_is_wrong_with_a_load_balancer() -> None:
 
 def test_words_are_folded_and_never_cut_in_a_narrow_terminal() -> None:
     """Each line begins below the one before it."""
-    report = of_pod(a_reading(a_pod(), a_record(status=a_status("Registered", "X"))))
+    report = of_pod(
+        a_reading(
+            a_pod(), a_record(status=a_status("Registered", Reason.DRIVER_REFUSED))
+        )
+    )
     narrow = printed(report, width=40)
 
     assert max(len(line) for line in narrow.splitlines()) <= 40

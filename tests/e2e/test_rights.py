@@ -16,6 +16,7 @@ import yaml
 from lbcf.admission.objects import WEBHOOK_CONFIGURATIONS
 from lbcf.core.model.names import API_VERSION
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.kube import kinds
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
@@ -134,7 +135,7 @@ async def _tell_twice(client: KubeClient, namespace: str) -> None:
     )
     about = Reference(API_VERSION, "BackendGroup", ObjectKey(namespace, "web"))
     for _ in range(2):
-        recorder.record(about, reason="Tried", action="Try", note="again")
+        recorder.record(about, reason=Reason.REGISTERED, action="Try", note="again")
     await recorder.flush()
     assert 0 == recorder.dropped
 

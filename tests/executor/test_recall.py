@@ -10,6 +10,7 @@ from lbcf.core.lifecycle.steps import Refused, Reply, Step, StillRunning, Unansw
 from lbcf.core.lifecycle.turn import Moment
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor import Executor, Subject
 from lbcf.kube.client import KubeClient
@@ -23,7 +24,7 @@ from tests.fakes.clock import VirtualClock
 
 OTHER = a_key("other")
 DRIVER = a_driver()
-UNREACHED = Unanswered("DriverUnreachable", "connection refused", may_land=False)
+UNREACHED = Unanswered(Reason.DRIVER_UNREACHABLE, "connection refused", may_land=False)
 
 
 class OneRecord(Executor):
@@ -68,7 +69,9 @@ def queue() -> WorkQueue[ObjectKey]:
         pytest.param([], id="success"),
         pytest.param([Refused("quota")], id="refusal"),
         pytest.param([StillRunning("later")], id="running"),
-        pytest.param([Unanswered("DriverTimedOut", "", may_land=True)], id="time-out"),
+        pytest.param(
+            [Unanswered(Reason.DRIVER_TIMED_OUT, "", may_land=True)], id="time-out"
+        ),
     ],
 )
 async def test_call_that_gets_through_brings_the_others_back(

@@ -9,6 +9,7 @@ from lbcf.core.lifecycle.steps import WriteStatus
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord, RecordStatus
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.desired import DesiredRecord
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor import Executor, Subject
@@ -77,7 +78,7 @@ def test_refused_status_is_told_once() -> None:
 
 def test_refusal_touches_nothing_but_the_words() -> None:
     """What is registered stays so, and who has signed has signed."""
-    registered = Condition(conditions.REGISTERED, True, "Registered", "", 1, START)
+    registered = Condition(conditions.REGISTERED, True, Reason.REGISTERED, "", 1, START)
 
     async def story() -> tuple[RecordStatus, RecordStatus]:
         world = Refused()

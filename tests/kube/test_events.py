@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.reasons import Reason
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EVENTS, EventRecorder, Limits, Reference
 from lbcf.kube.pages import Selection
@@ -55,7 +56,7 @@ def _recorder(api: TinyApi, clock: VirtualClock) -> EventRecorder:
 
 def tell(recorder: EventRecorder, note: str = "3 registered") -> None:
     """Record something about the group."""
-    recorder.record(GROUP, reason="Registered", action="Register", note=note)
+    recorder.record(GROUP, reason=Reason.REGISTERED, action="Register", note=note)
 
 
 def written(api: TinyApi) -> list[Json]:
@@ -67,7 +68,7 @@ async def test_event_says_what_happened(api: TinyApi, recorder: EventRecorder) -
     """All of it is in the Event, and it lives in the object's namespace."""
     recorder.record(
         GROUP,
-        reason="DriverFailed",
+        reason=Reason.DRIVER_REFUSED,
         action="Register",
         note="no answer",
         warning=True,
@@ -84,7 +85,7 @@ async def test_event_says_what_happened(api: TinyApi, recorder: EventRecorder) -
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "type": "Warning",
-        "reason": "DriverFailed",
+        "reason": Reason.DRIVER_REFUSED,
         "action": "Register",
         "note": "no answer",
         "regarding": {
@@ -170,7 +171,7 @@ class TestLimits:
         for number in range(5):
             tell(recorder, str(number))
         await recorder.flush()
-        recorder.record(POD, reason="Registered", action="Register", note="x")
+        recorder.record(POD, reason=Reason.REGISTERED, action="Register", note="x")
         await recorder.flush()
 
         assert ["0", "1", "2", "x"] == [event["note"] for event in written(api)]
@@ -271,7 +272,7 @@ async def test_real_server_takes_it(real: KubeClient, namespace: str) -> None:
     for regarding in (about, about, node):
         recorder.record(
             regarding,
-            reason="Tested",
+            reason=Reason.REGISTERED,
             action="Test",
             note="\u20ac" * 1000,
             related=node,

@@ -1,12 +1,16 @@
-"""Writes what is made of the code: the table of docs/metrics.md, and the dashboard."""
+"""Writes what is made of the code: tables of two pages, and the dashboard."""
 
 import asyncio
 
-from tests.monitoring import dashboard
-from tests.monitoring.page import PAGE, with_table
+from tests.monitoring import dashboard, page, troubleshoot
 from tests.monitoring.registries import all_families
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_table(PAGE.read_text(), asyncio.run(all_families())))
+    page.PAGE.write_text(
+        page.with_table(page.PAGE.read_text(), asyncio.run(all_families()))
+    )
     dashboard.PAGE.write_text(dashboard.rendered())
+    troubleshoot.PAGE.write_text(
+        troubleshoot.with_tables(troubleshoot.PAGE.read_text())
+    )

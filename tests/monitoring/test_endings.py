@@ -8,6 +8,7 @@ import pytest
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord, DrainProgress
+from lbcf.core.reasons import Reason
 from lbcf.deregistrar.series import EndingSeries, is_draining
 from lbcf.kube.store import Store
 from lbcf.runtime.metrics import Metrics
@@ -71,7 +72,7 @@ def test_drain_is_one_until_its_end(
     """The deadline ends it, and so does the driver, whose deregistration then fails."""
     record = ending("a", 0, drains=True)
     if deregistering:
-        told = Condition(conditions.DEREGISTERED, False, "DriverUnreachable")
+        told = Condition(conditions.DEREGISTERED, False, Reason.DRIVER_UNREACHABLE)
         status = attrs.evolve(record.status, conditions=(told,))
         record = attrs.evolve(record, status=status)
     moment: datetime = START + timedelta(seconds=after)

@@ -13,6 +13,7 @@ from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import PodSelection
 from lbcf.core.model.selectors import Selector
 from lbcf.core.model.values import EnsurePolicy, Port, Protocol, Repeat
+from lbcf.core.reasons import Reason
 from lbcf.wire.binds import parse_bind, render_statuses
 from lbcf.wire.errors import Malformed
 
@@ -122,7 +123,7 @@ def test_nonsense_is_malformed(spec: dict[str, object]) -> None:
 
 def test_status_is_read_as_it_was_written() -> None:
     """Nothing is lost on the way."""
-    condition = Condition("Ready", False, "Ensuring", "why", 0, THEN)
+    condition = Condition("Ready", False, Reason.ENSURING, "why", 0, THEN)
     full = EntryStatus(
         "front",
         "proxy",

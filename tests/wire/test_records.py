@@ -23,6 +23,7 @@ from lbcf.core.model.resources import (
     StaticBackend,
 )
 from lbcf.core.model.values import EnsurePolicy, Port, Protocol, Repeat, Uid
+from lbcf.core.reasons import ForeignReason
 from lbcf.core.selection.desired import DesiredRecord
 from lbcf.wire.errors import Malformed
 from lbcf.wire.records import (
@@ -329,7 +330,9 @@ def test_record_of_lbcf_in_go_is_read() -> None:
         found.spec.ensure_policy,
     )
     assert "10.0.0.1:80" == found.address
-    assert Condition("Registered", True, "") == found.status.conditions[0]
+    assert (
+        Condition("Registered", True, ForeignReason("")) == found.status.conditions[0]
+    )
 
 
 def test_record_without_a_status_is_new() -> None:

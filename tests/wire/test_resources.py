@@ -36,6 +36,7 @@ from lbcf.core.model.values import (
     Port,
     Protocol,
 )
+from lbcf.core.reasons import ForeignReason, Reason
 from lbcf.wire.errors import Malformed
 from lbcf.wire.resources import (
     parse_driver,
@@ -180,7 +181,7 @@ def test_load_balancer_says_all_of_it() -> None:
         found.max_concurrent_calls,
     )
     assert ({"id": "7"}, "e1") == (found.info, found.epoch)
-    assert (Condition("Created", None, ""),) == found.conditions
+    assert (Condition("Created", None, ForeignReason("")),) == found.conditions
 
 
 def test_load_balancer_of_lbcf_in_go_is_read() -> None:
@@ -423,7 +424,7 @@ def test_group_that_cannot_be_understood_says_why(
 
 def test_group_status_is_read_as_it_was_written() -> None:
     """Else it would be written again and again."""
-    ready = Condition("Ready", False, "Because", "why", 3, START)
+    ready = Condition("Ready", False, ForeignReason("Because"), "why", 3, START)
     status = GroupStatus(4, 3, 2, 1, (ready,))
     body: Any = render_group_status(status)
 
@@ -443,7 +444,7 @@ def test_load_balancer_status_keeps_what_is_not_given() -> None:
 
 def test_driver_status_is_its_conditions() -> None:
     """They are read as they were written."""
-    accepted = Condition("Accepted", True, "Accepted", "", 1, START)
+    accepted = Condition("Accepted", True, Reason.ACCEPTED, "", 1, START)
     body: Any = render_driver_status((accepted,))
 
     assert (accepted,) == driver(body["status"]).conditions

@@ -125,7 +125,7 @@ def waiting(status: EntryStatus, *, now: datetime) -> EntryStatus:
 
 
 def without_driver(
-    status: EntryStatus, *, reason: str, message: str, now: datetime
+    status: EntryStatus, *, reason: Reason, message: str, now: datetime
 ) -> EntryStatus:
     """Note that nobody can be asked."""
     kind = conditions.READY if status.info is not None else conditions.CREATED
@@ -168,7 +168,7 @@ def troubled(
     return _told(status, new, now)
 
 
-def _reason(operation: Operation, trouble: Trouble) -> str:
+def _reason(operation: Operation, trouble: Trouble) -> Reason:
     """Name what went wrong as LBCF does."""
     running, failed = _REASONS[operation]
     match trouble:

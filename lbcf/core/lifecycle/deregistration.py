@@ -499,7 +499,7 @@ def _still_draining(
     progress = record.status.drain or ending.drain
     connections = reply.connections if isinstance(reply, StillRunning) else None
     if isinstance(reply, StillRunning) and progress is not None:
-        reason: str = Reason.DRAINING
+        reason = Reason.DRAINING
         ends = f"{progress.deadline:%H:%M:%S} UTC"
         message = f"waiting for connections to end, until {ends} at most"
     else:
@@ -540,7 +540,7 @@ def _not_deregistered(
 
 
 def _condition(
-    record: BackendRecord, kind: str, reason: str, message: str
+    record: BackendRecord, kind: str, reason: Reason, message: str
 ) -> Condition:
     """Say that something is not so yet."""
     return Condition(kind, False, reason, message, record.meta.generation)

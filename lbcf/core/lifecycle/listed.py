@@ -51,7 +51,7 @@ def listed(load_balancer: LoadBalancer, epochs: Epochs, now: float) -> Condition
 
 
 def _said(
-    load_balancer: LoadBalancer, status: bool, reason: str, message: str
+    load_balancer: LoadBalancer, status: bool, reason: Reason, message: str
 ) -> Condition:
     """Make the condition."""
     generation = load_balancer.meta.generation

@@ -467,7 +467,7 @@ def _missing(e: Enrolment, record: BackendRecord) -> Enrolment:
 
 
 def _told(
-    e: Enrolment, record: BackendRecord, reason: str, message: str, pause: timedelta
+    e: Enrolment, record: BackendRecord, reason: Reason, message: str, pause: timedelta
 ) -> Enrolment:
     """Report without having called anybody.
 
@@ -574,7 +574,7 @@ def _not_registered_yet(
     return attrs.evolve(e, streak=streak, report=report_or_none, pause=pause)
 
 
-def _not_registered(record: BackendRecord, reason: str, message: str) -> Condition:
+def _not_registered(record: BackendRecord, reason: Reason, message: str) -> Condition:
     """Say that a record is not in its load balancer, or not as it should be."""
     generation = record.meta.generation
     return Condition(conditions.REGISTERED, False, reason, message, generation)

@@ -13,6 +13,7 @@ import attrs
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver, RecordStatus
 from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.reasons import Reason
 
 
 @attrs.frozen
@@ -227,7 +228,7 @@ class Unanswered:
         may_land: the call may have taken effect, or may still.
     """
 
-    reason: str
+    reason: Reason
     message: str
     may_land: bool
 

@@ -51,7 +51,7 @@ class Moment:
 class Absent:
     """Why there is no driver to ask: a reason and what to do about it."""
 
-    reason: str
+    reason: Reason
     message: str
 
 
@@ -218,7 +218,7 @@ def told(
     reply: Refused | StillRunning | Unanswered,
     driver: LoadBalancerDriver,
     operation: Operation,
-) -> tuple[str, str]:
+) -> tuple[Reason, str]:
     """Put a driver's answer, or the lack of one, into a reason and a message."""
     who = f"driver {driver.meta.key} at {operation}"
     match reply:

@@ -13,6 +13,7 @@ from lbcf.core.model.resources import (
     LoadBalancerDriver,
     Meta,
 )
+from lbcf.core.reasons import Reason
 
 
 @attrs.frozen
@@ -40,7 +41,7 @@ class Pod:
 class Undecided:
     """Why nothing may be decided now: what exists stays, nothing new is made."""
 
-    reason: str
+    reason: Reason
     message: str
 
 

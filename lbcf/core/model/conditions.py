@@ -7,6 +7,8 @@ from datetime import datetime
 
 import attrs
 
+from lbcf.core.reasons import ConditionReason
+
 
 REGISTERED = "Registered"
 DRAINED = "Drained"
@@ -38,7 +40,7 @@ class Condition:
 
     type: str
     status: bool | None
-    reason: str
+    reason: ConditionReason
     message: str = ""
     observed_generation: int = 0
     since: datetime | None = None

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 import attrs
 
 from lbcf.core.model.values import Uid
+from lbcf.core.reasons import Reason
 
 
 @attrs.frozen
 class Keep:
     """The pod stays where it is: in if it is in, out if it is out."""
 
-    reason: str
+    reason: Reason
     message: str
 
 
@@ -32,7 +33,7 @@ Ruling = Keep | LetGo
 class Trouble:
     """Why there is no answer: a reason and a sentence for people."""
 
-    reason: str
+    reason: Reason
     message: str
 
 

@@ -12,6 +12,7 @@ import attrs
 from lbcf.core.model.node_backends import AddressType, IpFamily
 from lbcf.core.model.resources import Meta
 from lbcf.core.model.values import Port
+from lbcf.core.reasons import Reason
 
 
 EXCLUDE_LABEL = "node.kubernetes.io/exclude-from-external-load-balancers"
@@ -154,7 +155,7 @@ def local_states(slices: Iterable[EndpointSlice], port: str) -> dict[str, LocalS
 class Closed:
     """Why none of a group's nodes may be registered."""
 
-    reason: str
+    reason: Reason
     message: str
 
 

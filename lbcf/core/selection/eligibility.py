@@ -27,7 +27,7 @@ class Ineligible:
         by_readiness: nothing but readiness asks for it; guards may hold it.
     """
 
-    reason: str
+    reason: Reason
     message: str
     by_readiness: bool = False
 
@@ -36,7 +36,7 @@ class Ineligible:
 class Waiting:
     """Neither registered if it is out, nor deregistered if it is in."""
 
-    reason: str
+    reason: Reason
     message: str
 
 

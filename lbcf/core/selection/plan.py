@@ -62,7 +62,7 @@ class Removal:
     """
 
     record: BackendRecord
-    reason: str
+    reason: Reason
     message: str
     by_readiness: bool = False
 
@@ -82,7 +82,7 @@ class Hold:
     """A live record that stays as it is although it is not desired, and why."""
 
     record: BackendRecord
-    reason: str
+    reason: Reason
     message: str
 
 

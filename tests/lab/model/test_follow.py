@@ -23,6 +23,7 @@ from lbcf.core.lifecycle.steps import (
 )
 from lbcf.core.lifecycle.turn import Moment
 from lbcf.core.model.values import MemberKey
+from lbcf.core.reasons import Reason
 from tests.builders import SETTLING, a_driver, a_record, a_spec
 from tests.core.world import World
 from tests.lab.model.follow import follow
@@ -33,7 +34,7 @@ S = TypeVar("S")
 UID = "uid-web-1"
 RECORD = a_driver()
 ADDRESS = a_driver(member_key=MemberKey.ADDRESS)
-SILENCE = Unanswered("DriverTimedOut", "no answer", may_land=True)
+SILENCE = Unanswered(Reason.DRIVER_TIMED_OUT, "no answer", may_land=True)
 
 
 def played(
