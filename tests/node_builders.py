@@ -23,8 +23,8 @@ from lbcf.core.model.nodes import (
 from lbcf.core.model.resources import BackendGroup, BackendRecord, Selection
 from lbcf.core.model.selectors import Selector
 from lbcf.core.model.values import Port, Uid
+from lbcf.kube.list_watch import Put
 from lbcf.kube.store import Store
-from lbcf.kube.watching import Put
 from tests.builders import a_group, a_key, a_meta, a_record, a_spec, seconds
 
 

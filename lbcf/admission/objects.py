@@ -14,10 +14,9 @@ import msgspec
 
 from lbcf.admission.authority import Bundle
 from lbcf.core.model.resources import Meta
-from lbcf.kube.metadata import parse_meta_only
-from lbcf.kube.preconditions import Body
-from lbcf.kube.resource import Resource
-from lbcf.wire.errors import Malformed
+from lbcf.kube.kinds import Resource
+from lbcf.kube.requests import Body
+from lbcf.wire.metadata import ObjectMeta, decode
 
 
 _FIELDS: Final = {
@@ -46,6 +45,7 @@ class WebhookConfiguration:
 
 
 class _Secret(msgspec.Struct):
+    metadata: ObjectMeta
     data: dict[str, str] | None = None
 
 
@@ -58,11 +58,12 @@ class _Webhook(msgspec.Struct, rename="camel"):
 
 
 class _Configuration(msgspec.Struct):
+    metadata: ObjectMeta
     webhooks: list[_Webhook] | None = None
 
 
-_decode_secret = msgspec.json.Decoder(_Secret).decode
-_decode_configuration = msgspec.json.Decoder(_Configuration).decode
+_SECRET = msgspec.json.Decoder(_Secret)
+_CONFIGURATION = msgspec.json.Decoder(_Configuration)
 
 
 def parse_secret(body: bytes) -> KeptBundle:
@@ -71,13 +72,10 @@ def parse_secret(body: bytes) -> KeptBundle:
     Raises:
         Malformed: it is no Secret.
     """
-    meta = parse_meta_only(body).meta
-    try:
-        found = _decode_secret(body).data or {}
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Malformed(f"secret {meta.key}: {error}") from error
-    parts = {name: _plain(found.get(key, "")) for name, key in _FIELDS.items()}
-    return KeptBundle(meta, Bundle(**parts))
+    found = decode(_SECRET, body)
+    data = found.data or {}
+    parts = {name: _plain(data.get(key, "")) for name, key in _FIELDS.items()}
+    return KeptBundle(found.metadata.to_meta(), Bundle(**parts))
 
 
 def parse_configuration(body: bytes) -> WebhookConfiguration:
@@ -86,14 +84,9 @@ def parse_configuration(body: bytes) -> WebhookConfiguration:
     Raises:
         Malformed: it is none.
     """
-    meta = parse_meta_only(body).meta
-    try:
-        webhooks = _decode_configuration(body).webhooks or ()
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Malformed(f"webhook configuration {meta.key.name}: {error}") from error
-    return WebhookConfiguration(
-        meta, tuple(w.client_config.ca_bundle for w in webhooks)
-    )
+    found = decode(_CONFIGURATION, body)
+    trusted = tuple(w.client_config.ca_bundle for w in found.webhooks or ())
+    return WebhookConfiguration(found.metadata.to_meta(), trusted)
 
 
 def render_secret(name: str, bundle: Bundle) -> Body:

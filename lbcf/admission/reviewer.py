@@ -26,8 +26,7 @@ from lbcf.drivers.errors import BadStatus, DriverError
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import KubeError, NotFound
-from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS
-from lbcf.kube.resource import HasMeta
+from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS, HasMeta
 from lbcf.kube.secrets import Secrets
 from lbcf.wire.binds import parse_bind
 from lbcf.wire.driver_answers import ValidationAnswer

@@ -31,7 +31,7 @@ from lbcf.kube.errors import (
     Unavailable,
 )
 from lbcf.kube.kinds import RECORDS
-from lbcf.kube.preconditions import Body
+from lbcf.kube.requests import Body
 from lbcf.kube.store import Store
 from lbcf.runtime import failpoints
 from lbcf.runtime.clock import Clock

@@ -20,7 +20,7 @@ from lbcf.core.reasons import Reason
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict
 from lbcf.kube.kinds import LOAD_BALANCERS
-from lbcf.kube.preconditions import Body
+from lbcf.kube.requests import Body
 from lbcf.runtime.clock import Clock
 from lbcf.wire.resources import render_load_balancer_status
 

@@ -30,7 +30,7 @@ from lbcf.executor.abandonment import Abandonments
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import BINDS
-from lbcf.kube.preconditions import Body
+from lbcf.kube.requests import Body
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue

@@ -11,7 +11,7 @@ from lbcf.core.model import names
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.resources import BackendGroup, BackendRecord, LoadBalancer
 from lbcf.core.model.values import ObjectKey
-from lbcf.kube.resource import HasMeta
+from lbcf.kube.kinds import HasMeta
 from lbcf.kube.store import Store
 
 

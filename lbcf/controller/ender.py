@@ -10,7 +10,7 @@ from typing import Final
 from lbcf.kube.client import KubeClient
 from lbcf.kube.informer import Informer
 from lbcf.kube.leases import LEASES, Lease
-from lbcf.kube.pages import Selection
+from lbcf.kube.list_watch import Selection
 from lbcf.runtime.clock import Clock
 
 

@@ -17,7 +17,7 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import ENDPOINT_SLICES
-from lbcf.kube.pages import Selection
+from lbcf.kube.list_watch import Selection
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 

@@ -25,8 +25,7 @@ from lbcf.core.model.resources import BackendRecord, PodBackend
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import UNHEARD, Conflict, NotFound
-from lbcf.kube.kinds import NODES, PODS, RECORDS, SERVICES
-from lbcf.kube.resource import HasMeta, Resource
+from lbcf.kube.kinds import NODES, PODS, RECORDS, SERVICES, HasMeta, Resource
 from lbcf.runtime import failpoints
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, Result

@@ -30,7 +30,7 @@ from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.events import EventRecorder, Reference
 from lbcf.kube.kinds import BINDS, GROUPS
-from lbcf.kube.preconditions import Body
+from lbcf.kube.requests import Body
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.result import Done, RequeueAfter, Result
 from lbcf.wire.resources import render_group_status

@@ -15,7 +15,7 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import KubeError
 from lbcf.kube.kinds import RECORDS
-from lbcf.kube.pages import EVERYTHING, Selection
+from lbcf.kube.list_watch import EVERYTHING, Selection
 from lbcf.kube.store import Store
 
 

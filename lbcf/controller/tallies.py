@@ -17,7 +17,7 @@ from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey, Uid
-from lbcf.kube.resource import HasMeta
+from lbcf.kube.kinds import HasMeta
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.metrics import Metrics

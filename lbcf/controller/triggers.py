@@ -22,7 +22,7 @@ from lbcf.core.model.resources import (
     PodBackend,
 )
 from lbcf.core.model.values import ObjectKey
-from lbcf.kube.resource import HasMeta
+from lbcf.kube.kinds import HasMeta
 from lbcf.runtime.queue import WorkQueue
 
 

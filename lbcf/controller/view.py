@@ -40,7 +40,7 @@ from lbcf.core.model.resources import (
 from lbcf.core.model.values import ObjectKey, Port
 from lbcf.core.selection.desired import host_port
 from lbcf.core.selection.inheritance import is_about
-from lbcf.kube.pages import Selection
+from lbcf.kube.list_watch import Selection
 from lbcf.kube.store import Store
 
 

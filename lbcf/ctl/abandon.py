@@ -24,8 +24,7 @@ from lbcf.ctl.flags import Kind, Target
 from lbcf.ctl.gaps import is_unknown_kind, refused, unknown_kind
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, Forbidden, NotFound, Unavailable
-from lbcf.kube.kinds import LOAD_BALANCERS, RECORDS
-from lbcf.kube.resource import Resource
+from lbcf.kube.kinds import LOAD_BALANCERS, RECORDS, Resource
 
 
 T = TypeVar("T", BackendRecord, LoadBalancer)

@@ -42,8 +42,8 @@ from lbcf.kube.kinds import (
     NODES,
     PODS,
     RECORDS,
+    Resource,
 )
-from lbcf.kube.resource import Resource
 from lbcf.runtime.clock import Clock
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from lbcf.kube.errors import Forbidden, Unavailable
-from lbcf.kube.resource import Resource
+from lbcf.kube.kinds import Resource
 
 
 _NOT_SERVED: Final = 404

@@ -18,8 +18,7 @@ from lbcf.ctl.gaps import unknown_kind
 from lbcf.ctl.problems import subject
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.verdicts import Line, Mark
-from lbcf.kube.kinds import BINDS, DRIVERS, GROUPS, LOAD_BALANCERS, RECORDS
-from lbcf.kube.resource import Resource
+from lbcf.kube.kinds import BINDS, DRIVERS, GROUPS, LOAD_BALANCERS, RECORDS, Resource
 from lbcf.kube.store import Store
 
 

@@ -19,8 +19,8 @@ from lbcf.ctl import problems
 from lbcf.ctl.leaders import CONTROLLER, LEASES_OF, Leader
 from lbcf.ctl.problems import Problem, subject
 from lbcf.ctl.reading import Reading
+from lbcf.kube.kinds import HasMeta
 from lbcf.kube.leases import LEASES
-from lbcf.kube.resource import HasMeta
 from lbcf.kube.store import Store
 
 

@@ -36,13 +36,13 @@ from lbcf.kube.kinds import (
     PODS,
     RECORDS,
     SERVICES,
+    HasMeta,
+    Resource,
 )
 from lbcf.kube.leases import LEASES, Lease
-from lbcf.kube.metadata import Identity
-from lbcf.kube.pages import Page, Selection, Unreadable
-from lbcf.kube.resource import HasMeta, Resource
+from lbcf.kube.list_watch import Obscured, Page, Selection, Unreadable
 from lbcf.kube.store import Store
-from lbcf.kube.watching import Obscured
+from lbcf.wire.metadata import Identity
 
 
 T = TypeVar("T", bound=HasMeta)

@@ -20,7 +20,7 @@ from lbcf.ctl.reading import Reading
 from lbcf.kube.errors import Forbidden, Gone
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import RECORDS
-from lbcf.kube.pages import Selection
+from lbcf.kube.list_watch import Selection
 from lbcf.runtime.clock import Clock
 
 

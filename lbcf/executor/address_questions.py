@@ -16,8 +16,7 @@ from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.model.resources import BackendRecord, PodBackend
 from lbcf.core.model.values import ObjectKey, Port
 from lbcf.kube.client import KubeClient
-from lbcf.kube.kinds import NODES, PODS, SERVICES
-from lbcf.kube.resource import HasMeta, Resource
+from lbcf.kube.kinds import NODES, PODS, SERVICES, HasMeta, Resource
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver_answers import WholeObject
 from lbcf.wire.whole import place_of_node

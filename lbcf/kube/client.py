@@ -1,6 +1,6 @@
 """The verbs of the API, each returning parsed values; no verb ever repeats a write.
 
-Reconcilers and the rest of this package call it; `exchange` below it carries requests.
+Reconcilers and the rest of this package call it; an `HttpTransport` below it carries requests.
 A write that names what it read (`cas`, `uid`, `version`) is refused by the server with
 `Conflict` when somebody else was faster: that is what all promises rest on.
 """
@@ -18,19 +18,28 @@ from lbcf.core.model.resources import Meta
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.kube.connection import Connection
 from lbcf.kube.errors import BadAnswer, TooLarge, read_status
-from lbcf.kube.exchange import Between, Exchange, Method, Request
-from lbcf.kube.pages import EVERYTHING, Page, Selection, Unreadable, read_page
-from lbcf.kube.preconditions import (
+from lbcf.kube.kinds import HasMeta, Resource
+from lbcf.kube.list_watch import (
+    EVERYTHING,
+    LINE_LIMIT,
+    Page,
+    Selection,
+    Unreadable,
+    read_page,
+)
+from lbcf.kube.refusals import StatusRefusals
+from lbcf.kube.requests import (
     JSON_PATCH,
     MERGE_PATCH,
+    Between,
     Body,
+    Exchange,
+    Method,
+    Request,
     json_cas,
     merge_cas,
 )
-from lbcf.kube.refusals import StatusRefusals
-from lbcf.kube.resource import HasMeta, Resource
 from lbcf.kube.transport import AT_ONCE, CALL_LIMIT, POOL, Transport
-from lbcf.kube.watching import LINE_LIMIT
 from lbcf.runtime.clock import Clock
 from lbcf.wire.errors import Malformed
 
@@ -269,7 +278,7 @@ class KubeClient:
         seconds: int,
         silence: timedelta,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open a watch; it brings chunks of lines, which `watching` takes apart.
+        """Open a watch; it brings chunks of lines, which `list_watch` parses.
 
         Args:
             resource: the kind.

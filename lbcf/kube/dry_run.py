@@ -15,8 +15,7 @@ import attrs
 import msgspec
 
 from lbcf.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
-from lbcf.kube.exchange import Exchange, Request
-from lbcf.kube.preconditions import MERGE_PATCH
+from lbcf.kube.requests import MERGE_PATCH, Exchange, Request
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.dry_steps import DrySteps
 

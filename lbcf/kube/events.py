@@ -19,10 +19,10 @@ from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import AnyReason
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import KubeError, NotFound
+from lbcf.kube.kinds import Resource
 from lbcf.kube.leases import micro_time
-from lbcf.kube.metadata import MetaOnly, parse_meta_only
-from lbcf.kube.resource import Resource
 from lbcf.runtime.clock import Clock
+from lbcf.wire.metadata import MetaOnly, parse_meta_only
 
 
 K = TypeVar("K")

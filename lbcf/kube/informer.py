@@ -1,6 +1,6 @@
 """Keeps a store equal to a collection of the API server: list once, then watch.
 
-`client` asks, `watching` takes the answers apart, `store` holds them and tells its
+`client` asks, `list_watch` parses the answers, `store` holds them and tells its
 listeners. Connections end, break, fall silent, are refused and forgotten; whatever
 happens, the way on is to watch from the last version, or to list again.
 """
@@ -16,18 +16,21 @@ import structlog
 
 from lbcf.kube.client import PAGE_SIZE, KubeClient
 from lbcf.kube.errors import BadAnswer, Gone, KubeError, Unavailable
-from lbcf.kube.pages import EVERYTHING, Page, Selection, Unreadable
-from lbcf.kube.resource import HasMeta, Resource
-from lbcf.kube.store import Store
-from lbcf.kube.watching import (
+from lbcf.kube.kinds import HasMeta, Resource
+from lbcf.kube.list_watch import (
+    EVERYTHING,
     Bookmark,
     Event,
     Obscured,
+    Page,
     Put,
     Removed,
+    Selection,
+    Unreadable,
     lines_of,
     parse_event,
 )
+from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 
 

@@ -1,6 +1,10 @@
-"""The kinds that this project reads and writes, each with its narrow decoder."""
+"""Kinds of objects: their paths, their decoders, and those that this project works with."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Generic, Protocol, TypeVar
+from urllib.parse import quote
+
+import attrs
 
 from lbcf.core.model.access import Secret
 from lbcf.core.model.binds import Bind
@@ -12,13 +16,70 @@ from lbcf.core.model.resources import (
     BackendRecord,
     LoadBalancer,
     LoadBalancerDriver,
+    Meta,
 )
-from lbcf.kube.resource import Resource
+from lbcf.core.model.values import ObjectKey
 from lbcf.wire.binds import parse_bind
-from lbcf.wire.kube import parse_pod, parse_secret
-from lbcf.wire.nodes import parse_endpoint_slice, parse_node, parse_service
+from lbcf.wire.kube import (
+    parse_endpoint_slice,
+    parse_node,
+    parse_pod,
+    parse_secret,
+    parse_service,
+)
 from lbcf.wire.records import parse_record
 from lbcf.wire.resources import parse_driver, parse_group, parse_load_balancer
+
+
+class HasMeta(Protocol):
+    """Anything that was read from the API server."""
+
+    @property
+    def meta(self) -> Meta:
+        """Return its metadata."""
+
+
+T = TypeVar("T", bound=HasMeta)
+
+
+@attrs.frozen
+class Resource(Generic[T]):
+    """One kind of object, read as values of one class.
+
+    Attributes:
+        group: API group; empty for the core group.
+        version: of the group, such as `v1beta1`.
+        plural: as in paths.
+        kind: as in the objects.
+        parse: reads one object's JSON, which in a list of a built-in kind has neither
+            apiVersion nor kind; raises `lbcf.wire.errors.Malformed`.
+        namespaced: False for kinds of the whole cluster.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    parse: Callable[[bytes], T]
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """Return what objects say in apiVersion."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def collection(self, namespace: str | None = None) -> str:
+        """Return the path of a namespace's objects; None: of all namespaces'."""
+        root = "/apis" if self.group else "/api"
+        path = f"{root}/{self.api_version}"
+        if self.namespaced and namespace:
+            path += f"/namespaces/{quote(namespace, safe='')}"
+        return f"{path}/{self.plural}"
+
+    def path(self, key: ObjectKey, subresource: str = "") -> str:
+        """Return the path of one object, or of a part of it such as `status`."""
+        path = f"{self.collection(key.namespace)}/{quote(key.name, safe='')}"
+        return f"{path}/{subresource}" if subresource else path
 
 
 PODS: Final[Resource[Pod]] = Resource("", "v1", "pods", "Pod", parse_pod)

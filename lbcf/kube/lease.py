@@ -28,10 +28,10 @@ from lbcf.kube.leases import (
     micro_time,
     render_process,
 )
-from lbcf.kube.metadata import Identity, identity_of
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.peer import until_refused
 from lbcf.runtime.process_identity import ProcessIdentity, ProcessWitness
+from lbcf.wire.metadata import Identity, identity_of
 
 
 log = structlog.get_logger(__name__)

@@ -12,10 +12,9 @@ import msgspec
 
 from lbcf.core.model.names import API_GROUP
 from lbcf.core.model.resources import Meta
-from lbcf.kube.metadata import parse_meta_only
-from lbcf.kube.resource import Resource
+from lbcf.kube.kinds import Resource
 from lbcf.runtime.process_identity import ProcessIdentity
-from lbcf.wire.errors import Malformed
+from lbcf.wire.metadata import ObjectMeta, decode
 
 
 ANNOTATION_HOLDER: Final = f"{API_GROUP}/holder-process"
@@ -56,22 +55,8 @@ class _Spec(msgspec.Struct, rename="camel"):
     renew_time: datetime | None = None
 
 
-class _Annotations(msgspec.Struct):
-    """The one annotation of a Lease that is ours."""
-
-    process: str | None = msgspec.field(default=None, name=ANNOTATION_HOLDER)
-
-
-class _Metadata(msgspec.Struct):
-    """Metadata of a Lease, as far as `parse_meta_only` leaves it."""
-
-    annotations: _Annotations | None = None
-
-
 class _Lease(msgspec.Struct):
-    """A Lease but for its other metadata."""
-
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    metadata: ObjectMeta
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
@@ -87,7 +72,7 @@ class _Holder(msgspec.Struct):
     process: ProcessIdentity
 
 
-_decode = msgspec.json.Decoder(_Lease).decode
+_LEASE = msgspec.json.Decoder(_Lease)
 _decode_holder = msgspec.json.Decoder(_Holder).decode
 
 
@@ -97,21 +82,15 @@ def parse_lease(body: bytes) -> Lease:
     Raises:
         Malformed: it is none.
     """
-    meta = parse_meta_only(body).meta
-    try:
-        lease = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Malformed(f"lease {meta.key}: {error}") from error
-    spec = lease.spec
-    annotations = lease.metadata.annotations
-    told = annotations.process if annotations is not None else None
+    lease = decode(_LEASE, body)
+    spec, annotations = lease.spec, lease.metadata.annotations or {}
     return Lease(
-        meta=meta,
+        meta=lease.metadata.to_meta(),
         holder=spec.holder_identity or "",
         duration=spec.lease_duration_seconds or 0,
         transitions=spec.lease_transitions or 0,
         renewed_at=spec.renew_time,
-        process=_process_of(spec.holder_identity, told),
+        process=_process_of(spec.holder_identity, annotations.get(ANNOTATION_HOLDER)),
     )
 
 

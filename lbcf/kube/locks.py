@@ -17,7 +17,7 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import AlreadyExists, Conflict, NotFound
 from lbcf.kube.leases import LEASES, Lease, micro_time
-from lbcf.kube.pages import Selection
+from lbcf.kube.list_watch import Selection
 from lbcf.runtime.clock import Clock
 
 

@@ -16,7 +16,7 @@ from lbcf.core.backoff import delay_for
 from lbcf.core.model.resources import Meta
 from lbcf.core.model.values import Uid
 from lbcf.kube.errors import Invalid
-from lbcf.kube.resource import HasMeta
+from lbcf.kube.kinds import HasMeta
 from lbcf.runtime.clock import Clock
 
 

@@ -23,7 +23,7 @@ from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import KubeError, NotFound
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import SECRETS
-from lbcf.kube.pages import Selection
+from lbcf.kube.list_watch import Selection
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 

@@ -16,7 +16,7 @@ from datetime import timedelta
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from lbcf.kube.errors import KubeError
-from lbcf.kube.exchange import Exchange, Request
+from lbcf.kube.requests import Exchange, Request
 from lbcf.runtime.clock import Clock
 
 

@@ -6,7 +6,7 @@ writers tell the same story at different speed; versions (KEP-5504: they are num
 grow) decide whose is the later word.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar, assert_never
 
@@ -14,14 +14,49 @@ import structlog
 
 from lbcf.core.model.resources import Meta
 from lbcf.core.model.values import ObjectKey, Uid
-from lbcf.kube.index import Index, Terms
-from lbcf.kube.metadata import Identity, identity_of, number_of
-from lbcf.kube.pages import Page, Unreadable
-from lbcf.kube.resource import HasMeta
-from lbcf.kube.watching import Bookmark, Event, Obscured, Put, Removed
+from lbcf.kube.kinds import HasMeta
+from lbcf.kube.list_watch import (
+    Bookmark,
+    Event,
+    Obscured,
+    Page,
+    Put,
+    Removed,
+    Unreadable,
+)
+from lbcf.wire.metadata import Identity, identity_of, number_of
 
 
 T = TypeVar("T", bound=HasMeta)
+
+Terms = Callable[[T], Iterable[Hashable]]
+"""Says under which values an object is to be found; pure, always the same for it."""
+
+
+class Index(Generic[T]):
+    """Objects by the values that `terms` gives for them."""
+
+    def __init__(self, terms: Terms[T]) -> None:
+        self._terms = terms
+        self._found: dict[Hashable, dict[ObjectKey, T]] = {}
+
+    def add(self, value: T) -> None:
+        """Put an object in."""
+        for term in self._terms(value):
+            self._found.setdefault(term, {})[value.meta.key] = value
+
+    def discard(self, value: T) -> None:
+        """Take an object out that was put in."""
+        for term in set(self._terms(value)):
+            found = self._found.get(term, {})
+            found.pop(value.meta.key, None)
+            if not found:
+                self._found.pop(term, None)
+
+    def find(self, term: Hashable) -> tuple[T, ...]:
+        """Return the objects with that value."""
+        return tuple(self._found.get(term, {}).values())
+
 
 Listener = Callable[[T | None, T | None], None]
 """Told the object before and after; cheap, never waits."""

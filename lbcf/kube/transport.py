@@ -25,8 +25,7 @@ from lbcf.kube.errors import (
     Unavailable,
     error_of,
 )
-from lbcf.kube.exchange import Request
-from lbcf.kube.priority import namespace_of, rank_of
+from lbcf.kube.requests import Request, namespace_of, rank_of
 from lbcf.runtime.aborting import AbortingConnector, aborted
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.semaphore import PrioritySemaphore

@@ -18,7 +18,7 @@ from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import Connection
 from lbcf.kube.dry_run import DryExchange
 from lbcf.kube.events import EventRecorder, Limits
-from lbcf.kube.exchange import Between, Exchange
+from lbcf.kube.requests import Between, Exchange
 from lbcf.kube.secrets import MOST as MOST_SECRETS
 from lbcf.kube.secrets import Secrets
 from lbcf.kube.series import RequestSeries

@@ -18,7 +18,7 @@ from lbcf.wire.conditions import (
     render_time_after,
 )
 from lbcf.wire.errors import Malformed
-from lbcf.wire.kube import ObjectMeta, decode
+from lbcf.wire.metadata import ObjectMeta, decode
 from lbcf.wire.resources import WireGroup, WireGroupSpec, WireGroupStatus, to_group
 
 

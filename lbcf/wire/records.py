@@ -37,14 +37,13 @@ from lbcf.wire.conditions import (
     render_time_after,
 )
 from lbcf.wire.errors import Malformed
-from lbcf.wire.kube import ObjectMeta, decode
+from lbcf.wire.metadata import ObjectMeta, decode, shared_map
 from lbcf.wire.policies import (
     WireEnsurePolicy,
     parse_ensure_policy,
     render_ensure_policy,
 )
 from lbcf.wire.ports import WirePort, parse_port, render_port
-from lbcf.wire.sharing import shared_map
 
 
 class _PodBackend(msgspec.Struct):

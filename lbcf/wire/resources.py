@@ -29,7 +29,7 @@ from lbcf.core.model.values import (
 from lbcf.wire.conditions import WireCondition, parse_conditions, render_conditions
 from lbcf.wire.durations import parse_duration
 from lbcf.wire.errors import Malformed
-from lbcf.wire.kube import ObjectMeta, decode
+from lbcf.wire.metadata import ObjectMeta, decode
 from lbcf.wire.node_selections import (
     WireNodes,
     WireService,

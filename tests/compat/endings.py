@@ -12,8 +12,8 @@ import attrs
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, Forbidden, KubeError, NotFound
-from lbcf.kube.pages import Selection
-from lbcf.kube.resource import Resource
+from lbcf.kube.kinds import Resource
+from lbcf.kube.list_watch import Selection
 from tests.compat.plain import PlainDriver
 from tests.compat.scene import a_driver
 from tests.e2e import objects

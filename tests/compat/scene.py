@@ -9,7 +9,7 @@ import attrs
 
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.errors import NotFound
-from lbcf.kube.resource import Resource
+from lbcf.kube.kinds import Resource
 from tests.compat.pair import Pair
 from tests.compat.plain import PlainDriver
 from tests.e2e import objects

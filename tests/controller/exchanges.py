@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
-from lbcf.kube.exchange import Request
+from lbcf.kube.requests import Request
 
 
 class Nobody:

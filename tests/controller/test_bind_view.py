@@ -11,12 +11,11 @@ from lbcf.core.model.cluster import Snapshot
 from lbcf.core.model.names import bind_group_key, bind_load_balancer_key
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
-from lbcf.kube.metadata import identity_of
-from lbcf.kube.pages import Page
-from lbcf.kube.watching import Put, Removed
+from lbcf.kube.list_watch import Page, Put, Removed
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.metrics import Metrics
 from lbcf.runtime.queue import WorkQueue
+from lbcf.wire.metadata import identity_of
 from tests.builders import a_driver, a_group, a_key, a_meta, a_pod
 from tests.controller.views import obscure, show
 

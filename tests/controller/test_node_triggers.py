@@ -20,10 +20,10 @@ from lbcf.core.model.nodes import (
 from lbcf.core.model.resources import Meta
 from lbcf.core.model.selectors import Operator, Requirement, Selector
 from lbcf.core.model.values import ObjectKey
-from lbcf.kube.metadata import identity_of
-from lbcf.kube.resource import HasMeta
+from lbcf.kube.kinds import HasMeta
+from lbcf.kube.list_watch import Removed
 from lbcf.kube.store import Store
-from lbcf.kube.watching import Removed
+from lbcf.wire.metadata import identity_of
 from tests.builders import a_driver, a_group, a_key, a_load_balancer
 from tests.controller.views import Thing, obscure, show
 from tests.node_builders import (

@@ -12,7 +12,7 @@ from lbcf.core.model.names import SYSTEM_NAMESPACE
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Unavailable
-from lbcf.kube.exchange import Request
+from lbcf.kube.requests import Request
 from tests.fakes.loop import run_virtual
 
 

@@ -8,10 +8,10 @@ from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Plan, plan_group
-from lbcf.kube.metadata import identity_of
+from lbcf.kube.list_watch import Put, Removed
 from lbcf.kube.store import Store
-from lbcf.kube.watching import Put, Removed
 from lbcf.runtime.metrics import Metrics
+from lbcf.wire.metadata import identity_of
 from tests.builders import a_key, a_pod, a_record, a_snapshot
 
 

@@ -29,11 +29,11 @@ from lbcf.core.reasons import Reason
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor import Executor, Subject
 from lbcf.kube.client import KubeClient
-from lbcf.kube.metadata import identity_of
-from lbcf.kube.watching import Put, Removed
+from lbcf.kube.list_watch import Put, Removed
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, RequeueAfter, Result
+from lbcf.wire.metadata import identity_of
 from tests.builders import ALWAYS, SETTLING, a_record, a_spec, seconds
 from tests.controller.exchanges import Nobody
 from tests.controller.views import everyday, show

@@ -9,8 +9,8 @@ from lbcf.core.model.cluster import Pod
 from lbcf.core.model.resources import BackendGroup, PodSelection
 from lbcf.core.model.selectors import Operator, Requirement, Selector
 from lbcf.core.model.values import Port
-from lbcf.kube.metadata import identity_of
-from lbcf.kube.watching import Put, Removed
+from lbcf.kube.list_watch import Put, Removed
+from lbcf.wire.metadata import identity_of
 from tests.builders import a_group, a_pod
 
 

@@ -12,9 +12,8 @@ from lbcf.core.model.resources import BackendGroup, StaticBackend, StaticSelecti
 from lbcf.core.model.values import Uid
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import plan_group
-from lbcf.kube.metadata import Identity
-from lbcf.kube.pages import Unreadable
-from lbcf.kube.watching import Obscured
+from lbcf.kube.list_watch import Obscured, Unreadable
+from lbcf.wire.metadata import Identity
 from tests.builders import (
     a_backend,
     a_driver,

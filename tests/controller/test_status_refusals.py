@@ -25,12 +25,11 @@ from lbcf.executor.status_refusals import RefusalReporter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Invalid
 from lbcf.kube.events import EventRecorder
-from lbcf.kube.kinds import BINDS, DRIVERS, GROUPS, LOAD_BALANCERS
+from lbcf.kube.kinds import BINDS, DRIVERS, GROUPS, LOAD_BALANCERS, Resource
+from lbcf.kube.list_watch import Put
 from lbcf.kube.locks import AddressLocks
 from lbcf.kube.refusals import StatusRefusals
-from lbcf.kube.resource import Resource
 from lbcf.kube.store import Store
-from lbcf.kube.watching import Put
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.metrics import Metrics
 from lbcf.runtime.queue import WorkQueue

@@ -25,11 +25,11 @@ from lbcf.executor.load_balancers import Trouble
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict
 from lbcf.kube.events import EventRecorder
-from lbcf.kube.exchange import Request
-from lbcf.kube.metadata import Identity
-from lbcf.kube.watching import Put, Removed
+from lbcf.kube.list_watch import Put, Removed
+from lbcf.kube.requests import Request
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
+from lbcf.wire.metadata import Identity
 from tests.builders import a_driver, a_load_balancer, seconds
 from tests.controller.exchanges import Nobody
 from tests.fakes.clock import VirtualClock

@@ -17,10 +17,10 @@ from lbcf.drivers.pool import DriverPool
 from lbcf.executor import Executor
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder
-from lbcf.kube.metadata import identity_of
-from lbcf.kube.watching import Removed
+from lbcf.kube.list_watch import Removed
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
+from lbcf.wire.metadata import identity_of
 from tests.builders import (
     a_backend,
     a_driver,

@@ -19,11 +19,11 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.core.selection.validating import ParameterQuestion
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor.load_balancers import LoadBalancerCalls
-from lbcf.kube.metadata import identity_of
-from lbcf.kube.watching import Removed
+from lbcf.kube.list_watch import Removed
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, RequeueAfter
+from lbcf.wire.metadata import identity_of
 from tests.builders import a_driver, a_group, a_load_balancer
 from tests.controller.views import show
 from tests.fakes.clock import VirtualClock

@@ -12,11 +12,10 @@ from lbcf.core.model.resources import (
     LoadBalancerDriver,
 )
 from lbcf.core.model.values import ObjectKey, Uid
-from lbcf.kube.metadata import Identity
-from lbcf.kube.pages import Unreadable
-from lbcf.kube.resource import HasMeta
+from lbcf.kube.kinds import HasMeta
+from lbcf.kube.list_watch import Obscured, Put, Unreadable
 from lbcf.kube.store import Store
-from lbcf.kube.watching import Obscured, Put
+from lbcf.wire.metadata import Identity
 from tests.builders import a_driver, a_group, a_load_balancer
 
 

@@ -14,8 +14,8 @@ from lbcf.ctl.answers import Question, answer
 from lbcf.ctl.flags import parser_for
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import KubeError, error_of
-from lbcf.kube.exchange import Request
-from lbcf.kube.resource import Resource
+from lbcf.kube.kinds import Resource
+from lbcf.kube.requests import Request
 from lbcf.runtime.clock import SystemClock
 from tests.builders import NAMESPACE
 from tests.kube.tiny_api import TinyApi

@@ -31,8 +31,8 @@ from lbcf.kube.kinds import (
     NODES,
     RECORDS,
     SERVICES,
+    Resource,
 )
-from lbcf.kube.resource import Resource
 from tests.builders import (
     NAMESPACE,
     a_driver,

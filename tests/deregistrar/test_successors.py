@@ -9,8 +9,8 @@ from lbcf.core.model.values import MemberKey, ObjectKey, Uid
 from lbcf.deregistrar.successors import Successors, holder_of, is_waiting
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import RECORDS
+from lbcf.kube.list_watch import Put
 from lbcf.kube.store import Store
-from lbcf.kube.watching import Put
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.result import Done, RequeueAfter
 from tests.builders import a_driver

@@ -13,7 +13,7 @@ import attrs
 
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.errors import NotFound
-from lbcf.kube.resource import Resource
+from lbcf.kube.kinds import Resource
 from tests.e2e import objects
 from tests.e2e.objects import Whole, parse_whole
 from tests.e2e.stage import Stage

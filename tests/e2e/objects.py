@@ -9,8 +9,8 @@ import attrs
 
 from lbcf.core.model.names import API_GROUP
 from lbcf.core.model.resources import Meta
-from lbcf.kube.metadata import parse_meta_only
-from lbcf.kube.resource import Resource
+from lbcf.kube.kinds import Resource
+from lbcf.wire.metadata import parse_meta_only
 
 
 @attrs.frozen

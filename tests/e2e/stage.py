@@ -19,7 +19,7 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
 from lbcf.kube.errors import KubeError, NotFound, Unavailable
-from lbcf.kube.pages import Selection
+from lbcf.kube.list_watch import Selection
 from lbcf.runtime.clock import SystemClock
 from tests.drivers.servers import ALLOW_BESIDE_US
 from tests.e2e import objects

@@ -13,7 +13,7 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
 from lbcf.kube.errors import Forbidden, Invalid, NotFound
-from lbcf.kube.pages import Selection
+from lbcf.kube.list_watch import Selection
 from lbcf.runtime.clock import SystemClock
 from tests.e2e import objects
 from tests.e2e.stage import Stage

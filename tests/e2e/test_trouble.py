@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from lbcf.kube.resource import Resource
+from lbcf.kube.kinds import Resource
 from tests.e2e import objects
 from tests.e2e.objects import Whole
 from tests.e2e.stage import Stage

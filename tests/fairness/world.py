@@ -30,8 +30,7 @@ from lbcf.drivers.errors import TimedOut
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder, Limits
-from lbcf.kube.exchange import Request
-from lbcf.kube.priority import namespace_of, rank_of
+from lbcf.kube.requests import Request, namespace_of, rank_of
 from lbcf.kube.secrets import Secrets
 from lbcf.kube.transport import AT_ONCE, KEPT
 from lbcf.process import RELEASES_AT_ONCE, Parts, Program

@@ -7,9 +7,9 @@ import msgspec
 
 from lbcf.core.model.resources import Meta
 from lbcf.core.model.values import ObjectKey, Uid
-from lbcf.kube.metadata import MetaOnly, parse_meta_only
-from lbcf.kube.resource import Resource
+from lbcf.kube.kinds import Resource
 from lbcf.wire.errors import Malformed
+from lbcf.wire.metadata import MetaOnly, parse_meta_only
 from tests.fakes.clock import VirtualClock
 
 

@@ -17,7 +17,7 @@ from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Reason
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EVENTS, EventRecorder, Limits, Reference
-from lbcf.kube.pages import Selection
+from lbcf.kube.list_watch import Selection
 from lbcf.runtime.clock import SystemClock
 from tests.fakes.clock import VirtualClock
 from tests.kube.builders import CONFIG_MAPS

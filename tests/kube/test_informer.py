@@ -14,9 +14,8 @@ import pytest
 
 from lbcf.kube.client import KubeClient
 from lbcf.kube.informer import Informer, Pacing
-from lbcf.kube.pages import Selection
+from lbcf.kube.list_watch import LINE_LIMIT, Selection
 from lbcf.kube.store import Store
-from lbcf.kube.watching import LINE_LIMIT
 from tests.kube.builders import (
     THINGS,
     PromptClock,
@@ -212,8 +211,8 @@ class TestWatch:
         """Chunks of the network are not lines."""
         chunks = (
             b'{"type":"ADDED","obj',
-            b'ect":{"metadata":{"name":"a","resourceVersion":"2"}}}\n\n{"type":"AD',
-            b'DED","object":{"metadata":{"name":"b","resourceVersion":"3"}}}\n',
+            b'ect":{"metadata":{"name":"a","uid":"1","resourceVersion":"2"}}}\n\n{"type":"AD',
+            b'DED","object":{"metadata":{"name":"b","uid":"2","resourceVersion":"3"}}}\n',
         )
         informer = await follow(EMPTY, watch(*chunks))
 

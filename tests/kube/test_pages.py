@@ -18,7 +18,7 @@ from lbcf.kube.client import PAGE_BYTES, KubeClient, connected
 from lbcf.kube.connection import Connection
 from lbcf.kube.errors import TooLarge
 from lbcf.kube.informer import Informer, Pacing
-from lbcf.kube.resource import Resource
+from lbcf.kube.kinds import Resource
 from tests.kube.builders import (
     THINGS,
     PromptClock,

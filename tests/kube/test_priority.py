@@ -2,8 +2,7 @@
 
 import asyncio
 
-from lbcf.kube.exchange import Method, Request
-from lbcf.kube.priority import namespace_of, rank_of
+from lbcf.kube.requests import Method, Request, namespace_of, rank_of
 from lbcf.runtime.semaphore import PrioritySemaphore
 
 

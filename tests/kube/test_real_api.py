@@ -24,11 +24,10 @@ from lbcf.kube.errors import (
     Unavailable,
 )
 from lbcf.kube.informer import Informer, Pacing
-from lbcf.kube.metadata import MetaOnly
-from lbcf.kube.pages import Selection
+from lbcf.kube.list_watch import Bookmark, Put, Selection, lines_of, parse_event
 from lbcf.kube.store import Store
-from lbcf.kube.watching import Bookmark, Put, lines_of, parse_event
 from lbcf.runtime.clock import SystemClock
+from lbcf.wire.metadata import MetaOnly
 from tests.kube.builders import CONFIG_MAPS, THINGS
 from tests.lab.cluster.api import Cluster
 

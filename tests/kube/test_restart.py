@@ -12,8 +12,7 @@ from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
 from lbcf.kube.errors import Gone, KubeError
 from lbcf.kube.informer import Informer
-from lbcf.kube.pages import Selection
-from lbcf.kube.watching import lines_of, parse_event
+from lbcf.kube.list_watch import Selection, lines_of, parse_event
 from lbcf.runtime.clock import SystemClock
 from tests.kube.builders import CONFIG_MAPS
 from tests.kube.test_real_api import SILENCE, named

@@ -13,10 +13,10 @@ from lbcf.core.model.access import Lack, NoSecret, Secret
 from lbcf.core.model.resources import LoadBalancerDriver, SecretKey, Security
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
-from lbcf.kube.metadata import Identity
+from lbcf.kube.list_watch import Put, Removed
 from lbcf.kube.secrets import Secrets, chosen
 from lbcf.kube.store import Store
-from lbcf.kube.watching import Put, Removed
+from lbcf.wire.metadata import Identity
 from tests.builders import a_driver
 from tests.kube.builders import PromptClock, event
 from tests.kube.scripted import Answer, ScriptedServer, answer, refusal, watch

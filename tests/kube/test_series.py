@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from lbcf.kube.client import connected
 from lbcf.kube.connection import Connection
 from lbcf.kube.errors import Conflict, KubeError
-from lbcf.kube.pages import EVERYTHING
+from lbcf.kube.list_watch import EVERYTHING
 from lbcf.kube.series import RequestSeries
 from tests.kube.builders import THINGS, PromptClock, key, thing_json
 from tests.kube.scripted import ScriptedServer, answer, refusal, watch

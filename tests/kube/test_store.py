@@ -12,10 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lbcf.core.model.values import Uid
-from lbcf.kube.metadata import Identity
-from lbcf.kube.pages import Page, Unreadable
+from lbcf.kube.list_watch import (
+    Bookmark,
+    Event,
+    Obscured,
+    Page,
+    Put,
+    Removed,
+    Unreadable,
+)
 from lbcf.kube.store import Store
-from lbcf.kube.watching import Bookmark, Event, Obscured, Put, Removed
+from lbcf.wire.metadata import Identity
 from tests.kube.builders import Thing, a_thing, key
 
 

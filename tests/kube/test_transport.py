@@ -25,7 +25,7 @@ from lbcf.kube.errors import (
     Unauthorized,
     Unavailable,
 )
-from lbcf.kube.pages import Selection
+from lbcf.kube.list_watch import Selection
 from tests.kube.builders import THINGS, PromptClock, a_thing, key, thing_json
 from tests.kube.scripted import Answer, ScriptedServer, answer, page, refusal
 

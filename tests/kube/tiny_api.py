@@ -18,7 +18,7 @@ from typing import cast
 import msgspec
 
 from lbcf.kube.errors import Unavailable
-from lbcf.kube.exchange import Request
+from lbcf.kube.requests import Request
 from tests.kube.tiny_history import TOO_OLD, Change, History, Watch, bookmark, matcher
 from tests.kube.tiny_rules import (
     Json,

@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from lbcf.kube.errors import KubeError, error_of
-from lbcf.kube.exchange import Request
+from lbcf.kube.requests import Request
 
 
 Json = dict[str, object]

@@ -28,7 +28,7 @@ from lbcf.drivers.errors import DriverError
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.connection import Connection
 from lbcf.kube.errors import Unavailable
-from lbcf.kube.exchange import Request
+from lbcf.kube.requests import Request
 from lbcf.kube.transport import Transport
 from lbcf.runtime.clock import SystemClock
 from lbcf.wire.driver_requests import HealthzRequest, JudgePodDeregisterRequest

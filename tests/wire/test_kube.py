@@ -5,7 +5,8 @@ import pytest
 
 from lbcf.core.model.cluster import Pod
 from lbcf.wire.errors import Malformed
-from lbcf.wire.kube import ObjectMeta, Owner, parse_pod, parse_secret
+from lbcf.wire.kube import parse_pod, parse_secret
+from lbcf.wire.metadata import ObjectMeta, Owner
 from tests.builders import START, a_key, a_pod
 
 

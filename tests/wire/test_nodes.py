@@ -15,7 +15,7 @@ from lbcf.core.model.nodes import (
 )
 from lbcf.core.model.values import Port, Protocol
 from lbcf.wire.errors import Malformed
-from lbcf.wire.nodes import parse_endpoint_slice, parse_node, parse_service
+from lbcf.wire.kube import parse_endpoint_slice, parse_node, parse_service
 
 
 NAMED = {"name": "n1", "uid": "u", "resourceVersion": "7"}

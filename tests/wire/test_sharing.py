@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbcf.wire.sharing import NOTHING, shared_map, shared_texts
+from lbcf.wire.metadata import NOTHING, shared_map, shared_texts
 
 
 MAPS = st.dictionaries(st.text(), st.text())

@@ -1,6 +1,6 @@
 """What of the cluster decisions about nodes are made from.
 
-Before it: `lbcf.wire.nodes` reads nodes, Services and EndpointSlices.
+Before it: `lbcf.wire.kube` reads nodes, Services and EndpointSlices.
 After it: `lbcf.core.selection.node_policy` judges the nodes of a `NodeScene`.
 """
 

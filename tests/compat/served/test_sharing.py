@@ -9,7 +9,7 @@ import pytest
 
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.errors import NotFound
-from lbcf.kube.pages import Selection
+from lbcf.kube.list_watch import Selection
 from tests.compat.endings import NAMESPACES
 from tests.compat.plain import Call, PlainDriver, serving
 from tests.compat.scene import Scene, a_driver

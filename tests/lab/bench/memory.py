@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from lbcf.controller.view import View
+from lbcf.kube.list_watch import Put
 from lbcf.kube.store import Store
-from lbcf.kube.watching import Put
 from lbcf.wire.kube import parse_pod
 from lbcf.wire.records import parse_record
 from tests.e2e import objects

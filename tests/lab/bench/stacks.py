@@ -20,9 +20,9 @@ from rich.table import Table
 _PARTS: Final = (
     ("lbcf/drivers/", "driver calls"),
     ("lbcf/kube/informer.py", "watches, stores"),
-    ("lbcf/kube/watching.py", "watches, stores"),
+    ("lbcf/kube/list_watch.py", "watches, stores"),
     ("lbcf/kube/store.py", "watches, stores"),
-    ("lbcf/kube/index.py", "watches, stores"),
+    ("lbcf/kube/store.py", "watches, stores"),
     ("lbcf/kube/lease", "leases"),
     ("lbcf/kube/events.py", "events"),
     ("lbcf/kube/", "API requests"),

@@ -21,8 +21,8 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.connection import connect
 from lbcf.kube.errors import KubeError
-from lbcf.kube.pages import Selection
-from lbcf.kube.resource import Resource
+from lbcf.kube.kinds import Resource
+from lbcf.kube.list_watch import Selection
 from tests.e2e import objects
 from tests.e2e.objects import Whole, parse_whole
 from tests.lab.cluster import Cluster

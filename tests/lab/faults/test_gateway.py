@@ -16,8 +16,8 @@ from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import Connection, connect
 from lbcf.kube.errors import Gone, Unavailable
 from lbcf.kube.informer import Informer
-from lbcf.kube.pages import Selection
-from lbcf.kube.resource import Resource
+from lbcf.kube.kinds import Resource
+from lbcf.kube.list_watch import Selection
 from lbcf.runtime.clock import SystemClock
 from tests.e2e.objects import Whole, parse_whole
 from tests.lab.cluster import Cluster

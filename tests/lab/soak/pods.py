@@ -16,8 +16,8 @@ import attrs
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import NotFound
-from lbcf.kube.pages import Selection
-from lbcf.kube.resource import Resource
+from lbcf.kube.kinds import Resource
+from lbcf.kube.list_watch import Selection
 from tests.e2e import objects
 from tests.e2e.objects import Whole
 from tests.lab.faults.history import Sight

@@ -31,7 +31,7 @@ from lbcf.drivers.errors import (
 )
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.errors import Conflict, KubeError, Throttled, Unavailable
-from lbcf.kube.exchange import Request
+from lbcf.kube.requests import Request
 from lbcf.runtime.clock import Clock
 from lbcf.wire.driver import Answer, parse_request
 from lbcf.wire.driver import Request as DriverRequest

@@ -18,8 +18,7 @@ from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.executor import Executor, Subject
 from lbcf.kube.client import KubeClient
-from lbcf.kube.kinds import RECORDS
-from lbcf.kube.resource import Resource
+from lbcf.kube.kinds import RECORDS, Resource
 from tests.lab.model.tape import Tape
 from tests.lab.sweep.edits import Value
 from tests.lab.sweep.process import OWNER, Process
