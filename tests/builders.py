@@ -33,10 +33,11 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.selectors import Selector
 from lbcf.core.model.values import (
+    NO_DRAIN,
     AddressSource,
     DeregisterPolicy,
     DeregisterWebhook,
-    Drain,
+    DrainPolicy,
     EnsurePolicy,
     MemberKey,
     ObjectKey,
@@ -163,7 +164,7 @@ def a_load_balancer(
     info: Mapping[str, str] | None = None,
     attributes: Mapping[str, str] | None = None,
     scope: tuple[str, ...] = (),
-    drain: Drain | None = None,
+    drain: DrainPolicy | None = None,
     created: bool = True,
     deleting: bool = False,
     version: int = 1,
@@ -196,7 +197,7 @@ def a_group(
     policy: DeregisterPolicy = DeregisterPolicy.IF_NOT_READY,
     parameters: Mapping[str, str] | None = None,
     ensure_policy: EnsurePolicy | None = None,
-    drain: Drain | None = None,
+    drain: DrainPolicy | None = None,
     max_unready_percent: int | None = None,
     webhook: DeregisterWebhook | None = None,
     uid: str | None = None,
@@ -240,7 +241,7 @@ def a_spec(
         parameters=parameters or {},
         ensure_policy=ensure_policy or EnsurePolicy(),
         address=address,
-        drain_timeout=drain_timeout,
+        drain=NO_DRAIN if drain_timeout is None else DrainPolicy(timeout=drain_timeout),
     )
 
 

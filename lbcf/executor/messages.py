@@ -31,10 +31,10 @@ def backend_request(
     if step.operation is Operation.DEREGISTER_BACKEND:
         request = _member(requests.DeregisterBackendRequest, step, retry_id, not_after)
         return msgspec.structs.replace(request, drained=step.drained)
-    if step.drain_started_at is None or step.drain_deadline is None:
+    if step.drain is None:
         raise ValueError(f"{step.operation} on a member without a drain's clock")
     drain = requests.Drain(
-        started_at=step.drain_started_at, deadline=step.drain_deadline
+        started_at=step.drain.started_at, deadline=step.drain.deadline
     )
     draining = _member(requests.DrainBackendRequest, step, retry_id, not_after)
     return msgspec.structs.replace(draining, drain=drain)

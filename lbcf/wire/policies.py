@@ -1,13 +1,23 @@
-"""ensurePolicy in JSON and back."""
+"""ensurePolicy and drain in JSON and back, as groups, Binds and records have them."""
+
+from datetime import timedelta
+from functools import lru_cache
 
 import msgspec
 
-from lbcf.core.model.values import EnsurePolicy, Repeat
+from lbcf.core.model.values import NO_DRAIN, DrainPolicy, EnsurePolicy, Repeat
 from lbcf.wire.durations import parse_duration, render_duration
 from lbcf.wire.errors import Malformed
 
 
 _ONCE = EnsurePolicy()
+
+
+class WireDrain(msgspec.Struct, rename="camel", frozen=True):
+    """How long to drain."""
+
+    enabled: bool = True
+    timeout_seconds: int = 30
 
 
 class WireEnsurePolicy(msgspec.Struct, rename="camel"):
@@ -41,3 +51,19 @@ def render_ensure_policy(policy: EnsurePolicy) -> dict[str, object] | None:
         return None
     period = render_duration(policy.period)
     return {"policy": policy.repeat.value, "minPeriod": period}
+
+
+@lru_cache(256)
+def parse_drain(found: WireDrain) -> DrainPolicy:
+    """Read a drain; records of one group share the value."""
+    # Without a drain the time means nothing: it must not make two policies differ.
+    if not found.enabled:
+        return NO_DRAIN
+    return DrainPolicy(timeout=timedelta(seconds=found.timeout_seconds))
+
+
+def render_drain(drain: DrainPolicy) -> dict[str, object] | None:
+    """Write a record's drain; None where there is none."""
+    if not drain.enabled:
+        return None
+    return {"timeoutSeconds": int(drain.timeout.total_seconds())}

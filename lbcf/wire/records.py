@@ -27,7 +27,7 @@ from lbcf.core.model.resources import (
     StaticBackend,
     Waiting,
 )
-from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.model.values import NO_DRAIN, ObjectKey, Uid
 from lbcf.core.selection.desired import DesiredRecord
 from lbcf.wire.conditions import (
     WireCondition,
@@ -39,8 +39,11 @@ from lbcf.wire.conditions import (
 from lbcf.wire.errors import Malformed
 from lbcf.wire.metadata import ObjectMeta, decode, shared_map
 from lbcf.wire.policies import (
+    WireDrain,
     WireEnsurePolicy,
+    parse_drain,
     parse_ensure_policy,
+    render_drain,
     render_ensure_policy,
 )
 from lbcf.wire.ports import WirePort, parse_port, render_port
@@ -64,10 +67,6 @@ class _NodeBackend(msgspec.Struct):
     port: WirePort
 
 
-class _DrainSpec(msgspec.Struct, rename="camel"):
-    timeout_seconds: int = 30
-
-
 class _Spec(msgspec.Struct, rename="camel"):
     lb_name: str
     lb_driver: str
@@ -80,12 +79,12 @@ class _Spec(msgspec.Struct, rename="camel"):
     node_backend: _NodeBackend | None = None
     static_addr: str | None = None
     backend_addr: str = ""
-    drain: _DrainSpec | None = None
+    drain: WireDrain | None = None
     backend_host: str = ""
     node_uid: str = msgspec.field(default="", name="nodeUID")
 
 
-class _Drain(msgspec.Struct, rename="camel"):
+class _Progress(msgspec.Struct, rename="camel"):
     started_at: datetime | None = None
     deadline: datetime | None = None
     active_connections: int | None = None
@@ -101,7 +100,7 @@ class _Status(msgspec.Struct, rename="camel"):
     injected_info: dict[str, str] | None = None
     conditions: list[WireCondition] | None = None
     ensuring: str = ""
-    drain: _Drain | None = None
+    drain: _Progress | None = None
     next_attempt: datetime | None = None
     backend_gone: bool = False
     deregistrar: str = ""
@@ -142,7 +141,6 @@ def parse_record(raw: bytes) -> BackendRecord:
 
 def _parse_spec(spec: _Spec) -> RecordSpec:
     """Read what is promised."""
-    timeout = timedelta(seconds=spec.drain.timeout_seconds) if spec.drain else None
     return RecordSpec(
         load_balancer=intern(spec.lb_name),
         driver=intern(spec.lb_driver),
@@ -152,7 +150,7 @@ def _parse_spec(spec: _Spec) -> RecordSpec:
         parameters=shared_map(spec.parameters),
         ensure_policy=parse_ensure_policy(spec.ensure_policy),
         address=spec.backend_addr,
-        drain_timeout=timeout,
+        drain=NO_DRAIN if spec.drain is None else parse_drain(spec.drain),
         host=spec.backend_host,
         node_uid=Uid(intern(spec.node_uid)),
     )
@@ -247,14 +245,11 @@ def _render_spec(spec: RecordSpec) -> dict[str, object]:
 
 def _render_changeable(spec: RecordSpec) -> dict[str, object]:
     """Write what may change in a record's life; None takes a field out of a patch."""
-    timeout = spec.drain_timeout
     return {
         "lbAttributes": dict(spec.lb_attributes) or None,
         "parameters": dict(spec.parameters) or None,
         "ensurePolicy": render_ensure_policy(spec.ensure_policy),
-        "drain": None
-        if timeout is None
-        else {"timeoutSeconds": int(timeout.total_seconds())},
+        "drain": render_drain(spec.drain),
     }
 
 
@@ -320,7 +315,7 @@ def _render_status(status: RecordStatus) -> dict[str, object]:
         "injectedInfo": dict(status.injected_info) or None,
         "conditions": render_conditions(status.conditions),
         "ensuring": status.ensuring or None,
-        "drain": drain and _render_drain(drain),
+        "drain": drain and _render_progress(drain),
         "nextAttempt": attempt and render_time_after(attempt),
         "backendGone": status.backend_gone or None,
         "deregistrar": status.deregistrar or None,
@@ -328,7 +323,7 @@ def _render_status(status: RecordStatus) -> dict[str, object]:
     }
 
 
-def _render_drain(drain: DrainProgress) -> dict[str, object]:
+def _render_progress(drain: DrainProgress) -> dict[str, object]:
     """Write the drain's clock and what is left."""
     return {
         "startedAt": render_time(drain.started_at),

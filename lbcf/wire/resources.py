@@ -22,7 +22,6 @@ from lbcf.core.model.values import (
     AddressSource,
     DeregisterPolicy,
     DeregisterWebhook,
-    Drain,
     FailurePolicy,
     MemberKey,
 )
@@ -36,7 +35,12 @@ from lbcf.wire.node_selections import (
     parse_node_selection,
     parse_service_selection,
 )
-from lbcf.wire.policies import WireEnsurePolicy, parse_ensure_policy
+from lbcf.wire.policies import (
+    WireDrain,
+    WireEnsurePolicy,
+    parse_drain,
+    parse_ensure_policy,
+)
 from lbcf.wire.ports import WirePort, parse_port
 from lbcf.wire.selectors import WireExpression, parse_selector
 
@@ -84,18 +88,13 @@ class _Driver(msgspec.Struct):
     status: _Conditions = msgspec.field(default_factory=_Conditions)
 
 
-class _Drain(msgspec.Struct, rename="camel"):
-    enabled: bool = True
-    timeout_seconds: int = 30
-
-
 class _LoadBalancerSpec(msgspec.Struct, rename="camel"):
     lb_driver: str
     lb_spec: dict[str, str] | None = None
     attributes: dict[str, str] | None = None
     scope: list[str] | None = None
     ensure_policy: WireEnsurePolicy | None = None
-    drain: _Drain | None = None
+    drain: WireDrain | None = None
     max_concurrent_calls: int | None = None
 
 
@@ -148,7 +147,7 @@ class WireGroupSpec(msgspec.Struct, rename="camel"):
     deregister_policy: str = DeregisterPolicy.IF_NOT_READY.value
     deregister_webhook: _DeregisterWebhook | None = None
     ensure_policy: WireEnsurePolicy | None = None
-    drain: _Drain | None = None
+    drain: WireDrain | None = None
     protection: _Protection | None = None
 
 
@@ -229,7 +228,7 @@ def parse_load_balancer(raw: bytes) -> LoadBalancer:
         attributes=spec.attributes or {},
         scope=tuple(spec.scope or ()),
         ensure_policy=parse_ensure_policy(spec.ensure_policy),
-        drain=_parse_drain(spec.drain),
+        drain=None if spec.drain is None else parse_drain(spec.drain),
         max_concurrent_calls=spec.max_concurrent_calls,
         info=status.lb_info,
         epoch=status.epoch,
@@ -268,7 +267,7 @@ def to_group(group: WireGroup) -> BackendGroup:
         deregister_policy=policy,
         webhook=_parse_webhook(spec.deregister_webhook, policy),
         ensure_policy=parse_ensure_policy(spec.ensure_policy),
-        drain=_parse_drain(spec.drain),
+        drain=None if spec.drain is None else parse_drain(spec.drain),
         max_unready_percent=(spec.protection or _Protection()).max_unready_percent,
         status=GroupStatus(
             backends=status.backends,
@@ -278,13 +277,6 @@ def to_group(group: WireGroup) -> BackendGroup:
             conditions=parse_conditions(status.conditions),
         ),
     )
-
-
-def _parse_drain(found: _Drain | None) -> Drain | None:
-    """Read a drain; None where a default further up holds."""
-    if found is None:
-        return None
-    return Drain(found.enabled, timedelta(seconds=found.timeout_seconds))
 
 
 def _parse_webhook(

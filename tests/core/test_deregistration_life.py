@@ -531,8 +531,9 @@ def test_drain_call_says_when_it_began_and_must_end() -> None:
     visit(world, ending, driver=DRAINER)
 
     for call in world.calls(Operation.DRAIN_BACKEND):
-        assert START == call.drain_started_at
-        assert START + seconds(30) == call.drain_deadline
+        assert call.drain is not None
+        assert START == call.drain.started_at
+        assert START + seconds(30) == call.drain.deadline
 
 
 def test_number_of_connections_is_written_every_ten_seconds_at_most() -> None:
@@ -599,7 +600,8 @@ def test_deadline_survives_a_restart() -> None:
     _, finish = visit(world, driver=DRAINER)
 
     (_, second) = world.calls(Operation.DRAIN_BACKEND)
-    assert START + seconds(30) == second.drain_deadline
+    assert second.drain is not None
+    assert START + seconds(30) == second.drain.deadline
     assert Finish(again_after=seconds(1)) == finish
     world.monotonic = 30.0
     visit(world, driver=DRAINER)
@@ -617,7 +619,8 @@ def test_deadline_is_kept_where_it_could_not_be_written() -> None:
     visit(world, ending, driver=DRAINER)
 
     (_, second) = world.calls(Operation.DRAIN_BACKEND)
-    assert START + seconds(30) == second.drain_deadline
+    assert second.drain is not None
+    assert START + seconds(30) == second.drain.deadline
 
 
 @pytest.mark.parametrize(("moment", "drained"), [(29.0, True), (30.0, False)])

@@ -7,7 +7,14 @@ from lbcf.core.model import names
 from lbcf.core.model.cluster import Pod, Snapshot
 from lbcf.core.model.resources import PodSelection, StaticBackend, StaticSelection
 from lbcf.core.model.selectors import Selector
-from lbcf.core.model.values import AddressSource, Drain, MemberKey, Port, Protocol
+from lbcf.core.model.values import (
+    NO_DRAIN,
+    AddressSource,
+    DrainPolicy,
+    MemberKey,
+    Port,
+    Protocol,
+)
 from lbcf.core.selection.desired import (
     DesiredRecord,
     desired_records,
@@ -49,7 +56,7 @@ def test_record_says_all_that_outlives_its_sources() -> None:
         spec,
         lb_info={"id": "made"},
         lb_attributes={"a": "b"},
-        drain_timeout=seconds(30),
+        drain=DrainPolicy(True, seconds(30)),
         host="10.0.0.1",
     )
 
@@ -140,13 +147,23 @@ def test_ipv6_is_written_in_brackets(host: str, written: str) -> None:
 @pytest.mark.parametrize(
     ("of_group", "of_load_balancer", "drain"),
     [
-        pytest.param(None, None, Drain(True, seconds(30)), id="30 s where unsaid"),
-        pytest.param(None, Drain(False), Drain(False), id="the load balancer's"),
-        pytest.param(Drain(True, seconds(5)), Drain(False), Drain(True, seconds(5))),
+        pytest.param(
+            None, None, DrainPolicy(True, seconds(30)), id="30 s where unsaid"
+        ),
+        pytest.param(
+            None, DrainPolicy(False), DrainPolicy(False), id="the load balancer's"
+        ),
+        pytest.param(
+            DrainPolicy(True, seconds(5)),
+            DrainPolicy(False),
+            DrainPolicy(True, seconds(5)),
+        ),
     ],
 )
 def test_drain_is_the_group_s_before_the_load_balancer_s(
-    of_group: Drain | None, of_load_balancer: Drain | None, drain: Drain
+    of_group: DrainPolicy | None,
+    of_load_balancer: DrainPolicy | None,
+    drain: DrainPolicy,
 ) -> None:
     """The nearer word counts."""
     front = a_load_balancer(drain=of_load_balancer)
@@ -157,9 +174,9 @@ def test_drain_is_the_group_s_before_the_load_balancer_s(
 
 def test_drain_that_is_off_leaves_no_time() -> None:
     """Such a record is deregistered at once."""
-    (record,) = desired(a_snapshot(a_pod(), group=a_group(drain=Drain(False))))
+    (record,) = desired(a_snapshot(a_pod(), group=a_group(drain=DrainPolicy(False))))
 
-    assert None is record.spec.drain_timeout
+    assert NO_DRAIN == record.spec.drain
 
 
 def test_name_is_another_beside_one_that_leaves() -> None:

@@ -137,8 +137,10 @@ def test_driver_is_told_the_deadline_by_the_clock_as_it_is_now() -> None:
     visit(world, ending)
 
     first, second = world.calls(Operation.DRAIN_BACKEND)
-    assert START + seconds(30) == first.drain_deadline
-    assert START + seconds(HOUR + 30) == second.drain_deadline
+    assert first.drain is not None
+    assert second.drain is not None
+    assert START + seconds(30) == first.drain.deadline
+    assert START + seconds(HOUR + 30) == second.drain.deadline
     drain = world.stored.status.drain
     assert drain is not None
     assert START + seconds(30) == drain.deadline

@@ -12,7 +12,7 @@ from lbcf.core.model.resources import (
     StaticBackend,
     StaticSelection,
 )
-from lbcf.core.model.values import AddressSource, DeregisterPolicy, Drain, Port
+from lbcf.core.model.values import AddressSource, DeregisterPolicy, DrainPolicy, Port
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Create, Hold, Plan, Removal, Update, plan_group
 from tests.builders import (
@@ -295,7 +295,9 @@ def test_record_without_an_address_yet_waits_for_it() -> None:
 def test_changed_parameters_update_the_record() -> None:
     """All but identity and address follows the group and the load balancer."""
     group = a_group(
-        parameters={"weight": "9"}, ensure_policy=ALWAYS, drain=Drain(True, seconds(5))
+        parameters={"weight": "9"},
+        ensure_policy=ALWAYS,
+        drain=DrainPolicy(True, seconds(5)),
     )
     front = a_load_balancer(attributes={"a": "b"})
 
@@ -308,7 +310,7 @@ def test_changed_parameters_update_the_record() -> None:
         parameters={"weight": "9"},
         ensure_policy=ALWAYS,
         lb_attributes={"a": "b"},
-        drain_timeout=seconds(5),
+        drain=DrainPolicy(True, seconds(5)),
     )
     assert Plan(updates=(Update(DESIRED, spec),), backends=1) == plan
 

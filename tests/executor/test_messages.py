@@ -7,6 +7,7 @@ import pytest
 
 from lbcf.core.lifecycle.steps import CallDriver, Permission
 from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import DrainProgress
 from lbcf.executor.messages import backend_request
 from lbcf.wire.driver import render_request
 from tests.builders import a_driver, a_record, a_spec
@@ -23,8 +24,7 @@ def told(operation: Operation, load_balancer: str = "front") -> bytes:
         a_driver(),
         Permission(a_record(spec=spec), 0.0),
         "10.0.0.1:80",
-        drain_started_at=NOW,
-        drain_deadline=NOW,
+        drain=DrainProgress(NOW, NOW),
     )
     return render_request(backend_request(step, "1", NOW))
 

@@ -22,7 +22,15 @@ from lbcf.core.model.resources import (
     RecordStatus,
     StaticBackend,
 )
-from lbcf.core.model.values import EnsurePolicy, Port, Protocol, Repeat, Uid
+from lbcf.core.model.values import (
+    NO_DRAIN,
+    DrainPolicy,
+    EnsurePolicy,
+    Port,
+    Protocol,
+    Repeat,
+    Uid,
+)
 from lbcf.core.reasons import ForeignReason
 from lbcf.core.selection.desired import DesiredRecord
 from lbcf.wire.errors import Malformed
@@ -101,7 +109,8 @@ SPECS = st.builds(
         st.integers(30 * 10**6, 10**8).map(lambda n: seconds(n / 10**6)),
     ),
     address=st.sampled_from(("", "a:1")),
-    drain_timeout=st.none() | st.integers(0, 86400).map(seconds),
+    drain=st.just(NO_DRAIN)
+    | st.integers(0, 86400).map(lambda n: DrainPolicy(True, seconds(n))),
     host=st.sampled_from(("", "192.0.2.1")),
     node_uid=st.sampled_from(("", "uid-n1")),
 )
@@ -325,8 +334,8 @@ def test_record_of_lbcf_in_go_is_read() -> None:
     found = read(OLD, status)
 
     assert PodBackend("web-1", Uid(""), Port(80)) == found.spec.backend
-    assert (None, EnsurePolicy()) == (
-        found.spec.drain_timeout,
+    assert (NO_DRAIN, EnsurePolicy()) == (
+        found.spec.drain,
         found.spec.ensure_policy,
     )
     assert "10.0.0.1:80" == found.address

@@ -29,7 +29,7 @@ from lbcf.core.model.values import (
     AddressSource,
     DeregisterPolicy,
     DeregisterWebhook,
-    Drain,
+    DrainPolicy,
     FailurePolicy,
     MemberKey,
     ObjectKey,
@@ -175,7 +175,7 @@ def test_load_balancer_says_all_of_it() -> None:
         found.attributes,
         found.scope,
     )
-    assert (ALWAYS, Drain(True, seconds(5)), 1) == (
+    assert (ALWAYS, DrainPolicy(True, seconds(5)), 1) == (
         found.ensure_policy,
         found.drain,
         found.max_concurrent_calls,
@@ -351,7 +351,7 @@ def test_group_says_how_its_backends_are_treated() -> None:
 
     assert {"weight": "3"} == found.parameters
     assert DeregisterPolicy.IF_NOT_RUNNING is found.deregister_policy
-    assert (ALWAYS, Drain(False), 0) == (
+    assert (ALWAYS, DrainPolicy(False), 0) == (
         found.ensure_policy,
         found.drain,
         found.max_unready_percent,

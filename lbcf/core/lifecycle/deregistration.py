@@ -231,28 +231,24 @@ def _drain(ending: Ending, record: BackendRecord, moment: Moment) -> Step | None
         return None
     if record.status.backend_gone:
         return None
-    if record.spec.drain_timeout is None or not driver.declares(
-        Operation.DRAIN_BACKEND
-    ):
+    if not record.spec.drain.enabled or not driver.declares(Operation.DRAIN_BACKEND):
         return None
     left = rest_of_drain(ending, record, moment)
     if left <= timedelta(0):
         return None
-    progress = drain_progress(ending, record, moment.now + left)
     return CallDriver(
         Operation.DRAIN_BACKEND,
         driver,
         permission,
         record.address,
-        drain_started_at=progress.started_at,
-        drain_deadline=progress.deadline,
+        drain=drain_progress(ending, record, moment.now + left),
         urgent=phase_of(ending, record) is Phase.FLOWING,
     )
 
 
 def rest_of_drain(ending: Ending, record: BackendRecord, moment: Moment) -> timedelta:
     """Say how long the drain may go on: all of its time where it has not begun."""
-    whole = record.spec.drain_timeout or timedelta(0)
+    whole = record.spec.drain.longest
     if ending.drain_until is not None:
         return timedelta(seconds=ending.drain_until - moment.monotonic)
     written = record.status.drain
@@ -263,7 +259,7 @@ def _rest_of_written(
     record: BackendRecord, written: DrainProgress, moment: Moment
 ) -> timedelta:
     """Say what a clock leaves that another incarnation, or an earlier one, has written."""
-    whole = record.spec.drain_timeout or timedelta(0)
+    whole = record.spec.drain.longest
     # Neither clock need be right. That of whoever began was behind where the drain was
     # over before the API server could have let it begin; ours is where more is left than
     # there was.
@@ -284,7 +280,7 @@ def drain_progress(
     known = record.status.drain or ending.drain
     if known is not None and abs(known.deadline - deadline) < _CLOCK_WAS_SET:
         return known
-    whole = record.spec.drain_timeout or timedelta(0)
+    whole = record.spec.drain.longest
     began = (deadline - whole).replace(microsecond=0)
     # Written in whole seconds; rounded down, the deadline would take part of the drain.
     ends = (deadline + _ALMOST_A_SECOND).replace(microsecond=0)

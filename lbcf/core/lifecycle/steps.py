@@ -6,12 +6,17 @@ a crash "between any two lines" is a crash before or after one of these.
 """
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import attrs
 
 from lbcf.core.model.operations import Operation
-from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver, RecordStatus
+from lbcf.core.model.resources import (
+    BackendRecord,
+    DrainProgress,
+    LoadBalancerDriver,
+    RecordStatus,
+)
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Reason
 
@@ -45,8 +50,7 @@ class CallDriver:
 
     Attributes:
         permission: renewed by a quorum read if the call had to queue for too long.
-        drain_started_at: when the drain began (drainBackend only).
-        drain_deadline: when it ends at the latest (drainBackend only).
+        drain: when it began and when it ends at the latest (drainBackend only).
         drained: whether nothing was left on the backend (deregisterBackend only).
         final: no other ensure can be out when this is sent, nor one with other
             parameters if it is one itself; decided then, not at the answer.
@@ -58,8 +62,7 @@ class CallDriver:
     driver: LoadBalancerDriver
     permission: Permission
     address: str
-    drain_started_at: datetime | None = None
-    drain_deadline: datetime | None = None
+    drain: DrainProgress | None = None
     drained: bool = False
     final: bool = False
     urgent: bool = False

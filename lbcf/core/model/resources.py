@@ -30,10 +30,11 @@ from lbcf.core.model.node_backends import (
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.selectors import Selector
 from lbcf.core.model.values import (
+    NO_DRAIN,
     AddressSource,
     DeregisterPolicy,
     DeregisterWebhook,
-    Drain,
+    DrainPolicy,
     EnsurePolicy,
     MemberKey,
     ObjectKey,
@@ -199,7 +200,7 @@ class LoadBalancer:
     attributes: Mapping[str, str] = attrs.Factory(dict)
     scope: tuple[str, ...] = ()
     ensure_policy: EnsurePolicy = EnsurePolicy()
-    drain: Drain | None = None
+    drain: DrainPolicy | None = None
     max_concurrent_calls: int | None = None
     info: Mapping[str, str] | None = None
     epoch: str = ""
@@ -292,7 +293,7 @@ class BackendGroup:
     parameters: Mapping[str, str] = attrs.Factory(dict)
     deregister_policy: DeregisterPolicy = DeregisterPolicy.IF_NOT_READY
     ensure_policy: EnsurePolicy = EnsurePolicy()
-    drain: Drain | None = None
+    drain: DrainPolicy | None = None
     max_unready_percent: int | None = None
     status: GroupStatus = GroupStatus()
     webhook: DeregisterWebhook | None = None
@@ -339,7 +340,6 @@ class RecordSpec:
 
     Attributes:
         address: known beforehand, else found by the registrar (see RecordStatus).
-        drain_timeout: None where it is deregistered at once.
         host: the backend's own IP address or host name when the record was made, whoever
             spells what is registered; empty for static addresses, and in records of LBCF
             in Go and of earlier versions.
@@ -354,7 +354,7 @@ class RecordSpec:
     parameters: Mapping[str, str] = attrs.Factory(dict)
     ensure_policy: EnsurePolicy = EnsurePolicy()
     address: str = ""
-    drain_timeout: timedelta | None = None
+    drain: DrainPolicy = NO_DRAIN
     host: str = ""
     node_uid: Uid = Uid("")
 

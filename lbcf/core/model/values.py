@@ -103,8 +103,8 @@ class DeregisterWebhook:
 
 
 @attrs.frozen
-class Drain:
-    """How long a backend may finish what it has begun.
+class DrainPolicy:
+    """How long connections to a backend may end before it is deregistered: spec.drain.
 
     Attributes:
         enabled: False deregisters at once.
@@ -113,3 +113,11 @@ class Drain:
 
     enabled: bool = True
     timeout: timedelta = timedelta(seconds=30)
+
+    @property
+    def longest(self) -> timedelta:
+        """Return the time that a drain may take; zero where there is none."""
+        return self.timeout if self.enabled else timedelta(0)
+
+
+NO_DRAIN = DrainPolicy(enabled=False)

@@ -28,7 +28,7 @@ from lbcf.core.model.resources import (
     StaticBackend,
     StaticSelection,
 )
-from lbcf.core.model.values import AddressSource, Drain, MemberKey, Port, Uid
+from lbcf.core.model.values import AddressSource, DrainPolicy, MemberKey, Port, Uid
 from lbcf.core.selection.eligibility import Eligible, Verdict, judge_pod
 from lbcf.core.selection.judging import with_rulings
 from lbcf.core.selection.node_policy import judge_nodes
@@ -136,9 +136,9 @@ def host_port(host: str, port: Port) -> str:
     return f"[{host}]:{port.number}" if ":" in host else f"{host}:{port.number}"
 
 
-def drain_of(group: BackendGroup, attachment: Attachment) -> Drain:
+def drain_of(group: BackendGroup, attachment: Attachment) -> DrainPolicy:
     """Say how a group's records are drained: its own word, the load balancer's, 30 s."""
-    return group.drain or attachment.load_balancer.drain or Drain()
+    return group.drain or attachment.load_balancer.drain or DrainPolicy()
 
 
 def desired_records(
@@ -234,7 +234,6 @@ def _desired(
     """Put one record's spec together from its group and load balancer."""
     load_balancer, driver = attachment.load_balancer, attachment.driver
     known = found.address if driver.address_source is AddressSource.BACKEND else ""
-    drain = drain_of(group, attachment)
     spec = RecordSpec(
         load_balancer=names.own_name(load_balancer.meta.key),
         driver=load_balancer.driver,
@@ -244,7 +243,7 @@ def _desired(
         ensure_policy=group.ensure_policy,
         backend=found.backend,
         address=known if driver.member_key is MemberKey.RECORD else "",
-        drain_timeout=drain.timeout if drain.enabled else None,
+        drain=drain_of(group, attachment),
         host=found.host,
         node_uid=found.node_uid,
     )

@@ -122,7 +122,7 @@ def is_needless(record: BackendRecord, spec: RecordSpec) -> bool:
     """
     if not (record.is_inherited and record.is_registered):
         return False
-    return attrs.evolve(spec, drain_timeout=record.spec.drain_timeout) == record.spec
+    return attrs.evolve(spec, drain=record.spec.drain) == record.spec
 
 
 def signed(record: BackendRecord, now: datetime) -> RecordStatus:

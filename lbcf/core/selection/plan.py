@@ -240,7 +240,7 @@ def _updated(present: RecordSpec, wanted: RecordSpec) -> RecordSpec:
         lb_attributes=wanted.lb_attributes,
         parameters=wanted.parameters,
         ensure_policy=wanted.ensure_policy,
-        drain_timeout=wanted.drain_timeout,
+        drain=wanted.drain,
     )
 
 

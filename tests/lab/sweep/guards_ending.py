@@ -189,8 +189,8 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "rest_of_drain",
-                "record.spec.drain_timeout or timedelta(0)",
-                "(record.spec.drain_timeout or timedelta(0)) / 10",
+                "record.spec.drain.longest",
+                "record.spec.drain.longest / 10",
             ),
         ),
         ("drain-in-vain/record", "drain/record"),
@@ -201,8 +201,8 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "rest_of_drain",
-                "record.spec.drain_timeout or timedelta(0)",
-                "(record.spec.drain_timeout or timedelta(0)) * 10",
+                "record.spec.drain.longest",
+                "record.spec.drain.longest * 10",
             ),
         ),
         ("drain-in-vain/record",),
@@ -213,7 +213,7 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "rest_of_drain",
-                "record.spec.drain_timeout or timedelta(0)",
+                "record.spec.drain.longest",
                 "timedelta(seconds=3)",
             ),
         ),
@@ -264,7 +264,8 @@ ENDING: dict[str, Mutant] = {
                 "return _still_draining(ending, step, reply, moment)",
                 "return attrs.evolve(_still_draining(ending, step, reply, moment), "
                 "drain_until=ending.drain_until or (moment.monotonic + ("
-                "(step.drain_deadline or moment.now) - moment.now).total_seconds()))",
+                "(step.drain.deadline if step.drain else moment.now) - moment.now)"
+                ".total_seconds()))",
             ),
         ),
         ("drain-in-turn",),
