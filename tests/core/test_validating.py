@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from lbcf.core.model.cluster import Undecided
+from lbcf.core.model.values import DrainPolicy
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Create, Hold, Plan, Removal, Update
 from lbcf.core.selection.plan import plan_group as plan_of
@@ -77,7 +78,8 @@ def test_rollout_goes_on_with_the_parameters_of_before() -> None:
 
 def test_what_else_changed_is_taken_over() -> None:
     """A driver has no say in how long a drain may take."""
-    spec = attrs.evolve(OLD.spec, parameters=HEAVY, drain_timeout=seconds(60))
+    drain = DrainPolicy(timeout=seconds(60))
+    spec = attrs.evolve(OLD.spec, parameters=HEAVY, drain=drain)
 
     [update] = held(Plan(updates=(Update(OLD, spec),)), LIGHT).updates
 
