@@ -13,8 +13,8 @@ from functools import partial
 from lbcf import __version__
 from lbcf.admission import flags as admission_flags
 from lbcf.core.errors import LbcfError
-from lbcf.kube.lease import LeadershipLostError
-from lbcf.process import Parts, Program, run_process
+from lbcf.kube.leader_election import LeadershipLostError
+from lbcf.process import Dependencies, Program, run_process
 from lbcf.runtime.flags import WRONG_USAGE, OneLineParser
 from lbcf.runtime.health import CannotListen
 from lbcf.settings import Settings, SettingsError, add_flags, read_settings
@@ -86,7 +86,9 @@ def _explain(argv: Sequence[str]) -> int:
     return command.run(f"lbcf {_CTL}", argv)
 
 
-def _run_again_and_again(settings: Settings, build: Callable[[Parts], Program]) -> int:
+def _run_again_and_again(
+    settings: Settings, build: Callable[[Dependencies], Program]
+) -> int:
     """Run a process to its end; from nothing each time that it has lost its Lease."""
     while True:
         try:
@@ -116,7 +118,7 @@ def _run(process: Coroutine[None, None, int]) -> int:
 
 def _builder(
     settings: Settings, flags: argparse.Namespace
-) -> Callable[[Parts], Program]:
+) -> Callable[[Dependencies], Program]:
     """Say what a process runs; imported late, so that each loads only its own."""
     if settings.process == "controller":
         from lbcf.controller.app import Controller  # noqa: PLC0415

@@ -15,7 +15,7 @@ from lbcf.core.errors import LbcfError
 from lbcf.core.model.names import SYSTEM_NAMESPACE
 from lbcf.drivers.access import NO_FENCE, Fence
 from lbcf.drivers.places import Place, parse_place
-from lbcf.runtime.address import BindAddress, parse_bind_address
+from lbcf.runtime.flags import BindAddress, parse_bind_address
 
 
 MOST_RECORDS = 20_000

@@ -12,14 +12,14 @@ from lbcf.admission.series import CertificateSeries
 from lbcf.admission.server import Endpoint, Series, serve
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.informer import Informer
-from lbcf.process import Parts
+from lbcf.process import Dependencies
 from lbcf.runtime.health import Check
 
 
 class Admission:
     """The program of the admission process: all replicas work, none leads."""
 
-    def __init__(self, parts: Parts, webhook: Webhook) -> None:
+    def __init__(self, parts: Dependencies, webhook: Webhook) -> None:
         self._parts = parts
         self._webhook = webhook
         self._keeper = Keeper(_source(parts, webhook), parts.clock, webhook.clients)
@@ -65,7 +65,7 @@ class Admission:
         return None if self._is_serving else "not listening yet"
 
 
-def _source(parts: Parts, webhook: Webhook) -> Source:
+def _source(parts: Dependencies, webhook: Webhook) -> Source:
     """Say where the certificate comes from."""
     if webhook.files is not None:
         return Files(*webhook.files)

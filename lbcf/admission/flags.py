@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 
 from lbcf.admission.decisions import FailurePolicy
-from lbcf.runtime.address import BindAddress, parse_bind_address
+from lbcf.runtime.flags import BindAddress, parse_bind_address
 from lbcf.settings import SettingsError
 
 

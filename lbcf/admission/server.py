@@ -21,8 +21,8 @@ from lbcf.admission.decisions import Admitted, Verdict
 from lbcf.admission.limits import Doorman, Limits
 from lbcf.admission.review import Review, parse_review, render_review
 from lbcf.admission.reviewer import Reviewer
-from lbcf.runtime.address import BindAddress
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.flags import BindAddress
 from lbcf.runtime.health import CannotListen
 from lbcf.wire.durations import parse_duration
 from lbcf.wire.errors import Malformed

@@ -17,10 +17,10 @@ import msgspec
 import yaml
 
 from lbcf.core.model.operations import Operation
+from lbcf.runtime.spans import TRACE_HEADER
 from lbcf.wire import driver_answers, driver_requests
 from lbcf.wire.driver import ANSWERS, REQUESTS
 from lbcf.wire.driver_answers import Message
-from lbcf.wire.traces import HEADER
 
 
 Schema = dict[str, object]
@@ -60,7 +60,7 @@ _NEEDED: Sequence[Sequence[str]] = ((), ("bearer",), ("mutualTLS",), tuple(_SECU
 """What a driver may ask for: nothing, one of them, or both."""
 
 _TRACE: Schema = {
-    "name": HEADER,
+    "name": TRACE_HEADER,
     "in": "header",
     "required": False,
     "description": "W3C Trace Context; what is no valid one counts as missing.",
@@ -100,7 +100,7 @@ def document() -> Schema:
         "paths": {f"/{operation}": _path(operation) for operation in Operation},
         "components": {
             "securitySchemes": _SECURITY,
-            "parameters": {HEADER: _TRACE},
+            "parameters": {TRACE_HEADER: _TRACE},
             "responses": {
                 name: {"description": text, "content": _content("Refused")}
                 for name, text in _REFUSALS.values()
@@ -157,7 +157,7 @@ def _path(operation: Operation) -> Schema:
         "post": {
             "operationId": operation.value,
             "summary": _docstring(request).splitlines()[0],
-            "parameters": [{"$ref": f"#/components/parameters/{HEADER}"}],
+            "parameters": [{"$ref": f"#/components/parameters/{TRACE_HEADER}"}],
             "requestBody": {"required": True, "content": _content(request.__name__)},
             "responses": {
                 "200": {

@@ -40,6 +40,7 @@ from lbcf.executor.locks import AddressLocker
 from lbcf.executor.pod_judge import PodJudge
 from lbcf.executor.status_refusals import RefusalReporter
 from lbcf.executor.trouble import TroubleReporter
+from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.client import KubeClient
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import (
@@ -52,17 +53,14 @@ from lbcf.kube.kinds import (
     RECORDS,
     SERVICES,
 )
-from lbcf.kube.locks import AddressLocks
 from lbcf.kube.refusals import StatusRefusals
 from lbcf.kube.transport import AT_ONCE, KEPT
-from lbcf.process import Parts
+from lbcf.process import Dependencies
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import Check
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares
-from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.recall import Recall
-from lbcf.runtime.result import Result
-from lbcf.runtime.worker import Workers
+from lbcf.runtime.queue import ReconnectNotifier, WorkQueue
+from lbcf.runtime.worker import Result, Workers
 
 
 _GROUP_WORKERS = 16
@@ -81,7 +79,7 @@ _TOLD = frozenset({conditions.REGISTERED})
 class Controller:
     """The program of the controller process."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Dependencies) -> None:
         client, clock = parts.client, parts.clock
         self._parts = parts
         self._view = view = View()
@@ -109,7 +107,7 @@ class Controller:
             locks=self._inheritance,
             observe=view.records.observe,
             limit=view.limit,
-            recall=Recall(queues.records),
+            recall=ReconnectNotifier(queues.records),
             told=reporter.record_told,
         )
         ender = Ender(client, clock, parts.settings.namespace)

@@ -34,7 +34,7 @@ from lbcf.kube.requests import Body
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.result import Done, RequeueAfter, Result
+from lbcf.runtime.worker import Done, RequeueAfter, Result
 from lbcf.wire.binds import render_finalizer, render_statuses
 from lbcf.wire.records import render_release
 

@@ -28,7 +28,7 @@ from lbcf.kube.kinds import DRIVERS
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.result import Done, RequeueAfter, Result
+from lbcf.runtime.worker import Done, RequeueAfter, Result
 from lbcf.wire.driver_requests import HealthzRequest
 from lbcf.wire.resources import render_driver_status
 

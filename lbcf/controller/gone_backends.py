@@ -28,7 +28,7 @@ from lbcf.kube.errors import UNHEARD, Conflict, NotFound
 from lbcf.kube.kinds import NODES, PODS, RECORDS, SERVICES, HasMeta, Resource
 from lbcf.runtime import failpoints
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.result import Done, Result
+from lbcf.runtime.worker import Done, Result
 from lbcf.wire.records import render_status_update
 
 

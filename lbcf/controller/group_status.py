@@ -32,7 +32,7 @@ from lbcf.kube.events import EventRecorder, Reference
 from lbcf.kube.kinds import BINDS, GROUPS
 from lbcf.kube.requests import Body
 from lbcf.runtime.clock import Clock
-from lbcf.runtime.result import Done, RequeueAfter, Result
+from lbcf.runtime.worker import Done, RequeueAfter, Result
 from lbcf.wire.resources import render_group_status
 
 

@@ -25,7 +25,7 @@ from lbcf.executor.pod_judge import PodJudge
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.result import Done, RequeueAfter, Result
+from lbcf.runtime.worker import Done, RequeueAfter, Result
 
 
 _ASKED_AGAIN = timedelta(minutes=1)

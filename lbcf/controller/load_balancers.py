@@ -28,7 +28,7 @@ from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import LOAD_BALANCERS
 from lbcf.runtime.clock import Clock
-from lbcf.runtime.result import Done, RequeueAfter, Result
+from lbcf.runtime.worker import Done, RequeueAfter, Result
 from lbcf.wire.records import render_release
 from lbcf.wire.resources import render_finalizer_added
 

@@ -29,7 +29,7 @@ from lbcf.core.model.cluster import Undecided
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Plan
-from lbcf.runtime.result import Done, Failed, RequeueAfter, Result
+from lbcf.runtime.worker import Done, Failed, RequeueAfter, Result
 
 
 _log = structlog.get_logger(__name__)

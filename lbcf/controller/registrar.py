@@ -28,7 +28,7 @@ from lbcf.core.model.values import AddressSource, ObjectKey, Uid
 from lbcf.executor import Executor, Subject
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.result import Done, RequeueAfter, Result
+from lbcf.runtime.worker import Done, RequeueAfter, Result
 
 
 _log = structlog.get_logger(__name__)

@@ -22,7 +22,7 @@ from lbcf.kube.kinds import RECORDS
 from lbcf.kube.store import Store
 from lbcf.runtime import failpoints
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.result import Done, Result
+from lbcf.runtime.worker import Done, Result
 
 
 _log = structlog.get_logger(__name__)

@@ -18,7 +18,7 @@ import structlog
 
 from lbcf.core.model.values import ObjectKey
 from lbcf.runtime.clock import Clock
-from lbcf.runtime.delays import Delays
+from lbcf.runtime.queue import Delays
 
 
 AT_ONCE = 16

@@ -37,7 +37,7 @@ from lbcf.executor import LoadBalancerCalls
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.result import Done, RequeueAfter, Result
+from lbcf.runtime.worker import Done, RequeueAfter, Result
 
 
 Place = tuple[ObjectKey, str]

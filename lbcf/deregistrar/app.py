@@ -18,11 +18,10 @@ from lbcf.executor.trouble import TroubleReporter
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS, RECORDS
 from lbcf.kube.store import Store
-from lbcf.process import Parts
+from lbcf.process import Dependencies
 from lbcf.runtime.health import Check
 from lbcf.runtime.limiter import Shares
-from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.recall import Recall
+from lbcf.runtime.queue import ReconnectNotifier, WorkQueue
 from lbcf.runtime.worker import Workers
 
 
@@ -46,7 +45,7 @@ def _driver_of(record: BackendRecord) -> Iterator[ObjectKey]:
 class DeregistrarProgram:
     """The program of the deregistrar process."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Dependencies) -> None:
         client, clock = parts.client, parts.clock
         self._parts = parts
         records: Store[BackendRecord] = Store(
@@ -72,7 +71,7 @@ class DeregistrarProgram:
             clock,
             observe=records.observe,
             limit=limit,
-            recall=Recall(queue),
+            recall=ReconnectNotifier(queue),
             told=CallReporter(parts.recorder, enabled=told).record_told,
         )
         series = EndingSeries(records, clock, parts.metrics)

@@ -30,7 +30,7 @@ from lbcf.kube.store import Store
 from lbcf.process import RELEASES_AT_ONCE
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares, Slot
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.result import Done, RequeueAfter, Result
+from lbcf.runtime.worker import Done, RequeueAfter, Result
 
 
 _log = structlog.get_logger(__name__)

@@ -20,7 +20,7 @@ from lbcf.drivers.access import Fence, Find
 from lbcf.drivers.errors import NotCalled
 from lbcf.drivers.pool import DriverPool, Reader
 from lbcf.runtime.clock import Clock
-from lbcf.runtime.dry_steps import DrySteps
+from lbcf.runtime.metrics import DrySteps
 from lbcf.wire.driver import Answer, Request, parse_answer
 from lbcf.wire.driver_answers import (
     BackendAnswer,

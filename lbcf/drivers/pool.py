@@ -46,6 +46,7 @@ from lbcf.drivers.series import CallSeries
 from lbcf.runtime import spans
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.semaphore import KeyedSemaphores
+from lbcf.runtime.spans import Trace, new_trace
 from lbcf.wire.driver import (
     ANSWERS,
     REQUESTS,
@@ -62,7 +63,6 @@ from lbcf.wire.driver_answers import (
     Status,
     ValidationAnswer,
 )
-from lbcf.wire.traces import Trace, new_trace
 
 
 _A = TypeVar("_A", bound=Answer)

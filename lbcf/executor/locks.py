@@ -18,11 +18,11 @@ from lbcf.core.lifecycle.steps import LockHeld, LockTaken, TakeLock
 from lbcf.core.model.names import digest
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.kube.address_locks import AddressLocks, HeldBy
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import KubeError, NotFound
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.leases import Lease
-from lbcf.kube.locks import AddressLocks, HeldBy
 from lbcf.runtime.clock import Clock
 
 

@@ -55,7 +55,7 @@ from lbcf.kube.errors import (
 from lbcf.kube.kinds import RECORDS
 from lbcf.runtime import failpoints
 from lbcf.runtime.clock import Clock
-from lbcf.runtime.recall import Recall
+from lbcf.runtime.queue import ReconnectNotifier
 from lbcf.wire.driver_answers import RetriedAnswer
 from lbcf.wire.driver_requests import Request
 from lbcf.wire.records import (
@@ -111,7 +111,7 @@ class Executor:
         locks: TakesLocks | None = None,
         observe: Callable[[BackendRecord], None] = lambda _record: None,
         limit: Callable[[ObjectKey], int | None] = lambda _key: None,
-        recall: Recall | None = None,
+        recall: ReconnectNotifier | None = None,
         told: Callable[[CallDriver, Reply], None] = lambda _step, _reply: None,
     ) -> None:
         self._client = client

@@ -31,10 +31,10 @@ from lbcf.kube.refusals import StatusRefusals
 from lbcf.kube.requests import (
     JSON_PATCH,
     MERGE_PATCH,
-    Between,
     Body,
-    Exchange,
+    HttpTransport,
     Method,
+    Middleware,
     Request,
     json_cas,
     merge_cas,
@@ -70,7 +70,7 @@ class KubeClient:
             nobody does.
     """
 
-    def __init__(self, exchange: Exchange, *, field_manager: str = "lbcf") -> None:
+    def __init__(self, exchange: HttpTransport, *, field_manager: str = "lbcf") -> None:
         self.refusals: StatusRefusals | None = None
         self._exchange = exchange
         self._manager = {"fieldManager": field_manager}
@@ -317,7 +317,7 @@ async def connected(
     limit: timedelta = CALL_LIMIT,
     pool: int = POOL,
     at_once: int = AT_ONCE,
-    through: Between | None = None,
+    middleware: Middleware | None = None,
 ) -> AsyncIterator[KubeClient]:
     """Give a client of a real server, and close its connections at the end.
 
@@ -329,7 +329,7 @@ async def connected(
         limit: for one call, with all its attempts.
         pool: connections at a time; each informer occupies one.
         at_once: requests at a time, beside informers'.
-        through: puts something between the verbs and the server.
+        middleware: put between the verbs and the server.
     """
     transport = Transport(
         connection,
@@ -340,7 +340,7 @@ async def connected(
         at_once=at_once,
     )
     async with transport:
-        exchange = transport if through is None else through(transport)
+        exchange = transport if middleware is None else middleware(transport)
         yield KubeClient(exchange, field_manager=field_manager)
 
 

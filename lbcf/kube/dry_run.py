@@ -15,9 +15,9 @@ import attrs
 import msgspec
 
 from lbcf.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
-from lbcf.kube.requests import MERGE_PATCH, Exchange, Request
+from lbcf.kube.requests import MERGE_PATCH, HttpTransport, Request
 from lbcf.runtime.clock import Clock
-from lbcf.runtime.dry_steps import DrySteps
+from lbcf.runtime.metrics import DrySteps
 
 
 Json = dict[str, Any]
@@ -38,8 +38,8 @@ class _Imagined:
     body: Json | None
 
 
-class DryExchange:
-    """Implements `Exchange` without ever writing.
+class DryRunTransport:
+    """Implements `HttpTransport` without ever writing.
 
     Args:
         real: the way to the API server; only GET goes there.
@@ -47,7 +47,7 @@ class DryExchange:
         steps: told of each write.
     """
 
-    def __init__(self, real: Exchange, clock: Clock, steps: DrySteps) -> None:
+    def __init__(self, real: HttpTransport, clock: Clock, steps: DrySteps) -> None:
         self._real = real
         self._clock = clock
         self._steps = steps

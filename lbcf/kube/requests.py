@@ -43,7 +43,7 @@ class Request:
         return f"{self.method} {self.path}"
 
 
-class Exchange(Protocol):
+class HttpTransport(Protocol):
     """The way to an API server; `Transport` is the real one."""
 
     async def send(self, request: Request, within: timedelta | None = None) -> bytes:
@@ -55,7 +55,7 @@ class Exchange(Protocol):
         """Open an answer that comes in chunks, and ends when nothing comes."""
 
 
-Between = Callable[[Exchange], Exchange]
+Middleware = Callable[[HttpTransport], HttpTransport]
 """Puts itself between whoever asks and the API server."""
 
 

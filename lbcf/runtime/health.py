@@ -1,4 +1,4 @@
-"""Serves the probes and the metrics over HTTP.
+"""Serves the probes and the metrics over HTTP, and watches the event loop for them.
 
 `/healthz` asks whether the process should be restarted, `/readyz` whether it does
 its work; each runs named checks. Answers look like those of the API server: `ok`,
@@ -7,6 +7,7 @@ or one line per check when asked with `?verbose` or when one failed.
 
 import contextlib
 
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
 
@@ -16,7 +17,8 @@ import structlog
 from aiohttp import web
 
 from lbcf.runtime import metrics as series
-from lbcf.runtime.address import BindAddress
+from lbcf.runtime.clock import Clock
+from lbcf.runtime.flags import BindAddress
 from lbcf.runtime.metrics import Metrics
 
 
@@ -159,3 +161,75 @@ def _metrics_page(registry: Metrics) -> _Answer:
         return web.Response(body=page, headers={"Content-Type": series.CONTENT_TYPE})
 
     return answer
+
+
+class LoopWatch:
+    """Measures the loop while `run` runs; `check` is a check for `health`."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        metrics: Metrics | None = None,
+        *,
+        interval: timedelta = timedelta(milliseconds=500),
+        window: timedelta = timedelta(seconds=30),
+        limit: timedelta = timedelta(seconds=10),
+    ) -> None:
+        """Get ready.
+
+        Args:
+            clock: sleeps between the beats and tells how long that took.
+            metrics: gets the worst lag of the window, when it is read.
+            interval: from beat to beat.
+            window: how far back the worst lag is looked for.
+            limit: a lag above it fails the check.
+        """
+        self._clock = clock
+        self._interval = interval.total_seconds()
+        self._window = window.total_seconds()
+        self._limit = limit.total_seconds()
+        self._expected: float | None = None
+        # (moment, lag), the lags falling: whatever is smaller than a later lag can
+        # never again be the worst.
+        self._lags: deque[tuple[float, float]] = deque()
+        if metrics:
+            metrics.loop_lag.set_function(self.worst)
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        while True:
+            self._expected = self._clock.monotonic() + self._interval
+            await self._clock.sleep(timedelta(seconds=self._interval))
+            self._note(self._overdue())
+
+    def worst(self) -> float:
+        """Return the worst lag of the window in seconds, counting one that lasts."""
+        oldest = self._clock.monotonic() - self._window
+        while self._lags and self._lags[0][0] < oldest:
+            self._lags.popleft()
+        past = self._lags[0][1] if self._lags else 0.0
+        return max(past, self._overdue())
+
+    def check(self) -> str | None:
+        """Return what is wrong when the loop was too late, or was never watched."""
+        if self._expected is None:
+            return "the heartbeat of the event loop has not begun"
+        worst = self.worst()
+        if worst <= self._limit:
+            return None
+        return (
+            f"the event loop stood still for {worst:.1f} s, more than "
+            f"{self._limit:g} s, within the last {self._window:g} s"
+        )
+
+    def _overdue(self) -> float:
+        """Return by how many seconds the next beat is late."""
+        if self._expected is None:
+            return 0.0
+        return max(0.0, self._clock.monotonic() - self._expected)
+
+    def _note(self, lag: float) -> None:
+        """Remember a lag as long as it may be the worst of a window."""
+        while self._lags and self._lags[-1][1] <= lag:
+            self._lags.pop()
+        self._lags.append((self._clock.monotonic(), lag))

@@ -23,7 +23,7 @@ from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
 from lbcf.runtime.fair_queue import FairQueue
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.result import Done, Result
+from lbcf.runtime.worker import Done, Result
 
 
 K = TypeVar("K", bound=Hashable)

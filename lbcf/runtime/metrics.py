@@ -3,11 +3,13 @@
 Queues and the elector report here; `health` serves the text. The workqueue and
 leader series carry client-go's names, help texts and the label `name`
 (k8s.io/component-base, metrics/prometheus/workqueue and clientgo/leaderelection).
+Steps of a dry run are counted and logged here, too.
 """
 
 from collections.abc import Callable
 
 import attrs
+import structlog
 
 from prometheus_client import (
     CollectorRegistry,
@@ -160,3 +162,29 @@ class Metrics:
     def render(self) -> bytes:
         """Return all series in Prometheus' text format, of type `CONTENT_TYPE`."""
         return generate_latest(self.registry)
+
+
+_log = structlog.get_logger(__name__)
+
+
+class DrySteps:
+    """Tells of steps that were not taken, or only for show."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._steps = Counter(
+            "lbcf_dry_run_steps_total",
+            "Steps of a dry run, by what would have been done and to what.",
+            ["step", "target"],
+            registry=registry,
+        )
+
+    def tell(self, step: str, target: str, **facts: object) -> None:
+        """Tell of one step.
+
+        Args:
+            step: such as `would_create`; the log event is `dry_run.` and this.
+            target: a plural of the API, or a driver's operation.
+            facts: for the log.
+        """
+        self._steps.labels(step, target).inc()
+        _log.info(f"dry_run.{step}", target=target, **facts)

@@ -1,18 +1,25 @@
 """Tells one run of a process from all others, and whether another run has ended.
 
-`lbcf.kube.lease` writes the identity of a leader into its Lease: a process that starts
-in the place of a leader that was killed then knows at once that nobody leads.
+`lbcf.kube.leader_election` writes the identity of a leader into its Lease: a process that
+starts in the place of a leader that was killed then knows at once that nobody leads. On
+another machine the end of a leader shows when its kernel closes its connections.
 
-Everything is read from /proc (proc(5), pid_namespaces(7)); elsewhere than on Linux no
-process has an identity, and nobody is ever known to have ended.
+Identities are read from /proc (proc(5), pid_namespaces(7)); elsewhere than on Linux no
+process has one, and nobody is ever known to have ended.
 """
 
+import asyncio
+import contextlib
 import os
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
 import attrs
+import structlog
+
+from lbcf.runtime.clock import Clock
 
 
 _PROC = Path("/proc")
@@ -126,3 +133,54 @@ def _runs(pid: int, started: int) -> bool:
 def _stat_of(pid: int) -> list[str]:
     """Read the fields of a process behind its command, which may hold spaces."""
     return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+
+
+_log = structlog.get_logger(__name__)
+
+_CONNECT = 1.0
+"""Seconds that a new connection may take; later than that, nothing is known."""
+_PAUSE = timedelta(seconds=1)
+"""Between two connections, when the other side closes them or cannot be reached."""
+
+
+async def until_refused(host: str, port: int, clock: Clock) -> None:
+    """Return when a port that took connections refuses them.
+
+    A connection is kept open and nothing is sent on it. When it ends, another one is made
+    at once: a server that only closed an idle connection takes it. A process that has
+    ended does not listen any more, so its machine refuses. Where a machine is off, or a
+    firewall drops packets, nothing answers, and this waits.
+
+    Never returns for a port that has refused from the beginning: a firewall may do that.
+    """
+    has_answered = False
+    while True:
+        try:
+            async with asyncio.timeout(_CONNECT):
+                reader, writer = await asyncio.open_connection(host, port)
+        except ConnectionRefusedError:
+            if has_answered:
+                return
+        except (OSError, TimeoutError):
+            pass
+        else:
+            if not has_answered:
+                _log.info("leader.followed", host=host, port=port)
+            has_answered = True
+            began = clock.monotonic()
+            await _until_closed(reader, writer)
+            if clock.monotonic() - began >= _PAUSE.total_seconds():
+                continue
+        await clock.sleep(_PAUSE)
+
+
+async def _until_closed(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Wait for the end of a connection; what is received is thrown away."""
+    try:
+        with contextlib.suppress(OSError):
+            while await reader.read(4096):
+                pass
+    finally:
+        writer.close()

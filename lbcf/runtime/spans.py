@@ -1,12 +1,15 @@
-"""Spans: what was done within what, for those who collect traces.
+"""Spans, and the trace context that carries them over HTTP.
 
-Set up once, at the start of a process, like `logs`; then any module may open one, and
+Set up once, at the start of a process, like `logs`; then any module may open a span, and
 most of the time that does nothing. Spans are sent only where the environment names a
 collector, by OpenTelemetry's own variables, and OpenTelemetry is installed: that is the
-extra `traces`. `worker` opens one for each turn, `lbcf.drivers.pool` one for each call.
+extra `traces`. `worker` opens one for each turn, `lbcf.drivers.pool` one for each call and
+sends its W3C trace context as a header, which `lbcf.sdk.server` reads (Trace Context
+level 1, section 3.2: version 00, ids in lower-case hexadecimal, none of them all zero).
 """
 
 import contextlib
+import re
 import threading
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +19,53 @@ import attrs
 import structlog
 
 from lbcf import __version__
-from lbcf.wire.traces import Trace
+
+
+TRACE_HEADER = "traceparent"
+
+_FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_FORBIDDEN_VERSION = "ff"
+
+
+@attrs.frozen
+class Trace:
+    """Where in a trace something happens.
+
+    Attributes:
+        trace_id: 32 hexadecimal digits, the same on both sides of a call.
+        span_id: 16 of them, for the caller's part.
+        sampled: whether the caller's part may be kept somewhere.
+    """
+
+    trace_id: str
+    span_id: str
+    sampled: bool = False
+
+    def headers(self) -> Mapping[str, str]:
+        """Return the header (Trace Context level 1, section 3.2.2.5: the last bit)."""
+        return {TRACE_HEADER: f"00-{self.trace_id}-{self.span_id}-{self.sampled:02x}"}
+
+
+def new_trace(uuid: str) -> Trace:
+    """Make a trace of one call, hence of one span, from the text of a random UUID.
+
+    Its version and its variant keep both ids from being all zero (RFC 9562, 5.4).
+    """
+    digits = uuid.replace("-", "")
+    return Trace(digits, digits[16:])
+
+
+def parse_trace(text: str | None) -> Trace | None:
+    """Read the header; None where it is missing or says nothing valid."""
+    found = _FORM.fullmatch(text or "")
+    if found is None:
+        return None
+    version, trace_id, span_id, _, more = found.groups()
+    if version == _FORBIDDEN_VERSION or (version == "00" and more):
+        return None
+    if not (trace_id.strip("0") and span_id.strip("0")):
+        return None
+    return Trace(trace_id, span_id)
 
 
 if TYPE_CHECKING:

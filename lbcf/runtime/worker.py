@@ -1,7 +1,8 @@
-"""Takes keys from a queue, has them reconciled, and acts on the result.
+"""Takes keys from a queue, has them reconciled, and acts on the `Result`.
 
-Between `queue` and the reconcile functions of the processes. What happens after a
-key was looked at is decided here, in one place: nothing, later, or with backoff.
+What happens after a key was reconciled is decided here, in one place: nothing, later, or
+with backoff. To come again is a result, not an error: so a count of failures means
+something.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from datetime import timedelta
 from typing import Generic, TypeVar, assert_never
 
+import attrs
 import structlog
 
 from lbcf.core import backoff
@@ -17,7 +19,38 @@ from lbcf.core.errors import LbcfError
 from lbcf.runtime import spans
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.queue import QueueClosed, WorkQueue
-from lbcf.runtime.result import Done, Failed, RequeueAfter, Result
+
+
+@attrs.frozen
+class Done:
+    """All is as it should be; look again when something changes."""
+
+
+@attrs.frozen
+class RequeueAfter:
+    """All went well, and there will be something to do later.
+
+    Attributes:
+        delay: how long to wait; a change of the key ends the wait early.
+    """
+
+    delay: timedelta
+
+
+@attrs.frozen
+class Failed:
+    """It did not work; try again with backoff.
+
+    Attributes:
+        error: what happened, to what; goes into the log.
+        at_least: the wait that the other side asked for, if it did.
+    """
+
+    error: Exception
+    at_least: timedelta | None = None
+
+
+Result = Done | RequeueAfter | Failed
 
 
 K = TypeVar("K", bound=Hashable)

@@ -8,8 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from lbcf.runtime import logs
-from lbcf.runtime.address import BindAddress, parse_bind_address
-from lbcf.runtime.flags import OneLineParser
+from lbcf.runtime.flags import BindAddress, OneLineParser, parse_bind_address
 from lbcf.sdk.credentials import CredentialFiles, CredentialsUnusable
 
 

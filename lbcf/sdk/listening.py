@@ -15,8 +15,8 @@ import structlog
 
 from aiohttp import web
 
-from lbcf.runtime.address import BindAddress
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.flags import BindAddress
 from lbcf.sdk.credentials import (
     Contents,
     CredentialFiles,

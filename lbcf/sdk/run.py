@@ -14,8 +14,8 @@ import structlog
 from aiohttp import web
 
 from lbcf.runtime import logs
-from lbcf.runtime.address import BindAddress
 from lbcf.runtime.clock import SystemClock
+from lbcf.runtime.flags import BindAddress
 from lbcf.runtime.shutdown import stop_on_signals
 from lbcf.sdk.credentials import CredentialFiles, CredentialsUnusable
 from lbcf.sdk.driver import Driver

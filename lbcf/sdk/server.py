@@ -20,6 +20,7 @@ from prometheus_client import generate_latest
 from lbcf.core.model.operations import Operation
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.metrics import CONTENT_TYPE
+from lbcf.runtime.spans import TRACE_HEADER, Trace, parse_trace
 from lbcf.sdk.driver import Driver
 from lbcf.sdk.guard import Guard
 from lbcf.sdk.replies import refused, reply, served_operations
@@ -35,7 +36,6 @@ from lbcf.wire.driver import (
 )
 from lbcf.wire.driver_answers import Status
 from lbcf.wire.driver_requests import RetriedRequest
-from lbcf.wire.traces import HEADER, Trace, parse_trace
 
 
 LARGEST_REQUEST = 32 * 1024 * 1024
@@ -148,7 +148,7 @@ class Service:
         try:
             async with asyncio.timeout(_PATIENCE):
                 body = await request.read()
-            trace = parse_trace(request.headers.get(HEADER))
+            trace = parse_trace(request.headers.get(TRACE_HEADER))
             answer = await self._replied(Operation(name), body, trace)
         except Malformed as error:
             return _error(400, str(error))

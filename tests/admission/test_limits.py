@@ -28,8 +28,8 @@ from lbcf.core.model.operations import Operation
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient
 from lbcf.kube.secrets import Secrets
-from lbcf.runtime.address import BindAddress
 from lbcf.runtime.clock import SystemClock
+from lbcf.runtime.flags import BindAddress
 from tests.drivers.servers import BESIDE_US, read_request, serving, silent
 from tests.kube.tiny_api import Json, TinyApi
 

@@ -11,8 +11,8 @@ from aiohttp import web
 
 from lbcf import sdk
 from lbcf.conformance.kit import CATALOGUE
-from lbcf.runtime.address import BindAddress
 from lbcf.runtime.clock import SystemClock
+from lbcf.runtime.flags import BindAddress
 from lbcf.sdk.credentials import CredentialFiles
 from lbcf.sdk.guard import Guard
 from lbcf.sdk.listening import Listener

@@ -32,7 +32,7 @@ from lbcf.kube.client import KubeClient
 from lbcf.kube.list_watch import Put, Removed
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.result import Done, RequeueAfter, Result
+from lbcf.runtime.worker import Done, RequeueAfter, Result
 from lbcf.wire.metadata import identity_of
 from tests.builders import ALWAYS, SETTLING, a_record, a_spec, seconds
 from tests.controller.exchanges import Nobody

@@ -22,18 +22,18 @@ from lbcf.executor.abandonment import Abandonments
 from lbcf.executor.load_balancers import LoadBalancerCalls
 from lbcf.executor.locks import AddressLocker
 from lbcf.executor.status_refusals import RefusalReporter
+from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Invalid
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import BINDS, DRIVERS, GROUPS, LOAD_BALANCERS, Resource
 from lbcf.kube.list_watch import Put
-from lbcf.kube.locks import AddressLocks
 from lbcf.kube.refusals import StatusRefusals
 from lbcf.kube.store import Store
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.metrics import Metrics
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.result import RequeueAfter, Result
+from lbcf.runtime.worker import RequeueAfter, Result
 from tests.builders import a_key
 from tests.ctl.servers import Guarded, put
 from tests.e2e import objects

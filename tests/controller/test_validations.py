@@ -22,7 +22,7 @@ from lbcf.executor.load_balancers import LoadBalancerCalls
 from lbcf.kube.list_watch import Removed
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.result import Done, RequeueAfter
+from lbcf.runtime.worker import Done, RequeueAfter
 from lbcf.wire.metadata import identity_of
 from tests.builders import a_driver, a_group, a_load_balancer
 from tests.controller.views import show

@@ -12,7 +12,7 @@ from lbcf.kube.kinds import RECORDS
 from lbcf.kube.list_watch import Put
 from lbcf.kube.store import Store
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.result import Done, RequeueAfter
+from lbcf.runtime.worker import Done, RequeueAfter
 from tests.builders import a_driver
 from tests.fakes.clock import VirtualClock
 from tests.kube.tiny_api import TinyApi

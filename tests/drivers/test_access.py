@@ -28,7 +28,7 @@ from lbcf.drivers.errors import (
 from lbcf.drivers.places import parse_place
 from lbcf.drivers.pool import DriverPool
 from lbcf.runtime.clock import SystemClock
-from lbcf.wire.traces import parse_trace
+from lbcf.runtime.spans import parse_trace
 from tests.drivers.secured import (
     LONG_AGO,
     TOKEN,

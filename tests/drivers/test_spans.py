@@ -22,9 +22,8 @@ from lbcf.drivers.pool import DriverPool
 from lbcf.runtime import spans
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.result import Done, Failed, Result
-from lbcf.runtime.worker import Workers
-from lbcf.wire.traces import HEADER, parse_trace
+from lbcf.runtime.spans import TRACE_HEADER, parse_trace
+from lbcf.runtime.worker import Done, Failed, Result, Workers
 from tests.drivers.servers import PATIENT, ensure, read_request, response, serving
 
 
@@ -89,7 +88,7 @@ async def turn(pool: DriverPool, answer: bytes) -> str:
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await read_request(reader)).decode()
-        [line] = [x for x in head.split("\r\n") if x.startswith(f"{HEADER}: ")]
+        [line] = [x for x in head.split("\r\n") if x.startswith(f"{TRACE_HEADER}: ")]
         ended.set_result(line.partition(": ")[2])
         writer.write(answer)
 

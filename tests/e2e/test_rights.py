@@ -18,11 +18,11 @@ from lbcf.core.model.names import API_VERSION
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.kube import kinds
+from lbcf.kube.address_locks import AddressLocks, Taken
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
 from lbcf.kube.errors import KubeError
 from lbcf.kube.events import EventRecorder, Reference
-from lbcf.kube.locks import AddressLocks, Taken
 from lbcf.runtime.clock import SystemClock
 from tests.e2e import objects
 from tests.e2e.node_objects import Nodes

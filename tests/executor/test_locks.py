@@ -12,11 +12,11 @@ from lbcf.core.lifecycle.steps import LockHeld, LockTaken, TakeLock
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
 from lbcf.executor.locks import AddressLocker
+from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import BadAnswer
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.leases import LEASES
-from lbcf.kube.locks import AddressLocks
 from tests.builders import a_driver
 from tests.fakes.clock import VirtualClock
 from tests.kube.tiny_api import TinyApi

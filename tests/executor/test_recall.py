@@ -14,8 +14,7 @@ from lbcf.core.reasons import Reason
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor import Executor, Subject
 from lbcf.kube.client import KubeClient
-from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.recall import Recall
+from lbcf.runtime.queue import ReconnectNotifier, WorkQueue
 from tests.builders import a_driver, a_key, a_record
 from tests.controller.exchanges import Nobody
 from tests.core.world import World
@@ -30,7 +29,7 @@ UNREACHED = Unanswered(Reason.DRIVER_UNREACHABLE, "connection refused", may_land
 class OneRecord(Executor):
     """Carries out steps in a world of one record."""
 
-    def __init__(self, record: BackendRecord, recall: Recall) -> None:
+    def __init__(self, record: BackendRecord, recall: ReconnectNotifier) -> None:
         clock = VirtualClock()
         pool = DriverPool(clock, CollectorRegistry())
         super().__init__(KubeClient(Nobody()), pool, clock, recall=recall)
@@ -78,7 +77,7 @@ async def test_call_that_gets_through_brings_the_others_back(
     queue: WorkQueue[ObjectKey], answers: list[Reply]
 ) -> None:
     """Whatever came of it: somebody is there again."""
-    recall = Recall(queue)
+    recall = ReconnectNotifier(queue)
     recall.missed(DRIVER.meta.key, OTHER)
 
     await OneRecord(a_record(registered=True, deleting=True), recall).end(*answers)
@@ -90,7 +89,7 @@ async def test_call_that_does_not_get_through_waits_with_the_others(
     queue: WorkQueue[ObjectKey],
 ) -> None:
     """It comes back when one of them gets through."""
-    recall = Recall(queue)
+    recall = ReconnectNotifier(queue)
     executor = OneRecord(a_record(registered=True, deleting=True), recall)
 
     await executor.end(UNREACHED)

@@ -33,7 +33,7 @@ from lbcf.kube.events import EventRecorder, Limits
 from lbcf.kube.requests import Request, namespace_of, rank_of
 from lbcf.kube.secrets import Secrets
 from lbcf.kube.transport import AT_ONCE, KEPT
-from lbcf.process import RELEASES_AT_ONCE, Parts, Program
+from lbcf.process import RELEASES_AT_ONCE, Dependencies, Program
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.metrics import Metrics
 from lbcf.runtime.semaphore import PrioritySemaphore
@@ -231,12 +231,12 @@ class World:
             self._stack.push_async_callback(_end, reading, working, stop)
         await asyncio.sleep(seconds)
 
-    def _parts(self, role: str) -> Parts:
+    def _parts(self, role: str) -> Dependencies:
         """Put together what a process works with, as `lbcf.process` does."""
         ends_first = role == "deregistrar"
         clock = self.clock()
         client = KubeClient(_Way(self.api, RELEASES_AT_ONCE if ends_first else AT_ONCE))
-        return Parts(
+        return Dependencies(
             settings=Settings(
                 role, leader_elect=False, list_period=LISTING, grace=timedelta(0)
             ),
@@ -274,7 +274,7 @@ async def _end(
 
 
 class _Way:
-    """A process's way to the API server: implements `Exchange`."""
+    """A process's way to the API server: implements `HttpTransport`."""
 
     def __init__(self, api: TinyApi, places: int) -> None:
         self._api = api

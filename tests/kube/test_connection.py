@@ -383,7 +383,7 @@ class TestTls:
 def test_library_is_imported_only_to_connect() -> None:
     """It costs 40 MB and half a second: whoever only needs values does not pay."""
     program = (
-        "import sys, lbcf.kube.client, lbcf.kube.informer, lbcf.kube.lease\n"
+        "import sys, lbcf.kube.client, lbcf.kube.informer, lbcf.kube.leader_election\n"
         "assert 'kubernetes_asyncio' not in sys.modules"
     )
     finished = subprocess.run([sys.executable, "-c", program], check=False)

@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry
 
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.kube.client import KubeClient
-from lbcf.kube.dry_run import DryExchange
+from lbcf.kube.dry_run import DryRunTransport
 from lbcf.kube.errors import AlreadyExists, Conflict, NotFound
-from lbcf.runtime.dry_steps import DrySteps
+from lbcf.runtime.metrics import DrySteps
 from tests.fakes.clock import VirtualClock
 from tests.kube.builders import CONFIG_MAPS
 from tests.kube.tiny_api import TinyApi
@@ -26,7 +26,7 @@ def _api(request: pytest.FixtureRequest) -> KubeClient:
         return KubeClient(TinyApi())
     if request.param == "dry":
         steps = DrySteps(CollectorRegistry())
-        return KubeClient(DryExchange(TinyApi(), VirtualClock(), steps))
+        return KubeClient(DryRunTransport(TinyApi(), VirtualClock(), steps))
     return cast("KubeClient", request.getfixturevalue("real"))
 
 

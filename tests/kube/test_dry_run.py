@@ -5,9 +5,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from lbcf.kube.client import KubeClient
-from lbcf.kube.dry_run import DryExchange
+from lbcf.kube.dry_run import DryRunTransport
 from lbcf.kube.errors import NotFound
-from lbcf.runtime.dry_steps import DrySteps
+from lbcf.runtime.metrics import DrySteps
 from tests.fakes.clock import VirtualClock
 from tests.kube.builders import CONFIG_MAPS, key
 from tests.kube.tiny_api import TinyApi
@@ -23,7 +23,7 @@ class Bench:
     def __init__(self) -> None:
         self.api = TinyApi()
         self.registry = CollectorRegistry()
-        exchange = DryExchange(self.api, VirtualClock(), DrySteps(self.registry))
+        exchange = DryRunTransport(self.api, VirtualClock(), DrySteps(self.registry))
         self.dry, self.real = KubeClient(exchange), KubeClient(self.api)
 
     def told(self, step: str) -> float | None:

@@ -55,7 +55,7 @@ class Fault(Enum):
 
 
 class TinyApi:
-    """Implements `Exchange`.
+    """Implements `HttpTransport`.
 
     Args:
         now: tells the time for metadata.

@@ -14,16 +14,16 @@ from lbcf.admission.flags import Webhook
 from lbcf.controller.app import Controller
 from lbcf.deregistrar.app import DeregistrarProgram
 from lbcf.kube.connection import Connection
+from lbcf.process.dependencies import Dependencies, build_dependencies
 from lbcf.process.host import Host, Program
-from lbcf.process.parts import Parts, gathered
-from lbcf.runtime.address import BindAddress
 from lbcf.runtime.clock import SystemClock
+from lbcf.runtime.flags import BindAddress
 from lbcf.sdk.series import ServiceSeries
 from lbcf.settings import Settings
 
 
 NOWHERE = Connection("http://127.0.0.1:1")
-PROGRAMS: dict[str, Callable[[Parts], Program]] = {
+PROGRAMS: dict[str, Callable[[Dependencies], Program]] = {
     "controller": Controller,
     "deregistrar": DeregistrarProgram,
     "admission": lambda parts: Admission(parts, Webhook(BindAddress("", 0))),
@@ -64,7 +64,7 @@ async def a_host(process: str, *, dry_run: bool = False) -> AsyncIterator[Host]:
     """Put a process together that never meets an API server."""
     probes = BindAddress("127.0.0.1", 0)
     settings = Settings(process, dry_run=dry_run, probes=probes, metrics=probes)
-    async with gathered(settings, NOWHERE) as parts:
+    async with build_dependencies(settings, NOWHERE) as parts:
         yield Host(parts, PROGRAMS[process](parts), asyncio.Event())
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import aiohttp
 import pytest
 
-from lbcf.runtime.address import BindAddress
+from lbcf.runtime.flags import BindAddress
 from lbcf.runtime.health import CannotListen, Check, serve
 from lbcf.runtime.metrics import Metrics
 

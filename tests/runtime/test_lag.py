@@ -4,7 +4,7 @@ import asyncio
 
 from datetime import timedelta
 
-from lbcf.runtime.lag import LoopWatch
+from lbcf.runtime.health import LoopWatch
 from lbcf.runtime.metrics import Metrics
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual

@@ -14,7 +14,7 @@ from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares, Slot
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.result import Done, Result
+from lbcf.runtime.worker import Done, Result
 from tests.builders import a_driver, a_key
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual

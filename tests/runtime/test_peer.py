@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from lbcf.runtime.clock import SystemClock
-from lbcf.runtime.peer import until_refused
+from lbcf.runtime.process_identity import until_refused
 
 
 SERVE = """

@@ -11,8 +11,7 @@ import structlog
 
 from lbcf.core.errors import LbcfError
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.result import Done, Failed, RequeueAfter, Result
-from lbcf.runtime.worker import Workers, run_workers
+from lbcf.runtime.worker import Done, Failed, RequeueAfter, Result, Workers, run_workers
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
 

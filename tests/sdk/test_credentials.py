@@ -13,8 +13,8 @@ import trustme
 
 from aiohttp import web
 
-from lbcf.runtime.address import BindAddress
 from lbcf.runtime.clock import SystemClock
+from lbcf.runtime.flags import BindAddress
 from lbcf.sdk.credentials import CredentialFiles, CredentialsUnusable
 from lbcf.sdk.guard import Guard
 from lbcf.sdk.listening import Listener

@@ -23,7 +23,7 @@ _PARTS: Final = (
     ("lbcf/kube/list_watch.py", "watches, stores"),
     ("lbcf/kube/store.py", "watches, stores"),
     ("lbcf/kube/store.py", "watches, stores"),
-    ("lbcf/kube/lease", "leases"),
+    ("lbcf/kube/leader_election", "leases"),
     ("lbcf/kube/events.py", "events"),
     ("lbcf/kube/", "API requests"),
     ("lbcf/wire/", "decoding, encoding"),

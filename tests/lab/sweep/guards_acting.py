@@ -16,7 +16,7 @@ from lbcf.core.selection import plan
 from lbcf.executor import perform
 from lbcf.executor.locks import AddressLocker
 from lbcf.executor.perform import Executor
-from lbcf.kube.locks import AddressLocks
+from lbcf.kube.address_locks import AddressLocks
 from tests.lab.sweep.edits import Edit, Mutant, Value
 
 

@@ -70,7 +70,7 @@ WATCHED = (
 
 
 class ApiLine:
-    """Implements `Exchange` for one process."""
+    """Implements `HttpTransport` for one process."""
 
     def __init__(self, process: "Process", world: "World", behind: int) -> None:
         self._process = process

@@ -25,9 +25,9 @@ import lbcf.deregistrar.app as deregistrar_app
 from lbcf.core.model.names import API_GROUP
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder, Limits
-from lbcf.kube.lease import LeaderElector, LeadershipLostError
+from lbcf.kube.leader_election import LeaderElector, LeadershipLostError
 from lbcf.kube.secrets import Secrets
-from lbcf.process import Parts, Program
+from lbcf.process import Dependencies, Program
 from lbcf.runtime.metrics import Metrics
 from lbcf.settings import Settings
 from tests.lab.sweep.clocks import Host, HostClock
@@ -253,7 +253,7 @@ class Process:
             instance=self.name,
             limits=None if setting.events else Limits(queue=0),
         )
-        parts = Parts(
+        parts = Dependencies(
             settings=Settings(
                 self.role,
                 leader_elect=setting.elect,
@@ -333,7 +333,7 @@ def _put_error(answer: "asyncio.Future[bytes]", error: Exception) -> None:
         answer.set_exception(error)
 
 
-def _build(role: str, parts: Parts) -> Program:
+def _build(role: str, parts: Dependencies) -> Program:
     """Put a program together, with few workers."""
     with _few_workers():
         if role == "controller":

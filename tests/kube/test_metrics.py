@@ -10,7 +10,7 @@ from lbcf.kube.client import connected
 from lbcf.kube.connection import Connection
 from lbcf.kube.errors import Conflict, KubeError
 from lbcf.kube.list_watch import EVERYTHING
-from lbcf.kube.series import RequestSeries
+from lbcf.kube.metrics import RequestMetrics
 from tests.kube.builders import THINGS, PromptClock, key, thing_json
 from tests.kube.scripted import ScriptedServer, answer, refusal, watch
 
@@ -23,9 +23,11 @@ async def test_requests_are_counted_by_what_came_of_them(
 ) -> None:
     """One request counts once, with the answer that it came to in the end."""
     registry = CollectorRegistry()
-    series = RequestSeries(registry, clock)
+    series = RequestMetrics(registry, clock)
     server.script(answer(thing_json("web", 1)), watch(), refusal(409, "Conflict"))
-    async with connected(server.connection, clock, through=series.between) as client:
+    async with connected(
+        server.connection, clock, middleware=series.counting
+    ) as client:
         await client.get(THINGS, key("web"))
         watching = client.watch(
             THINGS, EVERYTHING, version="1", seconds=5, silence=SILENCE
@@ -49,9 +51,9 @@ async def test_requests_are_counted_by_what_came_of_them(
 async def test_request_without_an_answer_is_an_error(clock: PromptClock) -> None:
     """What never got a status is told apart from what was refused."""
     registry = CollectorRegistry()
-    series = RequestSeries(registry, clock)
+    series = RequestMetrics(registry, clock)
     nowhere = Connection("http://127.0.0.1:1")
-    async with connected(nowhere, clock, through=series.between) as client:
+    async with connected(nowhere, clock, middleware=series.counting) as client:
         with pytest.raises(KubeError):
             await client.get(THINGS, key("web"))
 

@@ -2,8 +2,7 @@
 
 from lbcf.core.model.values import ObjectKey
 from lbcf.runtime.clock import SystemClock
-from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.recall import Recall
+from lbcf.runtime.queue import ReconnectNotifier, WorkQueue
 from tests.builders import a_key
 
 
@@ -14,7 +13,7 @@ A, B, C = a_key("a"), a_key("b"), a_key("c")
 async def test_first_call_that_gets_through_brings_all_others_back() -> None:
     """In the order in which they missed it; once."""
     queue: WorkQueue[ObjectKey] = WorkQueue("records", SystemClock())
-    recall = Recall(queue)
+    recall = ReconnectNotifier(queue)
     for record in (A, B, C, A):
         recall.missed(SLOW, record)
 
@@ -28,7 +27,7 @@ async def test_first_call_that_gets_through_brings_all_others_back() -> None:
 async def test_other_drivers_bring_nobody_back() -> None:
     """Each driver is waited for on its own."""
     queue: WorkQueue[ObjectKey] = WorkQueue("records", SystemClock())
-    recall = Recall(queue)
+    recall = ReconnectNotifier(queue)
     recall.missed(SLOW, A)
 
     recall.reached(OTHER, B)

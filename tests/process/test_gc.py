@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lbcf.runtime import collector
+from lbcf.process import host
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_what_lives_is_left_alone_and_the_rest_is_looked_at_less_often() -> None
     """The frozen are many; the thresholds are ours."""
     frozen = gc.get_freeze_count()
 
-    collector.relax()
+    host.tune_gc()
 
     assert gc.get_freeze_count() > frozen
-    assert (collector.YOUNG, collector.MIDDLE, collector.OLD) == gc.get_threshold()
+    assert (host.YOUNG, host.MIDDLE, host.OLD) == gc.get_threshold()

@@ -3,7 +3,7 @@
 import pytest
 
 from lbcf.runtime.clock import SystemClock
-from lbcf.wire.traces import HEADER, Trace, new_trace, parse_trace
+from lbcf.runtime.spans import TRACE_HEADER, Trace, new_trace, parse_trace
 
 
 ONE = "0af7651916cd43dd8448eb211c80319c"
@@ -14,13 +14,15 @@ def test_what_is_sent_is_understood() -> None:
     """A new trace survives its header."""
     trace = new_trace(SystemClock().new_id())
 
-    assert trace == parse_trace(trace.headers()[HEADER])
+    assert trace == parse_trace(trace.headers()[TRACE_HEADER])
 
 
 def test_what_is_kept_says_so() -> None:
     """In the last bit of the flags, which the other side may follow."""
-    assert f"00-{ONE}-{SPAN}-01" == Trace(ONE, SPAN, sampled=True).headers()[HEADER]
-    assert f"00-{ONE}-{SPAN}-00" == Trace(ONE, SPAN).headers()[HEADER]
+    assert (
+        f"00-{ONE}-{SPAN}-01" == Trace(ONE, SPAN, sampled=True).headers()[TRACE_HEADER]
+    )
+    assert f"00-{ONE}-{SPAN}-00" == Trace(ONE, SPAN).headers()[TRACE_HEADER]
 
 
 @pytest.mark.parametrize(

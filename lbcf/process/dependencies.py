@@ -1,7 +1,4 @@
-"""Puts together what every process of ours works with.
-
-Before it: `lbcf.settings`, and a connection. After it: `host` runs a program with it.
-"""
+"""Makes what every process works with: clients, driver pool, recorder, metrics."""
 
 import contextlib
 
@@ -16,16 +13,15 @@ from lbcf.drivers.dry_run import DryDriverPool
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import Connection
-from lbcf.kube.dry_run import DryExchange
+from lbcf.kube.dry_run import DryRunTransport
 from lbcf.kube.events import EventRecorder, Limits
-from lbcf.kube.requests import Between, Exchange
+from lbcf.kube.metrics import RequestMetrics
+from lbcf.kube.requests import HttpTransport, Middleware
 from lbcf.kube.secrets import MOST as MOST_SECRETS
 from lbcf.kube.secrets import Secrets
-from lbcf.kube.series import RequestSeries
 from lbcf.kube.transport import AT_ONCE, POOL
 from lbcf.runtime.clock import Clock, SystemClock
-from lbcf.runtime.dry_steps import DrySteps
-from lbcf.runtime.metrics import Metrics
+from lbcf.runtime.metrics import DrySteps, Metrics
 from lbcf.settings import Settings
 
 
@@ -37,7 +33,7 @@ API server requests are answered in proportion to how many each client has out).
 
 
 @attrs.frozen
-class Parts:
+class Dependencies:
     """What a process works with.
 
     Attributes:
@@ -61,12 +57,14 @@ class Parts:
 
 
 @contextlib.asynccontextmanager
-async def gathered(settings: Settings, connection: Connection) -> AsyncIterator[Parts]:
+async def build_dependencies(
+    settings: Settings, connection: Connection
+) -> AsyncIterator[Dependencies]:
     """Give what a process works with; in a dry run, what writes nothing."""
     clock, metrics = SystemClock(), Metrics()
     incarnation = clock.new_id()
     dry = DrySteps(metrics.registry) if settings.dry_run else None
-    requests = RequestSeries(metrics.registry, clock)
+    requests = RequestMetrics(metrics.registry, clock)
     name = f"lbcf-{settings.process}"
     agent = f"{name}/{__version__}"
     is_deregistrar = settings.process == "deregistrar"
@@ -78,7 +76,7 @@ async def gathered(settings: Settings, connection: Connection) -> AsyncIterator[
                 user_agent=agent,
                 field_manager=name,
                 at_once=RELEASES_AT_ONCE if is_deregistrar else AT_ONCE,
-                through=_between(requests, dry, clock),
+                middleware=_between(requests, dry, clock),
             )
         )
         elections = await stack.enter_async_context(
@@ -88,14 +86,14 @@ async def gathered(settings: Settings, connection: Connection) -> AsyncIterator[
                 user_agent=f"{agent} leader-election",
                 field_manager=name,
                 pool=_ELECTION_POOL,
-                through=requests.between,
+                middleware=requests.counting,
             )
         )
         secrets = await stack.enter_async_context(
             _following(connection, clock, requests)
         )
         drivers = _drivers(settings, clock, metrics, dry, secrets)
-        yield Parts(
+        yield Dependencies(
             settings=settings,
             client=client,
             elections=elections,
@@ -114,14 +112,16 @@ async def gathered(settings: Settings, connection: Connection) -> AsyncIterator[
         )
 
 
-def _between(requests: RequestSeries, dry: DrySteps | None, clock: Clock) -> Between:
+def _between(
+    requests: RequestMetrics, dry: DrySteps | None, clock: Clock
+) -> Middleware:
     """Say what stands between verbs and server; only what is really sent is counted."""
     if dry is None:
-        return requests.between
+        return requests.counting
 
-    def imagined(real: Exchange) -> Exchange:
+    def imagined(real: HttpTransport) -> HttpTransport:
         """Keep writes back, and count the rest."""
-        return DryExchange(requests.between(real), clock=clock, steps=dry)
+        return DryRunTransport(requests.counting(real), clock=clock, steps=dry)
 
     return imagined
 
@@ -142,11 +142,11 @@ def _drivers(
 
 @contextlib.asynccontextmanager
 async def _following(
-    connection: Connection, clock: Clock, requests: RequestSeries
+    connection: Connection, clock: Clock, requests: RequestMetrics
 ) -> AsyncIterator[Secrets]:
     """Give what follows Secrets; its watches are no burden to other requests."""
     async with connected(
-        connection, clock, pool=MOST_SECRETS + POOL, through=requests.between
+        connection, clock, pool=MOST_SECRETS + POOL, middleware=requests.counting
     ) as client:
         secrets = Secrets(client, clock)
         try:

@@ -17,7 +17,7 @@ import pytest
 
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
-from lbcf.kube.lease import LeaderElector, LeadershipLostError, Timing
+from lbcf.kube.leader_election import LeaderElector, LeadershipLostError, Timing
 from lbcf.kube.leases import LEASES, Lease
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.process_identity import ProcessIdentity, ProcessWitness

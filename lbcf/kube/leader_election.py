@@ -29,8 +29,7 @@ from lbcf.kube.leases import (
     render_process,
 )
 from lbcf.runtime.clock import Clock
-from lbcf.runtime.peer import until_refused
-from lbcf.runtime.process_identity import ProcessIdentity, ProcessWitness
+from lbcf.runtime.process_identity import ProcessIdentity, ProcessWitness, until_refused
 from lbcf.wire.metadata import Identity, identity_of
 
 
@@ -45,7 +44,7 @@ class LeadershipLostError(LbcfError):
 class Timing:
     """The election's periods; each must be well below the one before it.
 
-    A leader that is killed is replaced as soon as its end is known (see `runtime.peer`
+    A leader that is killed is replaced as soon as its end is known (see
     and `runtime.process_identity`), one whose machine is off after `duration` and a
     `retry`. Both a machine's end and a silent API server are rare: the periods leave room
     for an API server that answers nothing for three seconds, as at a change of etcd's

@@ -5,10 +5,10 @@ from typing import cast
 
 import pytest
 
+from lbcf.kube.address_locks import AddressLocks, HeldBy, Taken
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Unavailable
 from lbcf.kube.leases import LEASES
-from lbcf.kube.locks import AddressLocks, HeldBy, Taken
 from lbcf.runtime.clock import SystemClock
 from tests.fakes.clock import VirtualClock
 from tests.kube.tiny_api import Fault, TinyApi

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lbcf.runtime.address import BindAddress, parse_bind_address
+from lbcf.runtime.flags import BindAddress, parse_bind_address
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from datetime import timedelta
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from lbcf.kube.errors import KubeError
-from lbcf.kube.requests import Exchange, Request
+from lbcf.kube.requests import HttpTransport, Request
 from lbcf.runtime.clock import Clock
 
 
@@ -26,7 +26,7 @@ _UNANSWERED = "<error>"
 """What client-go writes in the place of a status where there was no answer."""
 
 
-class RequestSeries:
+class RequestMetrics:
     """The series of all requests of a process (client-go, tools/metrics).
 
     Args:
@@ -50,9 +50,9 @@ class RequestSeries:
             registry=registry,
         )
 
-    def between(self, real: Exchange) -> Exchange:
+    def counting(self, real: HttpTransport) -> HttpTransport:
         """Count what passes on its way to the API server."""
-        return _Counted(self, real)
+        return _CountedTransport(self, real)
 
     def observe(self, request: Request, since: float) -> None:
         """Take in how long an answer took, from that moment of the clock on."""
@@ -73,10 +73,10 @@ class RequestSeries:
             self._requests.labels(code, request.method).inc()
 
 
-class _Counted:
+class _CountedTransport:
     """An exchange whose requests are counted."""
 
-    def __init__(self, series: RequestSeries, real: Exchange) -> None:
+    def __init__(self, series: RequestMetrics, real: HttpTransport) -> None:
         self._series = series
         self._real = real
 
