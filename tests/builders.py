@@ -13,7 +13,7 @@ import attrs
 from lbcf.core.lifecycle.steps import LockHeld
 from lbcf.core.lifecycle.turn import Moment
 from lbcf.core.model import conditions
-from lbcf.core.model.cluster import Attachment, Pod, Snapshot, Undecided
+from lbcf.core.model.cluster import Attachment, Pod, Snapshot
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import FINALIZER_RECORD
 from lbcf.core.model.nodes import NodeScene
@@ -45,7 +45,7 @@ from lbcf.core.model.values import (
     Repeat,
     Uid,
 )
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 
 
 NAMESPACE = "shop"
@@ -313,7 +313,7 @@ def a_snapshot(
     records: tuple[BackendRecord, ...] = (),
     driver: LoadBalancerDriver | None = None,
     load_balancers: tuple[LoadBalancer, ...] | None = None,
-    undecided: Mapping[str, Undecided] | None = None,
+    undecided: Mapping[str, Explanation] | None = None,
     scene: NodeScene | None = None,
 ) -> Snapshot:
     """Make a snapshot in which all load balancers are of one driver."""

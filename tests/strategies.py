@@ -4,7 +4,7 @@ import attrs
 
 from hypothesis import strategies as st
 
-from lbcf.core.model.cluster import Pod, Snapshot, Undecided
+from lbcf.core.model.cluster import Pod, Snapshot
 from lbcf.core.model.node_backends import NodeBackend
 from lbcf.core.model.resources import (
     BackendRecord,
@@ -20,7 +20,7 @@ from lbcf.core.model.values import (
     Port,
     Protocol,
 )
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from tests.builders import (
     a_backend,
     a_driver,
@@ -113,7 +113,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
             a_load_balancer(name) for name, state in states.items() if state == "usable"
         ),
         undecided={
-            name: Undecided(Reason.LOAD_BALANCER_NOT_FOUND, f"{name} does not exist")
+            name: Explanation(Reason.LOAD_BALANCER_NOT_FOUND, f"{name} does not exist")
             for name, state in states.items()
             if state == "undecided"
         },

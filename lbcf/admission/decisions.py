@@ -10,11 +10,12 @@ from enum import StrEnum
 
 import attrs
 
-from lbcf.core.lifecycle.turn import Absent, serving
+from lbcf.core.lifecycle.turn import serving
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.names import LABEL_DRAINING
 from lbcf.core.model.resources import BackendGroup, LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Explanation
 
 
 class Intent(StrEnum):
@@ -151,7 +152,7 @@ def judge_driver(
         )
         return Refused(text, Cause.FORBIDDEN)
     served = serving(driver, namespace)
-    if isinstance(served, Absent):
+    if isinstance(served, Explanation):
         return Refused(served.message, Cause.FORBIDDEN)
     return None
 

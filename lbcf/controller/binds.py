@@ -18,13 +18,14 @@ from lbcf.controller.entry_calls import EntryCalls, Learnt
 from lbcf.controller.view import View
 from lbcf.core.lifecycle import bind_life
 from lbcf.core.lifecycle.bind_life import Change
-from lbcf.core.lifecycle.turn import DRIVER_RECHECK, Absent
+from lbcf.core.lifecycle.turn import DRIVER_RECHECK
 from lbcf.core.model import binds, names
 from lbcf.core.model.binds import Bind, EntryStatus
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Explanation
 from lbcf.executor import LoadBalancerCalls
 from lbcf.executor.abandonment import Abandonments
 from lbcf.kube.client import KubeClient
@@ -156,7 +157,7 @@ class Binds:
             return False
         key = binds.as_load_balancer(bind, status).driver_key
         is_due = bind_life.rest_of(status, self._clock.now()) <= timedelta(0)
-        return is_due and not isinstance(self._view.driver(key), Absent)
+        return is_due and not isinstance(self._view.driver(key), Explanation)
 
     def _records(self, bind: Bind) -> int:
         """Count the records that a Bind still owns."""
@@ -182,7 +183,7 @@ class Binds:
         driver = self._view.driver_of(balancer)
         if operation is Operation.DELETE_LOAD_BALANCER:
             driver = self._view.driver(balancer.driver_key)
-        if isinstance(driver, Absent):
+        if isinstance(driver, Explanation):
             told_of = partial(
                 bind_life.without_driver,
                 reason=driver.reason,

@@ -7,9 +7,9 @@ plan and `group_status` tells of it; `lbcf.ctl` shows both to people, and nobody
 import attrs
 
 from lbcf.core.model import conditions
-from lbcf.core.model.cluster import Snapshot, Undecided
+from lbcf.core.model.cluster import Snapshot
 from lbcf.core.model.conditions import Condition
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.guards import hold_readiness_removals
 from lbcf.core.selection.judging import HELD_BY_JUDGEMENT
 from lbcf.core.selection.plan import Hold, Plan, plan_group
@@ -30,7 +30,7 @@ class Decision:
         held: removals that a guard holds.
     """
 
-    doubts: tuple[Undecided, ...] = ()
+    doubts: tuple[Explanation, ...] = ()
     held: tuple[Hold, ...] = ()
 
 
@@ -46,12 +46,12 @@ def held_by_guards(plan: Plan) -> tuple[Hold, ...]:
     return tuple(hold for hold in plan.holds if hold.reason in _GUARDS)
 
 
-def doubts_of(snapshot: Snapshot) -> tuple[Undecided, ...]:
+def doubts_of(snapshot: Snapshot) -> tuple[Explanation, ...]:
     """Say why some of a group is left as it is, as far as a snapshot tells."""
     trouble = snapshot.judgement.trouble
-    judge = () if trouble is None else (Undecided(trouble.reason, trouble.message),)
+    judge = () if trouble is None else (trouble,)
     closed = None if snapshot.scene is None else snapshot.scene.closed
-    port = () if closed is None else (Undecided(closed.reason, closed.message),)
+    port = () if closed is None else (closed,)
     first = (*snapshot.undecided.values(), *snapshot.leaving.values())
     return tuple(dict.fromkeys((*first, *judge, *port)))
 

@@ -15,11 +15,12 @@ from lbcf.controller.unclear import UnclearCreates
 from lbcf.controller.view import View
 from lbcf.core.lifecycle import bind_life, locking
 from lbcf.core.lifecycle.bind_life import Change, Trouble
-from lbcf.core.lifecycle.turn import Absent, told
+from lbcf.core.lifecycle.turn import told
 from lbcf.core.model import binds, names
 from lbcf.core.model.binds import Bind, EntryStatus
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
+from lbcf.core.reasons import Explanation
 from lbcf.executor import LoadBalancerCalls
 from lbcf.executor.load_balancers import Created, Ensured
 from lbcf.runtime.clock import Clock
@@ -55,7 +56,7 @@ class EntryCalls:
         """Ask the driver for objections to a load balancer; say what that means."""
         balancer = binds.as_load_balancer(bind, status)
         driver, now = self._view.driver_of(balancer), self._clock.now()
-        if isinstance(driver, Absent):
+        if isinstance(driver, Explanation):
             return partial(
                 bind_life.without_driver,
                 reason=driver.reason,

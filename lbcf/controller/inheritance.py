@@ -16,9 +16,9 @@ import structlog
 
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.steps import LockHeld, LockTaken, TakeLock
-from lbcf.core.lifecycle.turn import Absent
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import MemberKey
+from lbcf.core.reasons import Explanation
 from lbcf.executor.locks import AddressLocker
 from lbcf.kube.errors import KubeError, Unavailable
 from lbcf.runtime.clock import Clock
@@ -91,7 +91,8 @@ class Inheritance:
         """
         driver = self._view.driver(record.driver_key)
         by_record = (
-            not isinstance(driver, Absent) and driver.member_key is MemberKey.RECORD
+            not isinstance(driver, Explanation)
+            and driver.member_key is MemberKey.RECORD
         )
         return record.is_inherited and not by_record
 

@@ -15,11 +15,10 @@ import structlog
 from lbcf.controller.snapshot import take_snapshot
 from lbcf.controller.view import View
 from lbcf.core.backoff import delay_for
-from lbcf.core.lifecycle.turn import Absent
-from lbcf.core.model.cluster import Pod, Snapshot, Undecided
-from lbcf.core.model.judgement import Trouble
+from lbcf.core.model.cluster import Pod, Snapshot
 from lbcf.core.model.resources import BackendGroup, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Explanation
 from lbcf.core.selection.judging import Answer, judgement_of, pods_in_question
 from lbcf.executor.pod_judge import PodJudge
 from lbcf.runtime.clock import Clock
@@ -100,7 +99,7 @@ class Judgements:
             self._known.pop(group.meta.key, None)
             return snapshot
         driver = self._view.driver(group.judge_key)
-        if isinstance(driver, Absent):
+        if isinstance(driver, Explanation):
             answer: Answer | None = _unasked(pods, driver)
         else:
             known = self._known.get(group.meta.key)
@@ -124,7 +123,7 @@ class Judgements:
         where = group.judge_key
         driver = self._view.driver(where)
         snapshot = take_snapshot(self._view, group)
-        if isinstance(driver, Absent) or isinstance(snapshot, Undecided):
+        if isinstance(driver, Explanation) or isinstance(snapshot, Explanation):
             # What is mended brings the group, which has its pods asked about again only
             # if nothing is known: an old answer would keep them for good.
             self._known.pop(key, None)
@@ -176,10 +175,10 @@ class Judgements:
         return RequeueAfter(rest)
 
 
-def _unasked(pods: tuple[Pod, ...], driver: Absent) -> Answer:
+def _unasked(pods: tuple[Pod, ...], driver: Explanation) -> Answer:
     """Say of all pods that nobody could be asked."""
     return Answer(
         versions=frozenset(),
         asked=frozenset(pod.meta.uid for pod in pods),
-        trouble=Trouble(driver.reason, driver.message),
+        trouble=driver,
     )

@@ -15,12 +15,12 @@ from lbcf.controller.patience import Patience
 from lbcf.controller.unclear import UnclearCreates
 from lbcf.controller.view import View
 from lbcf.core.lifecycle import locking
-from lbcf.core.lifecycle.turn import DRIVER_RECHECK, Absent, told
+from lbcf.core.lifecycle.turn import DRIVER_RECHECK, told
 from lbcf.core.model import conditions, names
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey, ObjectKey, Uid
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.executor import LoadBalancerCalls
 from lbcf.executor.abandonment import Abandonments
 from lbcf.executor.load_balancers import Created, Ensured, Trouble
@@ -86,13 +86,13 @@ class LoadBalancers:
         """Create what is not created, ensure what changed."""
         driver = self._view.driver_of(found)
         if names.FINALIZER_LOAD_BALANCER not in found.meta.finalizers:
-            if not isinstance(driver, Absent) and not _is_held(driver):
+            if not isinstance(driver, Explanation) and not _is_held(driver):
                 return await self._refused(found, driver)
-            if not isinstance(driver, Absent):
+            if not isinstance(driver, Explanation):
                 body = render_finalizer_added(found.meta, names.FINALIZER_LOAD_BALANCER)
                 found = await self._statuses.patch(found, body, status=False)
         kind = conditions.ATTRIBUTES_SYNCED if found.info else conditions.CREATED
-        if isinstance(driver, Absent):
+        if isinstance(driver, Explanation):
             await self._statuses.tell(
                 found, kind, reason=driver.reason, message=driver.message
             )
@@ -274,7 +274,7 @@ class LoadBalancers:
         if (rest := self._patience.rest(found.meta)) is not None:
             return RequeueAfter(rest)
         driver, kind = self._view.driver(found.driver_key), conditions.CREATED
-        if isinstance(driver, Absent):
+        if isinstance(driver, Explanation):
             await self._statuses.tell(
                 found, kind, reason=driver.reason, message=driver.message
             )

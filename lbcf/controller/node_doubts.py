@@ -6,10 +6,9 @@ status forget the others.
 
 from collections.abc import Collection, Mapping
 
-from lbcf.core.model.cluster import Undecided
+from lbcf.core.model.judgement import Undecided
 from lbcf.core.model.values import ObjectKey
-from lbcf.core.reasons import Reason
-from lbcf.core.selection.eligibility import Waiting
+from lbcf.core.reasons import Explanation, Reason
 
 
 _NAMED = 3
@@ -19,14 +18,14 @@ class NodeDoubts:
     """By group, the nodes that wait, and why."""
 
     def __init__(self) -> None:
-        self._waiting: dict[ObjectKey, dict[str, Waiting]] = {}
+        self._waiting: dict[ObjectKey, dict[str, Undecided]] = {}
 
     def learn(
         self,
         group: ObjectKey,
         scope: Collection[str] | None,
-        waiting: Mapping[str, Waiting],
-    ) -> tuple[Undecided, ...]:
+        waiting: Mapping[str, Undecided],
+    ) -> tuple[Explanation, ...]:
         """Take in what a turn found, and return all doubts that there are.
 
         Args:
@@ -52,13 +51,13 @@ class NodeDoubts:
         self._waiting.pop(group, None)
 
 
-def _told(waiting: Mapping[str, Waiting]) -> tuple[Undecided, ...]:
+def _told(waiting: Mapping[str, Undecided]) -> tuple[Explanation, ...]:
     """Say it in a sentence for each reason, with the first few nodes."""
     found: dict[Reason, list[str]] = {}
     for _, doubt in sorted(waiting.items()):
         found.setdefault(doubt.reason, []).append(doubt.message)
     return tuple(
-        Undecided(reason, _shortened(messages)) for reason, messages in found.items()
+        Explanation(reason, _shortened(messages)) for reason, messages in found.items()
     )
 
 

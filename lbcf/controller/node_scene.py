@@ -8,12 +8,11 @@ from collections.abc import Collection, Iterator
 
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.gone import node_of
-from lbcf.core.model.cluster import Undecided
 from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
-from lbcf.core.model.nodes import Closed, LocalState, Node, NodeScene, Service
+from lbcf.core.model.nodes import LocalState, Node, NodeScene, Service
 from lbcf.core.model.resources import BackendGroup
 from lbcf.core.model.values import ObjectKey
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 
 
 _Local = dict[str, LocalState]
@@ -21,7 +20,7 @@ _Local = dict[str, LocalState]
 
 def take_scene(
     view: View, group: BackendGroup, names: Collection[str] | None
-) -> NodeScene | Undecided | None:
+) -> NodeScene | Explanation | None:
     """Gather what decides about a group's nodes.
 
     Args:
@@ -51,15 +50,15 @@ def _service_scene(
     group: BackendGroup,
     selection: ServiceSelection,
     names: Collection[str] | None,
-) -> NodeScene | Undecided:
+) -> NodeScene | Explanation:
     """Gather the same for the node port of a Service."""
     key = ObjectKey(group.meta.key.namespace, selection.name)
     if (told := view.services.unreadable.get(key)) is not None:
         message = f"Service {key} cannot be understood, nothing is changed: {told}"
-        return Undecided(Reason.SERVICE_UNREADABLE, message)
+        return Explanation(Reason.SERVICE_UNREADABLE, message)
     service = view.services.get(key)
     local = None if service is None else _local_states(view, service, selection)
-    if isinstance(local, Undecided):
+    if isinstance(local, Explanation):
         return local
     if local is not None:
         names = _concerned(view, group, local)
@@ -76,29 +75,29 @@ def _service_scene(
 
 def _closed(
     key: ObjectKey, service: Service | None, selection: ServiceSelection
-) -> Closed | None:
+) -> Explanation | None:
     """Say why a Service has no node port to register."""
     if service is None:
         message = f"Service {key} does not exist; create it"
-        return Closed(Reason.SERVICE_NOT_FOUND, message)
+        return Explanation(Reason.SERVICE_NOT_FOUND, message)
     if service.meta.deleting_since is not None:
-        return Closed(Reason.SERVICE_DELETING, f"Service {key} is being deleted")
+        return Explanation(Reason.SERVICE_DELETING, f"Service {key} is being deleted")
     port = service.find_port(selection.port)
     if port is None:
         message = f"Service {key} has no port {selection.port}; name one that it has"
-        return Closed(Reason.NODE_PORT_MISSING, message)
+        return Explanation(Reason.NODE_PORT_MISSING, message)
     if not port.node_port:
         message = (
             f"port {selection.port} of Service {key} has no node port; give it type "
             f"NodePort, it has {service.type}"
         )
-        return Closed(Reason.NODE_PORT_MISSING, message)
+        return Explanation(Reason.NODE_PORT_MISSING, message)
     return None
 
 
 def _local_states(
     view: View, service: Service, selection: ServiceSelection
-) -> _Local | Undecided | None:
+) -> _Local | Explanation | None:
     """Say what each node has of a Service, None where its policy is not Local."""
     port = service.find_port(selection.port)
     if not service.is_local or port is None:
@@ -106,11 +105,11 @@ def _local_states(
     key = service.meta.key
     if (told := view.endpoints.unreadable(key)) is not None:
         message = f"endpoints of Service {key} cannot be understood: {told}"
-        return Undecided(Reason.ENDPOINTS_UNREADABLE, message)
+        return Explanation(Reason.ENDPOINTS_UNREADABLE, message)
     found = view.endpoints.states(key, port.name)
     if found is None:
         message = f"the endpoints of Service {key} have not been read yet"
-        return Undecided(Reason.ENDPOINTS_UNREAD, message)
+        return Explanation(Reason.ENDPOINTS_UNREAD, message)
     return dict(found)
 
 

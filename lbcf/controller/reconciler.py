@@ -25,9 +25,8 @@ from lbcf.controller.service_grace import ServiceGrace
 from lbcf.controller.snapshot import take_snapshot
 from lbcf.controller.validations import Validations
 from lbcf.controller.view import View
-from lbcf.core.model.cluster import Undecided
 from lbcf.core.model.values import ObjectKey
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import Plan
 from lbcf.runtime.worker import Done, Failed, RequeueAfter, Result
 
@@ -102,7 +101,9 @@ class Reconciler:
         """
         unreadable = self._view.groups.unreadable.get(key)
         if unreadable is not None:
-            return self._undecided(key, Undecided(Reason.GROUP_UNREADABLE, unreadable))
+            return self._undecided(
+                key, Explanation(Reason.GROUP_UNREADABLE, unreadable)
+            )
         group = self._view.groups.get(key)
         # Its records are ended by the garbage collector, through ownerReferences.
         if group is None or group.meta.deleting_since is not None:
@@ -118,7 +119,7 @@ class Reconciler:
             scope = None
         kept = self._grace.consider(group)
         snapshot = kept or take_snapshot(self._view, group, scope)
-        if isinstance(snapshot, Undecided):
+        if isinstance(snapshot, Explanation):
             return self._undecided(key, snapshot)
         snapshot = self._judgements.consider(snapshot)
         plan, unagreed = self._validations.consider(snapshot, guarded_plan(snapshot))
@@ -130,7 +131,7 @@ class Reconciler:
         self._removals.decided(snapshot.records, plan.removals)
         return plan
 
-    def _undecided(self, key: ObjectKey, doubt: Undecided) -> Plan:
+    def _undecided(self, key: ObjectKey, doubt: Explanation) -> Plan:
         """Leave all of a group as it is."""
         self._decided(key, Decision((doubt,)))
         self._removals.undecided(key)

@@ -13,10 +13,9 @@ import attrs
 
 from prometheus_client import Gauge
 
-from lbcf.core.model.cluster import Undecided
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import Plan
 from lbcf.kube.store import Store
 from lbcf.runtime.metrics import Metrics
@@ -54,7 +53,7 @@ class RecordQuota:
 
     def consider(
         self, group: ObjectKey, plan: Plan
-    ) -> tuple[Plan, tuple[Undecided, ...]]:
+    ) -> tuple[Plan, tuple[Explanation, ...]]:
         """Take out of a plan what it creates beyond the quota, and say so.
 
         The plan is about all of a group that `is_waiting`; it may leave nothing out.
@@ -71,7 +70,7 @@ class RecordQuota:
             f"allows {self._most}: delete groups, or have the operator raise it"
         )
         kept = plan.creates[: len(plan.creates) - beyond]
-        doubt = Undecided(Reason.RECORD_QUOTA_EXCEEDED, message)
+        doubt = Explanation(Reason.RECORD_QUOTA_EXCEEDED, message)
         return attrs.evolve(plan, creates=kept), (doubt,)
 
     @contextmanager

@@ -17,7 +17,6 @@ from lbcf.controller.view import View
 from lbcf.core.lifecycle import registration
 from lbcf.core.lifecycle.registration import Enrolment, claim_after_update
 from lbcf.core.lifecycle.steps import Permission
-from lbcf.core.lifecycle.turn import Absent
 from lbcf.core.model.resources import (
     ANY_INCARNATION,
     BackendRecord,
@@ -25,6 +24,7 @@ from lbcf.core.model.resources import (
     StaticBackend,
 )
 from lbcf.core.model.values import AddressSource, ObjectKey, Uid
+from lbcf.core.reasons import Explanation
 from lbcf.executor import Executor, Subject
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares
 from lbcf.runtime.queue import WorkQueue
@@ -165,7 +165,7 @@ class Registrar:
         )
 
     def _limits(
-        self, record: BackendRecord, driver: LoadBalancerDriver | Absent
+        self, record: BackendRecord, driver: LoadBalancerDriver | Explanation
     ) -> tuple[Limit, ...]:
         """Say what a visit of a record counts against."""
         shares, namespace = self._shares, record.meta.key.namespace
@@ -180,7 +180,7 @@ class Registrar:
         self,
         record: BackendRecord,
         enrolment: Enrolment,
-        driver: LoadBalancerDriver | Absent,
+        driver: LoadBalancerDriver | Explanation,
     ) -> Result:
         """Visit one record."""
         uid = record.meta.uid
@@ -252,10 +252,10 @@ class Registrar:
         return Enrolment(self._incarnation, first_seen=monotonic)
 
     def _address(
-        self, record: BackendRecord, driver: LoadBalancerDriver | Absent
+        self, record: BackendRecord, driver: LoadBalancerDriver | Explanation
     ) -> str:
         """Say where a backend listens, where that is the backend's own to say."""
-        if isinstance(driver, Absent) or record.address:
+        if isinstance(driver, Explanation) or record.address:
             return ""
         # Nobody but its user says a static address: the protocol has no question for it.
         is_static = isinstance(record.spec.backend, StaticBackend)

@@ -11,11 +11,10 @@ from datetime import timedelta
 import attrs
 
 from lbcf.controller.view import View
-from lbcf.core.model.cluster import Undecided
 from lbcf.core.model.node_backends import ServiceSelection
 from lbcf.core.model.resources import BackendGroup
 from lbcf.core.model.values import ObjectKey
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.runtime.clock import Clock
 
 
@@ -39,7 +38,7 @@ class ServiceGrace:
         self._clock = clock
         self._missing: dict[ObjectKey, _Missing] = {}
 
-    def consider(self, group: BackendGroup) -> Undecided | None:
+    def consider(self, group: BackendGroup) -> Explanation | None:
         """Say that a group's nodes stay for now; None: nothing keeps them.
 
         A group that has no records has nothing to keep.
@@ -57,7 +56,7 @@ class ServiceGrace:
             f"Service {service} does not exist; its nodes stay for "
             f"{GRACE.total_seconds():.0f} s in case it is being replaced, and leave then"
         )
-        return Undecided(Reason.SERVICE_NOT_FOUND, message)
+        return Explanation(Reason.SERVICE_NOT_FOUND, message)
 
     def rest(self, group: ObjectKey) -> timedelta | None:
         """Say when a group's nodes are to leave; None: not yet decided, or already."""

@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable
 
 from lbcf.controller.node_scene import take_scene
 from lbcf.controller.view import View
-from lbcf.core.lifecycle.turn import Absent
-from lbcf.core.model.cluster import Attachment, Leaving, Pod, Snapshot, Undecided
+from lbcf.core.model.cluster import Attachment, Leaving, Pod, Snapshot
 from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
@@ -17,12 +16,12 @@ from lbcf.core.model.resources import (
     StaticSelection,
 )
 from lbcf.core.model.values import ObjectKey
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 
 
 def take_snapshot(
     view: View, group: BackendGroup, pods: Collection[str] | None = None
-) -> Snapshot | Undecided:
+) -> Snapshot | Explanation:
     """Gather what decides about a group.
 
     Args:
@@ -38,17 +37,17 @@ def take_snapshot(
     if doubt is not None:
         return doubt
     scene = take_scene(view, group, pods)
-    if isinstance(scene, Undecided):
+    if isinstance(scene, Explanation):
         return scene
     attachments: dict[str, Attachment] = {}
-    undecided: dict[str, Undecided] = {}
-    leaving: dict[str, Undecided] = {}
+    undecided: dict[str, Explanation] = {}
+    leaving: dict[str, Explanation] = {}
     for name in group.load_balancers:
         found = find_attachment(view, group, name)
         match found:
             case Attachment():
                 attachments[name] = found
-            case Undecided():
+            case Explanation():
                 undecided[name] = found
             case Leaving(why):
                 leaving[name] = why
@@ -63,7 +62,7 @@ def take_snapshot(
     )
 
 
-def _doubt(view: View, group: BackendGroup) -> Undecided | None:
+def _doubt(view: View, group: BackendGroup) -> Explanation | None:
     """Say what makes the whole reading doubtful."""
     namespace = group.meta.key.namespace
     for store, reason, kind in (
@@ -75,42 +74,42 @@ def _doubt(view: View, group: BackendGroup) -> Undecided | None:
                 message = (
                     f"{kind} {key} cannot be understood, nothing is changed: {error}"
                 )
-                return Undecided(reason, message)
+                return Explanation(reason, message)
     return None
 
 
 def find_attachment(
     view: View, group: BackendGroup, name: str
-) -> Attachment | Undecided | Leaving:
+) -> Attachment | Explanation | Leaving:
     """Find one load balancer of a group."""
     key = group.load_balancer_key(name)
     unreadable = view.load_balancers.unreadable.get(key)
     if unreadable is not None:
         message = f"LoadBalancer {key} cannot be understood: {unreadable}"
-        return Undecided(Reason.LOAD_BALANCER_UNREADABLE, message)
+        return Explanation(Reason.LOAD_BALANCER_UNREADABLE, message)
     found = view.load_balancers.get(key)
     if found is None:
         message = f"LoadBalancer {key} does not exist; create it or take it out of spec"
-        return Undecided(Reason.LOAD_BALANCER_NOT_FOUND, message)
+        return Explanation(Reason.LOAD_BALANCER_NOT_FOUND, message)
     if found.meta.deleting_since is not None:
         message = (
             f"LoadBalancer {key} is being deleted: its backends leave; take it out of "
             "spec or use another one"
         )
-        return Leaving(Undecided(Reason.LOAD_BALANCER_DELETING, message))
+        return Leaving(Explanation(Reason.LOAD_BALANCER_DELETING, message))
     if not found.is_open_to(group.meta.key.namespace):
         message = (
             f"LoadBalancer {key} is not in scope here: backends that it has leave; take "
             "it out of spec, or have the namespace added to its scope"
         )
-        return Leaving(Undecided(Reason.LOAD_BALANCER_OUT_OF_SCOPE, message))
+        return Leaving(Explanation(Reason.LOAD_BALANCER_OUT_OF_SCOPE, message))
     driver = view.driver_of(found)
-    if isinstance(driver, Absent):
-        doubt = Undecided(driver.reason, driver.message)
-        return Leaving(doubt) if driver.reason == Reason.DRIVER_OUT_OF_SCOPE else doubt
+    if isinstance(driver, Explanation):
+        is_left = driver.reason == Reason.DRIVER_OUT_OF_SCOPE
+        return Leaving(driver) if is_left else driver
     if found.info is None:
         message = f"LoadBalancer {key} is not created yet; see its conditions"
-        return Undecided(Reason.LOAD_BALANCER_NOT_CREATED, message)
+        return Explanation(Reason.LOAD_BALANCER_NOT_CREATED, message)
     return Attachment(found, driver)
 
 

@@ -25,11 +25,11 @@ from lbcf.controller.rounds import Rounds
 from lbcf.controller.triggers import same_spec
 from lbcf.controller.view import View
 from lbcf.core.lifecycle import epochs
-from lbcf.core.lifecycle.turn import Absent
 from lbcf.core.model.names import bind_of
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey, ObjectKey
+from lbcf.core.reasons import Explanation
 from lbcf.executor import Listing, LoadBalancerCalls
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, KubeError, NotFound
@@ -135,7 +135,7 @@ class Survey:
         if load_balancer is None:
             return
         driver = self._view.driver(load_balancer.driver_key)
-        if isinstance(driver, Absent):
+        if isinstance(driver, Explanation):
             return
         registered = self._drift.candidates(key)
         known = self._drift.known(load_balancer, driver.member_key, registered)

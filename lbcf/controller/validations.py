@@ -18,12 +18,12 @@ from lbcf.controller.view import View
 from lbcf.core.backoff import delay_for
 from lbcf.core.lifecycle.gone import node_of
 from lbcf.core.lifecycle.turn import told
-from lbcf.core.model.cluster import Attachment, Snapshot, Undecided
+from lbcf.core.model.cluster import Attachment, Snapshot
 from lbcf.core.model.names import own_name
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendGroup, BackendRecord, PodBackend
 from lbcf.core.model.values import ObjectKey, Uid
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.inheritance import is_about
 from lbcf.core.selection.plan import Plan
 from lbcf.core.selection.validating import (
@@ -75,7 +75,7 @@ class _Known:
 
     parties: _Parties
     parameters: Mapping[str, str]
-    doubt: Undecided | None = None
+    doubt: Explanation | None = None
     due: float = 0.0
     failures: int = 0
 
@@ -117,7 +117,7 @@ class Validations:
 
     def consider(
         self, snapshot: Snapshot, plan: Plan
-    ) -> tuple[Plan, tuple[Undecided, ...]]:
+    ) -> tuple[Plan, tuple[Explanation, ...]]:
         """Hold back what no driver has agreed to; have asked what is not known.
 
         Returns:
@@ -150,7 +150,7 @@ class Validations:
         self._queue.add((group.meta.key, name))
         message = f"the driver of LoadBalancer {name} is asked about spec.parameters"
         return Unagreed(
-            Undecided(Reason.PARAMETERS_BEING_VALIDATED, message), question.before
+            Explanation(Reason.PARAMETERS_BEING_VALIDATED, message), question.before
         )
 
     def _current(self, group: BackendGroup, attachment: Attachment) -> _Known | None:
@@ -235,7 +235,7 @@ class Validations:
             self._look_again(key)
             return Done()
         reason, message = told(trouble, driver, Operation.VALIDATE_BACKEND)
-        doubt = Undecided(reason, message)
+        doubt = Explanation(reason, message)
         failures = 1 if before is None else before.failures + 1
         rest = delay_for(failures, self._clock.jitter())
         self._note(group, attachment, doubt, rest, failures)
@@ -248,7 +248,7 @@ class Validations:
         self,
         group: BackendGroup,
         attachment: Attachment,
-        doubt: Undecided | None = None,
+        doubt: Explanation | None = None,
         rest: timedelta = timedelta(0),
         failures: int = 0,
     ) -> None:

@@ -17,7 +17,7 @@ from lbcf.controller.selection import (
 )
 from lbcf.core.lifecycle.drift import can_drift
 from lbcf.core.lifecycle.gone import may_be_marked, node_of
-from lbcf.core.lifecycle.turn import Absent, driver_or_absent, serving
+from lbcf.core.lifecycle.turn import driver_or_absent, serving
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.node_backends import (
@@ -38,6 +38,7 @@ from lbcf.core.model.resources import (
     StaticBackend,
 )
 from lbcf.core.model.values import ObjectKey, Port
+from lbcf.core.reasons import Explanation
 from lbcf.core.selection.desired import host_port
 from lbcf.core.selection.inheritance import is_about
 from lbcf.kube.list_watch import Selection
@@ -154,12 +155,14 @@ class View:
             }
         )
 
-    def driver(self, key: ObjectKey) -> LoadBalancerDriver | Absent:
+    def driver(self, key: ObjectKey) -> LoadBalancerDriver | Explanation:
         """Find a driver, or say why there is none."""
         unreadable = self.drivers.unreadable.get(key)
         return driver_or_absent(key, self.drivers.get(key), unreadable)
 
-    def driver_of(self, load_balancer: LoadBalancer) -> LoadBalancerDriver | Absent:
+    def driver_of(
+        self, load_balancer: LoadBalancer
+    ) -> LoadBalancerDriver | Explanation:
         """Find the driver that may serve a load balancer, or say why none may."""
         found = self.driver(load_balancer.driver_key)
         return serving(found, load_balancer.meta.key.namespace)

@@ -8,6 +8,8 @@ from enum import StrEnum, unique
 from sys import intern
 from typing import NamedTuple, NewType, Self
 
+import attrs
+
 
 class Where(NamedTuple):
     """Where a reason is seen.
@@ -678,3 +680,11 @@ _REASONS = {reason.value: reason for reason in Reason}
 def read_reason(text: str) -> ConditionReason:
     """Find the reason that an object carries."""
     return _REASONS.get(text) or ForeignReason(intern(text))
+
+
+@attrs.frozen
+class Explanation:
+    """Why something is not there, or not decided: a reason, and a sentence for people."""
+
+    reason: Reason
+    message: str

@@ -11,6 +11,7 @@ from datetime import datetime
 from lbcf.controller.selection import does_select
 from lbcf.core.model.cluster import Pod, Snapshot
 from lbcf.core.model.conditions import REMOVALS_HELD, find
+from lbcf.core.model.judgement import Undecided
 from lbcf.core.model.node_backends import (
     NodeSelection,
     ServiceSelection,
@@ -19,7 +20,7 @@ from lbcf.core.model.nodes import Node
 from lbcf.core.model.resources import BackendGroup, BackendRecord
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.selection.desired import judge_all
-from lbcf.core.selection.eligibility import POD_CHECKS, Waiting
+from lbcf.core.selection.eligibility import POD_CHECKS
 from lbcf.core.selection.node_policy import NODE_CHECKS
 from lbcf.ctl.errors import Unknown
 from lbcf.ctl.flags import Kind
@@ -214,7 +215,7 @@ def _verdict(outlook: Outlook, backend: Backend) -> Iterator[Line]:
     final = judged("verdict", verdict)
     if final.text not in {line.text for line in trail}:
         yield final
-    if isinstance(verdict, Waiting) and outlook.group.webhook is not None:
+    if isinstance(verdict, Undecided) and outlook.group.webhook is not None:
         yield _ruling(outlook.group)
 
 

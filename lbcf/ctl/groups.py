@@ -11,11 +11,11 @@ import attrs
 
 from lbcf.controller.decision import doubts_of, guarded_plan
 from lbcf.controller.snapshot import take_snapshot
-from lbcf.core.model.cluster import Snapshot, Undecided
+from lbcf.core.model.cluster import Snapshot
 from lbcf.core.model.names import own_name
 from lbcf.core.model.resources import BackendGroup
 from lbcf.core.model.values import ObjectKey
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import Plan
 from lbcf.ctl.history import sections_of
 from lbcf.ctl.problems import subject
@@ -34,7 +34,7 @@ class Outlook:
     """
 
     group: BackendGroup
-    snapshot: Snapshot | Undecided
+    snapshot: Snapshot | Explanation
     plan: Plan | None = None
 
 
@@ -46,12 +46,12 @@ def look_at(reading: Reading, group: BackendGroup) -> Outlook:
     """
     gap = reading.blocked(group)
     if gap is not None:
-        return Outlook(group, Undecided(Reason.NOT_READ, f"we {gap}"))
+        return Outlook(group, Explanation(Reason.NOT_READ, f"we {gap}"))
     unreadable = reading.view.groups.unreadable.get(group.meta.key)
     if unreadable is not None:
-        return Outlook(group, Undecided(Reason.GROUP_UNREADABLE, unreadable))
+        return Outlook(group, Explanation(Reason.GROUP_UNREADABLE, unreadable))
     snapshot = take_snapshot(reading.view, group)
-    if isinstance(snapshot, Undecided):
+    if isinstance(snapshot, Explanation):
         return Outlook(group, snapshot)
     undecided = {
         name: _not_read(reading, group.load_balancer_key(name)) or told
@@ -64,17 +64,17 @@ def look_at(reading: Reading, group: BackendGroup) -> Outlook:
     return Outlook(group, snapshot, attrs.evolve(plan, holds=holds))
 
 
-def _not_read(reading: Reading, key: ObjectKey) -> Undecided | None:
+def _not_read(reading: Reading, key: ObjectKey) -> Explanation | None:
     """Say that we alone cannot decide about a load balancer: we may not read enough."""
     if reading.is_hidden(LOAD_BALANCERS, key):
         gap = reading.gap(LOAD_BALANCERS, key.namespace)
-        return Undecided(Reason.NOT_READ, f"LoadBalancer {key}: we {gap}")
+        return Explanation(Reason.NOT_READ, f"LoadBalancer {key}: we {gap}")
     balancer = reading.view.load_balancers.get(key)
     if balancer is None or not reading.is_hidden(DRIVERS, balancer.driver_key):
         return None
     driver = balancer.driver_key
     gap = reading.gap(DRIVERS, driver.namespace)
-    return Undecided(Reason.NOT_READ, f"LoadBalancerDriver {driver}: we {gap}")
+    return Explanation(Reason.NOT_READ, f"LoadBalancerDriver {driver}: we {gap}")
 
 
 def why_group(reading: Reading, group: BackendGroup, now: datetime) -> Why:
@@ -123,7 +123,7 @@ def _written(group: BackendGroup, now: datetime) -> Iterator[Line]:
 def balancer_lines(outlook: Outlook) -> Iterator[Line]:
     """Say of each load balancer of a group whether it can be used."""
     snapshot = outlook.snapshot
-    if isinstance(snapshot, Undecided):
+    if isinstance(snapshot, Explanation):
         yield Line(Mark.UNKNOWN, "all of it", snapshot.message, snapshot.reason)
         return
     for name in outlook.group.load_balancers:
@@ -141,10 +141,10 @@ def balancer_lines(outlook: Outlook) -> Iterator[Line]:
             yield Line(Mark.WAIT, called, why.message, why.reason)
 
 
-def doubts(outlook: Outlook) -> tuple[Undecided, ...]:
+def doubts(outlook: Outlook) -> tuple[Explanation, ...]:
     """Say why some or all of a group is left as it is."""
     snapshot = outlook.snapshot
-    return (snapshot,) if isinstance(snapshot, Undecided) else doubts_of(snapshot)
+    return (snapshot,) if isinstance(snapshot, Explanation) else doubts_of(snapshot)
 
 
 def doubt_lines(outlook: Outlook) -> Iterator[Line]:

@@ -15,12 +15,12 @@ import attrs
 from lbcf.controller.bind_view import BindView
 from lbcf.controller.node_scene import is_local
 from lbcf.controller.view import LIVING_PODS, View
-from lbcf.core.lifecycle.turn import Absent
 from lbcf.core.model.names import SYSTEM_NAMESPACE, bind_of
 from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
 from lbcf.core.model.nodes import SERVICE_LABEL, EndpointSlice
 from lbcf.core.model.resources import BackendGroup, PodSelection, StaticSelection
 from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.reasons import Explanation
 from lbcf.ctl.errors import CtlError
 from lbcf.ctl.gaps import Gap, gap_for, is_unknown_kind, unknown_kind
 from lbcf.ctl.leaders import LEASES_OF
@@ -83,10 +83,10 @@ class Reading:
         """Tell whether something is referred to and may not be read."""
         return (resource.plural, key) in self._hidden
 
-    def lacking_driver(self, key: ObjectKey) -> Absent | None:
+    def lacking_driver(self, key: ObjectKey) -> Explanation | None:
         """Say why there is no driver; None: there is one, or we may not read it."""
         found = self.view.driver(key)
-        if not isinstance(found, Absent) or self.is_hidden(DRIVERS, key):
+        if not isinstance(found, Explanation) or self.is_hidden(DRIVERS, key):
             return None
         return found
 

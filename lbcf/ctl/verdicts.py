@@ -14,8 +14,8 @@ import attrs
 from lbcf.core.lifecycle.trouble import is_trouble
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
+from lbcf.core.model.judgement import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.reasons import Reason
-from lbcf.core.selection.eligibility import Eligible, Ineligible, Verdict, Waiting
 from lbcf.ctl.spans import since
 
 
@@ -111,7 +111,7 @@ def judged(name: str, verdict: Verdict) -> Line:
             return Line(Mark.OK, name, "it may be registered, and stays so")
         case Ineligible(reason, message):
             return Line(Mark.NO, name, message, reason)
-        case Waiting(reason, message):
+        case Undecided(reason, message):
             return Line(Mark.WAIT, name, message, reason)
 
 

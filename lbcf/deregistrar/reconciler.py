@@ -19,9 +19,10 @@ from lbcf.core.lifecycle.steps import (
     Step,
     WriteStatus,
 )
-from lbcf.core.lifecycle.turn import Absent, Moment, driver_or_absent
+from lbcf.core.lifecycle.turn import Moment, driver_or_absent
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.reasons import Explanation
 from lbcf.deregistrar.series import EndingSeries
 from lbcf.deregistrar.successors import Successors
 from lbcf.executor import Executor, Subject
@@ -137,7 +138,10 @@ class Deregistrar:
         )
 
     def _limits(
-        self, phase: Phase, record: BackendRecord, driver: LoadBalancerDriver | Absent
+        self,
+        phase: Phase,
+        record: BackendRecord,
+        driver: LoadBalancerDriver | Explanation,
     ) -> tuple[Limit, ...]:
         """Say what a visit counts against; what is in no hurry delays no first call."""
         if phase is Phase.RELEASING:
@@ -151,7 +155,10 @@ class Deregistrar:
         )
 
     async def _turn(
-        self, record: BackendRecord, driver: LoadBalancerDriver | Absent, slot: Slot
+        self,
+        record: BackendRecord,
+        driver: LoadBalancerDriver | Explanation,
+        slot: Slot,
     ) -> Result:
         """Visit one record, as far as there is room for what it needs."""
         uid, namespace = record.meta.uid, record.meta.key.namespace

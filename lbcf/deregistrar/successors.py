@@ -13,10 +13,10 @@ from datetime import timedelta
 import attrs
 import structlog
 
-from lbcf.core.lifecycle.turn import Absent
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.reasons import Explanation
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import RECORDS
@@ -69,7 +69,7 @@ class Successors:
         self._clock = clock
         self._ended: dict[Uid, float] = {}
 
-    def ended(self, holder: Uid, driver: LoadBalancerDriver | Absent) -> None:
+    def ended(self, holder: Uid, driver: LoadBalancerDriver | Explanation) -> None:
         """Note that a record has ended, and no call for its end can be out."""
         now = self._clock.monotonic()
         self._ended[holder] = now + _interest(driver).total_seconds()
@@ -116,9 +116,9 @@ class Successors:
         return Done()
 
 
-def _interest(driver: LoadBalancerDriver | Absent) -> timedelta:
+def _interest(driver: LoadBalancerDriver | Explanation) -> timedelta:
     """Say for how long a lock is kept from others after its holder's end."""
-    if isinstance(driver, Absent):
+    if isinstance(driver, Explanation):
         return timedelta(0)
     return max(
         driver.settling(Operation.DEREGISTER_BACKEND),

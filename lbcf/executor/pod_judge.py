@@ -13,11 +13,10 @@ import attrs
 import msgspec
 
 from lbcf.core.model.cluster import Pod
-from lbcf.core.model.judgement import Trouble
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.judging import Answer
 from lbcf.drivers.errors import BadAnswer, DriverError
 from lbcf.drivers.pool import DriverPool
@@ -69,8 +68,8 @@ class PodJudge:
         try:
             kept = await self._kept(driver, shown)
         except DriverError as error:
-            return attrs.evolve(answer, trouble=Trouble(error.reason, str(error)))
-        if isinstance(kept, Trouble):
+            return attrs.evolve(answer, trouble=Explanation(error.reason, str(error)))
+        if isinstance(kept, Explanation):
             return attrs.evolve(answer, trouble=kept)
         uids = {s.pod.meta.uid for s in shown if s.pod.meta.key in kept}
         return attrs.evolve(answer, kept=frozenset(uids))
@@ -89,7 +88,7 @@ class PodJudge:
 
     async def _kept(
         self, driver: LoadBalancerDriver, shown: Sequence[_Shown]
-    ) -> frozenset[ObjectKey] | Trouble:
+    ) -> frozenset[ObjectKey] | Explanation:
         """Send the question; say which pods the driver keeps.
 
         Raises:
@@ -105,7 +104,9 @@ class PodJudge:
         who = f"driver {driver.meta.key} at {operation}"
         if not answer.succ:
             said = answer.msg or "(no message)"
-            return Trouble(Reason.DRIVER_REFUSED, f"{who} answered succ: false: {said}")
+            return Explanation(
+                Reason.DRIVER_REFUSED, f"{who} answered succ: false: {said}"
+            )
         named = [key_of_whole(pod, namespace) for pod in answer.do_not_deregister]
         if None in named:
             raise BadAnswer(f"{who}: an entry of doNotDeregister names no pod")

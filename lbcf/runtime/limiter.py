@@ -18,9 +18,10 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from lbcf.core.lifecycle.turn import Absent, bears, part_of
+from lbcf.core.lifecycle.turn import bears, part_of
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Explanation
 from lbcf.runtime.fair_queue import FairQueue
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, Result
@@ -76,7 +77,7 @@ class Shares:
     def at_driver(
         self,
         key: ObjectKey,
-        driver: LoadBalancerDriver | Absent,
+        driver: LoadBalancerDriver | Explanation,
         namespace: str,
         tag: str = "",
     ) -> tuple[Limit, ...]:

@@ -9,9 +9,8 @@ from lbcf.controller.decision import (
     guarded_plan,
     held_by_guards,
 )
-from lbcf.core.model.cluster import Undecided
-from lbcf.core.model.judgement import Judgement, Trouble
-from lbcf.core.reasons import Reason
+from lbcf.core.model.judgement import Judgement
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import Hold
 from tests.builders import a_group, a_pod, a_record, a_snapshot
 
@@ -35,8 +34,8 @@ def test_nothing_doubted_and_nothing_held_is_ready() -> None:
 def test_first_doubt_is_the_reason_and_all_are_told() -> None:
     """A reader of one word sees the first, a reader of the sentence all."""
     doubts = (
-        Undecided(Reason.NODE_UNREADABLE, "first"),
-        Undecided(Reason.NODE_HAS_NO_ADDRESS, "second"),
+        Explanation(Reason.NODE_UNREADABLE, "first"),
+        Explanation(Reason.NODE_HAS_NO_ADDRESS, "second"),
     )
 
     ready, _ = conditions_of(Decision(doubts), 1)
@@ -71,11 +70,11 @@ def test_what_too_many_unready_ask_for_is_held_by_a_guard() -> None:
 
 def test_judge_without_an_answer_is_a_doubt() -> None:
     """Each doubt is told once."""
-    same = Undecided(Reason.DRIVER_NOT_FOUND, "create it")
+    same = Explanation(Reason.DRIVER_NOT_FOUND, "create it")
     snapshot = attrs.evolve(
         a_snapshot(),
         undecided={"front": same},
-        judgement=Judgement(trouble=Trouble(same.reason, same.message)),
+        judgement=Judgement(trouble=Explanation(same.reason, same.message)),
     )
 
     assert (same,) == doubts_of(snapshot)

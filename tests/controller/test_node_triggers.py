@@ -11,7 +11,6 @@ from lbcf.core.model.cluster import Snapshot
 from lbcf.core.model.node_backends import NodeSelection
 from lbcf.core.model.nodes import (
     EXCLUDE_LABEL,
-    Closed,
     LocalState,
     Node,
     NodeAddress,
@@ -20,6 +19,7 @@ from lbcf.core.model.nodes import (
 from lbcf.core.model.resources import Meta
 from lbcf.core.model.selectors import Operator, Requirement, Selector
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Explanation
 from lbcf.kube.kinds import HasMeta
 from lbcf.kube.list_watch import Removed
 from lbcf.kube.store import Store
@@ -268,7 +268,7 @@ def test_service_without_a_node_port_closes_the_group(
     bench = set_up(a_node_group(), a_node(), *([service] if service else []))
 
     closed = scene_of(bench.view).closed
-    assert isinstance(closed, Closed)
+    assert isinstance(closed, Explanation)
     assert (reason, True) == (closed.reason, "shop/web" in closed.message)
 
 

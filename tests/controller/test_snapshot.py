@@ -7,10 +7,10 @@ import pytest
 
 from lbcf.controller.snapshot import take_snapshot
 from lbcf.controller.view import View
-from lbcf.core.model.cluster import Attachment, Snapshot, Undecided
+from lbcf.core.model.cluster import Attachment, Snapshot
 from lbcf.core.model.resources import BackendGroup, StaticBackend, StaticSelection
 from lbcf.core.model.values import Uid
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import plan_group
 from lbcf.kube.list_watch import Obscured, Unreadable
 from lbcf.wire.metadata import Identity
@@ -110,7 +110,7 @@ def test_unreadable_pod_puts_its_namespace_in_doubt() -> None:
 
     doubt = take_snapshot(view, a_group())
 
-    assert isinstance(doubt, Undecided)
+    assert isinstance(doubt, Explanation)
     assert Reason.POD_UNREADABLE == doubt.reason
     assert "pod shop/web-1 cannot be understood" in doubt.message
 
@@ -122,7 +122,7 @@ def test_unreadable_record_puts_its_namespace_in_doubt() -> None:
 
     doubt = take_snapshot(view, a_group())
 
-    assert isinstance(doubt, Undecided)
+    assert isinstance(doubt, Explanation)
     assert Reason.RECORD_UNREADABLE == doubt.reason
     assert "spec.lbName" in doubt.message
 

@@ -3,7 +3,6 @@
 import pytest
 
 from lbcf.controller.view import View
-from lbcf.core.lifecycle.turn import Absent
 from lbcf.core.model.node_backends import (
     AddressType,
     NodeBackend,
@@ -19,7 +18,7 @@ from lbcf.core.model.resources import (
     StaticSelection,
 )
 from lbcf.core.model.values import Port, Uid
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from tests.builders import (
     WEB,
     a_backend,
@@ -66,7 +65,7 @@ def test_driver_is_found_or_said_to_be_missing() -> None:
 
     assert a_driver() == view.driver(a_key("proxy"))
     missing = view.driver(a_key("other"))
-    assert isinstance(missing, Absent)
+    assert isinstance(missing, Explanation)
     assert Reason.DRIVER_NOT_FOUND == missing.reason
     assert "shop/other does not exist; create it" in missing.message
 
@@ -78,7 +77,7 @@ def test_driver_that_was_never_readable_is_said_to_be_so() -> None:
 
     absent = view.driver(a_key("proxy"))
 
-    assert isinstance(absent, Absent)
+    assert isinstance(absent, Explanation)
     assert Reason.DRIVER_UNREADABLE == absent.reason
 
 

@@ -22,7 +22,7 @@ from lbcf.core.lifecycle.steps import (
     Unanswered,
     WriteStatus,
 )
-from lbcf.core.lifecycle.turn import DRIVER_RECHECK, Absent
+from lbcf.core.lifecycle.turn import DRIVER_RECHECK
 from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import ANNOTATION_SETTLING
@@ -34,7 +34,7 @@ from lbcf.core.model.resources import (
     RecordStatus,
 )
 from lbcf.core.model.values import MemberKey
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from tests.builders import (
     ALWAYS,
     SETTLING,
@@ -49,7 +49,7 @@ from tests.core.world import World, conflict_at, gone_at
 
 PLAIN = a_driver(member_key=MemberKey.ADDRESS)
 DRAINER = a_driver(drains=True)
-MISSING = Absent(
+MISSING = Explanation(
     Reason.DRIVER_NOT_FOUND, "LoadBalancerDriver shop/proxy does not exist"
 )
 LOST = Unanswered(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True)
@@ -67,7 +67,7 @@ def visit(
     world: World,
     ending: Ending | None = None,
     *,
-    driver: LoadBalancerDriver | Absent | None = None,
+    driver: LoadBalancerDriver | Explanation | None = None,
 ) -> tuple[Ending, Finish]:
     """Pay a record a visit; without a memory it is the first one."""
     ending = ending or Ending(first_seen=world.monotonic)

@@ -2,9 +2,10 @@
 
 import pytest
 
+from lbcf.core.model.judgement import Eligible, Ineligible, Undecided
 from lbcf.core.model.values import DeregisterPolicy
 from lbcf.core.reasons import Reason
-from lbcf.core.selection.eligibility import Eligible, Ineligible, Waiting, judge_pod
+from lbcf.core.selection.eligibility import judge_pod
 from tests.builders import a_pod
 
 
@@ -59,7 +60,7 @@ def test_unready_pod_waits_where_only_its_end_counts() -> None:
     """IfNotRunning neither registers nor deregisters a pod that is merely not ready."""
     verdict = judge_pod(a_pod(ready=False), PATIENT)
 
-    assert isinstance(verdict, Waiting)
+    assert isinstance(verdict, Undecided)
     assert Reason.POD_NOT_READY == verdict.reason
     assert "deregisterPolicy IfNotRunning keeps it" in verdict.message
 
@@ -75,4 +76,6 @@ def test_ready_pod_without_an_address_waits(policy: DeregisterPolicy) -> None:
     """There is nothing to register yet, and no reason to deregister."""
     verdict = judge_pod(a_pod(address=""), policy)
 
-    assert Waiting(Reason.POD_HAS_NO_ADDRESS, "pod web-1 has no address yet") == verdict
+    assert (
+        Undecided(Reason.POD_HAS_NO_ADDRESS, "pod web-1 has no address yet") == verdict
+    )

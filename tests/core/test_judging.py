@@ -4,14 +4,13 @@ import attrs
 import pytest
 
 from lbcf.core.model.cluster import Pod, Snapshot
-from lbcf.core.model.judgement import Trouble
 from lbcf.core.model.values import (
     DeregisterPolicy,
     DeregisterWebhook,
     FailurePolicy,
     Uid,
 )
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.guards import hold_readiness_removals
 from lbcf.core.selection.judging import Answer, judgement_of, pods_in_question
 from lbcf.core.selection.plan import Plan, plan_group
@@ -22,7 +21,7 @@ WEBHOOK = DeregisterWebhook("judge")
 GROUP = a_group(policy=DeregisterPolicy.WEBHOOK, webhook=WEBHOOK)
 UNREADY = a_pod(ready=False)
 UID = Uid("uid-web-1")
-TROUBLE = Trouble(Reason.DRIVER_TIMED_OUT, "driver shop/judge: no whole answer")
+TROUBLE = Explanation(Reason.DRIVER_TIMED_OUT, "driver shop/judge: no whole answer")
 
 
 def asked(*pods: Pod, record: bool = True, deleting: bool = False) -> Snapshot:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lbcf.core.model.judgement import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.model.node_backends import (
     AddressType,
     IpFamily,
@@ -11,7 +12,6 @@ from lbcf.core.model.node_backends import (
 from lbcf.core.model.nodes import (
     EXCLUDE_LABEL,
     LEAVING_TAINTS,
-    Closed,
     LocalState,
     Node,
     NodeAddress,
@@ -19,8 +19,7 @@ from lbcf.core.model.nodes import (
 )
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import AddressSource, Port
-from lbcf.core.reasons import Reason
-from lbcf.core.selection.eligibility import Eligible, Ineligible, Verdict, Waiting
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.guards import hold_readiness_removals
 from lbcf.core.selection.node_policy import judge_node, judge_nodes
 from lbcf.core.selection.plan import Plan, plan_group
@@ -140,14 +139,14 @@ def test_missing_address_names_node_type_and_family() -> None:
     scene = NodeScene({}, address_type=AddressType.EXTERNAL_IP, family=IpFamily.IPV6)
     verdict = judge_node(a_node(), scene)
 
-    assert Waiting(
+    assert Undecided(
         Reason.NODE_HAS_NO_ADDRESS, "node n1 has no IPv6 address of type ExternalIP"
     ) == (verdict)
 
 
 def test_service_without_a_node_port_lets_all_nodes_go() -> None:
     """Whatever they have: the port is nobody's, or soon somebody else's."""
-    scene = NodeScene({}, closed=Closed(Reason.SERVICE_NOT_FOUND, "it is gone"))
+    scene = NodeScene({}, closed=Explanation(Reason.SERVICE_NOT_FOUND, "it is gone"))
 
     assert Ineligible(Reason.SERVICE_NOT_FOUND, "it is gone") == judge_node(
         a_node(), scene

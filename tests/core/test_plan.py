@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from lbcf.core.model.cluster import Pod, Undecided
+from lbcf.core.model.cluster import Pod
 from lbcf.core.model.resources import (
     BackendRecord,
     LoadBalancer,
@@ -13,7 +13,7 @@ from lbcf.core.model.resources import (
     StaticSelection,
 )
 from lbcf.core.model.values import AddressSource, DeregisterPolicy, DrainPolicy, Port
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import Create, Hold, Plan, Removal, Update, plan_group
 from tests.builders import (
     ALWAYS,
@@ -153,7 +153,7 @@ def test_waiting_pod_keeps_its_record(
 
 def test_undecided_load_balancer_holds_its_records() -> None:
     """Even of pods that are gone: what cannot be read decides nothing."""
-    doubt = Undecided(Reason.LOAD_BALANCER_UNREADABLE, "it cannot be understood")
+    doubt = Explanation(Reason.LOAD_BALANCER_UNREADABLE, "it cannot be understood")
     snapshot = a_snapshot(
         records=(DESIRED,), load_balancers=(), undecided={"front": doubt}
     )
@@ -163,7 +163,7 @@ def test_undecided_load_balancer_holds_its_records() -> None:
 
 def test_undecided_load_balancer_gets_no_records() -> None:
     """Nor is anything registered there."""
-    doubt = Undecided(Reason.LOAD_BALANCER_UNREADABLE, "it cannot be understood")
+    doubt = Explanation(Reason.LOAD_BALANCER_UNREADABLE, "it cannot be understood")
     snapshot = a_snapshot(a_pod(), load_balancers=(), undecided={"front": doubt})
 
     assert plan_group(snapshot).is_empty
@@ -171,7 +171,7 @@ def test_undecided_load_balancer_gets_no_records() -> None:
 
 def test_doubt_about_one_load_balancer_does_not_stop_another() -> None:
     """Each is decided on its own."""
-    doubt = Undecided(Reason.LOAD_BALANCER_NOT_FOUND, "create it")
+    doubt = Explanation(Reason.LOAD_BALANCER_NOT_FOUND, "create it")
     snapshot = a_snapshot(a_pod(), undecided={"back": doubt})
 
     (create,) = plan_group(snapshot).creates

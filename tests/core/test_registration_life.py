@@ -25,7 +25,7 @@ from lbcf.core.lifecycle.steps import (
     Unheard,
     WriteStatus,
 )
-from lbcf.core.lifecycle.turn import DRIVER_RECHECK, Absent
+from lbcf.core.lifecycle.turn import DRIVER_RECHECK
 from lbcf.core.model import conditions
 from lbcf.core.model.names import ANNOTATION_SETTLING
 from lbcf.core.model.operations import Operation
@@ -36,7 +36,7 @@ from lbcf.core.model.resources import (
     Waiting,
 )
 from lbcf.core.model.values import AddressSource, MemberKey, Uid
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from tests.builders import (
     ALWAYS,
     SETTLING,
@@ -55,7 +55,7 @@ PLAIN = a_driver(member_key=MemberKey.ADDRESS)
 FINDER = a_driver(member_key=MemberKey.ADDRESS, address_source=AddressSource.DRIVER)
 NAMING_FINDER = a_driver(address_source=AddressSource.DRIVER)
 NOWHERE = a_record(spec=a_spec(address=""))
-MISSING = Absent(
+MISSING = Explanation(
     Reason.DRIVER_NOT_FOUND, "LoadBalancerDriver shop/proxy does not exist"
 )
 LOST = Unanswered(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True)
@@ -68,7 +68,7 @@ def visit(
     world: World,
     known: Enrolment | None = None,
     *,
-    driver: LoadBalancerDriver | Absent | None = None,
+    driver: LoadBalancerDriver | Explanation | None = None,
     address: str = "",
 ) -> tuple[Enrolment, Finish]:
     """Pay a record a visit, as the registrar does: with what is due by the clock."""
@@ -82,7 +82,7 @@ def visit(
 def take_up(
     world: World,
     *,
-    driver: LoadBalancerDriver | Absent | None = None,
+    driver: LoadBalancerDriver | Explanation | None = None,
     address: str = "",
 ) -> tuple[Enrolment, Finish]:
     """Visit a record that this incarnation has just created."""
@@ -97,7 +97,7 @@ class Start(Protocol):
     """A first visit, of either kind."""
 
     def __call__(
-        self, world: World, *, driver: LoadBalancerDriver | Absent
+        self, world: World, *, driver: LoadBalancerDriver | Explanation
     ) -> tuple[Enrolment, Finish]:
         """Visit a record for the first time."""
 

@@ -6,7 +6,6 @@ import pytest
 from lbcf.core.lifecycle.steps import Refused, StillRunning, Unanswered
 from lbcf.core.lifecycle.turn import (
     NO_STREAK,
-    Absent,
     Report,
     driver_or_absent,
     poll_delay,
@@ -16,7 +15,7 @@ from lbcf.core.lifecycle.turn import (
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import DrainProgress, RecordStatus
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from tests.builders import START, a_driver, a_key, a_record, at, seconds
 
 
@@ -81,8 +80,8 @@ def test_missing_driver_is_told_with_what_to_do() -> None:
     assert a_driver() == driver_or_absent(key, a_driver(), None)
     missing = driver_or_absent(key, None, None)
     unreadable = driver_or_absent(key, None, "spec.url: expected str")
-    assert isinstance(missing, Absent)
-    assert isinstance(unreadable, Absent)
+    assert isinstance(missing, Explanation)
+    assert isinstance(unreadable, Explanation)
     assert (Reason.DRIVER_NOT_FOUND, Reason.DRIVER_UNREADABLE) == (
         missing.reason,
         unreadable.reason,
@@ -132,7 +131,7 @@ def test_driver_that_could_be_read_before_is_absent_all_the_same() -> None:
     """Its last readable version is not how it is now: nobody is called by it."""
     found = driver_or_absent(a_key("memory"), a_driver(), "spec.url: expected str")
 
-    assert isinstance(found, Absent)
+    assert isinstance(found, Explanation)
     assert Reason.DRIVER_UNREADABLE == found.reason
 
 

@@ -19,10 +19,9 @@ from lbcf.core.lifecycle.steps import (
     Succeeded,
     Unanswered,
 )
-from lbcf.core.lifecycle.turn import Absent
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver, RecordStatus
 from lbcf.core.model.values import AddressSource, MemberKey
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from tests.builders import ALWAYS, a_driver, a_record, a_spec, held_by, seconds
 from tests.core.world import World
 
@@ -47,7 +46,7 @@ DRIVERS = st.one_of(
         address_source=st.sampled_from(AddressSource),
         drains=st.booleans(),
     ),
-    st.just(Absent(Reason.DRIVER_NOT_FOUND, "create it")),
+    st.just(Explanation(Reason.DRIVER_NOT_FOUND, "create it")),
 )
 
 
@@ -97,7 +96,7 @@ def judge(step: Step, world: World, *, deleting: bool) -> None:
 
 @given(worlds(), DRIVERS, st.sampled_from(("", "10.0.0.1:80")), st.booleans())
 def test_registrar_s_turns_end(
-    world: World, driver: LoadBalancerDriver | Absent, address: str, reset: bool
+    world: World, driver: LoadBalancerDriver | Explanation, address: str, reset: bool
 ) -> None:
     """Six visits in a row, each with what the last one left behind."""
     known = Enrolment("me", 100.0, reset="it was reset" if reset else "")
@@ -112,7 +111,7 @@ def test_registrar_s_turns_end(
 
 @given(worlds(), DRIVERS)
 def test_deregistrar_s_turns_end(
-    world: World, driver: LoadBalancerDriver | Absent
+    world: World, driver: LoadBalancerDriver | Explanation
 ) -> None:
     """Six visits in a row, until the record is gone."""
     world.delete()
@@ -128,7 +127,7 @@ def test_deregistrar_s_turns_end(
 @given(records(), DRIVERS, ANSWERS, st.sampled_from(("", "10.0.0.1:80")))
 def test_same_answer_for_ever_is_not_written_for_ever(
     record: BackendRecord,
-    driver: LoadBalancerDriver | Absent,
+    driver: LoadBalancerDriver | Explanation,
     answer: Reply,
     address: str,
 ) -> None:

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 import attrs
 import pytest
 
-from lbcf.core.model.cluster import Undecided
 from lbcf.core.model.values import DrainPolicy
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import Create, Hold, Plan, Removal, Update
 from lbcf.core.selection.plan import plan_group as plan_of
 from lbcf.core.selection.validating import (
@@ -21,7 +20,7 @@ from tests.builders import a_group, a_pod, a_record, a_snapshot, a_spec, seconds
 
 
 LIGHT, HEAVY = {"weight": "1"}, {"weight": "900"}
-DOUBT = Undecided(Reason.DRIVER_REFUSED, "no such weight")
+DOUBT = Explanation(Reason.DRIVER_REFUSED, "no such weight")
 GROUP = a_group(parameters=HEAVY)
 OLD = a_record(
     spec=a_spec(parameters=LIGHT, drain_timeout=seconds(30)), registered=True

@@ -59,7 +59,6 @@ from lbcf.core.lifecycle.turn import (
     DRIVER_RECHECK,
     NO_STREAK,
     UNKNOWN_DRIVER,
-    Absent,
     Moment,
     Report,
     Streak,
@@ -76,7 +75,7 @@ from lbcf.core.model.resources import (
     LoadBalancerDriver,
 )
 from lbcf.core.model.values import MemberKey
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 
 
 _CLOCK_WAS_SET = timedelta(seconds=5)
@@ -114,7 +113,7 @@ class Ending:
     unanswered: bool = False
     is_clean: bool = False
     permission: Permission | None = None
-    driver: LoadBalancerDriver | Absent = UNKNOWN_DRIVER
+    driver: LoadBalancerDriver | Explanation = UNKNOWN_DRIVER
     drain: DrainProgress | None = None
     drain_until: float | None = None
     drained: bool = False
@@ -127,7 +126,7 @@ class Ending:
     is_over: bool = False
 
     def begin_turn(
-        self, driver: LoadBalancerDriver | Absent, seen: Permission | None = None
+        self, driver: LoadBalancerDriver | Explanation, seen: Permission | None = None
     ) -> "Ending":
         """Start a visit: permissions and reports of the last one are void.
 
@@ -135,7 +134,10 @@ class Ending:
             driver: who is to be asked, or why nobody can be.
             seen: what the watch shows; a permission with memberKey Record only.
         """
-        named = not isinstance(driver, Absent) and driver.member_key is MemberKey.RECORD
+        named = (
+            not isinstance(driver, Explanation)
+            and driver.member_key is MemberKey.RECORD
+        )
         permission = seen if named else None
         return attrs.evolve(
             self, driver=driver, permission=permission, report=None, pause=None
@@ -216,7 +218,7 @@ def _sign(ending: Ending, record: BackendRecord, _m: Moment) -> Step | None:
     the address that no call is out, and would not know of ours (w34).
     """
     driver, named = ending.driver, record.status.deregistrar
-    if isinstance(driver, Absent) or driver.member_key is MemberKey.RECORD:
+    if isinstance(driver, Explanation) or driver.member_key is MemberKey.RECORD:
         return None
     if named in {"", ANY_INCARNATION, ending.incarnation}:
         return None
@@ -227,7 +229,7 @@ def _sign(ending: Ending, record: BackendRecord, _m: Moment) -> Step | None:
 def _drain(ending: Ending, record: BackendRecord, moment: Moment) -> Step | None:
     """Let the backend finish, as long as the driver can and the deadline allows."""
     driver, permission = ending.driver, ending.permission
-    if isinstance(driver, Absent) or permission is None or ending.drained:
+    if isinstance(driver, Explanation) or permission is None or ending.drained:
         return None
     if record.status.backend_gone:
         return None
@@ -300,7 +302,7 @@ def is_final(ending: Ending, record: BackendRecord, moment: Moment) -> bool:
 def _rest_of_confirming(ending: Ending, record: BackendRecord, moment: Moment) -> float:
     """Count the seconds until every ensure sent before the deletion is over."""
     driver = ending.driver
-    if isinstance(driver, Absent):
+    if isinstance(driver, Explanation):
         return 0.0
     # Those that are out went by the driver as their sender saw it: the record says.
     settling = max(driver.settling(Operation.ENSURE_BACKEND), record.settling)
@@ -310,7 +312,7 @@ def _rest_of_confirming(ending: Ending, record: BackendRecord, moment: Moment) -
 def _deregister(ending: Ending, record: BackendRecord, moment: Moment) -> Step | None:
     """Take the backend out; again, once all ensures are over, if any may be out."""
     driver, permission = ending.driver, ending.permission
-    if ending.final_done or isinstance(driver, Absent) or permission is None:
+    if ending.final_done or isinstance(driver, Explanation) or permission is None:
         return None
     final = is_final(ending, record, moment)
     if ending.early_done and not final:
@@ -390,7 +392,7 @@ def _observed(ending: Ending, permission: Permission, moment: Moment) -> Ending:
     )
     record, driver = permission.record, ending.driver
     needless = ending.pause is not None or not record.address
-    if needless or not isinstance(driver, Absent):
+    if needless or not isinstance(driver, Explanation):
         return ending
     message = (
         f"{driver.message}, or set annotation {names.ANNOTATION_ABANDON} on this record "

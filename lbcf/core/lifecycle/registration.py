@@ -54,7 +54,6 @@ from lbcf.core.lifecycle.turn import (
     DRIVER_RECHECK,
     NO_STREAK,
     UNKNOWN_DRIVER,
-    Absent,
     Moment,
     Report,
     Streak,
@@ -71,7 +70,7 @@ from lbcf.core.model.resources import (
     Waiting,
 )
 from lbcf.core.model.values import AddressSource, MemberKey, Uid
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 
 
 NO_ADDRESS_GIVEN = Unanswered(
@@ -131,7 +130,7 @@ class Enrolment:
     due: bool = False
     reset: str = ""
     permission: Permission | None = None
-    driver: LoadBalancerDriver | Absent = UNKNOWN_DRIVER
+    driver: LoadBalancerDriver | Explanation = UNKNOWN_DRIVER
     address: str = ""
     locked: bool = False
     deregistrar: str = ""
@@ -148,7 +147,7 @@ class Enrolment:
 
     def begin_turn(
         self,
-        driver: LoadBalancerDriver | Absent,
+        driver: LoadBalancerDriver | Explanation,
         address: str,
         permission: Permission | None = None,
     ) -> "Enrolment":
@@ -161,7 +160,10 @@ class Enrolment:
         """
         # What a driver found stays; what the backend itself says is true only now, and
         # a lock on the address that it had before is none on the one that it has.
-        if isinstance(driver, Absent) or driver.address_source is AddressSource.DRIVER:
+        if (
+            isinstance(driver, Explanation)
+            or driver.address_source is AddressSource.DRIVER
+        ):
             address = self.address or address
         begun = attrs.evolve(
             self,
@@ -230,7 +232,7 @@ def _rest_of_confirming(e: Enrolment, record: BackendRecord, m: Moment) -> float
     Those of older incarnations may have any; of our own, those of other generations.
     """
     driver = e.driver
-    if isinstance(driver, Absent):
+    if isinstance(driver, Explanation):
         return DRIVER_RECHECK.total_seconds()
     settling = max(driver.settling(Operation.ENSURE_BACKEND), record.settling)
     until = max(e.first_seen + settling.total_seconds(), e.stale_until)
@@ -269,7 +271,7 @@ def _find_address(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | Non
     driver, permission = e.driver, e.permission
     if record.address or e.address or permission is None:
         return None
-    if isinstance(driver, Absent):
+    if isinstance(driver, Explanation):
         return None
     if driver.address_source is AddressSource.BACKEND:
         return Finish(again_after=_LOOK_AGAIN)
@@ -279,7 +281,7 @@ def _find_address(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | Non
 def _lock(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
     """Keep every other record away from the address before it is written down."""
     driver = e.driver
-    if e.locked or isinstance(driver, Absent):
+    if e.locked or isinstance(driver, Explanation):
         return None
     if record.address and not record.is_inherited:
         return None  # by rule 2 the lock came before the address
@@ -345,7 +347,7 @@ def _is_always(record: BackendRecord) -> bool:
 
 def _settling(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
     """Say durably for how long an ensure may take effect before the first that may."""
-    if e.ensured is not None or isinstance(e.driver, Absent):
+    if e.ensured is not None or isinstance(e.driver, Explanation):
         return None
     settling = e.driver.settling(Operation.ENSURE_BACKEND)
     return WriteSettling(record, settling) if settling > record.settling else None
@@ -353,7 +355,11 @@ def _settling(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
 
 def _ensure(e: Enrolment, record: BackendRecord, m: Moment) -> Step | None:
     """Register the backend, or make sure that it is as it should be."""
-    if e.ensured is not None or e.permission is None or isinstance(e.driver, Absent):
+    if (
+        e.ensured is not None
+        or e.permission is None
+        or isinstance(e.driver, Explanation)
+    ):
         return None
     return CallDriver(
         Operation.ENSURE_BACKEND,
@@ -457,7 +463,7 @@ def _unwritten(
 
 def _missing(e: Enrolment, record: BackendRecord) -> Enrolment:
     """Tell what cannot be done without, where it is missing."""
-    if isinstance(e.driver, Absent):
+    if isinstance(e.driver, Explanation):
         return _told(e, record, e.driver.reason, e.driver.message, DRIVER_RECHECK)
     knows = record.address or e.address
     if not knows and e.driver.address_source is AddressSource.BACKEND:

@@ -22,7 +22,7 @@ from lbcf.core.model.resources import (
     Waiting,
 )
 from lbcf.core.model.values import ObjectKey
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 
 
 DRIVER_RECHECK = timedelta(minutes=2)
@@ -47,20 +47,14 @@ class Moment:
     jitter: float = 0.0
 
 
-@attrs.frozen
-class Absent:
-    """Why there is no driver to ask: a reason and what to do about it."""
-
-    reason: Reason
-    message: str
-
-
-UNKNOWN_DRIVER = Absent(Reason.DRIVER_NOT_FOUND, "no driver has been looked for yet")
+UNKNOWN_DRIVER = Explanation(
+    Reason.DRIVER_NOT_FOUND, "no driver has been looked for yet"
+)
 
 
 def driver_or_absent(
     key: ObjectKey, driver: LoadBalancerDriver | None, unreadable: str | None
-) -> LoadBalancerDriver | Absent:
+) -> LoadBalancerDriver | Explanation:
     """Say who operates a load balancer, or why nobody can.
 
     Args:
@@ -71,22 +65,22 @@ def driver_or_absent(
     """
     if unreadable is not None:
         message = f"LoadBalancerDriver {key} cannot be understood: {unreadable}"
-        return Absent(Reason.DRIVER_UNREADABLE, message)
-    return driver or Absent(
+        return Explanation(Reason.DRIVER_UNREADABLE, message)
+    return driver or Explanation(
         Reason.DRIVER_NOT_FOUND, f"LoadBalancerDriver {key} does not exist; create it"
     )
 
 
 def serving(
-    driver: LoadBalancerDriver | Absent, namespace: str
-) -> LoadBalancerDriver | Absent:
+    driver: LoadBalancerDriver | Explanation, namespace: str
+) -> LoadBalancerDriver | Explanation:
     """Say who operates load balancers of a namespace, or who has to allow it.
 
     For what is to be made or changed alone: what there is can always end.
     """
-    if isinstance(driver, Absent) or driver.serves(namespace):
+    if isinstance(driver, Explanation) or driver.serves(namespace):
         return driver
-    return Absent(
+    return Explanation(
         Reason.DRIVER_OUT_OF_SCOPE,
         f"LoadBalancerDriver {driver.meta.key} does not serve load balancers of "
         f"namespace {namespace}: whoever operates it has to add the namespace to its "
@@ -94,9 +88,9 @@ def serving(
     )
 
 
-def bears(driver: LoadBalancerDriver | Absent) -> int:
+def bears(driver: LoadBalancerDriver | Explanation) -> int:
     """Say how many calls a driver bears at a time; one that is absent gets none."""
-    return 32 if isinstance(driver, Absent) else driver.max_concurrent_calls
+    return 32 if isinstance(driver, Explanation) else driver.max_concurrent_calls
 
 
 def part_of(driver: ObjectKey, namespace: str, places: int) -> int:

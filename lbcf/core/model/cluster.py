@@ -13,7 +13,7 @@ from lbcf.core.model.resources import (
     LoadBalancerDriver,
     Meta,
 )
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation
 
 
 @attrs.frozen
@@ -38,18 +38,10 @@ class Pod:
 
 
 @attrs.frozen
-class Undecided:
-    """Why nothing may be decided now: what exists stays, nothing new is made."""
-
-    reason: Reason
-    message: str
-
-
-@attrs.frozen
 class Leaving:
     """Why a group leaves a load balancer: its records go, and nothing new comes."""
 
-    why: Undecided
+    why: Explanation
 
 
 @attrs.frozen
@@ -64,8 +56,8 @@ class Attachment:
 class Snapshot:
     """One complete reading of all that decides about a group.
 
-    It exists only if everything in it could be read: `take_snapshot` answers
-    `Undecided` otherwise, so that no answer can never look like an empty one.
+    It exists only if everything in it could be read: `take_snapshot` gives an
+    `Explanation` otherwise, so that no answer can never look like an empty one.
 
     Attributes:
         attachments: by name of load balancer, those that can be used.
@@ -80,9 +72,9 @@ class Snapshot:
 
     group: BackendGroup
     attachments: Mapping[str, Attachment]
-    undecided: Mapping[str, Undecided]
+    undecided: Mapping[str, Explanation]
     pods: tuple[Pod, ...]
     records: tuple[BackendRecord, ...]
     judgement: Judgement = Judgement()
     scene: NodeScene | None = None
-    leaving: Mapping[str, Undecided] = attrs.Factory(dict)
+    leaving: Mapping[str, Explanation] = attrs.Factory(dict)

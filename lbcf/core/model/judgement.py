@@ -1,45 +1,45 @@
-"""What a driver, or the lack of its answer, rules about unready pods: values alone.
-
-`lbcf.core.selection.judging` makes them, `lbcf.core.model.cluster.Snapshot` carries them to the plan.
-"""
+"""Whether a backend may be registered, and what a driver says of pods that are not ready."""
 
 from collections.abc import Mapping
 
 import attrs
 
 from lbcf.core.model.values import Uid
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation
 
 
 @attrs.frozen
-class Keep:
-    """The pod stays where it is: in if it is in, out if it is out."""
-
-    reason: Reason
-    message: str
+class Eligible:
+    """It may be registered, and stays so."""
 
 
 @attrs.frozen
-class LetGo:
-    """The pod is to be deregistered, since it is not ready."""
+class Ineligible(Explanation):
+    """It must not be registered.
 
-    message: str
+    Attributes:
+        by_readiness: nothing but readiness asks for it; guards may hold it.
+    """
 
-
-Ruling = Keep | LetGo
+    by_readiness: bool = False
 
 
 @attrs.frozen
-class Trouble:
-    """Why there is no answer: a reason and a sentence for people."""
+class Undecided(Explanation):
+    """Neither registered if it is out, nor deregistered if it is in."""
 
-    reason: Reason
-    message: str
+
+Verdict = Eligible | Ineligible | Undecided
 
 
 @attrs.frozen
 class Judgement:
-    """Rulings by the uid of the pod, and what is wrong with whoever should judge."""
+    """What the driver of deregisterWebhook decides about pods that are not ready.
 
-    rulings: Mapping[Uid, Ruling] = attrs.Factory(dict)
-    trouble: Trouble | None = None
+    Attributes:
+        verdicts: by the uid of the pod.
+        trouble: why the driver gave no answer; None: it gave one, or was not asked yet.
+    """
+
+    verdicts: Mapping[Uid, Ineligible | Undecided] = attrs.Factory(dict)
+    trouble: Explanation | None = None

@@ -12,7 +12,7 @@ import attrs
 from lbcf.core.model.node_backends import AddressType, IpFamily
 from lbcf.core.model.resources import Meta
 from lbcf.core.model.values import Port
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation
 
 
 EXCLUDE_LABEL = "node.kubernetes.io/exclude-from-external-load-balancers"
@@ -152,14 +152,6 @@ def local_states(slices: Iterable[EndpointSlice], port: str) -> dict[str, LocalS
 
 
 @attrs.frozen
-class Closed:
-    """Why none of a group's nodes may be registered."""
-
-    reason: Reason
-    message: str
-
-
-@attrs.frozen
 class NodeScene:
     """All that decides about the nodes of one group.
 
@@ -180,7 +172,7 @@ class NodeScene:
     family: IpFamily | None = None
     node_port: int = 0
     local: Mapping[str, LocalState] | None = None
-    closed: Closed | None = None
+    closed: Explanation | None = None
 
     def address(self, node: Node) -> str:
         """Say under which address a node is registered; empty where it has none."""

@@ -7,40 +7,12 @@ those of the ineligible ones; whoever is undecided stays as it is, in or out.
 
 from collections.abc import Callable
 
-import attrs
-
 from lbcf.core.model.cluster import Pod
+from lbcf.core.model.judgement import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.model.values import DeregisterPolicy
 from lbcf.core.reasons import Reason
 
 
-@attrs.frozen
-class Eligible:
-    """It may be registered, and stays so."""
-
-
-@attrs.frozen
-class Ineligible:
-    """It must not be registered.
-
-    Attributes:
-        by_readiness: nothing but readiness asks for it; guards may hold it.
-    """
-
-    reason: Reason
-    message: str
-    by_readiness: bool = False
-
-
-@attrs.frozen
-class Waiting:
-    """Neither registered if it is out, nor deregistered if it is in."""
-
-    reason: Reason
-    message: str
-
-
-Verdict = Eligible | Ineligible | Waiting
 PodCheck = Callable[[Pod, DeregisterPolicy], Verdict | None]
 
 
@@ -66,7 +38,7 @@ def _has_no_address(pod: Pod, _policy: DeregisterPolicy) -> Verdict | None:
     """Ready without an address: nothing to register, and no reason to deregister."""
     if pod.address:
         return None
-    return Waiting(
+    return Undecided(
         Reason.POD_HAS_NO_ADDRESS, f"pod {pod.meta.key.name} has no address yet"
     )
 
@@ -78,7 +50,7 @@ def _is_unready(pod: Pod, policy: DeregisterPolicy) -> Verdict | None:
     message = f"pod {pod.meta.key.name} is not ready"
     if policy is DeregisterPolicy.IF_NOT_READY:
         return Ineligible(Reason.POD_NOT_READY, message, by_readiness=True)
-    return Waiting(
+    return Undecided(
         Reason.POD_NOT_READY, f"{message}; deregisterPolicy {policy} keeps it"
     )
 

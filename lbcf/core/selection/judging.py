@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from lbcf.core.model.cluster import Pod, Snapshot
-from lbcf.core.model.judgement import Judgement, Keep, LetGo, Ruling, Trouble
+from lbcf.core.model.judgement import Ineligible, Judgement, Undecided, Verdict
 from lbcf.core.model.resources import PodBackend
 from lbcf.core.model.values import (
     DeregisterPolicy,
@@ -18,8 +18,8 @@ from lbcf.core.model.values import (
     FailurePolicy,
     Uid,
 )
-from lbcf.core.reasons import Reason
-from lbcf.core.selection.eligibility import Ineligible, Verdict, Waiting, judge_pod
+from lbcf.core.reasons import Explanation, Reason
+from lbcf.core.selection.eligibility import judge_pod
 
 
 HELD_BY_JUDGEMENT = frozenset(
@@ -41,7 +41,7 @@ class Answer:
     versions: frozenset[tuple[Uid, str]]
     asked: frozenset[Uid]
     kept: frozenset[Uid] = frozenset()
-    trouble: Trouble | None = None
+    trouble: Explanation | None = None
 
     def covers(self, pods: Iterable[Pod]) -> bool:
         """Tell whether it is about these pods as they are."""
@@ -82,44 +82,40 @@ def judgement_of(
         pods: in question.
         answer: the last one, None where nothing was asked yet.
     """
-    rulings = {pod.meta.uid: _ruling(webhook, pod, answer) for pod in pods}
-    return Judgement(rulings, None if answer is None else answer.trouble)
+    verdicts = {pod.meta.uid: _verdict(webhook, pod, answer) for pod in pods}
+    return Judgement(verdicts, None if answer is None else answer.trouble)
 
 
-def _ruling(webhook: DeregisterWebhook, pod: Pod, answer: Answer | None) -> Ruling:
-    """Rule about one pod; before the driver was asked about it, it stays."""
+def _verdict(
+    webhook: DeregisterWebhook, pod: Pod, answer: Answer | None
+) -> Ineligible | Undecided:
+    """Judge one pod; before the driver was asked about it, it stays."""
     name, driver = pod.meta.key.name, webhook.driver
     if answer is None or pod.meta.uid not in answer.asked:
-        return Keep(
-            Reason.BEING_JUDGED, f"driver {driver} is being asked about pod {name}"
-        )
+        message = f"driver {driver} is being asked about pod {name}"
+        return Undecided(Reason.BEING_JUDGED, message)
     if answer.trouble is None:
         if pod.meta.uid in answer.kept:
-            return Keep(
-                Reason.KEPT_BY_DRIVER, f"driver {driver} keeps unready pod {name}"
-            )
-        return LetGo(f"pod {name} is not ready and driver {driver} does not keep it")
+            message = f"driver {driver} keeps unready pod {name}"
+            return Undecided(Reason.KEPT_BY_DRIVER, message)
+        message = f"pod {name} is not ready and driver {driver} does not keep it"
+        return Ineligible(Reason.POD_NOT_READY, message, by_readiness=True)
     policy = webhook.failure_policy
     why = f"no answer of driver {driver}; failurePolicy {policy}"
     if policy is FailurePolicy.IF_NOT_READY:
-        return LetGo(f"pod {name} is not ready; {why}")
-    return Keep(Reason.NOT_JUDGED, f"{why} keeps unready pod {name}")
+        message = f"pod {name} is not ready; {why}"
+        return Ineligible(Reason.POD_NOT_READY, message, by_readiness=True)
+    return Undecided(Reason.NOT_JUDGED, f"{why} keeps unready pod {name}")
 
 
-def with_rulings(
+def with_judgement(
     verdicts: Mapping[Uid, Verdict], judgement: Judgement
 ) -> dict[Uid, Verdict]:
     """Overrule the verdicts on pods that nothing but unreadiness speaks against."""
-    ruled = dict(verdicts)
-    for uid, ruling in judgement.rulings.items():
-        verdict = verdicts.get(uid)
-        if not isinstance(verdict, Waiting) or verdict.reason != Reason.POD_NOT_READY:
-            continue
-        match ruling:
-            case LetGo(message):
-                ruled[uid] = Ineligible(
-                    Reason.POD_NOT_READY, message, by_readiness=True
-                )
-            case Keep(reason, message):
-                ruled[uid] = Waiting(reason, message)
-    return ruled
+    judged = {
+        uid: verdict
+        for uid, verdict in judgement.verdicts.items()
+        if isinstance(before := verdicts.get(uid), Undecided)
+        and before.reason == Reason.POD_NOT_READY
+    }
+    return {**verdicts, **judged}

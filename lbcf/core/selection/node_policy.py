@@ -10,11 +10,11 @@ for them: load balancers that acted upon them have emptied themselves.
 
 from collections.abc import Callable, Iterable, Mapping
 
+from lbcf.core.model.judgement import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.model.nodes import EXCLUDE_LABEL, LocalState, Node, NodeScene
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.reasons import Reason
-from lbcf.core.selection.eligibility import Eligible, Ineligible, Verdict, Waiting
 
 
 NodeCheck = Callable[[Node, NodeScene], Verdict | None]
@@ -73,7 +73,7 @@ def _has_no_address(node: Node, scene: NodeScene) -> Verdict | None:
         return None
     family = f"{scene.family} " if scene.family else ""
     message = f"node {node.name} has no {family}address of type {scene.address_type}"
-    return Waiting(Reason.NODE_HAS_NO_ADDRESS, message)
+    return Undecided(Reason.NODE_HAS_NO_ADDRESS, message)
 
 
 NODE_CHECKS: tuple[NodeCheck, ...] = (
@@ -107,7 +107,7 @@ def judge_nodes(
         verdicts = _keep_last_serving(verdicts, scene.local, able)
     for name, message in scene.unreadable.items():
         text = f"node {name} cannot be understood, nothing of it is changed: {message}"
-        verdicts[name] = Waiting(Reason.NODE_UNREADABLE, text)
+        verdicts[name] = Undecided(Reason.NODE_UNREADABLE, text)
     return verdicts
 
 
@@ -154,4 +154,4 @@ def _kept(name: str, verdict: Verdict, state: LocalState | None) -> Verdict:
         f"other node can take over yet. To override, label node {name} with "
         f"{EXCLUDE_LABEL}"
     )
-    return Waiting(Reason.LAST_SERVING_NODE, message)
+    return Undecided(Reason.LAST_SERVING_NODE, message)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from lbcf.core.model.cluster import Attachment, Snapshot
+from lbcf.core.model.judgement import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.model.resources import Backend, BackendRecord, PodBackend, RecordSpec
 from lbcf.core.reasons import Reason
@@ -20,7 +21,6 @@ from lbcf.core.selection.desired import (
     identity_of,
     judge_all,
 )
-from lbcf.core.selection.eligibility import Eligible, Ineligible, Verdict, Waiting
 from lbcf.core.selection.inheritance import is_elsewhere, is_needless, with_uids
 from lbcf.core.selection.whereabouts import (
     Whereabouts,
@@ -108,7 +108,7 @@ class Plan:
     kept: int = 0
     backends: int = 0
     unready: int = 0
-    waiting: Mapping[str, Waiting] = attrs.Factory(dict)
+    waiting: Mapping[str, Undecided] = attrs.Factory(dict)
 
     @property
     def is_empty(self) -> bool:
@@ -157,7 +157,7 @@ def plan_group(snapshot: Snapshot) -> Plan:
         waiting={
             name: verdict
             for name, verdict in verdicts.items()
-            if snapshot.scene is not None and isinstance(verdict, Waiting)
+            if snapshot.scene is not None and isinstance(verdict, Undecided)
         },
     )
 
@@ -294,7 +294,7 @@ def _unwanted(record: BackendRecord, judged: _Judged) -> Removal | Hold:
             return Removal(record, gone, f"{told} is gone or no longer selected")
         case Ineligible(reason, message, by_readiness):
             return Removal(record, reason, message, by_readiness)
-        case Waiting(reason, message):
+        case Undecided(reason, message):
             return Hold(record, reason, message)
         case Eligible():
             port = _port_of(record.spec.backend)

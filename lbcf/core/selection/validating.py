@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
-from lbcf.core.model.cluster import Undecided
 from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
 from lbcf.core.model.resources import BackendGroup, BackendRecord, PodSelection
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import Create, Hold, Plan, Removal, Update
 
 
@@ -78,7 +77,7 @@ class Unagreed:
             None where there are none.
     """
 
-    doubt: Undecided
+    doubt: Explanation
     before: Mapping[str, str] | None = None
 
 
