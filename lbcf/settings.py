@@ -13,8 +13,8 @@ import attrs
 
 from lbcf.core.errors import LbcfError
 from lbcf.core.model.names import SYSTEM_NAMESPACE
-from lbcf.drivers.access import NO_FENCE, Fence
-from lbcf.drivers.places import Place, parse_place
+from lbcf.drivers.access import ALLOW_ALL, DriverAllowlist
+from lbcf.drivers.url_allowlist import AllowedUrl, parse_allowed_url
 from lbcf.runtime.flags import BindAddress, parse_bind_address
 
 
@@ -41,7 +41,7 @@ class Settings:
         grace: how long calls under way may take once the process is told to end.
         list_period: between two readings of a load balancer's members.
         most_records: BackendRecords per namespace, 0 for any number.
-        fence: which drivers are called, by their URLs and namespaces.
+        allowlist: which drivers are called, by their URLs and namespaces.
         dry_run: show what would be done, and write nothing.
         record_events: tell of each call about a record or load balancer by an Event.
     """
@@ -58,7 +58,7 @@ class Settings:
     grace: timedelta = timedelta(seconds=25)
     list_period: timedelta = timedelta(seconds=2)
     most_records: int = MOST_RECORDS
-    fence: Fence = NO_FENCE
+    allowlist: DriverAllowlist = ALLOW_ALL
     dry_run: bool = False
     record_events: bool = False
 
@@ -182,8 +182,8 @@ def read_settings(process: str, flags: argparse.Namespace) -> Settings:
             "--max-records-per-namespace",
             getattr(flags, "max_records_per_namespace", MOST_RECORDS),
         ),
-        fence=Fence(
-            places=tuple(map(_place, flags.driver_url_allow)),
+        allowlist=DriverAllowlist(
+            allowed_urls=tuple(map(_allowed_url, flags.driver_url_allow)),
             namespaces=frozenset(flags.driver_namespaces),
         ),
         dry_run=dry_run,
@@ -191,10 +191,10 @@ def read_settings(process: str, flags: argparse.Namespace) -> Settings:
     )
 
 
-def _place(text: str) -> Place:
+def _allowed_url(text: str) -> AllowedUrl:
     """Read where drivers may be."""
     try:
-        return parse_place(text)
+        return parse_allowed_url(text)
     except ValueError as error:
         raise SettingsError(f"--driver-url-allow {text!r:.100}: {error}") from error
 

@@ -1,8 +1,8 @@
-"""From what a driver says of its security to what its connections are made with.
+"""Which drivers may be called, and with which credentials.
 
 `lbcf.drivers.pool` asks before each call: an edited Secret counts from the next call on.
-Whatever is missing or broken is told before anything is sent, by the driver's own words:
-never is a call sent without the token or the certificate that it should have.
+What is missing or broken is an error before anything is sent: no call goes out without
+the token or the certificate that it should have.
 """
 
 import ssl
@@ -21,7 +21,7 @@ from lbcf.drivers.errors import (
     SecretUnread,
     SecretUnusable,
 )
-from lbcf.drivers.places import Place, is_allowed, is_exposed
+from lbcf.drivers.url_allowlist import AllowedUrl, is_allowed, is_exposed
 from lbcf.runtime.certificates import load_authorities, load_pair
 
 
@@ -103,19 +103,20 @@ def access_of(driver: LoadBalancerDriver, secrets: Mapping[str, Secret]) -> Acce
 
 
 @attrs.frozen
-class Fence:
-    """What the operator lets drivers be.
+class DriverAllowlist:
+    """The drivers that the operator lets this process call.
 
     Attributes:
-        places: where; anywhere but beside us if there are none.
-        namespaces: of which namespaces; of all if there are none.
+        allowed_urls: where they may be; if there are none, anywhere but at loopback,
+            link-local and other special addresses.
+        namespaces: in which they may be; in all if there are none.
     """
 
-    places: Sequence[Place] = ()
+    allowed_urls: Sequence[AllowedUrl] = ()
     namespaces: frozenset[str] = frozenset()
 
     def check(self, driver: LoadBalancerDriver) -> None:
-        """Let a driver be called that is where drivers may be.
+        """Refuse a driver that is not on the list.
 
         Raises:
             NotAllowed: it is not.
@@ -124,15 +125,17 @@ class Fence:
         if self.namespaces and namespace not in self.namespaces:
             text = f"drivers of namespace {namespace} are not called"
             raise NotAllowed(f"{text}: --driver-namespaces does not name it")
-        if not is_allowed(driver.url, self.places):
+        if not is_allowed(driver.url, self.allowed_urls):
             text = "its spec.url is not among what --driver-url-allow lets drivers have"
             raise NotAllowed(text)
-        if driver.security.token is not None and is_exposed(driver.url, self.places):
+        if driver.security.token is not None and is_exposed(
+            driver.url, self.allowed_urls
+        ):
             text = "its token would go unencrypted over the network: use https"
             raise NotAllowed(f"{text}, or name its http:// URL in --driver-url-allow")
 
 
-NO_FENCE = Fence()
+ALLOW_ALL = DriverAllowlist()
 
 
 def _lacking(key: ObjectKey, lack: NoSecret) -> SecretMissing | SecretUnread:

@@ -31,10 +31,10 @@ from lbcf.drivers.errors import (
     TimedOut,
     TooLarge,
     Unauthorized,
+    tls_error,
 )
-from lbcf.drivers.handshakes import distrusted, refused_by_server
-from lbcf.drivers.places import Place, may_reach
-from lbcf.drivers.resolving import DriverResolver
+from lbcf.drivers.resolver import DriverResolver
+from lbcf.drivers.url_allowlist import AllowedUrl, may_reach
 from lbcf.runtime.aborting import AbortingConnector, aborted
 
 
@@ -104,7 +104,7 @@ class DriverClient:
     Args:
         url: where the driver is.
         access: how it is called; None: without credentials.
-        places: what the operator lets drivers be.
+        allowed_urls: where drivers may be.
         large: places for large lists; None: its own.
     """
 
@@ -112,12 +112,14 @@ class DriverClient:
         self,
         url: str,
         access: Access | None = None,
-        places: Sequence[Place] = (),
+        allowed_urls: Sequence[AllowedUrl] = (),
         large: asyncio.Semaphore | None = None,
     ) -> None:
         self._url = url
         self._large = large or large_lists()
-        self._resolver = DriverResolver(lambda found: may_reach(url, found, places))
+        self._resolver = DriverResolver(
+            lambda found: may_reach(url, found, allowed_urls)
+        )
         self._access = access or Access()
         token = self._access.token
         proof = {"Authorization": f"Bearer {token}"} if token else {}
@@ -331,9 +333,9 @@ def _translated(flight: _Flight, timeout: timedelta) -> Iterator[None]:
         # Its text quotes what was received.
         raise BadAnswer(f"{flight.name}: the answer is not valid HTTP") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        told = distrusted(flight.name, error) or refused_by_server(flight.name, error)
-        if told is not None:
-            raise told from error
+        refused = tls_error(flight.name, error)
+        if refused is not None:
+            raise refused from error
         if flight.connected and not _is_unwritten(error):
             text = f"{flight.name}: the connection ended before the answer{flight.hint}"
             raise ConnectionLost(text) from error

@@ -26,6 +26,9 @@ a driver's URL is a tenant's, and must not let the tenant read pages through us.
 
 # ruff: noqa: N818 - the names say what happened; the reasons are made of them
 
+import ssl
+
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import ClassVar
 
@@ -178,3 +181,82 @@ class BadAnswer(DriverError):
     """Status 200, but no HTTP, no JSON, or not the operation's answer."""
 
     reason = Reason.DRIVER_BAD_ANSWER
+
+
+_EXPIRED, _NOT_YET = 10, 9
+_WRONG_NAMES = frozenset({62, 64})
+_UNKNOWN_SIGNERS = frozenset({2, 18, 19, 20, 21})
+"""X509_V_ERR_* of OpenSSL: dates, host or address, and chains that end nowhere."""
+
+_ALERTS: Mapping[str, str] = {
+    "CERTIFICATE_REQUIRED": "it wants a client certificate",
+    "CERTIFICATE_UNKNOWN": "it does not accept our client certificate",
+    "CERTIFICATE_EXPIRED": "it finds our client certificate expired",
+    "CERTIFICATE_REVOKED": "it finds our client certificate revoked",
+    "BAD_CERTIFICATE": "it does not accept our client certificate",
+    "UNSUPPORTED_CERTIFICATE": "it does not accept our client certificate",
+    "UNKNOWN_CA": "it does not know who signed our client certificate",
+    "ACCESS_DENIED": "it does not accept our client certificate",
+    "DECRYPT_ERROR": "it does not accept our client certificate",
+}
+"""What the server's alert says (RFC 8446, 6.2), by the end of OpenSSL's name of it."""
+
+_HINT = "see spec.tls.clientCertificateSecretRef"
+
+
+def tls_error(name: str, error: BaseException) -> NotTrusted | WeRefused | None:
+    """Return the error of a TLS handshake that failed; None: it was something else.
+
+    OpenSSL's own texts quote names of the certificate, which is the driver's to choose:
+    only its numbers and our words get out. Of a refused client certificate a server with
+    TLS 1.2 says only that the handshake failed, which may have other reasons.
+
+    Args:
+        name: of the call, for the message.
+        error: as it came from aiohttp.
+    """
+    return _untrusted(name, error) or _refused_by_server(name, error)
+
+
+def _untrusted(name: str, error: BaseException) -> NotTrusted | None:
+    for cause in _causes(error):
+        # aiohttp's own error is of the same class, but has no code.
+        code = getattr(cause, "verify_code", None)
+        if isinstance(cause, ssl.SSLCertVerificationError) and code is not None:
+            return NotTrusted(f"{name}: {_certificate_fault(code)}")
+    return None
+
+
+def _refused_by_server(name: str, error: BaseException) -> WeRefused | None:
+    for cause in _causes(error):
+        reason = getattr(cause, "reason", None)
+        if isinstance(cause, ssl.SSLError) and isinstance(reason, str):
+            for ending, words in _ALERTS.items():
+                if reason.endswith(f"ALERT_{ending}"):
+                    return WeRefused(f"{name}: {words}: {_HINT}")
+    return None
+
+
+def _certificate_fault(code: int) -> str:
+    if code == _EXPIRED:
+        return "its certificate has expired"
+    if code == _NOT_YET:
+        return "its certificate is not valid yet"
+    if code in _WRONG_NAMES:
+        return "its certificate is for another name: see spec.tls.serverName"
+    if code in _UNKNOWN_SIGNERS:
+        return "its certificate is not signed by anybody trusted: see spec.tls.caBundle"
+    return f"its certificate is not valid (OpenSSL's verification error {code})"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    waiting: list[BaseException] = [error]
+    while waiting:
+        one = waiting.pop(0)
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        related = (one.__cause__, one.__context__, getattr(one, "os_error", None))
+        waiting += [other for other in related if isinstance(other, BaseException)]

@@ -31,8 +31,8 @@ from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.access import (
-    NO_FENCE,
-    Fence,
+    ALLOW_ALL,
+    DriverAllowlist,
     Find,
     access_of,
     needed,
@@ -40,9 +40,9 @@ from lbcf.drivers.access import (
     stamp_of,
 )
 from lbcf.drivers.client import DriverClient, large_lists
+from lbcf.drivers.connections import DriverConnections
 from lbcf.drivers.errors import BadAnswer, DriverError, TooLate
-from lbcf.drivers.lines import Lines
-from lbcf.drivers.series import CallSeries
+from lbcf.drivers.metrics import CallMetrics
 from lbcf.runtime import spans
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.semaphore import KeyedSemaphores
@@ -84,7 +84,7 @@ class DriverPool:
         clock: the time.
         registry: counts the calls.
         find: looks up the Secrets that drivers name.
-        fence: where drivers may be.
+        allowlist: which drivers may be called.
     """
 
     def __init__(
@@ -93,15 +93,15 @@ class DriverPool:
         registry: CollectorRegistry,
         *,
         find: Find = no_secrets,
-        fence: Fence = NO_FENCE,
+        allowlist: DriverAllowlist = ALLOW_ALL,
     ) -> None:
         self._clock = clock
-        self._series = CallSeries(registry)
+        self._metrics = CallMetrics(registry)
         self._find = find
-        self._fence = fence
+        self._allowlist = allowlist
         self._slots = KeyedSemaphores(in_a_row=_ENDS_IN_A_ROW)
         self._large = large_lists()
-        self._lines = Lines()
+        self._connections = DriverConnections()
         self._users: Counter[ObjectKey] = Counter()
         self._gone: set[ObjectKey] = set()
 
@@ -115,7 +115,7 @@ class DriverPool:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._lines.close()
+        await self._connections.close()
 
     def forget(self, driver: ObjectKey) -> None:
         """Let go of a driver that is gone: of its connections, and of its series.
@@ -131,8 +131,8 @@ class DriverPool:
         """Let go of a driver that nobody calls."""
         self._gone.discard(driver)
         del self._users[driver]
-        self._lines.forget(driver)
-        self._series.forget(str(driver))
+        self._connections.forget(driver)
+        self._metrics.forget(str(driver))
 
     @contextlib.contextmanager
     def _used(self, driver: ObjectKey) -> Iterator[None]:
@@ -150,7 +150,7 @@ class DriverPool:
     def refusal(self, driver: LoadBalancerDriver) -> DriverError | None:
         """Say why a driver would not be called at all; None: it would be."""
         try:
-            self._fence.check(driver)
+            self._allowlist.check(driver)
             access_of(driver, needed(driver, self._find))
         except DriverError as error:
             return error
@@ -187,14 +187,14 @@ class DriverPool:
             gates.insert(0, (("driver", key, whose), part))
         if load_balancer is not None and limit is not None:
             gates.insert(0, (("load balancer", load_balancer), limit))
-        async with contextlib.AsyncExitStack() as places:
-            places.enter_context(self._used(driver.meta.key))
-            with self._series.waiting.labels(str(driver.meta.key)).track_inprogress():
+        async with contextlib.AsyncExitStack() as held:
+            held.enter_context(self._used(driver.meta.key))
+            with self._metrics.waiting.labels(str(driver.meta.key)).track_inprogress():
                 for what, limit_of_it in gates:
                     place = self._slots.held(
                         what, limit_of_it, group=whose, rank=0 if ahead else 1
                     )
-                    await places.enter_async_context(place)
+                    await held.enter_async_context(place)
             yield
 
     async def call(
@@ -231,9 +231,9 @@ class DriverPool:
             self._used(driver.meta.key),
             self._counted(name, operation) as (outcome, trace),
         ):
-            self._fence.check(driver)
+            self._allowlist.check(driver)
             secrets = needed(driver, self._find)
-            async with self._lines.to(
+            async with self._connections.to(
                 driver.meta.key,
                 stamp_of(driver, secrets),
                 lambda: self._connect(driver, secrets),
@@ -270,7 +270,10 @@ class DriverPool:
             NotSent: its credentials cannot be used.
         """
         return DriverClient(
-            driver.url, access_of(driver, secrets), self._fence.places, self._large
+            driver.url,
+            access_of(driver, secrets),
+            self._allowlist.allowed_urls,
+            self._large,
         )
 
     @contextlib.contextmanager
@@ -295,7 +298,7 @@ class DriverPool:
         began = self._clock.monotonic()
         definite = False
         try:
-            with self._series.in_flight.labels(driver).track_inprogress():
+            with self._metrics.in_flight.labels(driver).track_inprogress():
                 yield
             definite = True
         except DriverError as error:
@@ -304,11 +307,11 @@ class DriverPool:
             raise
         finally:
             seconds = self._clock.monotonic() - began
-            self._series.duration.labels(driver, operation).observe(seconds)
+            self._metrics.duration.labels(driver, operation).observe(seconds)
             said = _last(outcome)
-            self._series.calls.labels(driver, operation, said).inc()
+            self._metrics.calls.labels(driver, operation, said).inc()
             if not definite:
-                self._series.unanswered.labels(driver, operation).inc()
+                self._metrics.unanswered.labels(driver, operation).inc()
             _log.debug(
                 "driver.called",
                 driver=driver,

@@ -45,7 +45,7 @@ class Timing:
     """The election's periods; each must be well below the one before it.
 
     A leader that is killed is replaced as soon as its end is known (see
-    and `runtime.process_identity`), one whose machine is off after `duration` and a
+    `runtime.process_identity`), one whose machine is off after `duration` and a
     `retry`. Both a machine's end and a silent API server are rare: the periods leave room
     for an API server that answers nothing for three seconds, as at a change of etcd's
     leader, at no more writes than client-go's 15, 10 and 2 seconds.

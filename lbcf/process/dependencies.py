@@ -134,10 +134,10 @@ def _drivers(
     secrets: Secrets,
 ) -> DriverPool:
     """Choose what calls drivers."""
-    find, fence = secrets.find, settings.fence
+    find, allowlist = secrets.find, settings.allowlist
     if dry is None:
-        return DriverPool(clock, metrics.registry, find=find, fence=fence)
-    return DryDriverPool(clock, metrics.registry, dry, find=find, fence=fence)
+        return DriverPool(clock, metrics.registry, find=find, allowlist=allowlist)
+    return DryDriverPool(clock, metrics.registry, dry, find=find, allowlist=allowlist)
 
 
 @contextlib.asynccontextmanager

@@ -39,7 +39,7 @@ NEVER = timedelta(hours=1)
 PATIENCE = 20
 """Seconds after which nothing more is waited for; nothing takes as long."""
 
-Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Connections = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @attrs.frozen
@@ -56,7 +56,7 @@ class Door:
     api: TinyApi
 
     @contextlib.asynccontextmanager
-    async def line(self) -> AsyncIterator[Line]:
+    async def connections(self) -> AsyncIterator[Connections]:
         """Connect."""
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", self.port, ssl=self.tls, server_hostname="127.0.0.1"
@@ -68,12 +68,14 @@ class Door:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    async def ask(self, review: object, line: Line | None = None) -> tuple[int, bytes]:
+    async def ask(
+        self, review: object, connections: Connections | None = None
+    ) -> tuple[int, bytes]:
         """Ask a question; return the status and the body of the answer."""
-        if line is None:
-            async with self.line() as own:
+        if connections is None:
+            async with self.connections() as own:
                 return await self.ask(review, own)
-        reader, writer = line
+        reader, writer = connections
         body = json.dumps(review).encode()
         writer.write(head(len(body)) + body)
         async with asyncio.timeout(PATIENCE):
@@ -129,7 +131,7 @@ async def door(
     registry, api = CollectorRegistry(), TinyApi()
     clock, kube = SystemClock(), KubeClient(api)
     secrets = Secrets(kube, clock)
-    pool = DriverPool(clock, registry, find=secrets.find, fence=BESIDE_US)
+    pool = DriverPool(clock, registry, find=secrets.find, allowlist=BESIDE_US)
     async with pool:
         reviewer = Reviewer(kube, pool, secrets, FailurePolicy.FAIL)
         endpoint = Endpoint(reviewer, clock, Series(registry), limits)
@@ -138,11 +140,11 @@ async def door(
             yield Door(port, client, registry, api)
 
 
-async def ended(line: Line) -> bytes:
+async def ended(connections: Connections) -> bytes:
     """Read until the other end closes the connection."""
     async with asyncio.timeout(PATIENCE):
         try:
-            return await line[0].read()
+            return await connections[0].read()
         except ConnectionError:
             return b""
 
@@ -156,16 +158,18 @@ async def ended(line: Line) -> bytes:
 )
 async def test_connection_that_asks_nothing_is_closed(begun: bytes) -> None:
     """It may be open for a while, and no longer."""
-    async with door(Limits(idle=SOON)) as webhook, webhook.line() as line:
-        line[1].write(begun)
-        await ended(line)
+    async with door(Limits(idle=SOON)) as webhook, webhook.connections() as connections:
+        connections[1].write(begun)
+        await ended(connections)
 
 
 async def test_body_that_does_not_come_is_not_waited_for() -> None:
     """Twenty callers who begin large bodies are sent away, and told why."""
     limits = Limits(body=SOON, idle=NEVER)
     async with door(limits) as webhook, contextlib.AsyncExitStack() as stack:
-        lines = [await stack.enter_async_context(webhook.line()) for _ in range(20)]
+        lines = [
+            await stack.enter_async_context(webhook.connections()) for _ in range(20)
+        ]
         for _, writer in lines:
             writer.write(head(8 * 2**20) + b"x" * 2**16)
         answers = await asyncio.gather(*map(ended, lines))
@@ -177,7 +181,9 @@ async def test_large_bodies_keep_no_small_one_waiting() -> None:
     """Four large ones are read at a time; a small question passes by them."""
     limits = Limits(body=NEVER, idle=NEVER)
     async with door(limits) as webhook, contextlib.AsyncExitStack() as stack:
-        lines = [await stack.enter_async_context(webhook.line()) for _ in range(12)]
+        lines = [
+            await stack.enter_async_context(webhook.connections()) for _ in range(12)
+        ]
         for _, writer in lines:
             writer.write(head(8 * 2**20) + b"x" * 2**16)
         status, _ = await webhook.ask(question())
@@ -187,10 +193,10 @@ async def test_large_bodies_keep_no_small_one_waiting() -> None:
 
 async def test_a_body_that_is_too_large_is_not_read() -> None:
     """No question has as many bytes."""
-    async with door(Limits()) as webhook, webhook.line() as line:
-        line[1].write(head(9 * 2**20) + b"x" * 2**16)
+    async with door(Limits()) as webhook, webhook.connections() as connections:
+        connections[1].write(head(9 * 2**20) + b"x" * 2**16)
         async with asyncio.timeout(PATIENCE):
-            answer = await line[0].readuntil(b"\r\n")
+            answer = await connections[0].readuntil(b"\r\n")
 
     assert b"413" in answer
 
@@ -199,7 +205,9 @@ async def test_there_is_room_for_who_asks() -> None:
     """Idle connections make room, the oldest first; the one that asks has its answer."""
     limits = Limits(connections=4, idle=NEVER)
     async with door(limits) as webhook, contextlib.AsyncExitStack() as stack:
-        idle = [await stack.enter_async_context(webhook.line()) for _ in range(4)]
+        idle = [
+            await stack.enter_async_context(webhook.connections()) for _ in range(4)
+        ]
         for _ in range(2):
             status, _ = await webhook.ask(question())
             assert 200 == status
@@ -257,7 +265,7 @@ async def test_one_namespace_takes_no_others_place() -> None:
         webhook.api.put(path, driver)
         async with contextlib.AsyncExitStack() as stack:
             for _ in range(2):
-                _, writer = await stack.enter_async_context(webhook.line())
+                _, writer = await stack.enter_async_context(webhook.connections())
                 body = json.dumps(question()).encode()
                 writer.write(head(len(body), "10m") + body)
                 await hanging.acquire()

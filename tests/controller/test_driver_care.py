@@ -66,7 +66,7 @@ async def looked_after(**spec: object) -> LoadBalancerDriver:
     queue: WorkQueue[ObjectKey] = WorkQueue("drivers", clock)
     recorder = EventRecorder(client, clock, controller="test", instance="test")
     holds = DriverHolds(view, client, queue, Abandonments(recorder, None))
-    async with DriverPool(clock, CollectorRegistry(), fence=BESIDE_US) as pool:
+    async with DriverPool(clock, CollectorRegistry(), allowlist=BESIDE_US) as pool:
         care = DriverCare(
             view, client, pool, holds, clock, queue=queue, shares=Shares(64)
         )

@@ -22,7 +22,7 @@ def _registry() -> CollectorRegistry:
 @pytest.fixture(name="pool")
 async def _pool(registry: CollectorRegistry) -> AsyncIterator[DriverPool]:
     """Give a pool without connections."""
-    async with DriverPool(SystemClock(), registry, fence=BESIDE_US) as pool:
+    async with DriverPool(SystemClock(), registry, allowlist=BESIDE_US) as pool:
         yield pool
 
 

@@ -9,9 +9,9 @@ from datetime import timedelta
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver, Meta
 from lbcf.core.model.values import ObjectKey, Uid
-from lbcf.drivers.access import Fence
-from lbcf.drivers.places import parse_place
+from lbcf.drivers.access import DriverAllowlist
 from lbcf.drivers.pool import DriverPool
+from lbcf.drivers.url_allowlist import parse_allowed_url
 from lbcf.wire.driver_answers import BackendAnswer
 from lbcf.wire.driver_requests import EnsureBackendRequest
 
@@ -20,7 +20,9 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 """What a server does with one connection; it is closed afterwards."""
 
 _PLACES = ("*://*", "*://127.*", "*://localhost")
-BESIDE_US = Fence(places=tuple(parse_place(place) for place in _PLACES))
+BESIDE_US = DriverAllowlist(
+    allowed_urls=tuple(parse_allowed_url(place) for place in _PLACES)
+)
 """Lets drivers be where those of tests are: on loopback, too."""
 ALLOW_BESIDE_US = tuple(f"--driver-url-allow={place}" for place in _PLACES)
 """The same as flags."""
@@ -87,9 +89,9 @@ async def read_request(reader: asyncio.StreamReader) -> bytes:
     """Read one whole request; return its head and body."""
     head = await reader.readuntil(b"\r\n\r\n")
     sizes = [
-        int(line.partition(b":")[2])
-        for line in head.split(b"\r\n")
-        if line.lower().startswith(b"content-length:")
+        int(connections.partition(b":")[2])
+        for connections in head.split(b"\r\n")
+        if connections.lower().startswith(b"content-length:")
     ]
     return head + await reader.readexactly(sum(sizes))
 

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from lbcf.core.model.access import Secret
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver, Security
-from lbcf.drivers.access import Fence
+from lbcf.drivers.access import DriverAllowlist
 from lbcf.drivers.errors import (
     CaUnusable,
     ConnectionLost,
@@ -25,8 +25,8 @@ from lbcf.drivers.errors import (
     Unauthorized,
     WeRefused,
 )
-from lbcf.drivers.places import parse_place
 from lbcf.drivers.pool import DriverPool
+from lbcf.drivers.url_allowlist import parse_allowed_url
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.spans import parse_trace
 from tests.drivers.secured import (
@@ -75,7 +75,7 @@ async def _safe(drawer: Drawer) -> AsyncIterator[DriverPool]:
     """A pool that looks Secrets up in the drawer."""
     registry = CollectorRegistry()
     async with DriverPool(
-        SystemClock(), registry, find=drawer.find, fence=BESIDE_US
+        SystemClock(), registry, find=drawer.find, allowlist=BESIDE_US
     ) as pool:
         yield pool
 
@@ -359,10 +359,10 @@ async def test_calls_are_traced(pool: DriverPool) -> None:
         await call(pool, a_driver(url))
 
     traces = {
-        parse_trace(line.partition(": ")[2])
+        parse_trace(connections.partition(": ")[2])
         for request in requests
-        for line in request.decode().split("\r\n")
-        if line.startswith("traceparent: ")
+        for connections in request.decode().split("\r\n")
+        if connections.startswith("traceparent: ")
     }
     assert 2 == len(traces - {None})
 
@@ -374,10 +374,12 @@ async def test_places_that_are_not_allowed_are_not_called() -> None:
     async def talk(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         seen.append(await read_request(reader))
 
-    places = (parse_place("https://*.drivers.svc"),)
+    allowed_urls = (parse_allowed_url("https://*.drivers.svc"),)
     registry = CollectorRegistry()
     async with (
-        DriverPool(SystemClock(), registry, fence=Fence(places)) as pool,
+        DriverPool(
+            SystemClock(), registry, allowlist=DriverAllowlist(allowed_urls)
+        ) as pool,
         serving(talk) as url,
     ):
         error = await refusal(pool, a_driver(url))
@@ -393,10 +395,10 @@ async def test_a_token_is_not_sent_unencrypted() -> None:
     """Outside of the cluster it goes by https, or where the operator says http."""
     registry = CollectorRegistry()
     driver = secured("http://driver.test", token=True)
-    fence = Fence((parse_place("http://driver.test"),))
+    allowlist = DriverAllowlist((parse_allowed_url("http://driver.test"),))
     async with (
         DriverPool(SystemClock(), registry) as plain,
-        DriverPool(SystemClock(), CollectorRegistry(), fence=fence) as told,
+        DriverPool(SystemClock(), CollectorRegistry(), allowlist=allowlist) as told,
     ):
         error = plain.refusal(driver)
         named = told.refusal(driver)
@@ -408,8 +410,10 @@ async def test_a_token_is_not_sent_unencrypted() -> None:
 
 async def test_drivers_of_other_namespaces_than_the_operators_are_not_called() -> None:
     """Where tenants are to have none at all."""
-    fence = Fence(namespaces=frozenset({"kube-system"}))
-    async with DriverPool(SystemClock(), CollectorRegistry(), fence=fence) as pool:
+    allowlist = DriverAllowlist(namespaces=frozenset({"kube-system"}))
+    async with DriverPool(
+        SystemClock(), CollectorRegistry(), allowlist=allowlist
+    ) as pool:
         error = pool.refusal(a_driver("https://driver.test"))
 
     assert isinstance(error, NotAllowed)

@@ -475,7 +475,7 @@ async def test_an_answered_call_leaves_a_connection_that_ends_politely(
         ended.set()
 
     async with serving(talk) as url:
-        async with DriverPool(SystemClock(), registry, fence=BESIDE_US) as pool:
+        async with DriverPool(SystemClock(), registry, allowlist=BESIDE_US) as pool:
             await ensure(pool, url)
         await ended.wait()
 

@@ -88,8 +88,10 @@ async def turn(pool: DriverPool, answer: bytes) -> str:
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await read_request(reader)).decode()
-        [line] = [x for x in head.split("\r\n") if x.startswith(f"{TRACE_HEADER}: ")]
-        ended.set_result(line.partition(": ")[2])
+        [connections] = [
+            x for x in head.split("\r\n") if x.startswith(f"{TRACE_HEADER}: ")
+        ]
+        ended.set_result(connections.partition(": ")[2])
         writer.write(answer)
 
     async with serving(talk) as url:
@@ -172,4 +174,4 @@ def test_process_without_the_library_says_so_and_works(
     ):
         assert span.trace is None
 
-    assert ["traces.unavailable"] == [line["event"] for line in logs]
+    assert ["traces.unavailable"] == [connections["event"] for connections in logs]

@@ -90,7 +90,7 @@ class _LoopbackPool(DriverPool):
     """The real pool and client; only where a driver listens is another."""
 
     def __init__(self, world: LoopbackWorld, clock: Clock) -> None:
-        super().__init__(clock, CollectorRegistry(), fence=BESIDE_US)
+        super().__init__(clock, CollectorRegistry(), allowlist=BESIDE_US)
         self._world = world
 
     def _connect(

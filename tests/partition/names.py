@@ -52,7 +52,7 @@ async def main() -> None:
     async with serving(replying(response())) as url:
         port = url.rpartition(":")[2]
         pools = [
-            DriverPool(SystemClock(), CollectorRegistry(), fence=BESIDE_US)
+            DriverPool(SystemClock(), CollectorRegistry(), allowlist=BESIDE_US)
             for _ in range(HANGING + 3)
         ]
         hanging = [

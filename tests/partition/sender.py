@@ -188,7 +188,7 @@ async def a_try(
     if way is Way.WRITE:
         opened = Transport(Connection(f"http://{DRIVER}"), SystemClock())
         return Writer(number, timeout, await stack.enter_async_context(opened))
-    pool = DriverPool(SystemClock(), CollectorRegistry(), fence=BESIDE_US)
+    pool = DriverPool(SystemClock(), CollectorRegistry(), allowlist=BESIDE_US)
     return Caller(way, number, timeout, folder, await stack.enter_async_context(pool))
 
 

@@ -108,7 +108,7 @@ async def bench_of(key: sdk.MemberKey) -> AsyncIterator[Bench]:
     service = sdk.Service(MemoryDriver(key))
     async with (
         serving(service) as url,
-        DriverPool(SystemClock(), CollectorRegistry(), fence=BESIDE_US) as pool,
+        DriverPool(SystemClock(), CollectorRegistry(), allowlist=BESIDE_US) as pool,
         aiohttp.ClientSession() as session,
     ):
         meta = Meta(ObjectKey("web", "memory"), Uid("u"), "1")

@@ -101,7 +101,7 @@ async def _real(key: MemberKey) -> AsyncIterator[Bench]:
     memory = MemoryDriver(sdk.MemberKey(key.value))
     async with (
         serving(sdk.Service(memory)) as url,
-        DriverPool(SystemClock(), CollectorRegistry(), fence=BESIDE_US) as pool,
+        DriverPool(SystemClock(), CollectorRegistry(), allowlist=BESIDE_US) as pool,
     ):
         meta = Meta(ObjectKey("shop", "memory"), Uid("u"), "1")
         driver = LoadBalancerDriver(meta=meta, url=url)

@@ -19,7 +19,7 @@ import attrs
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from lbcf.drivers.errors import NotAllowed
-from lbcf.drivers.places import Address
+from lbcf.drivers.url_allowlist import Address
 
 
 FRESH = 10.0

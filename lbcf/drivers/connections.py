@@ -16,7 +16,7 @@ from lbcf.drivers.client import DriverClient
 
 
 @attrs.define(eq=False)
-class Line:
+class Connections:
     """The connections to one driver.
 
     Attributes:
@@ -30,45 +30,45 @@ class Line:
     calls: int = 0
 
 
-class Lines:
-    """All of them. Make it and close it in one event loop."""
+class DriverConnections:
+    """The connections of a process. Make it and close it in one event loop."""
 
     def __init__(self) -> None:
-        self._lines: dict[ObjectKey, Line] = {}
-        self._retired: list[Line] = []
+        self._connections: dict[ObjectKey, Connections] = {}
+        self._retired: list[Connections] = []
         self._closing: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
     async def to(
         self, driver: ObjectKey, stamp: Hashable, make: Callable[[], DriverClient]
     ) -> AsyncIterator[DriverClient]:
-        """Give connections for one call; what they are made of says the stamp."""
-        line = self._lines.get(driver)
-        if line is None or line.stamp != stamp:
-            made = Line(make(), stamp)
-            if line is not None:
-                self._retired.append(line)
-            self._lines[driver] = line = made
-        line.calls += 1
+        """Give connections for one call; another stamp than before makes new ones."""
+        connections = self._connections.get(driver)
+        if connections is None or connections.stamp != stamp:
+            made = Connections(make(), stamp)
+            if connections is not None:
+                self._retired.append(connections)
+            self._connections[driver] = connections = made
+        connections.calls += 1
         try:
-            yield line.client
+            yield connections.client
         finally:
-            line.calls -= 1
+            connections.calls -= 1
             await self._sweep()
 
     def forget(self, driver: ObjectKey) -> None:
         """Close the connections to a driver that is gone; calls under way are lost."""
-        line = self._lines.pop(driver, None)
-        if line is not None:
-            closing = asyncio.create_task(line.client.close())
+        connections = self._connections.pop(driver, None)
+        if connections is not None:
+            closing = asyncio.create_task(connections.client.close())
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
         """Close all connections."""
-        while self._lines:
-            _, line = self._lines.popitem()
-            await line.client.close()
+        while self._connections:
+            _, connections = self._connections.popitem()
+            await connections.client.close()
         while self._retired:
             await self._retired.pop().client.close()
         await asyncio.gather(*self._closing)
@@ -76,10 +76,10 @@ class Lines:
     async def _sweep(self) -> None:
         """Close what is no longer used and has no call under way."""
         # One at a time: while it is closed, another call may end and look for more.
-        while (line := next(self._idle(), None)) is not None:
-            self._retired.remove(line)
-            await line.client.close()
+        while (connections := next(self._idle(), None)) is not None:
+            self._retired.remove(connections)
+            await connections.client.close()
 
-    def _idle(self) -> Iterator[Line]:
+    def _idle(self) -> Iterator[Connections]:
         """Find what was replaced and has no call under way."""
-        return (line for line in self._retired if not line.calls)
+        return (connections for connections in self._retired if not connections.calls)

@@ -11,8 +11,8 @@ import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from lbcf.drivers.errors import NotAllowed
-from lbcf.drivers.places import may_reach, parse_place
-from lbcf.drivers.resolving import FRESH, PATIENCE, STALE, DriverResolver
+from lbcf.drivers.resolver import FRESH, PATIENCE, STALE, DriverResolver
+from lbcf.drivers.url_allowlist import may_reach, parse_allowed_url
 from tests.fakes.loop import run_virtual
 
 
@@ -48,8 +48,8 @@ class NameServer(AbstractResolver):
 
 def a_resolver(server: NameServer, *patterns: str) -> DriverResolver:
     """Return the resolver of a driver."""
-    places = [parse_place(pattern) for pattern in patterns]
-    return DriverResolver(lambda found: may_reach(URL, found, places), server)
+    allowed_urls = [parse_allowed_url(pattern) for pattern in patterns]
+    return DriverResolver(lambda found: may_reach(URL, found, allowed_urls), server)
 
 
 async def hosts(resolver: DriverResolver) -> list[str]:

@@ -5,7 +5,7 @@ import contextlib
 
 from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.client import DriverClient
-from lbcf.drivers.lines import Lines
+from lbcf.drivers.connections import DriverConnections
 
 
 DRIVER = ObjectKey("web", "mine")
@@ -31,7 +31,7 @@ async def test_calls_that_end_together_close_each_connection_once() -> None:
         made.append(SlowlyClosed("http://192.0.2.1"))
         return made[-1]
 
-    lines = Lines()
+    lines = DriverConnections()
     async with lines.to(DRIVER, 0, make):
         pass
     calls = [contextlib.AsyncExitStack() for _ in range(3)]

@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 
-class CallSeries:
+class CallMetrics:
     """The series of all driver calls of a process.
 
     Attributes:

@@ -28,7 +28,7 @@ _OF_ADDRESSES = re.compile(r"[\d.*]*\d[\d.*]*|[\da-f.*]*:[\da-f:.*]*")
 
 
 @attrs.frozen
-class Place:
+class AllowedUrl:
     """One pattern.
 
     Attributes:
@@ -72,7 +72,7 @@ class Place:
         )
 
 
-def parse_place(text: str) -> Place:
+def parse_allowed_url(text: str) -> AllowedUrl:
     """Read a pattern.
 
     Raises:
@@ -84,7 +84,7 @@ def parse_place(text: str) -> Place:
     odd = set(host) & set("/?#@[]\\ ") or not host or not is_port
     if not found or scheme not in {_ANY, *_CALLED} or odd:
         raise ValueError("write SCHEME://HOST[:PORT], such as https://*.drivers.svc")
-    return Place(scheme, host.lower(), None if port is None else int(port))
+    return AllowedUrl(scheme, host.lower(), None if port is None else int(port))
 
 
 def _split(text: str) -> tuple[str, str | None]:
@@ -96,7 +96,7 @@ def _split(text: str) -> tuple[str, str | None]:
     return host, port if colon else None
 
 
-def is_allowed(url: str, places: Sequence[Place]) -> bool:
+def is_allowed(url: str, allowed_urls: Sequence[AllowedUrl]) -> bool:
     """Tell whether drivers may be called at this URL; without patterns they may.
 
     A host that is an address is judged at once, a name when it has been looked up.
@@ -104,14 +104,14 @@ def is_allowed(url: str, places: Sequence[Place]) -> bool:
     try:
         read = yarl.URL(url)
         address = _address(_host(read))
-        if address is not None and not may_reach(url, address, places):
+        if address is not None and not may_reach(url, address, allowed_urls):
             return False
-        return not places or any(place.holds(read) for place in places)
+        return not allowed_urls or any(place.holds(read) for place in allowed_urls)
     except ValueError:
-        return not places
+        return not allowed_urls
 
 
-def is_exposed(url: str, places: Sequence[Place]) -> bool:
+def is_exposed(url: str, allowed_urls: Sequence[AllowedUrl]) -> bool:
     """Tell whether what is sent there leaves the cluster's own network unencrypted.
 
     Not if it goes to a Service or to ourselves, and not where the operator says `http`.
@@ -125,11 +125,11 @@ def is_exposed(url: str, places: Sequence[Place]) -> bool:
     host = _host(read)
     address = _address(host)
     is_near = address.is_loopback if address is not None else host == _LOCALHOST
-    is_named = any(p.scheme == "http" and p.holds(read) for p in places)
+    is_named = any(p.scheme == "http" and p.holds(read) for p in allowed_urls)
     return not (is_near or is_named or host.endswith(_SERVICES))
 
 
-def may_reach(url: str, address: Address, places: Sequence[Place]) -> bool:
+def may_reach(url: str, address: Address, allowed_urls: Sequence[AllowedUrl]) -> bool:
     """Tell whether a driver's URL may lead to this address.
 
     Raises:
@@ -144,7 +144,7 @@ def may_reach(url: str, address: Address, places: Sequence[Place]) -> bool:
         or meant.is_multicast
     )
     read = yarl.URL(url)
-    return not beside_us or any(place.names(read, meant) for place in places)
+    return not beside_us or any(place.names(read, meant) for place in allowed_urls)
 
 
 def _host(url: yarl.URL) -> str:
