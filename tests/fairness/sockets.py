@@ -98,7 +98,7 @@ class _LoopbackPool(DriverPool):
     ) -> DriverClient:
         """Return the real client."""
         url = self._world.url_of(driver.url)
-        return DriverClient(url, places=BESIDE_US.places)
+        return DriverClient(url, allowed_urls=BESIDE_US.allowed_urls)
 
 
 @asynccontextmanager
