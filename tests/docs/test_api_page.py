@@ -1,0 +1,35 @@
+"""docs/api.md names what users can write: each field, each word of an enumeration."""
+
+import re
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.manifests.documents import Document, schemas
+
+
+PAGE = Path("docs/api.md")
+KINDS = ("LoadBalancerDriver", "LoadBalancer", "BackendGroup", "Bind")
+"""Records are written by the controller alone."""
+
+
+def words_in(schema: Document) -> Iterator[str]:
+    """The names of all fields below a place of a schema, and what they may say."""
+    for name, below in schema.get("properties", {}).items():
+        yield name
+        yield from words_in(below)
+    yield from map(str, schema.get("enum", ()))
+    if "items" in schema:
+        yield from words_in(schema["items"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fields_and_their_words_are_told(kind: str) -> None:
+    """A new field, or a new policy, needs a place on the page."""
+    told = set(re.findall(r"\w+", PAGE.read_text()))
+    words = set(words_in(schemas()[kind]["properties"]["spec"]))
+
+    assert words
+    assert [] == sorted(words - told)
