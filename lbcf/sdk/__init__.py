@@ -7,8 +7,8 @@ from lbcf.core.model.operations import Operation
 from lbcf.core.model.values import MemberKey
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.sdk.credentials import CredentialFiles
-from lbcf.sdk.driver import Driver
-from lbcf.sdk.results import (
+from lbcf.sdk.driver import (
+    Driver,
     Fail,
     NotThere,
     Permanent,

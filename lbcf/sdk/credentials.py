@@ -1,15 +1,20 @@
-"""The files that secure a driver: read in one go, compared, and read again.
+"""Who may call a driver: files with certificates and tokens, and the check of a caller.
 
-    files -> contents -> credentials -> `lbcf.sdk.listening` and `lbcf.sdk.guard`
+    files -> contents -> credentials -> `Guard`, which `lbcf.sdk.server` asks per request
 
-Kubernetes changes mounted Secrets in place; so do people who rotate by hand.
+Kubernetes changes mounted Secrets in place; so do people who rotate by hand:
+`lbcf.sdk.listener` reads the files again and puts new credentials in.
 """
 
+import hmac
 import ssl
 
+from http import HTTPStatus
 from pathlib import Path
 
 import attrs
+
+from aiohttp import web
 
 from lbcf.runtime.certificates import load_authorities, load_pair
 
@@ -111,7 +116,7 @@ class CredentialFiles:
             if self.clients is not None:
                 where = self.clients
                 load_authorities(context, contents.clients)
-                # Who shows none is let in so far, and told so by `guard`: at the end
+                # Who shows none is let in so far, and refused by `Guard`: at the end
                 # of a handshake Python says nothing (measured, 3.11), and probes pass.
                 context.verify_mode = ssl.CERT_OPTIONAL
         except ValueError as error:
@@ -131,3 +136,63 @@ def _read(path: Path | None) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise CredentialsUnusable(f"{path}: {error.strerror}") from error
+
+
+_SCHEME = "bearer"
+
+
+class Guard:
+    """Compares callers with the credentials of this moment.
+
+    Attributes:
+        credentials: may be replaced at any time.
+    """
+
+    def __init__(self, credentials: Credentials | None = None) -> None:
+        self.credentials = credentials or Credentials()
+
+    def refusal(self, request: web.Request) -> web.Response | None:
+        """Return the answer to a caller who may not call; None: it may."""
+        if self.credentials.asks_certificate and not _peer(request):
+            text = "callers of this driver must show a client certificate"
+            return _refused(HTTPStatus.FORBIDDEN, text)
+        header = request.headers.get("Authorization", "")
+        if self.credentials.tokens and not self._knows(header):
+            text = "callers of this driver must send Authorization: Bearer TOKEN"
+            return _refused(HTTPStatus.UNAUTHORIZED, text)
+        return None
+
+    def is_outdated(self, request: web.Request) -> bool:
+        """Tell whether a connection was made with earlier credentials."""
+        tls = _extra(request, "ssl_object")
+        context = tls.context if isinstance(tls, ssl.SSLObject) else None
+        return context is not self.credentials.tls
+
+    def _knows(self, header: str) -> bool:
+        """Compare with each token in the same time, whatever it is."""
+        scheme, _, token = header.partition(" ")
+        if scheme.lower() != _SCHEME:
+            return False
+        given = token.strip().encode("utf-8", "surrogateescape")
+        checked = [hmac.compare_digest(given, one) for one in self.credentials.tokens]
+        return any(checked)
+
+
+def _peer(request: web.Request) -> object:
+    """Return the caller's certificate, if it has shown one that was verified."""
+    return _extra(request, "peercert")
+
+
+def _extra(request: web.Request, name: str) -> object:
+    """Ask the connection; None: it is closed, or has no such thing."""
+    if request.transport is None:
+        return None
+    return request.transport.get_extra_info(name)
+
+
+def _refused(status: HTTPStatus, text: str) -> web.Response:
+    """Return an error that a person can read."""
+    response = web.json_response({"error": text}, status=status)
+    if status is HTTPStatus.UNAUTHORIZED:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response

@@ -15,8 +15,7 @@ import structlog
 
 from lbcf.core.model.operations import Operation
 from lbcf.runtime.clock import Clock
-from lbcf.sdk.driver import Driver
-from lbcf.sdk.results import Fail, NotThere, Refusal, RetryAfter, Running, Succ
+from lbcf.sdk.driver import Driver, Fail, NotThere, Refusal, RetryAfter, Running, Succ
 from lbcf.wire.driver import ANSWERS, LONGEST_MESSAGE, Answer, Request
 from lbcf.wire.driver_answers import (
     HealthzAnswer,

@@ -1,16 +1,18 @@
 """Serves a driver: HTTP in, the author's methods behind, in order per member.
 
-    request -> parsed -> [turn of its member] -> reply -> answer
+    request -> parsed -> [lock of its member] -> reply -> answer
 
 An operation that has begun is carried to its end, whether or not its caller is still
 there: half an operation is what nobody could repair.
 """
 
 import asyncio
+import contextlib
 
-from collections.abc import Coroutine, Hashable
+from collections.abc import AsyncIterator, Coroutine, Hashable
 from datetime import UTC, datetime, timedelta
 
+import attrs
 import structlog
 
 from aiohttp import web
@@ -18,24 +20,83 @@ from aiohttp.typedefs import Handler
 from prometheus_client import generate_latest
 
 from lbcf.core.model.operations import Operation
+from lbcf.core.model.values import MemberKey
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.metrics import CONTENT_TYPE
 from lbcf.runtime.spans import TRACE_HEADER, Trace, parse_trace
-from lbcf.sdk.driver import Driver
-from lbcf.sdk.guard import Guard
+from lbcf.sdk.credentials import Guard
+from lbcf.sdk.driver import Driver, Fail
+from lbcf.sdk.metrics import ServiceMetrics, outcome_of
 from lbcf.sdk.replies import refused, reply, served_operations
-from lbcf.sdk.results import Fail
-from lbcf.sdk.series import ServiceSeries, outcome_of
-from lbcf.sdk.turns import Turns, turn_key
-from lbcf.wire.driver import (
-    Answer,
-    Malformed,
-    Request,
-    parse_request,
-    render_answer,
-)
+from lbcf.wire.driver import Answer, Malformed, Request, parse_request, render_answer
 from lbcf.wire.driver_answers import Status
-from lbcf.wire.driver_requests import RetriedRequest
+from lbcf.wire.driver_requests import (
+    BackendRequest,
+    CreateLoadBalancerRequest,
+    LoadBalancerRequest,
+    RetriedRequest,
+)
+
+
+@attrs.define
+class _MemberLock:
+    """A lock and how many hold it or wait for it; it is forgotten at zero."""
+
+    lock: asyncio.Lock = attrs.Factory(asyncio.Lock)
+    users: int = 0
+
+
+class MemberLocks:
+    """One lock per key, first come, first served; idle keys take no memory.
+
+    `len()` is the number of keys that somebody holds or waits for.
+    """
+
+    def __init__(self) -> None:
+        self._locks: dict[Hashable, _MemberLock] = {}
+
+    def __len__(self) -> int:
+        return len(self._locks)
+
+    @contextlib.asynccontextmanager
+    async def held(self, key: Hashable) -> AsyncIterator[None]:
+        """Hold the key's lock inside the block; None: no lock."""
+        if key is None:
+            yield
+            return
+        found = self._locks.setdefault(key, _MemberLock())
+        found.users += 1
+        try:
+            async with found.lock:
+                yield
+        finally:
+            found.users -= 1
+            if not found.users:
+                del self._locks[key]
+
+
+def member_lock_key(member_key: MemberKey, request: Request[Answer]) -> Hashable:
+    """Return the key of what the request must be alone with; None: with nothing.
+
+    Where members are named after their record, two records with one address are two
+    members.
+    """
+    match request:
+        case BackendRequest():
+            named = request.record_id if member_key is MemberKey.RECORD else ""
+            return (_identity(request.lb_info), request.backend_addr, named)
+        case LoadBalancerRequest():
+            # What was never seen created has no identity: its creation comes first.
+            return _identity(request.lb_info) if request.lb_info else request.record_id
+        case CreateLoadBalancerRequest():
+            return request.record_id
+        case _:
+            return None
+
+
+def _identity(lb_info: dict[str, str]) -> Hashable:
+    """Return a map as something that can be a key."""
+    return frozenset(lb_info.items())
 
 
 LARGEST_REQUEST = 32 * 1024 * 1024
@@ -62,9 +123,9 @@ class Service:
         self._driver = driver
         self._clock = clock or SystemClock()
         self._guard = guard or Guard()
-        self._turns = Turns()
-        self._series = ServiceSeries(self._clock, lambda: len(self._turns))
-        driver.register_series(self._series.registry)
+        self._locks = MemberLocks()
+        self._metrics = ServiceMetrics(self._clock, lambda: len(self._locks))
+        driver.register_series(self._metrics.registry)
         self._served = served_operations(driver)
         self._under_way: set[asyncio.Task[Answer]] = set()
         self._stopping = False
@@ -72,7 +133,7 @@ class Service:
     @property
     def busy_members(self) -> int:
         """How many members have an operation under way or waiting."""
-        return len(self._turns)
+        return len(self._locks)
 
     def application(self) -> web.Application:
         """Return the endpoints: operations, GET /healthz and /metrics, the driver's own.
@@ -84,7 +145,7 @@ class Service:
         )
         app.add_routes(self._driver.routes())
         app.router.add_get("/healthz", self._probe, allow_head=True)
-        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/metrics", self._metrics_page)
         app.router.add_route("*", "/{operation}", self._serve)
         app.on_startup.append(self._start)
         app.on_cleanup.append(self._stop)
@@ -121,14 +182,14 @@ class Service:
         if response is None:
             response = await handler(request)
         if response.status >= _FIRST_ERROR and not is_probe:
-            self._series.refused.labels(response.status).inc()
+            self._metrics.refused.labels(response.status).inc()
         if self._guard.is_outdated(request):
             response.force_close()
         return response
 
-    async def _metrics(self, _request: web.Request) -> web.Response:
+    async def _metrics_page(self, _request: web.Request) -> web.Response:
         """Tell Prometheus."""
-        page = generate_latest(self._series.registry)
+        page = generate_latest(self._metrics.registry)
         return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE})
 
     async def _probe(self, _request: web.Request) -> web.Response:
@@ -169,7 +230,7 @@ class Service:
         request = parse_request(operation, body)
         if self._stopping:
             return refused(operation, Fail("the driver is stopping: ask again"))
-        key = turn_key(self._driver.member_key, request)
+        key = member_lock_key(self._driver.member_key, request)
         # Shielded: aiohttp cancels its own task when it closes a connection. Tasks
         # begin in the order of their creation, which is that of the arrivals.
         return await asyncio.shield(
@@ -203,7 +264,7 @@ class Service:
         with structlog.contextvars.bound_contextvars(**named):
             answer = await self._in_turn(key, operation, request)
             outcome = outcome_of(answer)
-            self._series.operations.labels(operation, outcome).inc()
+            self._metrics.operations.labels(operation, outcome).inc()
             tell = _log.info if outcome is Status.FAIL else _log.debug
             tell("operation.ended", outcome=outcome, msg=getattr(answer, "msg", ""))
             return answer
@@ -214,10 +275,10 @@ class Service:
         """Perform the operation when those before it are through, if not too late."""
         if late := self._lateness(request):
             return refused(operation, Fail(late))
-        async with self._turns.turn(key):
+        async with self._locks.held(key):
             if late := self._lateness(request):
                 return refused(operation, Fail(late))
-            with self._series.timed(operation):
+            with self._metrics.timed(operation):
                 return await reply(self._driver, operation, request, self._clock)
 
     def _lateness(self, request: Request[Answer]) -> str:
@@ -227,13 +288,13 @@ class Service:
         if limit is None or now <= limit:
             return ""
         return (
-            f"not performed: its notAfter is {_told(limit)}, and the driver's clock says "
-            f"{_told(now)}. It arrived late, or waited too long for its turn; if that "
+            f"not performed: its notAfter is {_readable(limit)}, and the driver's clock says "
+            f"{_readable(now)}. It arrived late, or waited too long for its turn; if that "
             "goes on, the clocks of the driver and of its caller differ: set them by NTP"
         )
 
 
-def _told(moment: datetime) -> str:
+def _readable(moment: datetime) -> str:
     """Write a moment for people, to the tenth of a second."""
     text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
     return f"{text[:-8]}Z"

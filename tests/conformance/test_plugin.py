@@ -13,9 +13,8 @@ from lbcf import sdk
 from lbcf.conformance.kit import CATALOGUE
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.flags import BindAddress
-from lbcf.sdk.credentials import CredentialFiles
-from lbcf.sdk.guard import Guard
-from lbcf.sdk.listening import Listener
+from lbcf.sdk.credentials import CredentialFiles, Guard
+from lbcf.sdk.listener import Listener
 from tests.conformance.breaks import Sweeping
 from tests.conformance.plain import PlainLbcfDriver
 from tests.conformance.stages import a_target, serving

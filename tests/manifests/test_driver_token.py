@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lbcf.sdk.flags import check_exposed, credential_files, driver_parser
+from lbcf.sdk.run import check_exposed, credential_files, driver_parser
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.errors import KubectlError
 from tests.manifests import accounts

@@ -18,7 +18,7 @@ from lbcf.process.dependencies import Dependencies, build_dependencies
 from lbcf.process.host import Host, Program
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.flags import BindAddress
-from lbcf.sdk.series import ServiceSeries
+from lbcf.sdk.metrics import ServiceMetrics
 from lbcf.settings import Settings
 
 
@@ -74,7 +74,7 @@ async def all_families() -> list[Family]:
     for process in PROGRAMS:
         async with a_host(process, dry_run=process == "controller") as host:
             _merge(found, _families(host.registry, process))
-    driver = ServiceSeries(SystemClock(), lambda: 0.0)
+    driver = ServiceMetrics(SystemClock(), lambda: 0.0)
     _merge(found, _families(driver.registry, DRIVER))
     return [found[name] for name in sorted(found)]
 

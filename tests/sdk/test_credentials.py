@@ -15,9 +15,8 @@ from aiohttp import web
 
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.flags import BindAddress
-from lbcf.sdk.credentials import CredentialFiles, CredentialsUnusable
-from lbcf.sdk.guard import Guard
-from lbcf.sdk.listening import Listener
+from lbcf.sdk.credentials import CredentialFiles, CredentialsUnusable, Guard
+from lbcf.sdk.listener import Listener
 from lbcf.sdk.server import Service
 from tests.sdk.services import PlainDriver
 

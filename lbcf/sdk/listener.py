@@ -22,8 +22,8 @@ from lbcf.sdk.credentials import (
     CredentialFiles,
     Credentials,
     CredentialsUnusable,
+    Guard,
 )
-from lbcf.sdk.guard import Guard
 
 
 PERIOD = timedelta(seconds=5)

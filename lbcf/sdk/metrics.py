@@ -25,7 +25,7 @@ from lbcf.wire.driver_answers import (
 )
 
 
-class ServiceSeries:
+class ServiceMetrics:
     """The series of one driver.
 
     Attributes:
