@@ -5,6 +5,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+import attrs
+
 from lbcf.controller.apply import Applier
 from lbcf.controller.bind_view import BindView
 from lbcf.controller.binds import Binds
@@ -31,7 +33,14 @@ from lbcf.controller.triggers import Queues, Triggers
 from lbcf.controller.validations import Place, Validations
 from lbcf.controller.view import LIVING_PODS, View
 from lbcf.core.model import conditions
+from lbcf.core.model.binds import Bind
 from lbcf.core.model.names import bind_of
+from lbcf.core.model.resources import (
+    BackendGroup,
+    BackendRecord,
+    LoadBalancer,
+    LoadBalancerDriver,
+)
 from lbcf.core.model.values import ObjectKey
 from lbcf.executor import Executor, LoadBalancerCalls
 from lbcf.executor.abandonment import Abandonments
@@ -40,8 +49,8 @@ from lbcf.executor.locks import AddressLocker
 from lbcf.executor.pod_judge import PodJudge
 from lbcf.executor.status_refusals import RefusalReporter
 from lbcf.executor.trouble import TroubleReporter
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.address_locks import AddressLocks
-from lbcf.kube.client import KubeClient
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import (
     BINDS,
@@ -53,6 +62,7 @@ from lbcf.kube.kinds import (
     RECORDS,
     SERVICES,
 )
+from lbcf.kube.reader import KubeReader
 from lbcf.kube.refusals import StatusRefusals
 from lbcf.kube.transport import AT_ONCE, KEPT
 from lbcf.process import Dependencies
@@ -76,14 +86,37 @@ _JUDGING_WORKERS = 256
 _TOLD = frozenset({conditions.REGISTERED})
 
 
+@attrs.frozen
+class _Writers:
+    """What writes objects of each kind."""
+
+    records: ObjectWriter[BackendRecord]
+    groups: ObjectWriter[BackendGroup]
+    binds: ObjectWriter[Bind]
+    load_balancers: ObjectWriter[LoadBalancer]
+    drivers: ObjectWriter[LoadBalancerDriver]
+
+    @classmethod
+    def of(cls, parts: Dependencies, view: View) -> "_Writers":
+        """Make them; the view takes in what they write."""
+        client = parts.client
+        return cls(
+            ObjectWriter(client, RECORDS, view.records),
+            ObjectWriter(client, GROUPS, view.groups),
+            ObjectWriter(client, BINDS, view.binds),
+            ObjectWriter(client, LOAD_BALANCERS, view.load_balancers),
+            ObjectWriter(client, DRIVERS, view.drivers),
+        )
+
+
 class Controller:
     """The program of the controller process."""
 
     def __init__(self, parts: Dependencies) -> None:
-        client, clock = parts.client, parts.clock
         self._parts = parts
         self._view = view = View()
-        self._series = measure(view, clock, parts.metrics)
+        self._writers = _Writers.of(parts, view)
+        self._series = measure(view, parts.clock, parts.metrics)
         self._queues = queues = Queues(
             groups=self._queue("groups"),
             departures=self._queue("departures"),
@@ -92,55 +125,91 @@ class Controller:
             statuses=self._queue("group-statuses"),
             drivers=self._queue("drivers"),
         )
-        reporter = CallReporter(parts.recorder, enabled=parts.settings.record_events)
+        self._scopes = Scopes()
+        self._ender = Ender(parts.client, parts.clock, parts.settings.namespace)
+        self._make_calls()
+        self._registrar = self._make_registrar()
+        self._statuses = GroupStatusWriter(
+            view,
+            self._writers.groups,
+            self._writers.binds,
+            parts.recorder,
+            parts.clock,
+        )
+        self._triggers = Triggers(
+            view, self._scopes, queues, self._registrar, self._statuses
+        )
+        group_workers = self._group_workers()
+        driver_workers = self._driver_workers()
+        balancer_workers = self._balancer_workers()
+        self._listen()
+        self._endpoints = self._listen_to_nodes()
+        self._workers: list[Workers[Any]] = [
+            *group_workers,
+            *balancer_workers,
+            *self._record_workers(),
+            *driver_workers,
+        ]
+        informers = _informers_of(view, parts.client, parts.clock)
+        self._informers = (*informers, self._ender.informer)
+
+    def _make_calls(self) -> None:
+        """Make what calls drivers and keeps addresses from being used twice."""
+        parts, view = self._parts, self._view
+        self._reporter = CallReporter(
+            parts.recorder, enabled=parts.settings.record_events
+        )
+        self._abandonments = Abandonments(parts.recorder, parts.metrics)
+        self._calls = LoadBalancerCalls(
+            parts.drivers, parts.clock, told=self._reporter.load_balancer_told
+        )
         self._locker = AddressLocker(
-            client,
-            AddressLocks(client, parts.settings.namespace, clock),
-            clock,
+            parts.client,
+            AddressLocks(parts.client, parts.settings.namespace, parts.clock),
+            parts.clock,
             view.lock_keys,
         )
-        self._inheritance = Inheritance(view, self._locker, clock)
+        self._inheritance = Inheritance(view, self._locker, parts.clock)
+
+    def _make_registrar(self) -> Registrar:
+        """Make what takes live records through their life."""
+        parts, view, queue = self._parts, self._view, self._queues.records
         executor = Executor(
-            client,
+            parts.client,
             parts.drivers,
-            clock,
+            parts.clock,
             locks=self._inheritance,
-            observe=view.records.observe,
+            records=view.records,
             limit=view.limit,
-            recall=ReconnectNotifier(queues.records),
-            told=reporter.record_told,
+            recall=ReconnectNotifier(queue),
+            told=self._reporter.record_told,
         )
-        ender = Ender(client, clock, parts.settings.namespace)
-        registrar = Registrar(
+        return Registrar(
             view,
-            queues.records,
+            queue,
             executor,
             parts.incarnation,
             Shares(_RECORD_WORKERS),
-            deregistrar=ender.incarnation,
+            deregistrar=self._ender.incarnation,
         )
-        scopes = Scopes()
-        statuses = GroupStatusWriter(view, client, parts.recorder, clock)
-        triggers = Triggers(view, scopes, queues, registrar, statuses)
+
+    def _group_workers(self) -> list[Workers[Any]]:
+        """Make what decides about groups, and those who work on it."""
+        parts, view, clock = self._parts, self._view, self._parts.clock
+        look_again = self._triggers.look_at_group
         removals = Removals(
-            client,
-            view.records,
-            removing := self._queue("removals"),
-            triggers.look_at_group,
+            self._writers.records, removing := self._queue("removals"), look_again
         )
         judgements = Judgements(
             view,
             judging := self._queue("judgements"),
-            PodJudge(client, parts.drivers),
-            triggers.look_at_group,
+            PodJudge(parts.client, parts.drivers),
+            look_again,
             clock,
             shares=Shares(_JUDGING_WORKERS),
         )
-        held = HeldRemovals(view, parts.recorder, parts.metrics, statuses.decided)
-        calls = LoadBalancerCalls(
-            parts.drivers, clock, told=reporter.load_balancer_told
-        )
-        questions: WorkQueue[Place] = WorkQueue(
+        held = HeldRemovals(view, parts.recorder, parts.metrics, self._statuses.decided)
+        validating: WorkQueue[Place] = WorkQueue(
             "validations",
             clock,
             parts.metrics,
@@ -148,89 +217,105 @@ class Controller:
         )
         validations = Validations(
             view,
-            questions,
-            calls,
-            triggers.look_at_group,
+            validating,
+            self._calls,
+            look_again,
             clock,
             shares=Shares(_JUDGING_WORKERS),
         )
+        quota = RecordQuota(
+            view.records, parts.settings.most_records, look_again, parts.metrics
+        )
         reconciler = Reconciler(
             view,
-            scopes,
+            self._scopes,
             judgements,
             validations,
-            RecordQuota(
-                view.records,
-                parts.settings.most_records,
-                triggers.look_at_group,
-                parts.metrics,
-            ),
+            quota,
             grace=ServiceGrace(view, clock),
-            applier=Applier(client, view.records, clock, registrar),
+            applier=Applier(self._writers.records, clock, self._registrar),
             removals=removals,
             decided=held.decided,
         )
-        abandonments = Abandonments(parts.recorder, parts.metrics)
-        holds = DriverHolds(view, client, queues.drivers, abandonments)
+        queues = self._queues
+        return [
+            _limited(queues.groups, reconciler.reconcile, _GROUP_WORKERS, clock),
+            Workers(queues.departures, reconciler.depart, _GROUP_WORKERS, clock),
+            Workers(removing, removals.reconcile, _REMOVAL_WORKERS, clock),
+            Workers(queues.statuses, self._statuses.reconcile, _STATUS_WORKERS, clock),
+            Workers(validating, validations.reconcile, _JUDGING_WORKERS, clock),
+            Workers(judging, judgements.reconcile, _JUDGING_WORKERS, clock),
+        ]
+
+    def _driver_workers(self) -> list[Workers[Any]]:
+        """Make what looks after drivers, and those who work on it."""
+        parts, queue = self._parts, self._queues.drivers
+        self._holds = DriverHolds(
+            self._view, self._writers.drivers, queue, self._abandonments
+        )
         care = DriverCare(
-            view,
-            client,
+            self._view,
+            self._writers.drivers,
             parts.drivers,
-            holds,
-            clock,
-            queue=queues.drivers,
+            self._holds,
+            parts.clock,
+            queue=queue,
             shares=Shares(_DRIVER_WORKERS),
         )
+        return [Workers(queue, care.reconcile, _DRIVER_WORKERS, parts.clock)]
+
+    def _balancer_workers(self) -> list[Workers[Any]]:
+        """Make what takes load balancers through their life, those of Binds too."""
+        parts, view, clock = self._parts, self._view, self._parts.clock
+        self._bind_queue = self._queue("binds")
         binds = Binds(
             view,
-            client,
-            calls,
+            parts.client,
+            self._calls,
             clock,
-            abandonments,
-            queue=(bind_queue := self._queue("binds")),
+            self._abandonments,
+            queue=self._bind_queue,
             shares=Shares(_BIND_WORKERS),
         )
         self._survey = Survey(
             view,
-            client,
-            calls,
-            registrar,
-            binds,
+            parts.client,
+            self._writers.load_balancers,
+            self._calls,
+            registrar=self._registrar,
+            binds=binds,
             period=parts.settings.list_period,
             clock=clock,
         )
-        self._listen(triggers, holds, bind_queue)
-        self._endpoints = self._listen_to_nodes(scopes, triggers)
-        self._workers: list[Workers[Any]] = [
-            _limited(queues.groups, reconciler.reconcile, _GROUP_WORKERS, clock),
-            Workers(queues.departures, reconciler.depart, _GROUP_WORKERS, clock),
-            Workers(removing, removals.reconcile, _REMOVAL_WORKERS, clock),
+        balancers = LoadBalancers(
+            view,
+            parts.client,
+            self._calls,
+            clock,
+            self._abandonments,
+            inheritance=self._inheritance,
+        )
+        return [
             _limited(
-                queues.load_balancers,
-                binds.instead_of(
-                    LoadBalancers(
-                        view,
-                        client,
-                        calls,
-                        clock,
-                        abandonments,
-                        inheritance=self._inheritance,
-                    ).reconcile,
-                    bind_queue,
-                ),
+                self._queues.load_balancers,
+                binds.instead_of(balancers.reconcile, self._bind_queue),
                 _LOAD_BALANCER_WORKERS,
                 clock,
                 lambda shares, key: _limits_of_balancer(view, shares, key),
             ),
-            _limited(bind_queue, binds.reconcile, _BIND_WORKERS, clock),
-            Workers(queues.records, registrar.reconcile, _RECORD_WORKERS, clock),
-            Workers(queues.statuses, statuses.reconcile, _STATUS_WORKERS, clock),
-            Workers(questions, validations.reconcile, _JUDGING_WORKERS, clock),
-            Workers(judging, judgements.reconcile, _JUDGING_WORKERS, clock),
-            self._mark_gone_backends(),
-            Workers(queues.drivers, care.reconcile, _DRIVER_WORKERS, clock),
+            _limited(self._bind_queue, binds.reconcile, _BIND_WORKERS, clock),
         ]
-        self._informers = (*_informers_of(view, client, clock), ender.informer)
+
+    def _record_workers(self) -> list[Workers[Any]]:
+        """Make who registers records, and who marks those whose backends are gone."""
+        parts, gone_queue = self._parts, self._queue("gone-backends")
+        gone = GoneBackends(self._view, parts.client, self._writers.records, gone_queue)
+        gone.listen()
+        records, clock = self._queues.records, parts.clock
+        return [
+            Workers(records, self._registrar.reconcile, _RECORD_WORKERS, clock),
+            Workers(gone_queue, gone.reconcile, _GONE_WORKERS, clock),
+        ]
 
     @property
     def informers(self) -> Sequence[Informer[Any]]:
@@ -265,24 +350,22 @@ class Controller:
             return_exceptions=True,
         )
 
-    def _listen(
-        self, triggers: Triggers, holds: DriverHolds, binds: WorkQueue[ObjectKey]
-    ) -> None:
+    def _listen(self) -> None:
         """Have changes bring back whom they concern."""
         parts, view = self._parts, self._view
         self._mind_refusals()
         told = parts.settings.record_events
         trouble = TroubleReporter(parts.recorder, _TOLD, "Register", calls_told=told)
         trouble.listen(view.records)
-        triggers.listen()
+        self._triggers.listen()
         self._survey.listen()
-        parts.secrets.on_change(triggers.secret_changed)
+        parts.secrets.on_change(self._triggers.secret_changed)
         parts.secrets.follow(view.drivers)
         view.drivers.on_end(parts.drivers.forget)
         if self._series is not None:
             view.drivers.on_end(self._series.forget)
-        holds.listen()
-        BindView(view, binds.add).listen()
+        self._holds.listen()
+        BindView(view, self._bind_queue.add).listen()
 
     def _mind_refusals(self) -> None:
         """Tell of statuses that the API server refuses, and send them seldom."""
@@ -293,25 +376,23 @@ class Controller:
             store.on_change(refusals.changed)
         parts.client.refusals = refusals
 
-    def _mark_gone_backends(self) -> Workers[ObjectKey]:
-        """Have drains end whose backends are gone."""
-        parts, queue = self._parts, self._queue("gone-backends")
-        gone = GoneBackends(self._view, parts.client, queue)
-        gone.listen()
-        return Workers(queue, gone.reconcile, _GONE_WORKERS, parts.clock)
-
-    def _listen_to_nodes(self, scopes: Scopes, triggers: Triggers) -> EndpointWatches:
+    def _listen_to_nodes(self) -> EndpointWatches:
         """Listen to nodes and Services, and follow the endpoints that they call for."""
         view, parts = self._view, self._parts
 
-        def look_whole(service: ObjectKey) -> None:
-            """Look at the groups of a Service whose endpoints changed."""
+        def endpoints_changed(service: ObjectKey) -> None:
             nodes.endpoints_changed(service)
 
         endpoints = EndpointWatches(
-            parts.client, parts.clock, view.endpoints, view.is_local_used, look_whole
+            parts.client,
+            parts.clock,
+            view.endpoints,
+            view.is_local_used,
+            endpoints_changed,
         )
-        nodes = NodeTriggers(view, scopes, triggers.look_at_part, endpoints.consider)
+        nodes = NodeTriggers(
+            view, self._scopes, self._triggers.look_at_part, endpoints.consider
+        )
         nodes.listen()
         return endpoints
 
@@ -358,7 +439,7 @@ def _limits_of_balancer(view: View, shares: Shares, key: ObjectKey) -> Sequence[
 
 
 def _informers_of(
-    view: View, client: KubeClient, clock: Clock
+    view: View, client: KubeReader, clock: Clock
 ) -> tuple[Informer[Any], ...]:
     """What keeps the view up to date."""
     return (

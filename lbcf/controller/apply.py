@@ -21,19 +21,14 @@ from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.selection.inheritance import signed
 from lbcf.core.selection.plan import Create, Plan, Removal, Update
-from lbcf.kube.client import KubeClient
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import (
-    UNHEARD,
     AlreadyExists,
     Conflict,
     KubeError,
     NotFound,
     Unavailable,
 )
-from lbcf.kube.kinds import RECORDS
-from lbcf.kube.requests import Body
-from lbcf.kube.store import Store
-from lbcf.runtime import failpoints
 from lbcf.runtime.clock import Clock
 from lbcf.wire.records import (
     render_new_record,
@@ -71,8 +66,7 @@ class Applier:
     """Writes records that are to be registered.
 
     Args:
-        client: the API server.
-        records: takes in what each write returned.
+        records: writes records.
         clock: times the permissions.
         successor: goes on with each record that was created or updated.
         at_once: how many records may be under way. Few, so that they are registered as
@@ -82,20 +76,18 @@ class Applier:
 
     def __init__(
         self,
-        client: KubeClient,
-        records: Store[BackendRecord],
+        records: ObjectWriter[BackendRecord],
         clock: Clock,
         successor: TakesUp,
         *,
         at_once: int = 16,
     ) -> None:
-        self._client = client
         self._records = records
         self._clock = clock
         self._successor = successor
         self._slots = asyncio.Semaphore(at_once)
         self._rivals = Rivals(clock)
-        records.on_change(self._rivals.record_changed)
+        records.store.on_change(self._rivals.record_changed)
 
     async def apply(self, plan: Plan) -> timedelta | None:
         """Write what a plan creates and updates, each write beside the others.
@@ -141,10 +133,9 @@ class Applier:
             with self._successor.expecting(key):
                 began = self._clock.monotonic()
                 try:
-                    write = self._client.create(RECORDS, group.namespace, body)
-                    record = await failpoints.through(write, UNHEARD)
+                    record = await self._records.create(group.namespace, body)
                 except AlreadyExists:
-                    await look_up(self._client, self._records, key)
+                    await self._records.refresh(key)
                     return
                 self._rivals.created(create.desired, record)
                 self._records.observe(record)
@@ -166,9 +157,10 @@ class Applier:
                     before = await self._signed(update.record)
                     began = self._clock.monotonic()
                     body = render_spec_update(before, update.spec)
-                    record = await self._patch(before, body)
+                    # Noted as our own before anybody is told of it.
+                    record = await self._records.patch(before.meta, body, observe=False)
                 except (Conflict, NotFound):
-                    await look_up(self._client, self._records, meta.key)
+                    await self._records.refresh(meta.key)
                     raise
                 self._rivals.wrote(before, record)
                 self._records.observe(record)
@@ -183,27 +175,8 @@ class Applier:
         if not (record.is_inherited and record.is_registered):
             return record
         status = signed(record, self._clock.now())
-        return await self._patch(record, render_status_update(record, status), "status")
-
-    async def _patch(
-        self, record: BackendRecord, body: Body, subresource: str = ""
-    ) -> BackendRecord:
-        """Change a record by compare-and-swap."""
-        meta = record.meta
-        write = self._client.patch(
-            RECORDS, meta.key, body, cas=meta, subresource=subresource
-        )
-        return await failpoints.through(write, UNHEARD)
-
-
-async def look_up(
-    client: KubeClient, records: Store[BackendRecord], key: ObjectKey
-) -> None:
-    """Take in the record that has a name: a write of ours met another than expected."""
-    try:
-        records.observe(await client.get(RECORDS, key))
-    except NotFound:
-        _log.debug("record.gone", record=str(key))
+        body = render_status_update(record, status)
+        return await self._records.patch(record.meta, body, "status", observe=False)
 
 
 def _told(error: BaseException) -> Exception:

@@ -4,6 +4,8 @@ Before it: `survey` has listed the members in an unchanged epoch. After it: the 
 Drifted, if two readings in a row say so: what is missing in one may be on its way.
 """
 
+import contextlib
+
 import attrs
 import structlog
 
@@ -14,9 +16,8 @@ from lbcf.core.model.names import bind_of
 from lbcf.core.model.resources import BackendRecord, LoadBalancer
 from lbcf.core.model.values import MemberKey, ObjectKey, Uid
 from lbcf.executor import Listing
-from lbcf.kube.client import KubeClient
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
-from lbcf.kube.kinds import LOAD_BALANCERS
 from lbcf.runtime.clock import Clock
 from lbcf.wire.resources import render_load_balancer_status
 
@@ -44,9 +45,11 @@ class _Compared:
 class DriftWatch:
     """Compares what is listed with what is registered."""
 
-    def __init__(self, view: View, client: KubeClient, clock: Clock) -> None:
+    def __init__(
+        self, view: View, writer: ObjectWriter[LoadBalancer], clock: Clock
+    ) -> None:
         self._view = view
-        self._client = client
+        self._writer = writer
         self._clock = clock
         self._suspects: dict[ObjectKey, tuple[str, frozenset[Uid]]] = {}
         self._compared: dict[ObjectKey, _Compared] = {}
@@ -131,11 +134,6 @@ class DriftWatch:
             missing=[record.address for record in missing],
         )
         body = render_load_balancer_status(found, changed)
-        try:
-            written = await self._client.patch(
-                LOAD_BALANCERS, key, body, cas=found.meta, subresource="status"
-            )
-        except (Conflict, NotFound):
-            return None  # the next reading tells it
-        self._view.load_balancers.observe(written)
+        with contextlib.suppress(Conflict, NotFound):  # the next reading tells it
+            await self._writer.patch(found.meta, body, "status")
         return None

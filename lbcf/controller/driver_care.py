@@ -22,9 +22,8 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.drivers.errors import DriverError, SecretUnread
 from lbcf.drivers.pool import DriverPool
-from lbcf.kube.client import KubeClient
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
-from lbcf.kube.kinds import DRIVERS
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue
@@ -45,7 +44,7 @@ class DriverCare:
     def __init__(
         self,
         view: View,
-        client: KubeClient,
+        writer: ObjectWriter[LoadBalancerDriver],
         drivers: DriverPool,
         holds: DriverHolds,
         clock: Clock,
@@ -55,7 +54,7 @@ class DriverCare:
     ) -> None:
         self._view = view
         self._holds = holds
-        self._client = client
+        self._writer = writer
         self._drivers = drivers
         self._clock = clock
         self._limiter = ConcurrencyLimiter(queue)
@@ -71,7 +70,7 @@ class DriverCare:
         driver = self._view.drivers.get(key)
         if driver is None:
             return Done()
-        if (rest := self._client.rest(driver.meta)) is not None:
+        if (rest := self._writer.rest(driver.meta)) is not None:
             return RequeueAfter(rest)
         try:
             if driver.meta.deleting_since is not None:
@@ -147,16 +146,10 @@ class DriverCare:
         if found == driver.conditions:
             return
         try:
-            written = await self._client.patch(
-                DRIVERS,
-                driver.meta.key,
-                render_driver_status(found),
-                cas=driver.meta,
-                subresource="status",
-            )
+            body = render_driver_status(found)
+            await self._writer.patch(driver.meta, body, "status")
         except (Conflict, NotFound):
             return  # it changed, which brings its key back
-        self._view.drivers.observe(written)
         _log.info(
             "driver.told",
             driver=str(driver.meta.key),

@@ -21,10 +21,8 @@ from lbcf.core.model.resources import (
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.executor.abandonment import Abandonments
-from lbcf.kube.client import KubeClient
-from lbcf.kube.kinds import DRIVERS
+from lbcf.executor.writes import ObjectWriter
 from lbcf.runtime.queue import WorkQueue
-from lbcf.wire.records import render_release
 from lbcf.wire.resources import render_finalizer_added
 
 
@@ -36,7 +34,7 @@ class DriverHolds:
 
     Args:
         view: what has been read.
-        client: the API server.
+        writer: writes drivers.
         queue: of drivers to look at.
         abandonments: hears of drivers that were let go while something needs them.
     """
@@ -44,12 +42,12 @@ class DriverHolds:
     def __init__(
         self,
         view: View,
-        client: KubeClient,
+        writer: ObjectWriter[LoadBalancerDriver],
         queue: WorkQueue[ObjectKey],
         abandonments: Abandonments,
     ) -> None:
         self._view = view
-        self._client = client
+        self._writer = writer
         self._queue = queue
         self._abandonments = abandonments
 
@@ -101,9 +99,7 @@ class DriverHolds:
         if names.FINALIZER_DRIVER in meta.finalizers:
             return driver
         body = render_finalizer_added(meta, names.FINALIZER_DRIVER)
-        held = await self._client.patch(DRIVERS, meta.key, body, cas=meta)
-        self._view.drivers.observe(held)
-        return held
+        return await self._writer.patch(meta, body)
 
     async def let_go(self, driver: LoadBalancerDriver) -> Condition | None:
         """Take our finalizer off a driver that nothing needs; else say who needs it.
@@ -120,12 +116,7 @@ class DriverHolds:
             message = f"being deleted; waits for {'; '.join(needs)}"
             kind, generation = conditions.ACCEPTED, meta.generation
             return Condition(kind, True, Reason.IN_USE, message, generation)
-        body = render_release(meta, names.FINALIZER_DRIVER)
-        left = await self._client.patch(DRIVERS, meta.key, body, cas=meta)
-        if left.meta.finalizers:
-            self._view.drivers.observe(left)
-        else:
-            self._view.drivers.observe_gone(meta)
+        await self._writer.release(meta, names.FINALIZER_DRIVER)
         if needs:
             _log.warning("driver.abandoned", driver=str(meta.key), why=why, needs=needs)
             self._abandonments.tell("LoadBalancerDriver", meta, why)

@@ -7,10 +7,10 @@ out of date costs the record's end one more write, and its address a wait.
 
 from typing import Final
 
-from lbcf.kube.client import KubeClient
 from lbcf.kube.informer import Informer
 from lbcf.kube.leases import LEASES, Lease
 from lbcf.kube.list_watch import Selection
+from lbcf.kube.reader import KubeReader
 from lbcf.runtime.clock import Clock
 
 
@@ -24,7 +24,7 @@ class Ender:
         informer: reads it.
     """
 
-    def __init__(self, client: KubeClient, clock: Clock, namespace: str) -> None:
+    def __init__(self, client: KubeReader, clock: Clock, namespace: str) -> None:
         selection = Selection(namespace, fields=f"metadata.name={_NAME}")
         self.informer: Informer[Lease] = Informer(
             client, LEASES, clock, selection=selection

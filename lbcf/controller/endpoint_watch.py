@@ -14,10 +14,10 @@ import structlog
 from lbcf.controller.endpoint_book import EndpointBook
 from lbcf.core.model.nodes import SERVICE_LABEL, EndpointSlice
 from lbcf.core.model.values import ObjectKey
-from lbcf.kube.client import KubeClient
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import ENDPOINT_SLICES
 from lbcf.kube.list_watch import Selection
+from lbcf.kube.reader import KubeReader
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 
@@ -38,7 +38,7 @@ class EndpointWatches:
 
     def __init__(
         self,
-        client: KubeClient,
+        client: KubeReader,
         clock: Clock,
         book: EndpointBook,
         is_wanted: Callable[[ObjectKey], bool],

@@ -11,7 +11,6 @@ from typing import TypeVar
 import attrs
 import structlog
 
-from lbcf.controller.apply import look_up
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.gone import (
     is_node_gone,
@@ -23,10 +22,10 @@ from lbcf.core.lifecycle.gone import (
 from lbcf.core.model.node_backends import ServiceBackend
 from lbcf.core.model.resources import BackendRecord, PodBackend
 from lbcf.core.model.values import ObjectKey
-from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import UNHEARD, Conflict, NotFound
-from lbcf.kube.kinds import NODES, PODS, RECORDS, SERVICES, HasMeta, Resource
-from lbcf.runtime import failpoints
+from lbcf.executor.writes import ObjectWriter
+from lbcf.kube.errors import Conflict, NotFound
+from lbcf.kube.kinds import NODES, PODS, SERVICES, HasMeta, Resource
+from lbcf.kube.reader import KubeReader
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, Result
 from lbcf.wire.records import render_status_update
@@ -40,16 +39,22 @@ class GoneBackends:
     """Marks records.
 
     Args:
-        view: what has been read; its records take in what each write returned.
+        view: what has been read.
         client: the API server.
+        records: writes records.
         queue: of the records to look at; its workers call `reconcile`.
     """
 
     def __init__(
-        self, view: View, client: KubeClient, queue: WorkQueue[ObjectKey]
+        self,
+        view: View,
+        client: KubeReader,
+        records: ObjectWriter[BackendRecord],
+        queue: WorkQueue[ObjectKey],
     ) -> None:
         self._view = view
         self._client = client
+        self._records = records
         self._queue = queue
 
     def listen(self) -> None:
@@ -130,13 +135,10 @@ class GoneBackends:
         status = attrs.evolve(record.status, backend_gone=True)
         body = render_status_update(record, status)
         try:
-            write = self._client.patch(
-                RECORDS, meta.key, body, cas=meta, subresource="status"
-            )
-            self._view.records.observe(await failpoints.through(write, UNHEARD))
+            await self._records.patch(meta, body, "status")
         except NotFound:
             return
         except Conflict:
-            await look_up(self._client, self._view.records, meta.key)
+            await self._records.refresh(meta.key)
             raise
         _log.info("record.backend_gone", record=str(meta.key), address=record.address)

@@ -7,7 +7,6 @@ the last write is told at once: a rollout of thousands costs a handful of writes
 
 from collections import defaultdict
 from datetime import timedelta
-from functools import partial
 
 import attrs
 
@@ -15,6 +14,7 @@ from lbcf.controller.decision import Decision, conditions_of, some_of
 from lbcf.controller.node_scene import count_nodes
 from lbcf.controller.view import View
 from lbcf.core.model import conditions
+from lbcf.core.model.binds import Bind
 from lbcf.core.model.names import API_VERSION, BIND_VERSION, bind_of
 from lbcf.core.model.resources import (
     BackendGroup,
@@ -26,10 +26,9 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import EventReason
-from lbcf.kube.client import KubeClient
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.events import EventRecorder, Reference
-from lbcf.kube.kinds import BINDS, GROUPS
 from lbcf.kube.requests import Body
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.worker import Done, RequeueAfter, Result
@@ -51,13 +50,27 @@ class _News:
 
 
 class GroupStatusWriter:
-    """Writes the status of groups."""
+    """Writes the status of groups.
+
+    Args:
+        view: what has been read.
+        groups: writes BackendGroups.
+        binds: writes Binds, whose status has the same fields.
+        recorder: of events.
+        clock: spaces the writes.
+    """
 
     def __init__(
-        self, view: View, client: KubeClient, recorder: EventRecorder, clock: Clock
+        self,
+        view: View,
+        groups: ObjectWriter[BackendGroup],
+        binds: ObjectWriter[Bind],
+        recorder: EventRecorder,
+        clock: Clock,
     ) -> None:
         self._view = view
-        self._client = client
+        self._groups = groups
+        self._binds = binds
         self._recorder = recorder
         self._clock = clock
         self._decisions: dict[ObjectKey, Decision] = {}
@@ -96,7 +109,7 @@ class GroupStatusWriter:
         self._tell(group)
         if status == group.status:
             return Done()
-        if (refused := self._client.rest(group.meta)) is not None:
+        if (refused := self._groups.rest(group.meta)) is not None:
             return RequeueAfter(refused)
         self._written_at[key] = self._clock.monotonic()
         try:
@@ -106,15 +119,13 @@ class GroupStatusWriter:
         return Done()
 
     async def _write(self, group: BackendGroup, body: Body) -> None:
-        """Write the status of a BackendGroup, or of a Bind, which has the same fields."""
-        patch = partial(
-            self._client.patch, body=body, cas=group.meta, subresource="status"
-        )
+        """Write the status of a BackendGroup, or of the Bind that a group is made of."""
         bind = bind_of(group.meta.key)
         if bind is None:
-            self._view.groups.observe(await patch(GROUPS, group.meta.key))
+            await self._groups.patch(group.meta, body, "status")
         else:
-            self._view.binds.observe(await patch(BINDS, bind))
+            meta = attrs.evolve(group.meta, key=bind)
+            await self._binds.patch(meta, body, "status")
 
     def _rest(self, key: ObjectKey) -> timedelta:
         """Say how long to wait before the next write."""

@@ -16,9 +16,8 @@ from lbcf.core.model.names import bind_of
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
 from lbcf.executor.load_balancers import Trouble
-from lbcf.kube.client import KubeClient
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, KubeError, NotFound
-from lbcf.kube.kinds import LOAD_BALANCERS
 from lbcf.runtime.clock import Clock
 from lbcf.wire.resources import render_load_balancer_status
 
@@ -43,10 +42,14 @@ class ListedTeller:
     """Writes the condition Listed."""
 
     def __init__(
-        self, view: View, client: KubeClient, binds: Binds, clock: Clock
+        self,
+        view: View,
+        writer: ObjectWriter[LoadBalancer],
+        binds: Binds,
+        clock: Clock,
     ) -> None:
         self._view = view
-        self._client = client
+        self._writer = writer
         self._binds = binds
         self._clock = clock
         self._failing: dict[ObjectKey, _Failing] = {}
@@ -119,11 +122,5 @@ class ListedTeller:
         changed = conditions.with_condition(
             found.conditions, condition, self._clock.now()
         )
-        written = await self._client.patch(
-            LOAD_BALANCERS,
-            found.meta.key,
-            render_load_balancer_status(found, changed),
-            cas=found.meta,
-            subresource="status",
-        )
-        self._view.load_balancers.observe(written)
+        body = render_load_balancer_status(found, changed)
+        await self._writer.patch(found.meta, body, "status")

@@ -12,10 +12,10 @@ import structlog
 from lbcf.core.model.names import SYSTEM_NAMESPACE
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
-from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import KubeError
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.list_watch import EVERYTHING, Selection
+from lbcf.kube.reader import KubeReader
 from lbcf.kube.store import Store
 
 
@@ -30,7 +30,7 @@ class RecordLists:
         records: sees what is listed.
     """
 
-    def __init__(self, client: KubeClient, records: Store[BackendRecord]) -> None:
+    def __init__(self, client: KubeReader, records: Store[BackendRecord]) -> None:
         self._client = client
         self._records = records
         self._asked: set[ObjectKey] = set()

@@ -10,17 +10,13 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from lbcf.controller.apply import look_up
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.desired import Identity, identity_of
 from lbcf.core.selection.plan import Removal
-from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import UNHEARD, Conflict, NotFound
-from lbcf.kube.kinds import RECORDS
-from lbcf.kube.store import Store
-from lbcf.runtime import failpoints
+from lbcf.executor.writes import ObjectWriter
+from lbcf.kube.errors import Conflict
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, Result
 
@@ -32,21 +28,18 @@ class Removals:
     """What the latest plans want removed and is not removed yet.
 
     Args:
-        client: the API server.
-        records: takes in what each write returned.
+        records: deletes records.
         queue: of the records to remove; its workers call `reconcile`.
         decide_again: has a group looked at whose record was not what was planned on.
     """
 
     def __init__(
         self,
-        client: KubeClient,
-        records: Store[BackendRecord],
+        records: ObjectWriter[BackendRecord],
         queue: WorkQueue[ObjectKey],
         decide_again: Callable[[ObjectKey], object],
     ) -> None:
         self._decide_again = decide_again
-        self._client = client
         self._records = records
         self._queue = queue
         self._wanted: dict[ObjectKey, Removal] = {}
@@ -93,7 +86,7 @@ class Removals:
         Raises:
             KubeError: it was not deleted, or nobody knows; to be tried again.
         """
-        removal, present = self._wanted.get(key), self._records.get(key)
+        removal, present = self._wanted.get(key), self._records.store.get(key)
         if removal is None:
             return Done()
         uid = removal.record.meta.uid
@@ -112,26 +105,17 @@ class Removals:
         meta = removal.record.meta
         try:
             version = meta.resource_version if removal.as_seen_only else None
-            write = self._client.delete(
-                RECORDS, meta.key, uid=meta.uid, version=version
-            )
-            left = await failpoints.through(write, UNHEARD)
-        except NotFound:
-            self._records.observe_gone(meta)
-            return
+            if not await self._records.delete(meta, version=version):
+                return
         except Conflict:
             # A namesake, or another version: what is meant by that is decided anew.
-            await look_up(self._client, self._records, meta.key)
-            found = self._records.get(meta.key)
+            await self._records.refresh(meta.key)
+            found = self._records.store.get(meta.key)
             if found is None or (found.meta.uid == meta.uid and found.is_deleting):
                 return
             if removal.record.group is not None:
                 self._decide_again(removal.record.group)
             raise
-        if left is None:
-            self._records.observe_gone(meta)
-        else:
-            self._records.observe(left)
         _log.info(
             "record.deleted",
             record=str(meta.key),

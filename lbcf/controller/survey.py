@@ -31,9 +31,9 @@ from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerD
 from lbcf.core.model.values import MemberKey, ObjectKey
 from lbcf.core.reasons import Explanation
 from lbcf.executor import Listing, LoadBalancerCalls
-from lbcf.kube.client import KubeClient
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, KubeError, NotFound
-from lbcf.kube.kinds import LOAD_BALANCERS
+from lbcf.kube.reader import KubeReader
 from lbcf.runtime.clock import Clock
 from lbcf.wire.resources import render_load_balancer_status
 
@@ -47,6 +47,7 @@ class Survey:
     Args:
         view: what has been read.
         client: the API server.
+        writer: writes load balancers.
         calls: to drivers, about load balancers.
         registrar: puts members back.
         binds: writes the epochs of load balancers of Binds.
@@ -57,16 +58,17 @@ class Survey:
     def __init__(
         self,
         view: View,
-        client: KubeClient,
+        client: KubeReader,
+        writer: ObjectWriter[LoadBalancer],
         calls: LoadBalancerCalls,
+        *,
         registrar: Registrar,
         binds: Binds,
-        *,
         period: timedelta,
         clock: Clock,
     ) -> None:
         self._view = view
-        self._client = client
+        self._writer = writer
         self._calls = calls
         self._registrar = registrar
         self._binds = binds
@@ -74,8 +76,8 @@ class Survey:
         self._lists = RecordLists(client, view.records)
         self._rounds = Rounds(self._read, period=period, clock=clock)
         self._epochs: dict[ObjectKey, epochs.Epochs] = {}
-        self._drift = DriftWatch(view, client, clock)
-        self._teller = ListedTeller(view, client, binds, clock)
+        self._drift = DriftWatch(view, writer, clock)
+        self._teller = ListedTeller(view, writer, binds, clock)
 
     def listen(self) -> None:
         """Begin to follow load balancers and drivers; before the informers start."""
@@ -218,22 +220,11 @@ class Survey:
             if bind_of(load_balancer.meta.key) is not None:
                 await self._binds.write_epoch(load_balancer, epoch)
             else:
-                await self._patch(load_balancer, epoch)
+                body = render_load_balancer_status(
+                    load_balancer, load_balancer.conditions, epoch=epoch
+                )
+                await self._writer.patch(load_balancer.meta, body, "status")
         except (Conflict, NotFound):
             return
         except KubeError as error:
             _log.warning("epoch.unwritten", error=str(error))
-
-    async def _patch(self, load_balancer: LoadBalancer, epoch: str) -> None:
-        """Write it into a LoadBalancer."""
-        body = render_load_balancer_status(
-            load_balancer, load_balancer.conditions, epoch=epoch
-        )
-        written = await self._client.patch(
-            LOAD_BALANCERS,
-            load_balancer.meta.key,
-            body,
-            cas=load_balancer.meta,
-            subresource="status",
-        )
-        self._view.load_balancers.observe(written)

@@ -15,6 +15,7 @@ from lbcf.executor import Executor
 from lbcf.executor.abandonment import Abandonments
 from lbcf.executor.call_events import CallReporter
 from lbcf.executor.trouble import TroubleReporter
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS, RECORDS
 from lbcf.kube.store import Store
@@ -63,13 +64,15 @@ class DeregistrarProgram:
             return None if found is None else found.max_concurrent_calls
 
         telling: WorkQueue[ObjectKey] = WorkQueue("successors", clock, parts.metrics)
-        successors = Successors(records, telling, client, clock)
+        successors = Successors(
+            records, telling, ObjectWriter(client, RECORDS, records), clock
+        )
         told = parts.settings.record_events
         executor = Executor(
             client,
             parts.drivers,
             clock,
-            observe=records.observe,
+            records=records,
             limit=limit,
             recall=ReconnectNotifier(queue),
             told=CallReporter(parts.recorder, enabled=told).record_told,

@@ -17,9 +17,8 @@ from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Explanation
-from lbcf.kube.client import KubeClient
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
-from lbcf.kube.kinds import RECORDS
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.queue import WorkQueue
@@ -52,7 +51,7 @@ class Successors:
     Args:
         records: with those that wait, by index `holder`.
         queue: of keys of records that are to be told.
-        client: writes.
+        writer: writes records.
         clock: says how long an end is of interest.
     """
 
@@ -60,12 +59,12 @@ class Successors:
         self,
         records: Store[BackendRecord],
         queue: WorkQueue[ObjectKey],
-        client: KubeClient,
+        writer: ObjectWriter[BackendRecord],
         clock: Clock,
     ) -> None:
         self._records = records
         self._queue = queue
-        self._client = client
+        self._writer = writer
         self._clock = clock
         self._ended: dict[Uid, float] = {}
 
@@ -104,14 +103,11 @@ class Successors:
         over = attrs.evolve(waiting, is_over=True)
         body = render_status_update(record, attrs.evolve(record.status, waiting=over))
         try:
-            told = await self._client.patch(
-                RECORDS, key, body, cas=record.meta, subresource="status"
-            )
+            await self._writer.patch(record.meta, body, "status")
         except NotFound:
             return Done()
         except Conflict:
             return RequeueAfter(_ANEW)  # the watch is about to bring another version
-        self._records.observe(told)
         _log.debug("record.address_free", record=str(key), address_of=waiting.holder)
         return Done()
 

@@ -15,8 +15,8 @@ from lbcf.core.model.names import SYSTEM_NAMESPACE
 from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.model.resources import BackendRecord, PodBackend
 from lbcf.core.model.values import ObjectKey, Port
-from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import NODES, PODS, SERVICES, HasMeta, Resource
+from lbcf.kube.reader import KubeReader
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver_answers import WholeObject
 from lbcf.wire.whole import place_of_node
@@ -26,7 +26,7 @@ T = TypeVar("T", bound=HasMeta)
 
 
 async def ask_for_address(
-    client: KubeClient, record: BackendRecord, retry_id: str, not_after: datetime
+    client: KubeReader, record: BackendRecord, retry_id: str, not_after: datetime
 ) -> requests.GenerateBackendAddrRequest:
     """Put the question together.
 
@@ -46,7 +46,7 @@ async def ask_for_address(
 
 
 async def _about(
-    client: KubeClient, record: BackendRecord
+    client: KubeReader, record: BackendRecord
 ) -> requests.GenerateBackendAddrRequest:
     """Say what the address is to be of."""
     namespace, task = record.meta.key.namespace, record.meta.uid
@@ -78,7 +78,7 @@ async def _about(
             raise ValueError(f"record {record.meta.key} has an address of its own")
 
 
-async def _whole(client: KubeClient, kind: Resource[T], key: ObjectKey) -> WholeObject:
+async def _whole(client: KubeReader, kind: Resource[T], key: ObjectKey) -> WholeObject:
     """Read an object as the API server has it."""
     raw = await client.get_raw(kind, key)
     return msgspec.json.decode(raw, type=dict[str, object])

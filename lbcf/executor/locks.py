@@ -19,10 +19,10 @@ from lbcf.core.model.names import digest
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.kube.address_locks import AddressLocks, HeldBy
-from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import KubeError, NotFound
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.leases import Lease
+from lbcf.kube.reader import KubeReader
 from lbcf.runtime.clock import Clock
 
 
@@ -64,7 +64,7 @@ class AddressLocker:
 
     def __init__(
         self,
-        client: KubeClient,
+        client: KubeReader,
         locks: AddressLocks,
         clock: Clock,
         keys: Callable[[ObjectKey], Sequence[str]] = lambda _load_balancer: (),

@@ -43,6 +43,7 @@ from lbcf.drivers.errors import DriverError, TimedOut, TooLate
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor.address_questions import ask_for_address
 from lbcf.executor.messages import backend_request, reply_of
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import (
     UNHEARD,
@@ -53,6 +54,8 @@ from lbcf.kube.errors import (
     Unavailable,
 )
 from lbcf.kube.kinds import RECORDS
+from lbcf.kube.reader import KubeReader
+from lbcf.kube.store import Store
 from lbcf.runtime import failpoints
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.queue import ReconnectNotifier
@@ -96,7 +99,7 @@ class Executor:
         drivers: the webhook services.
         clock: the time.
         locks: on addresses; None in a process that takes none.
-        observe: called with each record that a write of ours returned.
+        records: takes in what each write returned; None where nobody reads it.
         limit: says how many calls a load balancer bears at a time, None: any number.
         recall: told whether drivers could be reached, None where nobody waits.
         told: told what a driver answered.
@@ -109,16 +112,17 @@ class Executor:
         clock: Clock,
         *,
         locks: TakesLocks | None = None,
-        observe: Callable[[BackendRecord], None] = lambda _record: None,
+        records: Store[BackendRecord] | None = None,
         limit: Callable[[ObjectKey], int | None] = lambda _key: None,
         recall: ReconnectNotifier | None = None,
         told: Callable[[CallDriver, Reply], None] = lambda _step, _reply: None,
     ) -> None:
-        self._client = client
+        self._client: KubeReader = client
+        store = Store[BackendRecord]() if records is None else records
+        self._records = ObjectWriter(client, RECORDS, store)
         self._drivers = drivers
         self._clock = clock
         self._locks = locks
-        self._observe = observe
         self._limit = limit
         self._recall = recall
         self._told = told
@@ -216,12 +220,8 @@ class Executor:
     ) -> Observed | Gone | Conflicted:
         """Write a record by compare-and-swap."""
         began = self._clock.monotonic()
-        meta = before.meta
         try:
-            write = self._client.patch(
-                RECORDS, meta.key, body, cas=meta, subresource=subresource
-            )
-            record = await failpoints.through(write, UNHEARD)
+            record = await self._records.patch(before.meta, body, subresource)
         except NotFound:
             return Gone()
         except Conflict:
@@ -229,7 +229,6 @@ class Executor:
         except Invalid as error:
             await self._tell_of_refusal(before, error)
             raise
-        self._observe(record)
         return Observed(Permission(record, began))
 
     async def _tell_of_refusal(self, record: BackendRecord, error: Invalid) -> None:
@@ -237,12 +236,9 @@ class Executor:
         status = with_refusal(record, str(error), self._clock.now())
         if status == record.status:
             return
-        body, meta = render_status_update(record, status), record.meta
         with contextlib.suppress(KubeError):  # the first refusal is what is told
-            told = await self._client.patch(
-                RECORDS, meta.key, body, cas=meta, subresource="status"
-            )
-            self._observe(told)
+            body = render_status_update(record, status)
+            await self._records.patch(record.meta, body, "status")
 
     async def _release(
         self, step: ReleaseRecord
@@ -259,14 +255,12 @@ class Executor:
             )
         body = render_release(record.meta, names.FINALIZER_RECORD)
         try:
-            write = self._client.patch(RECORDS, record.meta.key, body, cas=record.meta)
-            left = await failpoints.through(write, UNHEARD)
+            left = await self._records.patch(record.meta, body, observe=False)
         except NotFound:
             return Gone()
         except Conflict:
             return Conflicted()
-        # Taking off the last finalizer deletes the object in the same transaction,
-        # and does not raise its resourceVersion: what is returned is no new version.
+        # As in `ObjectWriter.release`: without finalizers it is gone.
         if not left.meta.finalizers:
             return Released()
         return Observed(Permission(left, began))

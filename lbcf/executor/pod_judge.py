@@ -20,9 +20,9 @@ from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.judging import Answer
 from lbcf.drivers.errors import BadAnswer, DriverError
 from lbcf.drivers.pool import DriverPool
-from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import NotFound
 from lbcf.kube.kinds import PODS
+from lbcf.kube.reader import KubeReader
 from lbcf.runtime.semaphore import PrioritySemaphore
 from lbcf.wire.driver_answers import WholeObject
 from lbcf.wire.driver_requests import JudgePodDeregisterRequest
@@ -44,7 +44,7 @@ class _Shown:
 class PodJudge:
     """Asks about pods, all those of a group in one call."""
 
-    def __init__(self, client: KubeClient, drivers: DriverPool) -> None:
+    def __init__(self, client: KubeReader, drivers: DriverPool) -> None:
         self._client = client
         self._drivers = drivers
         self._reads = PrioritySemaphore(_READS_AT_ONCE)

@@ -14,7 +14,6 @@ from typing import Generic, NoReturn, TypeVar
 import attrs
 import structlog
 
-from lbcf.kube.client import PAGE_SIZE, KubeClient
 from lbcf.kube.errors import BadAnswer, Gone, KubeError, Unavailable
 from lbcf.kube.kinds import HasMeta, Resource
 from lbcf.kube.list_watch import (
@@ -30,6 +29,7 @@ from lbcf.kube.list_watch import (
     lines_of,
     parse_event,
 )
+from lbcf.kube.reader import PAGE_SIZE, KubeReader
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 
@@ -89,7 +89,7 @@ class Informer(Generic[T]):
 
     def __init__(
         self,
-        client: KubeClient,
+        client: KubeReader,
         resource: Resource[T],
         clock: Clock,
         *,

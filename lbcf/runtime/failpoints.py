@@ -8,8 +8,7 @@
     lose-answer             it takes effect, and no answer to it ever arrives
 
 What counts: each read and write of a record and each call about a member that
-`lbcf.executor` makes, and each write of a plan that `lbcf.controller.apply` makes.
-Elections, watches, events and the reports of whole groups do not. A process that hits
+`lbcf.executor` makes. Elections, watches, events and writes of other kinds do not. A process that hits
 its failpoint logs `failpoint.hit`; one that ends by it has exit status 86.
 
 For tests on real API servers, after gofail of etcd; never set it anywhere else. Where

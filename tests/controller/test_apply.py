@@ -12,6 +12,7 @@ from lbcf.controller.apply import Applier, Written
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.selection.plan import Plan, Removal, plan_group
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.store import Store
@@ -45,7 +46,9 @@ class Scene:
 
     def __attrs_post_init__(self) -> None:
         self.client = KubeClient(self.api)
-        self.applier = Applier(self.client, self.records, self.clock, Nobody())
+        self.applier = Applier(
+            ObjectWriter(self.client, RECORDS, self.records), self.clock, Nobody()
+        )
 
     def plan(self, *pods: str) -> Plan:
         """Decide about the group while these pods are ready."""

@@ -13,7 +13,9 @@ from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import MemberKey
 from lbcf.executor.listings import Listing, ListingReader
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
+from lbcf.kube.kinds import LOAD_BALANCERS
 from lbcf.wire.driver import render_answer
 from lbcf.wire.driver_answers import BackendState, ListBackendsAnswer, ListedBackend
 from tests.builders import a_load_balancer, a_meta, a_record
@@ -45,7 +47,13 @@ class Watched:
 
     def __init__(self) -> None:
         self.view = show(everyday(), RECORD)
-        self.watch = DriftWatch(self.view, KubeClient(Nobody()), VirtualClock())
+        self.watch = DriftWatch(
+            self.view,
+            ObjectWriter(
+                KubeClient(Nobody()), LOAD_BALANCERS, self.view.load_balancers
+            ),
+            VirtualClock(),
+        )
         self.key = a_load_balancer().meta.key
 
     async def compare(self, listing: Listing) -> None:

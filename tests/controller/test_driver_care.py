@@ -14,6 +14,7 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor.abandonment import Abandonments
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import DRIVERS
@@ -65,10 +66,11 @@ async def looked_after(**spec: object) -> LoadBalancerDriver:
     show(view, driver)
     queue: WorkQueue[ObjectKey] = WorkQueue("drivers", clock)
     recorder = EventRecorder(client, clock, controller="test", instance="test")
-    holds = DriverHolds(view, client, queue, Abandonments(recorder, None))
+    writer = ObjectWriter(client, DRIVERS, view.drivers)
+    holds = DriverHolds(view, writer, queue, Abandonments(recorder, None))
     async with DriverPool(clock, CollectorRegistry(), allowlist=BESIDE_US) as pool:
         care = DriverCare(
-            view, client, pool, holds, clock, queue=queue, shares=Shares(64)
+            view, writer, pool, holds, clock, queue=queue, shares=Shares(64)
         )
         await care.reconcile(a_key("memory"))
     return await client.get(DRIVERS, a_key("memory"))

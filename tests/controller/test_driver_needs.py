@@ -13,8 +13,10 @@ from lbcf.controller.driver_needs import needs_of
 from lbcf.controller.view import View
 from lbcf.core.model.values import ObjectKey
 from lbcf.executor.abandonment import Abandonments
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder
+from lbcf.kube.kinds import DRIVERS
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.queue import WorkQueue
@@ -41,7 +43,12 @@ async def test_what_cannot_be_understood_keeps_a_driver_until_it_is_gone(
     client, clock = KubeClient(Nobody()), SystemClock()
     queue: WorkQueue[ObjectKey] = WorkQueue("drivers", clock)
     recorder = EventRecorder(client, clock, controller="x", instance="x")
-    DriverHolds(view, client, queue, Abandonments(recorder, None)).listen()
+    DriverHolds(
+        view,
+        ObjectWriter(client, DRIVERS, view.drivers),
+        queue,
+        Abandonments(recorder, None),
+    ).listen()
     store = STORES[kind](view)
 
     obscure(store, a_key("odd"))

@@ -9,6 +9,7 @@ from lbcf.controller.view import View
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.selection.plan import plan_group
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, Unavailable
 from lbcf.kube.kinds import RECORDS
@@ -38,7 +39,12 @@ class Scene:
     marks: GoneBackends = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.marks = GoneBackends(self.view, KubeClient(self.api), self.queue)
+        self.marks = GoneBackends(
+            self.view,
+            KubeClient(self.api),
+            ObjectWriter(KubeClient(self.api), RECORDS, self.view.records),
+            self.queue,
+        )
         self.marks.listen()
 
     async def begin(self) -> None:

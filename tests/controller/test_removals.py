@@ -10,6 +10,7 @@ from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Removal, plan_group
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, Unavailable
 from lbcf.kube.kinds import RECORDS
@@ -37,7 +38,9 @@ class Scene:
     def __attrs_post_init__(self) -> None:
         self.client = KubeClient(self.api)
         self.removals = Removals(
-            self.client, self.records, self.queue, self.again.append
+            ObjectWriter(self.client, RECORDS, self.records),
+            self.queue,
+            self.again.append,
         )
 
     async def made(self, pod: str, name: str = "") -> BackendRecord:

@@ -22,6 +22,7 @@ from lbcf.executor.abandonment import Abandonments
 from lbcf.executor.load_balancers import LoadBalancerCalls
 from lbcf.executor.locks import AddressLocker
 from lbcf.executor.status_refusals import RefusalReporter
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Invalid
@@ -101,7 +102,13 @@ class World:
         shares = Shares(64)
         match self.kind:
             case "BackendGroup":
-                return GroupStatusWriter(view, client, self.recorder, clock).reconcile
+                return GroupStatusWriter(
+                    view,
+                    ObjectWriter(client, GROUPS, view.groups),
+                    ObjectWriter(client, BINDS, view.binds),
+                    self.recorder,
+                    clock,
+                ).reconcile
             case "Bind":
                 return Binds(
                     view, client, calls, clock, abandonments, queue=queue, shares=shares
@@ -118,9 +125,10 @@ class World:
                     inheritance=Inheritance(view, locker, clock),
                 ).reconcile
             case _:
-                holds = DriverHolds(view, client, queue, abandonments)
+                drivers = ObjectWriter(client, DRIVERS, view.drivers)
+                holds = DriverHolds(view, drivers, queue, abandonments)
                 return DriverCare(
-                    view, client, pool, holds, clock, queue=queue, shares=shares
+                    view, drivers, pool, holds, clock, queue=queue, shares=shares
                 ).reconcile
 
     async def read(self) -> None:

@@ -22,9 +22,11 @@ from lbcf.drivers.pool import DriverPool
 from lbcf.executor import Executor, Listing, LoadBalancerCalls
 from lbcf.executor.abandonment import Abandonments
 from lbcf.executor.load_balancers import Trouble
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict
 from lbcf.kube.events import EventRecorder
+from lbcf.kube.kinds import LOAD_BALANCERS
 from lbcf.kube.list_watch import Put, Removed
 from lbcf.kube.requests import Request
 from lbcf.runtime.limiter import Shares
@@ -88,9 +90,12 @@ class Stage:
         self.survey = Survey(
             self.view,
             client,
+            ObjectWriter(client, LOAD_BALANCERS, self.view.load_balancers),
             self.calls,
-            Registrar(self.view, queue, Executor(client, pool, clock), "me", Shares(8)),
-            Binds(
+            registrar=Registrar(
+                self.view, queue, Executor(client, pool, clock), "me", Shares(8)
+            ),
+            binds=Binds(
                 self.view,
                 client,
                 self.calls,

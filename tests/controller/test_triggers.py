@@ -15,8 +15,10 @@ from lbcf.core.model.resources import BackendRecord, StaticBackend
 from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor import Executor
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder
+from lbcf.kube.kinds import BINDS, GROUPS
 from lbcf.kube.list_watch import Removed
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
@@ -85,7 +87,13 @@ def set_up(*things: Thing) -> Bench:
     executor = Executor(client, DriverPool(clock, CollectorRegistry()), clock)
     registrar = Registrar(view, queues.records, executor, "me", Shares(64))
     recorder = EventRecorder(client, clock, controller="c", instance="i")
-    statuses = GroupStatusWriter(view, client, recorder, clock)
+    statuses = GroupStatusWriter(
+        view,
+        ObjectWriter(client, GROUPS, view.groups),
+        ObjectWriter(client, BINDS, view.binds),
+        recorder,
+        clock,
+    )
     Triggers(view, scopes, queues, registrar, statuses).listen()
     return Bench(view, queues, scopes)
 

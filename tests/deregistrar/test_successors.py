@@ -7,6 +7,7 @@ import pytest
 from lbcf.core.model.resources import BackendRecord, Waiting
 from lbcf.core.model.values import MemberKey, ObjectKey, Uid
 from lbcf.deregistrar.successors import Successors, holder_of, is_waiting
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.list_watch import Put
@@ -33,7 +34,12 @@ class Scene:
             {"holder": holder_of}, keep=is_waiting
         )
         self.queue: WorkQueue[ObjectKey] = WorkQueue("successors", self.clock)
-        self.successors = Successors(self.records, self.queue, self.client, self.clock)
+        self.successors = Successors(
+            self.records,
+            self.queue,
+            ObjectWriter(self.client, RECORDS, self.records),
+            self.clock,
+        )
         self.records.on_change(self.successors.record_changed)
 
     async def waits(self, holder: str = HOLDER) -> BackendRecord:

@@ -14,11 +14,12 @@ import pytest
 
 from aiohttp import web
 
-from lbcf.kube.client import PAGE_BYTES, KubeClient, connected
+from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import Connection
 from lbcf.kube.errors import TooLarge
 from lbcf.kube.informer import Informer, Pacing
 from lbcf.kube.kinds import Resource
+from lbcf.kube.reader import PAGE_BYTES
 from tests.kube.builders import (
     THINGS,
     PromptClock,

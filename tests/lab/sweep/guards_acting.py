@@ -16,6 +16,7 @@ from lbcf.core.selection import plan
 from lbcf.executor import perform
 from lbcf.executor.locks import AddressLocker
 from lbcf.executor.perform import Executor
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.address_locks import AddressLocks
 from tests.lab.sweep.edits import Edit, Mutant, Value
 
@@ -139,19 +140,26 @@ ACTING: dict[str, Mutant] = {
     ),
     "status-without-cas": Mutant(
         "a status is written to the version that was read, or not at all",
-        (Edit(Executor, "_write", "cas=meta,", "cas=None,"),),
+        (Edit(ObjectWriter, "patch", "cas=meta,", "cas=None,"),),
         ("static-again",),
         modes=("crash-late", "cancel-late", "timeout-late", "reset-late", "5xx-late"),
     ),
     "release-without-cas": Mutant(
         "the finalizer goes from the version that was read, or not at all",
-        (Edit(Executor, "_release", "cas=record.meta", "cas=None"),),
+        (
+            Edit(
+                Executor,
+                "_release",
+                "self._records.patch(record.meta, body, observe=False)",
+                "self._client.patch(RECORDS, record.meta.key, body)",
+            ),
+        ),
         ("static-returns",),
         modes=("crash-late", "cancel-late", "timeout-late", "reset-late", "5xx-late"),
     ),
     "deletes-any-namesake": Mutant(
         "a record is deleted by its uid",
-        (Edit(Removals, "_remove", "uid=meta.uid", "uid=None"),),
+        (Edit(ObjectWriter, "delete", "uid=meta.uid", "uid=None"),),
         ("static-returns",),
         modes=("crash-late", "cancel-late", "timeout-late", "reset-late", "5xx-late"),
     ),
@@ -161,8 +169,8 @@ ACTING: dict[str, Mutant] = {
             Edit(
                 Removals,
                 "_remove",
-                "await look_up(self._client, self._records, meta.key)",
-                "self._records.observe_gone(meta)\n        return",
+                "await self._records.refresh(meta.key)",
+                "self._records.store.observe_gone(meta)\n        return",
             ),
         ),
         ("life",),
