@@ -55,7 +55,7 @@ class Explained(StrEnum):
     means: str
     do: str
 
-    def __new__(cls, value: str, where: Where, means: str, do: str) -> Self:
+    def __new__(cls, value: str, where: Where, means: str, do: str = "nothing") -> Self:
         """Make a member."""
         member = str.__new__(cls, value)
         member._value_ = value
@@ -187,12 +187,7 @@ class Reason(Explained):
         "`--driver-url-allow` or `--driver-namespaces` does not let drivers be there, or a token would go out unencrypted; nothing was sent",
         "another URL, https, or ask the operator",
     )
-    DRIVER_NOT_CALLED = (
-        "DriverNotCalled",
-        _ANY_CALL,
-        "a dry run: nobody was asked",
-        "nothing",
-    )
+    DRIVER_NOT_CALLED = ("DriverNotCalled", _ANY_CALL, "a dry run: nobody was asked")
     DRIVER_NOT_FOUND = (
         "DriverNotFound",
         _NO_CALL,
@@ -205,12 +200,7 @@ class Reason(Explained):
         "the driver's object cannot be understood",
         "mend it; the message names the field",
     )
-    REGISTERED = (
-        "Registered",
-        _REGISTERED,
-        "the driver said so, for this generation",
-        "nothing",
-    )
+    REGISTERED = ("Registered", _REGISTERED, "the driver said so, for this generation")
     ADDRESS_IN_USE = (
         "AddressInUse",
         _REGISTERED,
@@ -364,7 +354,7 @@ class Reason(Explained):
         "a node has no address of the type and family that the group asks for",
         "`addressType`, `ipFamily` of the group; the cloud's node controller",
     )
-    NOT_HELD = ("NotHeld", _HELD, "no guard holds anything", "nothing")
+    NOT_HELD = ("NotHeld", _HELD, "no guard holds anything")
     TOO_MANY_UNREADY = (
         "TooManyUnready",
         _HELD,
@@ -390,12 +380,11 @@ class Reason(Explained):
         "no other node has ready endpoints yet, so this one stays although it should leave",
         "start pods elsewhere; it ends by itself when its own are gone",
     )
-    CREATED = ("Created", _CREATED, "the driver created it, or found it", "nothing")
+    CREATED = ("Created", _CREATED, "the driver created it, or found it")
     ATTRIBUTES_SYNCED = (
         "AttributesSynced",
         Where("Load balancers", "AttributesSynced"),
         "the driver has these attributes",
-        "nothing",
     )
     DRIVER_DRAINING = (
         "DriverDraining",
@@ -432,15 +421,15 @@ class Reason(Explained):
         "members that are registered are not there, twice in a row, and it was not reset",
         "who took them out? [LbcfMembersMissing](runbooks.md#lbcfmembersmissing)",
     )
-    IN_STEP = ("InStep", _DRIFTED, "they are there again", "nothing")
-    LISTED = ("Listed", _LISTED, "its members are listed", "nothing")
+    IN_STEP = ("InStep", _DRIFTED, "they are there again")
+    LISTED = ("Listed", _LISTED, "its members are listed")
     EPOCH_CHANGING = (
         "EpochChanging",
         _LISTED,
         "listBackends has shown another epoch again and again",
         "does it lose its members each time? do several processes of the driver answer, each with an epoch of its own? [LbcfMembersUnlisted](runbooks.md#lbcfmembersunlisted)",
     )
-    ACCEPTED = ("Accepted", _ACCEPTED, "it can be called", "nothing")
+    ACCEPTED = ("Accepted", _ACCEPTED, "it can be called")
     URL_UNUSABLE = (
         "UrlUnusable",
         _ACCEPTED,
@@ -453,7 +442,7 @@ class Reason(Explained):
         "it has a `spec.scope`, and other namespaces cannot name it, since it is not in kube-system with a name that begins with `lbcf-`; it is called for its own namespace nevertheless",
         "take `spec.scope` out, or make the driver in kube-system as `lbcf-NAME`",
     )
-    HEALTHY = ("Healthy", _HEALTHY, "it says that it is well", "nothing")
+    HEALTHY = ("Healthy", _HEALTHY, "it says that it is well")
     UNHEALTHY = (
         "Unhealthy",
         _HEALTHY,
@@ -472,7 +461,7 @@ class Reason(Explained):
         "the driver answered Fail",
         "read its words in the message",
     )
-    READY = ("Ready", _BIND_READY, "it has its attributes", "nothing")
+    READY = ("Ready", _BIND_READY, "it has its attributes")
     ENSURING = (
         "Ensuring",
         _BIND_READY,
@@ -509,25 +498,15 @@ class Reason(Explained):
         "what answered was not a driver, or a broken one",
         "the message has more: [drivers](#drivers)",
     )
-    POD_TERMINATING = (
-        "PodTerminating",
-        _DELETED,
-        "the pod is being deleted",
-        "nothing",
-    )
-    POD_FINISHED = ("PodFinished", _DELETED, "the pod has ended for good", "nothing")
+    POD_TERMINATING = ("PodTerminating", _DELETED, "the pod is being deleted")
+    POD_FINISHED = ("PodFinished", _DELETED, "the pod has ended for good")
     POD_NOT_READY = (
         "PodNotReady",
         _DELETED,
         "the pod is not ready",
         "its readiness probe; `deregisterPolicy`",
     )
-    POD_GONE = (
-        "PodGone",
-        _DELETED,
-        "the pod is gone, or was replaced by a namesake",
-        "nothing",
-    )
+    POD_GONE = ("PodGone", _DELETED, "the pod is gone, or was replaced by a namesake")
     POD_HAS_NO_ADDRESS = (
         "PodHasNoAddress",
         Where("Why a record was deleted, or is not made", "none is made"),
@@ -556,32 +535,23 @@ class Reason(Explained):
         "AddressChanged",
         _DELETED,
         "the backend has another address now, or another node has its name; a record of the new one is made",
-        "nothing",
     )
-    DUPLICATE = ("Duplicate", _DELETED, "another record says the same", "nothing")
-    NODE_GONE = (
-        "NodeGone",
-        _DELETED,
-        "the node is gone, or no longer selected",
-        "nothing",
-    )
+    DUPLICATE = ("Duplicate", _DELETED, "another record says the same")
+    NODE_GONE = ("NodeGone", _DELETED, "the node is gone, or no longer selected")
     NODE_EXCLUDED = (
         "NodeExcluded",
         _DELETED,
         "the node has the label `node.kubernetes.io/exclude-from-external-load-balancers`",
-        "nothing",
     )
     NODE_LEAVING = (
         "NodeLeaving",
         _DELETED,
         "the node is being deleted, or an autoscaler has announced that it goes",
-        "nothing",
     )
     NO_READY_LOCAL_ENDPOINT = (
         "NoReadyLocalEndpoint",
         _DELETED,
         "no pod of the Service is ready on this node (externalTrafficPolicy Local)",
-        "nothing",
     )
     NOT_READ = (
         "NotRead",
@@ -617,13 +587,11 @@ class EventReason(Explained):
         "BackendsRegistered",
         _GROUP_EVENT,
         "so many were registered, gathered over some seconds",
-        "nothing",
     )
     BACKENDS_DEREGISTERED = (
         "BackendsDeregistered",
         _GROUP_EVENT,
         "so many were taken out",
-        "nothing",
     )
     REMOVALS_HELD = (
         "RemovalsHeld",
