@@ -1,7 +1,7 @@
-"""`abandon`: orders that a deleted object may go although its driver was not asked.
+"""`abandon`: puts the annotation on a deleted object that gives up its deregistration.
 
-Before it: a person with a reason. After it: the annotation is on the object, and the
-deregistrar, or the controller, takes its finalizer off. The only write of this package.
+The deregistrar, or the controller, then takes the finalizer off without a call of the
+driver. The only write of this package.
 """
 
 import sys
@@ -19,9 +19,8 @@ from lbcf.core.model.names import (
 )
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, Meta
 from lbcf.core.model.values import ObjectKey
-from lbcf.ctl.errors import CtlError
-from lbcf.ctl.flags import Kind, Target
-from lbcf.ctl.gaps import is_unknown_kind, refused, unknown_kind
+from lbcf.ctl.errors import CtlError, is_unknown_kind, refusal, unknown_kind
+from lbcf.ctl.flags import Kind, ObjectReference
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, Forbidden, NotFound, Unavailable
 from lbcf.kube.kinds import LOAD_BALANCERS, RECORDS, Resource
@@ -32,13 +31,16 @@ T = TypeVar("T", BackendRecord, LoadBalancer)
 _OURS = frozenset({FINALIZER_RECORD, FINALIZER_LOAD_BALANCER})
 """Finalizers that the annotation takes off."""
 
+Confirm = Callable[[str], None]
+"""Shown what follows; raises to stop."""
+
 
 @attrs.frozen
 class Abandonment:
-    """What was let go of.
+    """What was abandoned.
 
     Attributes:
-        told: what follows from it.
+        told: what follows from it, in words.
     """
 
     namespace: str
@@ -49,27 +51,27 @@ class Abandonment:
 
 @attrs.frozen
 class Order:
-    """What is to be let go of.
+    """What is to be abandoned.
 
     Attributes:
         key: where the target is.
         reason: what the annotation says.
     """
 
-    target: Target
+    target: ObjectReference
     key: ObjectKey
     reason: str
 
 
 async def abandon(
-    client: KubeClient, order: Order, confirm: Callable[[str], None]
+    client: KubeClient, order: Order, confirm: Confirm | None
 ) -> Abandonment:
     """Put the annotation on a deleted record or load balancer.
 
     Args:
         client: the API server.
-        order: what is to be let go of.
-        confirm: shown what follows; raises to stop.
+        order: what is to be abandoned.
+        confirm: asked before the write; None: nobody has to be.
 
     Raises:
         CtlError: there is none, it is not being deleted, it is held by others alone, it
@@ -90,24 +92,26 @@ async def _mark(
     client: KubeClient,
     resource: Resource[T],
     order: Order,
-    confirm: Callable[[str], None],
+    confirm: Confirm | None,
 ) -> Abandonment:
-    """Put the annotation on an object of one kind."""
-    key, called, verb = order.key, f"{order.target.kind}/{order.target.name}", "get"
+    key, verb = order.key, "get"
+    called = f"{order.target.kind}/{order.target.name}"
     try:
         found = await client.get(resource, key)
         _check(called, found.meta, order.reason)
-        told = _consequence(found)
-        confirm(f"{called} in namespace {key.namespace}: {told}")
+        told = _consequences(found)
+        if confirm is not None:
+            confirm(f"{called} in namespace {key.namespace}: {told}")
         verb = "patch"
         annotations = {ANNOTATION_ABANDON: order.reason}
-        # The uid alone: a namesake is meant by nobody, and conditions change all the time.
+        # The uid alone guards against a namesake: with a resourceVersion each change of a
+        # condition would be a conflict.
         metadata = {"uid": found.meta.uid, "annotations": annotations}
         await client.patch(resource, key, {"metadata": metadata})
     except NotFound as error:
         raise CtlError(f"there is no {called} in namespace {key.namespace}") from error
     except Forbidden as error:
-        raise CtlError(refused(error, verb, resource, key.namespace)) from error
+        raise CtlError(refusal(error, verb, resource, key.namespace)) from error
     except Unavailable as error:
         if is_unknown_kind(error):
             raise CtlError(unknown_kind(resource)) from error
@@ -118,10 +122,10 @@ async def _mark(
 
 
 def _check(called: str, meta: Meta, reason: str) -> None:
-    """Refuse what would take effect at some later time or never, or says no reason.
+    """Refuse what would take effect later or never, or has no reason.
 
     Raises:
-        CtlError: it is so.
+        CtlError: why it is refused.
     """
     if not reason.strip():
         raise CtlError("--reason is empty: say why, others will read it")
@@ -135,8 +139,7 @@ def _check(called: str, meta: Meta, reason: str) -> None:
         raise CtlError(f"{called} is not held by us any more; its finalizers: {others}")
 
 
-def _consequence(found: BackendRecord | LoadBalancer) -> str:
-    """Say what follows."""
+def _consequences(found: BackendRecord | LoadBalancer) -> str:
     if isinstance(found, LoadBalancer):
         return (
             f"goes without deleteLoadBalancer of driver {found.driver_key}, once no "
@@ -150,7 +153,7 @@ def _consequence(found: BackendRecord | LoadBalancer) -> str:
     )
 
 
-def ask(question: str) -> None:
+def confirm_at_terminal(question: str) -> None:
     """Ask at the terminal.
 
     Raises:
@@ -162,7 +165,3 @@ def ask(question: str) -> None:
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise CtlError("nothing was changed")
-
-
-def assent(_question: str) -> None:
-    """Ask nobody: --yes was given."""

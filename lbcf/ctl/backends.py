@@ -1,110 +1,164 @@
-"""One pod, or one node, in the groups that mean it: every check, and what came of it.
+"""`why pod/NAME` and `why node/NAME`: each check in each group that selects it.
 
-Before it: the view with all that these groups depend on. After it: `tables`. The checks
-are asked as `core.eligibility` and `core.node_policy` list them; the verdict that counts,
-after drivers and guards, is the one of the controller's own plan.
+The checks are those of `core.selection.eligibility` and `core.selection.node_policy`, in
+their order; the verdict that counts, after drivers and guards, is that of the plan.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from datetime import datetime
+
+import attrs
 
 from lbcf.controller.selection import does_select
 from lbcf.core.model.cluster import Pod, Snapshot
 from lbcf.core.model.conditions import REMOVALS_HELD, find
 from lbcf.core.model.judgement import Undecided
 from lbcf.core.model.node_backends import (
+    NodeBackend,
     NodeSelection,
+    ServiceBackend,
     ServiceSelection,
 )
 from lbcf.core.model.nodes import Node
-from lbcf.core.model.resources import BackendGroup, BackendRecord
+from lbcf.core.model.resources import BackendGroup, BackendRecord, PodBackend
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.selection.desired import judge_all
 from lbcf.core.selection.eligibility import POD_CHECKS
 from lbcf.core.selection.node_policy import NODE_CHECKS
-from lbcf.ctl.errors import Unknown
+from lbcf.ctl.errors import ObjectNotFound
 from lbcf.ctl.flags import Kind
-from lbcf.ctl.groups import Outlook, balancer_lines, doubt_lines, look_at
-from lbcf.ctl.history import section_of
-from lbcf.ctl.lookups import unclear_groups
-from lbcf.ctl.problems import subject
-from lbcf.ctl.reading import Reading
-from lbcf.ctl.recorded import Backend, recorded
-from lbcf.ctl.records import stage_of
-from lbcf.ctl.selections import meant
-from lbcf.ctl.verdicts import Line, Mark, Section, Why, asked, first_wrong, judged
+from lbcf.ctl.groups import doubt_lines, load_balancer_lines
+from lbcf.ctl.plan import GroupPlan, plan_group
+from lbcf.ctl.reading import Reading, unreadable_groups
+from lbcf.ctl.records import record_section, stage_of
+from lbcf.ctl.report import (
+    Line,
+    Mark,
+    Section,
+    WhyReport,
+    check_lines,
+    first_wrong,
+    object_ref,
+    selection_text,
+    verdict_line,
+)
 from lbcf.kube.kinds import RECORDS
 
 
-def why_pod(reading: Reading, key: ObjectKey, pod: Pod | None, now: datetime) -> Why:
-    """Tell where a pod is registered, and why there and nowhere else.
+@attrs.frozen
+class _Candidate:
+    """The pod or node that is asked about.
 
-    Raises:
-        Unknown: there is no such pod, and no record of one.
+    Attributes:
+        kind: pod or node.
+        key: of the object; a node has no namespace.
+        found: the object, None where it does not exist any more.
+        records: of all groups, also of those that are gone, by name.
     """
-    backend = recorded(reading, Kind.POD, key, pod)
-    groups = [
-        group
-        for group in reading.view.groups.by_index("namespace", key.namespace)
-        if (pod is not None and does_select(group, pod)) or backend.records_of(group)
-    ]
-    return _told(reading, key, backend, groups, now)
+
+    kind: Kind
+    key: ObjectKey
+    found: Pod | Node | None
+    records: tuple[BackendRecord, ...]
+
+    @property
+    def verdict_key(self) -> str:
+        """Return its key among the verdicts of a snapshot."""
+        return self.found.meta.uid if isinstance(self.found, Pod) else self.key.name
+
+    def is_selected_by(self, group: BackendGroup) -> bool:
+        """Return whether a group selects the object as it is now."""
+        match self.found, group.selection:
+            case Pod() as pod, _:
+                return does_select(group, pod)
+            case Node() as node, ServiceSelection() | NodeSelection() as selection:
+                return selection.selector.matches(node.meta.labels)
+            case _:
+                return False
+
+    def records_of(self, group: BackendGroup) -> list[BackendRecord]:
+        """Return the records that a group has of it."""
+        return [one for one in self.records if one.group == group.meta.key]
 
 
-def why_node(reading: Reading, name: str, now: datetime) -> Why:
-    """Tell where a node is registered, and why there and nowhere else.
+def why_pod(
+    reading: Reading, key: ObjectKey, pod: Pod | None, now: datetime
+) -> WhyReport:
+    """Report where a pod is registered, and why there and nowhere else.
 
     Raises:
-        Unknown: there is no such node, and no record of one.
+        ObjectNotFound: there is no such pod, and no record of one.
+    """
+    candidate = _Candidate(Kind.POD, key, pod, _records(reading, Kind.POD, key))
+    groups = reading.view.groups.by_index("namespace", key.namespace)
+    return _report(reading, candidate, list(groups), now)
+
+
+def why_node(reading: Reading, name: str, now: datetime) -> WhyReport:
+    """Report where a node is registered, and why there and nowhere else.
+
+    Raises:
+        ObjectNotFound: there is no such node, and no record of one.
     """
     view, key = reading.view, ObjectKey("", name)
-    node = view.nodes.get(key)
-    backend = recorded(reading, Kind.NODE, key, node)
-    groups = [
-        group
-        for group in view.groups_on_nodes()
-        if (node is not None and _means(group, node)) or backend.records_of(group)
-    ]
-    return _told(reading, key, backend, groups, now)
+    records = _records(reading, Kind.NODE, key)
+    candidate = _Candidate(Kind.NODE, key, view.nodes.get(key), records)
+    return _report(reading, candidate, list(view.groups_on_nodes()), now)
 
 
-def _told(
-    reading: Reading,
-    key: ObjectKey,
-    backend: Backend,
-    groups: list[BackendGroup],
-    now: datetime,
-) -> Why:
-    """Make the report.
+def _records(reading: Reading, kind: Kind, key: ObjectKey) -> tuple[BackendRecord, ...]:
+    found = (
+        record
+        for record in reading.view.records.values()
+        if key.namespace in {"", record.meta.key.namespace}
+        and _backend_object(record, kind) == key.name
+    )
+    return tuple(sorted(found, key=lambda record: record.meta.key))
 
-    Raises:
-        Unknown: there is nothing to report on.
-    """
-    if backend.found is None and not backend.records:
+
+def _backend_object(record: BackendRecord, kind: Kind) -> str:
+    """Return the pod, or the node, that a record is about; empty: it is about none."""
+    match record.spec.backend:
+        case PodBackend(name=name) if kind is Kind.POD:
+            return name
+        case ServiceBackend(node=name) | NodeBackend(name=name) if kind is Kind.NODE:
+            return name
+        case _:
+            return ""
+
+
+def _report(
+    reading: Reading, candidate: _Candidate, near: list[BackendGroup], now: datetime
+) -> WhyReport:
+    kind, key, records = candidate.kind, candidate.key, candidate.records
+    if candidate.found is None and not records:
         where = f" in namespace {key.namespace}" if key.namespace else ""
-        gap = reading.gap(RECORDS, key.namespace or reading.namespace or "")
-        more = f"; we {gap}" if gap else ", and no BackendRecord of one"
-        raise Unknown(f"there is no {backend.kind}/{key.name}{where}{more}")
-    sections = _of_groups(reading, groups, backend, now)
+        right = reading.missing_right(RECORDS, key.namespace or reading.namespace or "")
+        more = f"; we {right}" if right else ", and no BackendRecord of one"
+        raise ObjectNotFound(f"there is no {kind}/{key.name}{where}{more}")
+    groups = sorted(
+        (
+            group
+            for group in near
+            if candidate.is_selected_by(group) or candidate.records_of(group)
+        ),
+        key=lambda group: group.meta.key,
+    )
+    sections: list[Section] = []
+    if not groups and candidate.found is not None:
+        sections.append(_not_selected(reading, candidate))
+    for group in groups:
+        sections.extend(_group_sections(reading, group, candidate, now))
     known = {group.meta.key for group in groups}
-    for record in (one for one in backend.records if one.group not in known):
+    for record in (one for one in records if one.group not in known):
         sections.append(_without_group(reading, record))
-        sections.append(section_of(record, reading, now))
-    headline = _headline(backend.records, sections)
-    subject_of = f"{backend.kind}/{key.name}"
-    return Why(key.namespace, subject_of, headline, tuple(sections), reading.unread())
+        sections.append(record_section(record, reading, now))
+    headline, subject = _headline(records, sections), f"{kind}/{key.name}"
+    unread = reading.unread()
+    return WhyReport(key.namespace, subject, headline, tuple(sections), unread)
 
 
-def _means(group: BackendGroup, node: Node) -> bool:
-    """Tell whether a group's selector catches a node."""
-    selection = group.selection
-    return isinstance(
-        selection, ServiceSelection | NodeSelection
-    ) and selection.selector.matches(node.meta.labels)
-
-
-def _headline(records: Collection[BackendRecord], sections: list[Section]) -> str:
-    """Answer in a sentence."""
+def _headline(records: tuple[BackendRecord, ...], sections: list[Section]) -> str:
     inside = [r.spec.load_balancer for r in records if stage_of(r) == "Registered"]
     leaving = [r.spec.load_balancer for r in records if r.is_deleting]
     parts = []
@@ -120,120 +174,105 @@ def _headline(records: Collection[BackendRecord], sections: list[Section]) -> st
     return "; ".join(parts) or "nothing is known of it yet"
 
 
-def _of_groups(
-    reading: Reading, groups: list[BackendGroup], backend: Backend, now: datetime
-) -> list[Section]:
-    """Go through the groups that mean it, or have records of it."""
-    if not groups and backend.found is not None:
-        return [_unselected(reading, backend)]
-    sections: list[Section] = []
-    for group in sorted(groups, key=lambda group: group.meta.key):
-        outlook = look_at(reading, group)
-        lines = (
-            *_selected(group, backend),
-            *_verdict(outlook, backend),
-            *doubt_lines(outlook),
-            *balancer_lines(outlook),
-            *_to_create(outlook, backend),
-        )
-        name = subject("bg", group.meta.key)
-        called = f"{name} in {group.meta.key.namespace}" if _far(reading) else name
-        sections.append(Section(called, lines))
-        sections.extend(
-            section_of(record, reading, now, outlook.plan)
-            for record in backend.records_of(group)
-        )
-    return sections
+def _group_sections(
+    reading: Reading, group: BackendGroup, candidate: _Candidate, now: datetime
+) -> Iterator[Section]:
+    planned = plan_group(reading, group)
+    lines = (
+        *_selected(group, candidate),
+        *_verdict_lines(planned, candidate),
+        *doubt_lines(planned),
+        *load_balancer_lines(planned),
+        *_to_create(planned, candidate),
+    )
+    title = object_ref("bg", group.meta.key)
+    if reading.namespace is None:
+        title = f"{title} in {group.meta.key.namespace}"
+    yield Section(title, lines)
+    for record in candidate.records_of(group):
+        yield record_section(record, reading, now, planned.plan)
 
 
 def _without_group(reading: Reading, record: BackendRecord) -> Section:
-    """Say that a record's group has gone before it, or cannot be read."""
+    """Return the section of a group that a record outlives, or that cannot be read."""
     key = record.group
-    title = "no group" if key is None else subject("bg", key)
-    unclear = tuple(unclear_groups(reading, record.meta.key.namespace))
+    title = "no group" if key is None else object_ref("bg", key)
+    unclear = tuple(unreadable_groups(reading, record.meta.key.namespace))
     gone = Line(Mark.NO, "the group", "there is none any more: what it had leaves")
     return Section(title, unclear or (gone,))
 
 
-def _far(reading: Reading) -> bool:
-    """Tell whether more than one namespace was asked about."""
-    return reading.namespace is None
-
-
-def _unselected(reading: Reading, backend: Backend) -> Section:
-    """Say that nothing means it, and what there is that does not."""
-    found = backend.found
-    place = "" if found is None else found.meta.key.namespace
+def _not_selected(reading: Reading, candidate: _Candidate) -> Section:
+    """Return what the groups select that do not select the candidate."""
+    namespace = candidate.key.namespace
     near: list[BackendGroup] = [
         group
         for group in reading.view.groups.values()
-        if not place or group.meta.key.namespace == place
+        if not namespace or group.meta.key.namespace == namespace
     ]
     lines = [
         Line(
-            Mark.NONE, subject("bg", group.meta.key), f"means {meant(group.selection)}"
+            Mark.NONE,
+            object_ref("bg", group.meta.key),
+            f"means {selection_text(group.selection)}",
         )
         for group in sorted(near, key=lambda group: group.meta.key)
     ]
-    unclear = tuple(unclear_groups(reading, place or reading.namespace or ""))
-    mark, text = Mark.NO, f"no BackendGroup and no Bind means this {backend.kind}"
+    unclear = tuple(unreadable_groups(reading, namespace or reading.namespace or ""))
+    mark, text = Mark.NO, f"no BackendGroup and no Bind means this {candidate.kind}"
     if unclear:
         mark, text = Mark.UNKNOWN, f"{text}, as far as could be read"
     return Section("groups", (Line(mark, "selected", text), *unclear, *lines))
 
 
-def _selected(group: BackendGroup, backend: Backend) -> Iterator[Line]:
-    """Say whether the group still means it, and lives."""
-    found = backend.found
-    means = isinstance(found, Node) and _means(group, found)
-    means = means or (isinstance(found, Pod) and does_select(group, found))
+def _selected(group: BackendGroup, candidate: _Candidate) -> Iterator[Line]:
     if group.meta.deleting_since is not None:
         yield Line(Mark.NO, "the group", "is being deleted, and its records with it")
-    if found is None:
-        yield Line(Mark.NO, "exists", f"there is no {backend.kind} {backend.name} now")
-    elif not means:
+    if candidate.found is None:
+        text = f"there is no {candidate.kind} {candidate.key.name} now"
+        yield Line(Mark.NO, "exists", text)
+    elif not candidate.is_selected_by(group):
         yield Line(Mark.NO, "selected", "the group does not mean it any more")
     else:
         yield Line(Mark.OK, "selected", "the group means it")
 
 
-def _verdict(outlook: Outlook, backend: Backend) -> Iterator[Line]:
-    """Ask the checks, then say what became of their verdict."""
-    snapshot, found = outlook.snapshot, backend.found
-    trail: list[Line] = []
+def _verdict_lines(planned: GroupPlan, candidate: _Candidate) -> Iterator[Line]:
+    """Return each check, then the verdict where drivers and guards made another one."""
+    snapshot, found = planned.snapshot, candidate.found
+    checks: list[Line] = []
     if isinstance(found, Pod):
-        policy = outlook.group.deregister_policy
-        trail = list(asked(POD_CHECKS, found, policy))
+        policy = planned.group.deregister_policy
+        checks = list(check_lines(POD_CHECKS, found, policy))
     elif isinstance(found, Node) and isinstance(snapshot, Snapshot) and snapshot.scene:
-        trail = list(asked(NODE_CHECKS, found, snapshot.scene))
-    yield from trail
+        checks = list(check_lines(NODE_CHECKS, found, snapshot.scene))
+    yield from checks
     if not isinstance(snapshot, Snapshot):
         return
-    verdict = judge_all(snapshot).get(backend.judged_as)
+    verdict = judge_all(snapshot).get(candidate.verdict_key)
     if verdict is None:
         return
-    final = judged("verdict", verdict)
-    if final.text not in {line.text for line in trail}:
+    final = verdict_line("verdict", verdict)
+    if final.text not in {line.text for line in checks}:
         yield final
-    if isinstance(verdict, Undecided) and outlook.group.webhook is not None:
-        yield _ruling(outlook.group)
+    if isinstance(verdict, Undecided) and planned.group.webhook is not None:
+        yield _webhook_line(planned.group, planned.group.webhook.driver)
 
 
-def _ruling(group: BackendGroup) -> Line:
-    """Say who judges unready pods; the answer is with the controller alone."""
-    driver = "" if group.webhook is None else group.webhook.driver
+def _webhook_line(group: BackendGroup, driver: str) -> Line:
+    """Return who decides on unready pods; the answer is with the controller alone."""
     held = find(group.status.conditions, REMOVALS_HELD)
-    said = f"; the controller wrote: {held.message}" if held and held.status else ""
-    text = f"driver {driver} says what becomes of unready pods{said}"
-    return Line(Mark.WAIT, "judged by", text, held.reason if held and said else "")
+    text, reason = f"driver {driver} says what becomes of unready pods", ""
+    if held is not None and held.status:
+        text, reason = f"{text}; the controller wrote: {held.message}", held.reason
+    return Line(Mark.WAIT, "judged by", text, reason)
 
 
-def _to_create(outlook: Outlook, backend: Backend) -> Iterator[Line]:
-    """Say what the controller is about to make of it."""
-    for create in outlook.plan.creates if outlook.plan else ():
-        about = create.desired.spec.backend
-        name = getattr(about, "node", "") or getattr(about, "name", "")
-        if name == backend.name:
+def _to_create(planned: GroupPlan, candidate: _Candidate) -> Iterator[Line]:
+    for create in planned.plan.creates if planned.plan else ():
+        backend = create.desired.spec.backend
+        name = getattr(backend, "node", "") or getattr(backend, "name", "")
+        if name == candidate.key.name:
             where = create.desired.spec.load_balancer
             text = f"the controller is to make record {create.name} at {where}"
             yield Line(Mark.WAIT, "to be created", text)

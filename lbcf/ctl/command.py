@@ -1,79 +1,105 @@
-"""`kubectl lbcf`: from words to an answer and an exit status.
-
-Before it: the shell, or `lbcf.cli`. After it: `reading` asks the API server, the module
-of the sub-command makes a report, `output` writes it.
-"""
+"""`kubectl lbcf`: runs a sub-command, and turns its end into an exit status."""
 
 import argparse
 import asyncio
 import os
 import sys
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
+import attrs
+
+from lbcf.controller.selection import does_select
 from lbcf.core.errors import LbcfError
-from lbcf.ctl.answers import Question, answer
-from lbcf.ctl.errors import CtlError
-from lbcf.ctl.flags import parser_for
-from lbcf.ctl.output import printer
-from lbcf.kube.client import connected
+from lbcf.core.model.cluster import Pod
+from lbcf.core.model.names import SYSTEM_NAMESPACE
+from lbcf.core.model.resources import BackendGroup
+from lbcf.core.model.values import ObjectKey
+from lbcf.ctl.abandon import Order, abandon, confirm_at_terminal
+from lbcf.ctl.backends import why_node, why_pod
+from lbcf.ctl.drains import drains_report, follow_drains
+from lbcf.ctl.drivers import why_driver
+from lbcf.ctl.errors import CtlError, refusal
+from lbcf.ctl.flags import Kind, ObjectReference, parser_for
+from lbcf.ctl.groups import why_group
+from lbcf.ctl.load_balancers import why_load_balancer
+from lbcf.ctl.output import ReportWriter, is_interactive, report_writer, screen
+from lbcf.ctl.plan import plan_report
+from lbcf.ctl.reading import Reading, not_found
+from lbcf.ctl.records import why_record
+from lbcf.ctl.report import WhyReport
+from lbcf.ctl.status import LEASE_NAMES, leaders_of, status_report
+from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
-from lbcf.kube.errors import Unauthorized, Unavailable
+from lbcf.kube.errors import Forbidden, NotFound, Unauthorized, Unavailable
+from lbcf.kube.kinds import (
+    BINDS,
+    DRIVERS,
+    GROUPS,
+    LOAD_BALANCERS,
+    NODES,
+    PODS,
+    RECORDS,
+    Resource,
+)
 from lbcf.runtime import logs
-from lbcf.runtime.clock import SystemClock
+from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.wire.plain import plain
 
 
 FAILED = 2
 """Exit status where nothing could be answered, as after wrong usage."""
 
+FINE = 0
+WRONG = 1
+"""Exit status of `status` that found something wrong."""
+
 _INTERRUPTED = 130
 _CALL_LIMIT = timedelta(seconds=10)
 _NAME = "kubectl-lbcf"
+_STATUS_KINDS = (GROUPS, LOAD_BALANCERS, DRIVERS, RECORDS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line as kubectl's plugin; returns the exit status."""
-    given = sys.argv[1:] if argv is None else list(argv)
-    return run("kubectl lbcf", given)
+    return run("kubectl lbcf", sys.argv[1:] if argv is None else list(argv))
 
 
 def run(program: str, argv: Sequence[str]) -> int:
     """Run the command line under a name; returns the exit status."""
     flags = parser_for(program).parse_args(argv)
-    # What a store or an informer logs is told in the report.
+    # What stores and informers log is in the report.
     logs.configure("error", "console")
     try:
-        status = asyncio.run(_answered(flags))
-        # What is written at the interpreter's end fails where nobody can tell of it.
+        status = asyncio.run(_connect_and_answer(flags))
+        # Left to the interpreter's end, a failing write would go unnoticed.
         sys.stdout.flush()
     except LbcfError as error:
-        return _failed(program, _one_line(error))
+        return _fail(program, _one_line(error))
     except BrokenPipeError:
-        _write_no_more()
+        _discard_stdout()
         return 0
     except OSError as error:
-        _write_no_more()
-        return _failed(program, f"the answer cannot be written: {error}")
+        _discard_stdout()
+        return _fail(program, f"the answer cannot be written: {error}")
     except KeyboardInterrupt:
         return _INTERRUPTED
     return status
 
 
-def _failed(program: str, told: str) -> int:
-    """Say in a line why there is no answer; returns the exit status."""
-    print(f"{program}: {plain(told)}", file=sys.stderr)  # noqa: T201
+def _fail(program: str, message: str) -> int:
+    print(f"{program}: {plain(message)}", file=sys.stderr)  # noqa: T201
     return FAILED
 
 
-def _write_no_more() -> None:
-    """Have the interpreter write nothing at its end: who reads has seen enough."""
+def _discard_stdout() -> None:
+    # The interpreter flushes at its end, and would complain of the pipe once more.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _one_line(error: LbcfError) -> str:
-    """Say what went wrong so that the reader knows where to look."""
     text = " ".join(str(error).split())
     if isinstance(error, Unauthorized):
         return f"the API server does not believe who we are: {text}"
@@ -82,11 +108,10 @@ def _one_line(error: LbcfError) -> str:
     return text
 
 
-async def _answered(flags: argparse.Namespace) -> int:
-    """Connect, and answer."""
+async def _connect_and_answer(flags: argparse.Namespace) -> int:
     if flags.namespace and flags.all_namespaces:
         raise CtlError("-n and -A were both given: which of them is meant?")
-    write = printer(flags.output, watching=getattr(flags, "watch", False))
+    write = report_writer(flags.output, watching=getattr(flags, "watch", False))
     connection = await connect(flags.kubeconfig, flags.context)
     namespace = flags.namespace or connection.namespace
     clock = SystemClock()
@@ -97,3 +122,203 @@ async def _answered(flags: argparse.Namespace) -> int:
             client, clock, namespace, everywhere=flags.all_namespaces, flags=flags
         )
         return await answer(question, write)
+
+
+@attrs.frozen
+class Question:
+    """What was asked.
+
+    Attributes:
+        namespace: the one that is meant unless `everywhere`.
+        everywhere: all namespaces are meant.
+    """
+
+    client: KubeClient
+    clock: Clock
+    namespace: str
+    everywhere: bool
+    flags: argparse.Namespace
+
+    def reading(self) -> Reading:
+        """Return an empty reading of the namespaces that are meant."""
+        return Reading(self.client, None if self.everywhere else self.namespace)
+
+    @property
+    def target(self) -> ObjectReference:
+        """Return the object that is asked about."""
+        target: ObjectReference = self.flags.target
+        return target
+
+    @property
+    def key(self) -> ObjectKey:
+        """Return the key of that object.
+
+        Raises:
+            CtlError: it is in a namespace, and all of them were named.
+        """
+        if self.everywhere and self.target.kind is not Kind.NODE:
+            raise CtlError("-A goes with status, drains and why node/NAME alone")
+        return self.target.key(self.namespace)
+
+
+async def answer(question: Question, write: ReportWriter) -> int:
+    """Run the sub-command; returns the exit status.
+
+    Raises:
+        CtlError: there is no answer.
+        KubeError: the API server cannot be asked.
+    """
+    return await _COMMANDS[question.flags.command](question, write)
+
+
+async def _status(question: Question, write: ReportWriter) -> int:
+    reading = question.reading()
+    _, leases = await asyncio.gather(
+        reading.read_resources(), reading.read_leases(LEASE_NAMES)
+    )
+    rights = [reading.missing_right(kind, question.namespace) for kind in _STATUS_KINDS]
+    if all(rights):
+        raise CtlError(str(rights[0]))
+    now = question.clock.now()
+    report = status_report(reading, tuple(leaders_of(leases, now)), now)
+    write(report)
+    return WRONG if report.problems else FINE
+
+
+async def _drains(question: Question, write: ReportWriter) -> int:
+    reading = question.reading()
+    await reading.read_resources()
+    right = reading.missing_right(RECORDS, question.namespace)
+    if right is not None:
+        raise CtlError(str(right))
+    if question.flags.watch:
+        output = question.flags.output
+        with screen(output) as show:
+            ticks = is_interactive(output)
+            await follow_drains(reading, question.clock, show, ticks=ticks)
+    write(drains_report(reading, question.clock.now()))
+    return FINE
+
+
+async def _plan(question: Question, write: ReportWriter) -> int:
+    reading, group = await _read_group(question)
+    write(plan_report(reading, group))
+    return FINE
+
+
+async def _abandon(question: Question, write: ReportWriter) -> int:
+    flags = question.flags
+    order = Order(question.target, question.key, flags.reason)
+    confirm = None if flags.yes else confirm_at_terminal
+    write(await abandon(question.client, order, confirm))
+    return FINE
+
+
+async def _why(question: Question, write: ReportWriter) -> int:
+    write(await _REPORTS[question.target.kind](question))
+    return FINE
+
+
+async def _read_group(question: Question) -> tuple[Reading, BackendGroup]:
+    """Read a group, or a Bind, and all that it depends on."""
+    reading, key = question.reading(), question.key
+    await reading.read_resources()
+    group = reading.view.groups.get(key)
+    if group is None:
+        raise not_found(reading, question.target.kind, key)
+    await reading.read_dependencies([group])
+    return reading, group
+
+
+async def _why_group(question: Question) -> WhyReport:
+    reading, group = await _read_group(question)
+    return why_group(reading, group, question.clock.now())
+
+
+async def _why_pod(question: Question) -> WhyReport:
+    reading, key = question.reading(), question.key
+    # Read by itself: the view has no pods that have ended.
+    pod, _ = await asyncio.gather(_get_pod(question, key), reading.read_resources())
+    groups = reading.view.groups.by_index("namespace", key.namespace)
+    await reading.read_dependencies(
+        group
+        for group in groups
+        if (pod is not None and does_select(group, pod))
+        or reading.view.records.by_index("pod", (group.meta.key, key.name))
+    )
+    return why_pod(reading, key, pod, question.clock.now())
+
+
+async def _get_pod(question: Question, key: ObjectKey) -> Pod | None:
+    try:
+        return await question.client.get(PODS, key)
+    except NotFound:
+        return None
+    except Forbidden as error:
+        raise CtlError(refusal(error, "get", PODS, key.namespace)) from error
+
+
+async def _why_node(question: Question) -> WhyReport:
+    reading = question.reading()
+    await asyncio.gather(reading.read_resources(), reading.read_nodes())
+    right = reading.missing_right(NODES, "")
+    if right is not None:
+        raise CtlError(str(right))
+    await reading.read_dependencies(reading.view.groups_on_nodes())
+    return why_node(reading, question.key.name, question.clock.now())
+
+
+async def _why_record(question: Question) -> WhyReport:
+    reading, key = question.reading(), question.key
+    await reading.read_resources()
+    record = reading.view.records.get(key)
+    owner = None if record is None else record.group
+    group = None if owner is None else reading.view.groups.get(owner)
+    await reading.read_dependencies([] if group is None else [group])
+    return why_record(reading, key, question.clock.now())
+
+
+async def _why_load_balancer(question: Question) -> WhyReport:
+    reading = await _read_users(question, GROUPS, BINDS, RECORDS)
+    return why_load_balancer(reading, question.key, question.clock.now())
+
+
+async def _why_driver(question: Question) -> WhyReport:
+    reading = await _read_users(question, LOAD_BALANCERS, GROUPS, BINDS, RECORDS)
+    return why_driver(reading, question.key, question.clock.now())
+
+
+async def _read_users(question: Question, *users: Resource[Any]) -> Reading:
+    """Read what may use an object: in all namespaces if it is in kube-system.
+
+    Who may not read all of them gets what uses it in the one that was asked about, and
+    is told that this is not all.
+    """
+    reading, everywhere = question.reading(), Reading(question.client, None)
+    if question.key.namespace == SYSTEM_NAMESPACE:
+        await everywhere.read_resources()
+        if not everywhere.missing_rights:
+            return everywhere
+    await reading.read_resources()
+    for right in filter(None, (everywhere.missing_right(kind, "*") for kind in users)):
+        reading.note_missing(right)
+    return reading
+
+
+_REPORTS: Mapping[Kind, Callable[[Question], Awaitable[WhyReport]]] = {
+    Kind.POD: _why_pod,
+    Kind.NODE: _why_node,
+    Kind.RECORD: _why_record,
+    Kind.GROUP: _why_group,
+    Kind.BIND: _why_group,
+    Kind.LOAD_BALANCER: _why_load_balancer,
+    Kind.DRIVER: _why_driver,
+}
+
+_COMMANDS: Mapping[str, Callable[[Question, ReportWriter], Awaitable[int]]] = {
+    "status": _status,
+    "why": _why,
+    "drains": _drains,
+    "plan": _plan,
+    "abandon": _abandon,
+}

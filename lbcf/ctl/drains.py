@@ -1,21 +1,39 @@
-"""`drains`: the records on their way out, the ones that must end first in front.
+"""`drains`: the records that are being deleted, earliest drain deadline first.
 
-Before it: `reading`, or a watch of records. After it: `tables`, once or after each change.
+With `-w` it follows them: on a terminal redrawn each second, since it shows remaining
+times; a pipe gets a report for each change alone.
 """
 
-from datetime import UTC, datetime
+import asyncio
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Final, NoReturn
 
 import attrs
 
 from lbcf.core.model.resources import BackendRecord
+from lbcf.ctl.errors import missing_right
 from lbcf.ctl.reading import Reading
-from lbcf.ctl.records import backend_of, next_attempt, stage_of, waits_for
-from lbcf.ctl.spans import since, when
+from lbcf.ctl.records import next_attempt, stage_of, waits_for
+from lbcf.ctl.report import age, backend_name, relative_time
+from lbcf.kube.errors import Forbidden, Gone
+from lbcf.kube.informer import Informer
+from lbcf.kube.kinds import RECORDS
+from lbcf.kube.list_watch import Selection
+from lbcf.runtime.clock import Clock
+
+
+_NO_DEADLINE: Final = datetime.max.replace(tzinfo=UTC)
+_TICK: Final = 1.0
+_BATCH: Final = timedelta(milliseconds=100)
+"""Changes within this time are shown as one."""
 
 
 @attrs.frozen
-class Drain:
-    """A record on its way out.
+class DrainRow:
+    """A record that is being deleted.
 
     Attributes:
         since: for how long its end has been asked for, in words.
@@ -41,7 +59,7 @@ class Drain:
 
 
 @attrs.frozen
-class Drains:
+class DrainsReport:
     """All of them.
 
     Attributes:
@@ -50,40 +68,107 @@ class Drains:
     """
 
     namespace: str
-    drains: tuple[Drain, ...]
+    drains: tuple[DrainRow, ...]
     unread: tuple[str, ...] = ()
 
 
-_NEVER = datetime.max.replace(tzinfo=UTC)
-
-
-def drains_now(reading: Reading, now: datetime) -> Drains:
-    """Find the records on their way out."""
+def drains_report(reading: Reading, now: datetime) -> DrainsReport:
+    """Report the records that are being deleted."""
     found = [record for record in reading.view.records.values() if record.is_deleting]
-    found.sort(key=lambda record: (_deadline(record) or _NEVER, record.meta.key))
-    drains = tuple(_drain(record, reading, now) for record in found)
-    return Drains(reading.namespace or "", drains, reading.unread())
+    found.sort(key=lambda one: (_deadline(one) or _NO_DEADLINE, one.meta.key))
+    drains = tuple(_row(record, reading, now) for record in found)
+    return DrainsReport(reading.namespace or "", drains, reading.unread())
 
 
 def _deadline(record: BackendRecord) -> datetime | None:
-    """Say when its drain ends at the latest."""
     return None if record.status.drain is None else record.status.drain.deadline
 
 
-def _drain(record: BackendRecord, reading: Reading, now: datetime) -> Drain:
-    """Say one of them in a line."""
+def _row(record: BackendRecord, reading: Reading, now: datetime) -> DrainRow:
     drain, deadline = record.status.drain, _deadline(record)
-    return Drain(
+    return DrainRow(
         namespace=record.meta.key.namespace,
         record=record.meta.key.name,
         load_balancer=record.spec.load_balancer,
-        backend=backend_of(record.spec.backend),
+        backend=backend_name(record.spec.backend),
         address=record.address,
-        since=since(record.meta.deleting_since, now),
+        since=age(record.meta.deleting_since, now),
         connections=None if drain is None else drain.connections,
         deadline=deadline,
-        left="" if deadline is None else when(deadline, now),
+        left="" if deadline is None else relative_time(deadline, now),
         stage=stage_of(record),
         waits_for=waits_for(record, reading, now),
         next=next_attempt(record, now),
     )
+
+
+async def follow_drains(
+    reading: Reading, clock: Clock, show: Callable[[object], None], *, ticks: bool
+) -> NoReturn:
+    """Show a report after each change of a record that is being deleted.
+
+    Args:
+        reading: what was listed once; its view follows.
+        clock: tells the time.
+        show: shows a report; what it raises ends this.
+        ticks: show again each second, since times are counted.
+    """
+    changed = asyncio.Event()
+    changed.set()
+
+    def record_changed(old: BackendRecord | None, new: BackendRecord | None) -> None:
+        if any(record is not None and record.is_deleting for record in (old, new)):
+            changed.set()
+
+    reading.view.records.on_change(record_changed)
+    informer = Informer(
+        reading.client,
+        RECORDS,
+        clock,
+        store=reading.view.records,
+        selection=Selection(reading.namespace),
+    )
+    # A TaskGroup would wrap the BrokenPipeError that the command line looks for.
+    following = asyncio.create_task(informer.run())
+    try:
+        await _redraw(reading, clock, show, informer, changed, ticks=ticks)
+    finally:
+        following.cancel()
+        await asyncio.wait([following])
+
+
+async def _redraw(
+    reading: Reading,
+    clock: Clock,
+    show: Callable[[object], None],
+    informer: Informer[BackendRecord],
+    changed: asyncio.Event,
+    *,
+    ticks: bool,
+) -> NoReturn:
+    """Show again after each change, and when the watch fails or recovers."""
+    shown_error = ""
+    while True:
+        # wait_for of Python 3.11 loses a Ctrl-C that comes together with a change.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_TICK):
+                await changed.wait()
+        error = _watch_error(informer.last_error, reading.namespace)
+        if changed.is_set() or ticks or error != shown_error:
+            changed.clear()
+            shown_error = error
+            report = drains_report(reading, clock.now())
+            unread = (*report.unread, *filter(None, (error,)))
+            show(attrs.evolve(report, unread=unread))
+            await clock.sleep(_BATCH)
+
+
+def _watch_error(error: Exception | None, namespace: str | None) -> str:
+    """Return why changes are not heard of, empty where they are, or soon will be."""
+    match error:
+        case None | Gone():  # after Gone the informer lists anew at once
+            return ""
+        case Forbidden():
+            return str(missing_right("watch", RECORDS, namespace))
+        case _:
+            return f"changes, for now: {' '.join(str(error).split())}"

@@ -1,11 +1,68 @@
-"""What ends a command: one line for people, and exit status 2."""
+"""Why a command has no answer, or not a whole one: errors and missing rights."""
+
+from typing import Any, Final
+
+import attrs
 
 from lbcf.core.errors import LbcfError
+from lbcf.kube.errors import Forbidden, Unavailable
+from lbcf.kube.kinds import Resource
+
+
+_NOT_SERVED: Final = 404
 
 
 class CtlError(LbcfError):
     """A command cannot be answered."""
 
 
-class Unknown(CtlError):  # noqa: N818 - says what the answer is
-    """There is no such thing."""
+class ObjectNotFound(CtlError):  # noqa: N818 - a name like kube's NotFound
+    """The object of the question does not exist, or cannot be read."""
+
+
+@attrs.frozen
+class MissingRight:
+    """A right that RBAC does not give to the caller.
+
+    Attributes:
+        resource: as in RBAC rules, with its group.
+        namespace: empty for kinds of the whole cluster, `*` for all namespaces.
+    """
+
+    verb: str
+    resource: str
+    namespace: str
+
+    def __str__(self) -> str:
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        where = " in all namespaces" if self.namespace == "*" else where
+        return f"may not {self.verb} {self.resource}{where}"
+
+
+def missing_right(
+    verb: str, resource: Resource[Any], namespace: str | None
+) -> MissingRight:
+    """Return the right that a refused request needs; no namespace: in all of them."""
+    name = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+    where = "" if not resource.namespaced else (namespace or "*")
+    return MissingRight(verb, name, where)
+
+
+def refusal(error: Forbidden, verb: str, resource: Resource[Any], where: str) -> str:
+    """Return the missing right, or the words of the admission rule that refused.
+
+    The API server words all refusals of its authorizers alike: `cannot VERB resource`.
+    """
+    text = " ".join(str(error).split())
+    right = missing_right(verb, resource, where)
+    return str(right) if f"cannot {verb} " in text else text
+
+
+def is_unknown_kind(error: Unavailable) -> bool:
+    """Return whether the API server does not serve the kind at all."""
+    return error.status == _NOT_SERVED
+
+
+def unknown_kind(resource: Resource[Any]) -> str:
+    """Return the message for a kind whose CRD is not installed."""
+    return f"the cluster knows no {resource.plural}: install manifests/crds"

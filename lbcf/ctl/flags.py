@@ -1,7 +1,4 @@
-"""The command line of `kubectl lbcf`: sub-commands, targets, flags.
-
-Before it: words. After it: `command` reads what they ask for.
-"""
+"""The command line of `kubectl lbcf`: sub-commands, flags, and references to objects."""
 
 import argparse
 import re
@@ -51,19 +48,19 @@ _KINDS = {
 
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
-"""Names of objects (RFC 1123 subdomains), without what the API server says better."""
-_BIND_S_NAME = re.compile(rf"(bind/{_NAME.pattern}/)?{_NAME.pattern}")
+"""RFC 1123 subdomains, loosely: the API server words the rest better."""
+_LOAD_BALANCER_NAME = re.compile(rf"(bind/{_NAME.pattern}/)?{_NAME.pattern}")
 
 
 @attrs.frozen
-class Target:
-    """An object that a command is about."""
+class ObjectReference:
+    """An object as named on the command line: KIND/NAME."""
 
     kind: Kind
     name: str
 
     def key(self, namespace: str) -> ObjectKey:
-        """Say where it is; a Bind, where it is among the groups."""
+        """Return its key; of a Bind, its key among the groups."""
         key = ObjectKey(namespace, self.name)
         match self.kind:
             case Kind.NODE:
@@ -76,27 +73,31 @@ class Target:
                 return key
 
 
-def read_target(text: str, allowed: Sequence[Kind]) -> Target:
-    """Read KIND/NAME.
+def parse_reference(text: str, allowed: Sequence[Kind]) -> ObjectReference:
+    """Parse KIND/NAME.
 
     Raises:
-        argparse.ArgumentTypeError: it is not of that form, or of another kind.
+        argparse.ArgumentTypeError: it has another form, or the kind is not allowed.
     """
     word, _, name = text.partition("/")
     kind = _KINDS.get(word.lower())
     if kind is None or kind not in allowed or not name:
         forms = ", ".join(f"{one}/NAME" for one in allowed)
         raise argparse.ArgumentTypeError(f"{text!r}: write one of {forms}")
-    form = _BIND_S_NAME if kind is Kind.LOAD_BALANCER else _NAME
+    form = _LOAD_BALANCER_NAME if kind is Kind.LOAD_BALANCER else _NAME
     # In a path a slash leads to a part of an object: `br/x/status` is no record.
     if not form.fullmatch(name):
-        forms = "lb/NAME or lb/bind/BIND/NAME" if form is _BIND_S_NAME else "KIND/NAME"
+        forms = (
+            "lb/NAME or lb/bind/BIND/NAME"
+            if form is _LOAD_BALANCER_NAME
+            else "KIND/NAME"
+        )
         raise argparse.ArgumentTypeError(f"{text!r}: no object has that name: {forms}")
-    return Target(kind, name)
+    return ObjectReference(kind, name)
 
 
 def parser_for(program: str) -> argparse.ArgumentParser:
-    """Describe the command line.
+    """Build the parser.
 
     Args:
         program: how it was called, such as `kubectl lbcf`.
@@ -106,17 +107,17 @@ def parser_for(program: str) -> argparse.ArgumentParser:
         description="Say what lbcf does, and why: what is wrong, who is waited for.",
         epilog=EPILOG,
     )
-    # What is said before the sub-command holds unless it is said again behind it.
+    # Flags may stand before the sub-command; those behind it win, since there the
+    # defaults are suppressed.
     _add_common(parser)
     common = OneLineParser(add_help=False, argument_default=argparse.SUPPRESS)
     _add_common(common)
     parser.set_defaults(output="table")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name: str, told: str) -> argparse.ArgumentParser:
-        """Add a sub-command."""
+    def command(name: str, text: str) -> argparse.ArgumentParser:
         return commands.add_parser(
-            name, help=told, description=told, epilog=EPILOG, parents=[common]
+            name, help=text, description=text, epilog=EPILOG, parents=[common]
         )
 
     command("status", "What is wrong, then groups, load balancers, drivers, leaders.")
@@ -136,11 +137,8 @@ def parser_for(program: str) -> argparse.ArgumentParser:
 
 
 def _add_target(parser: argparse.ArgumentParser, allowed: Sequence[Kind]) -> None:
-    """Take one object of some kinds."""
-
-    def target(text: str) -> Target:
-        """Read one."""
-        return read_target(text, allowed)
+    def target(text: str) -> ObjectReference:
+        return parse_reference(text, allowed)
 
     parser.add_argument(
         "target",
@@ -151,10 +149,9 @@ def _add_target(parser: argparse.ArgumentParser, allowed: Sequence[Kind]) -> Non
 
 
 def _add_common(common: argparse.ArgumentParser) -> None:
-    """Take what all sub-commands take."""
-    place = common.add_mutually_exclusive_group()
-    place.add_argument("-n", "--namespace", help="default: the context's")
-    place.add_argument(
+    scope = common.add_mutually_exclusive_group()
+    scope.add_argument("-n", "--namespace", help="default: the context's")
+    scope.add_argument(
         "-A", "--all-namespaces", action="store_true", help="ask about all of them"
     )
     common.add_argument("--kubeconfig", help="default: KUBECONFIG, ~/.kube/config")

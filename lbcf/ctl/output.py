@@ -1,7 +1,6 @@
-"""Writes reports: as JSON with the API's spelling, or as tables.
+"""Writes reports to standard output: as JSON with the API's spelling, or as tables.
 
-Before it: a report, which is a frozen value. After it: standard output. What draws
-tables is imported only when one is drawn.
+`rich`, which draws the tables, is optional and slow: imported only when one is drawn.
 """
 
 import sys
@@ -14,12 +13,12 @@ import msgspec
 from lbcf.ctl.errors import CtlError
 
 
-Prints = Callable[[object], None]
+ReportWriter = Callable[[object], None]
 """Writes one report."""
 
 
-def printer(output: str, *, watching: bool = False) -> Prints:
-    """Say how reports are written.
+def report_writer(output: str, *, watching: bool = False) -> ReportWriter:
+    """Return what writes reports.
 
     Args:
         output: `json` or `table`.
@@ -37,21 +36,21 @@ def printer(output: str, *, watching: bool = False) -> Prints:
     return tables.print_report
 
 
-def is_looked_at(output: str) -> bool:
-    """Tell whether a person reads along, at a terminal."""
+def is_interactive(output: str) -> bool:
+    """Return whether tables go to a terminal."""
     return output != "json" and sys.stdout.isatty()
 
 
 @contextmanager
-def screen(output: str) -> Iterator[Prints]:
-    """Give what redraws a report in its place; where nobody looks, one after the other.
+def screen(output: str) -> Iterator[ReportWriter]:
+    """Provide what redraws a report in its place; into a pipe, one after the other.
 
     Raises:
         CtlError: the library that draws tables is not installed.
     """
-    write = printer(output, watching=True)
-    if not is_looked_at(output):
-        yield lambda report: _at_once(write, report)
+    write = report_writer(output, watching=True)
+    if not is_interactive(output):
+        yield lambda report: _write_and_flush(write, report)
         return
     from lbcf.ctl import tables  # noqa: PLC0415
 
@@ -59,8 +58,7 @@ def screen(output: str) -> Iterator[Prints]:
         yield redraw
 
 
-def _at_once(write: Prints, report: object) -> None:
-    """Write a report so that whoever reads a pipe has it now."""
+def _write_and_flush(write: ReportWriter, report: object) -> None:
     write(report)
     sys.stdout.flush()
 
@@ -78,21 +76,20 @@ def print_line(report: object) -> None:
 
 def as_builtins(report: object) -> object:
     """Turn a report into JSON's types, its fields spelled as in the API."""
-    return _spelled(msgspec.to_builtins(report))
+    return _camel_cased(msgspec.to_builtins(report))
 
 
-def _spelled(value: object) -> object:
-    """Spell the names of fields; no report has maps with keys of users."""
+def _camel_cased(value: object) -> object:
+    # No report has a map with keys of users: all keys are names of fields.
     match value:
         case dict():
-            return {_camel(str(key)): _spelled(one) for key, one in value.items()}
+            return {_camel(str(key)): _camel_cased(one) for key, one in value.items()}
         case list() | tuple():
-            return [_spelled(one) for one in value]
+            return [_camel_cased(one) for one in value]
         case _:
             return value
 
 
 def _camel(name: str) -> str:
-    """Spell `load_balancer` as `loadBalancer`."""
     first, *others = name.split("_")
     return first + "".join(word.capitalize() for word in others)

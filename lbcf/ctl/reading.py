@@ -1,14 +1,13 @@
-"""Reads of the cluster what a question is about, into the controller's own view.
+"""Reads what a question is about into the controller's `View`.
 
-Before it: flags say which namespace. After it: the modules of this package ask the view
-what the controller asks it. What may not be read is no answer: it is named as a gap, and
-what depends on it counts as unreadable, as it would for the controller.
+Reports ask the view as the controller does. What RBAC hides is noted as a missing right,
+and counts as unreadable, never as absent, for all that refers to it.
 """
 
 import asyncio
 
-from collections.abc import Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -20,10 +19,17 @@ from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
 from lbcf.core.model.nodes import SERVICE_LABEL, EndpointSlice
 from lbcf.core.model.resources import BackendGroup, PodSelection, StaticSelection
 from lbcf.core.model.values import ObjectKey, Uid
-from lbcf.core.reasons import Explanation
-from lbcf.ctl.errors import CtlError
-from lbcf.ctl.gaps import Gap, gap_for, is_unknown_kind, unknown_kind
-from lbcf.ctl.leaders import LEASES_OF
+from lbcf.core.reasons import Explanation, Reason
+from lbcf.ctl.errors import (
+    CtlError,
+    MissingRight,
+    ObjectNotFound,
+    is_unknown_kind,
+    missing_right,
+    unknown_kind,
+)
+from lbcf.ctl.flags import Kind
+from lbcf.ctl.report import Line, Mark, object_ref
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Forbidden, Unavailable
 from lbcf.kube.kinds import (
@@ -45,10 +51,19 @@ from lbcf.kube.store import Store
 from lbcf.wire.metadata import Identity
 
 
-T = TypeVar("T", bound=HasMeta)
-
-_MISSING = "-"
+_NOT_SERVED: Final = "-"
 """In the place of a list's version: the kind is not installed."""
+
+STORES: Final[Mapping[Kind, tuple[Resource[Any], Callable[[View], Store[Any]]]]] = {
+    Kind.DRIVER: (DRIVERS, lambda view: view.drivers),
+    Kind.LOAD_BALANCER: (LOAD_BALANCERS, lambda view: view.load_balancers),
+    Kind.GROUP: (GROUPS, lambda view: view.groups),
+    Kind.BIND: (BINDS, lambda view: view.binds),
+    Kind.RECORD: (RECORDS, lambda view: view.records),
+}
+"""The kinds of lbcf, and where a view has them."""
+
+T = TypeVar("T", bound=HasMeta)
 
 
 @attrs.define
@@ -58,57 +73,59 @@ class Reading:
     Attributes:
         namespace: the one asked about, None for all of them.
         view: as the controller has it, of these namespaces and of what they share.
-        gaps: what may not be read, by plural of the resource and namespace.
-        missing: plurals of the kinds that the cluster does not know.
+        missing_rights: what may not be read, by plural of the resource and namespace.
+        unknown_kinds: plurals of the kinds that the cluster does not serve.
     """
 
     client: KubeClient
     namespace: str | None
     view: View = attrs.Factory(View)
-    gaps: dict[tuple[str, str], Gap] = attrs.Factory(dict)
-    missing: set[str] = attrs.Factory(set)
-    _hidden: set[tuple[str, ObjectKey]] = attrs.Factory(set)
+    missing_rights: dict[tuple[str, str], MissingRight] = attrs.Factory(dict)
+    unknown_kinds: set[str] = attrs.Factory(set)
+    _forbidden: set[tuple[str, ObjectKey]] = attrs.Factory(set)
 
-    def gap(self, resource: Resource[Any], namespace: str) -> Gap | None:
-        """Say why objects of a namespace could not be read, None: they were."""
+    def missing_right(
+        self, resource: Resource[Any], namespace: str
+    ) -> MissingRight | None:
+        """Return the right that hides a kind in a namespace, None: it was read."""
         places = (namespace, "*", "")
-        found = (self.gaps.get((resource.plural, place)) for place in places)
-        return next((gap for gap in found if gap is not None), None)
+        rights = (self.missing_rights.get((resource.plural, one)) for one in places)
+        return next((right for right in rights if right is not None), None)
 
-    def note(self, gap: Gap) -> None:
+    def note_missing(self, right: MissingRight) -> None:
         """Note that something may not be read."""
-        self.gaps[gap.resource.partition(".")[0], gap.namespace] = gap
+        self.missing_rights[right.resource.partition(".")[0], right.namespace] = right
 
-    def is_hidden(self, resource: Resource[Any], key: ObjectKey) -> bool:
-        """Tell whether something is referred to and may not be read."""
-        return (resource.plural, key) in self._hidden
+    def is_forbidden(self, resource: Resource[Any], key: ObjectKey) -> bool:
+        """Return whether an object is referred to and may not be read."""
+        return (resource.plural, key) in self._forbidden
 
-    def lacking_driver(self, key: ObjectKey) -> Explanation | None:
-        """Say why there is no driver; None: there is one, or we may not read it."""
+    def driver_unavailable(self, key: ObjectKey) -> Explanation | None:
+        """Return why there is no driver; None: there is one, or it may not be read."""
         found = self.view.driver(key)
-        if not isinstance(found, Explanation) or self.is_hidden(DRIVERS, key):
+        if not isinstance(found, Explanation) or self.is_forbidden(DRIVERS, key):
             return None
         return found
 
     def unread(self) -> tuple[str, ...]:
-        """Say what may not be read, and matters for what was asked."""
+        """Return the missing rights that matter for what was asked, in words."""
         return tuple(
-            str(gap)
-            for gap in self.gaps.values()
-            if gap.namespace != SYSTEM_NAMESPACE
-            or self.is_meant(SYSTEM_NAMESPACE)
-            or any(key.namespace == SYSTEM_NAMESPACE for _, key in self._hidden)
+            str(right)
+            for right in self.missing_rights.values()
+            if right.namespace != SYSTEM_NAMESPACE
+            or self.is_in_scope(SYSTEM_NAMESPACE)
+            or any(key.namespace == SYSTEM_NAMESPACE for _, key in self._forbidden)
         )
 
-    def is_meant(self, namespace: str) -> bool:
-        """Tell whether a namespace is what was asked about."""
+    def is_in_scope(self, namespace: str) -> bool:
+        """Return whether a namespace is what was asked about."""
         return self.namespace in {None, namespace}
 
-    async def ours(self) -> None:
-        """Read our own kinds, and what is shared from kube-system.
+    async def read_resources(self) -> None:
+        """Read the kinds of lbcf, and what is shared from kube-system.
 
         Raises:
-            CtlError: our kinds are not installed.
+            CtlError: the CRDs are not installed.
             KubeError: the API server cannot be asked.
         """
         view, here = self.view, (Selection(self.namespace),)
@@ -121,11 +138,11 @@ class Reading:
             self._fill(RECORDS, view.records, here),
             self._fill(LOAD_BALANCERS, view.load_balancers, shared),
             self._fill(DRIVERS, view.drivers, shared),
-            self._fill(BINDS, view.binds, here, may_be_missing=True),
+            self._fill(BINDS, view.binds, here, is_optional=True),
         )
-        self.note_hidden()
+        self.mark_forbidden()
 
-    async def nodes(self) -> None:
+    async def read_nodes(self) -> None:
         """Read the nodes.
 
         Raises:
@@ -133,17 +150,17 @@ class Reading:
         """
         await self._fill(NODES, self.view.nodes, (Selection(),))
 
-    async def leases(self) -> tuple[Lease, ...]:
-        """Read the Leases of our processes, wherever they are.
+    async def read_leases(self, names: Iterable[str]) -> tuple[Lease, ...]:
+        """Read the Leases of these names, in whichever namespaces they are.
 
         Raises:
             KubeError: the API server cannot be asked.
         """
-        chosen = (Selection(fields=f"metadata.name={name}") for name in LEASES_OF)
+        chosen = (Selection(fields=f"metadata.name={name}") for name in names)
         pages = await asyncio.gather(*(self._list(LEASES, one) for one in chosen))
         return tuple(lease for page in pages for lease in page.objects)
 
-    async def around(self, groups: Iterable[BackendGroup]) -> None:
+    async def read_dependencies(self, groups: Iterable[BackendGroup]) -> None:
         """Read the pods, nodes, Services and endpoints that groups depend on.
 
         Raises:
@@ -161,16 +178,15 @@ class Reading:
             reads.append(self._fill(PODS, view.pods, (living,)))
         of_nodes = any(isinstance(group.selection, NodeSelection) for group in found)
         if (services or of_nodes) and not len(view.nodes):
-            reads.append(self.nodes())
+            reads.append(self.read_nodes())
         if services:
             here = (Selection(self.namespace),)
             reads.append(self._fill(SERVICES, view.services, here))
-            reads.append(self._endpoints(services))
+            reads.append(self._read_endpoints(services))
         await asyncio.gather(*reads)
 
-    def blocked(self, group: BackendGroup) -> Gap | None:
-        """Say what keeps us from deciding about a group as the controller does."""
-        namespace = group.meta.key.namespace
+    def missing_for(self, group: BackendGroup) -> MissingRight | None:
+        """Return the right without which a group cannot be planned as the controller does."""
         kinds: tuple[Resource[Any], ...] = (RECORDS,)
         match group.selection:
             case PodSelection():
@@ -182,8 +198,28 @@ class Reading:
                 kinds = (RECORDS, NODES, SERVICES, *local)
             case StaticSelection():
                 pass
-        gaps = (self.gap(kind, namespace) for kind in kinds)
-        return next((gap for gap in gaps if gap is not None), None)
+        rights = (self.missing_right(kind, group.meta.key.namespace) for kind in kinds)
+        return next((right for right in rights if right is not None), None)
+
+    def mark_forbidden(self) -> None:
+        """Have what is referred to, and may not be read, count as unreadable."""
+        view = self.view
+        for group in view.groups.values():
+            for name in group.load_balancers:
+                key = group.load_balancer_key(name)
+                if bind_of(key) is None:
+                    self._obscure(LOAD_BALANCERS, view.load_balancers, key)
+        drivers = {balancer.driver_key for balancer in view.load_balancers.values()}
+        drivers |= {record.driver_key for record in view.records.values()}
+        for key in drivers:
+            self._obscure(DRIVERS, view.drivers, key)
+
+    def _obscure(self, resource: Resource[T], store: Store[T], key: ObjectKey) -> None:
+        right = self.missing_right(resource, key.namespace)
+        if right is not None:
+            self._forbidden.add((resource.plural, key))
+            unreadable = Unreadable(Identity(key, Uid(""), ""), f"we {right}")
+            store.apply(Obscured(unreadable))
 
     async def _fill(
         self,
@@ -191,73 +227,92 @@ class Reading:
         store: Store[T],
         selections: tuple[Selection, ...],
         *,
-        may_be_missing: bool = False,
+        is_optional: bool = False,
     ) -> None:
-        """Put lists into a store; a right that is missing leaves a gap."""
         pages = await asyncio.gather(*(self._list(resource, s) for s in selections))
         objects = tuple(found for page in pages for found in page.objects)
         unreadable = tuple(found for page in pages for found in page.unreadable)
-        if any(page.version == _MISSING for page in pages):
-            if not may_be_missing:
+        if any(page.version == _NOT_SERVED for page in pages):
+            if not is_optional:
                 raise CtlError(unknown_kind(resource))
-            self.missing.add(resource.plural)
+            self.unknown_kinds.add(resource.plural)
         store.replace(Page(objects, unreadable, ""))
 
     async def _list(self, resource: Resource[T], selection: Selection) -> Page[T]:
-        """List what is true now."""
+        """List a kind; an empty page, and a note, where that may not be done."""
         try:
             return await self.client.list(resource, selection)
         except Forbidden:
-            gap = gap_for("list", resource, selection.namespace)
-            self.note(gap)
+            self.note_missing(missing_right("list", resource, selection.namespace))
         except Unavailable as error:
             if not is_unknown_kind(error):
                 raise
-            return Page((), (), _MISSING)
+            return Page((), (), _NOT_SERVED)
         return Page((), (), "")
 
-    async def _endpoints(self, services: set[ObjectKey]) -> None:
-        """Read the EndpointSlices of some Services."""
+    async def _read_endpoints(self, services: set[ObjectKey]) -> None:
         names = ",".join(sorted({service.name for service in services}))
         chosen = Selection(self.namespace, f"{SERVICE_LABEL} in ({names})")
         page = await self._list(ENDPOINT_SLICES, chosen)
         for service in services:
-            if self.gap(ENDPOINT_SLICES, service.namespace) is None:
+            if self.missing_right(ENDPOINT_SLICES, service.namespace) is None:
                 slices: Store[EndpointSlice] = Store()
-                slices.replace(_part_of(page, service))
+                slices.replace(_slices_of(page, service))
                 self.view.endpoints.open(service, slices)
 
-    def note_hidden(self) -> None:
-        """Have what is referred to, and may not be read, count as unreadable."""
-        view = self.view
-        for group in view.groups.values():
-            for name in group.load_balancers:
-                key = group.load_balancer_key(name)
-                gap = self.gap(LOAD_BALANCERS, key.namespace)
-                if gap is not None and bind_of(key) is None:
-                    self._obscure(LOAD_BALANCERS, view.load_balancers, key, gap)
-        drivers = {balancer.driver_key for balancer in view.load_balancers.values()}
-        drivers |= {record.driver_key for record in view.records.values()}
-        for key in drivers:
-            gap = self.gap(DRIVERS, key.namespace)
-            if gap is not None:
-                self._obscure(DRIVERS, view.drivers, key, gap)
 
-    def _obscure(
-        self, resource: Resource[T], store: Store[T], key: ObjectKey, gap: Gap
-    ) -> None:
-        """Note that something may be there that we may not read."""
-        self._hidden.add((resource.plural, key))
-        told = Unreadable(Identity(key, Uid(""), ""), f"we {gap}")
-        store.apply(Obscured(told))
-
-
-def _part_of(page: Page[EndpointSlice], service: ObjectKey) -> Page[EndpointSlice]:
-    """Find the slices of one Service; of what cannot be read nobody knows whose it is."""
+def _slices_of(page: Page[EndpointSlice], service: ObjectKey) -> Page[EndpointSlice]:
     found = tuple(
         one
         for one in page.objects
         if one.meta.key.namespace == service.namespace
         and one.meta.labels.get(SERVICE_LABEL) == service.name
     )
+    # Whose slice an unreadable one is nobody knows: each Service gets all of them.
     return Page(found, page.unreadable, page.version)
+
+
+def not_found(reading: Reading, kind: Kind, key: ObjectKey) -> ObjectNotFound:
+    """Return the error for an object that is absent, unreadable, or may not be read.
+
+    For a group or load balancer that a Bind has, the Bind decides.
+    """
+    # A Bind is looked for among the groups, where its key says that it is one.
+    name = object_ref(Kind.GROUP if kind is Kind.BIND else kind, key)
+    bind = bind_of(key)
+    resource, store_of = STORES[kind if bind is None else Kind.BIND]
+    unreadable = store_of(reading.view).unreadable.get(bind or key)
+    right = reading.missing_right(resource, key.namespace)
+    if right is not None:
+        return ObjectNotFound(f"{name}: {right}")
+    if resource.plural in reading.unknown_kinds:
+        return ObjectNotFound(f"{name}: {unknown_kind(resource)}")
+    if unreadable is not None:
+        return ObjectNotFound(f"{name} cannot be understood: {unreadable}")
+    return ObjectNotFound(f"there is no {name} in namespace {key.namespace}")
+
+
+def unread_lines(
+    reading: Reading, namespace: str, *kinds: Resource[Any]
+) -> Iterator[Line]:
+    """Return a line for each of these kinds that may not be read in a namespace."""
+    for kind in kinds:
+        right = reading.missing_right(kind, namespace)
+        if right is not None:
+            yield Line(Mark.UNKNOWN, kind.plural, f"we {right}", Reason.NOT_READ)
+
+
+def unreadable_groups(reading: Reading, namespace: str) -> Iterator[Line]:
+    """Return lines for the groups and Binds that could not be read or understood.
+
+    Args:
+        reading: what was read.
+        namespace: where, empty for all that was asked about.
+    """
+    yield from unread_lines(reading, namespace, GROUPS, BINDS)
+    for kind in (Kind.GROUP, Kind.BIND):
+        _, store_of = STORES[kind]
+        for key, error in sorted(store_of(reading.view).unreadable.items()):
+            if namespace in {"", key.namespace}:
+                text = f"cannot be understood: {error}"
+                yield Line(Mark.UNKNOWN, object_ref(kind, key), text, Reason.UNREADABLE)

@@ -1,42 +1,72 @@
-"""One record: how far it is, what was last heard of it, and who is waited for.
+"""One record: how far it is, who is waited for, and its section in a report."""
 
-Before it: `reading`. After it: `why`, `drains` and `status` say it in their own shapes.
-"""
-
+from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from lbcf.core.backoff import CAP
+from lbcf.core.lifecycle.trouble import is_trouble
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
-from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
-from lbcf.core.model.resources import Backend, BackendRecord, PodBackend, StaticBackend
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
-from lbcf.ctl.reading import Reading
-from lbcf.ctl.spans import span, when
+from lbcf.core.selection.plan import Hold, Plan, Removal, Update
+from lbcf.ctl.flags import Kind
+from lbcf.ctl.plan import plan_group
+from lbcf.ctl.reading import Reading, not_found
+from lbcf.ctl.report import (
+    Line,
+    Mark,
+    Section,
+    WhyReport,
+    condition_line,
+    deletion_lines,
+    human_duration,
+    relative_time,
+)
 
 
+_MAX_SECTIONS = 10
 _ENDING = (conditions.DEREGISTERED, conditions.DRAINED)
 
 
-def last_word(record: BackendRecord) -> Condition | None:
-    """Find the condition that tells where a record is now, None where none does yet."""
+def why_record(reading: Reading, key: ObjectKey, now: datetime) -> WhyReport:
+    """Report how far a record is, and what its group's plan has for it.
+
+    Raises:
+        ObjectNotFound: there is none.
+    """
+    record = reading.view.records.get(key)
+    if record is None:
+        raise not_found(reading, Kind.RECORD, key)
+    group = None if record.group is None else reading.view.groups.get(record.group)
+    plan = None if group is None else plan_group(reading, group).plan
+    who, stage = waits_for(record, reading, now), stage_of(record)
+    headline = f"{stage}; waits for {who}" if who else stage
+    sections = (record_section(record, reading, now, plan),)
+    unread = reading.unread()
+    return WhyReport(key.namespace, f"br/{key.name}", headline, sections, unread)
+
+
+def current_condition(record: BackendRecord) -> Condition | None:
+    """Return the condition that says how far a record is, None before the first one."""
     kinds = _ENDING if record.is_deleting else (conditions.REGISTERED,)
     found = (conditions.find(record.status.conditions, kind) for kind in kinds)
     return next((condition for condition in found if condition is not None), None)
 
 
 def stage_of(record: BackendRecord) -> str:
-    """Say in one word how far a record is: a reason of its conditions, if there is one."""
-    word = last_word(record)
+    """Return how far a record is: the reason of its condition, if there is one."""
+    current = current_condition(record)
     if record.is_deleting:
-        return "Deleting" if word is None else word.reason
-    if word is None or not (record.is_registered or word.status is False):
-        return "New" if word is None else "Changed"
-    return word.reason
+        return "Deleting" if current is None else current.reason
+    if current is None or not (record.is_registered or current.status is False):
+        return "New" if current is None else "Changed"
+    return current.reason
 
 
 def waits_for(record: BackendRecord, reading: Reading, now: datetime) -> str:
-    """Say who is waited for, empty where nobody is."""
+    """Return who or what has to act next, empty where nobody has."""
     if record.is_deleting and not record.is_held:
         left = ", ".join(record.meta.finalizers)
         return (
@@ -47,55 +77,115 @@ def waits_for(record: BackendRecord, reading: Reading, now: datetime) -> str:
     who = "the deregistrar" if record.is_deleting else "the controller"
     if record.meta.abandoned and record.is_deleting:
         return f"{who}, which lets go of it: it was abandoned"
-    lacking = reading.lacking_driver(record.driver_key)
-    if lacking is not None and not (record.is_deleting and not record.address):
-        return lacking.message
-    word = last_word(record)
-    if word is None or word.status is not False:
+    unavailable = reading.driver_unavailable(record.driver_key)
+    if unavailable is not None and not (record.is_deleting and not record.address):
+        return unavailable.message
+    current = current_condition(record)
+    if current is None or current.status is not False:
         return who
-    return _named(record, word, now)
+    return _waits_for_reason(record, current.reason, now)
 
 
-def _named(record: BackendRecord, word: Condition, now: datetime) -> str:
-    """Say who is waited for where a condition says why it is not done."""
-    if word.reason == Reason.DRAINING:
-        return _connections(record, now)
-    if word.reason == Reason.WAITING_TO_CONFIRM:
+def _waits_for_reason(record: BackendRecord, reason: str, now: datetime) -> str:
+    if reason == Reason.DRAINING:
+        drain = record.status.drain
+        if drain is not None and drain.deadline < now:
+            return f"driver {record.driver_key}, to deregister it"
+        return "connections to end"
+    if reason == Reason.WAITING_TO_CONFIRM:
         return "the end of registrations that were sent earlier"
-    if word.reason == Reason.ADDRESS_IN_USE:
+    if reason == Reason.ADDRESS_IN_USE:
         return "the record that has its address"
     return f"driver {record.driver_key}"
 
 
-def _connections(record: BackendRecord, now: datetime) -> str:
-    """Say what a drain waits for; past its deadline, for nothing that drains."""
-    drain = record.status.drain
-    if drain is not None and drain.deadline < now:
-        return f"driver {record.driver_key}, to deregister it"
-    return "connections to end"
-
-
 def next_attempt(record: BackendRecord, now: datetime) -> str:
-    """Say when, or how often, a driver is asked again; empty where none has to be.
-
-    It was written with the condition, and is not written again while that stays true.
-    """
+    """Return when, or how often, a driver is asked again; empty where none has to be."""
     moment = record.status.next_attempt
     if moment is None or (record.is_registered and not record.is_deleting):
         return ""
     if moment >= now:
-        return when(moment, now)
-    return f"with pauses of up to {span(CAP)}"
+        return relative_time(moment, now)
+    # The moment is written with its condition, and not again while that stays the same.
+    return f"with pauses of up to {human_duration(CAP)}"
 
 
-def backend_of(backend: Backend) -> str:
-    """Call a backend as people do."""
-    match backend:
-        case PodBackend(name, _, port):
-            return f"{name}:{port.number}"
-        case StaticBackend(literal):
-            return literal
-        case ServiceBackend(name, port, _, node):
-            return f"{node} for {name}:{port.number}"
-        case NodeBackend(name, port):
-            return f"{name}:{port.number}"
+def record_sections(
+    records: Collection[BackendRecord],
+    reading: Reading,
+    now: datetime,
+    plan: Plan | None = None,
+) -> Iterator[Section]:
+    """Return sections for records that are not settled: failures first, at most ten."""
+    unsettled = [r for r in records if r.is_deleting or not r.is_registered]
+    unsettled.sort(key=_urgency)
+    for record in unsettled[:_MAX_SECTIONS]:
+        yield record_section(record, reading, now, plan)
+    more = len(unsettled) - _MAX_SECTIONS
+    if more > 0:
+        text = f"{more} records that are to be registered, or are leaving"
+        yield Section("and more", (Line(Mark.NONE, "not shown", text),))
+
+
+def _urgency(record: BackendRecord) -> tuple[bool, bool, ObjectKey]:
+    current = current_condition(record)
+    has_failed = current is not None and is_trouble(current)
+    return (not has_failed, not record.is_deleting, record.meta.key)
+
+
+def record_section(
+    record: BackendRecord, reading: Reading, now: datetime, plan: Plan | None = None
+) -> Section:
+    """Return a record's conditions, the plan for it, and who is waited for."""
+    lines = (
+        *_origin(record, now),
+        *_conditions(record, now),
+        *_planned(record, plan),
+        *_next(record, reading, now),
+    )
+    at = f" ({record.address})" if record.address else ""
+    title = f"record {record.meta.key.name}{at} at {record.spec.load_balancer}"
+    return Section(title, lines)
+
+
+def _origin(record: BackendRecord, now: datetime) -> Iterator[Line]:
+    group = "nothing" if record.group is None else str(record.group)
+    yield Line(Mark.OK, "belongs to", f"{group}, driver {record.driver_key}")
+    yield from deletion_lines(record.meta, now)
+
+
+def _conditions(record: BackendRecord, now: datetime) -> Iterator[Line]:
+    current = current_condition(record)
+    for condition in record.status.conditions:
+        # Registered is history, not a verdict, once the record is being deleted.
+        is_old = record.is_deleting and condition is not current
+        yield condition_line(condition, now, Mark.NONE if is_old else None)
+
+
+def _planned(record: BackendRecord, plan: Plan | None) -> Iterator[Line]:
+    actions: tuple[Removal | Update | Hold, ...] = ()
+    if plan is not None:
+        actions = (*plan.removals, *plan.updates, *plan.holds)
+    for action in (one for one in actions if one.record.meta.uid == record.meta.uid):
+        match action:
+            case Removal(_, reason, message):
+                yield Line(Mark.NO, "to be deleted", message, reason)
+            case Hold(_, reason, message):
+                yield Line(Mark.WAIT, "kept as it is", message, reason)
+            case Update():
+                text = "the group's words have changed: it is ensured again"
+                yield Line(Mark.WAIT, "to be updated", text)
+
+
+def _next(record: BackendRecord, reading: Reading, now: datetime) -> Iterator[Line]:
+    drain = record.status.drain
+    if drain is not None and record.is_deleting:
+        count = drain.connections
+        shown = "" if count is None else f", {count} connections"
+        text = f"{relative_time(drain.deadline, now)}{shown}"
+        yield Line(Mark.WAIT, "drain ends", text)
+    attempt = next_attempt(record, now)
+    if attempt:
+        yield Line(Mark.WAIT, "tried again", attempt)
+    who = waits_for(record, reading, now)
+    yield Line(Mark.WAIT if who else Mark.OK, "waits for", who or "nobody")

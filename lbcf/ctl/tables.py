@@ -1,7 +1,4 @@
-"""Draws reports for people: colours and the terminal's width, or plain and never cut.
-
-Before it: a report. After it: standard output. Nothing is decided here.
-"""
+"""Draws reports as tables: with colours in a terminal's width, or plain and never cut."""
 
 import sys
 
@@ -21,16 +18,15 @@ from rich.text import Text
 
 from lbcf.core.reasons import Reason
 from lbcf.ctl.abandon import Abandonment
-from lbcf.ctl.drains import Drains
-from lbcf.ctl.overview import Overview
-from lbcf.ctl.plans import Change, PlanReport
-from lbcf.ctl.problems import Problem
-from lbcf.ctl.verdicts import Line, Mark, Section, Why
+from lbcf.ctl.drains import DrainsReport
+from lbcf.ctl.plan import Change, PlanReport
+from lbcf.ctl.report import Line, Mark, Section, WhyReport
+from lbcf.ctl.status import Problem, StatusReport
 from lbcf.wire.plain import plain
 
 
 _UNLIMITED: Final = 10_000
-"""Columns where nobody looks: a pipe or a file gets whole lines."""
+"""Columns of a pipe or a file: lines are never folded."""
 
 _SUBJECT: Final = 24
 """Columns of what was looked at; longer names take a second line."""
@@ -54,19 +50,19 @@ _STYLES: Final[Mapping[str, str]] = {
 
 
 def make_console(width: int | None = None) -> Console:
-    """Make a console: of a width, or as wide as the terminal, or endless."""
+    """Return a console of a width; None: the terminal's, and no limit without one."""
     if width is None and not sys.stdout.isatty():
         width = _UNLIMITED
     return _GuardedConsole(width=width, highlight=False, markup=False, emoji=False)
 
 
 class _GuardedConsole(Console):
-    """Lets only its own styles reach the terminal, whatever objects have in their texts."""
+    """Keeps escape sequences in the texts of objects from reaching the terminal."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Draw something, without what its texts hide."""
+        """Draw something; what is not printable is escaped."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable():
                 yield segment
@@ -77,17 +73,16 @@ class _GuardedConsole(Console):
 
 def print_report(report: object) -> None:
     """Draw a report."""
-    sys.stdout.write(as_text(drawn(report), make_console()))
+    sys.stdout.write(as_text(draw(report), make_console()))
 
 
 @contextmanager
 def live() -> Iterator[Callable[[object], None]]:
-    """Give what draws a report in the place of the one before."""
+    """Provide what draws a report in the place of the one before."""
     with Live(console=make_console(), auto_refresh=False, transient=True) as place:
 
         def redraw(report: object) -> None:
-            """Draw it."""
-            place.update(drawn(report), refresh=True)
+            place.update(draw(report), refresh=True)
 
         yield redraw
 
@@ -100,16 +95,15 @@ def as_text(drawing: RenderableType, console: Console) -> str:
 
 
 @singledispatch
-def drawn(report: object) -> RenderableType:
+def draw(report: object) -> RenderableType:
     """Draw a report of any kind."""
     raise TypeError(f"no drawing of {type(report).__name__}")
 
 
-@drawn.register
-def _(report: Overview) -> RenderableType:
-    """Draw what is wrong first, then all there is."""
+@draw.register
+def _(report: StatusReport) -> RenderableType:
     here = report.namespace
-    parts: list[RenderableType] = [_fine(report)]
+    parts: list[RenderableType] = [_nothing_wrong(report)]
     if report.problems:
         parts = [Text(f"WRONG ({len(report.problems)})", "bold red")]
         parts.extend(_problem(problem, here) for problem in report.problems)
@@ -133,16 +127,17 @@ def _(report: Overview) -> RenderableType:
     ]
     return Group(
         *parts,
-        *_listed("GROUP|LOAD BALANCERS|READY|SELECTED|IN|LEAVING", groups, here),
-        *_listed("LOAD BALANCER|DRIVER|STATE|IN|NOT YET|LEAVING", balancers, here),
-        *_listed("DRIVER|URL|ACCEPTED|HEALTHY|LOAD BALANCERS", drivers, here),
-        *_listed("LEASE|LEADER|RENEWED", leaders, here),
+        *_section_table("GROUP|LOAD BALANCERS|READY|SELECTED|IN|LEAVING", groups, here),
+        *_section_table(
+            "LOAD BALANCER|DRIVER|STATE|IN|NOT YET|LEAVING", balancers, here
+        ),
+        *_section_table("DRIVER|URL|ACCEPTED|HEALTHY|LOAD BALANCERS", drivers, here),
+        *_section_table("LEASE|LEADER|RENEWED", leaders, here),
         *_unread(report.unread),
     )
 
 
-def _fine(report: Overview) -> Text:
-    """Say that nothing is wrong, and of how much that is said."""
+def _nothing_wrong(report: StatusReport) -> Text:
     if not (report.groups or report.load_balancers or report.drivers or report.unread):
         place = f"in namespace {report.namespace} (-A asks about all of them)"
         where = place if report.namespace else "in the cluster"
@@ -154,7 +149,6 @@ def _fine(report: Overview) -> Text:
 
 
 def _problem(problem: Problem, here: str) -> RenderableType:
-    """Draw what is wrong: the object in a line, what is known of it below."""
     far = problem.namespace not in {"", here}
     more = f" and {problem.count - 1} more" if problem.count > 1 else ""
     head = Text.assemble(
@@ -166,13 +160,12 @@ def _problem(problem: Problem, here: str) -> RenderableType:
         f"  {problem.since}",
     )
     following = f"; tried again {problem.next}" if problem.next else ""
-    told = Text(f"{problem.message}{following}")
-    return Padding(Group(head, Padding(told, (0, 0, 0, 4))), (0, 0, 0, 2))
+    message = Text(f"{problem.message}{following}")
+    return Padding(Group(head, Padding(message, (0, 0, 0, 4))), (0, 0, 0, 2))
 
 
-@drawn.register
-def _(report: Why) -> RenderableType:
-    """Draw the answer, then each thing that was looked at."""
+@draw.register
+def _(report: WhyReport) -> RenderableType:
     place = f" in namespace {report.namespace}" if report.namespace else ""
     head = Text.assemble((report.subject, "bold"), (place, "dim"))
     width = max((len(x.subject) for s in report.sections for x in s.lines), default=0)
@@ -181,7 +174,6 @@ def _(report: Why) -> RenderableType:
 
 
 def _section(section: Section, width: int) -> RenderableType:
-    """Draw lines below their title."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(width=4, no_wrap=True)
     grid.add_column(width=min(width, _SUBJECT), overflow="fold")
@@ -193,37 +185,33 @@ def _section(section: Section, width: int) -> RenderableType:
 
 
 def _words(line: Line) -> Text:
-    """Draw what was found, its reason in front."""
     if not line.reason:
         return Text(line.text)
     return Text.assemble((line.reason, _STYLES[line.mark]), f": {line.text}")
 
 
-@drawn.register
+@draw.register
 def _(report: PlanReport) -> RenderableType:
-    """Draw what would be written."""
     counts = f"{report.selected} selected, {report.unready} unready, {report.kept} kept"
     head = Text.assemble((report.subject, "bold"), f": {counts}")
     if not report.changes:
         nothing = "nothing can be told" if report.doubts else "nothing would change"
         lines: list[RenderableType] = [Text(nothing)]
     else:
-        lines = [_Plain(_PLAN, tuple(map(_change, report.changes)))]
+        lines = [_KubectlTable(_PLAN, tuple(map(_change, report.changes)))]
     doubts = [Text(f"undecided: {doubt}", "yellow") for doubt in report.doubts]
     return Group(head, *doubts, *lines, *_unread(report.unread))
 
 
 def _change(change: Change) -> tuple[object, ...]:
-    """Say one change as cells."""
     why = f"{change.reason}: {change.message}" if change.reason else change.message
     what = Text(change.what, _STYLES[change.what])
     where = (change.load_balancer, change.address or "-")
     return (what, change.backend, *where, change.record, why)
 
 
-@drawn.register
-def _(report: Drains) -> RenderableType:
-    """Draw the records on their way out."""
+@draw.register
+def _(report: DrainsReport) -> RenderableType:
     if not report.drains:
         return Group(Text("nothing is on its way out"), *_unread(report.unread))
     rows = [
@@ -235,39 +223,37 @@ def _(report: Drains) -> RenderableType:
         for d in report.drains
     ]
     header = "BACKEND|LB|ADDRESS|SINCE|DEADLINE|CONNS|WAITS FOR"
-    return Group(_with_places(header, rows, report.namespace), *_unread(report.unread))
+    return Group(
+        _with_namespaces(header, rows, report.namespace), *_unread(report.unread)
+    )
 
 
-@drawn.register
+@draw.register
 def _(report: Abandonment) -> RenderableType:
-    """Draw what was let go of."""
     return Text(f"{report.subject} in namespace {report.namespace}: {report.told}")
 
 
-def _unread(told: Iterable[str]) -> Iterable[RenderableType]:
-    """Draw what could not be read, below all else."""
-    lines = [Text(f"not read: {one}", "magenta") for one in told]
+def _unread(texts: Iterable[str]) -> Iterable[RenderableType]:
+    lines = [Text(f"not read: {one}", "magenta") for one in texts]
     return [Text(""), *lines] if lines else []
 
 
-def _listed(
+def _section_table(
     header: str, rows: Sequence[tuple[object, ...]], here: str
 ) -> Iterable[RenderableType]:
-    """Draw a table with a blank line above it, if it has rows."""
-    return [Text(""), _with_places(header, rows, here)] if rows else []
+    return [Text(""), _with_namespaces(header, rows, here)] if rows else []
 
 
-def _with_places(
+def _with_namespaces(
     header: str, rows: Sequence[tuple[object, ...]], here: str
-) -> "_Plain":
-    """Draw a table whose rows begin with a namespace, said if any is not the one asked."""
+) -> "_KubectlTable":
     if any(row[0] != here for row in rows):
-        return _Plain(f"NAMESPACE|{header}", tuple(rows))
-    return _Plain(header, tuple(row[1:] for row in rows))
+        return _KubectlTable(f"NAMESPACE|{header}", tuple(rows))
+    return _KubectlTable(header, tuple(row[1:] for row in rows))
 
 
 @attrs.frozen
-class _Plain:
+class _KubectlTable:
     """A table as kubectl draws it; numbers stand to the right.
 
     Where it is too wide, its last column is folded, and the others only if what that

@@ -7,9 +7,9 @@ from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord, DrainProgress, RecordStatus
 from lbcf.core.reasons import Reason
 from lbcf.ctl import tables
-from lbcf.ctl.gaps import Gap
+from lbcf.ctl.errors import MissingRight
 from lbcf.ctl.reading import Reading
-from lbcf.ctl.verdicts import Line, Why
+from lbcf.ctl.report import Line, WhyReport
 from lbcf.kube.client import KubeClient
 from tests.builders import (
     NAMESPACE,
@@ -24,7 +24,7 @@ from tests.controller.views import Thing, show
 
 
 NOW: datetime = START + timedelta(minutes=1)
-FORBIDDEN_PODS = Gap("list", "pods", NAMESPACE)
+FORBIDDEN_PODS = MissingRight("list", "pods", NAMESPACE)
 
 
 def bare_reading(*things: Thing, namespace: str | None = NAMESPACE) -> Reading:
@@ -47,7 +47,7 @@ def a_draining_record() -> BackendRecord:
     return a_record(status=status, deleting=True)
 
 
-def said(report: Why) -> list[tuple[str, str, str]]:
+def said(report: WhyReport) -> list[tuple[str, str, str]]:
     """Return a report's lines: mark, subject, and reason where there is one."""
     lines: list[Line] = [line for part in report.sections for line in part.lines]
     return [(line.mark.value, line.subject, line.reason) for line in lines]
@@ -55,4 +55,4 @@ def said(report: Why) -> list[tuple[str, str, str]]:
 
 def printed(report: object, width: int = 10_000) -> str:
     """Return what a report looks like, without colours."""
-    return tables.as_text(tables.drawn(report), tables.make_console(width))
+    return tables.as_text(tables.draw(report), tables.make_console(width))

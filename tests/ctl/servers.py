@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from lbcf.ctl.answers import Question, answer
+from lbcf.ctl.command import Question, answer
 from lbcf.ctl.flags import parser_for
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import KubeError, error_of

@@ -4,12 +4,20 @@ import subprocess
 import sys
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from lbcf.core.model.values import ObjectKey
-from lbcf.ctl.flags import Kind, Target, parser_for
+from lbcf.ctl.flags import Kind, ObjectReference, parser_for
+from lbcf.kube.client import KubeClient
+from lbcf.kube.kinds import DRIVERS, GROUPS, LOAD_BALANCERS
+from tests.builders import NAMESPACE
+from tests.ctl.readings import printed, said
+from tests.ctl.servers import Guarded, answered, put
+from tests.e2e import objects
+from tests.kube.tiny_api import TinyApi
 from tests.lab.cluster.ports import free_ports
 
 
@@ -132,6 +140,57 @@ def test_objects_are_found_where_they_live(
     text: str, kind: Kind, key: ObjectKey
 ) -> None:
     """Also what is shared, and what a Bind has."""
-    target: Target = parser_for("x").parse_args(["why", text]).target
+    target: ObjectReference = parser_for("x").parse_args(["why", text]).target
 
     assert (kind, key) == (target.kind, target.key("shop"))
+
+
+def a_cluster() -> TinyApi:
+    """Make a cluster with a shared load balancer and driver, which two groups use."""
+    api = TinyApi()
+    for resource, body, namespace in (
+        (DRIVERS, objects.a_driver("http://x"), "kube-system"),
+        (LOAD_BALANCERS, objects.a_load_balancer("lbcf-x", "lbcf-x"), "kube-system"),
+        (GROUPS, objects.a_group("far", lbs=("lbcf-x",)), "far"),
+        (GROUPS, objects.a_group("near", lbs=("lbcf-x",)), NAMESPACE),
+    ):
+        name = "lbcf-x" if resource is DRIVERS else body["metadata"]["name"]
+        metadata: dict[str, Any] = {"name": name, "namespace": namespace}
+        put(api, resource, {**body, "metadata": metadata})
+    return api
+
+
+def a_tenant(api: TinyApi, *namespaces: str) -> KubeClient:
+    """Ask as somebody who may read in some namespaces alone."""
+    own = tuple(f"/namespaces/{one}/" for one in namespaces)
+    words = 'User "t" cannot list resource'
+
+    def rule(_verb: str, path: str) -> tuple[int, str] | None:
+        """Refuse all else."""
+        return None if any(one in path for one in own) else (403, words)
+
+    return KubeClient(Guarded(api, rule))
+
+
+async def test_shared_objects_are_used_from_everywhere() -> None:
+    """The namespaces of users are told."""
+    client = KubeClient(a_cluster())
+    _, [balancer] = await answered(client, "why", "lb/lbcf-x")
+    _, [driver] = await answered(client, "why", "driver/lbcf-x")
+
+    for report in (balancer, driver):
+        assert () == report.unread
+        assert "bg/far in far, bg/near in shop\n" in printed(report)
+
+
+async def test_who_may_not_look_everywhere_is_told_that_this_is_not_all() -> None:
+    """With the right that is missing; the own namespace is answered for."""
+    client = a_tenant(a_cluster(), NAMESPACE, "kube-system")
+    _, [balancer] = await answered(client, "why", "lb/lbcf-x")
+    _, [driver] = await answered(client, "why", "driver/lbcf-x")
+
+    right = "may not list backendgroups.lbcf.tkestack.io in all namespaces"
+    for report in (balancer, driver):
+        assert "NotRead" in {reason for _, _, reason in said(report)}
+        assert "bg/near in shop\n" in printed(report)
+        assert right in report.unread

@@ -14,9 +14,8 @@ from lbcf.core.model.resources import LoadBalancerDriver, Security
 from lbcf.core.model.values import DeregisterPolicy, DeregisterWebhook, ObjectKey
 from lbcf.core.reasons import ConditionReason, ForeignReason, Reason
 from lbcf.ctl.drivers import CHECKS, why_driver
-from lbcf.ctl.errors import Unknown
-from lbcf.ctl.gaps import Gap
-from lbcf.ctl.verdicts import Why
+from lbcf.ctl.errors import MissingRight, ObjectNotFound
+from lbcf.ctl.report import WhyReport
 from lbcf.drivers import errors
 from tests.builders import (
     NAMESPACE,
@@ -57,7 +56,7 @@ def refused(reason: ConditionReason, generation: int = 1) -> Condition:
     return Condition(conditions.ACCEPTED, False, reason, "because", generation, START)
 
 
-def asked(driver: LoadBalancerDriver, *things: Any) -> Why:
+def asked(driver: LoadBalancerDriver, *things: Any) -> WhyReport:
     """Ask about a driver among these things."""
     return why_driver(bare_reading(driver, *things), driver.meta.key, NOW)
 
@@ -227,7 +226,9 @@ def test_what_cannot_be_read_may_need_it() -> None:
     """It is no proof that nobody does."""
     reading = bare_reading(the_driver(ACCEPTED))
     obscure(reading.view.records, a_key("odd"))
-    reading.gaps["backendgroups", NAMESPACE] = Gap("list", "backendgroups", NAMESPACE)
+    reading.missing_rights["backendgroups", NAMESPACE] = MissingRight(
+        "list", "backendgroups", NAMESPACE
+    )
     shown = printed(why_driver(reading, a_key("proxy"), NOW))
 
     assert "needed by       unreadable BackendRecord shop/odd\n" in shown
@@ -253,13 +254,17 @@ def test_there_is_no_such_driver() -> None:
     """Or it cannot be understood, or read."""
     reading = bare_reading()
     hidden = bare_reading()
-    hidden.gaps["loadbalancerdrivers", NAMESPACE] = Gap("list", "drivers", NAMESPACE)
+    hidden.missing_rights["loadbalancerdrivers", NAMESPACE] = MissingRight(
+        "list", "drivers", NAMESPACE
+    )
     with pytest.raises(
-        Unknown, match="driver/x: may not list drivers in namespace shop"
+        ObjectNotFound, match="driver/x: may not list drivers in namespace shop"
     ):
         why_driver(hidden, a_key("x"), NOW)
-    with pytest.raises(Unknown, match="there is no driver/x in namespace shop"):
+    with pytest.raises(ObjectNotFound, match="there is no driver/x in namespace shop"):
         why_driver(reading, a_key("x"), NOW)
     obscure(reading.view.drivers, a_key("x"))
-    with pytest.raises(Unknown, match=r"driver/x cannot be understood: spec\.lbName"):
+    with pytest.raises(
+        ObjectNotFound, match=r"driver/x cannot be understood: spec\.lbName"
+    ):
         why_driver(reading, a_key("x"), NOW)

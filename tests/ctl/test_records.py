@@ -8,11 +8,28 @@ import pytest
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import ANNOTATION_ABANDON
-from lbcf.core.model.resources import BackendRecord, DrainProgress, RecordStatus
+from lbcf.core.model.resources import (
+    BackendRecord,
+    DrainProgress,
+    RecordStatus,
+)
 from lbcf.core.reasons import Reason
-from lbcf.ctl.records import next_attempt, stage_of, waits_for
-from tests.builders import START, a_driver, a_record, seconds
-from tests.ctl.readings import NOW, bare_reading
+from lbcf.ctl.errors import ObjectNotFound
+from lbcf.ctl.records import next_attempt, stage_of, waits_for, why_record
+from tests.builders import (
+    START,
+    a_driver,
+    a_key,
+    a_record,
+    seconds,
+)
+from tests.ctl.readings import (
+    NOW,
+    a_draining_record,
+    a_reading,
+    bare_reading,
+    printed,
+)
 
 
 def a_status(
@@ -122,3 +139,13 @@ def test_next_attempt_is_written_once_and_repeated() -> None:
     assert "in 8s" == next_attempt(ahead, NOW)
     assert "with pauses of up to 2m" == next_attempt(back, NOW)
     assert "" == next_attempt(a_record(registered=True), NOW)
+
+
+def test_record_is_told_with_its_drain() -> None:
+    """What ends when, and what its group's plan has for it."""
+    report = why_record(a_reading(a_draining_record()), a_key("web-1"), NOW)
+
+    assert "Draining; waits for connections to end" == report.headline
+    assert "drain ends     in 30s, 4 connections\n" in printed(report)
+    with pytest.raises(ObjectNotFound, match="there is no br/x in namespace shop"):
+        why_record(a_reading(), a_key("x"), NOW)

@@ -8,10 +8,9 @@ from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import GroupStatus
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
-from lbcf.ctl.drains import drains_now
-from lbcf.ctl.gaps import Gap
-from lbcf.ctl.leaders import CONTROLLER, Leader
-from lbcf.ctl.overview import Overview, overview
+from lbcf.ctl.drains import drains_report
+from lbcf.ctl.errors import MissingRight
+from lbcf.ctl.status import CONTROLLER, Leader, StatusReport, status_report
 from tests.builders import (
     START,
     a_driver,
@@ -32,12 +31,12 @@ REMOVING = attrs.evolve(LED, name="lbcf-deregistrar")
 LOST = attrs.evolve(LED, renewed="9m", is_alive=False)
 
 
-def looked_at(*things: Thing, leader: Leader = LED) -> Overview:
+def looked_at(*things: Thing, leader: Leader = LED) -> StatusReport:
     """Look at the everyday objects and these."""
-    return overview(a_reading(*things), (leader, REMOVING), NOW)
+    return status_report(a_reading(*things), (leader, REMOVING), NOW)
 
 
-def wrong(found: Overview) -> list[tuple[str, str]]:
+def wrong(found: StatusReport) -> list[tuple[str, str]]:
     """Say what is wrong: subject and reason."""
     return [(problem.subject, problem.reason) for problem in found.problems]
 
@@ -65,19 +64,19 @@ def test_lease_that_is_not_renewed_is_wrong() -> None:
     lost = ("lease/lbcf-controller", "NoLeader")
 
     assert lost in wrong(looked_at(leader=LOST))
-    assert [] == wrong(overview(a_reading(), (LOST, LED, REMOVING), NOW))
+    assert [] == wrong(status_report(a_reading(), (LOST, LED, REMOVING), NOW))
 
 
 def test_lease_that_nobody_ever_took_is_wrong() -> None:
     """A process that has never run does nothing; unless we may not know of it."""
     none = ("lease/lbcf-deregistrar", "NoLeader")
     hidden = a_reading()
-    hidden.gaps["leases", "*"] = Gap("list", "leases", "*")
-    found = overview(a_reading(), (LED,), NOW)
+    hidden.missing_rights["leases", "*"] = MissingRight("list", "leases", "*")
+    found = status_report(a_reading(), (LED,), NOW)
 
     assert [none] == wrong(found)
     assert "there is no such Lease: has lbcf-deregistrar ever run" in printed(found)
-    assert "lease" not in printed(overview(hidden, (), NOW)).split("not read: ")[0]
+    assert "lease" not in printed(status_report(hidden, (), NOW)).split("not read: ")[0]
 
 
 def test_namespace_without_anything_of_ours_is_told() -> None:
@@ -85,9 +84,9 @@ def test_namespace_without_anything_of_ours_is_told() -> None:
     here, everywhere = bare_reading(), bare_reading(namespace=None)
     told = "nothing is wrong: there is no group, load balancer or driver"
 
-    shop = printed(overview(here, (LED, REMOVING), NOW)).splitlines()[0]
+    shop = printed(status_report(here, (LED, REMOVING), NOW)).splitlines()[0]
     assert f"{told} in namespace shop (-A asks about all of them)" == shop
-    cluster = printed(overview(everywhere, (LED, REMOVING), NOW)).splitlines()[0]
+    cluster = printed(status_report(everywhere, (LED, REMOVING), NOW)).splitlines()[0]
     assert f"{told} in the cluster" == cluster
 
 
@@ -100,7 +99,7 @@ def test_places_are_told_unless_they_are_what_was_asked_about() -> None:
     everywhere = bare_reading(a_load_balancer(), refused, draining, namespace=None)
     here = a_reading(refused, draining)
     wide, near = (
-        printed(overview(one, (LED, REMOVING), NOW)) for one in (everywhere, here)
+        printed(status_report(one, (LED, REMOVING), NOW)) for one in (everywhere, here)
     )
 
     assert "\n  shop br/a  DriverRefused" in wide
@@ -108,15 +107,17 @@ def test_places_are_told_unless_they_are_what_was_asked_about() -> None:
     assert "\n  br/a  DriverRefused" in near
     assert "\nLOAD BALANCER" in near
     assert "\nNAMESPACE    LEASE" in near
-    assert printed(drains_now(everywhere, NOW)).startswith("NAMESPACE  BACKEND")
-    assert printed(drains_now(here, NOW)).startswith("BACKEND")
+    assert printed(drains_report(everywhere, NOW)).startswith("NAMESPACE  BACKEND")
+    assert printed(drains_report(here, NOW)).startswith("BACKEND")
 
 
 def test_what_could_not_be_read_is_not_called_fine() -> None:
     """It may be what is wrong."""
     reading = a_reading()
-    reading.gaps["backendrecords", "shop"] = Gap("list", "backendrecords", "shop")
-    told = printed(overview(reading, (LED, REMOVING), NOW))
+    reading.missing_rights["backendrecords", "shop"] = MissingRight(
+        "list", "backendrecords", "shop"
+    )
+    told = printed(status_report(reading, (LED, REMOVING), NOW))
 
     assert told.startswith("nothing is wrong in what may be read\n")
 
@@ -212,7 +213,9 @@ def test_what_cannot_be_understood_is_wrong() -> None:
     reading = a_reading()
     obscure(reading.view.records, a_key("odd"))
 
-    assert [("br/odd", "Unreadable")] == wrong(overview(reading, (LED, REMOVING), NOW))
+    assert [("br/odd", "Unreadable")] == wrong(
+        status_report(reading, (LED, REMOVING), NOW)
+    )
 
 
 def test_other_namespaces_and_what_they_share_are_left_out() -> None:
@@ -222,18 +225,18 @@ def test_other_namespaces_and_what_they_share_are_left_out() -> None:
     group = a_group(load_balancers=("lbcf-used",))
     reading = bare_reading(group, shared, unused)
 
-    names = [row.name for row in overview(reading, (), NOW).load_balancers]
+    names = [row.name for row in status_report(reading, (), NOW).load_balancers]
     assert ["lb/lbcf-used"] == names
 
 
 def test_what_may_not_be_read_is_said_below() -> None:
     """What is shared counts only where something refers to it."""
     reading = a_reading()
-    reading.gaps["pods", "shop"] = Gap("list", "pods", "shop")
-    reading.gaps["loadbalancers", "kube-system"] = Gap(
+    reading.missing_rights["pods", "shop"] = MissingRight("list", "pods", "shop")
+    reading.missing_rights["loadbalancers", "kube-system"] = MissingRight(
         "list", "loadbalancers.lbcf.tkestack.io", "kube-system"
     )
-    told = printed(overview(reading, (), NOW))
+    told = printed(status_report(reading, (), NOW))
 
     assert told.endswith("\n\nnot read: may not list pods in namespace shop\n")
 
@@ -241,10 +244,10 @@ def test_what_may_not_be_read_is_said_below() -> None:
 def test_hidden_load_balancer_is_unread_and_not_wrong() -> None:
     """Its namespace is none of the caller's."""
     reading = bare_reading(a_group(load_balancers=("lbcf-far",)))
-    gap = Gap("list", "loadbalancers.lbcf.tkestack.io", "kube-system")
-    reading.gaps["loadbalancers", "kube-system"] = gap
-    reading.note_hidden()
-    found = overview(reading, (LED, REMOVING), NOW)
+    gap = MissingRight("list", "loadbalancers.lbcf.tkestack.io", "kube-system")
+    reading.missing_rights["loadbalancers", "kube-system"] = gap
+    reading.mark_forbidden()
+    found = status_report(reading, (LED, REMOVING), NOW)
 
     assert ([], (str(gap),)) == (wrong(found), found.unread)
     far = ObjectKey("kube-system", "lbcf-far")

@@ -1,4 +1,4 @@
-"""What may not be read is said with the right that is missing, and never guessed."""
+"""What may not be read is open, and never called missing."""
 
 from typing import Any
 
@@ -12,16 +12,14 @@ from lbcf.core.model.nodes import Service
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.ctl.backends import why_node, why_pod
-from lbcf.ctl.balancers import why_balancer, why_record
 from lbcf.ctl.drivers import why_driver
-from lbcf.ctl.errors import Unknown
+from lbcf.ctl.errors import ObjectNotFound, missing_right
 from lbcf.ctl.flags import Kind
-from lbcf.ctl.gaps import gap_for
 from lbcf.ctl.groups import why_group
-from lbcf.ctl.lookups import not_found
-from lbcf.ctl.plans import plan_report
-from lbcf.ctl.reading import Reading
-from lbcf.ctl.records import waits_for
+from lbcf.ctl.load_balancers import why_load_balancer
+from lbcf.ctl.plan import plan_report
+from lbcf.ctl.reading import Reading, not_found
+from lbcf.ctl.records import waits_for, why_record
 from lbcf.kube.kinds import (
     BINDS,
     DRIVERS,
@@ -57,8 +55,8 @@ def forbid(
 ) -> Reading:
     """Have the API server refuse lists of these kinds."""
     for kind in kinds:
-        reading.note(gap_for("list", kind, namespace))
-    reading.note_hidden()
+        reading.note_missing(missing_right("list", kind, namespace))
+    reading.mark_forbidden()
     return reading
 
 
@@ -86,7 +84,7 @@ def test_what_was_not_found_is_missing_only_if_it_could_be_read(
     """Else the right is named, or the kind that is not installed."""
     key = bind_group_key(a_key("x")) if kind is Kind.BIND else a_key("x")
     hidden, bare = forbid(bare_reading(), resource), bare_reading()
-    bare.missing.add(resource.plural)
+    bare.unknown_kinds.add(resource.plural)
 
     assert f"there is no {name} in namespace shop" == str(
         not_found(bare_reading(), kind, key)
@@ -110,23 +108,23 @@ def test_bind_that_cannot_be_understood_is_not_missing() -> None:
     assert f"bind/x {told}" == str(
         not_found(reading, Kind.BIND, bind_group_key(a_key("x")))
     )
-    with pytest.raises(Unknown, match=f"lb/bind/x/front {told}"):
-        why_balancer(reading, balancer, NOW)
+    with pytest.raises(ObjectNotFound, match=f"lb/bind/x/front {told}"):
+        why_load_balancer(reading, balancer, NOW)
 
 
 def test_objects_of_kinds_that_may_not_be_read_are_not_called_missing() -> None:
     """The right is the answer."""
     reading = forbid(bare_reading(), RECORDS, LOAD_BALANCERS)
 
-    with pytest.raises(Unknown, match="br/x: may not list backendrecords"):
+    with pytest.raises(ObjectNotFound, match="br/x: may not list backendrecords"):
         why_record(reading, a_key("x"), NOW)
-    with pytest.raises(Unknown, match="lb/x: may not list loadbalancers"):
-        why_balancer(reading, a_key("x"), NOW)
+    with pytest.raises(ObjectNotFound, match="lb/x: may not list loadbalancers"):
+        why_load_balancer(reading, a_key("x"), NOW)
     with pytest.raises(
-        Unknown, match="pod/x in namespace shop; we may not list backen"
+        ObjectNotFound, match="pod/x in namespace shop; we may not list backen"
     ):
         why_pod(reading, a_key("x"), None, NOW)
-    with pytest.raises(Unknown, match="node/x; we may not list backendrecords"):
+    with pytest.raises(ObjectNotFound, match="node/x; we may not list backendrecords"):
         why_node(reading, "x", NOW)
 
 
@@ -182,7 +180,7 @@ def test_shared_driver_that_may_not_be_read_is_waited_for_by_name() -> None:
 
 def test_load_balancer_of_a_shared_driver_leaves_that_open() -> None:
     """What its own conditions say is told."""
-    report = why_balancer(of_shared_driver(), a_key("front"), NOW)
+    report = why_load_balancer(of_shared_driver(), a_key("front"), NOW)
 
     assert [("?", "driver", "NotRead"), ("ok", "identity", "")] == said(report)[:2]
     assert "created, and nothing is wrong with it, as far as we may read" == (
@@ -247,4 +245,4 @@ def test_service_is_read_where_we_may() -> None:
     group = a_group(selection=OF_SERVICE)
     reading = a_reading(a_node(), a_service())
 
-    assert reading.blocked(group) is None
+    assert reading.missing_for(group) is None

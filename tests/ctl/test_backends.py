@@ -1,4 +1,4 @@
-"""`why`: the checks in their order, the verdict that counts, and the answer in front."""
+"""`why pod` and `why node`: the checks in their order, and the verdict that counts."""
 
 import attrs
 import pytest
@@ -7,16 +7,15 @@ from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.node_backends import NodeBackend
 from lbcf.core.model.resources import GroupStatus
-from lbcf.core.model.values import DeregisterPolicy, DeregisterWebhook, ObjectKey
-from lbcf.core.reasons import ConditionReason, ForeignReason, Reason
+from lbcf.core.model.values import DeregisterPolicy, DeregisterWebhook
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.eligibility import POD_CHECKS
 from lbcf.core.selection.node_policy import NODE_CHECKS
 from lbcf.ctl.backends import why_node, why_pod
-from lbcf.ctl.balancers import why_balancer, why_record
-from lbcf.ctl.errors import Unknown
+from lbcf.ctl.errors import ObjectNotFound
 from lbcf.ctl.groups import why_group
 from lbcf.ctl.reading import Reading
-from lbcf.ctl.verdicts import Why, condition_line, question
+from lbcf.ctl.report import WhyReport, check_question
 from tests.builders import (
     START,
     a_driver,
@@ -31,7 +30,6 @@ from tests.controller.views import obscure
 from tests.ctl.readings import (
     FORBIDDEN_PODS,
     NOW,
-    a_draining_record,
     a_reading,
     bare_reading,
     printed,
@@ -41,7 +39,7 @@ from tests.ctl.test_records import a_status
 from tests.node_builders import HTTP, OF_NODES, a_node
 
 
-def of_pod(reading: Reading, name: str = "web-1") -> Why:
+def of_pod(reading: Reading, name: str = "web-1") -> WhyReport:
     """Ask about a pod as the command does."""
     key = a_key(name)
     return why_pod(reading, key, reading.view.pods.get(key), NOW)
@@ -52,7 +50,9 @@ def test_checks_are_asked_as_the_core_lists_them() -> None:
     lines = said(of_pod(a_reading(a_pod(ready=False))))
     asked = [(mark, name) for mark, name, _ in lines if name.endswith("?")]
 
-    assert [question(check.__name__) for check in POD_CHECKS] == [n for _, n in asked]
+    assert [check_question(check.__name__) for check in POD_CHECKS] == [
+        n for _, n in asked
+    ]
     assert ["ok", "ok", "NO", "-"] == [mark for mark, _ in asked]
     assert ("NO", "unready?", "PodNotReady") in lines
 
@@ -64,7 +64,7 @@ def test_node_is_asked_the_checks_of_nodes() -> None:
     lines = said(why_node(reading, "n1", NOW))
 
     names = [name for _, name, _ in lines if name.endswith("?")]
-    assert [question(check.__name__) for check in NODE_CHECKS] == names
+    assert [check_question(check.__name__) for check in NODE_CHECKS] == names
     assert ("wait", "to be created", "") in lines
 
 
@@ -119,7 +119,7 @@ def test_node_that_is_gone_is_called_a_node() -> None:
 
     told = why_node(reading, "n1", NOW).headline
     assert "on its way out of front; there is no node n1 now" == told
-    with pytest.raises(Unknown, match="there is no pod/n1"):
+    with pytest.raises(ObjectNotFound, match="there is no pod/n1"):
         of_pod(reading, "n1")
 
 
@@ -140,10 +140,10 @@ def test_pod_that_nothing_means_shows_what_there_is() -> None:
 
 def test_pod_of_which_nothing_is_known_is_unknown() -> None:
     """A wrong name is told as such."""
-    with pytest.raises(Unknown, match="there is no pod/web-1 in namespace shop"):
+    with pytest.raises(ObjectNotFound, match="there is no pod/web-1 in namespace shop"):
         of_pod(a_reading())
     with pytest.raises(
-        Unknown, match="there is no node/n1, and no BackendRecord of one"
+        ObjectNotFound, match="there is no node/n1, and no BackendRecord of one"
     ):
         why_node(a_reading(), "n1", NOW)
 
@@ -193,7 +193,7 @@ def test_driver_that_judges_is_named_with_what_the_controller_wrote() -> None:
 def test_pods_that_may_not_be_read_leave_the_verdict_open() -> None:
     """No check is guessed from what was not read."""
     reading = a_reading(a_record(registered=True))
-    reading.gaps["pods", "shop"] = FORBIDDEN_PODS
+    reading.missing_rights["pods", "shop"] = FORBIDDEN_PODS
     group = reading.view.groups.get(a_key("web"))
     assert group is not None
     report = why_group(reading, group, NOW)
@@ -209,117 +209,6 @@ def test_unreadable_neighbour_holds_the_whole_group() -> None:
     obscure(reading.view.records, a_key("odd"))
 
     assert ("?", "all of it", "RecordUnreadable") in said(of_pod(reading))
-
-
-def test_group_shows_its_records_in_trouble_first() -> None:
-    """Those that are registered are counted only."""
-    refused = a_status(conditions.REGISTERED, Reason.DRIVER_REFUSED)
-    reading = a_reading(
-        *(a_pod(), a_pod("web-2"), a_record(registered=True)),
-        *(a_record("b", deleting=True), a_record("c", status=refused)),
-    )
-    group = reading.view.groups.get(a_key("web"))
-    assert group is not None
-    titles = [
-        part.title.split(" (")[0] for part in why_group(reading, group, NOW).sections
-    ]
-
-    assert ["record c", "record b"] == titles[3:]
-
-
-def test_records_that_are_not_shown_are_counted() -> None:
-    """Ten are told in full, in trouble or not; of the others nobody thinks they are all."""
-    refused = a_status(conditions.REGISTERED, Reason.DRIVER_REFUSED)
-    records = (a_record(f"r{n:02}", status=refused) for n in range(12))
-    reading = a_reading(*records)
-    group = reading.view.groups.get(a_key("web"))
-    assert group is not None
-
-    for report in (
-        why_group(reading, group, NOW),
-        why_balancer(reading, a_key("front"), NOW),
-    ):
-        told = [part.title for part in report.sections if part.title.startswith("rec")]
-        assert 10 == len(told)
-        assert ("-", "not shown", "") == said(report)[-1]
-        assert "2 records that are to be registered, or are leaving\n" in (
-            printed(report)
-        )
-
-
-@pytest.mark.parametrize(
-    ("kind", "status", "reason", "mark"),
-    [
-        (conditions.READY, False, Reason.LOAD_BALANCER_NOT_FOUND, "NO"),
-        (conditions.READY, None, ForeignReason("Unknown"), "wait"),
-        (conditions.REMOVALS_HELD, True, Reason.TOO_MANY_UNREADY, "NO"),
-        (conditions.REMOVALS_HELD, True, Reason.KEPT_BY_DRIVER, "wait"),
-        (conditions.REMOVALS_HELD, False, Reason.NOT_HELD, "ok"),
-        (conditions.DRIFTED, True, Reason.MEMBERS_MISSING, "NO"),
-        (conditions.DRIFTED, False, Reason.IN_STEP, "ok"),
-        (conditions.CREATED, False, Reason.DRIVER_RUNNING, "wait"),
-        (conditions.CREATED, True, Reason.CREATED, "ok"),
-    ],
-)
-def test_condition_is_marked_as_status_counts_it(
-    kind: str, reason: ConditionReason, mark: str, *, status: bool | None
-) -> None:
-    """What is not wrong there is not called so here."""
-    condition = Condition(kind, status, reason, "because", 1, START)
-
-    assert mark == condition_line(condition, NOW).mark.value
-
-
-def test_record_is_told_with_its_drain() -> None:
-    """What ends when, and what its group's plan has for it."""
-    report = why_record(a_reading(a_draining_record()), a_key("web-1"), NOW)
-
-    assert "Draining; waits for connections to end" == report.headline
-    assert "drain ends     in 30s, 4 connections\n" in printed(report)
-    with pytest.raises(Unknown, match="there is no br/x in namespace shop"):
-        why_record(a_reading(), a_key("x"), NOW)
-
-
-def test_load_balancer_names_its_driver_and_users() -> None:
-    """And whom its end waits for."""
-    reading = a_reading(a_record(registered=True))
-    report = why_balancer(reading, a_key("front"), NOW)
-
-    assert "created, and nothing is wrong with it" == report.headline
-    assert "  -     records   1 registered, 0 not yet, 0 on their way out\n" in printed(
-        report
-    )
-    with pytest.raises(Unknown, match="there is no lb/lbcf-x in namespace kube-system"):
-        why_balancer(reading, ObjectKey("kube-system", "lbcf-x"), NOW)
-
-
-@pytest.mark.parametrize(
-    ("told", "headline"),
-    [
-        ((Reason.IN_USE, "being deleted; waits for 3 BackendRecords to end"), None),
-        (
-            (Reason.DRIVER_REFUSED, "it is locked"),
-            "being deleted; it is locked (for 1m)",
-        ),
-        ((Reason.CREATED, ""), "being deleted; waits for the controller"),
-    ],
-)
-def test_end_of_a_load_balancer_says_what_it_waits_for(
-    told: tuple[Reason, str], headline: str | None
-) -> None:
-    """In the controller's words, if it said any."""
-    said_of_it = Condition(conditions.CREATED, True, *told, 1, START)
-    ending = attrs.evolve(a_load_balancer(deleting=True), conditions=(said_of_it,))
-    report = why_balancer(bare_reading(a_driver(), ending), a_key("front"), NOW)
-
-    assert (headline or told[1]) == report.headline
-
-
-def test_driver_that_is_missing_is_what_is_wrong_with_a_load_balancer() -> None:
-    """Nobody operates it."""
-    report = why_balancer(bare_reading(a_load_balancer()), a_key("front"), NOW)
-
-    assert report.headline.startswith("LoadBalancerDriver shop/proxy does not exist")
 
 
 def test_words_are_folded_and_never_cut_in_a_narrow_terminal() -> None:

@@ -1,0 +1,373 @@
+"""`status`: what is wrong first, then groups, load balancers, drivers and leaders.
+
+Wrong is a condition that reports a failure, an object that cannot be understood or has
+not been looked at, and a process that nobody leads.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+import attrs
+
+from lbcf.controller.view import View
+from lbcf.core.lifecycle.trouble import is_trouble
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import (
+    BackendGroup,
+    BackendRecord,
+    LoadBalancer,
+    LoadBalancerDriver,
+)
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
+from lbcf.ctl.reading import STORES, Reading
+from lbcf.ctl.records import current_condition, next_attempt
+from lbcf.ctl.report import age, is_wrong, object_ref
+from lbcf.kube.kinds import HasMeta
+from lbcf.kube.leases import LEASES, Lease
+from lbcf.kube.store import Store
+
+
+T = TypeVar("T", bound=HasMeta)
+
+CONTROLLER: Final = "lbcf-controller"
+LEASE_NAMES: Final = (CONTROLLER, "lbcf-deregistrar")
+"""Names of the Leases; the admission webhook elects nobody."""
+
+_CLOCK_SKEW = timedelta(seconds=15)
+
+
+@attrs.frozen
+class Leader:
+    """One process of the cluster.
+
+    Attributes:
+        name: of its Lease.
+        holder: identity of the leader, empty where nobody leads.
+        renewed: how long ago the Lease was renewed, in words.
+        is_alive: whether it was renewed in time; by the holder's clock and ours, which
+            may differ by some seconds.
+    """
+
+    namespace: str
+    name: str
+    holder: str
+    renewed: str
+    is_alive: bool
+
+
+@attrs.frozen
+class Problem:
+    """Something that is wrong.
+
+    Attributes:
+        subject: kind/name, as kubectl takes it.
+        since: for how long, in words; empty where nobody knows.
+        next: when it is tried again, in words; empty where that is not written.
+        count: how many objects of the kind say just the same; the first is named.
+    """
+
+    namespace: str
+    subject: str
+    reason: str
+    message: str
+    since: str = ""
+    next: str = ""
+    count: int = 1
+
+
+@attrs.frozen
+class GroupRow:
+    """A group, or a Bind, at a glance; numbers of backends as its status has them."""
+
+    namespace: str
+    name: str
+    load_balancers: tuple[str, ...]
+    selected: int
+    registered: int
+    draining: int
+    ready: str
+
+
+@attrs.frozen
+class LoadBalancerRow:
+    """A load balancer at a glance; numbers of the records that could be read.
+
+    Attributes:
+        state: the reason of its latest condition.
+        pending: records that are not registered yet.
+        ending: records on their way out.
+    """
+
+    namespace: str
+    name: str
+    driver: str
+    state: str
+    registered: int
+    pending: int
+    ending: int
+
+
+@attrs.frozen
+class DriverRow:
+    """A driver at a glance.
+
+    Attributes:
+        healthy: empty where it is not asked.
+        load_balancers: how many of those that could be read it operates.
+    """
+
+    namespace: str
+    name: str
+    url: str
+    accepted: str
+    healthy: str
+    load_balancers: int
+
+
+@attrs.frozen
+class StatusReport:
+    """All of it.
+
+    Attributes:
+        namespace: what was asked about, empty for all of them.
+        problems: what is wrong.
+        unread: what may not be read, in words.
+    """
+
+    namespace: str
+    problems: tuple[Problem, ...]
+    groups: tuple[GroupRow, ...]
+    load_balancers: tuple[LoadBalancerRow, ...]
+    drivers: tuple[DriverRow, ...]
+    leaders: tuple[Leader, ...]
+    unread: tuple[str, ...] = ()
+
+
+def status_report(
+    reading: Reading, leaders: tuple[Leader, ...], now: datetime
+) -> StatusReport:
+    """Report on all that was read."""
+    view, records = reading.view, list(reading.view.records.values())
+    groups = [g for g in _all(view.groups) if reading.is_in_scope(g.meta.key.namespace)]
+    used = {g.load_balancer_key(name) for g in groups for name in g.load_balancers}
+    used |= {record.load_balancer_key for record in records}
+    balancers = _relevant(reading, view.load_balancers, used)
+    used = {balancer.driver_key for balancer in balancers}
+    used |= {record.driver_key for record in records}
+    drivers = _relevant(reading, view.drivers, used)
+    is_led = any(one.is_alive for one in leaders if one.name == CONTROLLER)
+    is_readable = reading.missing_right(LEASES, "") is None
+    return StatusReport(
+        namespace=reading.namespace or "",
+        problems=(
+            *_leader_problems(leaders, LEASE_NAMES if is_readable else ()),
+            *_unreadable(reading),
+            *_driver_problems(drivers, now),
+            *load_balancer_problems(balancers, now),
+            *_group_problems(groups, now, is_led=is_led),
+            *record_problems(records, now),
+        ),
+        groups=tuple(map(_group_row, groups)),
+        load_balancers=tuple(_load_balancer_row(one, view) for one in balancers),
+        drivers=tuple(_driver_row(driver, view) for driver in drivers),
+        leaders=leaders,
+        unread=reading.unread(),
+    )
+
+
+def _all(store: Store[T]) -> list[T]:
+    return sorted(store.values(), key=lambda found: found.meta.key)
+
+
+def _relevant(reading: Reading, store: Store[T], used: set[ObjectKey]) -> list[T]:
+    """Return what is in the namespace of the question, and what is used from there."""
+    return [
+        found
+        for found in _all(store)
+        if reading.is_in_scope(found.meta.key.namespace) or found.meta.key in used
+    ]
+
+
+def leaders_of(leases: Iterable[Lease], now: datetime) -> Iterator[Leader]:
+    """Return who leads, by name and namespace."""
+    for lease in sorted(leases, key=lambda lease: lease.meta.key[::-1]):
+        limit = timedelta(seconds=lease.duration) + _CLOCK_SKEW
+        renewed = lease.renewed_at
+        is_renewed = renewed is not None and now - renewed <= limit
+        yield Leader(
+            namespace=lease.meta.key.namespace,
+            name=lease.meta.key.name,
+            holder=lease.holder,
+            renewed=age(renewed, now),
+            is_alive=bool(lease.holder) and is_renewed,
+        )
+
+
+def _group_row(group: BackendGroup) -> GroupRow:
+    status = group.status
+    return GroupRow(
+        namespace=group.meta.key.namespace,
+        name=object_ref("bg", group.meta.key),
+        load_balancers=group.load_balancers,
+        selected=status.backends,
+        registered=status.registered,
+        draining=status.draining,
+        ready=_reason(status.conditions, conditions.READY),
+    )
+
+
+def _load_balancer_row(balancer: LoadBalancer, view: View) -> LoadBalancerRow:
+    key = balancer.meta.key
+    counts = Counter(
+        "ending" if r.is_deleting else "registered" if r.is_registered else "pending"
+        for r in view.records.by_index("load_balancer", key)
+    )
+    return LoadBalancerRow(
+        namespace=key.namespace,
+        name=object_ref("lb", key),
+        driver=balancer.driver,
+        state=_state(balancer),
+        registered=counts["registered"],
+        pending=counts["pending"],
+        ending=counts["ending"],
+    )
+
+
+def _state(balancer: LoadBalancer) -> str:
+    """Return the reason of the first condition that is not True, else of the last."""
+    if balancer.meta.deleting_since is not None:
+        return "Deleting"
+    found = [one for one in balancer.conditions if one.type != conditions.DRIFTED]
+    bad = next((one.reason for one in found if one.status is not True), None)
+    return bad or (found[-1].reason if found else "")
+
+
+def _driver_row(driver: LoadBalancerDriver, view: View) -> DriverRow:
+    key = driver.meta.key
+    return DriverRow(
+        namespace=key.namespace,
+        name=object_ref("driver", key),
+        url=driver.url,
+        accepted=_reason(driver.conditions, conditions.ACCEPTED),
+        healthy=_reason(driver.conditions, conditions.HEALTHY),
+        load_balancers=len(view.load_balancers.by_index("driver", key)),
+    )
+
+
+def _reason(found: tuple[Condition, ...], kind: str) -> str:
+    condition = conditions.find(found, kind)
+    return "" if condition is None else condition.reason
+
+
+def _leader_problems(
+    leaders: Collection[Leader], expected: Collection[str]
+) -> Iterator[Problem]:
+    """Return Leases that nobody holds, and those of `expected` that do not exist."""
+    # A Lease that a move to another namespace left behind is no problem.
+    led = {leader.name for leader in leaders if leader.is_alive}
+    for leader in (one for one in leaders if one.name not in led):
+        message = "nobody holds it"
+        if leader.holder:
+            message = f"{leader.holder} holds it and does not renew it"
+        yield Problem(
+            leader.namespace,
+            f"lease/{leader.name}",
+            Reason.NO_LEADER,
+            f"{message}: is {leader.name} running?",
+            since=leader.renewed,
+        )
+    for name in expected:
+        if not any(leader.name == name for leader in leaders):
+            message = (
+                f"there is no such Lease: has {name} ever run, with --leader-elect?"
+            )
+            yield Problem("", f"lease/{name}", Reason.NO_LEADER, message)
+
+
+def _unreadable(reading: Reading) -> Iterator[Problem]:
+    for kind, (resource, store_of) in STORES.items():
+        for key, message in sorted(store_of(reading.view).unreadable.items()):
+            # What may not be read counts as unreadable, and is no problem of the object.
+            if not reading.is_forbidden(resource, key):
+                ref = object_ref(kind, key)
+                yield Problem(key.namespace, ref, Reason.UNREADABLE, message)
+
+
+def _driver_problems(
+    drivers: Iterable[LoadBalancerDriver], now: datetime
+) -> Iterator[Problem]:
+    for driver in drivers:
+        yield from _condition_problems(
+            "driver", driver.meta.key, driver.conditions, now
+        )
+
+
+def load_balancer_problems(
+    balancers: Iterable[LoadBalancer], now: datetime
+) -> Iterator[Problem]:
+    """Return load balancers that are not created, synced or deleted, or lost members."""
+    for balancer in balancers:
+        yield from _condition_problems(
+            "lb", balancer.meta.key, balancer.conditions, now
+        )
+
+
+def _group_problems(
+    groups: Iterable[BackendGroup], now: datetime, *, is_led: bool
+) -> Iterator[Problem]:
+    """Return groups of which not all is decided, or whose guards hold after a failure.
+
+    Args:
+        groups: to look at.
+        now: the moment.
+        is_led: somebody leads the controller: it looks at each change within seconds.
+    """
+    for group in groups:
+        key, status = group.meta.key, group.status
+        if not is_led and status.observed_generation < group.meta.generation:
+            yield Problem(
+                key.namespace,
+                object_ref("bg", key),
+                Reason.NOT_LOOKED_AT,
+                "no controller has looked at it as it is now; that is in order for some "
+                "seconds after a change",
+            )
+        yield from _condition_problems("bg", key, status.conditions, now)
+
+
+def record_problems(
+    records: Iterable[BackendRecord], now: datetime
+) -> Iterator[Problem]:
+    """Return records in trouble; those that say the same are one problem."""
+    same: dict[tuple[str, ...], list[tuple[BackendRecord, Condition]]] = {}
+    for record in sorted(records, key=lambda record: record.meta.key):
+        current = current_condition(record)
+        if current is not None and is_trouble(current):
+            place = (record.meta.key.namespace, record.spec.load_balancer)
+            alike = same.setdefault((*place, current.reason, current.message), [])
+            alike.append((record, current))
+    for alike in same.values():
+        record, current = min(alike, key=lambda one: one[1].since or now)
+        first = _problem("br", record.meta.key, current, now)
+        yield attrs.evolve(first, next=next_attempt(record, now), count=len(alike))
+
+
+def _condition_problems(
+    kind: str, key: ObjectKey, found: Iterable[Condition], now: datetime
+) -> Iterator[Problem]:
+    for condition in filter(is_wrong, found):
+        yield _problem(kind, key, condition, now)
+
+
+def _problem(kind: str, key: ObjectKey, condition: Condition, now: datetime) -> Problem:
+    return Problem(
+        key.namespace,
+        object_ref(kind, key),
+        condition.reason,
+        condition.message,
+        age(condition.since, now),
+    )

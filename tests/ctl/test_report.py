@@ -1,0 +1,107 @@
+"""The words of reports: durations, selectors, and the marks of conditions."""
+
+from datetime import timedelta
+
+import pytest
+
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import (
+    PodSelection,
+    Selection,
+    StaticSelection,
+)
+from lbcf.core.model.selectors import Operator, Requirement, Selector
+from lbcf.core.reasons import ConditionReason, ForeignReason, Reason
+from lbcf.ctl.report import (
+    condition_line,
+    human_duration,
+    relative_time,
+    selection_text,
+)
+from tests.builders import (
+    BY_LABEL,
+    START,
+    WEB,
+    seconds,
+)
+from tests.ctl.readings import (
+    NOW,
+)
+from tests.node_builders import OF_NODES, OF_SERVICE
+
+
+@pytest.mark.parametrize(
+    ("length", "written"),
+    [
+        (-5.0, "0s"),
+        (0.9, "0s"),
+        (7.0, "7s"),
+        (60.0, "1m"),
+        (125.0, "2m5s"),
+        (3725.0, "1h2m"),
+        (86400.0 + 30, "1d"),
+        (4 * 86400.0 + 7200, "4d2h"),
+    ],
+)
+def test_lengths_of_time_have_two_units(length: float, written: str) -> None:
+    """Smaller units than the two largest are left out, whatever lies between."""
+    assert written == human_duration(timedelta(seconds=length))
+
+
+def test_moments_lie_ahead_or_back() -> None:
+    """A deadline that has passed says how long ago."""
+    assert "in 12s" == relative_time(START + seconds(12), START)
+    assert "3s ago" == relative_time(START - seconds(3), START)
+
+
+EXPRESSIONS = (
+    Requirement("tier", Operator.IN, frozenset({"b", "a"})),
+    Requirement("old", Operator.DOES_NOT_EXIST),
+)
+
+
+@pytest.mark.parametrize(
+    ("selection", "words"),
+    [
+        (BY_LABEL, "pods with app=web"),
+        (PodSelection((WEB,), names=frozenset({"b", "a"})), "pods named a, b"),
+        (
+            PodSelection(
+                (WEB,), Selector({"app": "web"}, EXPRESSIONS), excluded=frozenset("x")
+            ),
+            "pods with app=web,tier in (a, b),!old except x",
+        ),
+        (StaticSelection(("10.0.0.1:80",)), "1 static addresses"),
+        (OF_SERVICE, "port 80/TCP of Service web on nodes"),
+        (OF_NODES, "nodes with any labels"),
+    ],
+)
+def test_selections_are_told_as_kubectl_writes_them(
+    selection: Selection, words: str
+) -> None:
+    """Each kind of selection, with all that narrows it."""
+    assert words == selection_text(selection)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "reason", "mark"),
+    [
+        (conditions.READY, False, Reason.LOAD_BALANCER_NOT_FOUND, "NO"),
+        (conditions.READY, None, ForeignReason("Unknown"), "wait"),
+        (conditions.REMOVALS_HELD, True, Reason.TOO_MANY_UNREADY, "NO"),
+        (conditions.REMOVALS_HELD, True, Reason.KEPT_BY_DRIVER, "wait"),
+        (conditions.REMOVALS_HELD, False, Reason.NOT_HELD, "ok"),
+        (conditions.DRIFTED, True, Reason.MEMBERS_MISSING, "NO"),
+        (conditions.DRIFTED, False, Reason.IN_STEP, "ok"),
+        (conditions.CREATED, False, Reason.DRIVER_RUNNING, "wait"),
+        (conditions.CREATED, True, Reason.CREATED, "ok"),
+    ],
+)
+def test_condition_is_marked_as_status_counts_it(
+    kind: str, reason: ConditionReason, mark: str, *, status: bool | None
+) -> None:
+    """What is not wrong there is not called so here."""
+    condition = Condition(kind, status, reason, "because", 1, START)
+
+    assert mark == condition_line(condition, NOW).mark.value
