@@ -1,11 +1,10 @@
 """Finds out over real HTTP whether a driver keeps to the driver protocol.
 
-    command, pytest_plugin     flags in, a report out
-    kit                        runs the rules of the catalogue, one after the other
-    members, draining, ...     the rules, each a small function
-    bench                      what a rule does with the driver
-    line                       HTTP, every exchange kept
+`command` and `pytest_plugin` read flags into a `target`; `kit` runs the rules one after
+the other; `report` writes how they ended. The rules are small functions in
+`load_balancers`, `backends`, `messages` and `concurrency`, each with a `bench` of its own.
 
 Neither Kubernetes nor the controller is needed: only the driver and its load balancer.
-`load` measures what the driver bears, `openapi` writes the contract down.
+`load` measures how many lifecycles at a time a driver can serve, `openapi` writes the
+contract down.
 """

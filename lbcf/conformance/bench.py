@@ -1,24 +1,24 @@
-"""What a rule does with the driver: calls, members of its own, and a look at the list.
+"""What a rule is, and what it works with: calls, backends of its own, listBackends.
 
-`lbcf.conformance.kit` makes one for each rule and clears it up at the end; the rules
-read like the sentences that they check.
+A rule's id is its function's name, its sentence the first line of the docstring. `kit`
+makes a bench for each rule, and deregisters at the end what the rule has left.
 """
 
 import asyncio
 import contextlib
+import hashlib
 import itertools
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import NoReturn
+from uuid import UUID
 
 import attrs
 import msgspec
 
-from lbcf.conformance.answers import read_answer
+from lbcf.conformance.client import RecordingClient, read_answer
 from lbcf.conformance.findings import Broken, Exchange, NotApplicable
-from lbcf.conformance.identities import Member, seeded_ids
-from lbcf.conformance.line import Line
 from lbcf.conformance.target import Target
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.values import MemberKey
@@ -26,6 +26,7 @@ from lbcf.runtime.clock import Clock
 from lbcf.wire.driver import Answer
 from lbcf.wire.driver_answers import (
     BackendAnswer,
+    BackendState,
     ListBackendsAnswer,
     ListedBackend,
     RetriedAnswer,
@@ -34,16 +35,81 @@ from lbcf.wire.driver_answers import (
 
 
 Fields = Mapping[str, object]
+Check = Callable[["Bench"], Awaitable[None]]
+
+ENSURE = Operation.ENSURE_BACKEND
+DRAIN = Operation.DRAIN_BACKEND
+DEREGISTER = Operation.DEREGISTER_BACKEND
+LIST = Operation.LIST_BACKENDS
+
+BOTH_SIDES = "driver protocol, rules for both sides"
+COMMON = "driver protocol, common parts"
+OPERATIONS = "driver protocol, operations"
+DRAINING = "driver protocol, drainBackend"
+LOCK_KEY = "driver protocol, lockKey"
+ADDITIONS = "driver protocol, what else a driver may use"
 
 NOT_SERVED = frozenset({404, 405, 501})
-"""How servers say that there is no such operation."""
+"""HTTP statuses of servers that do not have the operation."""
 
 FIRST_DELAY = timedelta(milliseconds=200)
 LONGEST_PAUSE = timedelta(seconds=5)
-"""Between two attempts, whatever the driver wishes: the kit's patience is short."""
+"""Between two attempts, also where the driver's minRetryDelayInSeconds is longer."""
 
-_CLEARING = 5.0
-"""Seconds for deregistering what a rule has left."""
+_CLEANUP_SECONDS = 5.0
+"""For deregistering what a rule has left."""
+
+
+@attrs.frozen
+class Rule:
+    """One thing that drivers must do, and how to find out.
+
+    Attributes:
+        name: its id, in words with `-`.
+        sentence: what drivers do that keep to it.
+        source: the part of the protocol that says so.
+        needs: optional operations without which it cannot be looked at.
+        check: raises a Finding unless the rule is kept.
+    """
+
+    name: str
+    sentence: str
+    source: str
+    needs: tuple[Operation, ...]
+    check: Check
+
+
+def rule(source: str, *needs: Operation) -> Callable[[Check], Rule]:
+    """Make a rule of a function."""
+
+    def decorate(check: Check) -> Rule:
+        name = getattr(check, "__name__", "").replace("_", "-")
+        sentence = (check.__doc__ or "").splitlines()[0]
+        return Rule(name, sentence, source, needs, check)
+
+    return decorate
+
+
+def seeded_ids(*parts: object) -> Iterator[str]:
+    """Generate UUIDs without end, the same ones for the same parts."""
+    for number in itertools.count():
+        text = ":".join(str(part) for part in (*parts, number))
+        yield str(UUID(bytes=hashlib.sha256(text.encode()).digest()[:16], version=4))
+
+
+@attrs.define
+class Member:
+    """A backend that the rule registers, or pretends to have registered.
+
+    Attributes:
+        record_id: of its record.
+        address: where it is.
+        injected_info: as the driver's last Succ had it.
+    """
+
+    record_id: str
+    address: str
+    injected_info: dict[str, str] = attrs.Factory(dict)
 
 
 @attrs.define(eq=False)
@@ -52,19 +118,19 @@ class Bench:
 
     Attributes:
         target: what is examined.
-        line: what it is asked over.
-        clock: for delays and moments.
+        client: sends its calls.
+        clock: for delays and deadlines.
         lb_info: the identity of the load balancer.
         name: of the rule.
-        haste: how often it asks again without a pause while the answer is Running.
+        hasty_calls: how often it asks again without a pause while the answer is Running.
     """
 
     target: Target
-    line: Line
+    client: RecordingClient
     clock: Clock
     lb_info: dict[str, str]
     name: str
-    haste: int = 0
+    hasty_calls: int = 0
     _members: list[Member] = attrs.field(factory=list, init=False)
     _ids: Iterator[str] = attrs.field(init=False)
 
@@ -73,14 +139,14 @@ class Bench:
         self._ids = seeded_ids(self.target.seed, self.name)
 
     @property
-    def lists(self) -> bool:
-        """Tell whether the driver says what it has."""
-        return not self.target.lacks(Operation.LIST_BACKENDS)
+    def can_list(self) -> bool:
+        """Return whether the driver serves listBackends."""
+        return not self.target.lacks(LIST)
 
     @property
-    def drains(self) -> bool:
-        """Tell whether the driver drains."""
-        return not self.target.lacks(Operation.DRAIN_BACKEND)
+    def can_drain(self) -> bool:
+        """Return whether the driver serves drainBackend."""
+        return not self.target.lacks(DRAIN)
 
     def new_id(self) -> str:
         """Return an id that this rule has not had yet."""
@@ -98,9 +164,9 @@ class Bench:
         if address is None and by_address and number >= len(addresses):
             raise NotApplicable(f"more than {number} addresses are needed (--address)")
         chosen = addresses[number % len(addresses)] if address is None else address
-        made = Member(self.new_id(), chosen)
-        self._members.append(made)
-        return made
+        member = Member(self.new_id(), chosen)
+        self._members.append(member)
+        return member
 
     def members(self, most: int) -> list[Member]:
         """Return so many new members, or fewer where addresses are scarce."""
@@ -114,50 +180,50 @@ class Bench:
         Raises:
             Broken: always.
         """
-        exchanges = self.line.exchanges
+        exchanges = self.client.exchanges
         raise Broken(text, exchanges[-1] if exchanges else None)
 
-    def expect(self, fine: bool, text: str) -> None:
-        """Go on if it is fine.
+    def expect(self, holds: bool, text: str) -> None:
+        """Fail with the text, which says what was seen and expected, unless it holds.
 
         Raises:
-            Broken: it is not; the text says what was seen and expected.
+            Broken: it does not hold.
         """
-        if not fine:
+        if not holds:
             self.fail(text)
 
-    async def warm(self, connections: int) -> None:
-        """Open so many connections, so that calls arrive in the order of their sending.
+    async def open_connections(self, number: int) -> None:
+        """Open connections, so that calls arrive in the order of their sending.
 
-        One that waits for its connection is overtaken by one that found another's.
+        A call that waits for its connection is overtaken by one that reuses another's.
         """
-        calls = (self.exchange(Operation.HEALTHZ, {}) for _ in range(connections))
+        calls = (self.send(Operation.HEALTHZ, {}) for _ in range(number))
         await asyncio.gather(*calls)
 
-    async def exchange(
-        self, operation: Operation, fields: Fields, written: asyncio.Event | None = None
+    async def send(
+        self, operation: Operation, fields: Fields, sent: asyncio.Event | None = None
     ) -> Exchange:
-        """Send a request, whatever it says; return what came back."""
-        return await self.line.send(operation, msgspec.json.encode(fields), written)
+        """Send a request, valid or not; return the exchange."""
+        return await self.client.send(operation, msgspec.json.encode(fields), sent)
 
-    async def begin(
+    async def start_call(
         self, operation: Operation, fields: Fields
     ) -> asyncio.Task[Exchange]:
-        """Send a request and come back when it has gone out, or has ended."""
-        written = asyncio.Event()
-        call = asyncio.create_task(self.exchange(operation, fields, written))
-        call.add_done_callback(lambda _call: written.set())
-        await written.wait()
+        """Send a request; return when it has gone out, or has ended."""
+        sent = asyncio.Event()
+        call = asyncio.create_task(self.send(operation, fields, sent))
+        call.add_done_callback(lambda _call: sent.set())
+        await sent.wait()
         return call
 
-    async def ask(self, operation: Operation, fields: Fields) -> Answer:
+    async def call(self, operation: Operation, fields: Fields) -> Answer:
         """Call an operation once; return its valid answer, whatever that says.
 
         Raises:
             NotApplicable: it is not served, and need not be.
             Broken: there is no valid answer.
         """
-        exchange = await self.exchange(operation, fields)
+        exchange = await self.send(operation, fields)
         if exchange.status in NOT_SERVED and not self.target.must_serve(operation):
             text = f"{operation} is not served (HTTP {exchange.status})"
             raise NotApplicable(text, exchange)
@@ -165,19 +231,22 @@ class Bench:
 
     async def attempt(self, operation: Operation, fields: Fields) -> RetriedAnswer:
         """Call a retried operation once, as a new attempt that is not late."""
-        said = {"retryID": self.new_id(), "dryRun": False} | dict(fields)
-        said.setdefault("notAfter", self.moment(timedelta(minutes=1)))
-        answer = await self.ask(operation, said)
+        request = {"retryID": self.new_id(), "dryRun": False} | dict(fields)
+        request.setdefault("notAfter", self.timestamp(timedelta(minutes=1)))
+        answer = await self.call(operation, request)
         assert isinstance(answer, RetriedAnswer)  # noqa: S101  (ANSWERS says so)
         return answer
 
-    async def settle(self, operation: Operation, fields: Fields) -> RetriedAnswer:
-        """Call until it succeeds, as the controller does.
+    async def call_until_success(
+        self, operation: Operation, fields: Fields
+    ) -> RetriedAnswer:
+        """Call until the answer is Succ, as the controller does.
 
         Raises:
-            Broken: it failed, or never succeeded.
+            Broken: the answer was Fail, or Running for longer than the patience.
         """
-        limit = self.clock.monotonic() + self.target.patience.total_seconds()
+        patience = self.target.patience.total_seconds()
+        limit = self.clock.monotonic() + patience
         delay = FIRST_DELAY
         for number in itertools.count():
             answer = await self.attempt(operation, fields)
@@ -186,16 +255,15 @@ class Bench:
             if answer.status is Status.FAIL:
                 self.fail(f"{operation} answered Fail, not Succ: {answer.msg!r:.120}")
             if self.clock.monotonic() > limit:
-                waited = self.target.patience.total_seconds()
-                self.fail(f"{operation} is Running still after {waited:g} s")
-            if number < self.haste:
+                self.fail(f"{operation} is Running still after {patience:g} s")
+            if number < self.hasty_calls:
                 continue
             await self.clock.sleep(min(answer.min_retry_delay or delay, LONGEST_PAUSE))
             delay = min(delay * 2, LONGEST_PAUSE)
         raise AssertionError
 
     def fields(self, member: Member, **more: object) -> dict[str, object]:
-        """Return what every request about a member says, and more."""
+        """Return the fields of every request about a member, and more."""
         return {
             "recordID": member.record_id,
             "lbInfo": self.lb_info,
@@ -205,47 +273,51 @@ class Bench:
         } | more
 
     async def ensure(self, member: Member, **more: object) -> None:
-        """Put the member into full service."""
-        await self._settled(Operation.ENSURE_BACKEND, member, more)
+        """Ensure the member until that succeeds."""
+        await self._complete(ENSURE, member, more)
 
     async def drain(self, member: Member, **more: object) -> None:
-        """Drain the member to the end."""
-        said = {"drain": self.drain_times()} | more
-        await self._settled(Operation.DRAIN_BACKEND, member, said)
+        """Drain the member until that succeeds."""
+        await self._complete(DRAIN, member, {"drain": self.drain_times()} | more)
 
     async def deregister(self, member: Member, **more: object) -> None:
-        """Take the member out."""
-        said: dict[str, object] = {"drained": False} | more
-        await self._settled(Operation.DEREGISTER_BACKEND, member, said)
+        """Deregister the member until that succeeds."""
+        await self._complete(DEREGISTER, member, {"drained": False} | more)
 
-    async def _settled(
+    async def _complete(
         self, operation: Operation, member: Member, more: Fields
     ) -> None:
-        """Settle an operation on the member, and keep what the driver injects."""
-        answer = await self.settle(operation, self.fields(member, **more))
+        fields = self.fields(member, **more)
+        answer = await self.call_until_success(operation, fields)
         if isinstance(answer, BackendAnswer) and answer.injected_info is not None:
             member.injected_info = answer.injected_info
 
     def drain_times(self) -> dict[str, str]:
-        """Return when a drain began and ends: now, and long after our patience."""
+        """Return when a drain began and ends: now, and after the target's patience."""
         late = self.target.patience + timedelta(minutes=1)
-        return {"startedAt": self.moment(timedelta()), "deadline": self.moment(late)}
+        return {
+            "startedAt": self.timestamp(timedelta()),
+            "deadline": self.timestamp(late),
+        }
 
-    def moment(self, ahead: timedelta) -> str:
+    def timestamp(self, ahead: timedelta) -> str:
         """Return a moment from now as RFC 3339 in UTC."""
         return (self.clock.now() + ahead).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     async def listing(self) -> ListBackendsAnswer:
-        """Return what the driver says it has on the load balancer."""
-        fields = {"lbInfo": self.lb_info, "attributes": {}}
-        answer = await self.ask(Operation.LIST_BACKENDS, fields)
+        """Return the answer of listBackends.
+
+        Raises:
+            Broken: it is not Succ.
+        """
+        answer = await self.call(LIST, {"lbInfo": self.lb_info, "attributes": {}})
         assert isinstance(answer, ListBackendsAnswer)  # noqa: S101  (ANSWERS says so)
         if answer.status is not Status.SUCC:
             self.fail(f"listBackends answered {answer.status}: {answer.msg!r:.120}")
         return answer
 
     async def listed(self, member: Member) -> list[ListedBackend]:
-        """Return the entries of the list that are this member; at best one or none."""
+        """Return the entries of listBackends that are this member; one, if all is well."""
         by_record = self.target.member_key is MemberKey.RECORD
         return [
             entry
@@ -255,38 +327,47 @@ class Bench:
         ]
 
     async def expect_present(self, member: Member, after: str) -> ListedBackend | None:
-        """Look for the member, where the driver tells; None: it does not.
+        """Return the member's entry in listBackends; None: the driver has no such call.
 
         Raises:
             Broken: it is not there, or more than once.
         """
-        if not self.lists:
+        if not self.can_list:
             return None
         found = await self.listed(member)
         if len(found) != 1:
             self.fail(
-                f"{after}, {_named(member)} is listed {len(found)} times, not once"
+                f"{after}, {_name(member)} is listed {len(found)} times, not once"
             )
         return found[0]
 
+    async def expect_in_service(self, member: Member, after: str) -> None:
+        """Check that listBackends, where served, has the member, and not as Draining.
+
+        Raises:
+            Broken: it is not there, more than once, or Draining.
+        """
+        entry = await self.expect_present(member, after)
+        is_draining = entry is not None and entry.state is BackendState.DRAINING
+        self.expect(not is_draining, f"{after}, {member.address} is listed as Draining")
+
     async def expect_absent(self, member: Member, after: str) -> None:
-        """Look for the member, where the driver tells.
+        """Check that listBackends, where served, does not have the member.
 
         Raises:
             Broken: it is there.
         """
-        if self.lists and await self.listed(member):
-            self.fail(f"{after}, {_named(member)} is listed still")
+        if self.can_list and await self.listed(member):
+            self.fail(f"{after}, {_name(member)} is listed still")
 
-    async def clear(self) -> None:
-        """Take out all members of the rule; what fails here is no rule's fault."""
+    async def clean_up(self) -> None:
+        """Deregister all members of the rule; what fails here is no rule's fault."""
         with contextlib.suppress(Broken, NotApplicable, TimeoutError):
-            async with asyncio.timeout(_CLEARING):
+            async with asyncio.timeout(_CLEANUP_SECONDS):
                 for member in self._members:
                     with contextlib.suppress(Broken):
                         await self.deregister(member)
 
 
-def _named(member: Member) -> str:
-    """Return how messages call a member."""
+def _name(member: Member) -> str:
     return f"{member.address} of record {member.record_id}"

@@ -11,11 +11,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from lbcf.conformance.bench import Rule
 from lbcf.conformance.flags import WrongFlag, add_flags, read_target
-from lbcf.conformance.kit import CATALOGUE, Result, Unreachable, examine, identity
-from lbcf.conformance.load import Step, borne, put_under_load
+from lbcf.conformance.kit import (
+    CATALOGUE,
+    Result,
+    Unreachable,
+    examine,
+    load_balancer_identity,
+)
+from lbcf.conformance.load import Step, highest_concurrency, run_load
 from lbcf.conformance.report import as_json, as_junit, failed, lines_of, summary
-from lbcf.conformance.rules import Rule
 from lbcf.conformance.target import Target
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.flags import WRONG_USAGE
@@ -28,24 +34,26 @@ FAILED = 1
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Do what the flags say; return the exit status."""
+    """Examine the driver as the flags say; return the exit status."""
     try:
         target = read_target(chosen)
         rules = chosen_rules(chosen.rule)
         clock = SystemClock()
-        results = asyncio.run(examine(target, clock, rules, _tell))
+        results = asyncio.run(examine(target, clock, rules, _say_result))
         _say(summary(results))
         if chosen.json:
             Path(chosen.json).write_bytes(as_json(target, results))
         if chosen.junit:
             Path(chosen.junit).write_bytes(as_junit(results))
-        fine = asyncio.run(_borne(target, chosen.load, clock)) if chosen.load else True
+        is_loadable = not chosen.load or asyncio.run(
+            _load_succeeds(target, chosen.load, clock)
+        )
     except (WrongFlag, Unreachable, OSError) as error:
         print(f"lbcf conformance: {error}", file=sys.stderr)  # noqa: T201
         return WRONG_USAGE
     except KeyboardInterrupt:
         return 130
-    return 0 if fine and not failed(results) else FAILED
+    return 0 if is_loadable and not failed(results) else FAILED
 
 
 def chosen_rules(names: Sequence[str]) -> Sequence[Rule]:
@@ -61,24 +69,21 @@ def chosen_rules(names: Sequence[str]) -> Sequence[Rule]:
     return [rule for rule in CATALOGUE if not names or rule.name in names]
 
 
-async def _borne(target: Target, lifecycles: int, clock: Clock) -> bool:
-    """Run the load; tell whether nothing failed."""
-    lb_info = await identity(target, clock)
-    steps = await put_under_load(target, clock, lb_info, lifecycles, _tell_step)
-    _say(f"load  seed {target.seed}: bore {borne(steps)} lifecycles at a time")
+async def _load_succeeds(target: Target, lifecycles: int, clock: Clock) -> bool:
+    lb_info = await load_balancer_identity(target, clock)
+    steps = await run_load(target, clock, lb_info, lifecycles, _say_step)
+    most = highest_concurrency(steps)
+    _say(f"load  seed {target.seed}: bore {most} lifecycles at a time")
     return not any(step.failures for step in steps)
 
 
-def _tell(result: Result) -> None:
-    """Print one rule's end."""
+def _say_result(result: Result) -> None:
     _say("\n".join(lines_of(result)))
 
 
-def _tell_step(step: Step) -> None:
-    """Print one step of the load."""
+def _say_step(step: Step) -> None:
     _say("\n".join(step.lines()))
 
 
 def _say(text: str) -> None:
-    """Print for people, at once."""
     print(text, flush=True)  # noqa: T201

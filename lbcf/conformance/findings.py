@@ -1,4 +1,4 @@
-"""What a rule finds: exchanges with the driver, and how the rule ends because of them.
+"""What a rule finds: exchanges with the driver, and the outcome that they cause.
 
 LbcfError
 `- Finding
@@ -48,7 +48,7 @@ class Exchange:
 
     @property
     def is_answered(self) -> bool:
-        """Tell whether there is a 200, whatever its body says."""
+        """Return whether there is a 200, whatever its body says."""
         return self.status == 200  # noqa: PLR2004  (the only good status)
 
     def described(self) -> str:

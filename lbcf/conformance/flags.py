@@ -1,8 +1,4 @@
-"""Reads the flags of `lbcf conformance` into a target.
-
-Before it: `lbcf.cli`. After it: `lbcf.conformance.command`. The pytest plugin reads
-its options with the same functions.
-"""
+"""Reads the flags of `lbcf conformance`, and the pytest plugin's options, into a target."""
 
 import argparse
 import asyncio
@@ -28,7 +24,7 @@ class WrongFlag(LbcfError):  # noqa: N818  (it says what happened)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Describe the flags."""
+    """Add the flags to a parser."""
     add = parser.add_argument
     add("url", metavar="URL", help="the driver's, without an operation")
     for flag, text in (
@@ -67,7 +63,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_hooks(parser: argparse.ArgumentParser) -> None:
-    """Describe what lets the kit do more than call."""
     add = parser.add_argument
     add(
         "--restart-command",
@@ -83,7 +78,6 @@ def _add_hooks(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_transport(parser: argparse.ArgumentParser) -> None:
-    """Describe how the driver is reached."""
     add = parser.add_argument
     add("--ca-file", metavar="FILE", help="authorities for https, as PEM")
     add(
@@ -103,7 +97,6 @@ def _add_transport(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    """Describe what is run and where it is written down."""
     add = parser.add_argument
     add(
         "--rule",
@@ -152,7 +145,7 @@ def read_url(text: str) -> str:
             return text.rstrip("/")
     except ValueError:
         pass  # told below, with what was expected
-    raise _refused("URL", text, "http://HOST:PORT/PATH or https://...")
+    raise _wrong_value("URL", text, "http://HOST:PORT/PATH or https://...")
 
 
 def read_map(flag: str, pairs: Iterable[str]) -> dict[str, str]:
@@ -161,7 +154,7 @@ def read_map(flag: str, pairs: Iterable[str]) -> dict[str, str]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not key or not equals:
-            raise _refused(flag, pair, "KEY=VALUE")
+            raise _wrong_value(flag, pair, "KEY=VALUE")
         read[key] = value
     return read
 
@@ -172,7 +165,7 @@ def read_operations(texts: Iterable[str]) -> frozenset[Operation]:
     known = [operation.value for operation in Operation]
     for name in names:
         if name not in known:
-            raise _refused("--operations", name, f"of {', '.join(known)}")
+            raise _wrong_value("--operations", name, f"of {', '.join(known)}")
     return frozenset(Operation(name) for name in names)
 
 
@@ -183,7 +176,6 @@ def read_restart(command: str | None) -> Restart | None:
     words = _words("--restart-command", command)
 
     async def restart() -> None:
-        """Run it."""
         await _run(words, {})
 
     return restart
@@ -197,25 +189,25 @@ def read_connect(command: str | None) -> Connect | None:
 
     async def connect(address: str, record: str, connections: int) -> None:
         """Run it."""
-        said = {
+        variables = {
             "LBCF_BACKEND_ADDR": address,
             "LBCF_RECORD_ID": record,
             "LBCF_CONNECTIONS": str(connections),
         }
-        await _run(words, said)
+        await _run(words, variables)
 
     return connect
 
 
-async def _run(words: Sequence[str], said: Mapping[str, str]) -> None:
+async def _run(words: Sequence[str], variables: Mapping[str, str]) -> None:
     """Run a command to its end.
 
     Raises:
         OSError: it cannot be started, or failed.
     """
-    # Its output is ours: a pipe would stay open as long as a driver that it started.
+    # It writes to our output: a pipe would stay open as long as a driver that it started.
     child = await asyncio.create_subprocess_exec(
-        *words, env=os.environ | said, stdin=asyncio.subprocess.DEVNULL
+        *words, env=os.environ | variables, stdin=asyncio.subprocess.DEVNULL
     )
     status = await child.wait()
     if status:
@@ -223,11 +215,10 @@ async def _run(words: Sequence[str], said: Mapping[str, str]) -> None:
 
 
 def _words(flag: str, command: str) -> list[str]:
-    """Split a command as a shell would."""
     try:
         return shlex.split(command)
     except ValueError as error:
-        raise _refused(flag, command, "a command with its quotes closed") from error
+        raise _wrong_value(flag, command, "a command with its quotes closed") from error
 
 
 def _seconds(flag: str, text: str) -> timedelta:
@@ -238,13 +229,13 @@ def _seconds(flag: str, text: str) -> timedelta:
             return timedelta(seconds=seconds)
     except ValueError:
         pass  # told below, with what was expected
-    raise _refused(flag, text, "a number of seconds above 0, up to 3600")
+    raise _wrong_value(flag, text, "a number of seconds above 0, up to 3600")
 
 
 def _tls(
     authorities: str | None, certificate: str | None, key: str | None
 ) -> ssl.SSLContext | None:
-    """Return how https is done; None: as the system has it."""
+    """Return how https is verified; None: by the system's authorities."""
     if key and not certificate:
         raise WrongFlag(f"--key-file {key}: needs --cert-file")
     if not authorities and not certificate:
@@ -256,15 +247,14 @@ def _tls(
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             load_authorities(context, _content("--ca-file", authorities))
         if certificate:
-            apart = _content("--key-file", key) if key else b""
-            load_pair(context, _content("--cert-file", certificate), apart)
+            own_key = _content("--key-file", key) if key else b""
+            load_pair(context, _content("--cert-file", certificate), own_key)
     except ValueError as error:
         raise WrongFlag(f"--ca-file, --cert-file, --key-file: {error}") from error
     return context
 
 
 def _content(flag: str, path: str) -> bytes:
-    """Read a file that a flag names."""
     try:
         return Path(path).read_bytes()
     except OSError as error:
@@ -282,6 +272,5 @@ def _token(path: str | None) -> str:
     return token
 
 
-def _refused(flag: str, text: str, expected: str) -> WrongFlag:
-    """Return what says what was wrong."""
+def _wrong_value(flag: str, text: str, expected: str) -> WrongFlag:
     return WrongFlag(f"{flag} {text!r:.100}: write {expected}")

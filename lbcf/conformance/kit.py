@@ -1,23 +1,12 @@
-"""Runs the rules against a driver, one after the other, and says how each ended.
-
-Before it: `lbcf.conformance.command` or the pytest plugin, with a target. After it:
-`lbcf.conformance.report`.
-"""
+"""Runs the rules against a driver, one after the other, and returns how each ended."""
 
 from collections.abc import Callable, Sequence
 
 import attrs
 
-from lbcf.conformance import (
-    balancers,
-    crashes,
-    draining,
-    members,
-    messages,
-    order,
-    tasks,
-)
-from lbcf.conformance.bench import Bench
+from lbcf.conformance import backends, concurrency, load_balancers, messages
+from lbcf.conformance.bench import Bench, Rule
+from lbcf.conformance.client import RecordingClient
 from lbcf.conformance.findings import (
     Broken,
     Exchange,
@@ -25,8 +14,6 @@ from lbcf.conformance.findings import (
     NotApplicable,
     Outcome,
 )
-from lbcf.conformance.line import Line
-from lbcf.conformance.rules import Rule
 from lbcf.conformance.target import Target
 from lbcf.core.errors import LbcfError
 from lbcf.core.model.operations import Operation
@@ -34,16 +21,13 @@ from lbcf.runtime.clock import Clock
 from lbcf.wire.driver_answers import CreateLoadBalancerAnswer
 
 
-CATALOGUE: Sequence[Rule] = (
-    *balancers.RULES,
-    *members.RULES,
-    *draining.RULES,
-    *messages.RULES,
-    *order.RULES,
-    *tasks.RULES,
-    *crashes.RULES,
+CATALOGUE: Sequence[Rule] = tuple(
+    found
+    for module in (load_balancers, backends, messages, concurrency)
+    for found in vars(module).values()
+    if isinstance(found, Rule)
 )
-"""All rules, in the order in which they are run; the crash comes last."""
+"""All rules, in the order in which they are written and run; the crash comes last."""
 
 
 class Unreachable(LbcfError):  # noqa: N818  (it says what happened)
@@ -59,7 +43,7 @@ class Result:
         outcome: how.
         text: what was seen; empty where it passed.
         exchange: what showed it, if anything was sent.
-        exchanges: all that was said for the rule.
+        exchanges: all of the rule.
         seconds: how long it took.
     """
 
@@ -75,60 +59,60 @@ async def examine(
     target: Target,
     clock: Clock,
     rules: Sequence[Rule] = CATALOGUE,
-    told: Callable[[Result], None] = lambda _result: None,
+    on_result: Callable[[Result], None] = lambda _result: None,
 ) -> list[Result]:
-    """Run the rules; `told` hears of each result at once.
+    """Run the rules; `on_result` is called with each result at once.
 
     Raises:
         Unreachable: the driver cannot be connected to at all.
     """
-    lb_info = await identity(target, clock)
+    lb_info = await load_balancer_identity(target, clock)
     results = []
     for rule in rules:
-        result = await _examined(target, clock, rule, lb_info)
-        told(result)
+        result = await _run_rule(target, clock, rule, lb_info)
+        on_result(result)
         results.append(result)
     return results
 
 
-async def identity(target: Target, clock: Clock) -> dict[str, str]:
-    """Create the load balancer, or find it; a driver that cannot is told by its rule.
+async def load_balancer_identity(target: Target, clock: Clock) -> dict[str, str]:
+    """Create the load balancer, or find it; return its lbInfo, else its lbSpec.
 
     Raises:
         Unreachable: the driver cannot be connected to at all.
     """
     spec = dict(target.lb_spec)
-    async with Line(target, clock) as line:
-        bench = Bench(target, line, clock, spec, "identity")
-        first = await bench.exchange(Operation.HEALTHZ, {})
+    async with RecordingClient(target, clock) as client:
+        bench = Bench(target, client, clock, spec, "identity")
+        first = await bench.send(Operation.HEALTHZ, {})
         if first.status is None:
             raise Unreachable(f"no driver at {target.url}: {first.trouble}")
         fields = {"recordID": bench.new_id(), "lbSpec": spec, "attributes": {}}
         try:
-            answer = await bench.settle(Operation.CREATE_LOAD_BALANCER, fields)
+            answer = await bench.call_until_success(
+                Operation.CREATE_LOAD_BALANCER, fields
+            )
         except Finding:
-            return spec
+            return spec  # a rule of its own reports it
     given = answer.lb_info if isinstance(answer, CreateLoadBalancerAnswer) else {}
     return given or spec
 
 
-async def _examined(
+async def _run_rule(
     target: Target, clock: Clock, rule: Rule, lb_info: dict[str, str]
 ) -> Result:
-    """Run one rule on connections of its own, and clear up after it."""
+    """Run one rule on connections of its own, and clean up after it."""
     began = clock.monotonic()
-    async with Line(target, clock) as line:
-        bench = Bench(target, line, clock, lb_info, rule.name)
+    async with RecordingClient(target, clock) as client:
+        bench = Bench(target, client, clock, lb_info, rule.name)
         finding = await _finding(bench, rule)
-        exchanges = tuple(line.exchanges)
-        await bench.clear()
+        exchanges = tuple(client.exchanges)
+        await bench.clean_up()
+    seconds = clock.monotonic() - began
+    if finding is None:
+        return Result(rule, Outcome.PASSED, exchanges=exchanges, seconds=seconds)
     return Result(
-        rule,
-        Outcome.PASSED if finding is None else finding.outcome,
-        "" if finding is None else finding.text,
-        None if finding is None else finding.exchange,
-        exchanges,
-        clock.monotonic() - began,
+        rule, finding.outcome, finding.text, finding.exchange, exchanges, seconds
     )
 
 

@@ -1,7 +1,7 @@
-"""Finds out what a driver bears: lifecycles of members, more and more at a time.
+"""Measures how many lifecycles of backends at a time a driver can serve.
 
-A lifecycle is ensure, drain (where declared), deregister. The same seed sends the same
-ones. The last number of concurrent ones without a failure is what it bore.
+A lifecycle is ensure, drain (where declared), deregister; the same seed sends the same
+ones. The result is the last concurrency without a failure.
 """
 
 import asyncio
@@ -14,24 +14,23 @@ from datetime import timedelta
 
 import attrs
 
-from lbcf.conformance.bench import Bench
+from lbcf.conformance.bench import Bench, Member, seeded_ids
+from lbcf.conformance.client import RecordingClient
 from lbcf.conformance.findings import Finding
-from lbcf.conformance.identities import Member, seeded_ids
-from lbcf.conformance.line import Line
 from lbcf.conformance.target import Target
 from lbcf.core.model.values import MemberKey
 from lbcf.runtime.clock import Clock
 
 
 STEPS = (1, 2, 4, 8, 16, 32, 64)
-"""Lifecycles at a time; 32 calls at a time is what controllers do unless told."""
+"""Concurrency of each step; 32 calls at a time are a controller's default."""
 
 _MOST_REPEATS = 2
 
 
 @attrs.frozen
 class Step:
-    """How it went with so many at a time.
+    """The result of one concurrency.
 
     Attributes:
         concurrency: lifecycles at a time.
@@ -48,7 +47,7 @@ class Step:
     seconds: float
 
     def lines(self) -> Iterator[str]:
-        """Give what people read about it."""
+        """Generate the lines of the printed report."""
         rate = self.lifecycles / max(self.seconds, 1e-9)
         yield (
             f"load  {self.concurrency} at a time: {self.lifecycles} lifecycles, "
@@ -69,20 +68,20 @@ def quantile(ascending: Sequence[float], share: float) -> float:
     return ascending[max(math.ceil(share * len(ascending)) - 1, 0)]
 
 
-def borne(steps: Sequence[Step]) -> int:
+def highest_concurrency(steps: Sequence[Step]) -> int:
     """Return the highest concurrency that nothing failed at; 0: none."""
     fine = [step.concurrency for step in steps if not step.failures]
     return max(fine, default=0)
 
 
-async def put_under_load(
+async def run_load(
     target: Target,
     clock: Clock,
     lb_info: dict[str, str],
     lifecycles: int,
-    told: Callable[[Step], None] = lambda _step: None,
+    on_step: Callable[[Step], None] = lambda _step: None,
 ) -> list[Step]:
-    """Run so many lifecycles, shared out among the steps; end at the first failure."""
+    """Run lifecycles, shared out among the steps; end at the first failing step."""
     most = lifecycles
     if target.member_key is MemberKey.ADDRESS:
         # Two records with one address would be one member.
@@ -91,15 +90,15 @@ async def put_under_load(
     steps: list[Step] = []
     for number, size in enumerate(sizes):
         share = lifecycles // len(sizes) + (number < lifecycles % len(sizes))
-        step = await _stepped(target, clock, lb_info, size, share)
-        told(step)
+        step = await _run_step(target, clock, lb_info, size, share)
+        on_step(step)
         steps.append(step)
         if step.failures:
             break
     return steps
 
 
-async def _stepped(
+async def _run_step(
     target: Target, clock: Clock, lb_info: dict[str, str], size: int, share: int
 ) -> Step:
     """Run one step: `size` workers take lifecycles until none is left."""
@@ -107,33 +106,33 @@ async def _stepped(
     ids = seeded_ids(target.seed, "load", size)
     left = iter([next(ids) for _ in range(share)])
     began = clock.monotonic()
-    async with Line(target, clock) as line:
+    async with RecordingClient(target, clock) as client:
 
-        async def work(place: int) -> None:
-            """Live one life after the other, always at the same address."""
+        async def work(number: int) -> None:
+            # An address for each worker: two lifecycles at one address would be one member.
+            address = target.addresses[number % len(target.addresses)]
             for record in left:
-                bench = Bench(target, line, clock, lb_info, record)
-                address = target.addresses[place % len(target.addresses)]
+                bench = Bench(target, client, clock, lb_info, record)
                 try:
-                    await _life(bench, Member(record, address))
+                    await _lifecycle(bench, Member(record, address))
                 except Finding as finding:
                     failures.append(f"{finding.text} (record {record})")
 
-        await asyncio.gather(*(work(place) for place in range(size)))
+        await asyncio.gather(*(work(number) for number in range(size)))
         latencies: dict[str, list[float]] = defaultdict(list)
-        for exchange in line.exchanges:
+        for exchange in client.exchanges:
             latencies[exchange.operation].append(exchange.seconds)
     ordered = {name: sorted(values) for name, values in latencies.items()}
     return Step(size, share, failures, ordered, clock.monotonic() - began)
 
 
-async def _life(bench: Bench, member: Member) -> None:
-    """Live one life; its record says how often it is ensured, and how it ends."""
+async def _lifecycle(bench: Bench, member: Member) -> None:
+    """Run one; its record id decides how often it is ensured, and whether drained."""
     dice = hashlib.sha256(member.record_id.encode()).digest()
     for _ in range(1 + dice[0] % _MOST_REPEATS):
         await bench.ensure(member)
     await bench.clock.sleep(timedelta(milliseconds=dice[1] % 4))
-    is_drained = bench.drains and bool(dice[2] % 4)
+    is_drained = bench.can_drain and bool(dice[2] % 4)
     if is_drained:
         await bench.drain(member)
     await bench.deregister(member, drained=is_drained)

@@ -1,20 +1,27 @@
-"""Rules on messages: what requests may look like, and what answers must look like."""
+"""Rules on messages: which requests a driver takes, and what its answers look like."""
 
 from collections.abc import Mapping
 from datetime import timedelta
 
 import msgspec
 
-from lbcf.conformance.answers import check_strictly
-from lbcf.conformance.bench import Bench
+from lbcf.conformance.bench import (
+    ADDITIONS,
+    BOTH_SIDES,
+    COMMON,
+    DEREGISTER,
+    DRAIN,
+    ENSURE,
+    LIST,
+    OPERATIONS,
+    Bench,
+    rule,
+)
+from lbcf.conformance.client import check_answer
 from lbcf.conformance.findings import Broken, Exchange, NotApplicable, Noted
-from lbcf.conformance.rules import ADDITIONS, BOTH_SIDES, COMMON, OPERATIONS, rule
 from lbcf.core.model.operations import Operation
 from lbcf.wire.driver_answers import GenerateBackendAddrAnswer, Status
 
-
-ENSURE = Operation.ENSURE_BACKEND
-DEREGISTER = Operation.DEREGISTER_BACKEND
 
 _LONG_AGO = "2001-01-01T00:00:00Z"
 _PORT = 8080
@@ -30,25 +37,24 @@ _BAD_ADDRESSES = ("", "nonsense", "198.18.0.1", "198.18.0.1:99999")
 async def both_spellings(bench: Bench) -> None:
     """A port is understood by its new name, its old name, and by both."""
     seen: dict[str, str] = {}
-    for said, port in _PORTS.items():
+    for spelling, port in _PORTS.items():
         answer = await bench.attempt(
-            Operation.GENERATE_BACKEND_ADDR, _a_pod(bench, port)
+            Operation.GENERATE_BACKEND_ADDR, _pod_request(bench, port)
         )
         if answer.status is not Status.SUCC and not seen:
             raise NotApplicable(f"takes no made-up pod: {answer.msg!r:.120}")
-        got = (
+        address = (
             answer.backend_addr if isinstance(answer, GenerateBackendAddrAnswer) else ""
         )
-        seen[said] = got or str(answer.status)
+        seen[spelling] = address or str(answer.status)
     if len(set(seen.values())) != 1:
         text = f"the answers differ: {seen}"
         if not bench.target.is_plain:
             bench.fail(text)
-        raise Noted(f"{text}; callers send both names", bench.line.exchanges[-1])
+        raise Noted(f"{text}; callers send both names", bench.client.exchanges[-1])
 
 
-def _a_pod(bench: Bench, port: Mapping[str, object]) -> dict[str, object]:
-    """Return a request for the address of a pod."""
+def _pod_request(bench: Bench, port: Mapping[str, object]) -> dict[str, object]:
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -82,28 +88,26 @@ async def null_is_missing(bench: Bench) -> None:
     optional = ["injectedInfo", "dryRun", "notAfter", "drained"]
     if not bench.target.parameters:
         optional.append("parameters")
-    for is_there in (True, False):
+    for form in ("null", "missing"):
         member = bench.member()
         for operation in (ENSURE, DEREGISTER):
             fields = bench.fields(member, retryID=bench.new_id())
-            said = {key: value for key, value in fields.items() if key not in optional}
-            if is_there:
-                said |= dict.fromkeys(optional)
-            await _expect_done(
-                bench, operation, said, "null" if is_there else "missing"
-            )
+            request = {key: fields[key] for key in fields if key not in optional}
+            if form == "null":
+                request |= dict.fromkeys(optional)
+            await _expect_accepted(bench, operation, request, form)
 
 
-async def _expect_done(
-    bench: Bench, operation: Operation, said: dict[str, object], form: str
+async def _expect_accepted(
+    bench: Bench, operation: Operation, request: dict[str, object], form: str
 ) -> None:
-    """Call without what is filled in elsewhere, then until it is done."""
-    exchange = await bench.exchange(operation, said)
+    # Sent as it is: an attempt would fill in some of the optional fields.
+    exchange = await bench.send(operation, request)
     if not exchange.is_answered or _status(exchange) == Status.FAIL:
         text = f"{operation} with optional fields that are {form} was not accepted"
         raise Broken(text, exchange)
     if _status(exchange) != Status.SUCC:
-        await bench.settle(operation, said)
+        await bench.call_until_success(operation, request)
 
 
 @rule(ADDITIONS)
@@ -115,9 +119,9 @@ async def late_calls(bench: Bench) -> None:
     await bench.expect_absent(member, "after an ensureBackend that came too late")
     if answer.status is not Status.FAIL:
         text = f"ensureBackend after its notAfter is {answer.status}, not Fail"
-        if bench.lists:
+        if bench.can_list:
             bench.fail(text)
-        raise Noted(text, bench.line.exchanges[-1])
+        raise Noted(text, bench.client.exchanges[-1])
     await bench.ensure(member)
     await bench.attempt(DEREGISTER, fields | {"drained": False})
     await bench.expect_present(member, "after a deregisterBackend that came too late")
@@ -132,7 +136,7 @@ async def malformed_requests(bench: Bench) -> None:
     wrong_address = msgspec.json.encode(bench.fields(member, backendAddr=8080))
     for body in (b"<html>", b"[]", b'"text"', whole[:-1], wrong_map, wrong_address):
         for operation in (ENSURE, DEREGISTER):
-            exchange = await bench.line.send(operation, body)
+            exchange = await bench.client.send(operation, body)
             if exchange.status is None:
                 text = f"{operation} did not answer a malformed request"
                 raise Broken(text, exchange)
@@ -150,7 +154,7 @@ async def invalid_addresses(bench: Bench) -> None:
     for address in _BAD_ADDRESSES:
         member = bench.member(address)
         fields = bench.fields(member, retryID=bench.new_id())
-        exchange = await bench.exchange(ENSURE, fields)
+        exchange = await bench.send(ENSURE, fields)
         if exchange.is_answered and _status(exchange) == Status.SUCC:
             taken.append(address)
             shown = exchange
@@ -163,41 +167,30 @@ async def valid_answers(bench: Bench) -> None:
     """Answers are 200 with JSON: status spelled exactly, delays 0 to 3600 seconds."""
     member = bench.member()
     life = [(ENSURE, bench.fields(member)), (ENSURE, bench.fields(member))]
-    if bench.drains:
+    if bench.can_drain:
         more = {"drain": bench.drain_times()}
-        life.append((Operation.DRAIN_BACKEND, bench.fields(member, **more)))
+        life.append((DRAIN, bench.fields(member, **more)))
     life.append((DEREGISTER, bench.fields(member, drained=False)))
     for operation, fields in life:
         fields |= {
             "retryID": bench.new_id(),
             "dryRun": False,
-            "notAfter": bench.moment(timedelta(minutes=1)),
+            "notAfter": bench.timestamp(timedelta(minutes=1)),
         }
-        check_strictly(operation, await bench.exchange(operation, fields))
-    check_strictly(Operation.HEALTHZ, await bench.exchange(Operation.HEALTHZ, {}))
-    if bench.lists:
+        check_answer(operation, await bench.send(operation, fields))
+    check_answer(Operation.HEALTHZ, await bench.send(Operation.HEALTHZ, {}))
+    if bench.can_list:
         fields = {"lbInfo": bench.lb_info, "attributes": {}}
-        exchange = await bench.exchange(Operation.LIST_BACKENDS, fields)
-        check_strictly(Operation.LIST_BACKENDS, exchange)
+        exchange = await bench.send(LIST, fields)
+        check_answer(LIST, exchange)
 
 
 def _status(exchange: Exchange) -> object:
-    """Return what a 200 says, in whatever letter case it names it; None: nothing."""
+    """Return the status in an answer's body, its name in any case; None: there is none."""
     try:
-        said = msgspec.json.decode(exchange.answer)
+        content = msgspec.json.decode(exchange.answer)
     except msgspec.MsgspecError:
         return None
-    if not isinstance(said, dict):
+    if not isinstance(content, dict):
         return None
-    return {str(key).casefold(): value for key, value in said.items()}.get("status")
-
-
-RULES = (
-    both_spellings,
-    unknown_fields,
-    null_is_missing,
-    late_calls,
-    malformed_requests,
-    invalid_addresses,
-    valid_answers,
-)
+    return {str(key).casefold(): value for key, value in content.items()}.get("status")

@@ -131,7 +131,6 @@ class _Plain(yaml.SafeDumper):
 
 
 def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """Write a text of several lines as a block."""
     style = "|" if "\n" in text else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -140,7 +139,6 @@ _Plain.add_representer(str, _block)
 
 
 def _any_json(kind: type) -> Schema:
-    """Return the schema of whole objects' values: they are as the API server has them."""
     if kind is object:
         return {"description": "any JSON"}
     raise NotImplementedError(kind)
@@ -171,14 +169,12 @@ def _path(operation: Operation) -> Schema:
 
 
 def _content(name: str) -> Schema:
-    """Return a JSON body of this schema."""
     return {
         "application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}},
     }
 
 
 def _docstring(kind: type) -> str:
-    """Return a type's docstring without indentation."""
     return inspect.cleandoc(kind.__doc__ or "")
 
 
@@ -238,19 +234,16 @@ def _add_what_types_cannot_say(schemas: dict[str, Schema]) -> None:
 
 
 def _one_of(*names: str) -> list[Schema]:
-    """Return alternatives, each of which demands one field."""
     return [{"required": [name]} for name in names]
 
 
 def _spell(schemas: dict[str, Schema], name: str, new: str, old: str) -> None:
-    """Let a field have its old name, too."""
     properties = cast("dict[str, Schema]", schemas[name]["properties"])
     said = f"The same as {new}, as LBCF spells it elsewhere; always sent as well."
     properties[old] = properties[new] | {"description": said, "deprecated": True}
 
 
 def _field(schemas: dict[str, Schema], name: str, field: str) -> Schema:
-    """Return the schema of one field."""
     return cast("dict[str, Schema]", schemas[name]["properties"])[field]
 
 

@@ -18,8 +18,8 @@ import pytest
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr, TracebackStyle
 
+    from lbcf.conformance.bench import Rule
     from lbcf.conformance.kit import Result
-    from lbcf.conformance.rules import Rule
     from lbcf.conformance.target import Target
 
 _PREFIX = "--lbcf-driver-"

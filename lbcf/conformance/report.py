@@ -1,6 +1,6 @@
-"""Writes down how the rules ended: for people, as JSON, and as JUnit XML.
+"""Writes how the rules ended: for people, as JSON, and as JUnit XML.
 
-`lbcf.conformance.kit` has run them. Bodies are quoted in part: a pod may be long.
+Bodies are quoted in part: a pod may be long.
 """
 
 import xml.etree.ElementTree as ET
@@ -28,12 +28,12 @@ _MARKS = {
 
 
 def failed(results: Sequence[Result]) -> bool:
-    """Tell whether a rule failed."""
+    """Return whether a rule failed."""
     return any(result.outcome is Outcome.FAILED for result in results)
 
 
 def lines_of(result: Result) -> list[str]:
-    """Return what people read about one rule."""
+    """Return the lines of one rule in the printed report."""
     lines = [f"{_MARKS[result.outcome]}  {result.rule.name}: {result.rule.sentence}"]
     if result.text:
         lines.append(f"      {result.text}")
@@ -53,7 +53,7 @@ def quoted(exchange: Exchange) -> list[str]:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Return how many rules ended how."""
+    """Return how many rules had each outcome, in words."""
     counts = Counter(result.outcome for result in results)
     return ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome)
 
@@ -61,7 +61,7 @@ def summary(results: Sequence[Result]) -> str:
 def as_json(target: Target, results: Sequence[Result]) -> bytes:
     """Return the whole report as JSON."""
     counts = Counter(result.outcome for result in results)
-    written = {
+    report = {
         "url": target.url,
         "memberKey": target.member_key,
         "operations": sorted(target.declared),
@@ -69,7 +69,7 @@ def as_json(target: Target, results: Sequence[Result]) -> bytes:
         "summary": {outcome: counts[outcome] for outcome in Outcome},
         "rules": [_rule(result) for result in results],
     }
-    return msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
 
 
 def as_junit(results: Sequence[Result]) -> bytes:
@@ -92,7 +92,6 @@ def as_junit(results: Sequence[Result]) -> bytes:
 
 
 def _add_case(suite: ET.Element, result: Result) -> None:
-    """Add one rule to the suite."""
     case = ET.SubElement(
         suite,
         "testcase",
@@ -114,7 +113,6 @@ def _add_case(suite: ET.Element, result: Result) -> None:
 
 
 def _printable(text: str) -> str:
-    """Return a text without the control characters that XML cannot hold."""
     return "".join(
         char if char in "\n\t" or char.isprintable() else "\N{REPLACEMENT CHARACTER}"
         for char in text
@@ -141,7 +139,6 @@ def _rule(result: Result) -> dict[str, object]:
 
 
 def _exchange(exchange: Exchange) -> dict[str, object]:
-    """Return one exchange for the JSON."""
     return {
         "operation": exchange.operation,
         "request": _cut(exchange.request),
@@ -153,6 +150,5 @@ def _exchange(exchange: Exchange) -> dict[str, object]:
 
 
 def _cut(body: bytes) -> str:
-    """Return the beginning of a body as text."""
     text = body[: 4 * LONGEST_QUOTE].decode(errors="replace")
     return text if len(text) <= LONGEST_QUOTE else text[:LONGEST_QUOTE] + "..."

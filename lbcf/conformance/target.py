@@ -1,7 +1,4 @@
-"""What is examined: a driver, a load balancer of it, and what the kit may do to both.
-
-`lbcf.conformance.command` and the pytest plugin build it from flags.
-"""
+"""What is examined: a driver, a load balancer of it, and what the kit may do to both."""
 
 import ssl
 
@@ -15,14 +12,14 @@ from lbcf.core.model.values import MemberKey
 
 
 OPTIONAL = frozenset({Operation.DRAIN_BACKEND, Operation.LIST_BACKENDS})
-"""Operations that nobody is asked for who has not declared them."""
+"""Operations that are called only where the driver declares them."""
 
 DEFAULT_ADDRESSES = tuple(f"198.18.0.{last}:8080" for last in range(1, 33))
 """Of the network that RFC 2544 sets aside for measurements: nobody listens there."""
 
 Restart = Callable[[], Awaitable[None]]
 Connect = Callable[[str, str, int], Awaitable[None]]
-"""Given address, record and a number: let the member have so many connections."""
+"""Given address, record id and a number: gives the member so many connections."""
 
 
 @attrs.frozen(kw_only=True)
@@ -64,15 +61,15 @@ class Target:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether it declares nothing that LBCF in Go does not know."""
+        """Return whether it declares nothing that LBCF in Go does not know."""
         return not self.declared & OPTIONAL
 
     def lacks(self, operation: Operation) -> bool:
-        """Tell whether the operation is optional and not declared."""
+        """Return whether the operation is optional and not declared."""
         return operation in OPTIONAL and operation not in self.declared
 
     def must_serve(self, operation: Operation) -> bool:
-        """Tell whether a driver without the operation is no driver, or lied."""
+        """Return whether the driver declares the operation, or no driver can do without."""
         return operation in self.declared or operation in {
             Operation.HEALTHZ,
             Operation.ENSURE_BACKEND,

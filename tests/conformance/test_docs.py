@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lbcf.conformance.bench import Rule
 from lbcf.conformance.flags import add_flags
 from lbcf.conformance.kit import CATALOGUE
-from lbcf.conformance.rules import Rule
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text("utf-8")

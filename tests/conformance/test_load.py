@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from lbcf import sdk
-from lbcf.conformance.load import Step, borne, put_under_load, quantile
+from lbcf.conformance.load import Step, highest_concurrency, quantile, run_load
 from lbcf.core.model.values import MemberKey
 from tests.conformance.stages import LB, HastyClock, a_target
 from webhooks.memory import MemoryDriver
@@ -25,15 +25,15 @@ def test_what_was_borne() -> None:
     """The highest concurrency without a failure; 0 where there is none."""
     fine = [Step(size, 1, [], {}, 1.0) for size in (1, 2, 4)]
 
-    assert 4 == borne([*fine, Step(8, 1, ["no"], {}, 1.0)])
-    assert 0 == borne([Step(1, 1, ["no"], {}, 1.0)])
+    assert 4 == highest_concurrency([*fine, Step(8, 1, ["no"], {}, 1.0)])
+    assert 0 == highest_concurrency([Step(1, 1, ["no"], {}, 1.0)])
 
 
 async def test_all_lifecycles_end() -> None:
     """As many as were wanted, in steps; nothing is left, all calls are counted."""
     driver = MemoryDriver(MemberKey.RECORD)
     async with a_target(lambda: driver, member_key=MemberKey.RECORD) as target:
-        steps = await put_under_load(target, HastyClock(), LB, 45)
+        steps = await run_load(target, HastyClock(), LB, 45)
 
     assert [1, 2, 4, 8, 16, 32] == [step.concurrency for step in steps]
     assert 45 == sum(step.lifecycles for step in steps)
@@ -45,7 +45,7 @@ async def test_few_addresses_bound_the_load() -> None:
     """Where members go by address, no two lifecycles share one."""
     async with a_target(MemoryDriver) as target:
         few = attrs.evolve(target, addresses=target.addresses[:2])
-        steps = await put_under_load(few, HastyClock(), LB, 10)
+        steps = await run_load(few, HastyClock(), LB, 10)
 
     assert [1, 2] == [step.concurrency for step in steps]
 
@@ -74,9 +74,9 @@ class Overwhelmed(MemoryDriver):
 async def test_it_ends_where_something_fails() -> None:
     """The step that failed is the last, and says what failed first."""
     async with a_target(Overwhelmed) as target:
-        steps = await put_under_load(target, HastyClock(), LB, 60)
+        steps = await run_load(target, HastyClock(), LB, 60)
 
-    assert 2 == borne(steps)
+    assert 2 == highest_concurrency(steps)
     assert 4 == steps[-1].concurrency
     assert "too many" in "\n".join(steps[-1].lines())
 
@@ -100,7 +100,7 @@ async def records_of(seed: int) -> list[str]:
     """Return the records of a run, in order, repetitions included."""
     driver = Remembering()
     async with a_target(lambda: driver) as target:
-        await put_under_load(attrs.evolve(target, seed=seed), HastyClock(), LB, 8)
+        await run_load(attrs.evolve(target, seed=seed), HastyClock(), LB, 8)
     return sorted(driver.records)
 
 

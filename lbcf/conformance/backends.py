@@ -1,11 +1,23 @@
-"""Rules on members: registered, taken out, and each of them alone."""
+"""Rules on ensureBackend, drainBackend and deregisterBackend of single backends."""
 
-from lbcf.conformance.bench import Bench
+from lbcf.conformance.bench import (
+    ADDITIONS,
+    BOTH_SIDES,
+    COMMON,
+    DEREGISTER,
+    DRAIN,
+    DRAINING,
+    ENSURE,
+    LIST,
+    OPERATIONS,
+    Bench,
+    Member,
+    rule,
+)
 from lbcf.conformance.findings import NotApplicable
-from lbcf.conformance.rules import ADDITIONS, BOTH_SIDES, COMMON, LIST, OPERATIONS, rule
-from lbcf.core.model.operations import Operation
+from lbcf.conformance.target import Connect
 from lbcf.core.model.values import MemberKey
-from lbcf.wire.driver_answers import BackendState
+from lbcf.wire.driver_answers import BackendState, DrainBackendAnswer, Status
 
 
 @rule(OPERATIONS, LIST)
@@ -94,22 +106,82 @@ async def records_share_an_address(bench: Bench) -> None:
 async def dry_run_changes_nothing(bench: Bench) -> None:
     """A call with dryRun neither adds a member nor takes one out."""
     member = bench.member()
-    ensure, deregister = Operation.ENSURE_BACKEND, Operation.DEREGISTER_BACKEND
-    await bench.attempt(ensure, bench.fields(member, dryRun=True))
+    await bench.attempt(ENSURE, bench.fields(member, dryRun=True))
     await bench.expect_absent(member, "after ensureBackend with dryRun")
     await bench.ensure(member)
-    await bench.attempt(deregister, bench.fields(member, dryRun=True, drained=False))
+    await bench.attempt(DEREGISTER, bench.fields(member, dryRun=True, drained=False))
     await bench.expect_present(member, "after deregisterBackend with dryRun")
 
 
-RULES = (
-    ensured_is_listed,
-    ensure_twice,
-    deregister_removes,
-    deregister_twice,
-    deregister_unknown,
-    ensure_after_deregister,
-    others_stay,
-    records_share_an_address,
-    dry_run_changes_nothing,
-)
+@rule(DRAINING, DRAIN)
+async def drain_unknown(bench: Bench) -> None:
+    """Draining what was never ensured is Succ, and adds nothing."""
+    member = bench.member()
+    await bench.drain(member)
+    await bench.expect_absent(member, "after drainBackend of what was not there")
+
+
+@rule(DRAINING, DRAIN)
+async def drain_ends_when_idle(bench: Bench) -> None:
+    """A drain ends with Succ once nothing is left, long before its deadline."""
+    member = bench.member()
+    await bench.ensure(member)
+    await bench.drain(member)
+    await bench.drain(member)
+
+
+@rule(DRAINING, DRAIN, LIST)
+async def drained_is_out_of_service(bench: Bench) -> None:
+    """A member that was drained is Active no more."""
+    member = bench.member()
+    await bench.ensure(member)
+    await bench.drain(member)
+    active = any(
+        entry.state is BackendState.ACTIVE for entry in await bench.listed(member)
+    )
+    bench.expect(not active, "after drainBackend, the member is listed as Active")
+
+
+@rule(DRAINING, DRAIN, LIST)
+async def drain_leaves_others(bench: Bench) -> None:
+    """Draining one member leaves the others in service."""
+    stays, goes = bench.member(), bench.member()
+    await bench.ensure(stays)
+    await bench.ensure(goes)
+    await bench.drain(goes)
+    await bench.expect_in_service(stays, "after another member was drained")
+
+
+@rule(DRAINING, DRAIN)
+async def ensure_after_drain(bench: Bench) -> None:
+    """EnsureBackend after drainBackend puts the member back into full service."""
+    member = bench.member()
+    await bench.ensure(member)
+    await bench.drain(member)
+    await bench.ensure(member)
+    await bench.expect_in_service(member, "ensured after its drain")
+
+
+@rule(DRAINING, DRAIN)
+async def drain_waits_for_connections(bench: Bench) -> None:
+    """A drain is Running while connections are left, and Succ when they have ended."""
+    connect = bench.target.connect
+    if connect is None:
+        raise NotApplicable("nothing makes connections (--connections-command)")
+    busy, other = bench.member(), bench.member()
+    await bench.ensure(busy)
+    await bench.ensure(other)
+    await _expect_running(bench, connect, busy)
+    await bench.expect_in_service(other, "while another member is draining")
+    await connect(busy.address, busy.record_id, 0)
+    await bench.drain(busy)
+
+
+async def _expect_running(bench: Bench, connect: Connect, busy: Member) -> None:
+    await connect(busy.address, busy.record_id, 1)
+    fields = bench.fields(busy, drain=bench.drain_times())
+    answer = await bench.attempt(DRAIN, fields)
+    is_running = answer.status is Status.RUNNING
+    bench.expect(is_running, f"drainBackend with a connection left is {answer.status}")
+    left = isinstance(answer, DrainBackendAnswer) and answer.active_connections
+    bench.expect(left in {None, 1}, f"activeConnections is {left}, with one left")

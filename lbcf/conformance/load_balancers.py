@@ -1,10 +1,9 @@
-"""Rules on the driver and its load balancers as wholes."""
+"""Rules on load balancers, on validation, and on the driver itself."""
 
 from collections.abc import Mapping
 
-from lbcf.conformance.bench import Bench
+from lbcf.conformance.bench import BOTH_SIDES, LIST, LOCK_KEY, OPERATIONS, Bench, rule
 from lbcf.conformance.findings import Broken, NotApplicable, Noted
-from lbcf.conformance.rules import BOTH_SIDES, LIST, LOCK_KEY, OPERATIONS, rule
 from lbcf.core.model.operations import Operation
 from lbcf.wire.driver_answers import (
     CreateLoadBalancerAnswer,
@@ -21,9 +20,11 @@ _SUFFIX = "-gone"
 @rule(OPERATIONS)
 async def healthz(bench: Bench) -> None:
     """Healthz answers whether the driver can serve; this one can."""
-    answer = await bench.ask(Operation.HEALTHZ, {})
-    fine = isinstance(answer, HealthzAnswer) and answer.healthy
-    bench.expect(fine, f"healthz says that it is not healthy: {answer.msg!r:.120}")
+    answer = await bench.call(Operation.HEALTHZ, {})
+    is_healthy = isinstance(answer, HealthzAnswer) and answer.healthy
+    bench.expect(
+        is_healthy, f"healthz says that it is not healthy: {answer.msg!r:.120}"
+    )
 
 
 @rule(BOTH_SIDES)
@@ -34,8 +35,8 @@ async def create_twice(bench: Bench) -> None:
         "lbSpec": dict(bench.target.lb_spec),
         "attributes": {},
     }
-    first = await bench.settle(Operation.CREATE_LOAD_BALANCER, fields)
-    second = await bench.settle(Operation.CREATE_LOAD_BALANCER, fields)
+    first = await bench.call_until_success(Operation.CREATE_LOAD_BALANCER, fields)
+    second = await bench.call_until_success(Operation.CREATE_LOAD_BALANCER, fields)
     before, after = (
         one.lb_info if isinstance(one, CreateLoadBalancerAnswer) else {}
         for one in (first, second)
@@ -49,8 +50,48 @@ async def create_twice(bench: Bench) -> None:
 async def ensure_load_balancer_twice(bench: Bench) -> None:
     """Ensuring a load balancer that is ensured is Succ."""
     fields = {"recordID": bench.new_id(), "lbInfo": bench.lb_info, "attributes": {}}
-    await bench.settle(Operation.ENSURE_LOAD_BALANCER, fields)
-    await bench.settle(Operation.ENSURE_LOAD_BALANCER, fields)
+    await bench.call_until_success(Operation.ENSURE_LOAD_BALANCER, fields)
+    await bench.call_until_success(Operation.ENSURE_LOAD_BALANCER, fields)
+
+
+@rule(OPERATIONS)
+async def valid_load_balancer(bench: Bench) -> None:
+    """ValidateLoadBalancer takes the load balancer that the kit was given."""
+    fields = {
+        "lbSpec": dict(bench.target.lb_spec),
+        "operation": "Create",
+        "attributes": {},
+    }
+    answer = await bench.call(Operation.VALIDATE_LOAD_BALANCER, fields)
+    _expect_valid(bench, Operation.VALIDATE_LOAD_BALANCER, answer)
+    more = {"operation": "Update", "oldAttributes": {}}
+    answer = await bench.call(Operation.VALIDATE_LOAD_BALANCER, fields | more)
+    _expect_valid(bench, Operation.VALIDATE_LOAD_BALANCER, answer)
+
+
+@rule(OPERATIONS)
+async def valid_backend(bench: Bench) -> None:
+    """ValidateBackend takes the parameters that the kit was given."""
+    parameters = dict(bench.target.parameters)
+    fields = {
+        "backendType": "Pod",
+        "lbInfo": bench.lb_info,
+        "operation": "Create",
+        "parameters": parameters,
+    }
+    answer = await bench.call(Operation.VALIDATE_BACKEND, fields)
+    _expect_valid(bench, Operation.VALIDATE_BACKEND, answer)
+    # Both spellings of the old ones, as every caller sends them.
+    more = {"OldParameters": parameters, "oldParameters": parameters}
+    answer = await bench.call(
+        Operation.VALIDATE_BACKEND, fields | more | {"operation": "Update"}
+    )
+    _expect_valid(bench, Operation.VALIDATE_BACKEND, answer)
+
+
+def _expect_valid(bench: Bench, operation: Operation, answer: object) -> None:
+    is_valid = isinstance(answer, ValidationAnswer) and answer.succ
+    bench.expect(is_valid, f"{operation} refuses what the kit was told to use")
 
 
 @rule(LOCK_KEY)
@@ -76,14 +117,11 @@ async def lock_key_is_steady(bench: Bench) -> None:
 async def _lock_key(
     bench: Bench, operation: Operation, fields: Mapping[str, object]
 ) -> str:
-    """Return the lockKey of an answer, empty where it has none.
-
-    A call that does not succeed is found by the rules about that operation.
-    """
+    """Return the lockKey of an answer, empty where it has none."""
     try:
-        answer = await bench.settle(operation, fields)
+        answer = await bench.call_until_success(operation, fields)
     except Broken:
-        return ""
+        return ""  # the rules on that operation report it
     return answer.lock_key if isinstance(answer, EnsureLoadBalancerAnswer) else ""
 
 
@@ -95,7 +133,7 @@ async def gone_load_balancer(bench: Bench) -> None:
     member = bench.member()
     fields = {"lbInfo": given if bench.target.gone else made_up}
     try:
-        if bench.drains:
+        if bench.can_drain:
             await bench.drain(member, **fields)
         await bench.deregister(member, **fields)
     except Broken as broken:
@@ -117,54 +155,13 @@ async def epoch_is_steady(bench: Bench) -> None:
 
 
 @rule(OPERATIONS)
-async def valid_load_balancer(bench: Bench) -> None:
-    """ValidateLoadBalancer takes the load balancer that the kit was given."""
-    fields = {
-        "lbSpec": dict(bench.target.lb_spec),
-        "operation": "Create",
-        "attributes": {},
-    }
-    answer = await bench.ask(Operation.VALIDATE_LOAD_BALANCER, fields)
-    _expect_taken(bench, Operation.VALIDATE_LOAD_BALANCER, answer)
-    more = {"operation": "Update", "oldAttributes": {}}
-    answer = await bench.ask(Operation.VALIDATE_LOAD_BALANCER, fields | more)
-    _expect_taken(bench, Operation.VALIDATE_LOAD_BALANCER, answer)
-
-
-@rule(OPERATIONS)
-async def valid_backend(bench: Bench) -> None:
-    """ValidateBackend takes the parameters that the kit was given."""
-    parameters = dict(bench.target.parameters)
-    fields = {
-        "backendType": "Pod",
-        "lbInfo": bench.lb_info,
-        "operation": "Create",
-        "parameters": parameters,
-    }
-    answer = await bench.ask(Operation.VALIDATE_BACKEND, fields)
-    _expect_taken(bench, Operation.VALIDATE_BACKEND, answer)
-    # Both spellings of the old ones, as every caller sends them.
-    more = {"OldParameters": parameters, "oldParameters": parameters}
-    answer = await bench.ask(
-        Operation.VALIDATE_BACKEND, fields | more | {"operation": "Update"}
-    )
-    _expect_taken(bench, Operation.VALIDATE_BACKEND, answer)
-
-
-def _expect_taken(bench: Bench, operation: Operation, answer: object) -> None:
-    """Go on if a validation says yes."""
-    taken = isinstance(answer, ValidationAnswer) and answer.succ
-    bench.expect(taken, f"{operation} refuses what the kit was told to use")
-
-
-@rule(OPERATIONS)
 async def judged_pods_were_asked_for(bench: Bench) -> None:
     """JudgePodDeregister names only pods that it was shown."""
     pods = [
         {"metadata": {"namespace": "conformance", "name": f"pod-{number}"}}
         for number in range(2)
     ]
-    answer = await bench.ask(Operation.JUDGE_POD_DEREGISTER, {"notReadyPods": pods})
+    answer = await bench.call(Operation.JUDGE_POD_DEREGISTER, {"notReadyPods": pods})
     kept = (
         list(answer.do_not_deregister)
         if isinstance(answer, JudgePodDeregisterAnswer)
@@ -178,22 +175,8 @@ async def judged_pods_were_asked_for(bench: Bench) -> None:
 
 
 def _pod_name(pod: object) -> tuple[object, object]:
-    """Return what pods are matched by."""
     match pod:
         case {"metadata": {"namespace": namespace, "name": name}}:
             return (namespace, name)
         case _:
             return (None, None)
-
-
-RULES = (
-    healthz,
-    create_twice,
-    ensure_load_balancer_twice,
-    valid_load_balancer,
-    valid_backend,
-    lock_key_is_steady,
-    gone_load_balancer,
-    epoch_is_steady,
-    judged_pods_were_asked_for,
-)
