@@ -1,15 +1,18 @@
-"""Puts the admission process together."""
+"""Puts the admission process together, and shows until when its certificate is good."""
 
 import asyncio
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from lbcf.admission.credentials import Files, Keeper, SharedSecret, Source
 from lbcf.admission.flags import Webhook
 from lbcf.admission.reviewer import Reviewer
-from lbcf.admission.series import CertificateSeries
-from lbcf.admission.server import Endpoint, Series, serve
+from lbcf.admission.server import Endpoint, ReviewMetrics, serve
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.informer import Informer
 from lbcf.process import Dependencies
@@ -23,9 +26,11 @@ class Admission:
         self._parts = parts
         self._webhook = webhook
         self._keeper = Keeper(_source(parts, webhook), parts.clock, webhook.clients)
-        parts.metrics.registry.register(CertificateSeries(self._keeper.end))
+        parts.metrics.registry.register(CertificateMetrics(self._keeper.end))
         reviewer = Reviewer(parts.client, parts.drivers, parts.secrets, webhook.policy)
-        self._endpoint = Endpoint(reviewer, parts.clock, Series(parts.metrics.registry))
+        self._endpoint = Endpoint(
+            reviewer, parts.clock, ReviewMetrics(parts.metrics.registry)
+        )
         self._is_serving = False
 
     @property
@@ -77,3 +82,26 @@ def _source(parts: Dependencies, webhook: Webhook) -> Source:
         webhook.names(namespace),
         clock=parts.clock,
     )
+
+
+class CertificateMetrics(Collector):
+    """What /metrics says of the certificate; no sample as long as there is none.
+
+    Args:
+        end: says until when it is good.
+    """
+
+    def __init__(self, end: Callable[[], datetime | None]) -> None:
+        self._end = end
+
+    def collect(self) -> Iterable[Metric]:
+        """Look at it."""
+        family = GaugeMetricFamily(
+            "lbcf_admission_certificate_not_after_seconds",
+            "Unix time at which the certificate ends that new connections are shown; "
+            "missing before the first one is loaded.",
+        )
+        # A zero there would be a certificate that is over since 1970.
+        if (end := self._end()) is not None:
+            family.add_metric([], end.timestamp())
+        yield family

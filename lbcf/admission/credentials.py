@@ -3,7 +3,7 @@
 Either files that somebody else renews (cert-manager, say), or a certificate of our own
 in a Secret that all replicas share: whoever finds it due makes a new one, and
 compare-and-swap lets one of them win. What the API server is to trust is published
-first, then used: see `lbcf.admission.renewal`.
+first, then used: see `lbcf.admission.authority`.
 """
 
 import ssl
@@ -16,7 +16,14 @@ from typing import Protocol
 import attrs
 import structlog
 
-from lbcf.admission.authority import Bundle, end_of, held_in, renewed
+from lbcf.admission.authority import (
+    Bundle,
+    Renewal,
+    end_of,
+    held_in,
+    renewal_of,
+    renewed,
+)
 from lbcf.admission.objects import (
     SECRETS,
     WEBHOOK_CONFIGURATIONS,
@@ -25,7 +32,6 @@ from lbcf.admission.objects import (
     render_secret,
     render_trust,
 )
-from lbcf.admission.renewal import Renewal, renewal_of
 from lbcf.core.errors import LbcfError
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient

@@ -1,8 +1,7 @@
-"""What is asked before a LoadBalancer, a BackendGroup or a Bind is taken, and what follows.
+"""Decides what is asked before an object is stored, and whether it may be.
 
-Before it: the object as it is to be, as it was, and what it refers to. After it:
-`lbcf.admission` asks the driver and answers the API server. What is already so is never
-refused again: only what a change brings in is looked at.
+Pure: the object as it is to be, as it was, and what it refers to go in; `reviewer` asks the
+driver. What is already so is never refused again: only what a change brings in is judged.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +32,7 @@ class Cause(StrEnum):
     UNAVAILABLE = "ServiceUnavailable"
 
 
-class FailurePolicy(StrEnum):
+class DriverFailurePolicy(StrEnum):
     """What becomes of an object that a driver gave no valid answer about."""
 
     FAIL = "Fail"
@@ -187,9 +186,9 @@ def judge_answer(driver: ObjectKey, accepted: bool, message: str, part: str) -> 
     return Refused(f"{part}: driver {driver} refuses: {told}")
 
 
-def judge_silence(trouble: str, policy: FailurePolicy) -> Verdict:
+def judge_silence(trouble: str, policy: DriverFailurePolicy) -> Verdict:
     """Say what follows where no valid answer came; `trouble` says why in a sentence."""
-    if policy is FailurePolicy.IGNORE:
+    if policy is DriverFailurePolicy.IGNORE:
         text = f"not validated by its driver ({trouble}); see its conditions later"
         return Admitted((text,))
     text = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 
-from lbcf.admission.decisions import FailurePolicy
+from lbcf.admission.decisions import DriverFailurePolicy
 from lbcf.runtime.flags import BindAddress, parse_bind_address
 from lbcf.settings import SettingsError
 
@@ -32,7 +32,7 @@ class Webhook:
     configuration: str = "lbcf.tkestack.io"
     hosts: tuple[str, ...] = ()
     service: str = "lbcf-admission"
-    policy: FailurePolicy = FailurePolicy.FAIL
+    policy: DriverFailurePolicy = DriverFailurePolicy.FAIL
     clients: Path | None = None
 
     def names(self, namespace: str) -> tuple[str, ...]:
@@ -81,8 +81,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--driver-failure-policy",
-        default=FailurePolicy.FAIL.value,
-        choices=[policy.value for policy in FailurePolicy],
+        default=DriverFailurePolicy.FAIL.value,
+        choices=[policy.value for policy in DriverFailurePolicy],
         help="what becomes of an object when its driver gives no valid answer "
         "(default: %(default)s: it is refused)",
     )
@@ -101,7 +101,7 @@ def read_flags(flags: argparse.Namespace) -> Webhook:
         configuration=flags.webhook_configuration,
         hosts=tuple(flags.tls_host or ()),
         service=flags.service,
-        policy=FailurePolicy(flags.driver_failure_policy),
+        policy=DriverFailurePolicy(flags.driver_failure_policy),
         clients=Path(flags.client_ca_file) if flags.client_ca_file else None,
     )
 

@@ -1,4 +1,4 @@
-"""What callers of the webhook may cost: whoever reaches its port is one of them.
+"""Limits of what callers of the webhook may cost: whoever reaches its port is one of them.
 
 `server` asks here before it accepts a connection, reads a body or begins a review. The
 API server sends small bodies with their length, at once; it is never kept waiting by
@@ -18,7 +18,7 @@ from aiohttp import web
 
 
 @attrs.frozen
-class Limits:
+class RequestLimits:
     """How much there may be of what.
 
     Attributes:
@@ -42,7 +42,7 @@ class Limits:
     per_namespace: int = 32
 
 
-class Refusing(asyncio.Protocol):
+class ClosingProtocol(asyncio.Protocol):
     """Closes a connection for which there is no room."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -50,10 +50,10 @@ class Refusing(asyncio.Protocol):
         transport.close()
 
 
-class Doorman:
+class RequestLimiter:
     """Lets connections in, questions to their bodies, and reviews to their drivers."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: RequestLimits) -> None:
         self.limits = limits
         self._asking: Counter[asyncio.BaseProtocol | None] = Counter()
         self._large = asyncio.Semaphore(limits.large_at_once)
@@ -65,7 +65,7 @@ class Doorman:
         if len(held) >= self.limits.connections:
             idle = next((one for one in held if not self._asking[one]), None)
             if idle is None:
-                return Refusing()
+                return ClosingProtocol()
             idle.force_close()
         return server()
 

@@ -1,8 +1,4 @@
-"""AdmissionReview (admission.k8s.io/v1): the API server's question and our answer.
-
-Before it: bytes from the API server, which `lbcf.admission` received. After it: values
-of `lbcf.core`, and bytes again.
-"""
+"""AdmissionReview (admission.k8s.io/v1): the API server's question and our answer."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,6 +1,5 @@
-"""Finds out whether an object may be stored, by asking the drivers that it concerns.
+"""Judges objects that are to be stored, by asking the drivers that they concern.
 
-Between `server`, which has read the question, and `lbcf.admission.decisions`, which judges.
 What an object refers to is read at every question, not from a cache: users create a
 driver and what uses it in one breath, and questions are rare.
 """
@@ -15,7 +14,13 @@ from typing import TypeVar
 import attrs
 
 from lbcf.admission import decisions as admission
-from lbcf.admission.decisions import Admitted, FailurePolicy, Intent, Refused, Verdict
+from lbcf.admission.decisions import (
+    Admitted,
+    DriverFailurePolicy,
+    Intent,
+    Refused,
+    Verdict,
+)
 from lbcf.admission.review import Review, backend_type_of
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.names import bind_load_balancer_key, home_of
@@ -74,7 +79,7 @@ class Reviewer:
         client: KubeClient,
         drivers: DriverPool,
         secrets: Secrets,
-        policy: FailurePolicy,
+        policy: DriverFailurePolicy,
     ) -> None:
         self._client = client
         self._drivers = drivers

@@ -18,14 +18,14 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from lbcf.admission.decisions import Admitted, Verdict
-from lbcf.admission.limits import Doorman, Limits
+from lbcf.admission.limits import RequestLimiter, RequestLimits
 from lbcf.admission.review import Review, parse_review, render_review
 from lbcf.admission.reviewer import Reviewer
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.flags import BindAddress
 from lbcf.runtime.health import CannotListen
-from lbcf.wire.durations import parse_duration
 from lbcf.wire.errors import Malformed
+from lbcf.wire.fields import parse_duration
 
 
 PATH: Final = "/validate"
@@ -41,7 +41,7 @@ _OTHER: Final = "other"
 _log = structlog.get_logger(__name__)
 
 
-class Series:
+class ReviewMetrics:
     """What Prometheus is told of the questions."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -67,17 +67,17 @@ class Endpoint:
         self,
         reviewer: Reviewer,
         clock: Clock,
-        series: Series,
-        limits: Limits | None = None,
+        series: ReviewMetrics,
+        limits: RequestLimits | None = None,
     ) -> None:
-        self.doorman = Doorman(limits or Limits())
+        self.limiter = RequestLimiter(limits or RequestLimits())
         self._reviewer = reviewer
         self._clock = clock
         self._series = series
 
     async def answer(self, request: web.Request) -> web.Response:
         """Answer one question."""
-        async with self.doorman.body(request) as body:
+        async with self.limiter.body(request) as body:
             try:
                 within = time_left(request.query.get("timeout"))
                 review = parse_review(body)
@@ -92,7 +92,7 @@ class Endpoint:
 
     async def _verdict(self, review: Review, within: timedelta) -> Verdict:
         """Find the verdict, unless too many of the namespace are being looked for."""
-        with self.doorman.review(review.namespace) as has_room:
+        with self.limiter.review(review.namespace) as has_room:
             if has_room:
                 return await self._reviewer.review(review, within)
         return self._reviewer.crowded(review.namespace)
@@ -140,21 +140,21 @@ async def serve(
     Raises:
         CannotListen: the address cannot be used.
     """
-    doorman = endpoint.doorman
-    app = web.Application(client_max_size=doorman.limits.largest)
+    limiter = endpoint.limiter
+    app = web.Application(client_max_size=limiter.limits.largest)
     app.add_routes([web.post(PATH, endpoint.answer)])
     runner = web.AppRunner(
         app,
         access_log=None,
         handle_signals=False,
         lingering_time=1,  # of a body that nobody reads to its end
-        keepalive_timeout=doorman.limits.idle.total_seconds(),
+        keepalive_timeout=limiter.limits.idle.total_seconds(),
         shutdown_timeout=grace.total_seconds(),
     )
     await runner.setup()
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(runner.cleanup)
-        listening = await _listening(runner, doorman, address, tls)
+        listening = await _listening(runner, limiter, address, tls)
         stack.callback(listening.close)
         port: int = listening.sockets[0].getsockname()[1]
         _log.info("webhook.serving", host=address.host or "*", port=port, path=PATH)
@@ -162,7 +162,10 @@ async def serve(
 
 
 async def _listening(
-    runner: web.AppRunner, doorman: Doorman, address: BindAddress, tls: ssl.SSLContext
+    runner: web.AppRunner,
+    limiter: RequestLimiter,
+    address: BindAddress,
+    tls: ssl.SSLContext,
 ) -> asyncio.Server:
     """Listen; aiohttp's own sites know neither a time limit of TLS nor one of their number.
 
@@ -174,11 +177,11 @@ async def _listening(
         raise RuntimeError("a runner that is set up has a server")
     try:
         return await asyncio.get_running_loop().create_server(
-            partial(doorman.protocol, server),
+            partial(limiter.protocol, server),
             address.host,
             address.port,
             ssl=tls,
-            ssl_handshake_timeout=doorman.limits.handshake.total_seconds(),
+            ssl_handshake_timeout=limiter.limits.handshake.total_seconds(),
         )
     except OSError as error:
         raise CannotListen(f"cannot listen on {address}: {error.strerror}") from error

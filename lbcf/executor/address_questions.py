@@ -19,7 +19,7 @@ from lbcf.kube.kinds import NODES, PODS, SERVICES, HasMeta, Resource
 from lbcf.kube.reader import KubeReader
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver_answers import WholeObject
-from lbcf.wire.whole import place_of_node
+from lbcf.wire.raw_object import node_address_fields
 
 
 T = TypeVar("T", bound=HasMeta)
@@ -71,7 +71,7 @@ async def _about(
         case NodeBackend(name, port):
             node_object = await _whole(client, NODES, ObjectKey("", name))
             if record.driver_key.namespace != SYSTEM_NAMESPACE:
-                node_object = place_of_node(node_object)
+                node_object = node_address_fields(node_object)
             of_node = requests.NodeBackend(node=node_object, port=_port(port))
             return ask(record_id=task, node_backend=of_node)
         case _:

@@ -27,7 +27,7 @@ from lbcf.runtime.semaphore import PrioritySemaphore
 from lbcf.wire.driver_answers import WholeObject
 from lbcf.wire.driver_requests import JudgePodDeregisterRequest
 from lbcf.wire.kube import parse_pod
-from lbcf.wire.whole import key_of_whole
+from lbcf.wire.raw_object import key_of_raw_object
 
 
 _READS_AT_ONCE = 16
@@ -107,7 +107,7 @@ class PodJudge:
             return Explanation(
                 Reason.DRIVER_REFUSED, f"{who} answered succ: false: {said}"
             )
-        named = [key_of_whole(pod, namespace) for pod in answer.do_not_deregister]
+        named = [key_of_raw_object(pod, namespace) for pod in answer.do_not_deregister]
         if None in named:
             raise BadAnswer(f"{who}: an entry of doNotDeregister names no pod")
         return frozenset(key for key in named if key is not None)

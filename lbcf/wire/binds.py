@@ -10,14 +10,14 @@ from lbcf.core.model import names
 from lbcf.core.model.binds import Bind, Entry, EntryStatus
 from lbcf.core.model.resources import Meta
 from lbcf.core.model.values import EnsurePolicy, Repeat
-from lbcf.wire.conditions import (
+from lbcf.wire.errors import Malformed
+from lbcf.wire.fields import (
     WireCondition,
     parse_conditions,
     render_conditions,
     render_time,
     render_time_after,
 )
-from lbcf.wire.errors import Malformed
 from lbcf.wire.metadata import ObjectMeta, decode
 from lbcf.wire.resources import WireGroup, WireGroupSpec, WireGroupStatus, to_group
 

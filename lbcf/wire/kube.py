@@ -1,8 +1,9 @@
-"""What Kubernetes' own objects say, read narrowly: metadata, pods and Secrets.
+"""Kubernetes' own objects, read narrowly: pods, Secrets, nodes, Services, EndpointSlices.
 
-Before it: bytes from `lbcf.kube`. After it: values of `lbcf.core.model.cluster`. Only the
-fields that decisions use are decoded: a pod costs a tenth of a millisecond less, and a
-hundred KiB less, than as a model of the official client (measured).
+Only the fields that decisions use are decoded: a pod costs a tenth of a millisecond less,
+and a hundred KiB less, than as a model of the official client (measured). A node's
+heartbeat, its conditions and whether it is cordoned are not read: nothing is decided from
+them.
 """
 
 from collections.abc import Iterable

@@ -28,12 +28,12 @@ NOTHING: Final[Mapping[str, str]] = {}
 """The empty map; nobody writes into what was decoded."""
 
 
-def shared_map(found: dict[str, str] | None) -> Mapping[str, str]:
+def interned_map(found: dict[str, str] | None) -> Mapping[str, str]:
     """Return an equal map, the same one for equal maps."""
     return _map(tuple(found.items())) if found else NOTHING
 
 
-def shared_texts(found: Iterable[str] | None) -> tuple[str, ...]:
+def interned_texts(found: Iterable[str] | None) -> tuple[str, ...]:
     """Return the texts, the same tuple for equal ones."""
     return _texts(tuple(found)) if found else ()
 
@@ -87,9 +87,9 @@ class ObjectMeta(msgspec.Struct, rename="camel"):
             resource_version=self.resource_version,
             generation=self.generation,
             deleting_since=self.deletion_timestamp,
-            finalizers=shared_texts(self.finalizers),
-            labels=shared_map(self.labels),
-            annotations=shared_map(annotations),
+            finalizers=interned_texts(self.finalizers),
+            labels=interned_map(self.labels),
+            annotations=interned_map(annotations),
         )
 
     def controller(self, kind: str) -> Owner | None:

@@ -29,24 +29,24 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.values import NO_DRAIN, ObjectKey, Uid
 from lbcf.core.selection.desired import DesiredRecord
-from lbcf.wire.conditions import (
+from lbcf.wire.errors import Malformed
+from lbcf.wire.fields import (
     WireCondition,
+    WireDrain,
+    WireEnsurePolicy,
+    WirePort,
     parse_conditions,
+    parse_drain,
+    parse_ensure_policy,
+    parse_port,
     render_conditions,
+    render_drain,
+    render_ensure_policy,
+    render_port,
     render_time,
     render_time_after,
 )
-from lbcf.wire.errors import Malformed
-from lbcf.wire.metadata import ObjectMeta, decode, shared_map
-from lbcf.wire.policies import (
-    WireDrain,
-    WireEnsurePolicy,
-    parse_drain,
-    parse_ensure_policy,
-    render_drain,
-    render_ensure_policy,
-)
-from lbcf.wire.ports import WirePort, parse_port, render_port
+from lbcf.wire.metadata import ObjectMeta, decode, interned_map
 
 
 class _PodBackend(msgspec.Struct):
@@ -144,10 +144,10 @@ def _parse_spec(spec: _Spec) -> RecordSpec:
     return RecordSpec(
         load_balancer=intern(spec.lb_name),
         driver=intern(spec.lb_driver),
-        lb_info=shared_map(spec.lb_info),
+        lb_info=interned_map(spec.lb_info),
         backend=_parse_backend(spec),
-        lb_attributes=shared_map(spec.lb_attributes),
-        parameters=shared_map(spec.parameters),
+        lb_attributes=interned_map(spec.lb_attributes),
+        parameters=interned_map(spec.parameters),
         ensure_policy=parse_ensure_policy(spec.ensure_policy),
         address=spec.backend_addr,
         drain=NO_DRAIN if spec.drain is None else parse_drain(spec.drain),
@@ -184,7 +184,7 @@ def _parse_status(status: _Status) -> RecordStatus:
     waits = status.waiting_for
     return RecordStatus(
         address=status.backend_addr,
-        injected_info=shared_map(status.injected_info),
+        injected_info=interned_map(status.injected_info),
         conditions=parse_conditions(status.conditions),
         ensuring=status.ensuring,
         drain=drain,

@@ -12,11 +12,13 @@ from lbcf.admission.authority import (
     AUTHORITY_LIFE,
     LEAF_LIFE,
     Bundle,
+    Held,
+    Renewal,
     end_of,
     held_in,
+    renewal_of,
     renewed,
 )
-from lbcf.admission.renewal import Held, Renewal, renewal_of
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

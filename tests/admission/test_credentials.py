@@ -15,11 +15,10 @@ import pytest
 from cryptography import x509
 from prometheus_client import CollectorRegistry
 
-from lbcf.admission.authority import LEAF_LIFE, Bundle, renewed
+from lbcf.admission.app import CertificateMetrics
+from lbcf.admission.authority import LEAF_LIFE, Bundle, Renewal, renewed
 from lbcf.admission.credentials import Files, Keeper, Serving, SharedSecret
 from lbcf.admission.objects import SECRETS, WEBHOOK_CONFIGURATIONS, encoded
-from lbcf.admission.renewal import Renewal
-from lbcf.admission.series import CertificateSeries
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
@@ -214,7 +213,7 @@ async def test_metric_tells_when_the_certificate_that_is_served_ends(
     files, clock = _write(tmp_path), Hasty()
     keeper = Keeper(files, clock)
     registry = CollectorRegistry()
-    registry.register(CertificateSeries(keeper.end))
+    registry.register(CertificateMetrics(keeper.end))
     name = "lbcf_admission_certificate_not_after_seconds"
     assert registry.get_sample_value(name) is None
 

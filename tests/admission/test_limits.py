@@ -19,10 +19,10 @@ import trustme
 from prometheus_client import CollectorRegistry, generate_latest
 
 from lbcf.admission.credentials import Files, Keeper, UnusableError
-from lbcf.admission.decisions import FailurePolicy
-from lbcf.admission.limits import Limits
+from lbcf.admission.decisions import DriverFailurePolicy
+from lbcf.admission.limits import RequestLimits
 from lbcf.admission.reviewer import Reviewer
-from lbcf.admission.server import Endpoint, Series, serve
+from lbcf.admission.server import Endpoint, ReviewMetrics, serve
 from lbcf.core.model.names import API_VERSION
 from lbcf.core.model.operations import Operation
 from lbcf.drivers.pool import DriverPool
@@ -124,7 +124,7 @@ def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 @contextlib.asynccontextmanager
 async def door(
-    limits: Limits, tls: tuple[ssl.SSLContext, ssl.SSLContext] | None = None
+    limits: RequestLimits, tls: tuple[ssl.SSLContext, ssl.SSLContext] | None = None
 ) -> AsyncIterator[Door]:
     """Serve the webhook on a free port."""
     server, client = tls or contexts()
@@ -133,8 +133,8 @@ async def door(
     secrets = Secrets(kube, clock)
     pool = DriverPool(clock, registry, find=secrets.find, allowlist=BESIDE_US)
     async with pool:
-        reviewer = Reviewer(kube, pool, secrets, FailurePolicy.FAIL)
-        endpoint = Endpoint(reviewer, clock, Series(registry), limits)
+        reviewer = Reviewer(kube, pool, secrets, DriverFailurePolicy.FAIL)
+        endpoint = Endpoint(reviewer, clock, ReviewMetrics(registry), limits)
         address = BindAddress("127.0.0.1", 0)
         async with serve(endpoint, address, server, timedelta(seconds=1)) as port:
             yield Door(port, client, registry, api)
@@ -158,14 +158,17 @@ async def ended(connections: Connections) -> bytes:
 )
 async def test_connection_that_asks_nothing_is_closed(begun: bytes) -> None:
     """It may be open for a while, and no longer."""
-    async with door(Limits(idle=SOON)) as webhook, webhook.connections() as connections:
+    async with (
+        door(RequestLimits(idle=SOON)) as webhook,
+        webhook.connections() as connections,
+    ):
         connections[1].write(begun)
         await ended(connections)
 
 
 async def test_body_that_does_not_come_is_not_waited_for() -> None:
     """Twenty callers who begin large bodies are sent away, and told why."""
-    limits = Limits(body=SOON, idle=NEVER)
+    limits = RequestLimits(body=SOON, idle=NEVER)
     async with door(limits) as webhook, contextlib.AsyncExitStack() as stack:
         lines = [
             await stack.enter_async_context(webhook.connections()) for _ in range(20)
@@ -179,7 +182,7 @@ async def test_body_that_does_not_come_is_not_waited_for() -> None:
 
 async def test_large_bodies_keep_no_small_one_waiting() -> None:
     """Four large ones are read at a time; a small question passes by them."""
-    limits = Limits(body=NEVER, idle=NEVER)
+    limits = RequestLimits(body=NEVER, idle=NEVER)
     async with door(limits) as webhook, contextlib.AsyncExitStack() as stack:
         lines = [
             await stack.enter_async_context(webhook.connections()) for _ in range(12)
@@ -193,7 +196,7 @@ async def test_large_bodies_keep_no_small_one_waiting() -> None:
 
 async def test_a_body_that_is_too_large_is_not_read() -> None:
     """No question has as many bytes."""
-    async with door(Limits()) as webhook, webhook.connections() as connections:
+    async with door(RequestLimits()) as webhook, webhook.connections() as connections:
         connections[1].write(head(9 * 2**20) + b"x" * 2**16)
         async with asyncio.timeout(PATIENCE):
             answer = await connections[0].readuntil(b"\r\n")
@@ -203,7 +206,7 @@ async def test_a_body_that_is_too_large_is_not_read() -> None:
 
 async def test_there_is_room_for_who_asks() -> None:
     """Idle connections make room, the oldest first; the one that asks has its answer."""
-    limits = Limits(connections=4, idle=NEVER)
+    limits = RequestLimits(connections=4, idle=NEVER)
     async with door(limits) as webhook, contextlib.AsyncExitStack() as stack:
         idle = [
             await stack.enter_async_context(webhook.connections()) for _ in range(4)
@@ -219,7 +222,7 @@ async def test_there_is_room_for_who_asks() -> None:
 
 async def test_invented_words_make_no_series() -> None:
     """Of what the API server never asks here, one series is told."""
-    async with door(Limits()) as webhook:
+    async with door(RequestLimits()) as webhook:
         for number in range(40):
             asked = question(f"kind{number}", operation=f"DO{number}")
             await webhook.ask(asked)
@@ -235,7 +238,7 @@ async def test_invented_words_make_no_series() -> None:
 @pytest.mark.parametrize("found", [[], 7, "x", [{}]], ids=str)
 async def test_object_that_is_none_is_a_bad_request(found: object) -> None:
     """The caller is told; it is no fault of this process."""
-    async with door(Limits()) as webhook:
+    async with door(RequestLimits()) as webhook:
         status, body = await webhook.ask(question(object=found))
 
     assert 400 == status
@@ -244,7 +247,7 @@ async def test_object_that_is_none_is_a_bad_request(found: object) -> None:
 
 async def test_one_namespace_takes_no_others_place() -> None:
     """Reviews that wait for a hanging driver are numbered by namespace."""
-    limits = Limits(per_namespace=2, handshake=NEVER, idle=NEVER, body=NEVER)
+    limits = RequestLimits(per_namespace=2, handshake=NEVER, idle=NEVER, body=NEVER)
     hanging = asyncio.Semaphore(0)
 
     async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -289,7 +292,7 @@ async def test_callers_without_a_certificate_of_theirs(tmp_path: Path) -> None:
     await keeper.load()
     client = ssl.create_default_context()
     server.configure_trust(client)
-    async with door(Limits(), (keeper.context, client)) as webhook:
+    async with door(RequestLimits(), (keeper.context, client)) as webhook:
         with pytest.raises((ssl.SSLError, OSError, asyncio.IncompleteReadError)):
             await webhook.ask(question())
         others.issue_cert("apiserver").configure_cert(client)

@@ -6,7 +6,13 @@ import attrs
 import pytest
 
 from lbcf.admission import decisions as admission
-from lbcf.admission.decisions import Admitted, Cause, FailurePolicy, Intent, Refused
+from lbcf.admission.decisions import (
+    Admitted,
+    Cause,
+    DriverFailurePolicy,
+    Intent,
+    Refused,
+)
 from lbcf.core.model.binds import Bind, Entry
 from lbcf.core.model.names import LABEL_DRAINING
 from lbcf.core.model.resources import (
@@ -175,8 +181,8 @@ def test_refusal_of_the_driver_carries_its_words() -> None:
 
 def test_silence_is_judged_by_the_policy() -> None:
     """Fail refuses as something that will pass; Ignore warns."""
-    failed = admission.judge_silence("nobody there", FailurePolicy.FAIL)
-    ignored = admission.judge_silence("nobody there", FailurePolicy.IGNORE)
+    failed = admission.judge_silence("nobody there", DriverFailurePolicy.FAIL)
+    ignored = admission.judge_silence("nobody there", DriverFailurePolicy.IGNORE)
 
     assert isinstance(failed, Refused)
     assert Cause.UNAVAILABLE is failed.cause

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import attrs
 import pytest
 
-from lbcf.admission.renewal import Held, Renewal, Validity, renewal_of
+from lbcf.admission.authority import Held, Renewal, Validity, renewal_of
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

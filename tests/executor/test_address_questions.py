@@ -9,7 +9,7 @@ from lbcf.executor.address_questions import ask_for_address
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import NODES, RECORDS
 from tests.kube.tiny_api import TinyApi
-from tests.wire.test_whole import NODE
+from tests.wire.test_raw_object import NODE
 
 
 LATER = datetime(2100, 1, 1, tzinfo=UTC)

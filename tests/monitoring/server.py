@@ -53,7 +53,7 @@ class Span:
 
 
 @attrs.frozen
-class Series:
+class ReviewMetrics:
     """One line of an answer.
 
     Attributes:
@@ -90,7 +90,7 @@ class Prometheus:
             raise PrometheusError(f"{words.get('query', path)}: {told['error']}")
         return told["data"]
 
-    async def graph(self, query: str, span: Span) -> tuple[Series, ...]:
+    async def graph(self, query: str, span: Span) -> tuple[ReviewMetrics, ...]:
         """Ask as Grafana asks for a graph.
 
         Raises:
@@ -103,7 +103,7 @@ class Prometheus:
             **{name: str(value) for name, value in bound.items()},
         )
         return tuple(
-            Series(one["metric"], points)
+            ReviewMetrics(one["metric"], points)
             for one in found["result"]
             if (points := _points(one["values"]))
         )

@@ -7,7 +7,7 @@ import pytest
 
 from tests.manifests.documents import ROOT
 from tests.monitoring.answers import panels
-from tests.monitoring.server import Series
+from tests.monitoring.server import ReviewMetrics
 from tests.monitoring.units import spelled
 
 
@@ -46,7 +46,7 @@ def test_numbers_are_spelled_in_their_unit(
 
 def test_legend_takes_its_labels() -> None:
     """As Grafana fills them in: one that is missing leaves nothing."""
-    series = Series({"driver": "shop/edge"}, ())
+    series = ReviewMetrics({"driver": "shop/edge"}, ())
 
     assert "99 %, shop/edge" == series.called("99 %, {{driver}}")
     assert "shop/edge " == series.called("{{ driver }} {{outcome}}")

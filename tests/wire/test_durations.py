@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbcf.wire.durations import parse_duration, render_duration
 from lbcf.wire.errors import Malformed
+from lbcf.wire.fields import parse_duration, render_duration
 
 
 LENGTHS = st.timedeltas(timedelta(0), timedelta(days=365))

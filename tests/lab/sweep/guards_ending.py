@@ -13,7 +13,7 @@ from lbcf.core.model import resources
 from lbcf.core.model.resources import BackendRecord
 from lbcf.executor.locks import AddressLocker
 from lbcf.runtime import clock
-from lbcf.wire import conditions, records
+from lbcf.wire import fields, records
 from tests.lab.sweep.edits import Edit, Mutant, Value
 
 
@@ -274,7 +274,7 @@ ENDING: dict[str, Mutant] = {
         "a deadline is written in the first whole second that is not before it",
         (
             Value(deregistration, "_ALMOST_A_SECOND", timedelta(0)),
-            Value(records, "render_time_after", conditions.render_time),
+            Value(records, "render_time_after", fields.render_time),
         ),
         ("short-drain", "drain"),
     ),

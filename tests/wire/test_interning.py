@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbcf.wire.metadata import NOTHING, shared_map, shared_texts
+from lbcf.wire.metadata import NOTHING, interned_map, interned_texts
 
 
 MAPS = st.dictionaries(st.text(), st.text())
@@ -12,7 +12,7 @@ MAPS = st.dictionaries(st.text(), st.text())
 @given(MAPS)
 def test_equal_maps_are_the_same_map(found: dict[str, str]) -> None:
     """Whatever is in them."""
-    first, second = shared_map(dict(found)), shared_map(dict(found))
+    first, second = interned_map(dict(found)), interned_map(dict(found))
 
     assert found == first
     assert first is second
@@ -21,7 +21,7 @@ def test_equal_maps_are_the_same_map(found: dict[str, str]) -> None:
 @given(MAPS)
 def test_shared_map_is_not_the_one_that_was_given(found: dict[str, str]) -> None:
     """Who writes into his own afterwards changes nobody else's."""
-    shared = shared_map(found)
+    shared = interned_map(found)
     expected = dict(found)
 
     found["later"] = "x"
@@ -31,11 +31,11 @@ def test_shared_map_is_not_the_one_that_was_given(found: dict[str, str]) -> None
 
 def test_nothing_is_one_empty_map() -> None:
     """Also where the API server leaves the field out."""
-    assert NOTHING is shared_map(None) is shared_map({})
+    assert NOTHING is interned_map(None) is interned_map({})
 
 
 @given(st.lists(st.text()))
 def test_equal_texts_are_the_same_tuple(texts: list[str]) -> None:
     """Finalizers above all."""
-    assert tuple(texts) == shared_texts(texts)
-    assert shared_texts(list(texts)) is shared_texts(list(texts))
+    assert tuple(texts) == interned_texts(texts)
+    assert interned_texts(list(texts)) is interned_texts(list(texts))

@@ -6,7 +6,7 @@ from lbcf.core.model.operations import Operation
 from lbcf.core.model.values import ObjectKey
 from lbcf.wire.driver import Malformed, parse_answer
 from lbcf.wire.driver_answers import JudgePodDeregisterAnswer
-from lbcf.wire.whole import key_of_whole, place_of_node
+from lbcf.wire.raw_object import key_of_raw_object, node_address_fields
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_object_says_who_it_is_about(
     whole: dict[str, object], key: ObjectKey | None
 ) -> None:
     """Its fields may be in any letter case; without a name it says nothing."""
-    assert key == key_of_whole(whole, "shop")
+    assert key == key_of_raw_object(whole, "shop")
 
 
 NODE: dict[str, object] = {
@@ -54,7 +54,7 @@ def test_of_a_node_only_its_place_is_told() -> None:
         "metadata": {"name": "n1"},
         "spec": {"providerID": "aws:///z/i-1"},
         "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
-    } == place_of_node(NODE)
+    } == node_address_fields(NODE)
 
 
 def test_what_a_node_does_not_say_is_not_told() -> None:
@@ -62,7 +62,7 @@ def test_what_a_node_does_not_say_is_not_told() -> None:
     bare: dict[str, object] = {"metadata": {"name": "n1"}, "spec": {}, "status": None}
 
     assert {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}} == (
-        place_of_node(bare)
+        node_address_fields(bare)
     )
 
 

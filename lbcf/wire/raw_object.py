@@ -1,4 +1,4 @@
-"""What of a whole object is read, or told, where drivers are sent them.
+"""Raw objects of the API server, which drivers are sent: their key, and what may be sent.
 
 Go's decoder takes field names in any letter case; drivers that echo objects through
 other libraries rely on it.
@@ -9,17 +9,21 @@ from collections.abc import Mapping
 from lbcf.core.model.values import ObjectKey
 
 
-_PLACE = (("metadata", "name"), ("spec", "providerID"), ("status", "addresses"))
+_ADDRESS_FIELDS = (
+    ("metadata", "name"),
+    ("spec", "providerID"),
+    ("status", "addresses"),
+)
 
 
-def key_of_whole(whole: Mapping[str, object], namespace: str) -> ObjectKey | None:
-    """Say an object's namespace and name; None where it has no name.
+def key_of_raw_object(raw: Mapping[str, object], namespace: str) -> ObjectKey | None:
+    """Return an object's namespace and name; None where it has no name.
 
     Args:
-        whole: the object, with field names in any letter case.
+        raw: the object, with field names in any letter case.
         namespace: its own where it does not say one.
     """
-    metadata = _field(whole, "metadata")
+    metadata = _field(raw, "metadata")
     if not isinstance(metadata, Mapping):
         return None
     name = _field(metadata, "name")
@@ -29,13 +33,13 @@ def key_of_whole(whole: Mapping[str, object], namespace: str) -> ObjectKey | Non
     return ObjectKey(said if isinstance(said, str) and said else namespace, name)
 
 
-def place_of_node(node: Mapping[str, object]) -> dict[str, object]:
-    """Keep of a Node what an address is made of: its name, addresses and providerID.
+def node_address_fields(node: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields of a Node that an address is made of: name, addresses, providerID.
 
     Labels, annotations, images, volumes and versions of nodes are no tenant's business.
     """
     found: dict[str, object] = {"apiVersion": "v1", "kind": "Node"}
-    for part, field in _PLACE:
+    for part, field in _ADDRESS_FIELDS:
         inner = node.get(part)
         if isinstance(inner, Mapping) and field in inner:
             found[part] = {field: inner[field]}
