@@ -1,13 +1,13 @@
 """A finalizer-driven reconciler of load-balancer backends for Kubernetes.
 
-The data's way, from the top to the bottom and back:
+What goes where:
 
     pods, groups, load balancers, drivers
       -> kube.informer (list + watch) -> kube.store (only the fields that decide)
-    controller     triggers -> queue -> snapshot -> core.desired -> core.plan
-                   -> core.guards -> apply                          BackendRecords
-                   registrar: core.registration <-> executor     Registered
-    deregistrar    core.deregistration <-> executor              Drained, finalizer off
+    controller     triggers -> queue -> snapshot -> core.selection (desired, plan,
+                   guards) -> apply                                 BackendRecords
+                   registrar: core.lifecycle.registration <-> executor  Registered
+    deregistrar    core.lifecycle.deregistration <-> executor   Drained, finalizer off
     drivers        sdk <- webhooks/haproxy, webhooks/memory, anybody's
 
 `core` decides and does no I/O, `wire` turns JSON into values, `executor` carries out

@@ -80,7 +80,6 @@ def _examine(argv: Sequence[str]) -> int:
 
 
 def _explain(argv: Sequence[str]) -> int:
-    """Answer a question about the cluster."""
     from lbcf.ctl import command  # noqa: PLC0415
 
     return command.run(f"lbcf {_CTL}", argv)
@@ -119,7 +118,7 @@ def _run(process: Coroutine[None, None, int]) -> int:
 def _builder(
     settings: Settings, flags: argparse.Namespace
 ) -> Callable[[Dependencies], Program]:
-    """Say what a process runs; imported late, so that each loads only its own."""
+    """Return the program of a process; imported late, so that each loads only its own."""
     if settings.process == "controller":
         from lbcf.controller.app import Controller  # noqa: PLC0415
 

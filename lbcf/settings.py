@@ -1,7 +1,4 @@
-"""Flags to one frozen value, read once; everything below gets what it needs of it.
-
-Before it: `lbcf.cli`. After it: `lbcf.process` builds a process from it.
-"""
+"""Flags of the processes, read once into one frozen value."""
 
 import argparse
 import os
@@ -192,7 +189,6 @@ def read_settings(process: str, flags: argparse.Namespace) -> Settings:
 
 
 def _allowed_url(text: str) -> AllowedUrl:
-    """Read where drivers may be."""
     try:
         return parse_allowed_url(text)
     except ValueError as error:
@@ -200,7 +196,7 @@ def _allowed_url(text: str) -> AllowedUrl:
 
 
 def _kubeconfig(flag: str | None) -> Path | None:
-    """Say which file to read, None inside a pod."""
+    """Return the kubeconfig to read, None inside a pod."""
     named = flag or os.environ.get("KUBECONFIG")
     if not named:
         return None
@@ -211,7 +207,6 @@ def _kubeconfig(flag: str | None) -> Path | None:
 
 
 def _address(flag: str, text: str) -> BindAddress | None:
-    """Read where to listen."""
     try:
         return parse_bind_address(text)
     except ValueError as error:
@@ -219,14 +214,12 @@ def _address(flag: str, text: str) -> BindAddress | None:
 
 
 def _count(flag: str, number: int) -> int:
-    """Read a number of objects."""
     if number < 0:
         raise SettingsError(f"{flag} {number}: must be 0 (any number) or more")
     return number
 
 
 def _seconds(flag: str, number: float) -> timedelta:
-    """Read a length of time."""
     if not 0 < number <= 3600:  # noqa: PLR2004 - an hour is longer than any use of it
         raise SettingsError(f"{flag} {number:g}: must be above 0 and at most 3600")
     return timedelta(seconds=number)

@@ -66,12 +66,11 @@ class Admission:
             keeping.cancel()
 
     def _unserved(self) -> str | None:
-        """Say that nobody can call yet."""
         return None if self._is_serving else "not listening yet"
 
 
 def _source(parts: Dependencies, webhook: Webhook) -> Source:
-    """Say where the certificate comes from."""
+    """Return the source of the certificate: files, or the shared Secret."""
     if webhook.files is not None:
         return Files(*webhook.files)
     namespace = parts.settings.namespace
@@ -95,7 +94,7 @@ class CertificateMetrics(Collector):
         self._end = end
 
     def collect(self) -> Iterable[Metric]:
-        """Look at it."""
+        """Read the end of the certificate."""
         family = GaugeMetricFamily(
             "lbcf_admission_certificate_not_after_seconds",
             "Unix time at which the certificate ends that new connections are shown; "

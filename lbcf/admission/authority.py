@@ -35,7 +35,7 @@ class Validity:
     end: datetime
 
     def is_due(self, now: datetime) -> bool:
-        """Tell whether it is to be replaced, or is not good at all."""
+        """Return whether it is to be replaced, or is not valid now."""
         due = self.begin + (self.end - self.begin) * _USED
         return not self.begin <= now < due
 
@@ -67,7 +67,7 @@ class Renewal(Enum):
 
 
 def renewal_of(held: Held, names: Collection[str], now: datetime) -> Renewal:
-    """Say what is to be made; `names` is what the certificate must be good for."""
+    """Return what is to be made; `names` is what the certificate must be valid for."""
     if held.leaf is None or held.authority is None:
         return Renewal.BOTH if held.authority is None else Renewal.LEAF
     if held.authority.is_due(now):
@@ -111,7 +111,7 @@ class _Pair:
 
 
 def held_in(bundle: Bundle) -> Held:
-    """Say what of a bundle can be used; what is broken counts as missing."""
+    """Return what of a bundle can be used; what is broken counts as missing."""
     authority, leaf = _signer(bundle), _pair(bundle.leaf, bundle.leaf_key)
     return Held(
         authority=None if authority is None else _validity(authority.certificate),
@@ -139,7 +139,7 @@ def renewed(
 
 
 def end_of(leaf: bytes) -> datetime:
-    """Say until when the first certificate of a PEM is good.
+    """Return the end of the first certificate of a PEM.
 
     Raises:
         ValueError: there is none.
@@ -212,12 +212,11 @@ def _builder(
 
 
 def _subject(name: str) -> x509.Name:
-    """Name whom a certificate is about."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_LONGEST_NAME])])
 
 
 def _usage(*, authority: bool) -> x509.KeyUsage:
-    """Say what a key may be used for."""
+    """Return what a key may be used for."""
     return x509.KeyUsage(
         digital_signature=not authority,
         content_commitment=False,
@@ -232,12 +231,10 @@ def _usage(*, authority: bool) -> x509.KeyUsage:
 
 
 def _key_id_of(key: ec.EllipticCurvePrivateKey) -> x509.SubjectKeyIdentifier:
-    """Name a key."""
     return x509.SubjectKeyIdentifier.from_public_key(key.public_key())
 
 
 def _general_name(name: str) -> x509.GeneralName:
-    """Write a name or an address into a certificate."""
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
@@ -256,12 +253,11 @@ def _names_in(certificate: x509.Certificate) -> Collection[str]:
 
 
 def _validity(certificate: x509.Certificate) -> Validity:
-    """Read from when until when a certificate is good."""
     return Validity(certificate.not_valid_before_utc, certificate.not_valid_after_utc)
 
 
 def _has_signed(authority: _Pair | None, leaf: _Pair | None) -> bool:
-    """Tell whether a certificate is this very authority's."""
+    """Return whether this authority has signed the certificate."""
     if authority is None or leaf is None:
         return False
     try:
@@ -272,7 +268,6 @@ def _has_signed(authority: _Pair | None, leaf: _Pair | None) -> bool:
 
 
 def _signer(bundle: Bundle) -> _Pair | None:
-    """Read the authority that signs."""
     return _pair(bundle.authorities, bundle.authority_key)
 
 
@@ -290,7 +285,6 @@ def _pair(certificates: bytes, key: bytes) -> _Pair | None:
 
 
 def _certificates(pem: bytes) -> list[x509.Certificate]:
-    """Read all certificates of a PEM; none if it is broken."""
     try:
         return x509.load_pem_x509_certificates(pem)
     except ValueError:
@@ -298,7 +292,6 @@ def _certificates(pem: bytes) -> list[x509.Certificate]:
 
 
 def _certificate_pem(pair: _Pair) -> bytes:
-    """Write a certificate."""
     return pair.certificate.public_bytes(serialization.Encoding.PEM)
 
 

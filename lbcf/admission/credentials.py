@@ -142,7 +142,6 @@ class SharedSecret:
         return new
 
     async def _read(self) -> KeptBundle | None:
-        """Read the Secret, None where there is none."""
         try:
             return await self._client.get(SECRETS, self._secret)
         except NotFound:
@@ -158,7 +157,7 @@ class SharedSecret:
             await self._client.patch(SECRETS, self._secret, change, cas=kept.meta)
 
     async def _publish(self, bundle: Bundle) -> None:
-        """Let the API server trust our authorities."""
+        """Write our authorities into the webhook configuration's caBundle."""
         trusted = encoded(bundle.authorities)
         for _ in range(3):
             found = await self._client.get(WEBHOOK_CONFIGURATIONS, self._configuration)
@@ -209,17 +208,17 @@ class Keeper:
                 await self._clock.sleep(_RETRY)
 
     async def keep(self) -> None:
-        """Look again and again, until cancelled."""
+        """Refresh the certificate periodically, until cancelled."""
         while True:
             await self._clock.sleep(PERIOD * (0.75 + self._clock.jitter() / 2))
             await self._refreshed()
 
     def end(self) -> datetime | None:
-        """Say until when the certificate that is served is good, None without one."""
+        """Return the end of the certificate that is served, None without one."""
         return self._end
 
     def check(self) -> str | None:
-        """Say what is wrong with the certificate that is served."""
+        """Return what is wrong with the certificate that is served; None: nothing."""
         if self._end is None:
             return self._trouble
         if self._clock.now() < self._end:

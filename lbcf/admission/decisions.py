@@ -66,7 +66,7 @@ _FINE = Admitted()
 def intent_for_load_balancer(
     new: LoadBalancer, old: LoadBalancer | None
 ) -> Intent | None:
-    """Say as what the driver is to be asked about a load balancer; None: not at all.
+    """Return how to ask the driver about a load balancer; None: not at all.
 
     Its driver and its lbSpec cannot change, so an update is one of the attributes. What
     is being deleted is let go as it is.
@@ -81,7 +81,7 @@ def intent_for_load_balancer(
 def intents_for_group(
     new: BackendGroup, old: BackendGroup | None
 ) -> Mapping[str, Intent]:
-    """Say as what the drivers of a group's load balancers are to be asked, by name.
+    """Return how to ask the drivers of a group's load balancers, by name.
 
     A load balancer that comes to an existing group is asked as for a new one.
     """
@@ -102,7 +102,7 @@ def intents_for_group(
 def intents_for_bind(
     new: Bind, old: Bind | None
 ) -> Mapping[str, tuple[Intent | None, Intent | None]]:
-    """Say as what drivers are to be asked, by the name of each of a Bind's entries.
+    """Return how to ask drivers about each of a Bind's entries, by name.
 
     First about the load balancer, then about the parameters of its backends. An entry
     with another driver or spec is another load balancer.
@@ -129,7 +129,7 @@ def intents_for_bind(
 def judge_driver(
     key: ObjectKey, driver: LoadBalancerDriver | None, namespace: str, intent: Intent
 ) -> Verdict | None:
-    """Say what follows for a load balancer from a driver alone; None: ask the driver.
+    """Judge a load balancer by the state of its driver; None: ask the driver.
 
     One that is to come is waited for, so that objects may be applied in any order.
     """
@@ -159,7 +159,7 @@ def judge_driver(
 def judge_load_balancer(
     key: ObjectKey, found: LoadBalancer | None, namespace: str, intent: Intent
 ) -> Verdict | None:
-    """Say what follows for a group from a load balancer alone; None: ask its driver."""
+    """Judge a group by the state of a load balancer; None: ask its driver."""
     if found is None:
         return Admitted(
             (f"LoadBalancer {key} does not exist yet: the group waits for it",)
@@ -179,7 +179,7 @@ def judge_load_balancer(
 
 
 def judge_answer(driver: ObjectKey, accepted: bool, message: str, part: str) -> Verdict:
-    """Say what follows from a driver's valid answer; `part` is what it was asked about."""
+    """Judge by a driver's valid answer; `part` is what it was asked about."""
     if accepted:
         return _FINE
     told = message or "(the driver gave no reason)"
@@ -187,7 +187,7 @@ def judge_answer(driver: ObjectKey, accepted: bool, message: str, part: str) -> 
 
 
 def judge_silence(trouble: str, policy: DriverFailurePolicy) -> Verdict:
-    """Say what follows where no valid answer came; `trouble` says why in a sentence."""
+    """Judge by the failure policy where no valid answer came; `trouble` says why."""
     if policy is DriverFailurePolicy.IGNORE:
         text = f"not validated by its driver ({trouble}); see its conditions later"
         return Admitted((text,))
@@ -199,7 +199,7 @@ def judge_silence(trouble: str, policy: DriverFailurePolicy) -> Verdict:
 
 
 def not_for_dry_run(driver: ObjectKey) -> Verdict:
-    """Say what follows for a dry run from a driver that takes no dry-run calls."""
+    """Judge a dry run where the driver takes no dry-run calls."""
     text = (
         f"driver {driver} takes no dry-run calls (acceptDryRunCall): it was not asked"
     )

@@ -36,7 +36,7 @@ class Webhook:
     clients: Path | None = None
 
     def names(self, namespace: str) -> tuple[str, ...]:
-        """Say what the certificate must be good for."""
+        """Return the DNS names that the certificate must be valid for."""
         own = f"{self.service}.{namespace}.svc"
         return self.hosts or (own, f"{own}.cluster.local")
 

@@ -114,7 +114,6 @@ def encoded(content: bytes) -> str:
 
 
 def _plain(text: str) -> bytes:
-    """Read bytes as the API writes them."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

@@ -114,7 +114,7 @@ def parse_review(body: bytes) -> Review:
 
 
 def _completed(asked: _Request, raw: msgspec.Raw) -> bytes:
-    """Give an object that is not stored yet the metadata that stored ones have.
+    """Complete the metadata of an object that is not stored yet.
 
     Before the create there is no resourceVersion, and of a generated name nothing.
     """
@@ -133,7 +133,7 @@ def _completed(asked: _Request, raw: msgspec.Raw) -> bytes:
 
 
 def backend_type_of(group: bytes) -> BackendType:
-    """Say what stands behind the addresses of a BackendGroup.
+    """Return the type of the backends of a BackendGroup.
 
     Raises:
         Malformed: its spec names no type that is known.
@@ -172,5 +172,4 @@ def render_review(uid: str, verdict: Verdict) -> bytes:
 
 
 def _cut(warnings: Sequence[str]) -> list[str]:
-    """Keep warnings to the length that clients show."""
     return [warning[:_LONGEST_WARNING] for warning in warnings]

@@ -273,7 +273,6 @@ class Reviewer:
 
 
 async def _or_none(reading: Awaitable[T]) -> T | None:
-    """Await an object; None where there is none."""
     try:
         return await reading
     except NotFound:
@@ -281,7 +280,7 @@ async def _or_none(reading: Awaitable[T]) -> T | None:
 
 
 def _of_bind(bind: Bind, name: str) -> LoadBalancer:
-    """Say one entry of a Bind as the LoadBalancer that it is to be."""
+    """Return the LoadBalancer that an entry of a Bind stands for."""
     entry = bind.entry(name)
     if entry is None:
         raise ValueError(f"Bind {bind.meta.key} has no load balancer {name}")

@@ -91,14 +91,13 @@ class Endpoint:
             )
 
     async def _verdict(self, review: Review, within: timedelta) -> Verdict:
-        """Find the verdict, unless too many of the namespace are being looked for."""
         with self.limiter.review(review.namespace) as has_room:
             if has_room:
                 return await self._reviewer.review(review, within)
         return self._reviewer.crowded(review.namespace)
 
     def _count(self, review: Review, verdict: Verdict, seconds: float) -> None:
-        """Tell of a verdict."""
+        """Count and log a verdict."""
         about = f"{review.namespace}/{review.name}"
         resource = review.resource if review.resource in _RESOURCES else _OTHER
         operation = review.operation if review.operation in _OPERATIONS else _OTHER
@@ -119,7 +118,7 @@ class Endpoint:
 
 
 def time_left(timeout: str | None) -> timedelta:
-    """Say how long a verdict may take.
+    """Return how long a verdict may take.
 
     Args:
         timeout: what the API server says of its own patience, such as `10s`.

@@ -52,7 +52,7 @@ class Access:
 
 
 def no_secrets(_key: ObjectKey) -> NoSecret:
-    """Look up nothing: where there is no cluster there are no Secrets."""
+    """Find no Secret: there are none where there is no cluster."""
     return NoSecret(Lack.MISSING)
 
 
@@ -139,7 +139,7 @@ ALLOW_ALL = DriverAllowlist()
 
 
 def _lacking(key: ObjectKey, lack: NoSecret) -> SecretMissing | SecretUnread:
-    """Say what is missing."""
+    """Return the error of a Secret that was not found."""
     where = f"Secret {key}"
     if lack.lack is Lack.MISSING:
         return SecretMissing(f"{where} is not there: create it")
@@ -162,7 +162,7 @@ def _context(security: Security) -> ssl.SSLContext:
 
 
 def _load(context: ssl.SSLContext, secret: Secret) -> None:
-    """Let connections show the certificate of a Secret.
+    """Load the client certificate of a Secret.
 
     Raises:
         SecretUnusable: it has none, or not its key.
@@ -191,19 +191,17 @@ def _token(secret: Secret, key: str) -> str:
 
 
 def _check_kind(secret: Secret, kind: str) -> None:
-    """Take Secrets of one type alone."""
     if secret.kind != kind:
         text = f"its type is {secret.kind or 'unsaid'}, it must be {kind}"
         raise _unusable(secret, text)
 
 
 def _value(secret: Secret, key: str) -> bytes:
-    """Return a key's value."""
     if key not in secret.values:
         raise _unusable(secret, f"it has no key {key}")
     return secret.values[key]
 
 
 def _unusable(secret: Secret, text: str) -> SecretUnusable:
-    """Say what is wrong with a Secret; never quotes of it."""
+    # Conditions show it: never quotes of the Secret.
     return SecretUnusable(f"Secret {secret.meta.key}: {text}")

@@ -287,7 +287,6 @@ def _connection_watch() -> aiohttp.TraceConfig:
     async def connected(
         _session: aiohttp.ClientSession, context: SimpleNamespace, _params: object
     ) -> None:
-        """Note the connection."""
         context.trace_request_ctx.connected = True
 
     # A new one counts from the end of the TLS handshake on.
@@ -297,7 +296,7 @@ def _connection_watch() -> aiohttp.TraceConfig:
 
 
 def _is_unwritten(error: Exception) -> bool:
-    """Tell whether the request surely did not go out.
+    """Return whether the request surely did not go out.
 
     aiohttp found the transport closed as it was about to write head and body, which
     go out in one piece (a server cannot act on less than all pieces of a large body).
@@ -307,7 +306,7 @@ def _is_unwritten(error: Exception) -> bool:
 
 
 def _check_status(flight: _Flight, status: int) -> None:
-    """Let 200 pass.
+    """Raise the error of any status but 200.
 
     Raises:
         BadStatus: it is another one.
@@ -343,7 +342,6 @@ def _translated(flight: _Flight, timeout: timedelta) -> Iterator[None]:
 
 
 def _timed_out(flight: _Flight, timeout: timedelta) -> TimedOut:
-    """Say where the time went."""
     seconds = f"{timeout.total_seconds():g} s"
     if flight.connected:
         return TimedOut(f"{flight.name}: no whole answer within {seconds}")
@@ -351,7 +349,7 @@ def _timed_out(flight: _Flight, timeout: timedelta) -> TimedOut:
 
 
 def _cause(error: Exception) -> str:
-    """Say why there was no connection, in the system's words and without addresses."""
+    """Return why there was no connection, in the system's words and without addresses."""
     match error:
         case aiohttp.ClientSSLError():
             return "no TLS connection came about"

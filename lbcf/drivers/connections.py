@@ -74,12 +74,10 @@ class DriverConnections:
         await asyncio.gather(*self._closing)
 
     async def _sweep(self) -> None:
-        """Close what is no longer used and has no call under way."""
         # One at a time: while it is closed, another call may end and look for more.
         while (connections := next(self._idle(), None)) is not None:
             self._retired.remove(connections)
             await connections.client.close()
 
     def _idle(self) -> Iterator[Connections]:
-        """Find what was replaced and has no call under way."""
         return (connections for connections in self._retired if not connections.calls)

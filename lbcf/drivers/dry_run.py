@@ -108,7 +108,7 @@ class DryDriverPool(DriverPool):
 
 
 def _assumed(operation: Operation, request: Request[Answer]) -> Answer | None:
-    """Say what a driver is taken to answer that is not asked; None: nobody can know."""
+    """Return the assumed answer of a driver that is not called; None: none can be assumed."""
     if not isinstance(request, GenerateBackendAddrRequest):
         return _ASSUMED.get(operation)
     if request.pod_backend is None:
@@ -120,7 +120,7 @@ def _assumed(operation: Operation, request: Request[Answer]) -> Answer | None:
 
 
 def _said(request: Request[Answer]) -> object:
-    """Say what is asked, without whole objects: they may hold secrets."""
     said = msgspec.to_builtins(request)
+    # Whole objects may hold secrets.
     whole = ("podBackend", "serviceBackend", "nodeBackend", "notReadyPods")
     return {k: v for k, v in said.items() if k not in whole and v is not None}

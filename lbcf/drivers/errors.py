@@ -155,7 +155,7 @@ class BadStatus(DriverError):
 
     @property
     def is_unserved(self) -> bool:
-        """Tell whether the driver has no such operation: so the SDK's drivers say it."""
+        """Return whether the driver has no such operation: 404, as the SDK's drivers answer."""
         return self.status == HTTPStatus.NOT_FOUND
 
 

@@ -118,7 +118,7 @@ class DriverPool:
         await self._connections.close()
 
     def forget(self, driver: ObjectKey) -> None:
-        """Let go of a driver that is gone: of its connections, and of its series.
+        """Close the connections of a driver that is gone, and drop its series.
 
         Calls that wait or are under way are finished first.
         """
@@ -128,7 +128,6 @@ class DriverPool:
             self._drop(driver)
 
     def _drop(self, driver: ObjectKey) -> None:
-        """Let go of a driver that nobody calls."""
         self._gone.discard(driver)
         del self._users[driver]
         self._connections.forget(driver)
@@ -148,7 +147,7 @@ class DriverPool:
                     self._drop(driver)
 
     def refusal(self, driver: LoadBalancerDriver) -> DriverError | None:
-        """Say why a driver would not be called at all; None: it would be."""
+        """Return why a driver would not be called at all; None: it would be."""
         try:
             self._allowlist.check(driver)
             access_of(driver, needed(driver, self._find))
@@ -247,7 +246,7 @@ class DriverPool:
         return cast("_A", parsed)
 
     def _limit(self, call: str, timeout: timedelta, until: float | None) -> timedelta:
-        """Look at the clock for the last time before a call goes out.
+        """Return the time-out of a call by the clock as it goes out.
 
         Nothing that waits may stand between this and the time-out that it returns.
 
@@ -322,7 +321,6 @@ class DriverPool:
 
 
 def _last(outcome: Sequence[str]) -> str:
-    """Return what a call came to; one without an outcome was cut off."""
     return outcome[-1] if outcome else "Cancelled"
 
 

@@ -85,7 +85,7 @@ class DriverResolver(AbstractResolver):
         return allowed
 
     async def close(self) -> None:
-        """Give up what is looked up."""
+        """Cancel the look-up under way."""
         if self._task is not None:
             self._task.cancel()
         await self._inner.close()
@@ -112,18 +112,15 @@ class DriverResolver(AbstractResolver):
     async def _look_up(
         self, host: str, port: int, family: socket.AddressFamily
     ) -> _Found:
-        """Ask the name servers."""
         async with asyncio.timeout(LONGEST):
             addresses = await self._inner.resolve(host, port, family)
         return _Found(addresses, asyncio.get_running_loop().time())
 
     def _looked_up(self, task: asyncio.Task[_Found]) -> None:
-        """Keep what came of it; a failure is told to whoever waits."""
         self._task = None
         if not task.cancelled() and task.exception() is None:
             self._found = task.result()
 
 
 def _bare(found: ResolveResult) -> str:
-    """Return an address without its zone."""
     return found["host"].partition("%")[0]

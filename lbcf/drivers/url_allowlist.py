@@ -43,7 +43,7 @@ class AllowedUrl:
     port: int | None = None
 
     def holds(self, url: yarl.URL) -> bool:
-        """Tell whether a URL is of this place."""
+        """Return whether the pattern matches a URL."""
         host = _host(url)
         fits = fnmatchcase(host, self.host) and (
             not self._is_of_addresses or _address(host) is not None
@@ -51,7 +51,7 @@ class AllowedUrl:
         return fits and self._is_called_by(url)
 
     def names(self, url: yarl.URL, address: Address) -> bool:
-        """Tell whether it says that drivers are at this address, which the URL leads to."""
+        """Return whether it allows this very address, which the URL leads to."""
         if self.host == _LOCALHOST:
             fits = _host(url) == _LOCALHOST and address.is_loopback
         else:
@@ -60,7 +60,6 @@ class AllowedUrl:
 
     @property
     def _is_of_addresses(self) -> bool:
-        """Tell whether it can match addresses alone."""
         return _OF_ADDRESSES.fullmatch(self.host) is not None
 
     def _is_called_by(self, url: yarl.URL) -> bool:
@@ -97,7 +96,7 @@ def _split(text: str) -> tuple[str, str | None]:
 
 
 def is_allowed(url: str, allowed_urls: Sequence[AllowedUrl]) -> bool:
-    """Tell whether drivers may be called at this URL; without patterns they may.
+    """Return whether drivers may be called at this URL; without patterns they may.
 
     A host that is an address is judged at once, a name when it has been looked up.
     """
@@ -112,7 +111,7 @@ def is_allowed(url: str, allowed_urls: Sequence[AllowedUrl]) -> bool:
 
 
 def is_exposed(url: str, allowed_urls: Sequence[AllowedUrl]) -> bool:
-    """Tell whether what is sent there leaves the cluster's own network unencrypted.
+    """Return whether what is sent there leaves the cluster's own network unencrypted.
 
     Not if it goes to a Service or to ourselves, and not where the operator says `http`.
     """
@@ -130,7 +129,7 @@ def is_exposed(url: str, allowed_urls: Sequence[AllowedUrl]) -> bool:
 
 
 def may_reach(url: str, address: Address, allowed_urls: Sequence[AllowedUrl]) -> bool:
-    """Tell whether a driver's URL may lead to this address.
+    """Return whether a driver's URL may lead to this address.
 
     Raises:
         ValueError: the URL is none.
@@ -148,12 +147,10 @@ def may_reach(url: str, address: Address, allowed_urls: Sequence[AllowedUrl]) ->
 
 
 def _host(url: yarl.URL) -> str:
-    """Return the host as patterns spell it."""
     return (url.host or "").lower().rstrip(".")
 
 
 def _address(host: str) -> Address | None:
-    """Return the address that a host is, if it is one."""
     try:
         return ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

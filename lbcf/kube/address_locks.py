@@ -86,7 +86,7 @@ class AddressLocks:
         raise Conflict(f"lease {self._namespace}/{name} comes and goes: try again")
 
     async def find(self, name: str) -> HeldBy | None:
-        """Say who has a lock, without taking it; None: nobody.
+        """Return the holder of a lock, without taking it; None: nobody.
 
         Raises:
             KubeError: as the tree tells.
@@ -140,7 +140,6 @@ class AddressLocks:
         return True
 
     async def _create(self, name: str, holder: str, settling: timedelta) -> Lease:
-        """Write a new Lease."""
         metadata = {"name": name, "labels": {LABEL_LOCK: _ADDRESS}}
         body = {"metadata": metadata, "spec": self._spec(holder, settling)}
         return await self._client.create(LEASES, self._namespace, body)
@@ -148,14 +147,14 @@ class AddressLocks:
     async def _judged(
         self, lease: Lease, holder: str, settling: timedelta
     ) -> Taken | HeldBy:
-        """Say whose an existing Lease is; one that was given back is taken at once."""
         if lease.holder == holder:
             return Taken(lease)
+        # One that was given back is taken at once.
         held = HeldBy(lease.holder, lease)
         return held if lease.holder else await self.take_over(held, holder, settling)
 
     def _spec(self, holder: str, settling: timedelta) -> dict[str, object]:
-        """Say who holds it, since now, and for how long its calls may take effect."""
+        """Render the holder, since now, and for how long its calls may take effect."""
         return {
             "holderIdentity": holder,
             "acquireTime": micro_time(self._clock.now()),

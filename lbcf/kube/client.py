@@ -117,7 +117,7 @@ class KubeClient(KubeReader):
             return parsed(resource, await self._exchange.send(request, within))
 
     def rest(self, meta: Meta) -> timedelta | None:
-        """Say how long an object's status, refused before, is not written; None: it is."""
+        """Return how long an object's status, refused before, is not written; None: it is."""
         return None if self.refusals is None else self.refusals.rest(meta)
 
     async def delete(
@@ -161,7 +161,6 @@ class KubeClient(KubeReader):
     def _write(
         self, method: Method, path: str, body: object, kind: str = "application/json"
     ) -> Request:
-        """Make a request that changes something."""
         return Request(method, path, self._manager, msgspec.json.encode(body), kind)
 
 
@@ -177,7 +176,7 @@ async def connected(
     at_once: int = AT_ONCE,
     middleware: Middleware | None = None,
 ) -> AsyncIterator[KubeClient]:
-    """Give a client of a real server, and close its connections at the end.
+    """Connect a client; its connections are closed at the end of the block.
 
     Args:
         connection: where, and as whom.

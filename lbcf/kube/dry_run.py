@@ -167,13 +167,11 @@ class DryRunTransport:
         return self._keep(path, base, {**old, "metadata": {**metadata, **ending}})
 
     async def _before(self, path: str) -> tuple[Json, str]:
-        """Read an object, with the version of the real one that it comes from."""
         old = await self._read(path)
         known = self._imagined.get(path)
         return old, _version(old) if known is None else known.base
 
     def _keep(self, path: str, base: str, body: Json) -> Json:
-        """Remember an object as it would be."""
         self._imagined[path] = _Imagined(base, body)
         return body
 
@@ -190,12 +188,10 @@ class DryRunTransport:
 
 
 def _json(body: bytes) -> Json:
-    """Read an object."""
     return msgspec.json.decode(body, type=dict[str, Any])
 
 
 def _version(body: Json) -> str:
-    """Say an object's or a list's resourceVersion."""
     return str(body["metadata"]["resourceVersion"])
 
 

@@ -110,7 +110,7 @@ class Unavailable(KubeError):
 
     @property
     def maybe_applied(self) -> bool:
-        """Tell whether a write may have taken place: then read before writing again."""
+        """Return whether a write may have taken place: then read before writing again."""
         return self.sent is not False
 
 
@@ -197,7 +197,7 @@ def error_of(
 
 
 def _kind_of(code: int, status: Status | None) -> type[KubeError] | None:
-    """Say which error it is; None where nothing may be concluded from it."""
+    """Return the class of the error; None where nothing may be concluded from the answer."""
     kind = _BY_STATUS.get(code)
     if status is None:
         # A proxy's "404" must not be taken for an object that is gone.
@@ -211,7 +211,6 @@ def _kind_of(code: int, status: Status | None) -> type[KubeError] | None:
 
 
 def _delay(header: str | None, status: Status | None) -> timedelta | None:
-    """Say when to come again: by the header, else by the `Status`."""
     if header is not None and header.isascii() and header.isdigit():
         return timedelta(seconds=min(int(header), _LONGEST_WISH))
     wish = status.details.retry_after_seconds if status and status.details else 0

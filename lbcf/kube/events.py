@@ -288,12 +288,10 @@ def _drop_first(entries: dict[K, V], is_over: Callable[[V], bool]) -> None:
 
 
 def _repeated(count: int, moment: datetime) -> dict[str, object]:
-    """Say how often, and when last."""
     return {"series": {"count": count, "lastObservedTime": micro_time(moment)}}
 
 
 def _cut(note: str) -> str:
-    """Cut a text to what the API takes, between characters."""
     whole = note.encode()
     if len(whole) <= NOTE_LIMIT:
         return note

@@ -149,7 +149,7 @@ class Informer(Generic[T]):
         return None
 
     def _note_missing(self, error: KubeError) -> None:
-        """Let the process begin without a kind that is not installed; ask on for it.
+        """Count a kind that is not installed as synced; go on asking for it.
 
         Of the objects it says nothing: whoever decides must not take it for an end.
         """
@@ -227,12 +227,11 @@ class Informer(Generic[T]):
             self._wordless = 0
 
     def _hear(self) -> None:
-        """Note a sign of life."""
         self.last_error = None
         self.last_heard = self._clock.monotonic()
 
     def _delay(self, error: Exception | None) -> timedelta:
-        """Say when to try again.
+        """Return the pause before the next turn.
 
         At once after a watch that brought something. The first end without any error,
         and the first lost version, cost nothing either; a server that does it again and
@@ -251,7 +250,7 @@ class Informer(Generic[T]):
         return max(pause, wish + self._pacing.shortest_delay * self._clock.jitter())
 
     def _log_end(self, error: Exception | None, delay: timedelta) -> None:
-        """Tell why a turn ended; in the normal course of things only when debugging."""
+        """Log why a turn ended; at level debug where that is normal."""
         normal = error is None or isinstance(error, Gone) or self._fruitless == 0
         normal = normal or self._is_missing
         (log.debug if normal else log.warning)(
@@ -264,7 +263,7 @@ class Informer(Generic[T]):
 
 
 def _is_version_lost(error: KubeError) -> bool:
-    """Tell whether watching on from the same version is of no use.
+    """Return whether watching on from the same version is of no use.
 
     410: the server has forgotten it. An unreadable stream may have hidden an event.
     """

@@ -73,7 +73,7 @@ two machines do not run at quite the same speed."""
 
 
 def _nobody_listens(_leading: bool) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 class LeaderElector:
@@ -206,7 +206,7 @@ class LeaderElector:
             return None
 
     def _is_free(self, found: Lease) -> bool:
-        """Tell whether nobody can believe to hold it.
+        """Return whether no process can still believe that it holds the Lease.
 
         Ours is free, too: it is what a write of ours left whose answer was lost.
         """
@@ -220,7 +220,7 @@ class LeaderElector:
         return now - self._seen_at >= duration or self._has_ended(found)
 
     def _has_ended(self, found: Lease) -> bool:
-        """Tell whether the process that holds it runs no more."""
+        """Return whether the process that holds it has ended."""
         if self._witness is None or found.process is None:
             return False
         following = self._following
@@ -316,12 +316,11 @@ class LeaderElector:
         return self._keep(written, started)
 
     def _keep(self, lease: Lease, started: float) -> Lease:
-        """Note what is ours: others saw it at the earliest when it was sent."""
+        # Others saw the write at the earliest when it was sent.
         self._lease, self._renewed_at = lease, started
         return lease
 
     def _lose(self, why: str) -> NoReturn:
-        """Stop believing that we lead."""
         self._lease = None
         log.error("leader.lost", lease=str(self._key), reason=why)
         raise LeadershipLostError(f"lease {self._key}: {why}")
@@ -338,7 +337,7 @@ class LeaderElector:
             await self._clock.sleep(left)
 
     async def _release(self) -> None:
-        """Give the Lease back, if it is still ours; the next one need not wait then."""
+        """Release the Lease if it is still ours, so that the next leader need not wait."""
         if self._lease is None:
             return
         lease, self._lease = self._lease, None
@@ -357,16 +356,14 @@ class LeaderElector:
             log.info("leader.released", lease=str(self._key))
 
     def _left(self) -> timedelta:
-        """Return how long the last renewal still counts for us."""
         passed = timedelta(seconds=self._clock.monotonic() - self._renewed_at)
         return self._timing.renew_deadline - passed
 
     def _spread(self) -> timedelta:
-        """Return the pause before the next attempt."""
         return self._timing.retry * (1 + _RETRY_SPREAD * self._clock.jitter())
 
     def _metadata(self) -> dict[str, object]:
-        """Say which process we are, for one that starts in our place."""
+        """Render which process we are, for one that starts in our place."""
         own = self._witness.own if self._witness is not None else None
         if own is None:
             return {}
@@ -374,7 +371,7 @@ class LeaderElector:
         return {"annotations": {ANNOTATION_HOLDER: told}}
 
     def _spec(self) -> dict[str, object]:
-        """Say that it is ours, and renewed now."""
+        """Render that the Lease is ours, and renewed now."""
         return {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": round(self._timing.duration.total_seconds()),

@@ -42,7 +42,7 @@ class Lease:
 
     @property
     def incarnation(self) -> str:
-        """Say which run of a process leads: what follows the host in its identity."""
+        """Return which run of a process leads: what follows the host in its identity."""
         return self.holder.rpartition("_")[2]
 
 

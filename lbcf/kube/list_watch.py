@@ -219,7 +219,6 @@ def _event(resource: Resource[T], kind: str, body: bytes) -> Event[T]:
 
 
 def _put_event(resource: Resource[T], body: bytes) -> Event[T]:
-    """Read an object that is there."""
     try:
         return Put(resource.parse(body))
     except Malformed as error:
@@ -227,7 +226,6 @@ def _put_event(resource: Resource[T], body: bytes) -> Event[T]:
 
 
 def _error_event(resource: Resource[T], body: bytes) -> KubeError:
-    """Turn the Status of an ERROR event into the error it stands for."""
     status = read_status(body)
     code = status.code if status and status.code else _UNTOLD
     return error_of(f"watch of {resource.plural}", code, body)

@@ -102,7 +102,7 @@ class _CountedTransport:
     async def _opened(
         self, request: Request, silence: timedelta
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Give the answer's chunks."""
+        """Open the answer; gives its chunks."""
         async with AsyncExitStack() as stack:
             with self._series.counted(request):
                 stream = self._real.stream(request, silence)

@@ -173,7 +173,6 @@ class KubeReader:
 
 
 def _next_limit(limit: int, page: Page[T], weight: int) -> int:
-    """Say how many objects like those of the last page half fill the next one."""
     objects = len(page.objects) + len(page.unreadable)
     fitting = max(1, objects * PAGE_BYTES // (2 * weight)) if objects else limit
     return min(fitting, _GROWTH * limit)

@@ -48,7 +48,7 @@ class StatusRefusals:
         self._pauses: dict[Uid, _Pause] = {}
 
     def rest(self, meta: Meta) -> timedelta | None:
-        """Say how long not to write the status yet; None: write."""
+        """Return how long not to write the status yet; None: write."""
         pause = self._pauses.get(meta.uid)
         if pause is None or pause.generation != meta.generation:
             return None

@@ -1,8 +1,8 @@
 """Follows the Secrets that drivers name, each by a watch on its one name.
 
-Before it: the store of drivers tells which are named. After it: `lbcf.drivers.access`
-looks them up, and listeners have the drivers tried again. Nobody needs the right to
-list Secrets: RBAC grants list and watch by resourceNames to who selects by the name.
+`lbcf.drivers.access` looks them up, and listeners have the drivers tried again when one
+changes. Nobody needs the right to list Secrets: RBAC grants list and watch by
+resourceNames to who selects by the name.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ def chosen(
 
 
 def _left_out(key: ObjectKey) -> NoSecret:
-    """Say why a Secret that some driver names is not followed."""
+    """Return why a Secret that some driver names is not followed."""
     return NoSecret(
         Lack.UNREAD,
         f"namespace {key.namespace} names too many Secrets: {MOST_PER_NAMESPACE} of a "
@@ -97,7 +97,7 @@ class Secrets:
         drivers.on_change(self._driver_changed)
 
     def on_change(self, listener: Callable[[ObjectKey], None]) -> None:
-        """Tell a listener the key of each driver of which a Secret has changed."""
+        """Call a listener with the key of each driver one of whose Secrets has changed."""
         self._listeners.append(listener)
 
     def find(self, key: ObjectKey) -> Secret | NoSecret:
@@ -208,11 +208,9 @@ class Secrets:
         return _Watch(informer, asyncio.create_task(informer.run()))
 
     def _tell(self, key: ObjectKey) -> None:
-        """Tell of the drivers that name a Secret."""
         for driver in list(self._users(key)):
             for listener in self._listeners:
                 listener(driver)
 
     def _users(self, key: ObjectKey) -> Iterator[ObjectKey]:
-        """Find the drivers that name a Secret."""
         return (driver for driver, keys in self._named.items() if key in keys)

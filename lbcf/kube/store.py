@@ -133,24 +133,23 @@ class Store(Generic[T]):
         return self._indexes[name].find(term)
 
     def on_change(self, listener: Listener[T]) -> None:
-        """Tell a listener of each change from now on, after those added before it.
+        """Call a listener for each change from now on, after those added before it.
 
         A namesake of another uid is told as an end and a beginning.
         """
         self._listeners.append(listener)
 
     def on_end(self, listener: Callable[[ObjectKey], None]) -> None:
-        """Tell a listener the key of each object that ends."""
+        """Call a listener with the key of each object that ends."""
 
         def changed(old: T | None, new: T | None) -> None:
-            """Tell of an end alone."""
             if old is not None and new is None:
                 listener(old.meta.key)
 
         self.on_change(changed)
 
     def on_unreadable(self, listener: Callable[[ObjectKey], None]) -> None:
-        """Tell a listener when a key comes into `unreadable`, changes there, or leaves."""
+        """Call a listener when a key comes into `unreadable`, changes there, or leaves."""
         self._unreadable_listeners.append(listener)
 
     def observe(self, value: T) -> None:
@@ -230,7 +229,7 @@ class Store(Generic[T]):
                 assert_never(event)
 
     def _put(self, value: T) -> None:
-        """Take an object from a list or watch, unless more is known already."""
+        # A write of our own may have shown a later version already.
         if not self._is_outdated(identity_of(value.meta)):
             self._fresh.discard(value.meta.key)
             self._settle(value)
@@ -245,14 +244,13 @@ class Store(Generic[T]):
         self._tell_unreadable(key)
 
     def _remove(self, ended: Identity) -> None:
-        """Let an object go that the watch says has gone."""
         self._ended.pop(ended.uid, None)
         if not self._is_outdated(ended):
             self._fresh.discard(ended.key)
             self._drop(ended.key)
 
     def _is_outdated(self, told: Identity) -> bool:
-        """Tell whether a write of our own has shown a later state than this one."""
+        """Return whether a write of our own has shown a later state than this one."""
         if told.uid in self._ended:
             return True
         if told.key not in self._fresh:
@@ -263,14 +261,12 @@ class Store(Generic[T]):
         return newest.number > told.number
 
     def _known(self, key: ObjectKey) -> Identity | None:
-        """Return the latest version known of an object, readable or not."""
         if key in self._unreadable:
             return self._unreadable[key].identity
         held = self._held.get(key)
         return None if held is None else identity_of(held.meta)
 
     def _move(self, version: str) -> None:
-        """Note how far the watch has come."""
         self._progress = max(self._progress, number_of(version) or 0)
 
     def _remember_end(self, uid: Uid) -> None:
@@ -335,7 +331,7 @@ class Store(Generic[T]):
             self._tell_unreadable(key)
 
     def _tell(self, old: T | None, new: T | None) -> None:
-        """Tell the listeners; one that fails does not keep it from the others."""
+        """Call the listeners; one that fails does not keep the others from being called."""
         for listener in self._listeners:
             try:
                 listener(old, new)
@@ -345,7 +341,7 @@ class Store(Generic[T]):
                 log.exception("listener.failed", key=key)
 
     def _tell_unreadable(self, key: ObjectKey) -> None:
-        """Tell the listeners that wait for unreadable objects."""
+        """Call the listeners that wait for unreadable objects."""
         for listener in self._unreadable_listeners:
             try:
                 listener(key)

@@ -233,7 +233,6 @@ class Transport:
         return self._opened
 
     async def _authorization(self, request: Request) -> str | None:
-        """Return the header that shows who we are."""
         try:
             return await self._connection.authorization()
         except ConfigurationError as error:
@@ -252,13 +251,12 @@ class Transport:
             return await self._authorization(request)
 
     def _pause(self, error: KubeError, number: int) -> timedelta:
-        """Say how long to wait after an attempt: the server's wish, spread."""
         spread = _FIRST_PAUSE * 2.0**number * self._clock.jitter()
         return (error.retry_after or timedelta(0)) + timedelta(seconds=spread)
 
 
 def _is_repeatable(request: Request, error: KubeError) -> bool:
-    """Tell whether a second attempt can do no harm and is near enough."""
+    """Return whether a second attempt can do no harm and need not wait for long."""
     if not isinstance(error, Throttled | Unavailable):
         return False
     if error.retry_after is not None and error.retry_after > PATIENCE:
@@ -290,7 +288,7 @@ async def _body(request: Request, response: aiohttp.ClientResponse) -> bytes:
 
 
 def _is_json(response: aiohttp.ClientResponse) -> bool:
-    """Tell an API's answer from a page that some proxy puts in its place."""
+    # A page that some proxy puts in the place of the API's answer is none.
     return response.content_type == "application/json"
 
 

@@ -60,7 +60,7 @@ class Dependencies:
 async def build_dependencies(
     settings: Settings, connection: Connection
 ) -> AsyncIterator[Dependencies]:
-    """Give what a process works with; in a dry run, what writes nothing."""
+    """Make what a process works with; in a dry run, what writes nothing."""
     clock, metrics = SystemClock(), Metrics()
     incarnation = clock.new_id()
     dry = DrySteps(metrics.registry) if settings.dry_run else None
@@ -115,12 +115,11 @@ async def build_dependencies(
 def _between(
     requests: RequestMetrics, dry: DrySteps | None, clock: Clock
 ) -> Middleware:
-    """Say what stands between verbs and server; only what is really sent is counted."""
+    """Return the middleware of the client; only what is really sent is counted."""
     if dry is None:
         return requests.counting
 
     def imagined(real: HttpTransport) -> HttpTransport:
-        """Keep writes back, and count the rest."""
         return DryRunTransport(requests.counting(real), clock=clock, steps=dry)
 
     return imagined
@@ -133,7 +132,6 @@ def _drivers(
     dry: DrySteps | None,
     secrets: Secrets,
 ) -> DriverPool:
-    """Choose what calls drivers."""
     find, allowlist = secrets.find, settings.allowlist
     if dry is None:
         return DriverPool(clock, metrics.registry, find=find, allowlist=allowlist)
@@ -144,7 +142,7 @@ def _drivers(
 async def _following(
     connection: Connection, clock: Clock, requests: RequestMetrics
 ) -> AsyncIterator[Secrets]:
-    """Give what follows Secrets; its watches are no burden to other requests."""
+    """Make what follows Secrets; its watches have connections of their own."""
     async with connected(
         connection, clock, pool=MOST_SECRETS + POOL, middleware=requests.counting
     ) as client:

@@ -208,7 +208,7 @@ class Host:
 
 
 def _witness(settings: Settings, environment: Mapping[str, str]) -> SystemWitness:
-    """Say by what other runs of this process know it.
+    """Return the identity by which other runs of this process know it.
 
     Outside of pods no host is named: other machines may not reach what is reached here.
     """
@@ -221,7 +221,7 @@ def _witness(settings: Settings, environment: Mapping[str, str]) -> SystemWitnes
 
 
 def silence_of(informer: Informer[Any], clock: Clock) -> str | None:
-    """Say since when a watch has heard nothing, if that is too long.
+    """Return for how long a watch has heard nothing, if that is too long.
 
     One that has never heard anything keeps the process from being ready, and alive: to
     start it again would not bring the API server back.
@@ -235,7 +235,6 @@ def silence_of(informer: Informer[Any], clock: Clock) -> str | None:
 
 
 def _unsynced(informer: Informer[Any]) -> str | None:
-    """Say that something has not been read yet."""
     if informer.synced.is_set():
         return None
     return f"{informer.resource.plural} have not been listed yet"
@@ -258,7 +257,7 @@ class ReadMetrics(Collector):
         self._clock = clock
 
     def collect(self) -> Iterable[Metric]:
-        """Look at all of them."""
+        """Read the informers and the recorder."""
         yield self._by_resource(
             "lbcf_watch_silence_seconds",
             "Time since the API server last said anything of a kind, bookmarks "
@@ -282,7 +281,6 @@ class ReadMetrics(Collector):
         )
 
     def _silence(self, informer: Informer[Any]) -> float | None:
-        """Say for how long a watch has heard nothing, None before the first list."""
         heard = informer.last_heard
         return None if heard is None else self._clock.monotonic() - heard
 

@@ -43,7 +43,7 @@ class _Call:
         self._taken: list[tuple[ResponseHandler, asyncio.Transport]] = []
 
     def take(self, connection: Connection) -> None:
-        """Have the queue dropped whenever, and however, the connection is closed."""
+        """Take a connection: however it is closed, its send queue is dropped."""
         protocol, transport = connection.protocol, connection.transport
         if protocol is None or transport is None:
             return  # closed by the peer already
@@ -54,7 +54,7 @@ class _Call:
         _set(transport, _RESET, max(1, round(rest * 1000)))
 
     def settle(self) -> None:
-        """Let the connections, whose queues are empty now, be closed politely."""
+        """Let the connections, whose queues are empty now, be closed without a reset."""
         for transport in self._own():
             _set(transport, _GRACEFUL, 0)
 
@@ -64,7 +64,6 @@ class _Call:
             transport.abort()
 
     def _own(self) -> Iterator[asyncio.Transport]:
-        """Give back the connections that no other call has taken since."""
         for protocol, transport in self._taken:
             if _OWNERS.get(protocol) is self:
                 del _OWNERS[protocol]
@@ -86,7 +85,7 @@ class AbortingConnector(aiohttp.TCPConnector):
         traces: list[Trace],
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own
     ) -> Connection:
-        """Give a connection for a request, of which nothing has been sent."""
+        """Return a connection for a request, of which nothing has been sent."""
         connection = await super().connect(req, traces, timeout)
         call = _CALL.get()
         if call is not None:

@@ -9,7 +9,7 @@ import ssl
 
 
 def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Let connections show this certificate chain; all of it is PEM.
+    """Load a certificate chain and its key, both in PEM.
 
     Raises:
         ValueError: it is no certificate with its unencrypted key; quotes nothing.

@@ -86,7 +86,7 @@ class Failpoint:
 
 
 def _expected(text: str) -> str:
-    """Say what the variable may be."""
+    """Return the text of the error: what the variable may be."""
     modes = ", ".join(mode for mode in Mode if mode is not Mode.HANG_BEFORE)
     return (
         f"{VARIABLE}={text}: must be N:MODE, N a number from 1, MODE one of {modes} "
@@ -147,7 +147,6 @@ async def _held(call: Call[T], seconds: float) -> None:
 
 
 async def _answered(call: Call[T]) -> None:
-    """Make a call and drop its answer, be it good or bad."""
     with contextlib.suppress(Exception):
         await call
 

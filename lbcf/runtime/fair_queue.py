@@ -37,7 +37,7 @@ class FairQueue(Generic[T]):
         return item in self._places
 
     def add(self, item: T, group: Hashable = None, rank: int = 0) -> None:
-        """Let an item wait; one that waits already keeps its place, or gets a better rank.
+        """Add an item; one that waits already keeps its place, or gets a better rank.
 
         Args:
             item: what waits.
@@ -57,7 +57,7 @@ class FairQueue(Generic[T]):
         found.add(item, rank)
 
     def discard(self, item: T) -> None:
-        """Let an item wait no more, if it does."""
+        """Remove an item, if it waits."""
         place = self._places.pop(item, None)
         if place is None:
             return
@@ -107,7 +107,7 @@ class _Group(Generic[T]):
     in_a_row: int = 0
 
     def add(self, item: T, rank: int) -> None:
-        """Let an item wait behind its equals."""
+        """Add an item behind its equals."""
         row = self.ranks.get(rank)
         if row is None:
             row = self.ranks[rank] = OrderedDict()

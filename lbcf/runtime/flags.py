@@ -72,5 +72,4 @@ def parse_bind_address(text: str) -> BindAddress | None:
 
 
 def _is_port(text: str) -> bool:
-    """Whether the text is a decimal port number."""
     return text.isascii() and text.isdigit() and int(text) <= _HIGHEST_PORT

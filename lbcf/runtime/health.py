@@ -136,7 +136,6 @@ def _probe(name: str, checks: Mapping[str, Check]) -> _Answer:
 
 
 def _ask(check: Check) -> str | None:
-    """Run a check; one that raises has failed."""
     try:
         return check()
     except Exception as error:  # noqa: BLE001 - the other checks matter too
@@ -156,7 +155,6 @@ def _metrics_page(registry: Metrics) -> _Answer:
     """Make the answer of /metrics."""
 
     async def answer(_request: web.Request) -> web.StreamResponse:
-        """Render what stands in the registry now."""
         page = registry.render()
         return web.Response(body=page, headers={"Content-Type": series.CONTENT_TYPE})
 
@@ -223,13 +221,11 @@ class LoopWatch:
         )
 
     def _overdue(self) -> float:
-        """Return by how many seconds the next beat is late."""
         if self._expected is None:
             return 0.0
         return max(0.0, self._clock.monotonic() - self._expected)
 
     def _note(self, lag: float) -> None:
-        """Remember a lag as long as it may be the worst of a window."""
         while self._lags and self._lags[-1][1] <= lag:
             self._lags.pop()
         self._lags.append((self._clock.monotonic(), lag))

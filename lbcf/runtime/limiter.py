@@ -139,7 +139,7 @@ class ConcurrencyLimiter(Generic[K]):
 
     @contextlib.contextmanager
     def looking_at(self, key: K) -> Iterator[None]:
-        """Look at a key inside the block: it may use the places that are kept for it.
+        """Reconcile a key inside the block: it may use the slots that are kept for it.
 
         Those that it did not use go to the next ones: what it waited for may be gone.
         """
@@ -184,7 +184,6 @@ class ConcurrencyLimiter(Generic[K]):
         """
 
         async def limited(key: K) -> Result:
-            """Reconcile a key, or park it."""
             with self.looking_at(key):
                 return await self.turn(
                     limits_of(key), key, lambda _slot: reconcile(key)
@@ -218,7 +217,7 @@ class ConcurrencyLimiter(Generic[K]):
         return None
 
     def change(self, slot: "Slot", limits: Sequence[Limit]) -> bool:
-        """Have a turn counted against other limits, if those have room."""
+        """Count a turn against other limits, if those have room."""
         new = [limit for limit in limits if limit.key not in slot.ids]
         self._resize(new)
         if self._full(new) is not None:
@@ -261,7 +260,7 @@ class ConcurrencyLimiter(Generic[K]):
             self._admit(key)
 
     def _admit(self, limit: Hashable) -> None:
-        """Give free places of a limit to those that are parked at it."""
+        """Give free slots of a limit to those that are parked at it."""
         level = self._levels[limit]
         while level.inside < level.most:
             line = level.waiting.pop()

@@ -137,13 +137,12 @@ def _route_standard_logging(
 
 
 def _put_first(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Order an event as people read it: when, how bad, what."""
     first = {key: event.pop(key) for key in ("timestamp", "level", "event")}
     return {**first, **event}
 
 
 def _spell_out(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Write values as the cluster writes them; JSON would show a key as a list."""
+    # JSON would show a key as a list.
     return {name: _spelled(value) for name, value in event.items()}
 
 

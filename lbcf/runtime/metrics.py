@@ -156,7 +156,7 @@ class Metrics:
         )
 
     def set_leader(self, name: str, *, leading: bool) -> None:
-        """Tell whether this process holds the lease of that name."""
+        """Set whether this process holds the lease of that name."""
         self._leader.labels(name).set(leading)
 
     def render(self) -> bytes:
@@ -179,7 +179,7 @@ class DrySteps:
         )
 
     def tell(self, step: str, target: str, **facts: object) -> None:
-        """Tell of one step.
+        """Count and log one step.
 
         Args:
             step: such as `would_create`; the log event is `dry_run.` and this.

@@ -61,7 +61,7 @@ class ProcessWitness(Protocol):
         """Return the identity of this process, None where it cannot be known."""
 
     def has_ended(self, other: ProcessIdentity) -> bool:
-        """Tell whether another run provably has ended; False where nobody knows."""
+        """Return whether another run provably has ended; False where nobody knows."""
 
 
 class SystemWitness:
@@ -85,7 +85,7 @@ class SystemWitness:
         return self._own
 
     def has_ended(self, other: ProcessIdentity) -> bool:
-        """Tell whether another run provably has ended.
+        """Return whether another run provably has ended.
 
         A process of the same PID namespace is looked up. The number of a namespace is
         given again only when all of its processes have ended, and a machine that booted
@@ -113,7 +113,7 @@ def _read_own() -> ProcessIdentity | None:
 
 
 def _runs(pid: int, started: int) -> bool:
-    """Tell whether a process may still run; True where that cannot be read."""
+    """Return whether a process may still run; True where that cannot be read."""
     try:
         # Where /proc hides the processes of others (hidepid), signal 0 still finds them.
         os.kill(pid, 0)
@@ -131,7 +131,6 @@ def _runs(pid: int, started: int) -> bool:
 
 
 def _stat_of(pid: int) -> list[str]:
-    """Read the fields of a process behind its command, which may hold spaces."""
     return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 

@@ -62,7 +62,7 @@ class Delays(Generic[K]):
         return len(self._waits)
 
     def set(self, key: K, moment: float, *, urgent: bool) -> bool:
-        """Have the key come at the moment, unless it comes earlier anyway.
+        """Schedule the key for the moment, unless it comes earlier anyway.
 
         Urgency adds up. Returns whether the earliest moment of all is now this one.
         """
@@ -78,7 +78,7 @@ class Delays(Generic[K]):
         return self._heap[0][1] == arrival
 
     def forget(self, key: K) -> bool:
-        """Let the key wait no longer; return whether it was an urgent one."""
+        """Unschedule the key; return whether it was an urgent one."""
         wait = self._waits.pop(key, None)
         self._shrink()
         return wait is not None and wait.urgent
@@ -95,17 +95,14 @@ class Delays(Generic[K]):
             yield key, self._waits.pop(key).urgent
 
     def _drop_outdated(self) -> None:
-        """Remove entries from the top that no longer hold."""
         while self._heap and not self._holds(self._heap[0]):
             heapq.heappop(self._heap)
 
     def _holds(self, entry: tuple[float, int, K]) -> bool:
-        """Whether the entry is the one its key waits by."""
         wait = self._waits.get(entry[2])
         return wait is not None and wait.arrival == entry[1]
 
     def _shrink(self) -> None:
-        """Build the heap anew when most of it is outdated."""
         if len(self._heap) > 2 * len(self._waits) + _TOLERATED:
             self._heap = [entry for entry in self._heap if self._holds(entry)]
             heapq.heapify(self._heap)
@@ -177,7 +174,7 @@ class WorkQueue(Generic[K]):
         return not self._started and not len(self)
 
     def add(self, key: K, *, urgent: bool = False) -> None:
-        """Have the key looked at as soon as a worker is free; nothing once closed.
+        """Queue the key for the next free worker; nothing happens once closed.
 
         Args:
             key: what to look at.
@@ -192,7 +189,7 @@ class WorkQueue(Generic[K]):
             self._add_due(key, urgent=urgent)
 
     def add_after(self, key: K, delay: timedelta, *, urgent: bool = False) -> None:
-        """Have the key looked at after the delay, or sooner if asked before.
+        """Queue the key after the delay; an earlier moment that is set already holds.
 
         Needs a running loop, whose timer it uses.
         """
@@ -228,7 +225,7 @@ class WorkQueue(Generic[K]):
         return self._take()
 
     def done(self, key: K) -> None:
-        """Tell that the worker is through with a key that it got.
+        """Note that the worker is through with a key that it got.
 
         Raises:
             KeyError: no worker has that key.
@@ -240,11 +237,11 @@ class WorkQueue(Generic[K]):
             self._put(key, urgent=self._again.pop(key))
 
     def is_in_work(self, key: K) -> bool:
-        """Tell whether a worker has the key."""
+        """Return whether a worker has the key."""
         return key in self._started
 
     def shutdown(self) -> None:
-        """Give out no more keys; those in work may still be `done`."""
+        """Close the queue; keys in work may still be `done`."""
         self._closed = True
         if self._timer:
             self._timer.cancel()
@@ -252,17 +249,15 @@ class WorkQueue(Generic[K]):
             self._wake_taker()
 
     def _is_due(self, key: K) -> bool:
-        """Whether the key will be given out without any further add."""
         return key in self._due or key in self._again
 
     def _add_again(self, key: K, *, urgent: bool) -> None:
-        """Note that a key in work changed meanwhile."""
         if key not in self._again and self._metrics:
             self._metrics.adds.inc()
         self._again[key] = urgent or self._again.get(key, False)
 
     def _add_due(self, key: K, *, urgent: bool) -> None:
-        """Let a key wait for a worker; one that waits already may become urgent."""
+        """Queue a key; one that waits already may become urgent."""
         if key in self._due:
             self._due.add(key, self.group_of(key), _URGENT if urgent else _NORMAL)
             return
@@ -271,7 +266,6 @@ class WorkQueue(Generic[K]):
         self._put(key, urgent=urgent)
 
     def _put(self, key: K, *, urgent: bool) -> None:
-        """Let a key wait that stands nowhere, and wake somebody for it."""
         self._due.add(key, self.group_of(key), _URGENT if urgent else _NORMAL)
         self._due_since[key] = self._clock.monotonic()
         self._wake_taker()
@@ -318,19 +312,16 @@ class WorkQueue(Generic[K]):
             self._timer = loop.call_later(max(delay, 0.0), self._release)
 
     def _release(self) -> None:
-        """Add the keys whose moment has come; runs as the timer's callback."""
         self._timer = None
         for key, urgent in self._delays.take_until(self._clock.monotonic()):
             self.add(key, urgent=urgent)
         self._wind_timer()
 
     def _unfinished_seconds(self) -> float:
-        """Return how long the keys now in work have been there, in sum."""
         now = self._clock.monotonic()
         return sum(now - started for started in self._started.values())
 
     def _longest_seconds(self) -> float:
-        """Return how long the oldest key has been in work."""
         # A dict keeps its order, so the first is the oldest.
         oldest = next(iter(self._started.values()), None)
         return 0.0 if oldest is None else self._clock.monotonic() - oldest

@@ -36,7 +36,7 @@ class PrioritySemaphore:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether nobody is inside or waits."""
+        """Return whether nobody is inside or waits."""
         return not self.inside and not self._waiting
 
     def resize(self, places: int) -> None:
@@ -79,16 +79,15 @@ class PrioritySemaphore:
             raise
 
     def release(self) -> None:
-        """Give a place back."""
+        """Release a place."""
         self.inside -= 1
         self._admit()
 
     def _open_to(self, rank: int) -> int:
-        """Say up to how many may be inside for one of a rank to come in."""
         return self._places + (0 if rank else self._kept)
 
     def _admit(self) -> None:
-        """Let the next ones in, as long as there are places for them."""
+        """Wake the next waiters, as long as there are places for them."""
         while self.inside < self._open_to(0):
             only_first = self.inside >= self._places
             place = self._waiting.pop(first_only=only_first)

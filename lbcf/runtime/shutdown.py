@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 def stop_on_signals(
     *signals: signal.Signals,
 ) -> Iterator[asyncio.Event]:
-    """Give an event that the first signal sets; restore what was there on leaving.
+    """Return an event that the first signal sets; restore the handlers on leaving.
 
     Args:
         signals: what to listen to; SIGTERM and SIGINT when none is named.

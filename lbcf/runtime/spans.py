@@ -103,12 +103,12 @@ class Span:
         return Trace(*digits, sampled=found.trace_flags.sampled)
 
     def tell(self, name: str, value: str) -> None:
-        """Say more of it."""
+        """Set an attribute."""
         if self.real is not None:
             self.real.set_attribute(f"lbcf.{name}", value)
 
     def fail(self, why: str) -> None:
-        """Say that it came to nothing."""
+        """Set the status to an error."""
         if self.real is not None:
             from opentelemetry.trace import StatusCode  # noqa: PLC0415 - of an extra
 

@@ -180,7 +180,6 @@ class Workers(Generic[K]):
 
     @staticmethod
     def _crashed(error: Exception, cause: BaseException) -> Failed:
-        """Log an exception that nobody foresaw, with its traceback."""
         _log.error("reconcile.crashed", exc_info=cause)
         return Failed(error)
 

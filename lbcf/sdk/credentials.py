@@ -66,11 +66,11 @@ class CredentialFiles:
 
     @property
     def are_any(self) -> bool:
-        """Tell whether there is anything to be read."""
+        """Return whether any file is named."""
         return self != CredentialFiles()
 
     def check(self) -> None:
-        """Let only combinations pass that mean something.
+        """Refuse combinations of flags that mean nothing.
 
         Raises:
             CredentialsUnusable: a flag needs another one.
@@ -163,7 +163,7 @@ class Guard:
         return None
 
     def is_outdated(self, request: web.Request) -> bool:
-        """Tell whether a connection was made with earlier credentials."""
+        """Return whether a connection was made with earlier credentials."""
         tls = _extra(request, "ssl_object")
         context = tls.context if isinstance(tls, ssl.SSLObject) else None
         return context is not self.credentials.tls
@@ -179,19 +179,16 @@ class Guard:
 
 
 def _peer(request: web.Request) -> object:
-    """Return the caller's certificate, if it has shown one that was verified."""
     return _extra(request, "peercert")
 
 
 def _extra(request: web.Request, name: str) -> object:
-    """Ask the connection; None: it is closed, or has no such thing."""
     if request.transport is None:
         return None
     return request.transport.get_extra_info(name)
 
 
 def _refused(status: HTTPStatus, text: str) -> web.Response:
-    """Return an error that a person can read."""
     response = web.json_response({"error": text}, status=status)
     if status is HTTPStatus.UNAUTHORIZED:
         response.headers["WWW-Authenticate"] = "Bearer"

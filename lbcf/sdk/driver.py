@@ -159,7 +159,7 @@ class Driver(abc.ABC):
         """Register series of your own, for /metrics; once, before `start`."""
 
     async def healthz(self) -> bool:
-        """Tell whether operations can be performed now."""
+        """Return whether operations can be performed now."""
         return True
 
     @abc.abstractmethod

@@ -89,7 +89,7 @@ class Listener:
             server.close()
 
     async def follow(self, period: timedelta = PERIOD) -> NoReturn:
-        """Look at the files again and again, until cancelled."""
+        """Read the files periodically, until cancelled."""
         while True:
             await self._clock.sleep(period)
             await self.look()
@@ -129,7 +129,6 @@ class Listener:
     async def _beside(
         self, listening: socket.socket, tls: ssl.SSLContext
     ) -> asyncio.Server:
-        """Serve a socket with other certificates."""
         return await asyncio.get_running_loop().create_server(
             self._server, sock=listening, ssl=tls, ssl_handshake_timeout=_HANDSHAKE
         )

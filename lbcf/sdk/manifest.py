@@ -111,5 +111,4 @@ def _read(path: Path) -> bytes:
 
 
 def _duration(time: timedelta) -> str:
-    """Return a duration as the API has it."""
     return f"{round(time.total_seconds() * 1000)}ms".replace("000ms", "s")

@@ -91,7 +91,6 @@ def refused(operation: Operation, refusal: Refusal) -> Answer:
 async def _result(
     driver: Driver, operation: Operation, request: Request[Answer]
 ) -> object:
-    """Call the author's method."""
     if operation is Operation.HEALTHZ:
         return await driver.healthz()
     method = cast("Method", getattr(driver, _METHODS[operation]))
@@ -123,7 +122,6 @@ def _answer(operation: Operation, result: object) -> Answer:
 
 
 def _said(result: Succ | Running) -> dict[str, object]:
-    """Return the fields that the author set."""
     return attrs.asdict(
         result, recurse=False, filter=lambda _attribute, value: value is not None
     )

@@ -41,7 +41,7 @@ def driver_parser(driver: object, default_port: int) -> argparse.ArgumentParser:
 
 
 def check_exposed(chosen: argparse.Namespace, files: CredentialFiles) -> None:
-    """Let a driver listen where only who may call it can reach it, or has to show it.
+    """Refuse to listen beyond loopback without credentials of callers.
 
     Raises:
         CredentialsUnusable: anybody who reaches the address could call it.
@@ -126,7 +126,6 @@ def _add_serving(parser: argparse.ArgumentParser, default_port: int) -> None:
 
 
 def _program() -> str:
-    """Return the name of the module that was started."""
     path = Path(sys.argv[0])
     return path.parent.name if path.stem == "__main__" else path.stem
 
@@ -135,7 +134,6 @@ def _argument(parse: Callable[[str], object]) -> Callable[[str], object]:
     # Of a ValueError argparse does not show the text.
 
     def parse_or_tell(text: str) -> object:
-        """Parse, and say what was wrong."""
         try:
             return parse(text)
         except ValueError as error:
@@ -145,7 +143,6 @@ def _argument(parse: Callable[[str], object]) -> Callable[[str], object]:
 
 
 def _address(text: str) -> BindAddress:
-    """Read an address; a driver that does not listen is none."""
     address = parse_bind_address(text)
     if address is None:
         raise ValueError("a driver must listen somewhere: write HOST:PORT")
@@ -153,7 +150,6 @@ def _address(text: str) -> BindAddress:
 
 
 def _level(text: str) -> str:
-    """Check the name of a log level."""
     logs.parse_level(text)
     return text
 

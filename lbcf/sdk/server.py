@@ -95,7 +95,6 @@ def member_lock_key(member_key: MemberKey, request: Request[Answer]) -> Hashable
 
 
 def _identity(lb_info: dict[str, str]) -> Hashable:
-    """Return a map as something that can be a key."""
     return frozenset(lb_info.items())
 
 
@@ -163,18 +162,16 @@ class Service:
         await asyncio.gather(*late, return_exceptions=True)
 
     async def _start(self, _app: web.Application) -> None:
-        """Let the driver open what it needs."""
         await self._driver.start()
 
     async def _stop(self, _app: web.Application) -> None:
-        """Let the driver close it."""
         await self._driver.stop()
 
     @web.middleware
     async def _guarded(
         self, request: web.Request, handler: Handler
     ) -> web.StreamResponse:
-        """Let those through that may call."""
+        """Refuse those who may not call."""
         is_probe = request.path == "/healthz" and request.method in {"GET", "HEAD"}
         response: web.StreamResponse | None = None
         if not is_probe:
@@ -188,12 +185,10 @@ class Service:
         return response
 
     async def _metrics_page(self, _request: web.Request) -> web.Response:
-        """Tell Prometheus."""
         page = generate_latest(self._metrics.registry)
         return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE})
 
     async def _probe(self, _request: web.Request) -> web.Response:
-        """Answer a probe: 200, or 503 when the driver cannot serve."""
         answer = await self._replied(Operation.HEALTHZ, b"")
         healthy = getattr(answer, "healthy", False)
         return _json(render_answer(answer), 200 if healthy else 503)
@@ -240,7 +235,6 @@ class Service:
     def _begun(
         self, operation: Operation, work: Coroutine[None, None, Answer]
     ) -> asyncio.Task[Answer]:
-        """Start the work as a task that outlives its caller."""
         task = asyncio.create_task(work, name=operation)
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -282,7 +276,7 @@ class Service:
                 return await reply(self._driver, operation, request, self._clock)
 
     def _lateness(self, request: Request[Answer]) -> str:
-        """Say why a call is not performed whose caller has given up; empty: it has not."""
+        """Return why a call is not performed whose caller has given up; empty: it has not."""
         limit = request.not_after if isinstance(request, RetriedRequest) else None
         now = self._clock.now()
         if limit is None or now <= limit:
@@ -295,16 +289,13 @@ class Service:
 
 
 def _readable(moment: datetime) -> str:
-    """Write a moment for people, to the tenth of a second."""
     text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
     return f"{text[:-8]}Z"
 
 
 def _json(body: bytes, status: int) -> web.Response:
-    """Return a response with a JSON body."""
     return web.Response(body=body, status=status, content_type="application/json")
 
 
 def _error(status: int, text: str) -> web.Response:
-    """Return an error that a person can read."""
     return web.json_response({"error": text}, status=status)

@@ -216,7 +216,7 @@ def _parse(kind: type[_M], body: bytes) -> _M:
 
 
 def _unquoted(error: Exception) -> str:
-    """Say what is wrong and where, without showing what was there.
+    """Return what is wrong and where, without quoting the answer.
 
     An answer may be a page that only we can reach; its text must not get out.
     """
@@ -245,7 +245,6 @@ def _straightened(kind: type[Message], value: object) -> object:
 
 @functools.cache
 def _names(kind: type[Message]) -> Mapping[str, str]:
-    """Return a message's field names by their case-folded form."""
     fields = msgspec.structs.fields(kind)
     return {field.encode_name.casefold(): field.encode_name for field in fields}
 
@@ -267,7 +266,7 @@ def _straightened_field(name: str, content: object) -> object:
 
 
 def _whole(item: object) -> object:
-    """Read a whole object: as such, or as the string of JSON that LBCF's document shows."""
+    # LBCF's document shows whole objects as strings of JSON.
     return msgspec.json.decode(item) if isinstance(item, str) else item
 
 

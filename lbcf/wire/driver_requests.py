@@ -158,7 +158,7 @@ class PortSelector(Message, frozen=True, kw_only=True):
     protocol: str = "TCP"
 
     def __post_init__(self) -> None:
-        """Give both names the value of the one that was said; `port` goes first."""
+        """Set both names to the value of the one that was given; `port` goes first."""
         number = self.port or self.port_number
         if not number:
             raise ValueError("one of `port` and `portNumber` must be 1 to 65535")

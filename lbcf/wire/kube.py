@@ -186,7 +186,6 @@ def parse_service(raw: bytes) -> Service:
 
 
 def _parse_ports(ports: Iterable[_ServicePort]) -> Iterable[ServicePort]:
-    """Read those ports that can be a backend's; SCTP ones cannot."""
     for port in ports:
         if port.protocol in set(Protocol):
             number = Port(port.port, Protocol(port.protocol))
@@ -194,7 +193,6 @@ def _parse_ports(ports: Iterable[_ServicePort]) -> Iterable[ServicePort]:
 
 
 def _parse_family(text: str) -> IpFamily:
-    """Read a family."""
     try:
         return IpFamily(text)
     except ValueError as error:
@@ -218,7 +216,7 @@ def parse_endpoint_slice(raw: bytes) -> EndpointSlice:
 
 
 def _state_of(said: _EndpointConditions) -> LocalState:
-    """Say what an endpoint has to offer; what is unsaid is read as its API says."""
+    """Return an endpoint's state; conditions that are missing have the API's defaults."""
     ready = said.ready is not False
     serving = ready if said.serving is None else said.serving
     if said.terminating:

@@ -40,13 +40,11 @@ def interned_texts(found: Iterable[str] | None) -> tuple[str, ...]:
 
 @lru_cache(_REMEMBERED)
 def _map(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """Keep the first of equal maps."""
     return dict(items)
 
 
 @lru_cache(_REMEMBERED)
 def _texts(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Keep the first of equal tuples."""
     return texts
 
 

@@ -35,7 +35,7 @@ def plain(text: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Tell whether nothing is hidden in a text."""
+    """Return whether nothing is hidden in a text."""
     return plain(text) == text
 
 

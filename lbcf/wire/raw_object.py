@@ -47,5 +47,4 @@ def node_address_fields(node: Mapping[str, object]) -> dict[str, object]:
 
 
 def _field(found: Mapping[str, object], name: str) -> object:
-    """Find a field by its name in any letter case."""
     return next((v for k, v in found.items() if k.casefold() == name), None)

@@ -221,7 +221,6 @@ def render_new_record(desired: DesiredRecord, name: str) -> dict[str, object]:
 
 
 def _owner(group: BackendGroup) -> dict[str, object]:
-    """Say which object owns a record."""
     version = names.BIND_VERSION if group.is_bind else names.API_VERSION
     kind = "Bind" if group.is_bind else "BackendGroup"
     name = names.own_name(group.meta.key)
@@ -269,12 +268,10 @@ def _render_backend(backend: Backend) -> dict[str, object]:
 
 
 def _render_settling(settling: timedelta) -> dict[str, object]:
-    """Write for how long ensures may take effect; the usual time needs no word."""
     return {} if settling == USUAL_SETTLING else _settling(settling)
 
 
 def _settling(settling: timedelta) -> dict[str, object]:
-    """Write for how long ensures may take effect."""
     seconds = str(int(settling.total_seconds()))
     return {"annotations": {names.ANNOTATION_SETTLING: seconds}}
 
@@ -301,7 +298,7 @@ def render_status_update(
 
 
 def _replaced(before: object, after: object) -> object:
-    """Make a merge patch replace a map: keys that are gone must be said to be null."""
+    # A merge patch takes out of a map only what it says to be null.
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
         return after
     return {**dict.fromkeys(before, None), **after}
