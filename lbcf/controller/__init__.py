@@ -3,11 +3,11 @@
     pods, groups, load balancers, drivers, records -> View (stores with indexes)
       triggers: change -> keys
         load balancers queue -> LoadBalancers   createLoadBalancer, ensure, delete
-        groups queue         -> Reconciler      snapshot -> desired -> plan -> guards -> apply
+        groups queue         -> GroupReconciler snapshot -> desired -> plan -> guards -> apply
         judgements queue     -> Judgements      judgePodDeregister (policy Webhook)
         records queue        -> Registrar       core.registration <-> executor
-        status queue         -> GroupStatusWriter
-      Survey: listBackends by period -> records of a reset load balancer again
+        status queue         -> GroupStatusReconciler
+      MemberResync: listBackends by period -> records of a reset load balancer again
 
 It meets the deregistrar in the API server alone.
 """

@@ -10,26 +10,20 @@ import attrs
 from lbcf.controller.apply import Applier
 from lbcf.controller.bind_view import BindView
 from lbcf.controller.binds import Binds
-from lbcf.controller.driver_care import DriverCare
-from lbcf.controller.driver_holds import DriverHolds
-from lbcf.controller.ender import Ender
-from lbcf.controller.endpoint_watch import EndpointWatches
+from lbcf.controller.drivers import DriverFinalizer, DriverReconciler
+from lbcf.controller.endpoint_slices import EndpointSliceInformers
 from lbcf.controller.gone_backends import GoneBackends
-from lbcf.controller.group_status import GroupStatusWriter
-from lbcf.controller.held_removals import HeldRemovals
-from lbcf.controller.inheritance import Inheritance
+from lbcf.controller.group_status import GroupStatusReconciler, HeldRemovalsReporter
+from lbcf.controller.groups import GroupReconciler, ServiceGrace
 from lbcf.controller.judgements import Judgements
+from lbcf.controller.legacy import LegacyLocks
 from lbcf.controller.load_balancers import LoadBalancers
-from lbcf.controller.node_triggers import NodeTriggers
-from lbcf.controller.reconciler import Reconciler
+from lbcf.controller.member_resync import MemberResync
+from lbcf.controller.metrics import measure
 from lbcf.controller.record_quota import RecordQuota
-from lbcf.controller.registrar import Registrar
+from lbcf.controller.registrar import DeregistrarLease, Registrar
 from lbcf.controller.removals import Removals
-from lbcf.controller.scopes import Scopes
-from lbcf.controller.service_grace import ServiceGrace
-from lbcf.controller.survey import Survey
-from lbcf.controller.tallies import measure
-from lbcf.controller.triggers import Queues, Triggers
+from lbcf.controller.triggers import ChangedBackends, NodeTriggers, Queues, Triggers
 from lbcf.controller.validations import Place, Validations
 from lbcf.controller.view import LIVING_PODS, View
 from lbcf.core.model import conditions
@@ -43,12 +37,14 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.values import ObjectKey
 from lbcf.executor import Executor, LoadBalancerCalls
-from lbcf.executor.abandonment import Abandonments
-from lbcf.executor.call_events import CallReporter
 from lbcf.executor.locks import AddressLocker
+from lbcf.executor.object_events import (
+    AbandonmentReporter,
+    CallReporter,
+    RefusalReporter,
+    TroubleReporter,
+)
 from lbcf.executor.pod_judge import PodJudge
-from lbcf.executor.status_refusals import RefusalReporter
-from lbcf.executor.trouble import TroubleReporter
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.informer import Informer
@@ -125,11 +121,13 @@ class Controller:
             statuses=self._queue("group-statuses"),
             drivers=self._queue("drivers"),
         )
-        self._scopes = Scopes()
-        self._ender = Ender(parts.client, parts.clock, parts.settings.namespace)
+        self._scopes = ChangedBackends()
+        self._ender = DeregistrarLease(
+            parts.client, parts.clock, parts.settings.namespace
+        )
         self._make_calls()
         self._registrar = self._make_registrar()
-        self._statuses = GroupStatusWriter(
+        self._statuses = GroupStatusReconciler(
             view,
             self._writers.groups,
             self._writers.binds,
@@ -159,7 +157,7 @@ class Controller:
         self._reporter = CallReporter(
             parts.recorder, enabled=parts.settings.record_events
         )
-        self._abandonments = Abandonments(parts.recorder, parts.metrics)
+        self._abandonments = AbandonmentReporter(parts.recorder, parts.metrics)
         self._calls = LoadBalancerCalls(
             parts.drivers, parts.clock, told=self._reporter.load_balancer_told
         )
@@ -169,7 +167,7 @@ class Controller:
             parts.clock,
             view.lock_keys,
         )
-        self._inheritance = Inheritance(view, self._locker, parts.clock)
+        self._inheritance = LegacyLocks(view, self._locker, parts.clock)
 
     def _make_registrar(self) -> Registrar:
         """Make what takes live records through their life."""
@@ -208,7 +206,9 @@ class Controller:
             clock,
             shares=Shares(_JUDGING_WORKERS),
         )
-        held = HeldRemovals(view, parts.recorder, parts.metrics, self._statuses.decided)
+        held = HeldRemovalsReporter(
+            view, parts.recorder, parts.metrics, self._statuses.decided
+        )
         validating: WorkQueue[Place] = WorkQueue(
             "validations",
             clock,
@@ -226,7 +226,7 @@ class Controller:
         quota = RecordQuota(
             view.records, parts.settings.most_records, look_again, parts.metrics
         )
-        reconciler = Reconciler(
+        reconciler = GroupReconciler(
             view,
             self._scopes,
             judgements,
@@ -250,10 +250,10 @@ class Controller:
     def _driver_workers(self) -> list[Workers[Any]]:
         """Make what looks after drivers, and those who work on it."""
         parts, queue = self._parts, self._queues.drivers
-        self._holds = DriverHolds(
+        self._holds = DriverFinalizer(
             self._view, self._writers.drivers, queue, self._abandonments
         )
-        care = DriverCare(
+        care = DriverReconciler(
             self._view,
             self._writers.drivers,
             parts.drivers,
@@ -277,7 +277,7 @@ class Controller:
             queue=self._bind_queue,
             shares=Shares(_BIND_WORKERS),
         )
-        self._survey = Survey(
+        self._survey = MemberResync(
             view,
             parts.client,
             self._writers.load_balancers,
@@ -376,14 +376,14 @@ class Controller:
             store.on_change(refusals.changed)
         parts.client.refusals = refusals
 
-    def _listen_to_nodes(self) -> EndpointWatches:
+    def _listen_to_nodes(self) -> EndpointSliceInformers:
         """Listen to nodes and Services, and follow the endpoints that they call for."""
         view, parts = self._view, self._parts
 
         def endpoints_changed(service: ObjectKey) -> None:
             nodes.endpoints_changed(service)
 
-        endpoints = EndpointWatches(
+        endpoints = EndpointSliceInformers(
             parts.client,
             parts.clock,
             view.endpoints,

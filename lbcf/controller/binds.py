@@ -27,7 +27,7 @@ from lbcf.core.model.resources import LoadBalancer
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Explanation
 from lbcf.executor import LoadBalancerCalls
-from lbcf.executor.abandonment import Abandonments
+from lbcf.executor.object_events import AbandonmentReporter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import BINDS
@@ -57,7 +57,7 @@ class Binds:
         client: KubeClient,
         calls: LoadBalancerCalls,
         clock: Clock,
-        abandonments: Abandonments,
+        abandonments: AbandonmentReporter,
         *,
         queue: WorkQueue[ObjectKey],
         shares: Shares,

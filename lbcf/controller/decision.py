@@ -1,14 +1,18 @@
 """What is decided about a group, as one value: no queue, no driver, no write.
 
-Before it: `snapshot` has read all that decides. After it: the `reconciler` writes the
-plan and `group_status` tells of it; `lbcf.ctl` shows both to people, and nobody writes.
+`groups` writes the plan and `group_status` the conditions; `lbcf.ctl` shows both to people
+and writes nothing.
 """
+
+from collections.abc import Collection, Mapping
 
 import attrs
 
 from lbcf.core.model import conditions
 from lbcf.core.model.cluster import Snapshot
 from lbcf.core.model.conditions import Condition
+from lbcf.core.model.judgement import Undecided
+from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.guards import hold_readiness_removals
 from lbcf.core.selection.judging import HELD_BY_JUDGEMENT
@@ -87,3 +91,60 @@ def some_of(names: list[str]) -> str:
     """List the first few names."""
     shown = ", ".join(names[:_NAMED])
     return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+
+
+_SHOWN = 3
+
+
+class NodeDoubts:
+    """By group, the nodes that wait, and why."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[ObjectKey, dict[str, Undecided]] = {}
+
+    def learn(
+        self,
+        group: ObjectKey,
+        scope: Collection[str] | None,
+        waiting: Mapping[str, Undecided],
+    ) -> tuple[Explanation, ...]:
+        """Take in what a turn found, and return all doubts that there are.
+
+        Args:
+            group: that was looked at.
+            scope: names of the only nodes that were looked at, None for all.
+            waiting: those that could not be judged. Those that are merely kept are
+                told as removals that are held.
+        """
+        known = self._waiting.pop(group, {})
+        if scope is None:
+            known = {}
+        for name in scope or ():
+            known.pop(name, None)
+        known.update(
+            {n: w for n, w in waiting.items() if w.reason != Reason.LAST_SERVING_NODE}
+        )
+        if known:
+            self._waiting[group] = known
+        return _doubts_by_reason(known)
+
+    def forget(self, group: ObjectKey) -> None:
+        """Forget a group that is gone."""
+        self._waiting.pop(group, None)
+
+
+def _doubts_by_reason(waiting: Mapping[str, Undecided]) -> tuple[Explanation, ...]:
+    """Say it in a sentence for each reason, with the first few nodes."""
+    found: dict[Reason, list[str]] = {}
+    for _, doubt in sorted(waiting.items()):
+        found.setdefault(doubt.reason, []).append(doubt.message)
+    return tuple(
+        Explanation(reason, _joined(messages)) for reason, messages in found.items()
+    )
+
+
+def _joined(messages: list[str]) -> str:
+    """Put the first few sentences into one."""
+    shown = "; ".join(messages[:_SHOWN])
+    rest = len(messages) - _SHOWN
+    return shown if rest <= 0 else f"{shown}; and {rest} nodes more"

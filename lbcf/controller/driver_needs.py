@@ -1,7 +1,7 @@
 """Who needs a driver, in words: as long as somebody does, it cannot go.
 
-Before it: the view. After it: `driver_holds` keeps the driver and writes this into its
-condition; `kubectl lbcf why driver/NAME` says it beforehand.
+`drivers` writes this into the condition of a driver that is being deleted; `kubectl lbcf
+why driver/NAME` says it beforehand.
 """
 
 from collections.abc import Collection

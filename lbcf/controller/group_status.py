@@ -1,17 +1,19 @@
-"""A group's status and its events: counts and conditions, no more often than needed.
+"""The status of BackendGroups: counts, conditions and events, no more often than needed.
 
-Before it: `triggers` says that something about a group changed, `reconciler` what it
-decided. After it: `kubectl get bg` and `kubectl describe bg`. All that happened since
-the last write is told at once: a rollout of thousands costs a handful of writes.
+All that happened since the last write is told at once: a rollout of thousands of pods costs
+a handful of writes.
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 from datetime import timedelta
 
 import attrs
 
+from prometheus_client import Gauge
+
 from lbcf.controller.decision import Decision, conditions_of, some_of
-from lbcf.controller.node_scene import count_nodes
+from lbcf.controller.snapshot import count_nodes
 from lbcf.controller.view import View
 from lbcf.core.model import conditions
 from lbcf.core.model.binds import Bind
@@ -31,6 +33,7 @@ from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.events import EventRecorder, Reference
 from lbcf.kube.requests import Body
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.metrics import Metrics
 from lbcf.runtime.worker import Done, RequeueAfter, Result
 from lbcf.wire.resources import render_group_status
 
@@ -49,7 +52,7 @@ class _News:
     deregistered: dict[Uid, str] = attrs.Factory(dict)
 
 
-class GroupStatusWriter:
+class GroupStatusReconciler:
     """Writes the status of groups.
 
     Args:
@@ -191,3 +194,79 @@ def reference_to(group: BackendGroup) -> Reference:
     if bind is None:
         return Reference(API_VERSION, "BackendGroup", group.meta.key, group.meta.uid)
     return Reference(BIND_VERSION, "Bind", bind, group.meta.uid)
+
+
+class HeldRemovalsReporter:
+    """Hears of decisions.
+
+    Args:
+        view: where the groups are.
+        recorder: of events.
+        metrics: of the process; None: nobody measures.
+        then: told of each decision, too.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        recorder: EventRecorder,
+        metrics: Metrics | None,
+        then: Callable[[ObjectKey, Decision], None],
+    ) -> None:
+        self._view = view
+        self._then = then
+        self._recorder = recorder
+        self._held: dict[ObjectKey, str] = {}
+        self._gauge = None if metrics is None else _make_gauge(metrics)
+        view.groups.on_change(self._group_changed)
+
+    def decided(self, key: ObjectKey, decision: Decision) -> None:
+        """Take in what was decided about a group."""
+        self._then(key, decision)
+        before = self._held.pop(key, "")
+        if not decision.held:
+            if before:
+                self._count(key, 0)
+            return
+        first = decision.held[0]
+        self._held[key] = first.reason
+        self._count(key, len(decision.held))
+        group = self._view.groups.get(key)
+        if before != first.reason and group is not None:
+            count = len(decision.held)
+            noun = "removal" if count == 1 else "removals"
+            note = f"{count} {noun} held ({first.reason}): {first.message}"
+            self._recorder.record(
+                reference_to(group),
+                reason=EventReason.REMOVALS_HELD,
+                action="Hold",
+                note=note,
+                warning=True,
+            )
+
+    def _group_changed(
+        self, old: BackendGroup | None, new: BackendGroup | None
+    ) -> None:
+        """Forget a group that is gone."""
+        if new is None and old is not None and self._held.pop(old.meta.key, ""):
+            self._count(old.meta.key, 0)
+
+    def _count(self, group: ObjectKey, held: int) -> None:
+        """Show how many are held, and nothing of a group that holds none."""
+        if self._gauge is None:
+            return
+        if held:
+            self._gauge.labels(*group).set(held)
+        else:
+            self._gauge.remove(*group)
+
+
+def _make_gauge(metrics: Metrics) -> Gauge:
+    """Make the metric."""
+    return Gauge(
+        "lbcf_removals_held",
+        "Records that are kept in their load balancer although something asks for "
+        "their removal, by the guards of their group.",
+        ["namespace", "group"],
+        registry=metrics.registry,
+    )

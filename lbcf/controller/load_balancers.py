@@ -10,7 +10,7 @@ from datetime import timedelta
 import structlog
 
 from lbcf.controller.balancer_status import BalancerStatuses
-from lbcf.controller.inheritance import Inheritance
+from lbcf.controller.legacy import LegacyLocks
 from lbcf.controller.patience import Patience
 from lbcf.controller.unclear import UnclearCreates
 from lbcf.controller.view import View
@@ -22,8 +22,8 @@ from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey, ObjectKey, Uid
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.executor import LoadBalancerCalls
-from lbcf.executor.abandonment import Abandonments
 from lbcf.executor.load_balancers import Created, Ensured, Trouble
+from lbcf.executor.object_events import AbandonmentReporter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import LOAD_BALANCERS
@@ -52,9 +52,9 @@ class LoadBalancers:
         client: KubeClient,
         calls: LoadBalancerCalls,
         clock: Clock,
-        abandonments: Abandonments,
+        abandonments: AbandonmentReporter,
         *,
-        inheritance: Inheritance,
+        inheritance: LegacyLocks,
     ) -> None:
         self._view, self._client = view, client
         self._inheritance = inheritance

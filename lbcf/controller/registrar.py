@@ -1,13 +1,10 @@
-"""Live records: registers what is not registered, by `lbcf.core.lifecycle.registration`.
-
-Before it: `apply` wrote a record, or the view shows one that is not registered.
-After it: the record's status says Registered, or why not and when it is tried again.
-"""
+"""Registers live records, by `lbcf.core.lifecycle.registration`."""
 
 import contextlib
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import Final
 
 import attrs
 import structlog
@@ -26,6 +23,11 @@ from lbcf.core.model.resources import (
 from lbcf.core.model.values import AddressSource, ObjectKey, Uid
 from lbcf.core.reasons import Explanation
 from lbcf.executor import Executor, Subject
+from lbcf.kube.informer import Informer
+from lbcf.kube.leases import LEASES, Lease
+from lbcf.kube.list_watch import Selection
+from lbcf.kube.reader import KubeReader
+from lbcf.runtime.clock import Clock
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, RequeueAfter, Result
@@ -307,3 +309,25 @@ def _log_registered(now: BackendRecord, before: BackendRecord) -> None:
         load_balancer=now.spec.load_balancer,
         address=now.address,
     )
+
+
+_NAME: Final = "lbcf-deregistrar"
+
+
+class DeregistrarLease:
+    """Follows one Lease.
+
+    Attributes:
+        informer: reads it.
+    """
+
+    def __init__(self, client: KubeReader, clock: Clock, namespace: str) -> None:
+        selection = Selection(namespace, fields=f"metadata.name={_NAME}")
+        self.informer: Informer[Lease] = Informer(
+            client, LEASES, clock, selection=selection
+        )
+
+    def incarnation(self) -> str:
+        """Say which deregistrar leads, as far as is known; empty: none."""
+        leases = self.informer.store.values()
+        return next((lease.incarnation for lease in leases), "")

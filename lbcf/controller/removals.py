@@ -1,7 +1,7 @@
-"""Begins the end of records that their groups no longer want, each on its own.
+"""Deletes records that their groups no longer want, each on its own.
 
-Before it: `reconciler` planned. After it: the deregistrar sees the deletionTimestamp. A
-group's next turn does not wait for these writes: in a storm of deletions it would plan
+The deregistrar ends what has a deletionTimestamp. A group's next turn does not wait for
+these writes: in a storm of deletions it would plan
 nothing while the last of a thousand is being answered, and then come late for all that
 was deleted meanwhile.
 """
@@ -66,9 +66,9 @@ class Removals:
                 self._queue.add(key)
 
     def _is_too_early(self, removal: Removal) -> bool:
-        """Tell whether a duplicate may be all that is left once an answer is there.
+        """Postpone deleting a duplicate while its twin's delete is in flight.
 
-        The other one may be on its way out: which of two stays may change with a turn.
+        Which of the two stays may change from turn to turn: both would go.
         """
         if removal.reason != Reason.DUPLICATE or removal.record.meta.key in self._sent:
             return False

@@ -5,9 +5,9 @@ Before it: `lbcf.kube.informer`. After it: `snapshot` and the reconcilers.
 
 from collections.abc import Collection, Iterator
 
-from lbcf.controller.endpoint_book import EndpointBook
-from lbcf.controller.selection import (
-    Templates,
+from lbcf.controller.endpoint_slices import EndpointSliceCache
+from lbcf.controller.selector_index import (
+    LabelSets,
     clues_for,
     clues_of,
     does_select,
@@ -126,11 +126,11 @@ class View:
 
     def __init__(self) -> None:
         self.pods: Store[Pod] = Store({"template": template_of})
-        self._templates = Templates()
+        self._templates = LabelSets()
         self.pods.on_change(self._templates.pod_changed)
         self.nodes: Store[Node] = Store()
         self.services: Store[Service] = Store()
-        self.endpoints = EndpointBook()
+        self.endpoints = EndpointSliceCache()
         self.drivers: Store[LoadBalancerDriver] = Store()
         self.load_balancers: Store[LoadBalancer] = Store({"driver": _driver_of})
         self.groups: Store[BackendGroup] = Store(

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from lbcf.controller.bind_view import BindView
-from lbcf.controller.node_scene import is_local
+from lbcf.controller.snapshot import is_local
 from lbcf.controller.view import LIVING_PODS, View
 from lbcf.core.model.names import SYSTEM_NAMESPACE, bind_of
 from lbcf.core.model.node_backends import NodeSelection, ServiceSelection

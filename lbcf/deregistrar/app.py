@@ -8,13 +8,15 @@ from typing import Any
 from lbcf.core.model import conditions
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
+from lbcf.deregistrar.metrics import DeletionMetrics
 from lbcf.deregistrar.reconciler import Deregistrar
-from lbcf.deregistrar.series import EndingSeries
 from lbcf.deregistrar.successors import Successors, holder_of, is_waiting
 from lbcf.executor import Executor
-from lbcf.executor.abandonment import Abandonments
-from lbcf.executor.call_events import CallReporter
-from lbcf.executor.trouble import TroubleReporter
+from lbcf.executor.object_events import (
+    AbandonmentReporter,
+    CallReporter,
+    TroubleReporter,
+)
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS, RECORDS
@@ -77,7 +79,7 @@ class DeregistrarProgram:
             recall=ReconnectNotifier(queue),
             told=CallReporter(parts.recorder, enabled=told).record_told,
         )
-        series = EndingSeries(records, clock, parts.metrics)
+        series = DeletionMetrics(records, clock, parts.metrics)
         deregistrar = Deregistrar(
             records,
             drivers,
@@ -86,7 +88,7 @@ class DeregistrarProgram:
             incarnation=parts.incarnation,
             successors=successors,
             series=series,
-            abandonments=Abandonments(parts.recorder, parts.metrics),
+            abandonments=AbandonmentReporter(parts.recorder, parts.metrics),
             shares=Shares(_WORKERS),
             limit=limit,
         )

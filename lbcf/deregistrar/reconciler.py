@@ -1,7 +1,7 @@
-"""Deleted records: ends each, by `lbcf.core.lifecycle.deregistration`.
+"""Deregisters records that are being deleted, by `lbcf.core.lifecycle.deregistration`.
 
-Before it: a record got a deletionTimestamp. After it: its address is out of the load
-balancer and the record is gone, or its conditions say who is waited for.
+A record goes when its address is out of the load balancer; until then its conditions say
+what is waited for.
 """
 
 from collections.abc import Callable
@@ -23,10 +23,10 @@ from lbcf.core.lifecycle.turn import Moment, driver_or_absent
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Explanation
-from lbcf.deregistrar.series import EndingSeries
+from lbcf.deregistrar.metrics import DeletionMetrics
 from lbcf.deregistrar.successors import Successors
 from lbcf.executor import Executor, Subject
-from lbcf.executor.abandonment import Abandonments
+from lbcf.executor.object_events import AbandonmentReporter
 from lbcf.kube.store import Store
 from lbcf.process import RELEASES_AT_ONCE
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares, Slot
@@ -67,8 +67,8 @@ class Deregistrar:
         *,
         incarnation: str,
         successors: Successors,
-        series: EndingSeries,
-        abandonments: Abandonments,
+        series: DeletionMetrics,
+        abandonments: AbandonmentReporter,
         shares: Shares,
         limit: Callable[[ObjectKey], int | None],
     ) -> None:

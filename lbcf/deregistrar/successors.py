@@ -1,9 +1,8 @@
 """Tells records that wait for an address when its holder has ended well.
 
-Before it: `reconciler` has let a record go, and each call for its end, all of them this
-process's own, had a definite answer: none can take effect any more. After it: whoever
-waits for that record's end has it in its status (`waitingFor.ended`), and its registrar
-takes the lock over at once. A crash forgets who has ended; then the lock is free when the
+An end was good where each call for it, all of them this process's own, had a definite
+answer: none can take effect any more. Whoever waits for that record's end has it in its
+status then (`waitingFor.ended`), and its registrar takes the lock over at once. A crash forgets who has ended; then the lock is free when the
 longest call is over.
 """
 

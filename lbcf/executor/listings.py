@@ -1,7 +1,7 @@
 """Lists of members: to know one again costs a tenth of reading it.
 
 `load_balancers` asks for them by a short period, and almost always gets the bytes of the
-last time. After it: `lbcf.controller.drift`, which names the list that it has compared.
+last time. After it: `lbcf.controller.member_conditions`, which names the list that it has compared.
 """
 
 import hashlib

@@ -16,8 +16,8 @@ from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.selection.validating import ParameterQuestion
 from lbcf.drivers.errors import BadStatus, DriverError
 from lbcf.drivers.pool import DriverPool, Reader
+from lbcf.executor.backend_requests import reply_of
 from lbcf.executor.listings import Listing, ListingReader
-from lbcf.executor.messages import reply_of
 from lbcf.runtime.clock import Clock
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver import Answer, parse_answer

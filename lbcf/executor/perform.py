@@ -41,8 +41,7 @@ from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Reason
 from lbcf.drivers.errors import DriverError, TimedOut, TooLate
 from lbcf.drivers.pool import DriverPool
-from lbcf.executor.address_questions import ask_for_address
-from lbcf.executor.messages import backend_request, reply_of
+from lbcf.executor.backend_requests import ask_for_address, backend_request, reply_of
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import (

@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 import pytest
 
-from lbcf.controller.driver_holds import DriverHolds
 from lbcf.controller.driver_needs import needs_of
+from lbcf.controller.drivers import DriverFinalizer
 from lbcf.controller.view import View
 from lbcf.core.model.values import ObjectKey
-from lbcf.executor.abandonment import Abandonments
+from lbcf.executor.object_events import AbandonmentReporter
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder
@@ -43,11 +43,11 @@ async def test_what_cannot_be_understood_keeps_a_driver_until_it_is_gone(
     client, clock = KubeClient(Nobody()), SystemClock()
     queue: WorkQueue[ObjectKey] = WorkQueue("drivers", clock)
     recorder = EventRecorder(client, clock, controller="x", instance="x")
-    DriverHolds(
+    DriverFinalizer(
         view,
         ObjectWriter(client, DRIVERS, view.drivers),
         queue,
-        Abandonments(recorder, None),
+        AbandonmentReporter(recorder, None),
     ).listen()
     store = STORES[kind](view)
 

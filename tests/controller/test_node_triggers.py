@@ -3,9 +3,8 @@
 import attrs
 import pytest
 
-from lbcf.controller.node_triggers import NodeTriggers
-from lbcf.controller.scopes import Scopes
 from lbcf.controller.snapshot import take_snapshot
+from lbcf.controller.triggers import ChangedBackends, NodeTriggers
 from lbcf.controller.view import View
 from lbcf.core.model.cluster import Snapshot
 from lbcf.core.model.node_backends import NodeSelection
@@ -47,7 +46,7 @@ class Bench:
     """Real triggers between real stores, and what they asked for."""
 
     view: View
-    scopes: Scopes
+    scopes: ChangedBackends
     looked_at: list[ObjectKey]
     considered: list[ObjectKey]
 
@@ -66,7 +65,7 @@ class Bench:
 
 def set_up(*things: Thing) -> Bench:
     """Make a bench with objects that are old news."""
-    bench = Bench(View(), Scopes(), [], [])
+    bench = Bench(View(), ChangedBackends(), [], [])
     show(bench.view, a_driver(), a_load_balancer(), *things)
 
     def look_at(group: ObjectKey, _urgent: bool) -> None:

@@ -2,7 +2,7 @@
 
 import attrs
 
-from lbcf.controller.service_grace import GRACE, ServiceGrace
+from lbcf.controller.groups import GRACE, ServiceGrace
 from lbcf.controller.view import View
 from lbcf.core.model.nodes import Service, ServicePort
 from lbcf.core.model.values import Port

@@ -10,18 +10,16 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from lbcf.controller.binds import Binds
-from lbcf.controller.driver_care import DriverCare
-from lbcf.controller.driver_holds import DriverHolds
-from lbcf.controller.group_status import GroupStatusWriter
-from lbcf.controller.inheritance import Inheritance
+from lbcf.controller.drivers import DriverFinalizer, DriverReconciler
+from lbcf.controller.group_status import GroupStatusReconciler
+from lbcf.controller.legacy import LegacyLocks
 from lbcf.controller.load_balancers import LoadBalancers
 from lbcf.controller.view import View
 from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.pool import DriverPool
-from lbcf.executor.abandonment import Abandonments
 from lbcf.executor.load_balancers import LoadBalancerCalls
 from lbcf.executor.locks import AddressLocker
-from lbcf.executor.status_refusals import RefusalReporter
+from lbcf.executor.object_events import AbandonmentReporter, RefusalReporter
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.client import KubeClient
@@ -96,13 +94,13 @@ class World:
         """Return who writes the status of the kind."""
         view, client, clock = self.view, self.client, self.clock
         queue: WorkQueue[ObjectKey] = WorkQueue("test", clock)
-        abandonments = Abandonments(self.recorder, None)
+        abandonments = AbandonmentReporter(self.recorder, None)
         pool = DriverPool(clock, CollectorRegistry())
         calls = LoadBalancerCalls(pool, clock)
         shares = Shares(64)
         match self.kind:
             case "BackendGroup":
-                return GroupStatusWriter(
+                return GroupStatusReconciler(
                     view,
                     ObjectWriter(client, GROUPS, view.groups),
                     ObjectWriter(client, BINDS, view.binds),
@@ -122,12 +120,12 @@ class World:
                     calls,
                     clock,
                     abandonments,
-                    inheritance=Inheritance(view, locker, clock),
+                    inheritance=LegacyLocks(view, locker, clock),
                 ).reconcile
             case _:
                 drivers = ObjectWriter(client, DRIVERS, view.drivers)
-                holds = DriverHolds(view, drivers, queue, abandonments)
-                return DriverCare(
+                holds = DriverFinalizer(view, drivers, queue, abandonments)
+                return DriverReconciler(
                     view, drivers, pool, holds, clock, queue=queue, shares=shares
                 ).reconcile
 

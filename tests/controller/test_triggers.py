@@ -5,10 +5,9 @@ import pytest
 
 from prometheus_client import CollectorRegistry
 
-from lbcf.controller.group_status import GroupStatusWriter
+from lbcf.controller.group_status import GroupStatusReconciler
 from lbcf.controller.registrar import Registrar
-from lbcf.controller.scopes import Scopes
-from lbcf.controller.triggers import Queues, Triggers
+from lbcf.controller.triggers import ChangedBackends, Queues, Triggers
 from lbcf.controller.view import View
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.resources import BackendRecord, StaticBackend
@@ -49,7 +48,7 @@ class Bench:
 
     view: View
     queues: Queues
-    scopes: Scopes
+    scopes: ChangedBackends
 
     async def tell(self, *things: Thing) -> Keys:
         """Let the watches tell of objects; return what that put into the queues."""
@@ -80,14 +79,14 @@ class Bench:
 def set_up(*things: Thing) -> Bench:
     """Make a bench with objects that are old news."""
     clock = VirtualClock()
-    view, scopes = show(everyday(), *things), Scopes()
+    view, scopes = show(everyday(), *things), ChangedBackends()
     client = KubeClient(Nobody())
     names = [field.name for field in attrs.fields(Queues)]
     queues = Queues(**{name: WorkQueue(name, clock) for name in names})
     executor = Executor(client, DriverPool(clock, CollectorRegistry()), clock)
     registrar = Registrar(view, queues.records, executor, "me", Shares(64))
     recorder = EventRecorder(client, clock, controller="c", instance="i")
-    statuses = GroupStatusWriter(
+    statuses = GroupStatusReconciler(
         view,
         ObjectWriter(client, GROUPS, view.groups),
         ObjectWriter(client, BINDS, view.binds),

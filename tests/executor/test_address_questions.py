@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lbcf.core.model.resources import BackendRecord
-from lbcf.executor.address_questions import ask_for_address
+from lbcf.executor.backend_requests import ask_for_address
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import NODES, RECORDS
 from tests.kube.tiny_api import TinyApi

@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 
 from lbcf.core.reasons import CallEvent, EventReason, Reason
-from lbcf.executor.call_events import NOUNS
+from lbcf.executor.object_events import NOUNS
 from tests.monitoring.troubleshoot import PAGE, WORDS, with_tables
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lbcf.core.model.operations import Operation
 from lbcf.core.reasons import EventReason, Explained, Reason
-from lbcf.executor.call_events import NOUNS
+from lbcf.executor.object_events import NOUNS
 
 
 PAGE = Path("docs/troubleshoot.md")

@@ -1,6 +1,6 @@
 """Registered members that their load balancer no longer has, though it lost none itself.
 
-Before it: `lbcf.controller.survey` has listed the members of a load balancer whose epoch
+Before it: `lbcf.controller.member_resync` has listed the members of a load balancer whose epoch
 is the same. After it: its condition Drifted. Somebody took such a member out by hand, and
 people's hands are respected: only ensurePolicy Always puts it back.
 """

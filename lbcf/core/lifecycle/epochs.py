@@ -1,6 +1,6 @@
 """What an epoch says that listBackends has answered: were members lost, and since when.
 
-Before it: `lbcf.controller.survey` has listed the members of a load balancer. After it:
+Before it: `lbcf.controller.member_resync` has listed the members of a load balancer. After it:
 records of lost members are put back. Epochs that change all the time, as those of two
 processes of a driver do that answer in turn, are acted on at growing distances only.
 """

@@ -1,6 +1,6 @@
 """Whether a load balancer's members can be watched: its condition Listed.
 
-Before it: `lbcf.controller.survey` has asked for the members. After it: the condition says
+Before it: `lbcf.controller.member_resync` has asked for the members. After it: the condition says
 why they could not be listed, or that the epochs they were listed with do not stay. Until
 then resets of the load balancer go unseen.
 """

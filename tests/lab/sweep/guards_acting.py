@@ -3,12 +3,12 @@
 from datetime import timedelta
 
 from lbcf.controller import apply as apply_module
+from lbcf.controller import groups as service_grace
 from lbcf.controller import registrar as registrar_module
-from lbcf.controller import service_grace
+from lbcf.controller.apply import WriteBackoff
 from lbcf.controller.judgements import Judgements
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
-from lbcf.controller.rivals import Rivals
 from lbcf.controller.validations import Validations
 from lbcf.core.lifecycle import registration
 from lbcf.core.lifecycle.deregistration import Ending
@@ -197,7 +197,7 @@ ACTING: dict[str, Mutant] = {
         "what another controller changed is not undone again and again",
         (
             Edit(
-                Rivals,
+                WriteBackoff,
                 "rest",
                 "return self._left(write)",
                 "return None",
@@ -209,7 +209,7 @@ ACTING: dict[str, Mutant] = {
         "nor is a record that another controller deletes created again and again",
         (
             Edit(
-                Rivals,
+                WriteBackoff,
                 "rest_before",
                 "return None if write is None else self._left(write)",
                 "return None",

@@ -7,7 +7,7 @@ from datetime import timedelta
 from lbcf.controller import apply as apply_module
 from lbcf.controller import gone_backends
 from lbcf.controller.load_balancers import LoadBalancers
-from lbcf.controller.survey import Survey
+from lbcf.controller.member_resync import MemberResync
 from lbcf.core.lifecycle import deregistration, epochs, gone, registration
 from lbcf.core.model import resources
 from lbcf.core.model.resources import BackendRecord
@@ -369,7 +369,7 @@ ENDING: dict[str, Mutant] = {
         "a new epoch is written when all lost members are written down as lost",
         (
             Edit(
-                Survey,
+                MemberResync,
                 "_is_new",
                 "if not self._registrar.is_resetting(key):",
                 "if True:",
@@ -384,7 +384,7 @@ ENDING: dict[str, Mutant] = {
     ),
     "resets-what-it-sees": Mutant(
         "and so may be what the view does not show yet",
-        (Edit(Survey, "_is_new", "or not await self._lists.since_now(key)", ""),),
+        (Edit(MemberResync, "_is_new", "or not await self._lists.since_now(key)", ""),),
         ("reset/backend", "reset/driver"),
         modes=("old-list",),
     ),
@@ -416,7 +416,7 @@ ENDING: dict[str, Mutant] = {
         "an epoch that was acted on is known before it is written down",
         (
             Edit(
-                Survey,
+                MemberResync,
                 "_is_new",
                 "self._epochs.get(key) or epochs.Epochs(load_balancer.epoch)",
                 "epochs.Epochs(load_balancer.epoch)",
@@ -426,14 +426,14 @@ ENDING: dict[str, Mutant] = {
     ),
     "epochs-unbraked": Mutant(
         "epochs that change all the time are acted on less and less often",
-        (Edit(Survey, "_is_new", "known.rest(now) or", ""),),
+        (Edit(MemberResync, "_is_new", "known.rest(now) or", ""),),
         ("two-epochs/record",),
     ),
     "unlisted-untold": Mutant(
         "members that cannot be listed are told of",
         (
             Edit(
-                Survey,
+                MemberResync,
                 "_look",
                 "await self._teller.failed(key, driver, listed)",
                 "pass",

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import attrs
 
-from lbcf.controller.tallies import RegistrationSeries, measure
+from lbcf.controller.metrics import RegistrationMetrics, measure
 from lbcf.controller.view import View
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
@@ -27,7 +27,7 @@ class Counted:
         self.clock, self.metrics, self.view = VirtualClock(), Metrics(), View()
         series = measure(self.view, self.clock, self.metrics)
         assert series is not None
-        self.series: RegistrationSeries = series
+        self.series: RegistrationMetrics = series
 
     def put(self, record: BackendRecord) -> None:
         """Have the store hold a record."""

@@ -71,7 +71,7 @@ def does_select(group: BackendGroup, pod: Pod) -> bool:
     )
 
 
-class Templates:
+class LabelSets:
     """The templates of all pods, by namespace, and how many pods each has.
 
     A selector is asked once for all pods of a template, however many there are.

@@ -1,9 +1,10 @@
-"""A driver's own conditions: whether it can be used, and whether it is well.
+"""The life of LoadBalancerDrivers: finalizer, conditions, health.
 
-Before it: a LoadBalancerDriver or a Secret of it changed, or its period is over. After
-it: `Accepted` says whether it can be called, credentials included, `Healthy` what the driver itself answers to healthz, which
-is asked of those that list it. Neither keeps anybody from calling: calls tell by
-themselves whether they work.
+`Accepted` says whether a driver can be called, credentials included; `Healthy` is what it
+answers to healthz, where it declares that. Neither keeps anybody from calling: calls tell by
+themselves whether they work. Our finalizer keeps a driver until nothing needs it: without
+it no backend could be taken out of its load balancers any more, and in a namespace that is
+being deleted nobody could put it back.
 """
 
 from datetime import timedelta
@@ -11,17 +12,23 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from lbcf.controller.driver_holds import DriverHolds
+from lbcf.controller.driver_needs import needs_of
 from lbcf.controller.view import View
-from lbcf.core.model import conditions
+from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import home_of
 from lbcf.core.model.operations import Operation
-from lbcf.core.model.resources import LoadBalancerDriver
+from lbcf.core.model.resources import (
+    BackendGroup,
+    BackendRecord,
+    LoadBalancer,
+    LoadBalancerDriver,
+)
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.drivers.errors import DriverError, SecretUnread
 from lbcf.drivers.pool import DriverPool
+from lbcf.executor.object_events import AbandonmentReporter
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.runtime.clock import Clock
@@ -29,7 +36,7 @@ from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, RequeueAfter, Result
 from lbcf.wire.driver_requests import HealthzRequest
-from lbcf.wire.resources import render_driver_status
+from lbcf.wire.resources import render_driver_status, render_finalizer_added
 
 
 _log = structlog.get_logger(__name__)
@@ -38,22 +45,128 @@ _SOON = timedelta(seconds=1)
 _PERIOD = timedelta(seconds=15)
 
 
-class DriverCare:
-    """Looks after drivers."""
+class DriverFinalizer:
+    """Puts our finalizer on drivers and takes it off.
+
+    Args:
+        view: what has been read.
+        writer: writes drivers.
+        queue: of drivers to look at.
+        abandonments: hears of drivers that were let go while something needs them.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        writer: ObjectWriter[LoadBalancerDriver],
+        queue: WorkQueue[ObjectKey],
+        abandonments: AbandonmentReporter,
+    ) -> None:
+        self._view = view
+        self._writer = writer
+        self._queue = queue
+        self._abandonments = abandonments
+
+    def listen(self) -> None:
+        """Look at a driver that waits for its end when who needs it changes."""
+        view = self._view
+        view.load_balancers.on_change(self._user_changed)
+        view.records.on_change(self._user_changed)
+        view.groups.on_change(self._group_changed)
+        for store in (view.load_balancers, view.records, view.groups, view.binds):
+            store.on_unreadable(self._unreadable_changed)
+
+    def _user_changed(
+        self,
+        old: LoadBalancer | BackendRecord | None,
+        new: LoadBalancer | BackendRecord | None,
+    ) -> None:
+        """Look at the driver of what is gone; its driver never changes."""
+        if old is not None and new is None:
+            self._look_at(old.driver_key)
+
+    def _group_changed(
+        self, old: BackendGroup | None, new: BackendGroup | None
+    ) -> None:
+        """Look at the driver that a group asked, and asks no longer."""
+        before = None if old is None else old.judge_key
+        if before is not None and (new is None or new.judge_key != before):
+            self._look_at(before)
+
+    def _unreadable_changed(self, _key: ObjectKey) -> None:
+        """Look at all that wait: what was unreadable may have needed any of them."""
+        for driver in self._view.drivers.values():
+            if driver.meta.deleting_since is not None:
+                self._queue.add(driver.meta.key)
+
+    def _look_at(self, key: ObjectKey) -> None:
+        """Look at a driver if it waits for its end."""
+        driver = self._view.drivers.get(key)
+        if driver is not None and driver.meta.deleting_since is not None:
+            self._queue.add(key)
+
+    async def hold(self, driver: LoadBalancerDriver) -> LoadBalancerDriver:
+        """Put our finalizer on, if it is not there.
+
+        Raises:
+            KubeError: it could not be written.
+        """
+        meta = driver.meta
+        if names.FINALIZER_DRIVER in meta.finalizers:
+            return driver
+        body = render_finalizer_added(meta, names.FINALIZER_DRIVER)
+        return await self._writer.patch(meta, body)
+
+    async def let_go(self, driver: LoadBalancerDriver) -> Condition | None:
+        """Take our finalizer off a driver that nothing needs; else say who needs it.
+
+        Raises:
+            KubeError: it could not be written.
+        """
+        meta = driver.meta
+        if names.FINALIZER_DRIVER not in meta.finalizers:
+            return None
+        why = meta.abandoned
+        needs = needs_of(self._view, meta.key)
+        if needs and not why:
+            message = f"being deleted; waits for {'; '.join(needs)}"
+            kind, generation = conditions.ACCEPTED, meta.generation
+            return Condition(kind, True, Reason.IN_USE, message, generation)
+        await self._writer.release(meta, names.FINALIZER_DRIVER)
+        if needs:
+            _log.warning("driver.abandoned", driver=str(meta.key), why=why, needs=needs)
+            self._abandonments.tell("LoadBalancerDriver", meta, why)
+        else:
+            _log.info("driver.released", driver=str(meta.key))
+        return None
+
+
+class DriverReconciler:
+    """Reconciles drivers.
+
+    Args:
+        view: what has been read.
+        writer: writes drivers.
+        drivers: the webhook services.
+        finalizer: keeps drivers that are needed.
+        clock: times the conditions.
+        queue: of drivers to reconcile.
+        shares: of the queue's workers.
+    """
 
     def __init__(
         self,
         view: View,
         writer: ObjectWriter[LoadBalancerDriver],
         drivers: DriverPool,
-        holds: DriverHolds,
+        finalizer: DriverFinalizer,
         clock: Clock,
         *,
         queue: WorkQueue[ObjectKey],
         shares: Shares,
     ) -> None:
         self._view = view
-        self._holds = holds
+        self._finalizer = finalizer
         self._writer = writer
         self._drivers = drivers
         self._clock = clock
@@ -75,7 +188,7 @@ class DriverCare:
         try:
             if driver.meta.deleting_since is not None:
                 return await self._end(driver)
-            driver = await self._holds.hold(driver)
+            driver = await self._finalizer.hold(driver)
         except (Conflict, NotFound):
             return Done()  # it changed, which brings its key back
         accepted = self._judged(driver)
@@ -116,7 +229,7 @@ class DriverCare:
 
     async def _end(self, driver: LoadBalancerDriver) -> Result:
         """Let a driver go that is being deleted, or tell what it waits for."""
-        needed = await self._holds.let_go(driver)
+        needed = await self._finalizer.let_go(driver)
         if needed is None:
             return Done()
         now = self._clock.now()

@@ -1,40 +1,106 @@
-"""One group: snapshot -> plan -> guards -> validations -> quota -> writes.
-
-Before it: `triggers` put the group's key into the queue, with the pods that changed.
-After it: records are written, and `status` has something new to tell.
-"""
+"""BackendGroups: snapshot -> plan -> guards -> validations -> quota -> writes."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
+import attrs
 import structlog
 
 from lbcf.controller.apply import Applier, worst_of
 from lbcf.controller.decision import (
     Decision,
+    NodeDoubts,
     doubts_of,
     guarded_plan,
     held_by_guards,
 )
 from lbcf.controller.judgements import Judgements
-from lbcf.controller.node_doubts import NodeDoubts
-from lbcf.controller.node_scene import is_local
 from lbcf.controller.record_quota import RecordQuota
 from lbcf.controller.removals import Removals
-from lbcf.controller.scopes import Scopes
-from lbcf.controller.service_grace import ServiceGrace
-from lbcf.controller.snapshot import take_snapshot
+from lbcf.controller.snapshot import is_local, take_snapshot
+from lbcf.controller.triggers import ChangedBackends
 from lbcf.controller.validations import Validations
 from lbcf.controller.view import View
+from lbcf.core.model.node_backends import ServiceSelection
+from lbcf.core.model.resources import BackendGroup
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import Plan
+from lbcf.runtime.clock import Clock
 from lbcf.runtime.worker import Done, Failed, RequeueAfter, Result
 
 
 _log = structlog.get_logger(__name__)
 
 
-class Reconciler:
+GRACE = timedelta(seconds=30)
+"""From the first look that misses a Service until its nodes leave."""
+
+
+@attrs.frozen
+class _Missing:
+    """A Service that is not there, and since when that is known, in monotonic seconds."""
+
+    service: ObjectKey
+    since: float
+
+
+class ServiceGrace:
+    """Remembers since when Services are missed; a new process begins to count anew."""
+
+    def __init__(self, view: View, clock: Clock) -> None:
+        self._view = view
+        self._clock = clock
+        self._missing: dict[ObjectKey, _Missing] = {}
+
+    def consider(self, group: BackendGroup) -> Explanation | None:
+        """Say that a group's nodes stay for now; None: nothing keeps them.
+
+        A group that has no records has nothing to keep.
+        """
+        key, service = group.meta.key, self._missed_by(group)
+        if service is None:
+            self.forget(key)
+            return None
+        known = self._missing.get(key)
+        if known is None or known.service != service:
+            known = self._missing[key] = _Missing(service, self._clock.monotonic())
+        if self._left(known) <= timedelta(0):
+            return None
+        message = (
+            f"Service {service} does not exist; its nodes stay for "
+            f"{GRACE.total_seconds():.0f} s in case it is being replaced, and leave then"
+        )
+        return Explanation(Reason.SERVICE_NOT_FOUND, message)
+
+    def rest(self, group: ObjectKey) -> timedelta | None:
+        """Say when a group's nodes are to leave; None: not yet decided, or already."""
+        known = self._missing.get(group)
+        left = timedelta(0) if known is None else self._left(known)
+        return left if left > timedelta(0) else None
+
+    def forget(self, group: ObjectKey) -> None:
+        """Be done with a group."""
+        self._missing.pop(group, None)
+
+    def _missed_by(self, group: BackendGroup) -> ObjectKey | None:
+        """Say which Service a group names that is not there."""
+        selection, key = group.selection, group.meta.key
+        if not isinstance(selection, ServiceSelection):
+            return None
+        service = ObjectKey(key.namespace, selection.name)
+        services = self._view.services
+        if service in services.unreadable or services.get(service) is not None:
+            return None
+        return service if self._view.records_of(key) else None
+
+    def _left(self, missing: _Missing) -> timedelta:
+        """Say how much of the time is left."""
+        passed = self._clock.monotonic() - missing.since
+        return GRACE - timedelta(seconds=passed)
+
+
+class GroupReconciler:
     """Reconciles groups.
 
     Args:
@@ -52,7 +118,7 @@ class Reconciler:
     def __init__(
         self,
         view: View,
-        scopes: Scopes,
+        scopes: ChangedBackends,
         judgements: Judgements,
         validations: Validations,
         quota: RecordQuota,

@@ -1,10 +1,11 @@
-"""Looks by period whether load balancers still know their members.
+"""Reads the members of load balancers by period, and puts back what was lost.
 
 HAProxy forgets at every reload what was added at run time. A driver that declares
 listBackends names the present memory of its load balancer by an epoch. When that
 changes, every record of the load balancer is first written down as lost and then put
 back; the new epoch is written down last, so that a crash in between repeats the work.
-What is missing in an epoch that did not change was taken out by somebody: see `drift`.
+What is missing in an epoch that did not change was taken out by somebody: the condition
+Drifted tells of it.
 
 Lost may be any member whose registration began before the new epoch was read, also one
 that is not written down yet. Such a record has its address, and a quorum LIST made
@@ -12,20 +13,20 @@ afterwards shows it, however far the watch lags behind (counterexample w28). The
 where no epoch was known before, but for the members that are listed (w38).
 """
 
+import asyncio
+
 from datetime import timedelta
 
 import structlog
 
 from lbcf.controller.binds import Binds
-from lbcf.controller.drift import DriftWatch
-from lbcf.controller.listed import ListedTeller
-from lbcf.controller.record_lists import RecordLists
+from lbcf.controller.member_conditions import DriftedCondition, ListedCondition
 from lbcf.controller.registrar import Registrar
-from lbcf.controller.rounds import Rounds
+from lbcf.controller.resync_schedule import ResyncSchedule
 from lbcf.controller.triggers import same_spec
 from lbcf.controller.view import View
 from lbcf.core.lifecycle import epochs
-from lbcf.core.model.names import bind_of
+from lbcf.core.model.names import SYSTEM_NAMESPACE, bind_of
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey, ObjectKey
@@ -33,7 +34,10 @@ from lbcf.core.reasons import Explanation
 from lbcf.executor import Listing, LoadBalancerCalls
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, KubeError, NotFound
+from lbcf.kube.kinds import RECORDS
+from lbcf.kube.list_watch import EVERYTHING, Selection
 from lbcf.kube.reader import KubeReader
+from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 from lbcf.wire.resources import render_load_balancer_status
 
@@ -41,7 +45,7 @@ from lbcf.wire.resources import render_load_balancer_status
 _log = structlog.get_logger(__name__)
 
 
-class Survey:
+class MemberResync:
     """Reads epochs.
 
     Args:
@@ -73,11 +77,11 @@ class Survey:
         self._registrar = registrar
         self._binds = binds
         self._clock = clock
-        self._lists = RecordLists(client, view.records)
-        self._rounds = Rounds(self._read, period=period, clock=clock)
+        self._lists = RecordLister(client, view.records)
+        self._rounds = ResyncSchedule(self._read, period=period, clock=clock)
         self._epochs: dict[ObjectKey, epochs.Epochs] = {}
-        self._drift = DriftWatch(view, writer, clock)
-        self._teller = ListedTeller(view, writer, binds, clock)
+        self._drift = DriftedCondition(view, writer, clock)
+        self._teller = ListedCondition(view, writer, binds, clock)
 
     def listen(self) -> None:
         """Begin to follow load balancers and drivers; before the informers start."""
@@ -228,3 +232,58 @@ class Survey:
             return
         except KubeError as error:
             _log.warning("epoch.unwritten", error=str(error))
+
+
+class RecordLister:
+    """Lists records into their store, one list at a time.
+
+    Args:
+        client: the API server.
+        records: sees what is listed.
+    """
+
+    def __init__(self, client: KubeReader, records: Store[BackendRecord]) -> None:
+        self._client = client
+        self._records = records
+        self._asked: set[ObjectKey] = set()
+        self._under_way: asyncio.Task[bool] | None = None
+        self._next: asyncio.Task[bool] | None = None
+
+    async def since_now(self, load_balancer: ObjectKey) -> bool:
+        """See every record of a load balancer that there is now.
+
+        A list that is under way may have begun before: the next one is waited for, which
+        all share who ask until it begins.
+
+        Returns:
+            False: the API server could not say.
+        """
+        self._asked.add(load_balancer)
+        if self._next is None or self._next.done():
+            self._next = asyncio.create_task(self._list_after(self._under_way))
+        return await asyncio.shield(self._next)
+
+    async def _list_after(self, before: "asyncio.Task[bool] | None") -> bool:
+        """List when the list before has ended; False: it failed."""
+        if before is not None:
+            await asyncio.wait({before})
+        self._under_way, self._next = self._next, None
+        asked, self._asked = self._asked, set()
+        try:
+            pages = self._client.list_pages(RECORDS, _selection(asked))
+            async for page in pages:
+                for record in page.objects:
+                    self._records.observe(record)
+        except KubeError as error:
+            names = sorted(map(str, asked))
+            _log.warning("records.unlisted", load_balancers=names, error=str(error))
+            return False
+        return True
+
+
+def _selection(load_balancers: set[ObjectKey]) -> Selection:
+    """Say where records of load balancers may be."""
+    namespaces = {key.namespace for key in load_balancers}
+    if len(namespaces) > 1 or SYSTEM_NAMESPACE in namespaces:
+        return EVERYTHING
+    return Selection(namespaces.pop())

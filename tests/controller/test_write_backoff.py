@@ -5,7 +5,7 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from lbcf.controller.rivals import Rivals
+from lbcf.controller.apply import WriteBackoff
 from lbcf.core.model.resources import BackendGroup, BackendRecord
 from lbcf.core.model.values import Uid
 from lbcf.core.selection.desired import DesiredRecord
@@ -30,11 +30,11 @@ class Maker:
     """A controller that creates records, each with a uid of its own."""
 
     clock: VirtualClock = attrs.Factory(VirtualClock)
-    rivals: Rivals = attrs.field(init=False)
+    rivals: WriteBackoff = attrs.field(init=False)
     made: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self.rivals = Rivals(self.clock)
+        self.rivals = WriteBackoff(self.clock)
 
     def made_for(self, desired: DesiredRecord = WANTED) -> BackendRecord:
         """Return a record as a create of it would be answered."""
@@ -73,7 +73,7 @@ def changed(record: BackendRecord) -> BackendRecord:
     return attrs.evolve(record, meta=meta)
 
 
-def write(rivals: Rivals, record: BackendRecord) -> BackendRecord:
+def write(rivals: WriteBackoff, record: BackendRecord) -> BackendRecord:
     """Change a record's spec, and say so."""
     after = changed(record)
     rivals.wrote(record, after)
@@ -82,7 +82,7 @@ def write(rivals: Rivals, record: BackendRecord) -> BackendRecord:
 
 def test_own_change_is_followed_by_the_next_at_once() -> None:
     """A user who changes a group twice waits for nothing."""
-    rivals = Rivals(VirtualClock())
+    rivals = WriteBackoff(VirtualClock())
 
     record = write(rivals, RECORD)
 
@@ -92,13 +92,13 @@ def test_own_change_is_followed_by_the_next_at_once() -> None:
 
 def test_change_of_another_process_is_taken_over_at_once() -> None:
     """After a start, or as a new leader: there is no own word that was undone."""
-    assert Rivals(VirtualClock()).rest(changed(RECORD)) is None
+    assert WriteBackoff(VirtualClock()).rest(changed(RECORD)) is None
 
 
 def test_pauses_grow_while_two_undo_each_other() -> None:
     """From a second or two to half a minute: a view that is behind will have caught up."""
     clock = VirtualClock()
-    rivals = Rivals(clock)
+    rivals = WriteBackoff(clock)
     record, pauses = RECORD, []
 
     for _ in range(9):
@@ -116,7 +116,7 @@ def test_pauses_grow_while_two_undo_each_other() -> None:
 
 def test_record_that_ended_is_forgotten() -> None:
     """Else memory would grow with every record that ever changed."""
-    rivals = Rivals(VirtualClock())
+    rivals = WriteBackoff(VirtualClock())
     record = changed(write(rivals, RECORD))
 
     rivals.record_changed(record, None)

@@ -1,6 +1,6 @@
-"""Shows what waits for its end: how much, for how long, and whose.
+"""Metrics of deletions: how many wait, for how long, and on whose driver.
 
-Before it: `reconciler` ends records, and its store holds those that are to end. Gauges
+Gauges
 are made of the store when somebody asks; it is small, since records that live are not
 in it.
 """
@@ -23,7 +23,7 @@ from lbcf.runtime.metrics import Metrics
 _BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 
 
-class EndingSeries(Collector):
+class DeletionMetrics(Collector):
     """What /metrics says of deletions.
 
     Args:

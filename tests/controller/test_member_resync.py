@@ -12,16 +12,16 @@ import attrs
 from prometheus_client import CollectorRegistry
 
 from lbcf.controller.binds import Binds
+from lbcf.controller.member_resync import MemberResync
 from lbcf.controller.registrar import Registrar
-from lbcf.controller.survey import Survey
 from lbcf.controller.view import View
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor import Executor, Listing, LoadBalancerCalls
-from lbcf.executor.abandonment import Abandonments
 from lbcf.executor.load_balancers import Trouble
+from lbcf.executor.object_events import AbandonmentReporter
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict
@@ -79,7 +79,7 @@ class Stage:
     hanging: Collection[str] = ()
     view: View = attrs.Factory(View)
     calls: Lists = attrs.field(init=False)
-    survey: Survey = attrs.field(init=False)
+    survey: MemberResync = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         clock, client = VirtualClock(), KubeClient(NoWrites())
@@ -87,7 +87,7 @@ class Stage:
         pool = DriverPool(clock, CollectorRegistry())
         queue: WorkQueue[ObjectKey] = WorkQueue("records", clock)
         recorder = EventRecorder(client, clock, controller="test", instance="test")
-        self.survey = Survey(
+        self.survey = MemberResync(
             self.view,
             client,
             ObjectWriter(client, LOAD_BALANCERS, self.view.load_balancers),
@@ -100,7 +100,7 @@ class Stage:
                 client,
                 self.calls,
                 clock,
-                Abandonments(recorder, None),
+                AbandonmentReporter(recorder, None),
                 queue=queue,
                 shares=Shares(8),
             ),

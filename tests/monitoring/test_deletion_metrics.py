@@ -9,7 +9,7 @@ from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord, DrainProgress
 from lbcf.core.reasons import Reason
-from lbcf.deregistrar.series import EndingSeries, is_draining
+from lbcf.deregistrar.metrics import DeletionMetrics, is_draining
 from lbcf.kube.store import Store
 from lbcf.runtime.metrics import Metrics
 from tests.builders import START, a_record
@@ -37,7 +37,7 @@ class Shown:
         self.clock, self.metrics = VirtualClock(START), Metrics()
         self.clock.advance(timedelta(minutes=1))
         store: Store[BackendRecord] = Store()
-        self.series = EndingSeries(store, self.clock, self.metrics)
+        self.series = DeletionMetrics(store, self.clock, self.metrics)
         for record in records:
             store.place(record)
 

@@ -8,7 +8,7 @@ import pytest
 from lbcf.core.lifecycle.steps import CallDriver, Permission
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import DrainProgress
-from lbcf.executor.messages import backend_request
+from lbcf.executor.backend_requests import backend_request
 from lbcf.wire.driver import render_request
 from tests.builders import a_driver, a_record, a_spec
 

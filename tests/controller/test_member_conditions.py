@@ -5,7 +5,7 @@ from collections.abc import Callable
 import attrs
 import pytest
 
-from lbcf.controller.drift import DriftWatch
+from lbcf.controller.member_conditions import DriftedCondition
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.drift import drift_of
 from lbcf.core.model.conditions import with_condition
@@ -47,7 +47,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.view = show(everyday(), RECORD)
-        self.watch = DriftWatch(
+        self.watch = DriftedCondition(
             self.view,
             ObjectWriter(
                 KubeClient(Nobody()), LOAD_BALANCERS, self.view.load_balancers

@@ -1,18 +1,16 @@
-"""Follows the EndpointSlices of Services that are worth it, and of no others.
+"""EndpointSlices of the Services with externalTrafficPolicy Local that groups name.
 
-Before it: a group names a Service, or a Service becomes Local. After it: the
-`EndpointBook` holds what its nodes have. Without any such group not a single EndpointSlice
-is read; with one, those of its Service alone.
+An informer follows those of each such Service, and no others: where no group names one, not
+a single EndpointSlice is read.
 """
 
 import asyncio
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 
-from lbcf.controller.endpoint_book import EndpointBook
-from lbcf.core.model.nodes import SERVICE_LABEL, EndpointSlice
+from lbcf.core.model.nodes import SERVICE_LABEL, EndpointSlice, LocalState, local_states
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import ENDPOINT_SLICES
@@ -25,7 +23,33 @@ from lbcf.runtime.clock import Clock
 _log = structlog.get_logger(__name__)
 
 
-class EndpointWatches:
+class EndpointSliceCache:
+    """Stores of EndpointSlices by Service."""
+
+    def __init__(self) -> None:
+        self._read: dict[ObjectKey, Store[EndpointSlice]] = {}
+
+    def open(self, service: ObjectKey, slices: Store[EndpointSlice]) -> None:
+        """Take in the store of a Service that holds a whole list from now on."""
+        self._read[service] = slices
+
+    def close(self, service: ObjectKey) -> None:
+        """Forget a Service that nobody follows any more."""
+        self._read.pop(service, None)
+
+    def states(self, service: ObjectKey, port: str) -> Mapping[str, LocalState] | None:
+        """Say what each node has of a Service's port, None where it is not read yet."""
+        slices = self._read.get(service)
+        return None if slices is None else local_states(slices.values(), port)
+
+    def unreadable(self, service: ObjectKey) -> str | None:
+        """Say why some of a Service's endpoints cannot be understood."""
+        slices = self._read.get(service)
+        found = slices.unreadable.items() if slices is not None else ()
+        return next((f"EndpointSlice {key}: {told}" for key, told in found), None)
+
+
+class EndpointSliceInformers:
     """Starts an informer for each Service that needs one, and ends it afterwards.
 
     Args:
@@ -40,7 +64,7 @@ class EndpointWatches:
         self,
         client: KubeReader,
         clock: Clock,
-        book: EndpointBook,
+        book: EndpointSliceCache,
         is_wanted: Callable[[ObjectKey], bool],
         changed: Callable[[ObjectKey], None],
     ) -> None:
@@ -98,7 +122,7 @@ class EndpointWatches:
 
         def slice_changed(old: EndpointSlice | None, new: EndpointSlice | None) -> None:
             """Tell of what nodes have; a pod's new name or address is no news."""
-            if _said_by(old) != _said_by(new):
+            if _deciding_parts(old) != _deciding_parts(new):
                 self._changed(service)
 
         slices.on_change(slice_changed)
@@ -114,6 +138,6 @@ class EndpointWatches:
             self._changed(service)
 
 
-def _said_by(found: EndpointSlice | None) -> tuple[object, ...]:
+def _deciding_parts(found: EndpointSlice | None) -> tuple[object, ...]:
     """Say all of a slice that decisions are made from."""
     return () if found is None else (found.ports, found.nodes)

@@ -1,6 +1,6 @@
 """Which pods of a group changed since it was last looked at."""
 
-from lbcf.controller.scopes import Scopes
+from lbcf.controller.triggers import ChangedBackends
 from tests.builders import a_key
 
 
@@ -9,7 +9,7 @@ WEB, API = a_key("web"), a_key("api")
 
 def test_changed_pods_are_taken_once() -> None:
     """Taking them forgets them; nothing noted means the whole group."""
-    scopes = Scopes()
+    scopes = ChangedBackends()
     scopes.note(WEB, "web-1")
     scopes.note(WEB, "web-2")
 
@@ -19,7 +19,7 @@ def test_changed_pods_are_taken_once() -> None:
 
 def test_widening_outdoes_all_notes() -> None:
     """Whichever came first."""
-    before, after = Scopes(), Scopes()
+    before, after = ChangedBackends(), ChangedBackends()
     before.note(WEB, "web-1")
     before.widen(WEB)
     after.widen(WEB)
@@ -31,7 +31,7 @@ def test_widening_outdoes_all_notes() -> None:
 
 def test_widening_lasts_for_one_look() -> None:
     """The next one is as narrow as what was noted since."""
-    scopes = Scopes()
+    scopes = ChangedBackends()
     scopes.widen(WEB)
     scopes.take(WEB)
     scopes.note(WEB, "web-1")
@@ -41,7 +41,7 @@ def test_widening_lasts_for_one_look() -> None:
 
 def test_groups_do_not_mix() -> None:
     """Each has its own notes."""
-    scopes = Scopes()
+    scopes = ChangedBackends()
     scopes.note(WEB, "web-1")
     scopes.widen(API)
 

@@ -32,7 +32,7 @@ _PATIENCE = timedelta(seconds=10)
 _log = structlog.get_logger(__name__)
 
 
-class Inheritance:
+class LegacyLocks:
     """Takes the locks that LBCF in Go did not take."""
 
     def __init__(self, view: View, locker: AddressLocker, clock: Clock) -> None:

@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lbcf.controller.selection import Templates, does_select
+from lbcf.controller.selector_index import LabelSets, does_select
 from lbcf.controller.view import View
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.resources import BackendGroup, PodSelection
@@ -109,7 +109,7 @@ def test_groups_of_a_pod_are_those_that_a_scan_finds(
 @given(st.lists(PODS, min_size=1))
 def test_templates_that_nobody_has_any_more_are_forgotten(pods: list[Pod]) -> None:
     """However many had one."""
-    templates = Templates()
+    templates = LabelSets()
     for pod in pods:
         templates.pod_changed(None, pod)
     before = templates.matching(pods[0].meta.key.namespace, Selector())

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import attrs
 
-from lbcf.controller.rounds import AT_ONCE, PER_SECOND, Rounds
+from lbcf.controller.resync_schedule import AT_ONCE, PER_SECOND, ResyncSchedule
 from lbcf.core.model.values import ObjectKey
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
@@ -24,7 +24,7 @@ OTHER = ObjectKey("kube-system", "other")
 
 @attrs.define
 class Readings:
-    """Rounds, and what was read when.
+    """ResyncSchedule, and what was read when.
 
     Attributes:
         hanging: whose readings end only when somebody gives up.
@@ -36,10 +36,10 @@ class Readings:
     begun: dict[ObjectKey, list[float]] = attrs.Factory(dict)
     most: Counter[str] = attrs.Factory(Counter)
     _under_way: Counter[str] = attrs.Factory(Counter)
-    rounds: Rounds = attrs.field(init=False)
+    rounds: ResyncSchedule = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.rounds = Rounds(self._read, period=PERIOD, clock=VirtualClock())
+        self.rounds = ResyncSchedule(self._read, period=PERIOD, clock=VirtualClock())
 
     async def _read(self, key: ObjectKey) -> None:
         """Read one."""
@@ -148,7 +148,7 @@ def test_reading_that_breaks_is_repeated() -> None:
             raise asyncio.CancelledError
         raise RuntimeError("broken")
 
-    rounds = Rounds(broken, period=PERIOD, clock=VirtualClock())
+    rounds = ResyncSchedule(broken, period=PERIOD, clock=VirtualClock())
 
     async def play() -> None:
         for key in keys("calm", 1):
@@ -172,7 +172,7 @@ def test_what_follows_an_answer_keeps_no_other_reading_waiting() -> None:
         rounds.leave(key)
         await asyncio.sleep(HANGS)
 
-    rounds = Rounds(read, period=PERIOD, clock=VirtualClock())
+    rounds = ResyncSchedule(read, period=PERIOD, clock=VirtualClock())
 
     async def play() -> None:
         for key in keys("calm", 5 * AT_ONCE):

@@ -1,6 +1,6 @@
-"""Says when each load balancer is read: by period, fairly, and not all at once.
+"""When each load balancer's members are read: by period, fairly, and not all at once.
 
-Under `survey`, which says who is read and what that means. Each reading is a task of its
+`member_resync` says whose are read and what that means. Each reading is a task of its
 own: one that hangs delays no other one, and of one driver's in one namespace only so many
 are under way. Where more are due than may begin, namespaces take turns, and in each of
 them drivers.
@@ -41,7 +41,7 @@ Lane = tuple[str, ObjectKey]
 _log = structlog.get_logger(__name__)
 
 
-class Rounds:
+class ResyncSchedule:
     """Has load balancers read.
 
     Args:

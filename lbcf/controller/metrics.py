@@ -1,6 +1,6 @@
 """Counts objects by what their conditions say, as the stores change.
 
-Before it: the stores of `view`. A change costs its own conditions, a look at /metrics
+A change costs its own conditions, a look at /metrics
 the few series that there are: nobody goes through ten thousand records for it.
 """
 
@@ -29,7 +29,7 @@ _STATUS = {True: "True", False: "False", None: "Unknown"}
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600)
 
 
-class ConditionTally(Collector, Generic[T]):
+class ConditionMetrics(Collector, Generic[T]):
     """The conditions of all objects of a kind.
 
     Args:
@@ -91,7 +91,7 @@ class ConditionTally(Collector, Generic[T]):
             yield self._always, _STATUS[None], ""
 
 
-class RegistrationSeries:
+class RegistrationMetrics:
     """Measures registrations, once this process is the one that makes them.
 
     Args:
@@ -152,33 +152,33 @@ def _said_of_record(record: BackendRecord) -> tuple[Condition, ...]:
 
 def measure(
     view: View, clock: Clock, metrics: Metrics | None
-) -> RegistrationSeries | None:
+) -> RegistrationMetrics | None:
     """Have everything about the controller's own kinds measured; None: nobody does."""
     if metrics is None:
         return None
     for tally in (
-        ConditionTally(
+        ConditionMetrics(
             "lbcf_records",
             "BackendRecords",
             view.records,
             _said_of_record,
             conditions.REGISTERED,
         ),
-        ConditionTally(
+        ConditionMetrics(
             "lbcf_groups",
             "BackendGroups, and Binds as the groups that they are,",
             view.groups,
             lambda group: group.status.conditions,
             conditions.READY,
         ),
-        ConditionTally(
+        ConditionMetrics(
             "lbcf_load_balancers",
             "LoadBalancers",
             view.load_balancers,
             lambda found: found.conditions,
             conditions.CREATED,
         ),
-        ConditionTally(
+        ConditionMetrics(
             "lbcf_drivers",
             "LoadBalancerDrivers",
             view.drivers,
@@ -187,4 +187,4 @@ def measure(
         ),
     ):
         metrics.registry.register(tally)
-    return RegistrationSeries(view.records, clock, metrics)
+    return RegistrationMetrics(view.records, clock, metrics)

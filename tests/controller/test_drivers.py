@@ -5,15 +5,14 @@ import pytest
 
 from prometheus_client import CollectorRegistry
 
-from lbcf.controller.driver_care import DriverCare, judge_scope
-from lbcf.controller.driver_holds import DriverHolds
+from lbcf.controller.drivers import DriverFinalizer, DriverReconciler, judge_scope
 from lbcf.controller.view import View
 from lbcf.core.model import conditions
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.drivers.pool import DriverPool
-from lbcf.executor.abandonment import Abandonments
+from lbcf.executor.object_events import AbandonmentReporter
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder
@@ -67,9 +66,9 @@ async def looked_after(**spec: object) -> LoadBalancerDriver:
     queue: WorkQueue[ObjectKey] = WorkQueue("drivers", clock)
     recorder = EventRecorder(client, clock, controller="test", instance="test")
     writer = ObjectWriter(client, DRIVERS, view.drivers)
-    holds = DriverHolds(view, writer, queue, Abandonments(recorder, None))
+    holds = DriverFinalizer(view, writer, queue, AbandonmentReporter(recorder, None))
     async with DriverPool(clock, CollectorRegistry(), allowlist=BESIDE_US) as pool:
-        care = DriverCare(
+        care = DriverReconciler(
             view, writer, pool, holds, clock, queue=queue, shares=Shares(64)
         )
         await care.reconcile(a_key("memory"))

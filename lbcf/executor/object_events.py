@@ -1,0 +1,252 @@
+"""Events about objects: trouble, drivers' answers, abandoned objects, refused statuses."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import structlog
+
+from prometheus_client import Counter
+
+from lbcf.core.lifecycle.steps import (
+    CallDriver,
+    Refused,
+    Reply,
+    StillRunning,
+    Succeeded,
+    Unanswered,
+)
+from lbcf.core.lifecycle.trouble import new_trouble
+from lbcf.core.model.names import API_VERSION, BIND_VERSION
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import BackendRecord, LoadBalancer, Meta
+from lbcf.core.reasons import CallEvent, EventReason, Reason
+from lbcf.drivers.errors import BadAnswer
+from lbcf.executor.load_balancers import Answered
+from lbcf.kube.errors import Invalid
+from lbcf.kube.events import EventRecorder, Reference
+from lbcf.kube.store import Store
+from lbcf.runtime.metrics import Metrics
+
+
+_log = structlog.get_logger(__name__)
+
+
+class TroubleReporter:
+    """Listens to records and records events.
+
+    Args:
+        recorder: writes events.
+        kinds: types of conditions that this process writes.
+        action: what it tries to do.
+        calls_told: somebody else tells what drivers answer.
+    """
+
+    def __init__(
+        self,
+        recorder: EventRecorder,
+        kinds: frozenset[str],
+        action: str,
+        *,
+        calls_told: bool = False,
+    ) -> None:
+        self._calls_told = calls_told
+        self._recorder = recorder
+        self._kinds = kinds
+        self._action = action
+
+    def listen(self, records: Store[BackendRecord]) -> None:
+        """Begin to listen."""
+        records.on_change(self.record_changed)
+
+    def record_changed(
+        self, old: BackendRecord | None, new: BackendRecord | None
+    ) -> None:
+        """Tell of new trouble."""
+        trouble = new_trouble(old, new, self._kinds)
+        if trouble is None or new is None:
+            return
+        if self._calls_told and _is_of_a_call(trouble.reason):
+            return
+        self._recorder.record(
+            Reference(API_VERSION, "BackendRecord", new.meta.key, new.meta.uid),
+            reason=trouble.reason,
+            action=self._action,
+            note=trouble.message,
+            warning=True,
+        )
+
+
+def _is_of_a_call(reason: str) -> bool:
+    """Tell whether a driver was called for it."""
+    without = {Reason.DRIVER_NOT_FOUND, Reason.DRIVER_UNREADABLE}
+    return reason.startswith("Driver") and reason not in without
+
+
+NOUNS: Mapping[Operation, tuple[str, str]] = {
+    Operation.GENERATE_BACKEND_ADDR: ("GenerateAddr", ""),
+    Operation.ENSURE_BACKEND: ("EnsureBackend", "Successfully ensured backend"),
+    Operation.DEREGISTER_BACKEND: ("Deregister", "Successfully deregistered backend"),
+    Operation.CREATE_LOAD_BALANCER: (
+        "CreateLoadBalancer",
+        "Successfully created load balancer",
+    ),
+    Operation.ENSURE_LOAD_BALANCER: (
+        "EnsureLoadBalancer",
+        "Successfully ensured load balancer attributes",
+    ),
+    Operation.DELETE_LOAD_BALANCER: (
+        "DeleteLoadBalancer",
+        "Successfully deleted load balancer",
+    ),
+}
+"""What follows Succ, Failed, Running or Invalid, and what is said of a success. Drains
+are told by conditions: they are asked about every few seconds."""
+
+
+class CallReporter:
+    """Records events of calls.
+
+    Args:
+        recorder: writes events.
+        enabled: else it does nothing.
+    """
+
+    def __init__(self, recorder: EventRecorder, *, enabled: bool) -> None:
+        self._recorder = recorder
+        self._enabled = enabled
+
+    def record_told(self, step: CallDriver, reply: Reply) -> None:
+        """Tell of an answer about a record."""
+        if isinstance(reply, Succeeded | StillRunning | Refused | Unanswered):
+            meta = step.permission.record.meta
+            self._tell("BackendRecord", meta, step.operation, reply)
+
+    def load_balancer_told(
+        self, load_balancer: LoadBalancer, operation: Operation, reply: Answered
+    ) -> None:
+        """Tell of an answer about a load balancer."""
+        self._tell("LoadBalancer", load_balancer.meta, operation, reply)
+
+    def _tell(
+        self, kind: str, meta: Meta, operation: Operation, reply: Answered
+    ) -> None:
+        """Record one event."""
+        noun, success = NOUNS.get(operation, ("", ""))
+        if not self._enabled or not noun:
+            return
+        word, note = _words(reply, success)
+        self._recorder.record(
+            Reference(API_VERSION, kind, meta.key, meta.uid),
+            reason=CallEvent(f"{word}{noun}"),
+            action=noun,
+            note=note,
+            warning=word in {"Failed", "Invalid"},
+        )
+
+
+def _words(reply: Answered, success: str) -> tuple[str, str]:
+    """Say how it went, and what is told of it."""
+    if isinstance(reply, Succeeded):
+        return "Succ", f"addr: {reply.backend_addr}" if reply.backend_addr else success
+    if isinstance(reply, StillRunning):
+        return "Running", f"msg: {reply.message}"
+    if isinstance(reply, Refused):
+        return "Failed", f"msg: {reply.message}"
+    word = "Invalid" if reply.reason == BadAnswer.reason else "Failed"
+    return word, reply.message
+
+
+class AbandonmentReporter:
+    """Tells of what was let go.
+
+    Args:
+        recorder: of events.
+        metrics: of the process; None: nobody measures.
+    """
+
+    def __init__(self, recorder: EventRecorder, metrics: Metrics | None) -> None:
+        self._recorder = recorder
+        self._counter = None if metrics is None else _make_abandoned(metrics)
+
+    def tell(self, kind: str, meta: Meta, why: str) -> None:
+        """Tell of one object.
+
+        Args:
+            kind: of our API.
+            meta: as it was let go.
+            why: what the annotation says.
+        """
+        if self._counter is not None:
+            self._counter.labels(kind).inc()
+        version = BIND_VERSION if kind == "Bind" else API_VERSION
+        self._recorder.record(
+            Reference(version, kind, meta.key, meta.uid),
+            reason=EventReason.ABANDONED,
+            action="Release",
+            note=f"let go without its driver: {why}",
+            warning=True,
+        )
+
+
+def _make_abandoned(metrics: Metrics) -> Counter:
+    """Make the metric, with all its series: a rate needs a first sample."""
+    counter = Counter(
+        "lbcf_abandoned_total",
+        "Objects that were let go by the annotation lbcf.tkestack.io/abandon, by kind.",
+        ["kind"],
+        registry=metrics.registry,
+    )
+    for kind in ("BackendRecord", "Bind", "LoadBalancer", "LoadBalancerDriver"):
+        counter.labels(kind)
+    return counter
+
+
+class RefusalReporter:
+    """Tells of each refusal.
+
+    Args:
+        recorder: of events.
+        metrics: of the process; None: nobody measures.
+    """
+
+    def __init__(self, recorder: EventRecorder, metrics: Metrics | None) -> None:
+        self._recorder = recorder
+        self._counter = None if metrics is None else _make_refusals(metrics)
+
+    def tell(self, kind: str, meta: Meta, error: Invalid, pause: timedelta) -> None:
+        """Tell of one; `pause` is how long it is not sent again."""
+        if self._counter is not None:
+            self._counter.labels(kind).inc()
+        _log.warning(
+            "status.refused",
+            kind=kind,
+            object=str(meta.key),
+            error=str(error),
+            retry_after=pause,
+        )
+        version = BIND_VERSION if kind == "Bind" else API_VERSION
+        self._recorder.record(
+            Reference(version, kind, meta.key, meta.uid),
+            reason=Reason.STATUS_REFUSED,
+            action="WriteStatus",
+            note=(
+                "its status is as old as this event; the API server refuses to store the "
+                "new one, which is tried again every 2 minutes at the latest. Install the "
+                "CustomResourceDefinitions of this version (manifests/crds), or look for "
+                f"an admission rule that refuses it: {error}"
+            ),
+            warning=True,
+        )
+
+
+def _make_refusals(metrics: Metrics) -> Counter:
+    """Make the metric, with all its series: a rate needs a first sample."""
+    counter = Counter(
+        "lbcf_status_refusals_total",
+        "Writes of a status that the API server refused as invalid, by kind.",
+        ["kind"],
+        registry=metrics.registry,
+    )
+    for kind in ("BackendGroup", "Bind", "LoadBalancer", "LoadBalancerDriver"):
+        counter.labels(kind)
+    return counter
