@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import attrs
 
 from lbcf.core.lifecycle.steps import LockHeld
-from lbcf.core.lifecycle.turn import Moment
+from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model import conditions
 from lbcf.core.model.cluster import Attachment, Pod, Snapshot
 from lbcf.core.model.conditions import Condition
@@ -73,9 +73,9 @@ def held_by(
     return LockHeld(lock, ObjectKey(namespace, name), uid, again_after, is_gone)
 
 
-def at(after: float, *, jitter: float = 0.0) -> Moment:
+def at(after: float, *, jitter: float = 0.0) -> Now:
     """Make the moment that is so many seconds after the start, on both clocks."""
-    return Moment(START + seconds(after), after, jitter)
+    return Now(START + seconds(after), after, jitter)
 
 
 def a_key(name: str, namespace: str = NAMESPACE) -> ObjectKey:

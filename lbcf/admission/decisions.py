@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import attrs
 
-from lbcf.core.lifecycle.turn import serving
+from lbcf.core.lifecycle.turn import driver_for_namespace
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.names import LABEL_DRAINING
 from lbcf.core.model.resources import BackendGroup, LoadBalancer, LoadBalancerDriver
@@ -150,7 +150,7 @@ def judge_driver(
             "nothing new: use another one, or take the label off"
         )
         return Refused(text, Cause.FORBIDDEN)
-    served = serving(driver, namespace)
+    served = driver_for_namespace(driver, namespace)
     if isinstance(served, Explanation):
         return Refused(served.message, Cause.FORBIDDEN)
     return None

@@ -15,7 +15,7 @@ from lbcf.controller.unclear import UnclearCreates
 from lbcf.controller.view import View
 from lbcf.core.lifecycle import bind_life, locking
 from lbcf.core.lifecycle.bind_life import Change, Trouble
-from lbcf.core.lifecycle.turn import told
+from lbcf.core.lifecycle.turn import describe_failure
 from lbcf.core.model import binds, names
 from lbcf.core.model.binds import Bind, EntryStatus
 from lbcf.core.model.operations import Operation
@@ -157,7 +157,7 @@ class EntryCalls:
         question: Operation,
     ) -> tuple[Change, timedelta]:
         """Say what went wrong with an operation at a question, and come again."""
-        _, message = told(trouble, driver, question)
+        _, message = describe_failure(trouble, driver, question)
         pause = self._patience.wait(balancer.meta, question, trouble)
         if question is Operation.CREATE_LOAD_BALANCER:
             self._unclear.answered(balancer.meta.uid, driver, trouble)

@@ -15,7 +15,7 @@ from lbcf.controller.patience import Patience
 from lbcf.controller.unclear import UnclearCreates
 from lbcf.controller.view import View
 from lbcf.core.lifecycle import locking
-from lbcf.core.lifecycle.turn import DRIVER_RECHECK, told
+from lbcf.core.lifecycle.turn import DRIVER_RECHECK, describe_failure
 from lbcf.core.model import conditions, names
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
@@ -302,7 +302,7 @@ class LoadBalancers:
     ) -> Result:
         """Tell what went wrong, and come again."""
         rest = self._patience.wait(found.meta, operation, trouble)
-        reason, message = told(trouble, driver, operation)
+        reason, message = describe_failure(trouble, driver, operation)
         await self._statuses.tell(found, kind, reason=reason, message=message)
         return RequeueAfter(rest)
 

@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import attrs
 
-from lbcf.core.lifecycle.steps import Refused, StillRunning, Unanswered
-from lbcf.core.lifecycle.turn import NO_STREAK, Moment, Streak, retry_delay
+from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning
+from lbcf.core.lifecycle.turn import NO_FAILURES, FailureStreak, Now, retry_delay
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import Meta
 from lbcf.core.model.values import Uid
@@ -23,7 +23,7 @@ class _Pause:
 
     generation: int
     until: float
-    streak: Streak
+    streak: FailureStreak
 
 
 class Patience:
@@ -45,14 +45,14 @@ class Patience:
         self,
         meta: Meta,
         operation: Operation,
-        trouble: Refused | StillRunning | Unanswered,
+        trouble: CallRefused | StillRunning | NoAnswer,
     ) -> timedelta:
         """Begin a pause after an answer that was no success; say how long it is."""
         clock, known = self._clock, self._pauses.get(meta.uid)
-        streak = NO_STREAK if known is None else known.streak
+        streak = NO_FAILURES if known is None else known.streak
         streak = streak.with_answer(operation, trouble)
         now = clock.monotonic()
-        moment = Moment(clock.now(), now, clock.jitter())
+        moment = Now(clock.now(), now, clock.jitter())
         delay = retry_delay(trouble, streak.length, moment)
         until = now + delay.total_seconds()
         self._pauses[meta.uid] = _Pause(meta.generation, until, streak)

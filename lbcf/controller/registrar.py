@@ -12,7 +12,7 @@ import structlog
 from lbcf.controller.apply import Written
 from lbcf.controller.view import View
 from lbcf.core.lifecycle import registration
-from lbcf.core.lifecycle.registration import Enrolment, claim_after_update
+from lbcf.core.lifecycle.registration import RegistrationState, claim_after_update
 from lbcf.core.lifecycle.steps import Permission
 from lbcf.core.model.resources import (
     ANY_INCARNATION,
@@ -64,7 +64,7 @@ class Registrar:
         self._executor = executor
         self._incarnation = incarnation
         self._deregistrar = deregistrar
-        self._enrolments: dict[Uid, Enrolment] = {}
+        self._states: dict[Uid, RegistrationState] = {}
         self._permissions: dict[Uid, Permission] = {}
         self._limiter = ConcurrencyLimiter(queue)
         self._shares = shares
@@ -100,7 +100,7 @@ class Registrar:
             claimed: int | None = record.meta.generation
         else:
             claimed = claim_after_update(known.claimed, before, record)
-        self._enrolments[record.meta.uid] = attrs.evolve(known, claimed=claimed)
+        self._states[record.meta.uid] = attrs.evolve(known, claimed=claimed)
         self._permissions[record.meta.uid] = written.permission
 
     def record_changed(
@@ -110,7 +110,7 @@ class Registrar:
         if new is None or new.is_deleting:
             gone = old or new
             if gone is not None:
-                self._enrolments.pop(gone.meta.uid, None)
+                self._states.pop(gone.meta.uid, None)
                 self._permissions.pop(gone.meta.uid, None)
                 self._resets.pop(gone.meta.uid, None)
                 self._lost.get(gone.load_balancer_key, set()).discard(gone.meta.uid)
@@ -137,8 +137,8 @@ class Registrar:
 
     def _is_lost(self, uid: Uid) -> bool:
         """Tell whether a member is to be put back that was lost."""
-        enrolment = self._enrolments.get(uid)
-        return uid in self._resets or (enrolment is not None and bool(enrolment.reset))
+        state = self._states.get(uid)
+        return uid in self._resets or (state is not None and bool(state.reset))
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Take one record as far as it goes."""
@@ -150,20 +150,20 @@ class Registrar:
         record = self._view.records.get(key)
         if record is None or record.is_deleting or key in self._expected:
             return Done()
-        moment = self._executor.moment()
+        now = self._executor.now()
         driver = self._view.driver(record.driver_key)
         known = attrs.evolve(
             self._enrolment(record), driver=driver, deregistrar=self._deregistrar()
         )
         if record.meta.uid in self._resets:
             known = attrs.evolve(known, reset=self._resets[record.meta.uid])
-        enrolment = registration.with_due(known, record, moment)
-        if not registration.needs_turn(enrolment, record):
-            return self._rest(record, enrolment)
+        state = registration.with_due(known, record, now)
+        if not registration.needs_turn(state, record):
+            return self._rest(record, state)
         return await self._limiter.turn(
             self._limits(record, driver),
             key,
-            lambda _slot: self._turn(record, enrolment, driver),
+            lambda _slot: self._turn(record, state, driver),
         )
 
     def _limits(
@@ -181,7 +181,7 @@ class Registrar:
     async def _turn(
         self,
         record: BackendRecord,
-        enrolment: Enrolment,
+        state: RegistrationState,
         driver: LoadBalancerDriver | Explanation,
     ) -> Result:
         """Visit one record."""
@@ -189,22 +189,22 @@ class Registrar:
         self._resets.pop(uid, None)  # the enrolment carries it from here
         address = self._address(record, driver)
         permission = self._kept_permission(record)
-        enrolment = enrolment.begin_turn(driver, address, permission)
-        self._enrolments[uid] = enrolment
+        state = state.begin_turn(driver, address, permission)
+        self._states[uid] = state
 
-        def remember(learnt: Enrolment) -> None:
+        def remember(learnt: RegistrationState) -> None:
             """Keep it even if the turn is cut."""
-            if uid in self._enrolments:
-                self._enrolments[uid] = learnt
+            if uid in self._states:
+                self._states[uid] = learnt
 
         finish = await self._executor.run(
             Subject(record.meta.key, uid),
-            enrolment,
+            state,
             registration.next_step,
             registration.learn,
             remember,
         )
-        if _has_ended(self._enrolments.get(uid)):
+        if _has_ended(self._states.get(uid)):
             # The view lags behind: by what it shows, the record would be due at once.
             return Done()
         self._catch_up(uid)
@@ -230,28 +230,28 @@ class Registrar:
 
     def _catch_up(self, uid: Uid) -> None:
         """Let the view see what a turn has read; by an older version it may be due."""
-        permission = self._enrolments[uid].permission
+        permission = self._states[uid].permission
         if permission is not None:
             self._view.records.observe(permission.record)
 
-    def _rest(self, record: BackendRecord, enrolment: Enrolment) -> Result:
+    def _rest(self, record: BackendRecord, state: RegistrationState) -> Result:
         """Leave a record that is as it should be; forget it if nothing is to come."""
-        moment = self._executor.moment()
-        again = registration.next_ensure(enrolment, record, moment)
-        if again is None and not enrolment.reset:
-            if not enrolment.uncertain:
-                self._enrolments.pop(record.meta.uid, None)
+        now = self._executor.now()
+        again = registration.next_ensure(state, record, now)
+        if again is None and not state.reset:
+            if not state.is_uncertain:
+                self._states.pop(record.meta.uid, None)
             return Done()
-        self._enrolments[record.meta.uid] = enrolment  # its clock runs from here
+        self._states[record.meta.uid] = state  # its clock runs from here
         return _result(again)
 
-    def _enrolment(self, record: BackendRecord) -> Enrolment:
+    def _enrolment(self, record: BackendRecord) -> RegistrationState:
         """Recall what is known of a record."""
-        known = self._enrolments.get(record.meta.uid)
+        known = self._states.get(record.meta.uid)
         if known is not None:
             return known
-        monotonic = self._executor.moment().monotonic
-        return Enrolment(self._incarnation, first_seen=monotonic)
+        monotonic = self._executor.now().monotonic
+        return RegistrationState(self._incarnation, first_seen=monotonic)
 
     def _address(
         self, record: BackendRecord, driver: LoadBalancerDriver | Explanation
@@ -266,11 +266,11 @@ class Registrar:
         return self._view.backend_address(record)
 
 
-def _has_ended(enrolment: Enrolment | None) -> bool:
+def _has_ended(state: RegistrationState | None) -> bool:
     """Tell whether a turn found its record deleted, or gone; the watch will tell."""
-    if enrolment is None or enrolment.is_over:
+    if state is None or state.is_over:
         return True
-    permission = enrolment.permission
+    permission = state.permission
     return permission is not None and permission.record.is_deleting
 
 

@@ -7,7 +7,7 @@ would make a load balancer that nobody remembers.
 
 from datetime import timedelta
 
-from lbcf.core.lifecycle.steps import Refused, StillRunning, Unanswered
+from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import Uid
@@ -29,11 +29,11 @@ class UnclearCreates:
         self,
         uid: Uid,
         driver: LoadBalancerDriver,
-        trouble: Refused | StillRunning | Unanswered,
+        trouble: CallRefused | StillRunning | NoAnswer,
     ) -> None:
         """Note what a call came to that was no success."""
         unclear = isinstance(trouble, StillRunning) or (
-            isinstance(trouble, Unanswered) and trouble.may_land
+            isinstance(trouble, NoAnswer) and trouble.may_land
         )
         if unclear:
             self._until[uid] = self._settled(driver)

@@ -17,7 +17,7 @@ from lbcf.controller.snapshot import find_attachment
 from lbcf.controller.view import View
 from lbcf.core.backoff import delay_for
 from lbcf.core.lifecycle.gone import node_of
-from lbcf.core.lifecycle.turn import told
+from lbcf.core.lifecycle.turn import describe_failure
 from lbcf.core.model.cluster import Attachment, Snapshot
 from lbcf.core.model.names import own_name
 from lbcf.core.model.operations import Operation
@@ -234,7 +234,7 @@ class Validations:
             self._note(group, attachment)
             self._look_again(key)
             return Done()
-        reason, message = told(trouble, driver, Operation.VALIDATE_BACKEND)
+        reason, message = describe_failure(trouble, driver, Operation.VALIDATE_BACKEND)
         doubt = Explanation(reason, message)
         failures = 1 if before is None else before.failures + 1
         rest = delay_for(failures, self._clock.jitter())

@@ -17,7 +17,7 @@ from lbcf.controller.selector_index import (
 )
 from lbcf.core.lifecycle.drift import can_drift
 from lbcf.core.lifecycle.gone import may_be_marked, node_of
-from lbcf.core.lifecycle.turn import driver_or_absent, serving
+from lbcf.core.lifecycle.turn import driver_for_namespace, find_driver
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.node_backends import (
@@ -158,14 +158,14 @@ class View:
     def driver(self, key: ObjectKey) -> LoadBalancerDriver | Explanation:
         """Find a driver, or say why there is none."""
         unreadable = self.drivers.unreadable.get(key)
-        return driver_or_absent(key, self.drivers.get(key), unreadable)
+        return find_driver(key, self.drivers.get(key), unreadable)
 
     def driver_of(
         self, load_balancer: LoadBalancer
     ) -> LoadBalancerDriver | Explanation:
         """Find the driver that may serve a load balancer, or say why none may."""
         found = self.driver(load_balancer.driver_key)
-        return serving(found, load_balancer.meta.key.namespace)
+        return driver_for_namespace(found, load_balancer.meta.key.namespace)
 
     def lock_keys(self, load_balancer: ObjectKey) -> tuple[str, ...]:
         """Say under which keys addresses are locked there; empty: none is known."""

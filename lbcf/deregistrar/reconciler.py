@@ -10,7 +10,7 @@ from datetime import timedelta
 import structlog
 
 from lbcf.core.lifecycle import deregistration
-from lbcf.core.lifecycle.deregistration import Ending, Phase, phase_of
+from lbcf.core.lifecycle.deregistration import DeregistrationState, Phase, phase_of
 from lbcf.core.lifecycle.steps import (
     CallDriver,
     Finish,
@@ -19,7 +19,7 @@ from lbcf.core.lifecycle.steps import (
     Step,
     WriteStatus,
 )
-from lbcf.core.lifecycle.turn import Moment, driver_or_absent
+from lbcf.core.lifecycle.turn import Now, find_driver
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Explanation
@@ -80,7 +80,7 @@ class Deregistrar:
         self._successors = successors
         self._series = series
         self._abandonments = abandonments
-        self._endings: dict[Uid, Ending] = {}
+        self._states: dict[Uid, DeregistrationState] = {}
         self._shares = shares
         self._limit = limit
         self._limiter = ConcurrencyLimiter(queue)
@@ -91,13 +91,13 @@ class Deregistrar:
         """Look at a record whose end was asked for, and forget one that has ended."""
         if new is None:
             if old is not None:
-                self._endings.pop(old.meta.uid, None)
+                self._states.pop(old.meta.uid, None)
             return
         if not new.is_deleting or not new.is_held:
             return
-        if new.meta.uid not in self._endings:
-            monotonic = self._executor.moment().monotonic
-            self._endings[new.meta.uid] = Ending(
+        if new.meta.uid not in self._states:
+            monotonic = self._executor.now().monotonic
+            self._states[new.meta.uid] = DeregistrationState(
                 first_seen=monotonic, incarnation=self._incarnation
             )
         if old is None or not old.is_deleting or _orders(old) != _orders(new):
@@ -124,13 +124,13 @@ class Deregistrar:
     async def _look(self, key: ObjectKey) -> Result:
         """Visit a record when there is room for the visit."""
         record = self._records.get(key)
-        if record is None or record.meta.uid not in self._endings:
+        if record is None or record.meta.uid not in self._states:
             return Done()
         where = record.driver_key
-        driver = driver_or_absent(
+        driver = find_driver(
             where, self._drivers.get(where), self._drivers.unreadable.get(where)
         )
-        phase = phase_of(self._endings[record.meta.uid], record)
+        phase = phase_of(self._states[record.meta.uid], record)
         return await self._limiter.turn(
             self._limits(phase, record, driver),
             key,
@@ -163,14 +163,14 @@ class Deregistrar:
         """Visit one record, as far as there is room for what it needs."""
         uid, namespace = record.meta.uid, record.meta.key.namespace
 
-        def remember(learnt: Ending) -> None:
+        def remember(learnt: DeregistrationState) -> None:
             """Keep it even if the turn is cut."""
-            self._endings[uid] = learnt
+            self._states[uid] = learnt
 
-        def next_step(ending: Ending, moment: Moment) -> Step:
+        def next_step(state: DeregistrationState, now: Now) -> Step:
             """Go on, or make room for those whose traffic still flows."""
-            step = deregistration.next_step(ending, moment)
-            phase = phase_of(ending, record)
+            step = deregistration.next_step(state, now)
+            phase = phase_of(state, record)
             if isinstance(step, WriteStatus) and phase is not Phase.FLOWING:
                 slot.change_to((self._shares.of_namespace(namespace),))
             needs_place = isinstance(step, CallDriver | ReleaseRecord)
@@ -178,29 +178,29 @@ class Deregistrar:
                 return Finish(timedelta(0))
             return step
 
-        seen = Permission(record, self._executor.moment().monotonic)
+        seen = Permission(record, self._executor.now().monotonic)
         finish = await self._executor.run(
             Subject(record.meta.key, uid),
-            self._endings[uid].begin_turn(driver, seen),
+            self._states[uid].begin_turn(driver, seen),
             next_step,
             deregistration.learn,
             remember,
         )
-        if self._endings[uid].is_over:
-            ending = self._endings.pop(uid)
-            self._over(record, ending)
-            if ending.is_clean:
+        if self._states[uid].is_over:
+            state = self._states.pop(uid)
+            self._over(record, state)
+            if state.is_clean:
                 self._successors.ended(uid, driver)
             return Done()
         if finish.again_after is None:
             return Done()
         return RequeueAfter(finish.again_after)
 
-    def _over(self, record: BackendRecord, ending: Ending) -> None:
+    def _over(self, record: BackendRecord, state: DeregistrationState) -> None:
         """Take it that a record is gone, before the watch says so."""
         self._records.observe_gone(record.meta)
-        last = record if ending.permission is None else ending.permission.record
-        self._series.over(last, drained=ending.drained)
+        last = record if state.permission is None else state.permission.record
+        self._series.over(last, drained=state.drained)
         if why := last.meta.abandoned:
             self._abandonments.tell("BackendRecord", last.meta, why)
         _log.info(
@@ -208,5 +208,5 @@ class Deregistrar:
             record=str(record.meta.key),
             load_balancer=record.spec.load_balancer,
             address=record.address,
-            drained=ending.drained,
+            drained=state.drained,
         )

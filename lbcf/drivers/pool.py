@@ -25,7 +25,7 @@ import structlog
 
 from prometheus_client import CollectorRegistry
 
-from lbcf.core.lifecycle.turn import part_of
+from lbcf.core.lifecycle.turn import namespace_share
 from lbcf.core.model.access import Secret
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver
@@ -180,7 +180,7 @@ class DriverPool:
         """
         key, most = driver.meta.key, driver.max_concurrent_calls
         whose = (load_balancer or key).namespace if namespace is None else namespace
-        part = part_of(key, whose, most)
+        part = namespace_share(key, whose, most)
         gates: list[tuple[Hashable, int]] = [(("driver", key), most)]
         if part != most:
             gates.insert(0, (("driver", key, whose), part))

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import attrs
 
-from lbcf.core.lifecycle.steps import Refused, StillRunning, Succeeded, Unanswered
+from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning, Succeeded
 from lbcf.core.model.cluster import Attachment
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
@@ -57,7 +57,7 @@ class Ensured:
     lock_key: str = ""
 
 
-Trouble = Refused | StillRunning | Unanswered
+Trouble = CallRefused | StillRunning | NoAnswer
 Answered = Succeeded | Trouble
 
 
@@ -204,9 +204,9 @@ class LoadBalancerCalls:
         read = ListingReader(known)
         answer = await self._call(load_balancer, driver, operation, request, read)
         if isinstance(answer, DriverError):
-            return Unanswered(answer.reason, str(answer), may_land=False)
+            return NoAnswer(answer.reason, str(answer), may_land=False)
         if answer.status is not Status.SUCC:
-            return Refused(answer.msg)
+            return CallRefused(answer.msg)
         if read.is_known:
             return None
         return Listing(answer.epoch, answer.backends, read.digest)
@@ -221,7 +221,7 @@ class LoadBalancerCalls:
         """Send a request; an answer comes back only if it is a success."""
         answer = await self._call(load_balancer, driver, operation, request)
         if isinstance(answer, DriverError):
-            lost = Unanswered(answer.reason, str(answer), may_land=not answer.definite)
+            lost = NoAnswer(answer.reason, str(answer), may_land=not answer.definite)
             self._told(load_balancer, operation, lost)
             return lost
         reply = reply_of(answer)
@@ -262,5 +262,5 @@ def _objection(answer: ValidationAnswer | DriverError) -> Trouble | None:
     if isinstance(answer, DriverError):
         if isinstance(answer, BadStatus) and answer.is_unserved:
             return None
-        return Unanswered(answer.reason, str(answer), may_land=False)
-    return None if answer.succ else Refused(answer.msg)
+        return NoAnswer(answer.reason, str(answer), may_land=False)
+    return None if answer.succ else CallRefused(answer.msg)

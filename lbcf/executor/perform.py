@@ -15,25 +15,25 @@ from lbcf.core.lifecycle.steps import (
     CallDriver,
     Conflicted,
     Finish,
-    Gone,
     LockHeld,
     LockTaken,
+    NoAnswer,
     Observed,
     Permission,
     ReadRecord,
+    RecordGone,
     Released,
     ReleaseRecord,
     Reply,
     Step,
     Superseded,
     TakeLock,
-    Unanswered,
-    Unheard,
     WriteSettling,
     WriteStatus,
+    WriteUnconfirmed,
 )
 from lbcf.core.lifecycle.trouble import with_refusal
-from lbcf.core.lifecycle.turn import Moment
+from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model import names
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord
@@ -126,17 +126,17 @@ class Executor:
         self._recall = recall
         self._told = told
 
-    def moment(self) -> Moment:
+    def now(self) -> Now:
         """Read the clock once for one decision."""
         clock = self._clock
-        return Moment(clock.now(), clock.monotonic(), clock.jitter())
+        return Now(clock.now(), clock.monotonic(), clock.jitter())
 
     async def run(
         self,
         subject: Subject,
         state: S,
-        next_step: Callable[[S, Moment], Step],
-        learn: Callable[[S, Step, Reply, Moment], S],
+        next_step: Callable[[S, Now], Step],
+        learn: Callable[[S, Step, Reply, Now], S],
         remember: Callable[[S], None],
     ) -> Finish:
         """Let the core ask and the world answer until the turn is over.
@@ -153,27 +153,27 @@ class Executor:
             KubeError: the API server could not be asked; the turn is to be repeated.
         """
         while True:
-            step = next_step(state, self.moment())
+            step = next_step(state, self.now())
             if isinstance(step, Finish):
                 return step
             try:
                 reply = await self.perform(subject, step)
             except BaseException as error:
                 if _may_be_written(step, error):
-                    remember(learn(state, step, Unheard(), self.moment()))
+                    remember(learn(state, step, WriteUnconfirmed(), self.now()))
                 raise
             if isinstance(step, CallDriver):
                 self._tell(subject, step, reply)
                 self._told(step, reply)
-            state = learn(state, step, reply, self.moment())
+            state = learn(state, step, reply, self.now())
             remember(state)
 
     def _tell(self, subject: Subject, step: CallDriver, reply: Reply) -> None:
         """Tell whether a driver could be reached."""
         driver = step.driver.meta.key
-        if self._recall is None or isinstance(reply, Gone | Superseded):
+        if self._recall is None or isinstance(reply, RecordGone | Superseded):
             return
-        if isinstance(reply, Unanswered) and not reply.may_land:
+        if isinstance(reply, NoAnswer) and not reply.may_land:
             self._recall.missed(driver, subject.key)
         else:
             self._recall.reached(driver, subject.key)
@@ -201,7 +201,7 @@ class Executor:
             case Finish():
                 raise ValueError("a finished turn has nothing to perform")
 
-    async def _read(self, subject: Subject) -> Observed | Gone:
+    async def _read(self, subject: Subject) -> Observed | RecordGone:
         """Read the record as it is now."""
         began = self._clock.monotonic()
         try:
@@ -209,20 +209,20 @@ class Executor:
                 self._client.get(RECORDS, subject.key), UNHEARD
             )
         except NotFound:
-            return Gone()
+            return RecordGone()
         if record.meta.uid != subject.uid:
-            return Gone()
+            return RecordGone()
         return Observed(Permission(record, began))
 
     async def _write(
         self, before: BackendRecord, body: dict[str, object], subresource: str = ""
-    ) -> Observed | Gone | Conflicted:
+    ) -> Observed | RecordGone | Conflicted:
         """Write a record by compare-and-swap."""
         began = self._clock.monotonic()
         try:
             record = await self._records.patch(before.meta, body, subresource)
         except NotFound:
-            return Gone()
+            return RecordGone()
         except Conflict:
             return Conflicted()
         except Invalid as error:
@@ -241,7 +241,7 @@ class Executor:
 
     async def _release(
         self, step: ReleaseRecord
-    ) -> Gone | Conflicted | Observed | Released:
+    ) -> RecordGone | Conflicted | Observed | Released:
         """Take our finalizer off by compare-and-swap."""
         began = self._clock.monotonic()
         record = step.proof.record
@@ -256,7 +256,7 @@ class Executor:
         try:
             left = await self._records.patch(record.meta, body, observe=False)
         except NotFound:
-            return Gone()
+            return RecordGone()
         except Conflict:
             return Conflicted()
         # As in `ObjectWriter.release`: without finalizers it is gone.
@@ -285,7 +285,7 @@ class Executor:
             permission = step.permission
             if self._clock.monotonic() > permission.at + _USE_WITHIN.total_seconds():
                 fresh = await self._read(subject)
-                if isinstance(fresh, Gone):
+                if isinstance(fresh, RecordGone):
                     return fresh
                 permission = fresh.permission
                 before, now = record.meta, permission.record.meta
@@ -319,19 +319,19 @@ class Executor:
         except TooLate:
             return Superseded(step.permission)  # read anew: it is too old by now
         except DriverError as error:
-            return Unanswered(error.reason, str(error), may_land=not error.definite)
+            return NoAnswer(error.reason, str(error), may_land=not error.definite)
         except asyncio.CancelledError:
             if _is_ending():
                 raise
             # Something below was cancelled, not this turn: the call may be out.
-            return Unanswered(
+            return NoAnswer(
                 Reason.DRIVER_CALL_CUT, "the call was cut off", may_land=True
             )
         except Exception as error:  # noqa: BLE001 - told to the reader of the record
             # A defect of ours, but the call may be out: to forget that would be worse.
             _log.exception("driver.call_broke", driver=str(driver.meta.key))
             message = f"{type(error).__name__} in this process"
-            return Unanswered(Reason.DRIVER_CALL_BROKE, message, may_land=True)
+            return NoAnswer(Reason.DRIVER_CALL_BROKE, message, may_land=True)
         reply = reply_of(answer)
         _log.debug(
             "driver.answered",

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from lbcf.core.lifecycle.turn import bears, part_of
+from lbcf.core.lifecycle.turn import max_concurrent_calls, namespace_share
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Explanation
@@ -92,11 +92,11 @@ class Shares:
             namespace: for whom it is called.
             tag: tells apart turns of one driver that do not count together.
         """
-        most = max(1, min(2 * bears(driver), self.of_driver))
+        most = max(1, min(2 * max_concurrent_calls(driver), self.of_driver))
         # Texts, because the hash of a text is computed once: turns are many.
         name = f"driver {key.namespace}/{key.name} {tag}"
         whole = Limit(name, most)
-        part = part_of(key, namespace, most)
+        part = namespace_share(key, namespace, most)
         if part == most:
             return (whole,)
         return (whole, Limit(f"{name} for {namespace}", part))

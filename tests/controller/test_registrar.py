@@ -14,14 +14,14 @@ from lbcf.controller.apply import Written
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.steps import (
+    CallRefused,
+    NoAnswer,
     Permission,
-    Refused,
     Reply,
     Step,
     StillRunning,
-    Unanswered,
 )
-from lbcf.core.lifecycle.turn import Moment
+from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
@@ -55,9 +55,9 @@ class WorldExecutor(Executor):
         self._world = world
         self._view = view
 
-    def moment(self) -> Moment:
+    def now(self) -> Now:
         """Read the world's clock."""
-        return self._world.moment()
+        return self._world.now()
 
     async def perform(self, subject: Subject, step: Step) -> Reply:
         """Carry out a step, and tell the view what is there now."""
@@ -113,9 +113,9 @@ async def test_doubted_record_is_confirmed_after_a_restart() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        Refused("no"),
+        CallRefused("no"),
         StillRunning("busy"),
-        Unanswered(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True),
+        NoAnswer(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True),
     ],
 )
 async def test_failing_to_ensure_again_is_paused(answer: Reply) -> None:

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from lbcf.controller.validations import Validations
 from lbcf.controller.view import View
-from lbcf.core.lifecycle.steps import Refused
+from lbcf.core.lifecycle.steps import CallRefused
 from lbcf.core.model.cluster import Attachment
 from lbcf.core.model.resources import BackendGroup
 from lbcf.core.model.values import ObjectKey
@@ -43,7 +43,7 @@ class Refusing(LoadBalancerCalls):
 
     async def validate_backends(
         self, namespace: str, attachment: Attachment, question: ParameterQuestion
-    ) -> Refused:
+    ) -> CallRefused:
         """Refuse."""
         _ = namespace, attachment, question
         self._answers += 1
@@ -51,7 +51,7 @@ class Refusing(LoadBalancerCalls):
             for group in list(self._view.groups.values()):
                 end = attrs.evolve(identity_of(group.meta), version="99")
                 self._view.groups.apply(Removed(end))
-        return Refused("weight is no number")
+        return CallRefused("weight is no number")
 
 
 def asked(view: View, parameters: Mapping[str, str]) -> BackendGroup:

@@ -8,7 +8,7 @@ import pytest
 
 from lbcf.core.lifecycle import bind_life
 from lbcf.core.lifecycle.bind_life import Trouble, next_operation
-from lbcf.core.lifecycle.steps import Refused, StillRunning, Unanswered
+from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning
 from lbcf.core.model import conditions
 from lbcf.core.model.binds import (
     Bind,
@@ -41,7 +41,7 @@ BEGUN = bind_life.begun(FRESH, now=START)
 REFUSED = bind_life.troubled(
     BEGUN,
     operation=CREATE,
-    trouble=Refused("quota"),
+    trouble=CallRefused("quota"),
     message="quota",
     pause=timedelta(0),
     generation=1,
@@ -186,20 +186,20 @@ def test_status_of_lbcf_without_attributes_is_as_it_should_be() -> None:
     ("operation", "trouble", "kind", "reason"),
     [
         (CREATE, StillRunning(), "Created", "Creating"),
-        (CREATE, Refused("quota"), "Created", "CreateFailed"),
+        (CREATE, CallRefused("quota"), "Created", "CreateFailed"),
         (ENSURE, StillRunning(), "Ready", "Ensuring"),
-        (ENSURE, Refused("quota"), "Ready", "EnsureFailed"),
+        (ENSURE, CallRefused("quota"), "Ready", "EnsureFailed"),
         (DELETE, StillRunning(), "Ready", "Deleting"),
-        (DELETE, Refused("busy"), "Ready", "DeleteFailed"),
+        (DELETE, CallRefused("busy"), "Ready", "DeleteFailed"),
         (
             CREATE,
-            Unanswered(Reason.DRIVER_TIMED_OUT, "", may_land=True),
+            NoAnswer(Reason.DRIVER_TIMED_OUT, "", may_land=True),
             "Created",
             "WebhookError",
         ),
         (
             ENSURE,
-            Unanswered(Reason.DRIVER_BAD_ANSWER, "", may_land=True),
+            NoAnswer(Reason.DRIVER_BAD_ANSWER, "", may_land=True),
             "Ready",
             "InvalidResponse",
         ),
@@ -255,7 +255,7 @@ def test_rest_is_no_longer_than_a_driver_may_wish(
     assert rest == bind_life.rest_of(status, START)
 
 
-@pytest.mark.parametrize("trouble", [StillRunning("soon"), Refused("quota")])
+@pytest.mark.parametrize("trouble", [StillRunning("soon"), CallRefused("quota")])
 def test_driver_that_has_answered_says_that_it_is_not_created(trouble: Trouble) -> None:
     """As LBCF in Go shows it; and yet it may have begun, and is deleted in the end."""
     status = bind_life.troubled(
@@ -281,7 +281,7 @@ def test_driver_that_objected_was_not_asked_to_create() -> None:
     status = bind_life.troubled(
         FRESH,
         operation=CREATE,
-        trouble=Refused("not that"),
+        trouble=CallRefused("not that"),
         message="its words",
         pause=timedelta(0),
         generation=3,

@@ -5,21 +5,21 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from lbcf.core.lifecycle.deregistration import Ending
+from lbcf.core.lifecycle.deregistration import DeregistrationState
 from lbcf.core.lifecycle.steps import (
     Abandoned,
     CallDriver,
+    CallRefused,
     Deregistered,
     Finish,
     NeverRegistered,
+    NoAnswer,
     Permission,
-    Refused,
     ReleaseRecord,
     Reply,
     Step,
     StillRunning,
     Succeeded,
-    Unanswered,
     WriteStatus,
 )
 from lbcf.core.lifecycle.turn import DRIVER_RECHECK
@@ -52,9 +52,9 @@ DRAINER = a_driver(drains=True)
 MISSING = Explanation(
     Reason.DRIVER_NOT_FOUND, "LoadBalancerDriver shop/proxy does not exist"
 )
-LOST = Unanswered(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True)
-UNSENT = Unanswered(Reason.DRIVER_UNREACHABLE, "connection refused", may_land=False)
-NO = Refused("quota exceeded")
+LOST = NoAnswer(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True)
+UNSENT = NoAnswer(Reason.DRIVER_UNREACHABLE, "connection refused", may_land=False)
+NO = CallRefused("quota exceeded")
 
 SETTLED = a_record(registered=True, deleting=True)
 DOUBTED = a_record(registered=True, ensuring="*", deleting=True)
@@ -65,12 +65,12 @@ DRAINED_FOR_30 = a_record(
 
 def visit(
     world: World,
-    ending: Ending | None = None,
+    ending: DeregistrationState | None = None,
     *,
     driver: LoadBalancerDriver | Explanation | None = None,
-) -> tuple[Ending, Finish]:
+) -> tuple[DeregistrationState, Finish]:
     """Pay a record a visit; without a memory it is the first one."""
-    ending = ending or Ending(first_seen=world.monotonic)
+    ending = ending or DeregistrationState(first_seen=world.monotonic)
     return world.end(ending.begin_turn(driver or a_driver()))
 
 
@@ -111,7 +111,9 @@ def test_watch_is_believed_of_members_named_after_records() -> None:
     world = World(SETTLED)
     seen = Permission(SETTLED, world.monotonic)
 
-    ending, _ = world.end(Ending(first_seen=0.0).begin_turn(a_driver(), seen))
+    ending, _ = world.end(
+        DeregistrationState(first_seen=0.0).begin_turn(a_driver(), seen)
+    )
 
     assert ["deregisterBackend", "ReleaseRecord"] == world.kinds
     assert ending.is_over
@@ -122,7 +124,7 @@ def test_watch_is_not_believed_where_an_address_has_a_next_owner() -> None:
     world = World(SETTLED)
     seen = Permission(SETTLED, world.monotonic)
 
-    world.end(Ending(first_seen=0.0).begin_turn(PLAIN, seen))
+    world.end(DeregistrationState(first_seen=0.0).begin_turn(PLAIN, seen))
 
     assert ["ReadRecord", "deregisterBackend", "ReleaseRecord"] == world.kinds
 
@@ -135,7 +137,9 @@ def test_outdated_word_of_the_watch_lets_nothing_go() -> None:
     world = World(newer)
     seen = Permission(SETTLED, world.monotonic)
 
-    ending, _ = world.end(Ending(first_seen=0.0).begin_turn(a_driver(), seen))
+    ending, _ = world.end(
+        DeregistrationState(first_seen=0.0).begin_turn(a_driver(), seen)
+    )
 
     first = ["deregisterBackend", "ReleaseRecord"]
     assert [*first, "ReadRecord", "ReleaseRecord"] == world.kinds
@@ -209,7 +213,7 @@ def test_unsettled_record_seen_long_ago_is_deregistered_once() -> None:
     """All that was sent before its deletion is over by now."""
     world = World(DOUBTED, monotonic=SETTLING)
 
-    visit(world, Ending(first_seen=0.0))
+    visit(world, DeregistrationState(first_seen=0.0))
 
     assert [True] == deregisters(world)
     assert None is world.record
@@ -364,7 +368,7 @@ def test_same_refusal_is_told_once_and_asked_ever_more_seldom() -> None:
 def test_long_refusal_is_told_once() -> None:
     """The API keeps less of it than the driver said."""
     world = World(SETTLED)
-    world.answers.extend([Refused("x" * 5000)] * 2)
+    world.answers.extend([CallRefused("x" * 5000)] * 2)
     ending, _ = visit(world)
 
     visit(world, ending)
@@ -732,9 +736,9 @@ def named(name: str, *, registered: bool = True, ensuring: str = "") -> BackendR
     return attrs.evolve(record, status=attrs.evolve(record.status, deregistrar=name))
 
 
-def end(world: World, *, driver: LoadBalancerDriver = PLAIN) -> Ending:
+def end(world: World, *, driver: LoadBalancerDriver = PLAIN) -> DeregistrationState:
     """End a record, in as many turns as it takes."""
-    ending = Ending(0.0, incarnation="me")
+    ending = DeregistrationState(0.0, incarnation="me")
     for _ in range(5):
         ending, finish = world.end(ending.begin_turn(driver))
         if ending.is_over:

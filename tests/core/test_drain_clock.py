@@ -2,8 +2,8 @@
 
 import pytest
 
-from lbcf.core.lifecycle.deregistration import Ending
-from lbcf.core.lifecycle.steps import Refused, Reply, StillRunning, Unanswered
+from lbcf.core.lifecycle.deregistration import DeregistrationState
+from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, Reply, StillRunning
 from lbcf.core.model import conditions
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import DrainProgress
@@ -16,14 +16,16 @@ DRAINER = a_driver(drains=True)
 RECORD = a_record(
     spec=a_spec(drain_timeout=seconds(30)), registered=True, deleting=True
 )
-UNSENT = Unanswered(Reason.DRIVER_UNREACHABLE, "connection refused", may_land=False)
-LOST = Unanswered(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True)
+UNSENT = NoAnswer(Reason.DRIVER_UNREACHABLE, "connection refused", may_land=False)
+LOST = NoAnswer(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True)
 BUSY = StillRunning("draining", connections=3)
 
 
-def visit(world: World, ending: Ending | None = None) -> Ending:
+def visit(
+    world: World, ending: DeregistrationState | None = None
+) -> DeregistrationState:
     """Pay the record a visit; without a memory it is the first one."""
-    ending = ending or Ending(first_seen=world.monotonic)
+    ending = ending or DeregistrationState(first_seen=world.monotonic)
     return world.end(ending.begin_turn(DRAINER))[0]
 
 
@@ -49,7 +51,7 @@ def test_driver_that_cannot_be_reached_starts_no_clock(restarted: bool) -> None:
     assert [] == world.calls(Operation.DEREGISTER_BACKEND)
 
 
-@pytest.mark.parametrize("answer", [LOST, BUSY, Refused("quota exceeded")])
+@pytest.mark.parametrize("answer", [LOST, BUSY, CallRefused("quota exceeded")])
 def test_driver_that_may_have_heard_starts_the_clock(answer: Reply) -> None:
     """From then on there is a deadline, whatever the driver says."""
     world = World(RECORD)
@@ -84,7 +86,7 @@ def test_clock_that_runs_is_not_stopped_by_an_unreachable_driver(
 HOUR = 3600.0
 
 
-def end_of(world: World, ending: Ending) -> float:
+def end_of(world: World, ending: DeregistrationState) -> float:
     """Visit as often as wished for; return the second of the deregistration."""
     while True:
         world.answers.append(BUSY)
@@ -125,7 +127,9 @@ def test_restart_under_another_clock_takes_one_whole_drain_at_most(
     visit(world)
     world.ahead, world.monotonic = after, 4.0
 
-    assert pytest.approx(end) == end_of(world, Ending(first_seen=world.monotonic))
+    assert pytest.approx(end) == end_of(
+        world, DeregistrationState(first_seen=world.monotonic)
+    )
 
 
 def test_driver_is_told_the_deadline_by_the_clock_as_it_is_now() -> None:

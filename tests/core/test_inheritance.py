@@ -7,8 +7,8 @@ import attrs
 import pytest
 
 from lbcf.core.lifecycle import deregistration, registration
-from lbcf.core.lifecycle.deregistration import Ending
-from lbcf.core.lifecycle.registration import Enrolment
+from lbcf.core.lifecycle.deregistration import DeregistrationState
+from lbcf.core.lifecycle.registration import RegistrationState
 from lbcf.core.lifecycle.steps import (
     CallDriver,
     Finish,
@@ -87,7 +87,7 @@ def an_old_record(
 
 def what_follows(record: BackendRecord, *, locked: bool = False) -> object:
     """Say the registrar's first step about a record that it has just read."""
-    enrolment = Enrolment("me", first_seen=0.0, locked=locked)
+    enrolment = RegistrationState("me", first_seen=0.0, locked=locked)
     enrolment = enrolment.begin_turn(BY_ADDRESS, "")
     reading = registration.next_step(enrolment, at(0))
     observed = Observed(Permission(record, 0.0))
@@ -261,7 +261,7 @@ def test_waiting_for_the_lock_leaves_the_record_recognisable() -> None:
     """What is told meanwhile must not make it look as if we had had the lock."""
     record = an_old_record(registered=False)
     step = what_follows(record)
-    enrolment = Enrolment(
+    enrolment = RegistrationState(
         "me", 0.0, driver=BY_ADDRESS, permission=Permission(record, 0)
     )
 
@@ -282,7 +282,7 @@ def test_record_without_an_address_is_found_one() -> None:
     assert isinstance(step, CallDriver)
     assert Operation.GENERATE_BACKEND_ADDR == step.operation
     taken = registration.learn(
-        Enrolment("me", 0.0, driver=BY_ADDRESS), step, LockTaken(), at(0)
+        RegistrationState("me", 0.0, driver=BY_ADDRESS), step, LockTaken(), at(0)
     )
     assert taken.locked
 
@@ -292,7 +292,7 @@ def test_always_ensures_it_after_its_period() -> None:
     record = an_old_record()
     spec = attrs.evolve(record.spec, ensure_policy=ALWAYS)
     record = attrs.evolve(record, spec=spec)
-    enrolment = Enrolment("me", first_seen=0.0, driver=BY_ADDRESS)
+    enrolment = RegistrationState("me", first_seen=0.0, driver=BY_ADDRESS)
 
     assert not registration.with_due(enrolment, record, at(59)).due
     assert registration.with_due(enrolment, record, at(60)).due
@@ -304,7 +304,7 @@ def test_end_is_confirmed_since_an_ensure_of_lbcf_may_land_late(
 ) -> None:
     """Taken out at once, and again when nothing sent before the deletion can arrive."""
     record = an_old_record(registered=registered, deleting=True)
-    ending = Ending(first_seen=0.0).begin_turn(BY_ADDRESS)
+    ending = DeregistrationState(first_seen=0.0).begin_turn(BY_ADDRESS)
     reading = deregistration.next_step(ending, at(0))
     observed = Observed(Permission(record, 0.0))
     ending = deregistration.learn(ending, reading, observed, at(0))

@@ -22,20 +22,24 @@ from hypothesis.stateful import (
 )
 
 from lbcf.core.lifecycle import deregistration, registration
-from lbcf.core.lifecycle.deregistration import Ending
-from lbcf.core.lifecycle.registration import Enrolment, claim_after_update, with_due
+from lbcf.core.lifecycle.deregistration import DeregistrationState
+from lbcf.core.lifecycle.registration import (
+    RegistrationState,
+    claim_after_update,
+    with_due,
+)
 from lbcf.core.lifecycle.steps import (
     CallDriver,
+    CallRefused,
     Finish,
+    NoAnswer,
     Permission,
-    Refused,
     ReleaseRecord,
     Reply,
     Step,
     StillRunning,
     Succeeded,
     TakeLock,
-    Unanswered,
     WriteStatus,
 )
 from lbcf.core.model.operations import Operation
@@ -56,9 +60,9 @@ LATEST = 22.0
 
 ANSWERS: dict[str, Reply] = {
     "lands": Succeeded(),
-    "refused": Refused("no"),
-    "unsent": Unanswered(Reason.DRIVER_UNREACHABLE, "refused", may_land=False),
-    "lost": Unanswered(Reason.DRIVER_TIMED_OUT, "silence", may_land=True),
+    "refused": CallRefused("no"),
+    "unsent": NoAnswer(Reason.DRIVER_UNREACHABLE, "refused", may_land=False),
+    "lost": NoAnswer(Reason.DRIVER_TIMED_OUT, "silence", may_land=True),
     "running": StillRunning("wait"),
 }
 
@@ -92,7 +96,7 @@ class Registrar:
     """One registrar: its memory, and the turn it is in."""
 
     name: str
-    memory: Enrolment | None = None
+    memory: RegistrationState | None = None
     in_turn: bool = False
 
 
@@ -178,7 +182,7 @@ class Interleavings(RuleBasedStateMachine):
         spec = a_spec(address=address, drain_timeout=timeout)
         self.world = LateWorld(a_record(spec=spec), monotonic=100.0)
         self.registrars = [self._born(), self._born()]
-        self.ending: Ending | None = None
+        self.ending: DeregistrationState | None = None
         self.ender_in_turn = False
         self.ender = next(self.incarnations)
         self.released = False
@@ -192,9 +196,11 @@ class Interleavings(RuleBasedStateMachine):
         """Start a registrar's process."""
         return Registrar(next(self.incarnations))
 
-    def _memory(self, registrar: Registrar) -> Enrolment:
+    def _memory(self, registrar: Registrar) -> RegistrationState:
         """Recall what a registrar knows."""
-        return registrar.memory or Enrolment(registrar.name, self.world.monotonic)
+        return registrar.memory or RegistrationState(
+            registrar.name, self.world.monotonic
+        )
 
     def _address(self) -> str:
         """Say where the backend listens, if the record does not."""
@@ -220,7 +226,7 @@ class Interleavings(RuleBasedStateMachine):
 
     def _step(self, registrar: Registrar) -> Finish | None:
         """Take one step of a turn, or begin one."""
-        world, moment = self.world, self.world.moment()
+        world, moment = self.world, self.world.now()
         if not registrar.in_turn:
             if world.record is None:
                 return None
@@ -236,10 +242,10 @@ class Interleavings(RuleBasedStateMachine):
         self._judge_registrar(memory, step)
         world.actor = registrar.name
         reply = world.perform(step)
-        registrar.memory = registration.learn(memory, step, reply, world.moment())
+        registrar.memory = registration.learn(memory, step, reply, world.now())
         return None
 
-    def _judge_registrar(self, memory: Enrolment, step: Step) -> None:
+    def _judge_registrar(self, memory: RegistrationState, step: Step) -> None:
         """Hold a registrar's step against its rules."""
         if isinstance(step, WriteStatus):
             new, old = step.status, step.record.status
@@ -265,8 +271,8 @@ class Interleavings(RuleBasedStateMachine):
 
     def _end_step(self) -> Finish | None:
         """Take one step of a turn, or begin one."""
-        world, moment = self.world, self.world.moment()
-        ending = self.ending or Ending(first_seen=world.monotonic)
+        world, moment = self.world, self.world.now()
+        ending = self.ending or DeregistrationState(first_seen=world.monotonic)
         if not self.ender_in_turn:
             ending = ending.begin_turn(self.driver)
             self.ender_in_turn = True
@@ -279,7 +285,7 @@ class Interleavings(RuleBasedStateMachine):
         reply = world.perform(step)
         if isinstance(step, ReleaseRecord) and world.record is None and before:
             self._judge_release(before)
-        self.ending = deregistration.learn(ending, step, reply, world.moment())
+        self.ending = deregistration.learn(ending, step, reply, world.now())
         return None
 
     def _judge_release(self, record: BackendRecord) -> None:

@@ -4,7 +4,7 @@ import attrs
 
 from lbcf.core.lifecycle.epochs import AT_ONCE, CALM, Epochs
 from lbcf.core.lifecycle.listed import listed, unlisted
-from lbcf.core.lifecycle.steps import Refused, Unanswered
+from lbcf.core.lifecycle.steps import CallRefused, NoAnswer
 from lbcf.core.model import conditions
 from lbcf.core.reasons import Reason
 from tests.builders import START, a_driver, a_load_balancer
@@ -12,8 +12,8 @@ from tests.builders import START, a_driver, a_load_balancer
 
 def test_driver_that_does_not_list_is_told_in_its_words() -> None:
     """With what follows from it."""
-    refused = unlisted(a_load_balancer(), a_driver(), Refused("ask somebody else"))
-    large = Unanswered(
+    refused = unlisted(a_load_balancer(), a_driver(), CallRefused("ask somebody else"))
+    large = NoAnswer(
         Reason.DRIVER_ANSWER_TOO_LARGE, "more than it may be", may_land=False
     )
     too_large = unlisted(a_load_balancer(), a_driver(), large)
@@ -31,7 +31,7 @@ def test_members_that_were_always_listed_are_not_told_of() -> None:
 def test_members_that_are_listed_again_are_told_of() -> None:
     """Whatever was told before."""
     balancer, now = a_load_balancer(), 1000.0
-    before = unlisted(balancer, a_driver(), Refused(""))
+    before = unlisted(balancer, a_driver(), CallRefused(""))
     said = conditions.with_condition(balancer.conditions, before, START)
 
     found = listed(attrs.evolve(balancer, conditions=said), Epochs("e1"), now)

@@ -6,24 +6,24 @@ import attrs
 import pytest
 
 from lbcf.core.lifecycle.registration import (
-    Enrolment,
+    RegistrationState,
     claim_after_update,
     learn,
     with_due,
 )
 from lbcf.core.lifecycle.steps import (
     CallDriver,
+    CallRefused,
     Finish,
+    NoAnswer,
     Permission,
-    Refused,
     Reply,
     Step,
     StillRunning,
     Succeeded,
     TakeLock,
-    Unanswered,
-    Unheard,
     WriteStatus,
+    WriteUnconfirmed,
 )
 from lbcf.core.lifecycle.turn import DRIVER_RECHECK
 from lbcf.core.model import conditions
@@ -58,23 +58,23 @@ NOWHERE = a_record(spec=a_spec(address=""))
 MISSING = Explanation(
     Reason.DRIVER_NOT_FOUND, "LoadBalancerDriver shop/proxy does not exist"
 )
-LOST = Unanswered(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True)
-UNSENT = Unanswered(Reason.DRIVER_UNREACHABLE, "connection refused", may_land=False)
-NO = Refused("quota exceeded")
+LOST = NoAnswer(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True)
+UNSENT = NoAnswer(Reason.DRIVER_UNREACHABLE, "connection refused", may_land=False)
+NO = CallRefused("quota exceeded")
 BUSY = StillRunning("working on it")
 
 
 def visit(
     world: World,
-    known: Enrolment | None = None,
+    known: RegistrationState | None = None,
     *,
     driver: LoadBalancerDriver | Explanation | None = None,
     address: str = "",
-) -> tuple[Enrolment, Finish]:
+) -> tuple[RegistrationState, Finish]:
     """Pay a record a visit, as the registrar does: with what is due by the clock."""
-    known = known or Enrolment(ME, first_seen=world.monotonic)
+    known = known or RegistrationState(ME, first_seen=world.monotonic)
     known = with_due(
-        attrs.evolve(known, driver=driver or a_driver()), world.stored, world.moment()
+        attrs.evolve(known, driver=driver or a_driver()), world.stored, world.now()
     )
     return world.register(known.begin_turn(driver or a_driver(), address))
 
@@ -84,10 +84,10 @@ def take_up(
     *,
     driver: LoadBalancerDriver | Explanation | None = None,
     address: str = "",
-) -> tuple[Enrolment, Finish]:
+) -> tuple[RegistrationState, Finish]:
     """Visit a record that this incarnation has just created."""
     record = world.stored
-    known = Enrolment(
+    known = RegistrationState(
         ME, first_seen=world.monotonic, claimed=record.meta.generation
     ).begin_turn(driver or a_driver(), address, Permission(record, world.monotonic))
     return world.register(known)
@@ -98,7 +98,7 @@ class Start(Protocol):
 
     def __call__(
         self, world: World, *, driver: LoadBalancerDriver | Explanation
-    ) -> tuple[Enrolment, Finish]:
+    ) -> tuple[RegistrationState, Finish]:
         """Visit a record for the first time."""
 
 
@@ -232,7 +232,7 @@ def test_who_waits_for_a_record_that_is_gone_is_told_until_when() -> None:
     take_up(world, driver=PLAIN, address="10.0.0.1:8080")
 
     message = world.stored.status.conditions[0].message
-    free_at = world.moment().now + seconds(25)
+    free_at = world.now().wall + seconds(25)
     assert f"at {free_at:%H:%M:%S} UTC at the latest" in message
     assert free_at == world.stored.status.next_attempt
 
@@ -271,7 +271,7 @@ def test_what_a_deregistrar_wrote_of_the_holder_is_handed_to_the_lock() -> None:
 def test_whoever_ends_records_is_written_with_the_address() -> None:
     """Before the first call there is nobody else who could have called for its end."""
     world = World(NOWHERE)
-    known = Enrolment(ME, 0.0, deregistrar="its-end")
+    known = RegistrationState(ME, 0.0, deregistrar="its-end")
 
     visit(world, known, driver=PLAIN, address="10.0.0.1:8080")
 
@@ -282,7 +282,9 @@ def test_whoever_ends_records_is_written_with_the_address() -> None:
 def test_backend_that_moved_while_waiting_is_locked_anew() -> None:
     """Neither the address that it had then nor the lock on that is used."""
     world = World(NOWHERE)
-    known = attrs.evolve(Enrolment(ME, 0.0), address="10.0.0.1:8080", locked=True)
+    known = attrs.evolve(
+        RegistrationState(ME, 0.0), address="10.0.0.1:8080", locked=True
+    )
 
     visit(world, known, driver=PLAIN, address="10.0.0.7:8080")
 
@@ -353,7 +355,7 @@ def test_marker_of_another_incarnation_outdoes_a_claim() -> None:
     """It signed at this generation after us: what we once knew is over."""
     world = World(a_record(ensuring="other"))
 
-    visit(world, Enrolment(ME, 0.0, claimed=1))
+    visit(world, RegistrationState(ME, 0.0, claimed=1))
 
     assert "WriteStatus" == world.kinds[1]
     assert "*" == world.stored.status.ensuring
@@ -418,10 +420,10 @@ def test_call_without_an_answer_leaves_a_star_for_good() -> None:
 def test_sign_off_of_which_nothing_is_heard_is_made_impossible() -> None:
     """It could be made while the next ensure is out; the star is another version."""
     world = World(a_record())
-    known = Enrolment(ME, first_seen=0.0, claimed=world.stored.meta.generation)
+    known = RegistrationState(ME, first_seen=0.0, claimed=world.stored.meta.generation)
     unheard = WriteStatus(world.stored, RecordStatus())
 
-    visit(world, learn(known, unheard, Unheard(), world.moment()))
+    visit(world, learn(known, unheard, WriteUnconfirmed(), world.now()))
 
     assert ["ReadRecord", "WriteStatus", "ensureBackend", "WriteStatus"] == world.kinds
     assert ["*", "*"] == [status.ensuring for status in world.writes]
@@ -430,10 +432,10 @@ def test_sign_off_of_which_nothing_is_heard_is_made_impossible() -> None:
 def test_write_that_leaves_a_mark_may_be_made_whenever_it_likes() -> None:
     """Whoever reads it then expects the call that is out."""
     world = World(a_record(ensuring=ME))
-    known = Enrolment(ME, first_seen=0.0)
+    known = RegistrationState(ME, first_seen=0.0)
     unheard = WriteStatus(world.stored, RecordStatus(ensuring=ME))
 
-    visit(world, learn(known, unheard, Unheard(), world.moment()))
+    visit(world, learn(known, unheard, WriteUnconfirmed(), world.now()))
 
     assert ["ReadRecord", "ensureBackend", "WriteStatus"] == world.kinds
     assert world.stored.is_settled
@@ -496,7 +498,7 @@ def test_busy_driver_is_asked_again_soon_and_a_failing_one_seldom() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [Refused("no", seconds(300)), StillRunning("wait", seconds(300))]
+    "answer", [CallRefused("no", seconds(300)), StillRunning("wait", seconds(300))]
 )
 def test_wish_of_the_driver_is_honoured(answer: Reply) -> None:
     """It knows best when it can be asked again."""
@@ -613,7 +615,7 @@ def test_changed_parameters_are_ensured_with_one_call_and_one_write() -> None:
     world = World(before)
     world.put(spec=a_spec(parameters={"weight": "2"}))
     after = world.stored
-    known = Enrolment(ME, 0.0, claimed=claim_after_update(None, before, after))
+    known = RegistrationState(ME, 0.0, claimed=claim_after_update(None, before, after))
 
     world.register(known.begin_turn(a_driver(), "", Permission(after, 0.0)))
 
@@ -652,7 +654,7 @@ def test_policy_always_ensures_by_period_without_a_write() -> None:
 def test_policy_always_writes_what_the_driver_says_anew() -> None:
     """What it wants back may change at each call."""
     world = World(a_record(registered=True, spec=a_spec(ensure_policy=ALWAYS)))
-    known = Enrolment(ME, 0.0)
+    known = RegistrationState(ME, 0.0)
     world.monotonic = 60.0
     world.answers.append(Succeeded(injected_info={"id": "8"}))
 
@@ -671,7 +673,7 @@ def test_member_that_is_in_stays_registered_while_ensuring_it_fails(
     world.monotonic = 60.0
     world.answers.append(answer)
 
-    _, finish = visit(world, Enrolment(ME, 0.0))
+    _, finish = visit(world, RegistrationState(ME, 0.0))
 
     assert world.stored.is_registered
     assert [] == world.writes
@@ -682,7 +684,7 @@ def test_member_that_is_in_stays_registered_while_its_driver_is_missing() -> Non
     """Only ensuring it again is late."""
     world = World(a_record(registered=True, spec=a_spec(ensure_policy=ALWAYS)))
     world.monotonic = 60.0
-    known = attrs.evolve(Enrolment(ME, 0.0), due=True)
+    known = attrs.evolve(RegistrationState(ME, 0.0), due=True)
 
     _, finish = world.register(known.begin_turn(MISSING, ""))
 
@@ -713,7 +715,7 @@ def test_own_lost_call_with_older_parameters_is_outwaited_too() -> None:
     world = World(a_record())
     world.monotonic = 100.0
     world.answers.append(LOST)
-    known, _ = visit(world, Enrolment(ME, 0.0))
+    known, _ = visit(world, RegistrationState(ME, 0.0))
     world.monotonic = 105.0
     world.put(spec=a_spec(parameters={"weight": "2"}))
 
@@ -731,7 +733,7 @@ def test_own_lost_call_is_outwaited_over_two_changes() -> None:
     world = World(a_record())
     world.monotonic = 100.0
     world.answers.extend([LOST, LOST])
-    known, _ = visit(world, Enrolment(ME, 0.0))
+    known, _ = visit(world, RegistrationState(ME, 0.0))
     world.put(spec=a_spec(parameters={"weight": "2"}))
     known, _ = visit(world, known)
 
@@ -781,7 +783,9 @@ def test_lost_member_is_written_down_as_lost_before_it_is_put_back() -> None:
     """A crash in between leaves a record that asks for it."""
     world = World(a_record(registered=True))
 
-    known, _ = visit(world, attrs.evolve(Enrolment(ME, 0.0), reset="it was reset"))
+    known, _ = visit(
+        world, attrs.evolve(RegistrationState(ME, 0.0), reset="it was reset")
+    )
 
     expected = ["ReadRecord", "WriteStatus", "ensureBackend", "WriteStatus"]
     assert expected == world.kinds
@@ -796,7 +800,7 @@ def test_lost_member_of_a_doubted_record_stays_doubted() -> None:
     """The star outlives everything."""
     world = World(a_record(registered=True, ensuring="*"))
 
-    visit(world, attrs.evolve(Enrolment(ME, 0.0), reset="it was reset"))
+    visit(world, attrs.evolve(RegistrationState(ME, 0.0), reset="it was reset"))
 
     assert {"*"} == {status.ensuring for status in world.writes}
 
@@ -804,7 +808,7 @@ def test_lost_member_of_a_doubted_record_stays_doubted() -> None:
 def test_lost_member_without_a_driver_is_told() -> None:
     """It is out, and nobody can put it back."""
     world = World(a_record(registered=True))
-    known = attrs.evolve(Enrolment(ME, 0.0), reset="it was reset")
+    known = attrs.evolve(RegistrationState(ME, 0.0), reset="it was reset")
 
     known, finish = visit(world, known, driver=MISSING)
 

@@ -3,14 +3,14 @@
 import attrs
 import pytest
 
-from lbcf.core.lifecycle.steps import Refused, StillRunning, Unanswered
+from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning
 from lbcf.core.lifecycle.turn import (
-    NO_STREAK,
+    NO_FAILURES,
     Report,
-    driver_or_absent,
+    describe_failure,
+    find_driver,
     poll_delay,
     retry_delay,
-    told,
 )
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
@@ -20,15 +20,15 @@ from tests.builders import START, a_driver, a_key, a_record, at, seconds
 
 
 ENSURE, DRAIN = Operation.ENSURE_BACKEND, Operation.DRAIN_BACKEND
-NO, BUSY = Refused("no"), StillRunning("busy")
-LOST = Unanswered(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True)
+NO, BUSY = CallRefused("no"), StillRunning("busy")
+LOST = NoAnswer(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True)
 SAID = Condition("Registered", False, Reason.DRIVER_REFUSED, "no", 1, START)
 PROGRESS = DrainProgress(START, START + seconds(30), 3)
 
 
 def test_streak_counts_answers_of_one_kind() -> None:
     """Fail and silence are one kind: no success; Running is another."""
-    twice = NO_STREAK.with_answer(ENSURE, NO).with_answer(ENSURE, LOST)
+    twice = NO_FAILURES.with_answer(ENSURE, NO).with_answer(ENSURE, LOST)
 
     assert 2 == twice.length
     assert 1 == twice.with_answer(ENSURE, BUSY).length
@@ -45,7 +45,7 @@ def test_polls_come_ever_more_slowly_up_to_five_seconds() -> None:
 
 @pytest.mark.parametrize("reply", [NO, LOST])
 def test_failures_are_retried_with_backoff_and_jitter(
-    reply: Refused | Unanswered,
+    reply: CallRefused | NoAnswer,
 ) -> None:
     """The n-th wait lies between 2**(n-1) and 2**n seconds."""
     assert [1, 2, 4] == [
@@ -61,25 +61,28 @@ def test_words_name_driver_operation_and_answer() -> None:
     assert (
         "DriverRefused",
         "driver shop/proxy at ensureBackend answered Fail: no",
-    ) == (told(NO, driver, ENSURE))
-    assert "answered Fail: (no message)" in told(Refused(""), driver, ENSURE)[1]
+    ) == (describe_failure(NO, driver, ENSURE))
+    assert (
+        "answered Fail: (no message)"
+        in describe_failure(CallRefused(""), driver, ENSURE)[1]
+    )
     assert (
         "DriverRunning",
         "driver shop/proxy at ensureBackend answered Running: busy",
-    ) == (told(BUSY, driver, ENSURE))
+    ) == (describe_failure(BUSY, driver, ENSURE))
     assert (
         "DriverTimedOut",
         "driver shop/proxy at ensureBackend: no answer in 10 s",
-    ) == (told(LOST, driver, ENSURE))
+    ) == (describe_failure(LOST, driver, ENSURE))
 
 
 def test_missing_driver_is_told_with_what_to_do() -> None:
     """One that exists but cannot be understood is another trouble."""
     key = a_key("proxy")
 
-    assert a_driver() == driver_or_absent(key, a_driver(), None)
-    missing = driver_or_absent(key, None, None)
-    unreadable = driver_or_absent(key, None, "spec.url: expected str")
+    assert a_driver() == find_driver(key, a_driver(), None)
+    missing = find_driver(key, None, None)
+    unreadable = find_driver(key, None, "spec.url: expected str")
     assert isinstance(missing, Explanation)
     assert isinstance(unreadable, Explanation)
     assert (Reason.DRIVER_NOT_FOUND, Reason.DRIVER_UNREADABLE) == (
@@ -129,7 +132,7 @@ def test_report_keeps_what_it_does_not_speak_of() -> None:
 
 def test_driver_that_could_be_read_before_is_absent_all_the_same() -> None:
     """Its last readable version is not how it is now: nobody is called by it."""
-    found = driver_or_absent(a_key("memory"), a_driver(), "spec.url: expected str")
+    found = find_driver(a_key("memory"), a_driver(), "spec.url: expected str")
 
     assert isinstance(found, Explanation)
     assert Reason.DRIVER_UNREADABLE == found.reason

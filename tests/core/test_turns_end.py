@@ -7,17 +7,17 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lbcf.core.lifecycle.deregistration import Ending
-from lbcf.core.lifecycle.registration import Enrolment, with_due
+from lbcf.core.lifecycle.deregistration import DeregistrationState
+from lbcf.core.lifecycle.registration import RegistrationState, with_due
 from lbcf.core.lifecycle.steps import (
     CallDriver,
+    CallRefused,
     LockTaken,
-    Refused,
+    NoAnswer,
     Reply,
     Step,
     StillRunning,
     Succeeded,
-    Unanswered,
 )
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver, RecordStatus
 from lbcf.core.model.values import AddressSource, MemberKey
@@ -32,8 +32,8 @@ ANSWERS = st.one_of(
         Succeeded, st.none() | st.just({"id": "7"}), st.sampled_from(("v:1", ""))
     ),
     st.builds(StillRunning, st.just("busy"), WISHES, st.none() | st.integers(0, 3)),
-    st.builds(Refused, st.sampled_from(("no", "x" * 2000)), WISHES),
-    st.builds(Unanswered, st.just("DriverTimedOut"), st.just("late"), st.booleans()),
+    st.builds(CallRefused, st.sampled_from(("no", "x" * 2000)), WISHES),
+    st.builds(NoAnswer, st.just("DriverTimedOut"), st.just("late"), st.booleans()),
 )
 LOCKS = st.one_of(
     st.just(LockTaken()),
@@ -99,11 +99,9 @@ def test_registrar_s_turns_end(
     world: World, driver: LoadBalancerDriver | Explanation, address: str, reset: bool
 ) -> None:
     """Six visits in a row, each with what the last one left behind."""
-    known = Enrolment("me", 100.0, reset="it was reset" if reset else "")
+    known = RegistrationState("me", 100.0, reset="it was reset" if reset else "")
     for _ in range(6):
-        known = with_due(
-            attrs.evolve(known, driver=driver), world.stored, world.moment()
-        )
+        known = with_due(attrs.evolve(known, driver=driver), world.stored, world.now())
         known, _ = world.register(known.begin_turn(driver, address))
     for step in world.steps:
         judge(step, world, deleting=False)
@@ -115,7 +113,7 @@ def test_deregistrar_s_turns_end(
 ) -> None:
     """Six visits in a row, until the record is gone."""
     world.delete()
-    ending = Ending(first_seen=90.0)
+    ending = DeregistrationState(first_seen=90.0)
     for _ in range(6):
         ending, finish = world.end(ending.begin_turn(driver))
         assert ending.is_over is (world.record is None)
@@ -137,7 +135,10 @@ def test_same_answer_for_ever_is_not_written_for_ever(
         world.answers = deque([answer] * 1000)
         if deleting:
             world.delete()
-        known, ending = Enrolment("me", 100.0), Ending(first_seen=100.0)
+        known, ending = (
+            RegistrationState("me", 100.0),
+            DeregistrationState(first_seen=100.0),
+        )
         for _ in range(12):
             if world.record is None:
                 break
@@ -145,7 +146,7 @@ def test_same_answer_for_ever_is_not_written_for_ever(
                 ending, _ = world.end(ending.begin_turn(driver))
             else:
                 due = with_due(
-                    attrs.evolve(known, driver=driver), world.record, world.moment()
+                    attrs.evolve(known, driver=driver), world.record, world.now()
                 )
                 known, _ = world.register(due.begin_turn(driver, address))
         assert len(world.writes) <= 6

@@ -12,17 +12,17 @@ from typing import TypeVar
 import attrs
 
 from lbcf.core.lifecycle import deregistration, registration
-from lbcf.core.lifecycle.deregistration import Ending
-from lbcf.core.lifecycle.registration import Enrolment
+from lbcf.core.lifecycle.deregistration import DeregistrationState
+from lbcf.core.lifecycle.registration import RegistrationState
 from lbcf.core.lifecycle.steps import (
     CallDriver,
     Conflicted,
     Finish,
-    Gone,
     LockTaken,
     Observed,
     Permission,
     ReadRecord,
+    RecordGone,
     Released,
     ReleaseRecord,
     Reply,
@@ -33,7 +33,7 @@ from lbcf.core.lifecycle.steps import (
     WriteSettling,
     WriteStatus,
 )
-from lbcf.core.lifecycle.turn import Moment
+from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model.names import ANNOTATION_SETTLING, FINALIZER_RECORD
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, RecordSpec, RecordStatus
@@ -71,10 +71,10 @@ class World:
     steps: list[Step] = attrs.Factory(list)
     before: "Interference" = lambda _world, _step: None
 
-    def moment(self) -> Moment:
+    def now(self) -> Now:
         """Read the clock."""
-        moment = at(self.monotonic)
-        return attrs.evolve(moment, now=moment.now + timedelta(seconds=self.ahead))
+        now = at(self.monotonic)
+        return attrs.evolve(now, wall=now.wall + timedelta(seconds=self.ahead))
 
     @property
     def stored(self) -> BackendRecord:
@@ -123,17 +123,17 @@ class World:
             case Finish():
                 raise AssertionError("a finished turn was carried out")
 
-    def _observed(self) -> Observed | Gone:
+    def _observed(self) -> Observed | RecordGone:
         """Show the record as it is now."""
         if self.record is None:
-            return Gone()
+            return RecordGone()
         return Observed(Permission(self.record, self.monotonic))
 
     def _call(self, step: CallDriver) -> Reply:
         """Ask the driver, if the permission is young or nothing has changed since."""
         if self.monotonic > step.permission.at + USE_WITHIN:
             if self.record is None:
-                return Gone()
+                return RecordGone()
             if not self._is_current(step.permission.record):
                 return Superseded(Permission(self.record, self.monotonic))
         return self.answer(step)
@@ -146,7 +146,7 @@ class World:
     def _write(self, step: WriteStatus) -> Reply:
         """Write a status by compare-and-swap, as the CRD allows."""
         if self.record is None:
-            return Gone()
+            return RecordGone()
         if not self._is_current(step.record):
             return Conflicted()
         before = self.record.status.address
@@ -157,7 +157,7 @@ class World:
     def _write_settling(self, step: WriteSettling) -> Reply:
         """Write an annotation by compare-and-swap."""
         if self.record is None:
-            return Gone()
+            return RecordGone()
         if not self._is_current(step.record):
             return Conflicted()
         seconds = str(int(step.settling.total_seconds()))
@@ -167,7 +167,7 @@ class World:
     def _release(self, step: ReleaseRecord) -> Reply:
         """Take the finalizer off by compare-and-swap; the last one ends the record."""
         if self.record is None:
-            return Gone()
+            return RecordGone()
         if not self._is_current(step.proof.record):
             return Conflicted()
         left = tuple(f for f in self.record.meta.finalizers if f != FINALIZER_RECORD)
@@ -217,22 +217,24 @@ class World:
     def turn(
         self,
         state: S,
-        next_step: Callable[[S, Moment], Step],
-        learn: Callable[[S, Step, Reply, Moment], S],
+        next_step: Callable[[S, Now], Step],
+        learn: Callable[[S, Step, Reply, Now], S],
     ) -> tuple[S, Finish]:
         """Let a turn run to its end."""
         for _ in range(MOST_STEPS):
-            step = next_step(state, self.moment())
+            step = next_step(state, self.now())
             if isinstance(step, Finish):
                 return state, step
-            state = learn(state, step, self.perform(step), self.moment())
+            state = learn(state, step, self.perform(step), self.now())
         raise AssertionError(f"a turn runs hot: {self.kinds[-6:]}")
 
-    def register(self, enrolment: Enrolment) -> tuple[Enrolment, Finish]:
+    def register(
+        self, enrolment: RegistrationState
+    ) -> tuple[RegistrationState, Finish]:
         """Let a registrar's turn run to its end."""
         return self.turn(enrolment, registration.next_step, registration.learn)
 
-    def end(self, ending: Ending) -> tuple[Ending, Finish]:
+    def end(self, ending: DeregistrationState) -> tuple[DeregistrationState, Finish]:
         """Let a deregistrar's turn run to its end."""
         return self.turn(ending, deregistration.next_step, deregistration.learn)
 

@@ -5,9 +5,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from lbcf.core.lifecycle import deregistration
-from lbcf.core.lifecycle.deregistration import Ending
-from lbcf.core.lifecycle.steps import Refused, Reply, Step, StillRunning, Unanswered
-from lbcf.core.lifecycle.turn import Moment
+from lbcf.core.lifecycle.deregistration import DeregistrationState
+from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, Reply, Step, StillRunning
+from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
@@ -23,7 +23,7 @@ from tests.fakes.clock import VirtualClock
 
 OTHER = a_key("other")
 DRIVER = a_driver()
-UNREACHED = Unanswered(Reason.DRIVER_UNREACHABLE, "connection refused", may_land=False)
+UNREACHED = NoAnswer(Reason.DRIVER_UNREACHABLE, "connection refused", may_land=False)
 
 
 class OneRecord(Executor):
@@ -35,9 +35,9 @@ class OneRecord(Executor):
         super().__init__(KubeClient(Nobody()), pool, clock, recall=recall)
         self.world = World(record)
 
-    def moment(self) -> Moment:
+    def now(self) -> Now:
         """Read the world's clock."""
-        return self.world.moment()
+        return self.world.now()
 
     async def perform(self, _subject: Subject, step: Step) -> Reply:
         """Carry out a step."""
@@ -49,7 +49,7 @@ class OneRecord(Executor):
         meta = self.world.stored.meta
         await self.run(
             Subject(meta.key, meta.uid),
-            Ending(first_seen=0.0).begin_turn(DRIVER),
+            DeregistrationState(first_seen=0.0).begin_turn(DRIVER),
             deregistration.next_step,
             deregistration.learn,
             lambda _learnt: None,
@@ -66,10 +66,10 @@ def queue() -> WorkQueue[ObjectKey]:
     "answers",
     [
         pytest.param([], id="success"),
-        pytest.param([Refused("quota")], id="refusal"),
+        pytest.param([CallRefused("quota")], id="refusal"),
         pytest.param([StillRunning("later")], id="running"),
         pytest.param(
-            [Unanswered(Reason.DRIVER_TIMED_OUT, "", may_land=True)], id="time-out"
+            [NoAnswer(Reason.DRIVER_TIMED_OUT, "", may_land=True)], id="time-out"
         ),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 
 from aiohttp import ClientSession, ClientTimeout, CookieJar
 
-from lbcf.core.lifecycle.deregistration import Ending, next_step
+from lbcf.core.lifecycle.deregistration import DeregistrationState, next_step
 from lbcf.core.lifecycle.steps import CallDriver, Permission
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import DrainProgress, RecordStatus
@@ -195,7 +195,7 @@ def _next_call(*, backend_gone: bool) -> Operation:
     status = RecordStatus(drain=progress, backend_gone=backend_gone)
     spec = a_spec(drain_timeout=timedelta(seconds=300))
     record = a_record(spec=spec, status=status, registered=True, deleting=True)
-    ending = Ending(first_seen=0.0, permission=Permission(record, 0.0))
+    ending = DeregistrationState(first_seen=0.0, permission=Permission(record, 0.0))
     step = next_step(attrs.evolve(ending, driver=a_driver(drains=True)), at(0.0))
     assert isinstance(step, CallDriver)
     return step.operation

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import attrs
 
 from lbcf.core.lifecycle import locking
-from lbcf.core.lifecycle.steps import Refused, StillRunning, Unanswered
+from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning
 from lbcf.core.model import conditions
 from lbcf.core.model.binds import Bind, EntryStatus
 from lbcf.core.model.conditions import Condition
@@ -37,7 +37,7 @@ _LONGEST_REST = timedelta(hours=1, minutes=1)
 
 Change = Callable[[EntryStatus], EntryStatus | None]
 """What was learnt of one load balancer; None as the answer: it is gone."""
-Trouble = Refused | StillRunning | Unanswered
+Trouble = CallRefused | StillRunning | NoAnswer
 
 
 def next_operation(
@@ -156,7 +156,7 @@ def troubled(
     is_creation = operation is Operation.CREATE_LOAD_BALANCER
     kind = conditions.CREATED if is_creation else conditions.READY
     may_exist = is_creation and status.may_exist
-    standing = False if not isinstance(trouble, Unanswered) else _standing(status, kind)
+    standing = False if not isinstance(trouble, NoAnswer) else _standing(status, kind)
     status = attrs.evolve(status, retry_after=now + pause)
     new = Condition(
         kind,
@@ -174,9 +174,9 @@ def _reason(operation: Operation, trouble: Trouble) -> Reason:
     match trouble:
         case StillRunning():
             return running
-        case Refused():
+        case CallRefused():
             return failed
-        case Unanswered(reason=reason):
+        case NoAnswer(reason=reason):
             is_answer = reason in _NO_ANSWER_OF_A_DRIVER
             return Reason.INVALID_RESPONSE if is_answer else Reason.WEBHOOK_ERROR
 

@@ -36,15 +36,16 @@ import attrs
 from lbcf.core.lifecycle.steps import (
     Abandoned,
     CallDriver,
+    CallRefused,
     Conflicted,
     Deregistered,
     Finish,
-    Gone,
     NeverRegistered,
+    NoAnswer,
     Observed,
     Permission,
     ReadRecord,
-    Refused,
+    RecordGone,
     Released,
     ReleaseRecord,
     Reply,
@@ -52,18 +53,17 @@ from lbcf.core.lifecycle.steps import (
     StillRunning,
     Succeeded,
     Superseded,
-    Unanswered,
     WriteStatus,
 )
 from lbcf.core.lifecycle.turn import (
     DRIVER_RECHECK,
-    NO_STREAK,
+    NO_FAILURES,
     UNKNOWN_DRIVER,
-    Moment,
+    FailureStreak,
+    Now,
     Report,
-    Streak,
+    describe_failure,
     retry_delay,
-    told,
 )
 from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
@@ -86,7 +86,7 @@ _CONNECTIONS_NEWS = 10.0
 
 
 @attrs.frozen
-class Ending:
+class DeregistrationState:
     """What a deregistrar remembers of one deletion; all of it may be lost.
 
     Attributes:
@@ -119,7 +119,7 @@ class Ending:
     drained: bool = False
     early_done: bool = False
     final_done: bool = False
-    streak: Streak = NO_STREAK
+    streak: FailureStreak = NO_FAILURES
     told_at: float = 0.0
     report: Report | None = None
     pause: timedelta | None = None
@@ -127,7 +127,7 @@ class Ending:
 
     def begin_turn(
         self, driver: LoadBalancerDriver | Explanation, seen: Permission | None = None
-    ) -> "Ending":
+    ) -> "DeregistrationState":
         """Start a visit: permissions and reports of the last one are void.
 
         Args:
@@ -158,84 +158,90 @@ class Phase(StrEnum):
     RELEASING = "releasing"
 
 
-def phase_of(ending: Ending, record: BackendRecord) -> Phase:
+def phase_of(state: DeregistrationState, record: BackendRecord) -> Phase:
     """Say how far a record's end is, by what is remembered and what is written."""
-    if ending.final_done:
+    if state.final_done:
         return Phase.RELEASING
-    has_begun = ending.drained or ending.early_done
-    if has_begun or ending.drain is not None or record.status.drain is not None:
+    has_begun = state.drained or state.early_done
+    if has_begun or state.drain is not None or record.status.drain is not None:
         return Phase.ENDING
     return Phase.FLOWING
 
 
-Stage = Callable[[Ending, BackendRecord, Moment], Step | None]
+Stage = Callable[[DeregistrationState, BackendRecord, Now], Step | None]
 
 
-def next_step(ending: Ending, moment: Moment) -> Step:
+def next_step(state: DeregistrationState, now: Now) -> Step:
     """Say what to do now."""
-    if ending.is_over:
+    if state.is_over:
         return Finish()
-    if ending.permission is None:
+    if state.permission is None:
         return ReadRecord()
-    record = ending.permission.record
-    steps = (stage(ending, record, moment) for stage in STAGES)
+    record = state.permission.record
+    steps = (stage(state, record, now) for stage in STAGES)
     return next((step for step in steps if step is not None), Finish())
 
 
-def _leave_alone(_e: Ending, record: BackendRecord, _m: Moment) -> Step | None:
+def _leave_alone(
+    _state: DeregistrationState, record: BackendRecord, _now: Now
+) -> Step | None:
     """A record that lives, or that we do not hold, is not ours to end."""
     return None if record.is_deleting and record.is_held else Finish()
 
 
-def _abandon(_e: Ending, record: BackendRecord, _m: Moment) -> Step | None:
+def _abandon(
+    _state: DeregistrationState, record: BackendRecord, _now: Now
+) -> Step | None:
     """A person ordered to let go."""
     why = record.meta.abandoned
     return ReleaseRecord(Abandoned(record, why)) if why else None
 
 
-def _never_registered(_e: Ending, record: BackendRecord, _m: Moment) -> Step | None:
+def _never_registered(
+    _state: DeregistrationState, record: BackendRecord, _now: Now
+) -> Step | None:
     """The address is written before the first ensure: without one there was none."""
     return None if record.address else ReleaseRecord(NeverRegistered(record))
 
 
-def _tell(ending: Ending, record: BackendRecord, moment: Moment) -> Step | None:
+def _tell(state: DeregistrationState, record: BackendRecord, now: Now) -> Step | None:
     """Write what people should know before pausing."""
-    report = ending.report
+    report = state.report
     if report is None or not report.is_news(record):
         return None
-    return WriteStatus(record, report.applied(record.status, moment.now))
+    return WriteStatus(record, report.applied(record.status, now.wall))
 
 
-def _rest(ending: Ending, _r: BackendRecord, _m: Moment) -> Step | None:
+def _rest(state: DeregistrationState, _record: BackendRecord, _now: Now) -> Step | None:
     """End the turn where the last answer asked for time."""
-    return None if ending.pause is None else Finish(again_after=ending.pause)
+    return None if state.pause is None else Finish(again_after=state.pause)
 
 
-def _sign(ending: Ending, record: BackendRecord, _m: Moment) -> Step | None:
+def _sign(state: DeregistrationState, record: BackendRecord, _now: Now) -> Step | None:
     """Let whoever the record names as its deregistrar know that it is not alone.
 
     Only where members are known by address alone: there it may tell the next owner of
     the address that no call is out, and would not know of ours (w34).
     """
-    driver, named = ending.driver, record.status.deregistrar
+    driver, named = state.driver, record.status.deregistrar
     if isinstance(driver, Explanation) or driver.member_key is MemberKey.RECORD:
         return None
-    if named in {"", ANY_INCARNATION, ending.incarnation}:
+    if named in {"", ANY_INCARNATION, state.incarnation}:
         return None
     status = attrs.evolve(record.status, deregistrar=ANY_INCARNATION)
     return WriteStatus(record, status)
 
 
-def _drain(ending: Ending, record: BackendRecord, moment: Moment) -> Step | None:
+def _drain(state: DeregistrationState, record: BackendRecord, now: Now) -> Step | None:
     """Let the backend finish, as long as the driver can and the deadline allows."""
-    driver, permission = ending.driver, ending.permission
-    if isinstance(driver, Explanation) or permission is None or ending.drained:
+    driver, permission = state.driver, state.permission
+    if isinstance(driver, Explanation) or permission is None or state.drained:
         return None
     if record.status.backend_gone:
         return None
     if not record.spec.drain.enabled or not driver.declares(Operation.DRAIN_BACKEND):
         return None
-    left = rest_of_drain(ending, record, moment)
+    left = rest_of_drain(state, record, now)
     if left <= timedelta(0):
         return None
     return CallDriver(
@@ -243,43 +249,45 @@ def _drain(ending: Ending, record: BackendRecord, moment: Moment) -> Step | None
         driver,
         permission,
         record.address,
-        drain=drain_progress(ending, record, moment.now + left),
-        urgent=phase_of(ending, record) is Phase.FLOWING,
+        drain=drain_progress(state, record, now.wall + left),
+        urgent=phase_of(state, record) is Phase.FLOWING,
     )
 
 
-def rest_of_drain(ending: Ending, record: BackendRecord, moment: Moment) -> timedelta:
+def rest_of_drain(
+    state: DeregistrationState, record: BackendRecord, now: Now
+) -> timedelta:
     """Say how long the drain may go on: all of its time where it has not begun."""
     whole = record.spec.drain.longest
-    if ending.drain_until is not None:
-        return timedelta(seconds=ending.drain_until - moment.monotonic)
+    if state.drain_until is not None:
+        return timedelta(seconds=state.drain_until - now.monotonic)
     written = record.status.drain
-    return whole if written is None else _rest_of_written(record, written, moment)
+    return whole if written is None else _rest_of_written(record, written, now)
 
 
 def _rest_of_written(
-    record: BackendRecord, written: DrainProgress, moment: Moment
+    record: BackendRecord, written: DrainProgress, now: Now
 ) -> timedelta:
     """Say what a clock leaves that another incarnation, or an earlier one, has written."""
     whole = record.spec.drain.longest
     # Neither clock need be right. That of whoever began was behind where the drain was
     # over before the API server could have let it begin; ours is where more is left than
     # there was.
-    deadline = max(written.deadline, (record.meta.deleting_since or moment.now) + whole)
-    return min(deadline - moment.now, whole)
+    deadline = max(written.deadline, (record.meta.deleting_since or now.wall) + whole)
+    return min(deadline - now.wall, whole)
 
 
 def drain_progress(
-    ending: Ending, record: BackendRecord, deadline: datetime
+    state: DeregistrationState, record: BackendRecord, deadline: datetime
 ) -> DrainProgress:
     """Say when the drain began and must end: as written, as remembered, or as counted.
 
     Args:
-        ending: what is remembered.
+        state: what is remembered.
         record: what is written.
         deadline: as counted by the clock as it is now.
     """
-    known = record.status.drain or ending.drain
+    known = record.status.drain or state.drain
     if known is not None and abs(known.deadline - deadline) < _CLOCK_WAS_SET:
         return known
     whole = record.spec.drain.longest
@@ -289,48 +297,54 @@ def drain_progress(
     return DrainProgress(began, ends)
 
 
-def _is_in_time(ending: Ending, moment: Moment) -> bool:
+def _is_in_time(state: DeregistrationState, now: Now) -> bool:
     """Tell whether a driver should still spare what slipped in after the drain."""
-    return ending.drain_until is None or moment.monotonic < ending.drain_until
+    return state.drain_until is None or now.monotonic < state.drain_until
 
 
-def is_final(ending: Ending, record: BackendRecord, moment: Moment) -> bool:
+def is_final(state: DeregistrationState, record: BackendRecord, now: Now) -> bool:
     """Tell whether a deregister sent now cannot be undone by an ensure still out."""
-    return record.is_settled or _rest_of_confirming(ending, record, moment) <= 0
+    return record.is_settled or _rest_of_confirming(state, record, now) <= 0
 
 
-def _rest_of_confirming(ending: Ending, record: BackendRecord, moment: Moment) -> float:
+def _rest_of_confirming(
+    state: DeregistrationState, record: BackendRecord, now: Now
+) -> float:
     """Count the seconds until every ensure sent before the deletion is over."""
-    driver = ending.driver
+    driver = state.driver
     if isinstance(driver, Explanation):
         return 0.0
     # Those that are out went by the driver as their sender saw it: the record says.
     settling = max(driver.settling(Operation.ENSURE_BACKEND), record.settling)
-    return ending.first_seen + settling.total_seconds() - moment.monotonic
+    return state.first_seen + settling.total_seconds() - now.monotonic
 
 
-def _deregister(ending: Ending, record: BackendRecord, moment: Moment) -> Step | None:
+def _deregister(
+    state: DeregistrationState, record: BackendRecord, now: Now
+) -> Step | None:
     """Take the backend out; again, once all ensures are over, if any may be out."""
-    driver, permission = ending.driver, ending.permission
-    if ending.final_done or isinstance(driver, Explanation) or permission is None:
+    driver, permission = state.driver, state.permission
+    if state.final_done or isinstance(driver, Explanation) or permission is None:
         return None
-    final = is_final(ending, record, moment)
-    if ending.early_done and not final:
-        return Finish(timedelta(seconds=_rest_of_confirming(ending, record, moment)))
+    final = is_final(state, record, now)
+    if state.early_done and not final:
+        return Finish(timedelta(seconds=_rest_of_confirming(state, record, now)))
     return CallDriver(
         Operation.DEREGISTER_BACKEND,
         driver,
         permission,
         record.address,
-        drained=ending.drained and _is_in_time(ending, moment),
+        drained=state.drained and _is_in_time(state, now),
         final=final,
-        urgent=phase_of(ending, record) is Phase.FLOWING,
+        urgent=phase_of(state, record) is Phase.FLOWING,
     )
 
 
-def _release(ending: Ending, record: BackendRecord, _m: Moment) -> Step | None:
+def _release(
+    state: DeregistrationState, record: BackendRecord, _now: Now
+) -> Step | None:
     """Let the record go, with the proof that its address is out."""
-    return ReleaseRecord(Deregistered(record)) if ending.final_done else None
+    return ReleaseRecord(Deregistered(record)) if state.final_done else None
 
 
 STAGES: tuple[Stage, ...] = (
@@ -346,28 +360,30 @@ STAGES: tuple[Stage, ...] = (
 )
 
 
-def learn(ending: Ending, step: Step, reply: Reply, moment: Moment) -> Ending:
+def learn(
+    state: DeregistrationState, step: Step, reply: Reply, now: Now
+) -> DeregistrationState:
     """Take in what came of a step."""
     match reply:
-        case Gone():
-            return attrs.evolve(ending, is_over=True)
+        case RecordGone():
+            return attrs.evolve(state, is_over=True)
         case Released():
-            return attrs.evolve(ending, is_over=True, is_clean=_is_clean(ending, step))
+            return attrs.evolve(state, is_over=True, is_clean=_is_clean(state, step))
         case Conflicted():
-            return attrs.evolve(ending, permission=None)
+            return attrs.evolve(state, permission=None)
         case Observed(permission):
             if isinstance(step, WriteStatus):
-                ending = attrs.evolve(ending, told_at=moment.monotonic, report=None)
-            return _observed(ending, permission, moment)
+                state = attrs.evolve(state, told_at=now.monotonic, report=None)
+            return _observed(state, permission, now)
         case Superseded(permission):
-            return _observed(ending, permission, moment)
-        case Succeeded() | StillRunning() | Refused() | Unanswered():
-            return _called(ending, step, reply, moment)
+            return _observed(state, permission, now)
+        case Succeeded() | StillRunning() | CallRefused() | NoAnswer():
+            return _called(state, step, reply, now)
         case _:
-            return ending
+            return state
 
 
-def _is_clean(ending: Ending, step: Step) -> bool:
+def _is_clean(state: DeregistrationState, step: Step) -> bool:
     """Tell whether no call for a record that we have just let go can be out.
 
     The version that it went from says so: whoever else wanted to call had to change it.
@@ -379,55 +395,59 @@ def _is_clean(ending: Ending, step: Step) -> bool:
         case NeverRegistered():
             return True
         case Deregistered(record):
-            alone = record.status.deregistrar == ending.incarnation != ""
-            return alone and not ending.unanswered
+            alone = record.status.deregistrar == state.incarnation != ""
+            return alone and not state.unanswered
         case Abandoned():
             return False
 
 
-def _observed(ending: Ending, permission: Permission, moment: Moment) -> Ending:
+def _observed(
+    state: DeregistrationState, permission: Permission, now: Now
+) -> DeregistrationState:
     """Look at the record anew; without a driver there is only something to tell."""
-    ending = attrs.evolve(
-        _with_written_drain(ending, permission.record, moment), permission=permission
+    state = attrs.evolve(
+        _with_written_drain(state, permission.record, now), permission=permission
     )
-    record, driver = permission.record, ending.driver
-    needless = ending.pause is not None or not record.address
+    record, driver = permission.record, state.driver
+    needless = state.pause is not None or not record.address
     if needless or not isinstance(driver, Explanation):
-        return ending
+        return state
     message = (
         f"{driver.message}, or set annotation {names.ANNOTATION_ABANDON} on this record "
         f"to let go of {record.address} without deregistering it"
     )
     condition = _condition(record, conditions.DEREGISTERED, driver.reason, message)
-    return attrs.evolve(ending, report=Report(condition), pause=DRIVER_RECHECK)
+    return attrs.evolve(state, report=Report(condition), pause=DRIVER_RECHECK)
 
 
 def _called(
-    ending: Ending,
+    state: DeregistrationState,
     step: Step,
-    reply: Succeeded | StillRunning | Refused | Unanswered,
-    moment: Moment,
-) -> Ending:
+    reply: Succeeded | StillRunning | CallRefused | NoAnswer,
+    now: Now,
+) -> DeregistrationState:
     """Take in a driver's answer, or the lack of one."""
     if not isinstance(step, CallDriver):
-        return ending
-    if isinstance(reply, Unanswered) and reply.may_land:
-        ending = attrs.evolve(ending, unanswered=True)
+        return state
+    if isinstance(reply, NoAnswer) and reply.may_land:
+        state = attrs.evolve(state, unanswered=True)
     if isinstance(reply, Succeeded):
-        return _succeeded(ending, step, moment)
+        return _succeeded(state, step, now)
     if step.operation is Operation.DRAIN_BACKEND:
-        return _still_draining(ending, step, reply, moment)
-    return _not_deregistered(ending, step, reply, moment)
+        return _still_draining(state, step, reply, now)
+    return _not_deregistered(state, step, reply, now)
 
 
-def _succeeded(ending: Ending, step: CallDriver, moment: Moment) -> Ending:
+def _succeeded(
+    state: DeregistrationState, step: CallDriver, now: Now
+) -> DeregistrationState:
     """Go on to the next stage."""
-    ending = attrs.evolve(ending, streak=NO_STREAK)
+    state = attrs.evolve(state, streak=NO_FAILURES)
     record = step.permission.record
     if step.operation is Operation.DRAIN_BACKEND:
-        return attrs.evolve(_begun(ending, record, moment), drained=True)
+        return attrs.evolve(_begun(state, record, now), drained=True)
     if step.final:
-        return attrs.evolve(ending, early_done=True, final_done=True)
+        return attrs.evolve(state, early_done=True, final_done=True)
     message = (
         f"{step.address} is out of the load balancer; deregistered once more when no "
         "registration sent earlier can arrive any more"
@@ -435,104 +455,108 @@ def _succeeded(ending: Ending, step: CallDriver, moment: Moment) -> Ending:
     condition = _condition(
         record, conditions.DEREGISTERED, Reason.WAITING_TO_CONFIRM, message
     )
-    return attrs.evolve(ending, early_done=True, report=Report(condition))
+    return attrs.evolve(state, early_done=True, report=Report(condition))
 
 
 def _with_written_drain(
-    ending: Ending, record: BackendRecord, moment: Moment
-) -> Ending:
+    state: DeregistrationState, record: BackendRecord, now: Now
+) -> DeregistrationState:
     """Count from now on what is left of a drain that another incarnation began.
 
     Also where this one began to count by a view that did not show it yet.
     """
-    written, own = record.status.drain, ending.drain
+    written, own = record.status.drain, state.drain
     if written is None or (own and own.deadline == written.deadline):
-        return ending
-    left = _rest_of_written(record, written, moment).total_seconds()
+        return state
+    left = _rest_of_written(record, written, now).total_seconds()
     clock = attrs.evolve(written, connections=None)
-    return attrs.evolve(ending, drain=clock, drain_until=moment.monotonic + left)
+    return attrs.evolve(state, drain=clock, drain_until=now.monotonic + left)
 
 
-def _begun(ending: Ending, record: BackendRecord, moment: Moment) -> Ending:
+def _begun(
+    state: DeregistrationState, record: BackendRecord, now: Now
+) -> DeregistrationState:
     """Count from now on what is left of the drain, by the monotonic clock.
 
     A call that waited for its place at the driver left long after it was decided on:
     what is not written yet begins with the answer.
     """
-    ending = _with_written_drain(ending, record, moment)
-    if ending.drain_until is not None:
-        return ending
-    left = rest_of_drain(ending, record, moment)
+    state = _with_written_drain(state, record, now)
+    if state.drain_until is not None:
+        return state
+    left = rest_of_drain(state, record, now)
     return attrs.evolve(
-        ending,
-        drain=drain_progress(ending, record, moment.now + left),
-        drain_until=moment.monotonic + left.total_seconds(),
+        state,
+        drain=drain_progress(state, record, now.wall + left),
+        drain_until=now.monotonic + left.total_seconds(),
     )
 
 
 def _has_begun(
-    ending: Ending, record: BackendRecord, reply: StillRunning | Refused | Unanswered
+    state: DeregistrationState,
+    record: BackendRecord,
+    reply: StillRunning | CallRefused | NoAnswer,
 ) -> bool:
     """Tell whether the drain's clock runs: some call of it may have been heard.
 
     Were it started by a driver that cannot be reached, the deadline could pass with
     traffic still coming in, and all of it would be cut (seen in a soak).
     """
-    unsent = isinstance(reply, Unanswered) and not reply.may_land
-    return not unsent or (record.status.drain or ending.drain) is not None
+    unsent = isinstance(reply, NoAnswer) and not reply.may_land
+    return not unsent or (record.status.drain or state.drain) is not None
 
 
 def _still_draining(
-    ending: Ending,
+    state: DeregistrationState,
     step: CallDriver,
-    reply: StillRunning | Refused | Unanswered,
-    moment: Moment,
-) -> Ending:
+    reply: StillRunning | CallRefused | NoAnswer,
+    now: Now,
+) -> DeregistrationState:
     """Come again before the deadline, and tell who is waited for."""
     record = step.permission.record
-    if _has_begun(ending, record, reply):
-        ending = _begun(ending, record, moment)
-    left = rest_of_drain(ending, record, moment)
+    if _has_begun(state, record, reply):
+        state = _begun(state, record, now)
+    left = rest_of_drain(state, record, now)
     # What is written stays, whichever clocks read it since.
-    progress = record.status.drain or ending.drain
+    progress = record.status.drain or state.drain
     connections = reply.connections if isinstance(reply, StillRunning) else None
     if isinstance(reply, StillRunning) and progress is not None:
         reason = Reason.DRAINING
         ends = f"{progress.deadline:%H:%M:%S} UTC"
         message = f"waiting for connections to end, until {ends} at most"
     else:
-        reason, message = told(reply, step.driver, step.operation)
-    streak = ending.streak.with_answer(step.operation, reply)
-    pause = retry_delay(reply, streak.length, moment)
+        reason, message = describe_failure(reply, step.driver, step.operation)
+    streak = state.streak.with_answer(step.operation, reply)
+    pause = retry_delay(reply, streak.length, now)
     changed = (
         record.status.drain is None or record.status.drain.connections != connections
     )
     report = Report(
         _condition(record, conditions.DRAINED, reason, message),
         drain=progress and attrs.evolve(progress, connections=connections),
-        due=changed and moment.monotonic - ending.told_at >= _CONNECTIONS_NEWS,
+        due=changed and now.monotonic - state.told_at >= _CONNECTIONS_NEWS,
     )
     pause = max(min(pause, left), timedelta(0))
-    return attrs.evolve(ending, streak=streak, report=report, pause=pause)
+    return attrs.evolve(state, streak=streak, report=report, pause=pause)
 
 
 def _not_deregistered(
-    ending: Ending,
+    state: DeregistrationState,
     step: CallDriver,
-    reply: StillRunning | Refused | Unanswered,
-    moment: Moment,
-) -> Ending:
+    reply: StillRunning | CallRefused | NoAnswer,
+    now: Now,
+) -> DeregistrationState:
     """Try again later, and tell why it is not done."""
-    reason, message = told(reply, step.driver, step.operation)
-    streak = ending.streak.with_answer(step.operation, reply)
-    pause = retry_delay(reply, streak.length, moment)
+    reason, message = describe_failure(reply, step.driver, step.operation)
+    streak = state.streak.with_answer(step.operation, reply)
+    pause = retry_delay(reply, streak.length, now)
     condition = _condition(
         step.permission.record, conditions.DEREGISTERED, reason, message
     )
     return attrs.evolve(
-        ending,
+        state,
         streak=streak,
-        report=Report(condition, next_attempt=moment.now + pause),
+        report=Report(condition, next_attempt=now.wall + pause),
         pause=pause,
     )
 

@@ -8,8 +8,8 @@ then resets of the load balancer go unseen.
 from datetime import timedelta
 
 from lbcf.core.lifecycle.epochs import Epochs
-from lbcf.core.lifecycle.steps import Refused, StillRunning, Unanswered
-from lbcf.core.lifecycle.turn import told
+from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning
+from lbcf.core.lifecycle.turn import describe_failure
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
@@ -28,10 +28,10 @@ _UNSEEN = "; that it loses its members goes unseen as long as this lasts"
 def unlisted(
     load_balancer: LoadBalancer,
     driver: LoadBalancerDriver,
-    trouble: Refused | StillRunning | Unanswered,
+    trouble: CallRefused | StillRunning | NoAnswer,
 ) -> Condition:
     """Say that a driver does not list the members."""
-    reason, message = told(trouble, driver, Operation.LIST_BACKENDS)
+    reason, message = describe_failure(trouble, driver, Operation.LIST_BACKENDS)
     return _said(load_balancer, False, reason, message + _UNSEEN)
 
 

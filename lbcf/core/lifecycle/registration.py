@@ -29,15 +29,16 @@ import attrs
 
 from lbcf.core.lifecycle.steps import (
     CallDriver,
+    CallRefused,
     Conflicted,
     Finish,
-    Gone,
     LockHeld,
     LockTaken,
+    NoAnswer,
     Observed,
     Permission,
     ReadRecord,
-    Refused,
+    RecordGone,
     Released,
     Reply,
     Step,
@@ -45,20 +46,19 @@ from lbcf.core.lifecycle.steps import (
     Succeeded,
     Superseded,
     TakeLock,
-    Unanswered,
-    Unheard,
     WriteSettling,
     WriteStatus,
+    WriteUnconfirmed,
 )
 from lbcf.core.lifecycle.turn import (
     DRIVER_RECHECK,
-    NO_STREAK,
+    NO_FAILURES,
     UNKNOWN_DRIVER,
-    Moment,
+    FailureStreak,
+    Now,
     Report,
-    Streak,
+    describe_failure,
     retry_delay,
-    told,
 )
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
@@ -73,7 +73,7 @@ from lbcf.core.model.values import AddressSource, MemberKey, Uid
 from lbcf.core.reasons import Explanation, Reason
 
 
-NO_ADDRESS_GIVEN = Unanswered(
+NO_ADDRESS_GIVEN = NoAnswer(
     Reason.DRIVER_BAD_ANSWER, "answered Succ without a backendAddr", may_land=False
 )
 
@@ -81,7 +81,7 @@ _LOOK_AGAIN = timedelta(seconds=5)
 
 
 @attrs.frozen
-class Doubt:
+class UncertainCall:
     """An own ensure without a definite answer.
 
     Attributes:
@@ -94,17 +94,17 @@ class Doubt:
 
 
 @attrs.frozen
-class Enrolment:
+class RegistrationState:
     """What a registrar remembers of one record; all of it may be lost.
 
     Attributes:
         incarnation: who we are; new at every start of a process.
         first_seen: monotonic seconds at which this incarnation took it up.
         claimed: the generation for which no other incarnation can have an ensure out.
-        doubt: the latest of our own ensures that had no definite answer; also left by a
+        uncertain_call: the latest of our own ensures that had no definite answer; also left by a
             write that signs off and had none, with nothing that may land.
         stale_until: monotonic seconds until which such an ensure with parameters older
-            than those of `doubt` may land.
+            than those of `uncertain_call` may land.
         confirmed: the generation of an ensure that succeeded, and was sent when none with
             other parameters could land any more: its answer may come much later (w27).
         ensured_at: monotonic seconds of the last ensure that succeeded.
@@ -123,7 +123,7 @@ class Enrolment:
     incarnation: str
     first_seen: float
     claimed: int | None = None
-    doubt: Doubt | None = None
+    uncertain_call: UncertainCall | None = None
     stale_until: float = 0.0
     confirmed: int | None = None
     ensured_at: float | None = None
@@ -135,22 +135,22 @@ class Enrolment:
     locked: bool = False
     deregistrar: str = ""
     ensured: Succeeded | None = None
-    streak: Streak = NO_STREAK
+    streak: FailureStreak = NO_FAILURES
     report: Report | None = None
     pause: timedelta | None = None
     is_over: bool = False
 
     @property
-    def uncertain(self) -> bool:
+    def is_uncertain(self) -> bool:
         """Tell whether this incarnation may not sign off any more."""
-        return self.doubt is not None
+        return self.uncertain_call is not None
 
     def begin_turn(
         self,
         driver: LoadBalancerDriver | Explanation,
         address: str,
         permission: Permission | None = None,
-    ) -> "Enrolment":
+    ) -> "RegistrationState":
         """Start a visit: what the last one observed is void.
 
         Args:
@@ -178,98 +178,113 @@ class Enrolment:
         return begun if permission is None else _missing(begun, permission.record)
 
 
-def next_step(enrolment: Enrolment, moment: Moment) -> Step:
+def next_step(state: RegistrationState, now: Now) -> Step:
     """Say what to do now."""
-    if enrolment.is_over:
+    if state.is_over:
         return Finish()
-    if enrolment.permission is None:
+    if state.permission is None:
         return ReadRecord()
-    record = enrolment.permission.record
-    steps = (stage(enrolment, record, moment) for stage in STAGES)
+    record = state.permission.record
+    steps = (stage(state, record, now) for stage in STAGES)
     return next((step for step in steps if step is not None), Finish())
 
 
-Stage = Callable[[Enrolment, BackendRecord, Moment], Step | None]
+Stage = Callable[[RegistrationState, BackendRecord, Now], Step | None]
 
 
-def needs_turn(enrolment: Enrolment, record: BackendRecord) -> bool:
+def needs_turn(state: RegistrationState, record: BackendRecord) -> bool:
     """Tell whether anything is to be done for a record, or may be told of it."""
     return not record.is_deleting and (
-        not record.is_registered or bool(enrolment.reset) or enrolment.due
+        not record.is_registered or bool(state.reset) or state.due
     )
 
 
-def _leave_alone(e: Enrolment, record: BackendRecord, m: Moment) -> Step | None:
+def _leave_alone(
+    state: RegistrationState, record: BackendRecord, now: Now
+) -> Step | None:
     """A record that is ending, or that is as it should be, needs nothing."""
-    if needs_turn(e, record):
+    if needs_turn(state, record):
         return None
-    return Finish(next_ensure(e, record, m))
+    return Finish(next_ensure(state, record, now))
 
 
-def next_ensure(e: Enrolment, record: BackendRecord, m: Moment) -> timedelta | None:
+def next_ensure(
+    state: RegistrationState, record: BackendRecord, now: Now
+) -> timedelta | None:
     """Say when a registered record is to be ensured again, None: never by the clock."""
     if record.is_deleting:
         return None
     if _is_always(record):
-        last = e.first_seen if e.ensured_at is None else e.ensured_at
-        rest = last + record.spec.ensure_policy.period.total_seconds() - m.monotonic
+        last = state.first_seen if state.ensured_at is None else state.ensured_at
+        rest = last + record.spec.ensure_policy.period.total_seconds() - now.monotonic
         return timedelta(seconds=max(0.0, rest))
-    unconfirmed = e.confirmed != record.meta.generation
+    unconfirmed = state.confirmed != record.meta.generation
     if record.status.ensuring == ANY_INCARNATION and unconfirmed:
-        return timedelta(seconds=max(0.0, _rest_of_confirming(e, record, m)))
+        return timedelta(seconds=max(0.0, _rest_of_confirming(state, record, now)))
     return None
 
 
-def with_due(e: Enrolment, record: BackendRecord, m: Moment) -> Enrolment:
+def with_due(
+    state: RegistrationState, record: BackendRecord, now: Now
+) -> RegistrationState:
     """Note that the time has come to ensure again what is registered."""
-    rest = next_ensure(e, record, m)
-    return attrs.evolve(e, due=rest is not None and rest <= timedelta(0))
+    rest = next_ensure(state, record, now)
+    return attrs.evolve(state, due=rest is not None and rest <= timedelta(0))
 
 
-def _rest_of_confirming(e: Enrolment, record: BackendRecord, m: Moment) -> float:
+def _rest_of_confirming(
+    state: RegistrationState, record: BackendRecord, now: Now
+) -> float:
     """Count the seconds until no ensure with other parameters can land any more.
 
     Those of older incarnations may have any; of our own, those of other generations.
     """
-    driver = e.driver
+    driver = state.driver
     if isinstance(driver, Explanation):
         return DRIVER_RECHECK.total_seconds()
     settling = max(driver.settling(Operation.ENSURE_BACKEND), record.settling)
-    until = max(e.first_seen + settling.total_seconds(), e.stale_until)
-    if e.doubt is not None and e.doubt.generation != record.meta.generation:
-        until = max(until, e.doubt.until)
-    return until - m.monotonic
+    until = max(state.first_seen + settling.total_seconds(), state.stale_until)
+    if (
+        state.uncertain_call is not None
+        and state.uncertain_call.generation != record.meta.generation
+    ):
+        until = max(until, state.uncertain_call.until)
+    return until - now.monotonic
 
 
-def _tell(e: Enrolment, record: BackendRecord, moment: Moment) -> Step | None:
+def _tell(state: RegistrationState, record: BackendRecord, now: Now) -> Step | None:
     """Write what people should know before pausing."""
-    report = e.report
+    report = state.report
     if report is not None and report.marker is not None:
         # Another incarnation may have signed since the call that is reported here.
-        report = attrs.evolve(report, marker=marker(e, record))
+        report = attrs.evolve(report, marker=marker(state, record))
     if report is None or not report.is_news(record):
         return None
-    return WriteStatus(record, report.applied(record.status, moment.now))
+    return WriteStatus(record, report.applied(record.status, now.wall))
 
 
-def _rest(e: Enrolment, _r: BackendRecord, _m: Moment) -> Step | None:
+def _rest(state: RegistrationState, _record: BackendRecord, _now: Now) -> Step | None:
     """End the turn where the last answer asked for time."""
-    return None if e.pause is None else Finish(again_after=e.pause)
+    return None if state.pause is None else Finish(again_after=state.pause)
 
 
-def _confess_reset(e: Enrolment, record: BackendRecord, m: Moment) -> Step | None:
+def _confess_reset(
+    state: RegistrationState, record: BackendRecord, now: Now
+) -> Step | None:
     """Say durably that a member is missing before putting it back."""
-    if not e.reset or not record.is_registered:
+    if not state.reset or not record.is_registered:
         return None
-    condition = _not_registered(record, Reason.LOAD_BALANCER_RESET, e.reset)
-    report = Report(condition, marker=marker(e, record))
-    return WriteStatus(record, report.applied(record.status, m.now))
+    condition = _not_registered(record, Reason.LOAD_BALANCER_RESET, state.reset)
+    report = Report(condition, marker=marker(state, record))
+    return WriteStatus(record, report.applied(record.status, now.wall))
 
 
-def _find_address(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
+def _find_address(
+    state: RegistrationState, record: BackendRecord, _now: Now
+) -> Step | None:
     """Ask the driver for the address that nobody else knows."""
-    driver, permission = e.driver, e.permission
-    if record.address or e.address or permission is None:
+    driver, permission = state.driver, state.permission
+    if record.address or state.address or permission is None:
         return None
     if isinstance(driver, Explanation):
         return None
@@ -278,10 +293,10 @@ def _find_address(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | Non
     return CallDriver(Operation.GENERATE_BACKEND_ADDR, driver, permission, "")
 
 
-def _lock(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
+def _lock(state: RegistrationState, record: BackendRecord, _now: Now) -> Step | None:
     """Keep every other record away from the address before it is written down."""
-    driver = e.driver
-    if e.locked or isinstance(driver, Explanation):
+    driver = state.driver
+    if state.locked or isinstance(driver, Explanation):
         return None
     if record.address and not record.is_inherited:
         return None  # by rule 2 the lock came before the address
@@ -293,51 +308,53 @@ def _lock(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
         wait = max(wait, driver.settling(Operation.DRAIN_BACKEND))
     waiting = record.status.waiting
     ended = waiting.holder if waiting is not None and waiting.is_over else Uid("")
-    return TakeLock(driver, record, record.address or e.address, wait, ended)
+    return TakeLock(driver, record, record.address or state.address, wait, ended)
 
 
-def _write_address(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
+def _write_address(
+    state: RegistrationState, record: BackendRecord, _now: Now
+) -> Step | None:
     """Write down what is about to be registered, and by whom: the permission."""
     if record.address:
         return None
     status = attrs.evolve(
         record.status,
-        address=e.address,
-        ensuring=e.incarnation,
-        deregistrar=e.deregistrar,
+        address=state.address,
+        ensuring=state.incarnation,
+        deregistrar=state.deregistrar,
         waiting=None,
     )
     return WriteStatus(record, status)
 
 
-def _mark(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
+def _mark(state: RegistrationState, record: BackendRecord, _now: Now) -> Step | None:
     """Make `ensuring` tell the truth before this incarnation's first call."""
-    wanted = marker(e, record)
+    wanted = marker(state, record)
     covered = record.status.ensuring in {wanted, ANY_INCARNATION}
     # Under policy Always nobody needs to sign, but who has signed may still sign off.
     unsigned = _is_always(record) and not record.status.ensuring
-    if covered or unsigned or _is_claimed(e, record):
+    if covered or unsigned or _is_claimed(state, record):
         return None
     return WriteStatus(record, attrs.evolve(record.status, ensuring=wanted))
 
 
-def _is_claimed(e: Enrolment, record: BackendRecord) -> bool:
+def _is_claimed(state: RegistrationState, record: BackendRecord) -> bool:
     """Tell whether no other incarnation can have an ensure out, by our own write."""
-    return e.claimed == record.meta.generation and not record.status.ensuring
+    return state.claimed == record.meta.generation and not record.status.ensuring
 
 
-def marker(e: Enrolment, record: BackendRecord) -> str:
+def marker(state: RegistrationState, record: BackendRecord) -> str:
     """Say what `ensuring` must be while this incarnation may have a call out.
 
     A settled record has no call out, so this incarnation may sign for it alone. So it
     may where it holds the claim, or has signed already.
     """
     mine = (
-        record.status.ensuring == e.incarnation
+        record.status.ensuring == state.incarnation
         or record.is_settled
-        or _is_claimed(e, record)
+        or _is_claimed(state, record)
     )
-    return e.incarnation if mine and not e.uncertain else ANY_INCARNATION
+    return state.incarnation if mine and not state.is_uncertain else ANY_INCARNATION
 
 
 def _is_always(record: BackendRecord) -> bool:
@@ -345,54 +362,58 @@ def _is_always(record: BackendRecord) -> bool:
     return record.spec.ensure_policy.is_always
 
 
-def _settling(e: Enrolment, record: BackendRecord, _m: Moment) -> Step | None:
+def _settling(
+    state: RegistrationState, record: BackendRecord, _now: Now
+) -> Step | None:
     """Say durably for how long an ensure may take effect before the first that may."""
-    if e.ensured is not None or isinstance(e.driver, Explanation):
+    if state.ensured is not None or isinstance(state.driver, Explanation):
         return None
-    settling = e.driver.settling(Operation.ENSURE_BACKEND)
+    settling = state.driver.settling(Operation.ENSURE_BACKEND)
     return WriteSettling(record, settling) if settling > record.settling else None
 
 
-def _ensure(e: Enrolment, record: BackendRecord, m: Moment) -> Step | None:
+def _ensure(state: RegistrationState, record: BackendRecord, now: Now) -> Step | None:
     """Register the backend, or make sure that it is as it should be."""
     if (
-        e.ensured is not None
-        or e.permission is None
-        or isinstance(e.driver, Explanation)
+        state.ensured is not None
+        or state.permission is None
+        or isinstance(state.driver, Explanation)
     ):
         return None
     return CallDriver(
         Operation.ENSURE_BACKEND,
-        e.driver,
-        e.permission,
+        state.driver,
+        state.permission,
         record.address,
-        final=_rest_of_confirming(e, record, m) <= 0,
+        final=_rest_of_confirming(state, record, now) <= 0,
     )
 
 
-def _write_registered(e: Enrolment, record: BackendRecord, m: Moment) -> Step | None:
+def _write_registered(
+    state: RegistrationState, record: BackendRecord, now: Now
+) -> Step | None:
     """Write down the success; whoever signed alone, and is sure, signs off."""
-    if e.ensured is None:
+    if state.ensured is None:
         return None
     message = f"{record.address} is registered"
     generation = record.meta.generation
     condition = Condition(
         conditions.REGISTERED, True, Reason.REGISTERED, message, generation
     )
-    signed_off = marker(e, record) == e.incarnation
-    injected = e.ensured.injected_info
+    signed_off = marker(state, record) == state.incarnation
+    injected = state.ensured.injected_info
     status = attrs.evolve(
         record.status,
         address=record.address,
         injected_info=record.status.injected_info if injected is None else injected,
         conditions=conditions.with_condition(
-            record.status.conditions, condition, m.now
+            record.status.conditions, condition, now.wall
         ),
         ensuring="" if signed_off or _is_always(record) else ANY_INCARNATION,
         next_attempt=None,
     )
     if status == record.status:
-        return Finish(next_ensure(e, record, m))
+        return Finish(next_ensure(state, record, now))
     return WriteStatus(record, status)
 
 
@@ -411,93 +432,108 @@ STAGES: tuple[Stage, ...] = (
 )
 
 
-def learn(e: Enrolment, step: Step, reply: Reply, moment: Moment) -> Enrolment:
+def learn(
+    state: RegistrationState, step: Step, reply: Reply, now: Now
+) -> RegistrationState:
     """Take in what came of a step."""
     match reply:
-        case Gone() | Released():
-            return attrs.evolve(e, is_over=True)
-        case Conflicted() | Unheard():
-            return _unwritten(e, step, reply, moment)
+        case RecordGone() | Released():
+            return attrs.evolve(state, is_over=True)
+        case Conflicted() | WriteUnconfirmed():
+            return _unwritten(state, step, reply, now)
         case Observed(permission) | Superseded(permission):
-            return _observed(e, step, permission)
+            return _observed(state, step, permission)
         case LockTaken():
-            return attrs.evolve(e, locked=True)
+            return attrs.evolve(state, locked=True)
         case LockHeld():
-            return _waiting_for_lock(e, step, reply, moment)
+            return _waiting_for_lock(state, step, reply, now)
         case Succeeded():
-            return _succeeded(e, step, reply, moment)
-        case StillRunning() | Refused() | Unanswered():
-            return _not_registered_yet(e, step, reply, moment)
+            return _succeeded(state, step, reply, now)
+        case StillRunning() | CallRefused() | NoAnswer():
+            return _not_registered_yet(state, step, reply, now)
 
 
-def _observed(e: Enrolment, step: Step, permission: Permission) -> Enrolment:
+def _observed(
+    state: RegistrationState, step: Step, permission: Permission
+) -> RegistrationState:
     """Look at the record anew; without a driver there is only something to tell."""
-    e = attrs.evolve(e, permission=permission)
+    state = attrs.evolve(state, permission=permission)
     record = permission.record
     if isinstance(step, WriteStatus):
-        e = attrs.evolve(e, report=None)
-        if record.is_registered and e.ensured is not None:
-            e = attrs.evolve(e, reset="", due=False)
-    if e.pause is not None or not needs_turn(e, record):
-        return e
-    return _missing(e, record)
+        state = attrs.evolve(state, report=None)
+        if record.is_registered and state.ensured is not None:
+            state = attrs.evolve(state, reset="", due=False)
+    if state.pause is not None or not needs_turn(state, record):
+        return state
+    return _missing(state, record)
 
 
 def _unwritten(
-    e: Enrolment, step: Step, reply: Conflicted | Unheard, moment: Moment
-) -> Enrolment:
+    state: RegistrationState,
+    step: Step,
+    reply: Conflicted | WriteUnconfirmed,
+    now: Now,
+) -> RegistrationState:
     """Read the record anew; whoever may have signed off unheard leaves that in doubt.
 
     Such a write is made as long as nobody else writes, and the record would be settled
     while the next ensure is out (w32). With a doubt the mark before that ensure is `*`,
     which is another version: the write can be made no more.
     """
-    e = attrs.evolve(e, permission=None, ensured=None)
+    state = attrs.evolve(state, permission=None, ensured=None)
     if isinstance(reply, Conflicted) or not isinstance(step, WriteStatus):
-        return e
+        return state
     if step.status.ensuring:
-        return e
-    nothing_out = Doubt(step.record.meta.generation, moment.monotonic)
-    return attrs.evolve(e, claimed=None, doubt=e.doubt or nothing_out)
+        return state
+    nothing_out = UncertainCall(step.record.meta.generation, now.monotonic)
+    return attrs.evolve(
+        state, claimed=None, uncertain_call=state.uncertain_call or nothing_out
+    )
 
 
-def _missing(e: Enrolment, record: BackendRecord) -> Enrolment:
+def _missing(state: RegistrationState, record: BackendRecord) -> RegistrationState:
     """Tell what cannot be done without, where it is missing."""
-    if isinstance(e.driver, Explanation):
-        return _told(e, record, e.driver.reason, e.driver.message, DRIVER_RECHECK)
-    knows = record.address or e.address
-    if not knows and e.driver.address_source is AddressSource.BACKEND:
+    if isinstance(state.driver, Explanation):
+        return _told(
+            state, record, state.driver.reason, state.driver.message, DRIVER_RECHECK
+        )
+    knows = record.address or state.address
+    if not knows and state.driver.address_source is AddressSource.BACKEND:
         message = "the backend's own address cannot be read at present"
-        return _told(e, record, Reason.ADDRESS_UNKNOWN, message, _LOOK_AGAIN)
-    return e
+        return _told(state, record, Reason.ADDRESS_UNKNOWN, message, _LOOK_AGAIN)
+    return state
 
 
 def _told(
-    e: Enrolment, record: BackendRecord, reason: Reason, message: str, pause: timedelta
-) -> Enrolment:
+    state: RegistrationState,
+    record: BackendRecord,
+    reason: Reason,
+    message: str,
+    pause: timedelta,
+) -> RegistrationState:
     """Report without having called anybody.
 
     Not of a member that is in and is only to be ensured again: it stays in.
     """
-    if record.is_registered and not e.reset:
-        return attrs.evolve(e, pause=pause)
+    if record.is_registered and not state.reset:
+        return attrs.evolve(state, pause=pause)
     report = Report(_not_registered(record, reason, message))
-    if record.is_inherited and not e.locked:
+    if record.is_inherited and not state.locked:
         # It still shows that nobody of us has had the lock on its address.
         report = attrs.evolve(
             report, condition=attrs.evolve(report.condition, observed_generation=0)
         )
-    return attrs.evolve(e, report=report, pause=pause)
+    return attrs.evolve(state, report=report, pause=pause)
 
 
 def _waiting_for_lock(
-    e: Enrolment, step: Step, reply: LockHeld, moment: Moment
-) -> Enrolment:
+    state: RegistrationState, step: Step, reply: LockHeld, now: Now
+) -> RegistrationState:
     """Wait for the end of the record that has the address, and say for whose."""
     if not isinstance(step, TakeLock):
-        return e
+        return state
     record = step.record
-    free_at = moment.now + reply.again_after if reply.is_gone else None
+    free_at = now.wall + reply.again_after if reply.is_gone else None
     message = f"{step.address} is held by {_holder(record, reply)}"
     if free_at is None:
         message += "; waiting for its end"
@@ -506,12 +542,12 @@ def _waiting_for_lock(
             ", which is gone; free once no call for its end can arrive any more, at "
             f"{free_at:%H:%M:%S} UTC at the latest"
         )
-    e = _told(e, record, Reason.ADDRESS_IN_USE, message, reply.again_after)
-    if e.report is None:
-        return e
+    state = _told(state, record, Reason.ADDRESS_IN_USE, message, reply.again_after)
+    if state.report is None:
+        return state
     waiting = Waiting(reply.uid) if reply.uid else None
-    report = attrs.evolve(e.report, next_attempt=free_at, waiting=waiting)
-    return attrs.evolve(e, report=report)
+    report = attrs.evolve(state.report, next_attempt=free_at, waiting=waiting)
+    return attrs.evolve(state, report=report)
 
 
 def _holder(record: BackendRecord, reply: LockHeld) -> str:
@@ -523,61 +559,68 @@ def _holder(record: BackendRecord, reply: LockHeld) -> str:
     return f"record {reply.holder.name}"
 
 
-def _succeeded(e: Enrolment, step: Step, reply: Succeeded, moment: Moment) -> Enrolment:
+def _succeeded(
+    state: RegistrationState, step: Step, reply: Succeeded, now: Now
+) -> RegistrationState:
     """Keep the answer until it is written down."""
     if not isinstance(step, CallDriver):
-        return e
+        return state
     if step.operation is Operation.GENERATE_BACKEND_ADDR:
         if not reply.backend_addr:
-            return _not_registered_yet(e, step, NO_ADDRESS_GIVEN, moment)
-        return attrs.evolve(e, address=reply.backend_addr, streak=NO_STREAK)
+            return _not_registered_yet(state, step, NO_ADDRESS_GIVEN, now)
+        return attrs.evolve(state, address=reply.backend_addr, streak=NO_FAILURES)
     record = step.permission.record
     return attrs.evolve(
-        e,
+        state,
         ensured=reply,
-        ensured_at=moment.monotonic,
-        streak=NO_STREAK,
-        confirmed=record.meta.generation if step.final else e.confirmed,
+        ensured_at=now.monotonic,
+        streak=NO_FAILURES,
+        confirmed=record.meta.generation if step.final else state.confirmed,
     )
 
 
-def _doubted(e: Enrolment, step: CallDriver, moment: Moment) -> Enrolment:
+def _with_uncertain_call(
+    state: RegistrationState, step: CallDriver, now: Now
+) -> RegistrationState:
     """Remember an ensure that may land at any time from now on."""
     settling = step.driver.settling(step.operation).total_seconds()
     generation = step.permission.record.meta.generation
-    stale = e.stale_until
-    if e.doubt is not None and e.doubt.generation != generation:
-        stale = max(stale, e.doubt.until)
-    doubt = Doubt(generation, moment.monotonic + settling)
-    return attrs.evolve(e, doubt=doubt, stale_until=stale)
+    stale = state.stale_until
+    if (
+        state.uncertain_call is not None
+        and state.uncertain_call.generation != generation
+    ):
+        stale = max(stale, state.uncertain_call.until)
+    uncertain = UncertainCall(generation, now.monotonic + settling)
+    return attrs.evolve(state, uncertain_call=uncertain, stale_until=stale)
 
 
 def _not_registered_yet(
-    e: Enrolment,
+    state: RegistrationState,
     step: Step,
-    reply: StillRunning | Refused | Unanswered,
-    moment: Moment,
-) -> Enrolment:
+    reply: StillRunning | CallRefused | NoAnswer,
+    now: Now,
+) -> RegistrationState:
     """Try again later, and tell why it is not done."""
     if not isinstance(step, CallDriver):
-        return e
+        return state
     record = step.permission.record
     # One that is Running ends with the Succ that is waited for (docs/protocol.md).
-    may_land = isinstance(reply, Unanswered) and reply.may_land
+    may_land = isinstance(reply, NoAnswer) and reply.may_land
     if may_land and step.operation is Operation.ENSURE_BACKEND:
-        e = _doubted(e, step, moment)
-    reason, message = told(reply, step.driver, step.operation)
-    streak = e.streak.with_answer(step.operation, reply)
-    pause = retry_delay(reply, streak.length, moment)
+        state = _with_uncertain_call(state, step, now)
+    reason, message = describe_failure(reply, step.driver, step.operation)
+    streak = state.streak.with_answer(step.operation, reply)
+    pause = retry_delay(reply, streak.length, now)
     report = Report(
         _not_registered(record, reason, message),
-        marker=marker(e, record) if record.address else None,
-        next_attempt=moment.now + pause,
+        marker=marker(state, record) if record.address else None,
+        next_attempt=now.wall + pause,
     )
     # A member that is in stays in while ensuring it again fails: the report would call
     # it unregistered. It is told only where the present generation is not in.
     report_or_none = None if record.is_registered else report
-    return attrs.evolve(e, streak=streak, report=report_or_none, pause=pause)
+    return attrs.evolve(state, streak=streak, report=report_or_none, pause=pause)
 
 
 def _not_registered(record: BackendRecord, reason: Reason, message: str) -> Condition:

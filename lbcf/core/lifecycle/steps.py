@@ -168,7 +168,7 @@ class Observed:
 
 
 @attrs.frozen
-class Gone:
+class RecordGone:
     """No such record exists any more (or another one has its name)."""
 
 
@@ -183,7 +183,7 @@ class Conflicted:
 
 
 @attrs.frozen
-class Unheard:
+class WriteUnconfirmed:
     """A write had no answer: it was made, or will be if nobody else writes, or never."""
 
 
@@ -215,7 +215,7 @@ class StillRunning:
 
 
 @attrs.frozen
-class Refused:
+class CallRefused:
     """The driver said no; the call had no effect and will have none."""
 
     message: str
@@ -223,7 +223,7 @@ class Refused:
 
 
 @attrs.frozen
-class Unanswered:
+class NoAnswer:
     """The driver gave no valid answer.
 
     Attributes:
@@ -269,14 +269,14 @@ class LockHeld:
 
 Reply = (
     Observed
-    | Gone
+    | RecordGone
     | Released
     | Conflicted
-    | Unheard
+    | WriteUnconfirmed
     | Succeeded
     | StillRunning
-    | Refused
-    | Unanswered
+    | CallRefused
+    | NoAnswer
     | Superseded
     | LockTaken
     | LockHeld

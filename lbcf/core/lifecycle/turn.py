@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import attrs
 
 from lbcf.core.backoff import delay_for
-from lbcf.core.lifecycle.steps import Refused, StillRunning, Unanswered
+from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
@@ -33,16 +33,16 @@ _POLL_LAST = timedelta(seconds=5)
 
 
 @attrs.frozen
-class Moment:
+class Now:
     """The time and the chance of one decision.
 
     Attributes:
-        now: wall clock, for what people and other processes read.
+        wall: wall clock, for what people and other processes read.
         monotonic: seconds, for what this process measures itself.
         jitter: from 0 up to 1.
     """
 
-    now: datetime
+    wall: datetime
     monotonic: float
     jitter: float = 0.0
 
@@ -52,7 +52,7 @@ UNKNOWN_DRIVER = Explanation(
 )
 
 
-def driver_or_absent(
+def find_driver(
     key: ObjectKey, driver: LoadBalancerDriver | None, unreadable: str | None
 ) -> LoadBalancerDriver | Explanation:
     """Say who operates a load balancer, or why nobody can.
@@ -71,7 +71,7 @@ def driver_or_absent(
     )
 
 
-def serving(
+def driver_for_namespace(
     driver: LoadBalancerDriver | Explanation, namespace: str
 ) -> LoadBalancerDriver | Explanation:
     """Say who operates load balancers of a namespace, or who has to allow it.
@@ -88,12 +88,12 @@ def serving(
     )
 
 
-def bears(driver: LoadBalancerDriver | Explanation) -> int:
+def max_concurrent_calls(driver: LoadBalancerDriver | Explanation) -> int:
     """Say how many calls a driver bears at a time; one that is absent gets none."""
     return 32 if isinstance(driver, Explanation) else driver.max_concurrent_calls
 
 
-def part_of(driver: ObjectKey, namespace: str, places: int) -> int:
+def namespace_share(driver: ObjectKey, namespace: str, places: int) -> int:
     """Say how many of a driver's places calls for one namespace may hold.
 
     Three quarters where other namespaces may use the driver, too: what hangs for one
@@ -157,7 +157,7 @@ class Report:
 
 
 @attrs.frozen
-class Streak:
+class FailureStreak:
     """Answers of one kind in a row, none of them a success.
 
     A driver that was busy for long and then fails once is not one that fails for long.
@@ -173,15 +173,15 @@ class Streak:
     length: int = 0
 
     def with_answer(
-        self, operation: Operation, reply: Refused | StillRunning | Unanswered
-    ) -> "Streak":
+        self, operation: Operation, reply: CallRefused | StillRunning | NoAnswer
+    ) -> "FailureStreak":
         """Count an answer in, or begin to count another kind."""
         is_busy = isinstance(reply, StillRunning)
         same = (operation, is_busy) == (self.operation, self.is_busy)
-        return Streak(operation, is_busy, self.length + 1 if same else 1)
+        return FailureStreak(operation, is_busy, self.length + 1 if same else 1)
 
 
-NO_STREAK = Streak()
+NO_FAILURES = FailureStreak()
 
 
 def poll_delay(polls: int, wish: timedelta | None) -> timedelta:
@@ -190,33 +190,33 @@ def poll_delay(polls: int, wish: timedelta | None) -> timedelta:
 
 
 def retry_delay(
-    reply: Refused | StillRunning | Unanswered, attempts: int, moment: Moment
+    reply: CallRefused | StillRunning | NoAnswer, attempts: int, now: Now
 ) -> timedelta:
     """Say when to try again after anything but a success.
 
     Args:
         reply: what came instead.
         attempts: how often that was so in a row, this one included.
-        moment: gives the chance.
+        now: gives the chance.
     """
     match reply:
         case StillRunning(again_after=wish):
             return poll_delay(attempts, wish)
-        case Refused(again_after=wish):
-            return delay_for(attempts, moment.jitter, at_least=wish)
-        case Unanswered():
-            return delay_for(attempts, moment.jitter)
+        case CallRefused(again_after=wish):
+            return delay_for(attempts, now.jitter, at_least=wish)
+        case NoAnswer():
+            return delay_for(attempts, now.jitter)
 
 
-def told(
-    reply: Refused | StillRunning | Unanswered,
+def describe_failure(
+    reply: CallRefused | StillRunning | NoAnswer,
     driver: LoadBalancerDriver,
     operation: Operation,
 ) -> tuple[Reason, str]:
     """Put a driver's answer, or the lack of one, into a reason and a message."""
     who = f"driver {driver.meta.key} at {operation}"
     match reply:
-        case Refused(message=message):
+        case CallRefused(message=message):
             return (
                 Reason.DRIVER_REFUSED,
                 f"{who} answered Fail: {message or '(no message)'}",
@@ -226,5 +226,5 @@ def told(
                 Reason.DRIVER_RUNNING,
                 f"{who} answered Running: {message or '(no message)'}",
             )
-        case Unanswered(reason=reason, message=message):
+        case NoAnswer(reason=reason, message=message):
             return reason, f"{who}: {message}"

@@ -9,14 +9,15 @@ follow(tape.trace())
 from lbcf.core.lifecycle.steps import (
     Abandoned,
     CallDriver,
+    CallRefused,
     Conflicted,
     Deregistered,
-    Gone,
     LockHeld,
     LockTaken,
+    NoAnswer,
     Observed,
     Permission,
-    Refused,
+    RecordGone,
     Released,
     ReleaseRecord,
     Reply,
@@ -25,7 +26,6 @@ from lbcf.core.lifecycle.steps import (
     Succeeded,
     Superseded,
     TakeLock,
-    Unanswered,
     WriteSettling,
     WriteStatus,
 )
@@ -44,13 +44,13 @@ _OPERATIONS = {
     Operation.GENERATE_BACKEND_ADDR: "generate",
 }
 _OUTCOMES: dict[type, str] = {
-    Gone: "gone",
+    RecordGone: "gone",
     Conflicted: "conflicted",
     Observed: "observed",
     Superseded: "superseded",
     Succeeded: "succeeded",
     StillRunning: "running",
-    Refused: "refused",
+    CallRefused: "refused",
     LockTaken: "taken",
     LockHeld: "held",
     Released: "released",
@@ -162,7 +162,7 @@ def _outcome(step: Step, reply: Reply | BaseException) -> Json:
         case Observed(permission) | Superseded(permission):
             outcome = _OUTCOMES[type(reply)]
             return {"outcome": outcome, "now": facts(permission.record)}
-        case Unanswered():
+        case NoAnswer():
             return {"outcome": "unanswered" if reply.may_land else "unsent"}
         case KubeError() if isinstance(step, CallDriver):
             # The permission was too old and could not be renewed: nothing was sent.

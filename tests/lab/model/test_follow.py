@@ -9,19 +9,19 @@ import attrs
 import pytest
 
 from lbcf.core.lifecycle import deregistration, registration
-from lbcf.core.lifecycle.deregistration import Ending
-from lbcf.core.lifecycle.registration import Enrolment
+from lbcf.core.lifecycle.deregistration import DeregistrationState
+from lbcf.core.lifecycle.registration import RegistrationState
 from lbcf.core.lifecycle.steps import (
+    CallRefused,
     Finish,
+    NoAnswer,
     Permission,
-    Refused,
     Reply,
     Step,
     StillRunning,
     Succeeded,
-    Unanswered,
 )
-from lbcf.core.lifecycle.turn import Moment
+from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model.values import MemberKey
 from lbcf.core.reasons import Reason
 from tests.builders import SETTLING, a_driver, a_record, a_spec
@@ -34,7 +34,7 @@ S = TypeVar("S")
 UID = "uid-web-1"
 RECORD = a_driver()
 ADDRESS = a_driver(member_key=MemberKey.ADDRESS)
-SILENCE = Unanswered(Reason.DRIVER_TIMED_OUT, "no answer", may_land=True)
+SILENCE = NoAnswer(Reason.DRIVER_TIMED_OUT, "no answer", may_land=True)
 
 
 def played(
@@ -43,27 +43,31 @@ def played(
     actor: str,
     state: S,
     *,
-    next_step: Callable[[S, Moment], Step],
-    learn: Callable[[S, Step, Reply, Moment], S],
+    next_step: Callable[[S, Now], Step],
+    learn: Callable[[S, Step, Reply, Now], S],
 ) -> S:
     """Let a turn run to its end on a tape."""
     while True:
-        step = next_step(state, world.moment())
+        step = next_step(state, world.now())
         if isinstance(step, Finish):
             return state
         reply = world.perform(step)
         now = world.monotonic
         tape.note(actor, step, reply, uid=UID, began=now, ended=now)
-        state = learn(state, step, reply, world.moment())
+        state = learn(state, step, reply, world.now())
 
 
-def registered(tape: Tape, world: World, actor: str, state: Enrolment) -> Enrolment:
+def registered(
+    tape: Tape, world: World, actor: str, state: RegistrationState
+) -> RegistrationState:
     """Let a registrar's turn run to its end on a tape."""
     step, learn = registration.next_step, registration.learn
     return played(tape, world, actor, state, next_step=step, learn=learn)
 
 
-def ended(tape: Tape, world: World, actor: str, state: Ending) -> Ending:
+def ended(
+    tape: Tape, world: World, actor: str, state: DeregistrationState
+) -> DeregistrationState:
     """Let a deregistrar's turn run to its end on a tape."""
     step, learn = deregistration.next_step, deregistration.learn
     return played(tape, world, actor, state, next_step=step, learn=learn)
@@ -75,14 +79,14 @@ def a_life(*answers: Reply) -> Json:
     world.answers.extend(answers)
     created = Permission(world.stored, 0.0)
     tape.wrote("A1", "create", created, 0.0)
-    enrolment = Enrolment("A1", first_seen=0.0, claimed=1)
+    enrolment = RegistrationState("A1", first_seen=0.0, claimed=1)
     enrolment = registered(tape, world, "A1", enrolment.begin_turn(RECORD, "", created))
     if answers:
         world.monotonic += 5.0
         registered(tape, world, "A1", enrolment.begin_turn(RECORD, ""))
     world.delete()
     tape.wrote("A1", "delete", Permission(world.stored, world.monotonic), 5.0)
-    ending = Ending(first_seen=world.monotonic)
+    ending = DeregistrationState(first_seen=world.monotonic)
     ending = ended(tape, world, "B1", ending.begin_turn(RECORD))
     if world.record is not None:
         world.monotonic += SETTLING
@@ -122,7 +126,9 @@ def test_a_life_with_a_lock_is_one_of_the_model() -> None:
     """The lock, the address and the mark come before the ensure."""
     world, tape = World(a_record(spec=a_spec(address=""))), Tape(ADDRESS)
     tape.wrote("A1", "create", Permission(world.stored, 0.0), 0.0)
-    enrolment = Enrolment("A1", first_seen=0.0).begin_turn(ADDRESS, "10.0.0.1:8080")
+    enrolment = RegistrationState("A1", first_seen=0.0).begin_turn(
+        ADDRESS, "10.0.0.1:8080"
+    )
 
     registered(tape, world, "A1", enrolment)
 
@@ -134,7 +140,7 @@ def test_another_incarnation_marks_first() -> None:
     """One that did not write the record makes its mark `*`, which the model wants."""
     world, tape = World(a_record()), Tape(RECORD)
 
-    registered(tape, world, "A2", Enrolment("A2", 0.0).begin_turn(RECORD, ""))
+    registered(tape, world, "A2", RegistrationState("A2", 0.0).begin_turn(RECORD, ""))
 
     assert "*" == world.stored.status.ensuring
     assert follow(tape.trace()) is None
@@ -250,7 +256,7 @@ def an_end(deregistrar: str, *answers: Reply) -> Json:
     status = attrs.evolve(record.status, deregistrar=deregistrar)
     world, tape = World(attrs.evolve(record, status=status)), Tape(ADDRESS)
     world.answers.extend(answers)
-    ending = Ending(0.0, incarnation="B1")
+    ending = DeregistrationState(0.0, incarnation="B1")
     while not ending.is_over:
         ending = ended(tape, world, "B1", ending.begin_turn(ADDRESS))
         world.monotonic += 5.0
@@ -270,7 +276,7 @@ def with_takeover(trace: Json) -> Json:
 
 def test_an_address_is_free_at_once_after_an_end_with_all_answers() -> None:
     """The one that is named has let it go, and nobody else has called."""
-    assert follow(with_takeover(an_end("B1", Refused("no")))) is None
+    assert follow(with_takeover(an_end("B1", CallRefused("no")))) is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
 from lbcf.controller.validations import Validations
 from lbcf.core.lifecycle import registration
-from lbcf.core.lifecycle.deregistration import Ending
+from lbcf.core.lifecycle.deregistration import DeregistrationState
 from lbcf.core.selection import plan
 from lbcf.executor import perform
 from lbcf.executor.locks import AddressLocker
@@ -96,14 +96,14 @@ ACTING: dict[str, Mutant] = {
                 Registrar,
                 "_turn",
                 "permission = self._kept_permission(record)",
-                "permission = Permission(record, self._executor.moment().monotonic)",
+                "permission = Permission(record, self._executor.now().monotonic)",
             ),
         ),
         ("always-orphaned", "group-gone", "reuse-later/backend", "two-registrars"),
     ),
     "deregisters-from-the-cache": Mutant(
         "where addresses have next owners, a deregistration needs a quorum read",
-        (Edit(Ending, "begin_turn", "seen if named else None", "seen"),),
+        (Edit(DeregistrationState, "begin_turn", "seen if named else None", "seen"),),
         ("reuse-later/backend", "reuse-later/driver"),
     ),
     "reads-any-namesake": Mutant(
@@ -241,8 +241,8 @@ ACTING: dict[str, Mutant] = {
             Edit(
                 registrar_module,
                 "_has_ended",
-                "if enrolment is None or enrolment.is_over:",
-                "return False\n    if enrolment is None or enrolment.is_over:",
+                "if state is None or state.is_over:",
+                "return False\n    if state is None or state.is_over:",
             ),
         ),
         ("two-registrars/record",),

@@ -58,7 +58,7 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "_called",
-                "ending = attrs.evolve(ending, unanswered=True)",
+                "state = attrs.evolve(state, unanswered=True)",
                 "pass",
             ),
         ),
@@ -84,7 +84,7 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "_is_clean",
-                'alone = record.status.deregistrar == ending.incarnation != ""',
+                'alone = record.status.deregistrar == state.incarnation != ""',
                 "alone = True",
             ),
         ),
@@ -116,9 +116,9 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "_called",
-                "return _succeeded(ending, step, moment)",
-                "return _succeeded(ending, attrs.evolve(step, final=is_final("
-                "ending, step.permission.record, moment)), moment)",
+                "return _succeeded(state, step, now)",
+                "return _succeeded(state, attrs.evolve(step, final=is_final("
+                "state, step.permission.record, now)), now)",
             ),
         ),
         ("late-answer",),
@@ -142,13 +142,13 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "drain_progress",
-                "record.status.drain or ending.drain",
-                "ending.drain",
+                "record.status.drain or state.drain",
+                "state.drain",
             ),
             Edit(
                 deregistration,
                 "_rest_of_written",
-                "return min(deadline - moment.now, whole)",
+                "return min(deadline - now.wall, whole)",
                 "return whole",
             ),
         ),
@@ -160,7 +160,7 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "rest_of_drain",
-                "if ending.drain_until is not None:",
+                "if state.drain_until is not None:",
                 "if False:",
             ),
         ),
@@ -177,7 +177,7 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "_rest_of_written",
-                "max(written.deadline, (record.meta.deleting_since or moment.now) + whole)",
+                "max(written.deadline, (record.meta.deleting_since or now.wall) + whole)",
                 "written.deadline",
             ),
         ),
@@ -225,7 +225,7 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "_deregister",
-                "drained=ending.drained and _is_in_time(ending, moment),",
+                "drained=state.drained and _is_in_time(state, now),",
                 "drained=True,",
             ),
         ),
@@ -237,7 +237,7 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "_deregister",
-                "drained=ending.drained and _is_in_time(ending, moment),",
+                "drained=state.drained and _is_in_time(state, now),",
                 "drained=False,",
             ),
         ),
@@ -249,8 +249,8 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "_deregister",
-                "drained=ending.drained and _is_in_time(ending, moment),",
-                "drained=ending.drained,",
+                "drained=state.drained and _is_in_time(state, now),",
+                "drained=state.drained,",
             ),
         ),
         ("sessions-stay",),
@@ -261,10 +261,10 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "_called",
-                "return _still_draining(ending, step, reply, moment)",
-                "return attrs.evolve(_still_draining(ending, step, reply, moment), "
-                "drain_until=ending.drain_until or (moment.monotonic + ("
-                "(step.drain.deadline if step.drain else moment.now) - moment.now)"
+                "return _still_draining(state, step, reply, now)",
+                "return attrs.evolve(_still_draining(state, step, reply, now), "
+                "drain_until=state.drain_until or (now.monotonic + ("
+                "(step.drain.deadline if step.drain else now.wall) - now.wall)"
                 ".total_seconds()))",
             ),
         ),
@@ -336,7 +336,7 @@ ENDING: dict[str, Mutant] = {
                 deregistration,
                 "_drain",
                 "if left <= timedelta(0):",
-                "if ending.drain is not None:",
+                "if state.drain is not None:",
             ),
         ),
         ("drain/record",),
@@ -447,7 +447,7 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 registration,
                 "_confess_reset",
-                "if not e.reset or not record.is_registered:",
+                "if not state.reset or not record.is_registered:",
                 "if True:",
             ),
         ),

@@ -30,7 +30,7 @@ REGISTERING: dict[str, Mutant] = {
             Edit(
                 registration,
                 "marker",
-                "record.status.ensuring == e.incarnation",
+                "record.status.ensuring == state.incarnation",
                 "True",
             ),
         ),
@@ -38,7 +38,11 @@ REGISTERING: dict[str, Mutant] = {
     ),
     "signs-off-in-doubt": Mutant(
         "whoever had a call without an answer does not sign off",
-        (Edit(registration, "marker", "if mine and not e.uncertain", "if mine"),),
+        (
+            Edit(
+                registration, "marker", "if mine and not state.is_uncertain", "if mine"
+            ),
+        ),
         _LIFE,
         modes=("timeout-late", "reset-late", "5xx-late"),
     ),
@@ -99,8 +103,8 @@ REGISTERING: dict[str, Mutant] = {
             Edit(
                 registration,
                 "_rest_of_confirming",
-                "until = max(e.first_seen + settling.total_seconds(), e.stale_until)",
-                "until = e.stale_until",
+                "until = max(state.first_seen + settling.total_seconds(), state.stale_until)",
+                "until = state.stale_until",
             ),
         ),
         (*_PARAMETERS, "two-registrars"),
@@ -112,7 +116,7 @@ REGISTERING: dict[str, Mutant] = {
             Edit(
                 registration,
                 "_rest_of_confirming",
-                "until = max(until, e.doubt.until)",
+                "until = max(until, state.uncertain_call.until)",
                 "until += 0.0",
             ),
         ),
@@ -126,7 +130,7 @@ REGISTERING: dict[str, Mutant] = {
                 registration,
                 "_succeeded",
                 "if step.final else",
-                "if _rest_of_confirming(e, record, moment) <= 0 else",
+                "if _rest_of_confirming(state, record, now) <= 0 else",
             ),
         ),
         ("parameters-slowly",),
@@ -137,8 +141,8 @@ REGISTERING: dict[str, Mutant] = {
         (
             Edit(
                 registration,
-                "_doubted",
-                "stale = max(stale, e.doubt.until)",
+                "_with_uncertain_call",
+                "stale = max(stale, state.uncertain_call.until)",
                 "stale += 0.0",
             ),
         ),
@@ -152,7 +156,7 @@ REGISTERING: dict[str, Mutant] = {
             Edit(
                 registration,
                 "_is_claimed",
-                "e.claimed == record.meta.generation and not",
+                "state.claimed == record.meta.generation and not",
                 "not",
             ),
         ),
@@ -216,7 +220,7 @@ REGISTERING: dict[str, Mutant] = {
                 registration,
                 "_ensure",
                 "        record.address,",
-                "        record.address or e.address,",
+                "        record.address or state.address,",
             ),
         ),
         ("life/backend",),
