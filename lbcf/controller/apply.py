@@ -29,6 +29,7 @@ from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.selection.desired import DesiredRecord, Identity, identity_of
 from lbcf.core.selection.inheritance import signed
+from lbcf.core.selection.legacy import signed
 from lbcf.core.selection.plan import Create, Plan, Removal, Update
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import (
@@ -181,7 +182,7 @@ class Applier:
 
     async def _signed(self, record: BackendRecord) -> BackendRecord:
         """Have a record that LBCF in Go registered say for which generation it was."""
-        if not (record.is_inherited and record.is_registered):
+        if not (record.is_legacy and record.is_registered):
             return record
         status = signed(record, self._clock.now())
         body = render_status_update(record, status)

@@ -15,11 +15,11 @@ from lbcf.core.model.judgement import Undecided
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.guards import hold_readiness_removals
-from lbcf.core.selection.judging import HELD_BY_JUDGEMENT
 from lbcf.core.selection.plan import Hold, Plan, plan_group
+from lbcf.core.selection.webhook_policy import KEPT_BY_WEBHOOK
 
 
-_GUARDS = HELD_BY_JUDGEMENT | {Reason.TOO_MANY_UNREADY, Reason.LAST_SERVING_NODE}
+_GUARDS = KEPT_BY_WEBHOOK | {Reason.TOO_MANY_UNREADY, Reason.LAST_SERVING_NODE}
 """Reasons for which a removal is held back."""
 
 _NAMED = 3
@@ -52,7 +52,7 @@ def held_by_guards(plan: Plan) -> tuple[Hold, ...]:
 
 def doubts_of(snapshot: Snapshot) -> tuple[Explanation, ...]:
     """Say why some of a group is left as it is, as far as a snapshot tells."""
-    trouble = snapshot.judgement.trouble
+    trouble = snapshot.webhook_decision.trouble
     judge = () if trouble is None else (trouble,)
     closed = None if snapshot.scene is None else snapshot.scene.closed
     port = () if closed is None else (closed,)

@@ -1,7 +1,7 @@
 """Keeps what drivers answered about unready pods, and asks again when that is due.
 
 Before it: `reconciler` has a snapshot with unready pods that are registered. After it:
-the snapshot carries a judgement, and once the driver has answered the group is looked
+the snapshot carries its decision, and once the driver has answered the group is looked
 at again. Asking has its own queue and workers: a driver that is slow to judge keeps no
 group waiting but those that it judges.
 """
@@ -19,7 +19,11 @@ from lbcf.core.model.cluster import Pod, Snapshot
 from lbcf.core.model.resources import BackendGroup, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Explanation
-from lbcf.core.selection.judging import Answer, judgement_of, pods_in_question
+from lbcf.core.selection.webhook_policy import (
+    WebhookAnswer,
+    decide_unready_pods,
+    pods_in_question,
+)
 from lbcf.executor.pod_judge import PodJudge
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
@@ -45,7 +49,7 @@ class _Known:
         failures: questions in a row without a valid answer.
     """
 
-    answer: Answer
+    answer: WebhookAnswer
     asked_of: tuple[str, int]
     generation: int
     due: float
@@ -100,14 +104,14 @@ class Judgements:
             return snapshot
         driver = self._view.driver(group.judge_key)
         if isinstance(driver, Explanation):
-            answer: Answer | None = _unasked(pods, driver)
+            answer: WebhookAnswer | None = _unasked(pods, driver)
         else:
             known = self._known.get(group.meta.key)
             answer = None if known is None else known.answer
             if known is None or not known.holds(group, driver, pods):
                 self._queue.add(group.meta.key)
-        judgement = judgement_of(group.webhook, pods, answer)
-        return attrs.evolve(snapshot, judgement=judgement)
+        decision = decide_unready_pods(group.webhook, pods, answer)
+        return attrs.evolve(snapshot, webhook_decision=decision)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Ask about one group's pods, if there is anything to ask now."""
@@ -175,9 +179,9 @@ class Judgements:
         return RequeueAfter(rest)
 
 
-def _unasked(pods: tuple[Pod, ...], driver: Explanation) -> Answer:
+def _unasked(pods: tuple[Pod, ...], driver: Explanation) -> WebhookAnswer:
     """Say of all pods that nobody could be asked."""
-    return Answer(
+    return WebhookAnswer(
         versions=frozenset(),
         asked=frozenset(pod.meta.uid for pod in pods),
         trouble=driver,

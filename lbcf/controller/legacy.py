@@ -94,7 +94,7 @@ class LegacyLocks:
             not isinstance(driver, Explanation)
             and driver.member_key is MemberKey.RECORD
         )
-        return record.is_inherited and not by_record
+        return record.is_legacy and not by_record
 
     async def take_also(self, records: Iterable[BackendRecord], key: str) -> bool:
         """Take the locks of records of one load balancer under a further key of it.

@@ -24,13 +24,13 @@ from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendGroup, BackendRecord, PodBackend
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Explanation, Reason
-from lbcf.core.selection.inheritance import is_about
+from lbcf.core.selection.legacy import is_about
 from lbcf.core.selection.plan import Plan
-from lbcf.core.selection.validating import (
+from lbcf.core.selection.validation import (
     ParameterQuestion,
-    Unagreed,
+    UnvalidatedParameters,
     changed_by,
-    hold_unagreed,
+    hold_unvalidated,
     question_about,
 )
 from lbcf.executor import LoadBalancerCalls
@@ -130,11 +130,11 @@ class Validations:
             if (found := self._unagreed(snapshot, name, name in brought)) is not None
         }
         doubts = tuple(found.doubt for found in unagreed.values())
-        return hold_unagreed(plan, unagreed, self._is_there), doubts
+        return hold_unvalidated(plan, unagreed, self._is_there), doubts
 
     def _unagreed(
         self, snapshot: Snapshot, name: str, is_brought: bool
-    ) -> Unagreed | None:
+    ) -> UnvalidatedParameters | None:
         """Say why a driver has not agreed at a load balancer; None: it has, or need not."""
         group, attachment = snapshot.group, snapshot.attachments[name]
         known = self._current(group, attachment)
@@ -146,10 +146,10 @@ class Validations:
             self._note(group, attachment)
             return None
         if known is not None and known.doubt is not None:
-            return Unagreed(known.doubt, question.before)
+            return UnvalidatedParameters(known.doubt, question.before)
         self._queue.add((group.meta.key, name))
         message = f"the driver of LoadBalancer {name} is asked about spec.parameters"
-        return Unagreed(
+        return UnvalidatedParameters(
             Explanation(Reason.PARAMETERS_BEING_VALIDATED, message), question.before
         )
 

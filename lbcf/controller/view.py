@@ -40,7 +40,7 @@ from lbcf.core.model.resources import (
 from lbcf.core.model.values import ObjectKey, Port
 from lbcf.core.reasons import Explanation
 from lbcf.core.selection.desired import host_port
-from lbcf.core.selection.inheritance import is_about
+from lbcf.core.selection.legacy import is_about
 from lbcf.kube.list_watch import Selection
 from lbcf.kube.store import Store
 

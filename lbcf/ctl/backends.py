@@ -13,7 +13,6 @@ from lbcf.controller.selection import does_select
 from lbcf.controller.selector_index import does_select
 from lbcf.core.model.cluster import Pod, Snapshot
 from lbcf.core.model.conditions import REMOVALS_HELD, find
-from lbcf.core.model.judgement import Undecided
 from lbcf.core.model.node_backends import (
     NodeBackend,
     NodeSelection,
@@ -23,6 +22,7 @@ from lbcf.core.model.node_backends import (
 from lbcf.core.model.nodes import Node
 from lbcf.core.model.resources import BackendGroup, BackendRecord, PodBackend
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.model.verdicts import Undecided
 from lbcf.core.selection.desired import judge_all
 from lbcf.core.selection.eligibility import POD_CHECKS
 from lbcf.core.selection.node_policy import NODE_CHECKS

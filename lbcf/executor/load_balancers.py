@@ -13,7 +13,7 @@ from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning, Succe
 from lbcf.core.model.cluster import Attachment
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
-from lbcf.core.selection.validating import ParameterQuestion
+from lbcf.core.selection.validation import ParameterQuestion
 from lbcf.drivers.errors import BadStatus, DriverError
 from lbcf.drivers.pool import DriverPool, Reader
 from lbcf.executor.backend_requests import reply_of

@@ -1,7 +1,7 @@
 """Asks a driver which unready pods stay registered (judgePodDeregister).
 
 `lbcf.controller.judgements` says about whom; the answer is a value of
-`lbcf.core.selection.judging`. The pods are read whole when the call is made: one that is ready by
+`lbcf.core.selection.webhook_policy`. The pods are read whole when the call is made: one that is ready by
 then, is going or has gone is not shown.
 """
 
@@ -17,7 +17,7 @@ from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Explanation, Reason
-from lbcf.core.selection.judging import Answer
+from lbcf.core.selection.webhook_policy import WebhookAnswer
 from lbcf.drivers.errors import BadAnswer, DriverError
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.errors import NotFound
@@ -49,7 +49,9 @@ class PodJudge:
         self._drivers = drivers
         self._reads = PrioritySemaphore(_READS_AT_ONCE)
 
-    async def ask(self, driver: LoadBalancerDriver, pods: Sequence[Pod]) -> Answer:
+    async def ask(
+        self, driver: LoadBalancerDriver, pods: Sequence[Pod]
+    ) -> WebhookAnswer:
         """Ask about pods of one namespace.
 
         Raises:
@@ -59,7 +61,7 @@ class PodJudge:
         shown = [one for one in read if one is not None]
         versions = {(p.meta.uid, p.meta.resource_version) for p in pods}
         versions |= {(s.pod.meta.uid, s.pod.meta.resource_version) for s in shown}
-        answer = Answer(
+        answer = WebhookAnswer(
             versions=frozenset(versions),
             asked=frozenset(s.pod.meta.uid for s in shown),
         )

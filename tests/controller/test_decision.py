@@ -9,7 +9,7 @@ from lbcf.controller.decision import (
     guarded_plan,
     held_by_guards,
 )
-from lbcf.core.model.judgement import Judgement
+from lbcf.core.model.verdicts import WebhookDecision
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import Hold
 from tests.builders import a_group, a_pod, a_record, a_snapshot
@@ -74,7 +74,9 @@ def test_judge_without_an_answer_is_a_doubt() -> None:
     snapshot = attrs.evolve(
         a_snapshot(),
         undecided={"front": same},
-        judgement=Judgement(trouble=Explanation(same.reason, same.message)),
+        webhook_decision=WebhookDecision(
+            trouble=Explanation(same.reason, same.message)
+        ),
     )
 
     assert (same,) == doubts_of(snapshot)

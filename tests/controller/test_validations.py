@@ -16,7 +16,7 @@ from lbcf.core.lifecycle.steps import CallRefused
 from lbcf.core.model.cluster import Attachment
 from lbcf.core.model.resources import BackendGroup
 from lbcf.core.model.values import ObjectKey
-from lbcf.core.selection.validating import ParameterQuestion
+from lbcf.core.selection.validation import ParameterQuestion
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor.load_balancers import LoadBalancerCalls
 from lbcf.kube.list_watch import Removed

@@ -2,8 +2,8 @@
 
 import pytest
 
-from lbcf.core.model.judgement import Eligible, Ineligible, Undecided
 from lbcf.core.model.values import DeregisterPolicy
+from lbcf.core.model.verdicts import Eligible, Ineligible, Undecided
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.eligibility import judge_pod
 from tests.builders import a_pod

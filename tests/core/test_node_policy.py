@@ -2,7 +2,6 @@
 
 import pytest
 
-from lbcf.core.model.judgement import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.model.node_backends import (
     AddressType,
     IpFamily,
@@ -19,6 +18,7 @@ from lbcf.core.model.nodes import (
 )
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import AddressSource, Port
+from lbcf.core.model.verdicts import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.guards import hold_readiness_removals
 from lbcf.core.selection.node_policy import judge_node, judge_nodes

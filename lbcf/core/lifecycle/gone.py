@@ -10,7 +10,7 @@ from lbcf.core.model.cluster import Pod
 from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.model.nodes import Node, Service
 from lbcf.core.model.resources import BackendRecord, StaticBackend
-from lbcf.core.selection.inheritance import is_about
+from lbcf.core.selection.legacy import is_about
 
 
 _FINISHED = frozenset({"Succeeded", "Failed"})

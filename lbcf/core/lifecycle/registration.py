@@ -298,7 +298,7 @@ def _lock(state: RegistrationState, record: BackendRecord, _now: Now) -> Step | 
     driver = state.driver
     if state.locked or isinstance(driver, Explanation):
         return None
-    if record.address and not record.is_inherited:
+    if record.address and not record.is_legacy:
         return None  # by rule 2 the lock came before the address
     if driver.member_key is MemberKey.RECORD:
         return None
@@ -518,7 +518,7 @@ def _told(
     if record.is_registered and not state.reset:
         return attrs.evolve(state, pause=pause)
     report = Report(_not_registered(record, reason, message))
-    if record.is_inherited and not state.locked:
+    if record.is_legacy and not state.locked:
         # It still shows that nobody of us has had the lock on its address.
         report = attrs.evolve(
             report, condition=attrs.evolve(report.condition, observed_generation=0)

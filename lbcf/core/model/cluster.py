@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import attrs
 
-from lbcf.core.model.judgement import Judgement
 from lbcf.core.model.nodes import NodeScene
 from lbcf.core.model.resources import (
     BackendGroup,
@@ -13,6 +12,7 @@ from lbcf.core.model.resources import (
     LoadBalancerDriver,
     Meta,
 )
+from lbcf.core.model.verdicts import WebhookDecision
 from lbcf.core.reasons import Explanation
 
 
@@ -66,7 +66,7 @@ class Snapshot:
         leaving: by name of load balancer, why the group leaves it; it is in neither.
         pods: those that the group selects.
         records: all that the group owns, also those being deleted.
-        judgement: what is to become of its unready pods, under policy Webhook.
+        webhook_decision: what is to become of its unready pods, under policy Webhook.
         scene: its nodes; None for groups of anything else.
     """
 
@@ -75,6 +75,6 @@ class Snapshot:
     undecided: Mapping[str, Explanation]
     pods: tuple[Pod, ...]
     records: tuple[BackendRecord, ...]
-    judgement: Judgement = Judgement()
+    webhook_decision: WebhookDecision = WebhookDecision()
     scene: NodeScene | None = None
     leaving: Mapping[str, Explanation] = attrs.Factory(dict)

@@ -480,10 +480,10 @@ class BackendRecord:
         # A deletion that finalizers hold up counts as a change of the spec: the API
         # server raises metadata.generation by one when it sets deletionTimestamp.
         ensured = self.meta.generation - (1 if self.is_deleting else 0)
-        return registered.observed_generation == ensured or self.is_inherited
+        return registered.observed_generation == ensured or self.is_legacy
 
     @property
-    def is_inherited(self) -> bool:
+    def is_legacy(self) -> bool:
         """Tell whether LBCF in Go wrote down the address, and we nothing since.
 
         Whoever of us writes an address signs `ensuring` with it, and clears that only
@@ -500,6 +500,6 @@ class BackendRecord:
         return (
             self.is_registered
             and not self.status.ensuring
-            and not self.is_inherited
+            and not self.is_legacy
             and not self.spec.ensure_policy.is_always
         )

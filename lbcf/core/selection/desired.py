@@ -10,7 +10,6 @@ import attrs
 
 from lbcf.core.model import names
 from lbcf.core.model.cluster import Attachment, Snapshot
-from lbcf.core.model.judgement import Eligible, Verdict
 from lbcf.core.model.node_backends import (
     NodeBackend,
     NodeSelection,
@@ -30,9 +29,10 @@ from lbcf.core.model.resources import (
     StaticSelection,
 )
 from lbcf.core.model.values import AddressSource, DrainPolicy, MemberKey, Port, Uid
+from lbcf.core.model.verdicts import Eligible, Verdict
 from lbcf.core.selection.eligibility import judge_pod
-from lbcf.core.selection.judging import with_judgement
 from lbcf.core.selection.node_policy import judge_nodes
+from lbcf.core.selection.webhook_policy import with_judgement
 
 
 Identity = tuple[str, Backend]
@@ -157,7 +157,7 @@ def judge_all(snapshot: Snapshot) -> dict[str, Verdict]:
         return judge_nodes(snapshot.scene, snapshot.records, snapshot.attachments)
     policy = snapshot.group.deregister_policy
     verdicts = {pod.meta.uid: judge_pod(pod, policy) for pod in snapshot.pods}
-    ruled = with_judgement(verdicts, snapshot.judgement)
+    ruled = with_judgement(verdicts, snapshot.webhook_decision)
     return {str(uid): verdict for uid, verdict in ruled.items()}
 
 

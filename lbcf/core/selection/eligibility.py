@@ -8,8 +8,8 @@ those of the ineligible ones; whoever is undecided stays as it is, in or out.
 from collections.abc import Callable
 
 from lbcf.core.model.cluster import Pod
-from lbcf.core.model.judgement import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.model.values import DeregisterPolicy
+from lbcf.core.model.verdicts import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.reasons import Reason
 
 

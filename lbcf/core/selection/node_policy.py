@@ -10,10 +10,10 @@ for them: load balancers that acted upon them have emptied themselves.
 
 from collections.abc import Callable, Iterable, Mapping
 
-from lbcf.core.model.judgement import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.model.nodes import EXCLUDE_LABEL, LocalState, Node, NodeScene
 from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.verdicts import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.reasons import Reason
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from lbcf.core.model.cluster import Attachment, Snapshot
-from lbcf.core.model.judgement import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
 from lbcf.core.model.resources import Backend, BackendRecord, PodBackend, RecordSpec
+from lbcf.core.model.verdicts import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.desired import (
     DesiredRecord,
@@ -21,7 +21,7 @@ from lbcf.core.selection.desired import (
     identity_of,
     judge_all,
 )
-from lbcf.core.selection.inheritance import is_elsewhere, is_needless, with_uids
+from lbcf.core.selection.legacy import is_elsewhere, is_needless, with_uids
 from lbcf.core.selection.whereabouts import (
     Whereabouts,
     backend_key,
@@ -86,7 +86,7 @@ class Hold:
     message: str
 
 
-Fate = Update | Removal | Hold | None
+RecordAction = Update | Removal | Hold | None
 """What becomes of a live record; None: it stays as it is, and rightly."""
 
 
@@ -133,14 +133,16 @@ def plan_group(snapshot: Snapshot) -> Plan:
     judged = _Judged(snapshot, verdicts, whereabouts_of(snapshot))
     live, leaving = _by_identity(snapshot.records)
     desired = {d.identity: d for d in desired_records(snapshot, verdicts)}
-    fates: list[Fate] = []
+    actions: list[RecordAction] = []
     served: set[Identity] = set()
     for identity, records in live.items():
         for record in sorted(records, key=_seniority):
             is_served = identity in served
-            fate = _fate(record, desired.get(identity), judged, is_served=is_served)
-            fates.append(fate)
-            if not isinstance(fate, Removal):
+            action = _action_for(
+                record, desired.get(identity), judged, is_served=is_served
+            )
+            actions.append(action)
+            if not isinstance(action, Removal):
                 served.add(identity)
     return Plan(
         creates=tuple(
@@ -148,10 +150,10 @@ def plan_group(snapshot: Snapshot) -> Plan:
             for identity, d in desired.items()
             if identity not in served
         ),
-        updates=tuple(f for f in fates if isinstance(f, Update)),
-        removals=tuple(f for f in fates if isinstance(f, Removal)),
-        holds=tuple(f for f in fates if isinstance(f, Hold)),
-        kept=sum(1 for f in fates if f is None),
+        updates=tuple(f for f in actions if isinstance(f, Update)),
+        removals=tuple(f for f in actions if isinstance(f, Removal)),
+        holds=tuple(f for f in actions if isinstance(f, Hold)),
+        kept=sum(1 for f in actions if f is None),
         backends=count_backends(snapshot),
         unready=_count_unready(snapshot, verdicts),
         waiting={
@@ -197,13 +199,13 @@ def _seniority(record: BackendRecord) -> tuple[bool, str]:
     return (not record.is_registered, record.meta.key.name)
 
 
-def _fate(
+def _action_for(
     record: BackendRecord,
     wanted: DesiredRecord | None,
     judged: _Judged,
     *,
     is_served: bool,
-) -> Fate:
+) -> RecordAction:
     """Say what becomes of one live record."""
     name, snapshot = record.spec.load_balancer, judged.snapshot
     if (undecided := snapshot.undecided.get(name)) is not None:

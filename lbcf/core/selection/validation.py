@@ -69,7 +69,7 @@ def question_about(
 
 
 @attrs.frozen
-class Unagreed:
+class UnvalidatedParameters:
     """Why a driver has not agreed to a group's parameters at a load balancer.
 
     Attributes:
@@ -81,9 +81,9 @@ class Unagreed:
     before: Mapping[str, str] | None = None
 
 
-def hold_unagreed(
+def hold_unvalidated(
     plan: Plan,
-    unagreed: Mapping[str, Unagreed],
+    unvalidated: Mapping[str, UnvalidatedParameters],
     is_there: Callable[[BackendRecord], bool],
 ) -> Plan:
     """Keep from load balancers what their driver has not agreed to.
@@ -93,26 +93,29 @@ def hold_unagreed(
 
     Args:
         plan: of the group.
-        unagreed: by name of load balancer, why not.
+        unvalidated: by name of load balancer, why not.
         is_there: tells whether what a record is about still exists; if so, it is the
             spec that no longer selects it.
     """
-    if not unagreed:
+    if not unvalidated:
         return plan
-    fates: list[Update | Removal | Hold] = [
-        _updated(u, unagreed.get(u.spec.load_balancer)) for u in plan.updates
+    actions: list[Update | Removal | Hold] = [
+        _updated(u, unvalidated.get(u.spec.load_balancer)) for u in plan.updates
     ]
-    fates += [
-        _removed(r, unagreed.get(r.record.spec.load_balancer), is_there)
+    actions += [
+        _removed(r, unvalidated.get(r.record.spec.load_balancer), is_there)
         for r in plan.removals
     ]
-    creates = (_created(c, unagreed.get(_place_of(c))) for c in plan.creates)
+    creates = (_created(c, unvalidated.get(_place_of(c))) for c in plan.creates)
     return attrs.evolve(
         plan,
         creates=tuple(create for create in creates if create is not None),
-        updates=tuple(f for f in fates if isinstance(f, Update)),
-        removals=tuple(f for f in fates if isinstance(f, Removal)),
-        holds=(*plan.holds, *(f for f in fates if isinstance(f, Hold))),
+        updates=tuple(action for action in actions if isinstance(action, Update)),
+        removals=tuple(action for action in actions if isinstance(action, Removal)),
+        holds=(
+            *plan.holds,
+            *(action for action in actions if isinstance(action, Hold)),
+        ),
     )
 
 
@@ -121,21 +124,25 @@ def _place_of(create: Create) -> str:
     return create.desired.spec.load_balancer
 
 
-def _created(create: Create, unagreed: Unagreed | None) -> Create | None:
+def _created(
+    create: Create, unvalidated: UnvalidatedParameters | None
+) -> Create | None:
     """Say what becomes of a new record; None: it is not made yet."""
-    if unagreed is None:
+    if unvalidated is None:
         return create
-    if unagreed.before is None:
+    if unvalidated.before is None:
         return None
-    spec = attrs.evolve(create.desired.spec, parameters=unagreed.before)
+    spec = attrs.evolve(create.desired.spec, parameters=unvalidated.before)
     return attrs.evolve(create, desired=attrs.evolve(create.desired, spec=spec))
 
 
-def _updated(update: Update, unagreed: Unagreed | None) -> Update | Hold:
+def _updated(
+    update: Update, unvalidated: UnvalidatedParameters | None
+) -> Update | Hold:
     """Say what becomes of a changed record: it keeps its parameters."""
-    if unagreed is None:
+    if unvalidated is None:
         return update
-    record, doubt = update.record, unagreed.doubt
+    record, doubt = update.record, unvalidated.doubt
     spec = attrs.evolve(update.spec, parameters=record.spec.parameters)
     if spec == record.spec:
         return Hold(record, doubt.reason, doubt.message)
@@ -144,7 +151,7 @@ def _updated(update: Update, unagreed: Unagreed | None) -> Update | Hold:
 
 def _removed(
     removal: Removal,
-    unagreed: Unagreed | None,
+    unvalidated: UnvalidatedParameters | None,
     is_there: Callable[[BackendRecord], bool],
 ) -> Removal | Hold:
     """Say what becomes of a removal that nothing but the group's own spec asks for."""
@@ -152,6 +159,6 @@ def _removed(
         removal.reason in {Reason.POD_GONE, Reason.NODE_GONE}
         and is_there(removal.record)
     )
-    if unagreed is None or not by_spec:
+    if unvalidated is None or not by_spec:
         return removal
-    return Hold(removal.record, unagreed.doubt.reason, unagreed.doubt.message)
+    return Hold(removal.record, unvalidated.doubt.reason, unvalidated.doubt.message)

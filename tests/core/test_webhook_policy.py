@@ -12,8 +12,12 @@ from lbcf.core.model.values import (
 )
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.guards import hold_readiness_removals
-from lbcf.core.selection.judging import Answer, judgement_of, pods_in_question
 from lbcf.core.selection.plan import Plan, plan_group
+from lbcf.core.selection.webhook_policy import (
+    WebhookAnswer,
+    decide_unready_pods,
+    pods_in_question,
+)
 from tests.builders import a_group, a_pod, a_record, a_snapshot
 
 
@@ -30,17 +34,17 @@ def asked(*pods: Pod, record: bool = True, deleting: bool = False) -> Snapshot:
     return a_snapshot(*pods, group=GROUP, records=records)
 
 
-def an_answer(**changes: object) -> Answer:
+def an_answer(**changes: object) -> WebhookAnswer:
     """Make an answer about the pod web-1."""
     pods = frozenset({(UID, "1")})
-    return attrs.evolve(Answer(pods, frozenset({UID})), **changes)  # type: ignore[arg-type]
+    return attrs.evolve(WebhookAnswer(pods, frozenset({UID})), **changes)  # type: ignore[arg-type]
 
 
-def planned(answer: Answer | None, webhook: DeregisterWebhook = WEBHOOK) -> Plan:
+def planned(answer: WebhookAnswer | None, webhook: DeregisterWebhook = WEBHOOK) -> Plan:
     """Plan for the unready, registered pod web-1."""
     snapshot = asked(UNREADY)
-    judgement = judgement_of(webhook, pods_in_question(snapshot), answer)
-    return plan_group(attrs.evolve(snapshot, judgement=judgement))
+    decision = decide_unready_pods(webhook, pods_in_question(snapshot), answer)
+    return plan_group(attrs.evolve(snapshot, webhook_decision=decision))
 
 
 def test_driver_is_asked_about_unready_pods_that_are_registered() -> None:
@@ -86,7 +90,9 @@ def test_pod_that_the_driver_does_not_keep_goes() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, an_answer(asked=frozenset())])
-def test_pod_stays_until_the_driver_was_asked_about_it(answer: Answer | None) -> None:
+def test_pod_stays_until_the_driver_was_asked_about_it(
+    answer: WebhookAnswer | None,
+) -> None:
     """An answer about others is none about this one."""
     plan = planned(answer)
 
@@ -125,9 +131,9 @@ def test_answer_holds_for_pods_as_they_were() -> None:
 def test_pod_that_is_ready_again_is_not_overruled() -> None:
     """An answer that came late takes nobody out who has recovered."""
     ready = asked(a_pod())
-    late = judgement_of(WEBHOOK, [UNREADY], an_answer())
+    late = decide_unready_pods(WEBHOOK, [UNREADY], an_answer())
 
-    plan = plan_group(attrs.evolve(ready, judgement=late))
+    plan = plan_group(attrs.evolve(ready, webhook_decision=late))
 
     assert () == plan.removals
     assert () == plan.holds

@@ -9,11 +9,11 @@ from lbcf.core.model.values import DrainPolicy
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import Create, Hold, Plan, Removal, Update
 from lbcf.core.selection.plan import plan_group as plan_of
-from lbcf.core.selection.validating import (
+from lbcf.core.selection.validation import (
     ParameterQuestion,
-    Unagreed,
+    UnvalidatedParameters,
     changed_by,
-    hold_unagreed,
+    hold_unvalidated,
     question_about,
 )
 from tests.builders import a_group, a_pod, a_record, a_snapshot, a_spec, seconds
@@ -30,7 +30,9 @@ OLD = a_record(
 def held(plan: Plan, before: Mapping[str, str] | None, *, there: bool = True) -> Plan:
     """Hold a plan back at the load balancer of all these records."""
     place = OLD.spec.load_balancer
-    return hold_unagreed(plan, {place: Unagreed(DOUBT, before)}, lambda _record: there)
+    return hold_unvalidated(
+        plan, {place: UnvalidatedParameters(DOUBT, before)}, lambda _record: there
+    )
 
 
 def test_first_parameters_are_asked_about_as_new() -> None:
@@ -108,5 +110,7 @@ def test_other_load_balancers_are_not_concerned() -> None:
     """A driver speaks for its own."""
     plan = Plan(removals=(Removal(OLD, Reason.LOAD_BALANCER_DETACHED, "why"),))
 
-    assert plan == hold_unagreed(plan, {"other": Unagreed(DOUBT)}, lambda _: True)
-    assert plan is hold_unagreed(plan, {}, lambda _: True)
+    assert plan == hold_unvalidated(
+        plan, {"other": UnvalidatedParameters(DOUBT)}, lambda _: True
+    )
+    assert plan is hold_unvalidated(plan, {}, lambda _: True)

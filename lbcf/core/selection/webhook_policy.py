@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from lbcf.core.model.cluster import Pod, Snapshot
-from lbcf.core.model.judgement import Ineligible, Judgement, Undecided, Verdict
 from lbcf.core.model.resources import PodBackend
 from lbcf.core.model.values import (
     DeregisterPolicy,
@@ -18,17 +17,18 @@ from lbcf.core.model.values import (
     FailurePolicy,
     Uid,
 )
+from lbcf.core.model.verdicts import Ineligible, Undecided, Verdict, WebhookDecision
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.eligibility import judge_pod
 
 
-HELD_BY_JUDGEMENT = frozenset(
+KEPT_BY_WEBHOOK = frozenset(
     {Reason.KEPT_BY_DRIVER, Reason.NOT_JUDGED, Reason.BEING_JUDGED}
 )
 
 
 @attrs.frozen
-class Answer:
+class WebhookAnswer:
     """What came of one question.
 
     Attributes:
@@ -72,9 +72,9 @@ def _leaves_by_readiness(pod: Pod) -> bool:
     return isinstance(verdict, Ineligible) and verdict.by_readiness
 
 
-def judgement_of(
-    webhook: DeregisterWebhook, pods: Iterable[Pod], answer: Answer | None
-) -> Judgement:
+def decide_unready_pods(
+    webhook: DeregisterWebhook, pods: Iterable[Pod], answer: WebhookAnswer | None
+) -> WebhookDecision:
     """Rule about each pod in question.
 
     Args:
@@ -83,11 +83,11 @@ def judgement_of(
         answer: the last one, None where nothing was asked yet.
     """
     verdicts = {pod.meta.uid: _verdict(webhook, pod, answer) for pod in pods}
-    return Judgement(verdicts, None if answer is None else answer.trouble)
+    return WebhookDecision(verdicts, None if answer is None else answer.trouble)
 
 
 def _verdict(
-    webhook: DeregisterWebhook, pod: Pod, answer: Answer | None
+    webhook: DeregisterWebhook, pod: Pod, answer: WebhookAnswer | None
 ) -> Ineligible | Undecided:
     """Judge one pod; before the driver was asked about it, it stays."""
     name, driver = pod.meta.key.name, webhook.driver
@@ -109,12 +109,12 @@ def _verdict(
 
 
 def with_judgement(
-    verdicts: Mapping[Uid, Verdict], judgement: Judgement
+    verdicts: Mapping[Uid, Verdict], decision: WebhookDecision
 ) -> dict[Uid, Verdict]:
     """Overrule the verdicts on pods that nothing but unreadiness speaks against."""
     judged = {
         uid: verdict
-        for uid, verdict in judgement.verdicts.items()
+        for uid, verdict in decision.verdicts.items()
         if isinstance(before := verdicts.get(uid), Undecided)
         and before.reason == Reason.POD_NOT_READY
     }

@@ -33,7 +33,7 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.values import AddressSource, MemberKey, Uid
 from lbcf.core.reasons import ForeignReason, Reason
-from lbcf.core.selection.inheritance import is_about, signed, with_uids
+from lbcf.core.selection.legacy import is_about, signed, with_uids
 from lbcf.core.selection.plan import Plan, plan_group
 from lbcf.wire.records import parse_record
 from tests.builders import (
@@ -211,7 +211,7 @@ def test_record_of_any_type_is_known_by_what_it_leaves_out(
 
     record = parse_record(json.dumps(body).encode())
 
-    assert record.is_inherited
+    assert record.is_legacy
     assert record.is_registered
     assert not record.is_settled
 
@@ -270,7 +270,7 @@ def test_waiting_for_the_lock_leaves_the_record_recognisable() -> None:
 
     assert isinstance(told, WriteStatus)
     assert Reason.ADDRESS_IN_USE == told.status.conditions[0].reason
-    assert attrs.evolve(record, status=told.status).is_inherited
+    assert attrs.evolve(record, status=told.status).is_legacy
 
 
 def test_record_without_an_address_is_found_one() -> None:
@@ -324,8 +324,8 @@ def test_our_own_records_are_none_of_lbcf() -> None:
     found = a_spec(address="")
     making = a_record(spec=found, status=RecordStatus(ADDRESS), ensuring="me")
 
-    assert not making.is_inherited
-    assert not a_record(registered=True).is_inherited
-    assert not a_record(spec=found, registered=True).is_inherited
-    assert not a_record(spec=found).is_inherited
+    assert not making.is_legacy
+    assert not a_record(registered=True).is_legacy
+    assert not a_record(spec=found, registered=True).is_legacy
+    assert not a_record(spec=found).is_legacy
     assert a_record(registered=True).is_settled

@@ -33,7 +33,7 @@ Verdict = Eligible | Ineligible | Undecided
 
 
 @attrs.frozen
-class Judgement:
+class WebhookDecision:
     """What the driver of deregisterWebhook decides about pods that are not ready.
 
     Attributes:

@@ -3,7 +3,7 @@
 Before it: a `Snapshot` with records of either hand. After it: `lbcf.core.selection.plan` compares
 them alike. They are known by what they say and what they leave out, never by a name:
 LBCF's podBackend has no uid, and its conditions no observedGeneration (see
-`BackendRecord.is_inherited`). Taking one over writes nothing into it: it says what is
+`BackendRecord.is_legacy`). Taking one over writes nothing into it: it says what is
 registered, and an ensure of LBCF's may still be on its way, so it is not settled.
 """
 
@@ -102,7 +102,7 @@ def is_elsewhere(record: BackendRecord, wanted: str) -> bool:
         return False
     # LBCF's drivers wrote addresses in words of their own, Tencent's in JSON. Where the
     # backend is asked from now on, that is another spelling and no other place.
-    return not record.is_inherited or _is_spelled_alike(found, wanted)
+    return not record.is_legacy or _is_spelled_alike(found, wanted)
 
 
 def _is_spelled_alike(one: str, other: str) -> bool:
@@ -120,7 +120,7 @@ def is_needless(record: BackendRecord, spec: RecordSpec) -> bool:
 
     LBCF knew no drain. To write one into its records would have each ensured again.
     """
-    if not (record.is_inherited and record.is_registered):
+    if not (record.is_legacy and record.is_registered):
         return False
     return attrs.evolve(spec, drain=record.spec.drain) == record.spec
 
