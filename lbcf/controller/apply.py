@@ -28,7 +28,6 @@ from lbcf.core.lifecycle.steps import Permission
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.selection.desired import DesiredRecord, Identity, identity_of
-from lbcf.core.selection.inheritance import signed
 from lbcf.core.selection.legacy import signed
 from lbcf.core.selection.plan import Create, Plan, Removal, Update
 from lbcf.executor.writes import ObjectWriter

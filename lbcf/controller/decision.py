@@ -11,8 +11,8 @@ import attrs
 from lbcf.core.model import conditions
 from lbcf.core.model.cluster import Snapshot
 from lbcf.core.model.conditions import Condition
-from lbcf.core.model.judgement import Undecided
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.model.verdicts import Undecided
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.guards import hold_readiness_removals
 from lbcf.core.selection.plan import Hold, Plan, plan_group

@@ -9,7 +9,6 @@ from datetime import datetime
 
 import attrs
 
-from lbcf.controller.selection import does_select
 from lbcf.controller.selector_index import does_select
 from lbcf.core.model.cluster import Pod, Snapshot
 from lbcf.core.model.conditions import REMOVALS_HELD, find

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from lbcf.controller.selection import does_select
+from lbcf.controller.selector_index import does_select
 from lbcf.core.errors import LbcfError
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.names import SYSTEM_NAMESPACE

@@ -10,7 +10,6 @@ import attrs
 from lbcf.core.lifecycle.trouble import is_trouble
 from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
-from lbcf.core.model.judgement import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.model.node_backends import (
     NodeBackend,
     NodeSelection,
@@ -29,6 +28,7 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.selectors import Operator, Requirement, Selector
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.model.verdicts import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.reasons import Reason
 
 

@@ -23,7 +23,7 @@ from lbcf.kube.reader import KubeReader
 from lbcf.wire import driver_answers as answers
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver_answers import RetriedAnswer, StringMap, WholeObject
-from lbcf.wire.whole import place_of_node
+from lbcf.wire.raw_object import node_address_fields
 
 
 _R = TypeVar("_R", bound="requests.BackendRequest[answers.BackendAnswer]")
@@ -69,7 +69,7 @@ def _member(kind: type[_R], step: CallDriver, retry_id: str, not_after: datetime
 
 def reply_of(
     answer: RetriedAnswer,
-) -> steps.Succeeded | steps.StillRunning | steps.Refused:
+) -> steps.Succeeded | steps.StillRunning | steps.CallRefused:
     """Read how an attempt ended."""
     delay = answer.min_retry_delay
     match answer.status:
@@ -79,7 +79,7 @@ def reply_of(
             connections = getattr(answer, "active_connections", None)
             return steps.StillRunning(answer.msg, delay, connections)
         case answers.Status.FAIL:
-            return steps.Refused(answer.msg, delay)
+            return steps.CallRefused(answer.msg, delay)
 
 
 def _injected(answer: RetriedAnswer) -> StringMap | None:
@@ -143,7 +143,7 @@ async def _about(
         case NodeBackend(name, port):
             node_object = await _whole(client, NODES, ObjectKey("", name))
             if record.driver_key.namespace != SYSTEM_NAMESPACE:
-                node_object = place_of_node(node_object)
+                node_object = node_address_fields(node_object)
             of_node = requests.NodeBackend(node=node_object, port=_port(port))
             return ask(record_id=task, node_backend=of_node)
         case _:

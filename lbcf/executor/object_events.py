@@ -9,11 +9,11 @@ from prometheus_client import Counter
 
 from lbcf.core.lifecycle.steps import (
     CallDriver,
-    Refused,
+    CallRefused,
+    NoAnswer,
     Reply,
     StillRunning,
     Succeeded,
-    Unanswered,
 )
 from lbcf.core.lifecycle.trouble import new_trouble
 from lbcf.core.model.names import API_VERSION, BIND_VERSION
@@ -117,7 +117,7 @@ class CallReporter:
 
     def record_told(self, step: CallDriver, reply: Reply) -> None:
         """Tell of an answer about a record."""
-        if isinstance(reply, Succeeded | StillRunning | Refused | Unanswered):
+        if isinstance(reply, Succeeded | StillRunning | CallRefused | NoAnswer):
             meta = step.permission.record.meta
             self._tell("BackendRecord", meta, step.operation, reply)
 
@@ -150,7 +150,7 @@ def _words(reply: Answered, success: str) -> tuple[str, str]:
         return "Succ", f"addr: {reply.backend_addr}" if reply.backend_addr else success
     if isinstance(reply, StillRunning):
         return "Running", f"msg: {reply.message}"
-    if isinstance(reply, Refused):
+    if isinstance(reply, CallRefused):
         return "Failed", f"msg: {reply.message}"
     word = "Invalid" if reply.reason == BadAnswer.reason else "Failed"
     return word, reply.message
