@@ -1,29 +1,29 @@
-"""The end of a record: drain, deregister, finalizer off. Read from top to bottom.
+"""The end of a record, drain, deregister, finalizer off: a state machine without I/O.
 
-Before it: `lbcf.deregistrar` saw a deletionTimestamp. After it: the record is gone.
-The stages below are asked in order; the first that has something to do names the next
-step, and `learn` takes in what came of it. The rules and the interleavings behind them
-(model variants p04, p18 and p21; without them w03 to w09):
+`next_step` asks the stages below in order, and the first that has something to do names
+the step; `learn` takes in what came of it. It begins with a deletionTimestamp and ends when
+the record is gone. The rules, which docs/lifecycle.md explains with their counterexamples:
 
-1. Calls go out only under a permission: a quorum read that showed the record deleting.
-   Where members are named after their records, the watch's word is enough: a deletion
-   is never taken back, nobody else writes to the record after it, and a call that comes
+1. Calls go out only under a permission: a quorum read that showed the record deleting
+   (w02). Where members are named after their records, the watch is enough: a deletion is
+   never taken back, nobody else writes to the record after it, and a call that comes
    after the record's end finds nobody's member. That saves a third of the requests.
 2. Without an address nothing was ever registered.
 3. The drain's clock starts with the first call that may have reached the driver, and is
-   written once it has to wait: while nobody could be asked, nothing was drained. Who
-   has begun to count goes on by its monotonic clock; who finds a clock that is written
-   has only the wall clock, which may be another one, and takes no more of it than one
-   whole drain. It is over, too, when the record says that its
-   backend is gone: the address may be another's.
+   written once it has to wait: while the driver could not be reached, nothing was drained.
+   The incarnation that began it counts by its monotonic clock. Another one has only the
+   wall clock, which may be wrong, and takes no more from it than one whole drain. A drain
+   is also over when the record says that its backend is gone: the address may be
+   another's.
 4. A settled record is deregistered once. For any other, an ensure may still be out: one
-   call at once so that traffic stops, and one that counts after all ensures are over.
+   call at once so that traffic stops, and one that counts after all ensures are over
+   (w21, w22).
 5. The finalizer goes by compare-and-swap, after a success that counts, of this
-   incarnation. What counted counts for later versions, too: no registrar writes into a
-   record that it has read as deleting.
+   incarnation (w23, w24). What counted counts for later versions, too: no registrar
+   writes into a record that it has read as deleting.
 
-A call without a definite answer may land when the record is gone. Where members are known
-by address alone it is the lock that keeps the address from its next owner until then,
+A call without a definite answer may take effect when the record is gone. Where members are
+known by address alone it is the lock that keeps the address from its next owner until then,
 also after a crash, when nobody remembers the call.
 """
 
@@ -87,7 +87,7 @@ _CONNECTIONS_NEWS = 10.0
 
 @attrs.frozen
 class DeregistrationState:
-    """What a deregistrar remembers of one deletion; all of it may be lost.
+    """What a deregistrar remembers of one deletion; a crash may lose all of it.
 
     Attributes:
         first_seen: monotonic seconds at which this incarnation saw the deletion.
@@ -96,16 +96,17 @@ class DeregistrationState:
         is_clean: we have let the record go, nobody else has called for its end, and all
             of our calls had definite answers.
         permission: the latest observation of this turn.
-        driver: who is to be asked, or why nobody can be.
+        driver: the driver to call, or why there is none.
         drain: how far a drain is, before it is written.
         drain_until: monotonic seconds at which it is over; None: it has not begun, or
             another incarnation began it.
         drained: the driver said that nothing is left.
         early_done: a deregister succeeded while ensures might still be out.
         final_done: a deregister succeeded that nothing can undo.
-        streak: answers in a row that were no success.
-        told_at: monotonic seconds of the last report.
-        pause: ends the turn.
+        streak: failures in a row.
+        reported_at: monotonic seconds of the last condition written.
+        report: what is to be written into the record's conditions.
+        pause: ends the turn; until the next one.
     """
 
     first_seen: float
@@ -120,7 +121,7 @@ class DeregistrationState:
     early_done: bool = False
     final_done: bool = False
     streak: FailureStreak = NO_FAILURES
-    told_at: float = 0.0
+    reported_at: float = 0.0
     report: Report | None = None
     pause: timedelta | None = None
     is_over: bool = False
@@ -128,10 +129,10 @@ class DeregistrationState:
     def begin_turn(
         self, driver: LoadBalancerDriver | Explanation, seen: Permission | None = None
     ) -> "DeregistrationState":
-        """Start a visit: permissions and reports of the last one are void.
+        """Begin a turn: permissions and reports of the last one are void.
 
         Args:
-            driver: who is to be asked, or why nobody can be.
+            driver: the driver to call, or why there is none.
             seen: what the watch shows; a permission with memberKey Record only.
         """
         named = (
@@ -145,11 +146,11 @@ class DeregistrationState:
 
 
 class Phase(StrEnum):
-    """How far an end is, as far as it matters who goes first.
+    """How far a deregistration is, which is its priority in the queue.
 
     Attributes:
-        FLOWING: new traffic may still come; nothing that was asked has stopped it.
-        ENDING: nothing new comes; the driver is still to be asked.
+        FLOWING: new traffic may still come; no call has stopped it yet.
+        ENDING: nothing new comes; the driver is still to be called.
         RELEASING: only the finalizer is left.
     """
 
@@ -159,7 +160,7 @@ class Phase(StrEnum):
 
 
 def phase_of(state: DeregistrationState, record: BackendRecord) -> Phase:
-    """Say how far a record's end is, by what is remembered and what is written."""
+    """Return a record's phase, by what is remembered and what is written."""
     if state.final_done:
         return Phase.RELEASING
     has_begun = state.drained or state.early_done
@@ -172,7 +173,7 @@ Stage = Callable[[DeregistrationState, BackendRecord, Now], Step | None]
 
 
 def next_step(state: DeregistrationState, now: Now) -> Step:
-    """Say what to do now."""
+    """Return the next step; `Finish` ends the turn."""
     if state.is_over:
         return Finish()
     if state.permission is None:
@@ -185,14 +186,14 @@ def next_step(state: DeregistrationState, now: Now) -> Step:
 def _leave_alone(
     _state: DeregistrationState, record: BackendRecord, _now: Now
 ) -> Step | None:
-    """A record that lives, or that we do not hold, is not ours to end."""
+    """A record that is not being deleted, or without our finalizer, needs nothing."""
     return None if record.is_deleting and record.is_held else Finish()
 
 
 def _abandon(
     _state: DeregistrationState, record: BackendRecord, _now: Now
 ) -> Step | None:
-    """A person ordered to let go."""
+    """Release at once where a person has set the abandon annotation."""
     why = record.meta.abandoned
     return ReleaseRecord(Abandoned(record, why)) if why else None
 
@@ -200,40 +201,42 @@ def _abandon(
 def _never_registered(
     _state: DeregistrationState, record: BackendRecord, _now: Now
 ) -> Step | None:
-    """The address is written before the first ensure: without one there was none."""
+    """Release at once without an address: it is written before the first ensure."""
     return None if record.address else ReleaseRecord(NeverRegistered(record))
 
 
-def _tell(state: DeregistrationState, record: BackendRecord, now: Now) -> Step | None:
-    """Write what people should know before pausing."""
+def _write_condition(
+    state: DeregistrationState, record: BackendRecord, now: Now
+) -> Step | None:
+    """Write the condition of what came of a step before the turn ends."""
     report = state.report
     if report is None or not report.is_news(record):
         return None
     return WriteStatus(record, report.applied(record.status, now.wall))
 
 
-def _rest(state: DeregistrationState, _record: BackendRecord, _now: Now) -> Step | None:
-    """End the turn where the last answer asked for time."""
+def _wait(state: DeregistrationState, _record: BackendRecord, _now: Now) -> Step | None:
+    """End the turn after an answer that is to be waited for."""
     return None if state.pause is None else Finish(again_after=state.pause)
 
 
-def _sign(state: DeregistrationState, record: BackendRecord, _now: Now) -> Step | None:
-    """Let whoever the record names as its deregistrar know that it is not alone.
-
-    Only where members are known by address alone: there it may tell the next owner of
-    the address that no call is out, and would not know of ours (w34).
-    """
+def _write_marker(
+    state: DeregistrationState, record: BackendRecord, _now: Now
+) -> Step | None:
+    """Write `*` over the name of another deregistrar, which is no longer alone."""
     driver, named = state.driver, record.status.deregistrar
     if isinstance(driver, Explanation) or driver.member_key is MemberKey.RECORD:
         return None
     if named in {"", ANY_INCARNATION, state.incarnation}:
         return None
+    # The named one may tell the next owner of the address that no call is out, and does
+    # not know of ours (w34). Members named after records have no next owner.
     status = attrs.evolve(record.status, deregistrar=ANY_INCARNATION)
     return WriteStatus(record, status)
 
 
 def _drain(state: DeregistrationState, record: BackendRecord, now: Now) -> Step | None:
-    """Let the backend finish, as long as the driver can and the deadline allows."""
+    """Call drainBackend until nothing is left or the deadline is over."""
     driver, permission = state.driver, state.permission
     if isinstance(driver, Explanation) or permission is None or state.drained:
         return None
@@ -241,7 +244,7 @@ def _drain(state: DeregistrationState, record: BackendRecord, now: Now) -> Step 
         return None
     if not record.spec.drain.enabled or not driver.declares(Operation.DRAIN_BACKEND):
         return None
-    left = rest_of_drain(state, record, now)
+    left = drain_time_left(state, record, now)
     if left <= timedelta(0):
         return None
     return CallDriver(
@@ -254,25 +257,22 @@ def _drain(state: DeregistrationState, record: BackendRecord, now: Now) -> Step 
     )
 
 
-def rest_of_drain(
+def drain_time_left(
     state: DeregistrationState, record: BackendRecord, now: Now
 ) -> timedelta:
-    """Say how long the drain may go on: all of its time where it has not begun."""
+    """Return how long the drain may go on: all of its time where it has not begun."""
     whole = record.spec.drain.longest
     if state.drain_until is not None:
         return timedelta(seconds=state.drain_until - now.monotonic)
     written = record.status.drain
-    return whole if written is None else _rest_of_written(record, written, now)
+    return whole if written is None else _time_left_by(record, written, now)
 
 
-def _rest_of_written(
-    record: BackendRecord, written: DrainProgress, now: Now
-) -> timedelta:
-    """Say what a clock leaves that another incarnation, or an earlier one, has written."""
+def _time_left_by(record: BackendRecord, written: DrainProgress, now: Now) -> timedelta:
     whole = record.spec.drain.longest
-    # Neither clock need be right. That of whoever began was behind where the drain was
-    # over before the API server could have let it begin; ours is where more is left than
-    # there was.
+    # Neither wall clock need be right. The clock of the incarnation that began was behind
+    # if the drain was over before the deletion (deletionTimestamp is the API server's);
+    # ours is behind if more is left than a whole drain.
     deadline = max(written.deadline, (record.meta.deleting_since or now.wall) + whole)
     return min(deadline - now.wall, whole)
 
@@ -280,41 +280,43 @@ def _rest_of_written(
 def drain_progress(
     state: DeregistrationState, record: BackendRecord, deadline: datetime
 ) -> DrainProgress:
-    """Say when the drain began and must end: as written, as remembered, or as counted.
+    """Return when the drain began and must end: as written, remembered, or counted now.
 
     Args:
         state: what is remembered.
         record: what is written.
-        deadline: as counted by the clock as it is now.
+        deadline: as counted by the wall clock as it is now.
     """
     known = record.status.drain or state.drain
     if known is not None and abs(known.deadline - deadline) < _CLOCK_WAS_SET:
         return known
     whole = record.spec.drain.longest
     began = (deadline - whole).replace(microsecond=0)
-    # Written in whole seconds; rounded down, the deadline would take part of the drain.
+    # Kubernetes times have whole seconds: rounded down, the deadline would shorten the
+    # drain.
     ends = (deadline + _ALMOST_A_SECOND).replace(microsecond=0)
     return DrainProgress(began, ends)
 
 
 def _is_in_time(state: DeregistrationState, now: Now) -> bool:
-    """Tell whether a driver should still spare what slipped in after the drain."""
+    # Connections that came after the drain's success are spared until its deadline.
     return state.drain_until is None or now.monotonic < state.drain_until
 
 
 def is_final(state: DeregistrationState, record: BackendRecord, now: Now) -> bool:
-    """Tell whether a deregister sent now cannot be undone by an ensure still out."""
-    return record.is_settled or _rest_of_confirming(state, record, now) <= 0
+    """Tell whether no ensure still out can undo a deregisterBackend that is sent now."""
+    return record.is_settled or _seconds_to_confirm(state, record, now) <= 0
 
 
-def _rest_of_confirming(
+def _seconds_to_confirm(
     state: DeregistrationState, record: BackendRecord, now: Now
 ) -> float:
-    """Count the seconds until every ensure sent before the deletion is over."""
+    """Return the seconds until every ensure sent before the deletion is over."""
     driver = state.driver
     if isinstance(driver, Explanation):
         return 0.0
-    # Those that are out went by the driver as their sender saw it: the record says.
+    # Ensures that are out were timed by the driver as their sender saw it, which the
+    # record says; the driver may have been edited since (w50).
     settling = max(driver.settling(Operation.ENSURE_BACKEND), record.settling)
     return state.first_seen + settling.total_seconds() - now.monotonic
 
@@ -322,13 +324,13 @@ def _rest_of_confirming(
 def _deregister(
     state: DeregistrationState, record: BackendRecord, now: Now
 ) -> Step | None:
-    """Take the backend out; again, once all ensures are over, if any may be out."""
+    """Call deregisterBackend; again when no ensure can be out, if any may be."""
     driver, permission = state.driver, state.permission
     if state.final_done or isinstance(driver, Explanation) or permission is None:
         return None
     final = is_final(state, record, now)
     if state.early_done and not final:
-        return Finish(timedelta(seconds=_rest_of_confirming(state, record, now)))
+        return Finish(timedelta(seconds=_seconds_to_confirm(state, record, now)))
     return CallDriver(
         Operation.DEREGISTER_BACKEND,
         driver,
@@ -343,7 +345,7 @@ def _deregister(
 def _release(
     state: DeregistrationState, record: BackendRecord, _now: Now
 ) -> Step | None:
-    """Let the record go, with the proof that its address is out."""
+    """Take the finalizer off, with the proof that the address is out."""
     return ReleaseRecord(Deregistered(record)) if state.final_done else None
 
 
@@ -351,9 +353,9 @@ STAGES: tuple[Stage, ...] = (
     _leave_alone,
     _abandon,
     _never_registered,
-    _tell,
-    _rest,
-    _sign,
+    _write_condition,
+    _wait,
+    _write_marker,
     _drain,
     _deregister,
     _release,
@@ -363,7 +365,7 @@ STAGES: tuple[Stage, ...] = (
 def learn(
     state: DeregistrationState, step: Step, reply: Reply, now: Now
 ) -> DeregistrationState:
-    """Take in what came of a step."""
+    """Return the state after the reply to a step."""
     match reply:
         case RecordGone():
             return attrs.evolve(state, is_over=True)
@@ -373,28 +375,27 @@ def learn(
             return attrs.evolve(state, permission=None)
         case Observed(permission):
             if isinstance(step, WriteStatus):
-                state = attrs.evolve(state, told_at=now.monotonic, report=None)
+                state = attrs.evolve(state, reported_at=now.monotonic, report=None)
             return _observed(state, permission, now)
         case Superseded(permission):
             return _observed(state, permission, now)
         case Succeeded() | StillRunning() | CallRefused() | NoAnswer():
-            return _called(state, step, reply, now)
+            return _learn_answer(state, step, reply, now)
         case _:
             return state
 
 
 def _is_clean(state: DeregistrationState, step: Step) -> bool:
-    """Tell whether no call for a record that we have just let go can be out.
-
-    The version that it went from says so: whoever else wanted to call had to change it.
-    One that went by somebody else's hand says nothing (w37).
-    """
+    """Tell whether no call for a record that we have just released can be out."""
     if not isinstance(step, ReleaseRecord):
         return False
     match step.proof:
         case NeverRegistered():
             return True
         case Deregistered(record):
+            # The version that the finalizer was taken from says so: any other deregistrar
+            # had to change it before it called. A record that somebody else released
+            # says nothing (w37), nor does one with a call of ours unanswered (w33).
             alone = record.status.deregistrar == state.incarnation != ""
             return alone and not state.unanswered
         case Abandoned():
@@ -404,7 +405,6 @@ def _is_clean(state: DeregistrationState, step: Step) -> bool:
 def _observed(
     state: DeregistrationState, permission: Permission, now: Now
 ) -> DeregistrationState:
-    """Look at the record anew; without a driver there is only something to tell."""
     state = attrs.evolve(
         _with_written_drain(state, permission.record, now), permission=permission
     )
@@ -420,13 +420,12 @@ def _observed(
     return attrs.evolve(state, report=Report(condition), pause=DRIVER_RECHECK)
 
 
-def _called(
+def _learn_answer(
     state: DeregistrationState,
     step: Step,
     reply: Succeeded | StillRunning | CallRefused | NoAnswer,
     now: Now,
 ) -> DeregistrationState:
-    """Take in a driver's answer, or the lack of one."""
     if not isinstance(step, CallDriver):
         return state
     if isinstance(reply, NoAnswer) and reply.may_land:
@@ -434,18 +433,17 @@ def _called(
     if isinstance(reply, Succeeded):
         return _succeeded(state, step, now)
     if step.operation is Operation.DRAIN_BACKEND:
-        return _still_draining(state, step, reply, now)
-    return _not_deregistered(state, step, reply, now)
+        return _report_drain(state, step, reply, now)
+    return _report_failure(state, step, reply, now)
 
 
 def _succeeded(
     state: DeregistrationState, step: CallDriver, now: Now
 ) -> DeregistrationState:
-    """Go on to the next stage."""
     state = attrs.evolve(state, streak=NO_FAILURES)
     record = step.permission.record
     if step.operation is Operation.DRAIN_BACKEND:
-        return attrs.evolve(_begun(state, record, now), drained=True)
+        return attrs.evolve(_with_started_drain(state, record, now), drained=True)
     if step.final:
         return attrs.evolve(state, early_done=True, final_done=True)
     message = (
@@ -461,30 +459,25 @@ def _succeeded(
 def _with_written_drain(
     state: DeregistrationState, record: BackendRecord, now: Now
 ) -> DeregistrationState:
-    """Count from now on what is left of a drain that another incarnation began.
-
-    Also where this one began to count by a view that did not show it yet.
-    """
+    # Another incarnation began the drain, maybe unseen by the view that this one began to
+    # count by: from here on its rest is counted by the monotonic clock.
     written, own = record.status.drain, state.drain
     if written is None or (own and own.deadline == written.deadline):
         return state
-    left = _rest_of_written(record, written, now).total_seconds()
+    left = _time_left_by(record, written, now).total_seconds()
     clock = attrs.evolve(written, connections=None)
     return attrs.evolve(state, drain=clock, drain_until=now.monotonic + left)
 
 
-def _begun(
+def _with_started_drain(
     state: DeregistrationState, record: BackendRecord, now: Now
 ) -> DeregistrationState:
-    """Count from now on what is left of the drain, by the monotonic clock.
-
-    A call that waited for its place at the driver left long after it was decided on:
-    what is not written yet begins with the answer.
-    """
+    # A drain that is not written yet begins with the answer, not with the decision: the
+    # call may have waited long for its slot at the driver.
     state = _with_written_drain(state, record, now)
     if state.drain_until is not None:
         return state
-    left = rest_of_drain(state, record, now)
+    left = drain_time_left(state, record, now)
     return attrs.evolve(
         state,
         drain=drain_progress(state, record, now.wall + left),
@@ -492,32 +485,28 @@ def _begun(
     )
 
 
-def _has_begun(
+def _has_started(
     state: DeregistrationState,
     record: BackendRecord,
     reply: StillRunning | CallRefused | NoAnswer,
 ) -> bool:
-    """Tell whether the drain's clock runs: some call of it may have been heard.
-
-    Were it started by a driver that cannot be reached, the deadline could pass with
-    traffic still coming in, and all of it would be cut (seen in a soak).
-    """
+    # A call that certainly did not reach the driver starts no clock: the deadline could
+    # pass with traffic still coming in, and all of it would be cut (seen in a soak).
     unsent = isinstance(reply, NoAnswer) and not reply.may_land
     return not unsent or (record.status.drain or state.drain) is not None
 
 
-def _still_draining(
+def _report_drain(
     state: DeregistrationState,
     step: CallDriver,
     reply: StillRunning | CallRefused | NoAnswer,
     now: Now,
 ) -> DeregistrationState:
-    """Come again before the deadline, and tell who is waited for."""
     record = step.permission.record
-    if _has_begun(state, record, reply):
-        state = _begun(state, record, now)
-    left = rest_of_drain(state, record, now)
-    # What is written stays, whichever clocks read it since.
+    if _has_started(state, record, reply):
+        state = _with_started_drain(state, record, now)
+    left = drain_time_left(state, record, now)
+    # A written clock stays as it is, whatever other clocks have made of it since.
     progress = record.status.drain or state.drain
     connections = reply.connections if isinstance(reply, StillRunning) else None
     if isinstance(reply, StillRunning) and progress is not None:
@@ -534,19 +523,18 @@ def _still_draining(
     report = Report(
         _condition(record, conditions.DRAINED, reason, message),
         drain=progress and attrs.evolve(progress, connections=connections),
-        due=changed and now.monotonic - state.told_at >= _CONNECTIONS_NEWS,
+        due=changed and now.monotonic - state.reported_at >= _CONNECTIONS_NEWS,
     )
     pause = max(min(pause, left), timedelta(0))
     return attrs.evolve(state, streak=streak, report=report, pause=pause)
 
 
-def _not_deregistered(
+def _report_failure(
     state: DeregistrationState,
     step: CallDriver,
     reply: StillRunning | CallRefused | NoAnswer,
     now: Now,
 ) -> DeregistrationState:
-    """Try again later, and tell why it is not done."""
     reason, message = describe_failure(reply, step.driver, step.operation)
     streak = state.streak.with_answer(step.operation, reply)
     pause = retry_delay(reply, streak.length, now)
@@ -564,5 +552,4 @@ def _not_deregistered(
 def _condition(
     record: BackendRecord, kind: str, reason: Reason, message: str
 ) -> Condition:
-    """Say that something is not so yet."""
     return Condition(kind, False, reason, message, record.meta.generation)

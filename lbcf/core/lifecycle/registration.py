@@ -1,25 +1,24 @@
-"""The life of a record up to `Registered`. Read from top to bottom.
+"""The life of a record up to `Registered`: a state machine without I/O.
 
-Before it: the controller created or updated the record, or its driver, load balancer
-or epoch changed. After it: `Registered` is True at the record's generation. The stages
-are asked in order; the first that has something to do names the next step, and `learn`
-takes in what came of it. The rules (model variants p07, p18, p19, p21):
+`next_step` asks the stages below in order, and the first that has something to do names
+the step; `learn` takes in what came of it. It ends with `Registered` True at the record's
+generation. The rules, which docs/lifecycle.md explains with their counterexamples:
 
 1. An ensure goes out only under a permission: this incarnation's own write, or a quorum
-   read, that showed the record live.
+   read, that showed the record live (w01, w02).
 2. What the deregistrar must know before the first ensure is in the record by then: the
    address (in the spec where members are named after records, else in the status, and
-   there only once the lock on the address is held), and `ensuring`.
+   there only once the lock on the address is held), and `ensuring` (w03 to w09).
 3. `ensuring` names the incarnation that may have a call out. Only that one clears it,
    and only if all its calls, and its writes that clear it, had definite answers; any
-   other first makes it `*`, which nobody clears. A record without any Registered
-   condition whose address is in its spec counts as being ensured by whoever wrote it:
-   that is the claim.
+   other first makes it `*`, which nobody clears (w10 to w16). A record without any
+   Registered condition whose address is in its spec counts as being ensured by whoever
+   wrote it: that is the claim.
 4. The record says for how long its ensures may take effect (Δ of the driver that is
    asked) before the first one that may for so long. The driver may be edited meanwhile,
-   and views of it are of different age (w50).
-5. While `ensuring` is `*`, an older call may land over a newer one: the ensure is sent
-   once more when all older ones are over.
+   and two processes may have read different versions of it (w50).
+5. While `ensuring` is `*`, an older call may take effect after a newer one: the ensure is
+   sent once more when all older ones are over (w25 to w27).
 """
 
 from collections.abc import Callable
@@ -82,11 +81,11 @@ _LOOK_AGAIN = timedelta(seconds=5)
 
 @attrs.frozen
 class UncertainCall:
-    """An own ensure without a definite answer.
+    """An ensure of this incarnation without a definite answer.
 
     Attributes:
         generation: of the parameters that it carried.
-        until: monotonic seconds until which it may land.
+        until: monotonic seconds until which it may take effect.
     """
 
     generation: int
@@ -95,29 +94,31 @@ class UncertainCall:
 
 @attrs.frozen
 class RegistrationState:
-    """What a registrar remembers of one record; all of it may be lost.
+    """What a registrar remembers of one record; a crash may lose all of it.
 
     Attributes:
         incarnation: who we are; new at every start of a process.
         first_seen: monotonic seconds at which this incarnation took it up.
         claimed: the generation for which no other incarnation can have an ensure out.
-        uncertain_call: the latest of our own ensures that had no definite answer; also left by a
-            write that signs off and had none, with nothing that may land.
+        uncertain_call: the latest of our own ensures that had no definite answer; also set
+            after a write without an answer that cleared `ensuring`.
         stale_until: monotonic seconds until which such an ensure with parameters older
-            than those of `uncertain_call` may land.
+            than those of `uncertain_call` may take effect.
         confirmed: the generation of an ensure that succeeded, and was sent when none with
-            other parameters could land any more: its answer may come much later (w27).
+            other parameters could take effect any more (w27).
         ensured_at: monotonic seconds of the last ensure that succeeded.
         due: ensure although it is registered (policy Always, confirmation).
-        reset: why a registered record must be put back, empty where it need not.
+        reset: why a registered record must be ensured again, such as a load balancer that
+            lost its members; empty where it need not.
         permission: the latest observation of this turn, or the write that began it.
-        driver: who is to be asked, or why nobody can be.
+        driver: the driver to call, or why there is none.
         address: as found for a record that has none yet.
-        locked: the lock on that address is ours.
-        deregistrar: who ends records at present, as far as is known.
-        ensured: the answer of an ensure that is not written down yet.
-        streak: answers in a row that were no success.
-        pause: ends the turn.
+        locked: this record holds the lock on that address.
+        deregistrar: the incarnation that deregisters at present, as far as is known.
+        ensured: the answer of an ensure that is not written to the record yet.
+        streak: failures in a row.
+        report: what is to be written into the record's conditions.
+        pause: ends the turn; until the next one.
     """
 
     incarnation: str
@@ -142,7 +143,7 @@ class RegistrationState:
 
     @property
     def is_uncertain(self) -> bool:
-        """Tell whether this incarnation may not sign off any more."""
+        """Tell whether this incarnation may not clear `ensuring` any more."""
         return self.uncertain_call is not None
 
     def begin_turn(
@@ -151,15 +152,15 @@ class RegistrationState:
         address: str,
         permission: Permission | None = None,
     ) -> "RegistrationState":
-        """Start a visit: what the last one observed is void.
+        """Begin a turn: observations and permissions of the last one are void.
 
         Args:
-            driver: who is to be asked now, or why nobody can be.
-            address: where the backend itself says it listens, empty where unknown.
+            driver: the driver to call now, or why there is none.
+            address: the backend's own address as host:port, empty where unknown.
             permission: of a create or update that this process has just made.
         """
-        # What a driver found stays; what the backend itself says is true only now, and
-        # a lock on the address that it had before is none on the one that it has.
+        # An address from generateBackendAddr stays. One that the backend reports is true
+        # only now, and a lock on its former address does not cover the present one.
         if (
             isinstance(driver, Explanation)
             or driver.address_source is AddressSource.DRIVER
@@ -175,11 +176,13 @@ class RegistrationState:
             report=None,
             pause=None,
         )
-        return begun if permission is None else _missing(begun, permission.record)
+        return (
+            begun if permission is None else _report_missing(begun, permission.record)
+        )
 
 
 def next_step(state: RegistrationState, now: Now) -> Step:
-    """Say what to do now."""
+    """Return the next step; `Finish` ends the turn."""
     if state.is_over:
         return Finish()
     if state.permission is None:
@@ -193,7 +196,7 @@ Stage = Callable[[RegistrationState, BackendRecord, Now], Step | None]
 
 
 def needs_turn(state: RegistrationState, record: BackendRecord) -> bool:
-    """Tell whether anything is to be done for a record, or may be told of it."""
+    """Tell whether a record is to be ensured, or a condition of it to be written."""
     return not record.is_deleting and (
         not record.is_registered or bool(state.reset) or state.due
     )
@@ -202,7 +205,7 @@ def needs_turn(state: RegistrationState, record: BackendRecord) -> bool:
 def _leave_alone(
     state: RegistrationState, record: BackendRecord, now: Now
 ) -> Step | None:
-    """A record that is ending, or that is as it should be, needs nothing."""
+    """A record that is being deleted, or that is as it should be, needs nothing."""
     if needs_turn(state, record):
         return None
     return Finish(next_ensure(state, record, now))
@@ -211,7 +214,7 @@ def _leave_alone(
 def next_ensure(
     state: RegistrationState, record: BackendRecord, now: Now
 ) -> timedelta | None:
-    """Say when a registered record is to be ensured again, None: never by the clock."""
+    """Return the time until a registered record is due again, None: never by time."""
     if record.is_deleting:
         return None
     if _is_always(record):
@@ -220,29 +223,28 @@ def next_ensure(
         return timedelta(seconds=max(0.0, rest))
     unconfirmed = state.confirmed != record.meta.generation
     if record.status.ensuring == ANY_INCARNATION and unconfirmed:
-        return timedelta(seconds=max(0.0, _rest_of_confirming(state, record, now)))
+        return timedelta(seconds=max(0.0, _seconds_to_confirm(state, record, now)))
     return None
 
 
 def with_due(
     state: RegistrationState, record: BackendRecord, now: Now
 ) -> RegistrationState:
-    """Note that the time has come to ensure again what is registered."""
+    """Set `due` on a state where the time of `next_ensure` is over."""
     rest = next_ensure(state, record, now)
     return attrs.evolve(state, due=rest is not None and rest <= timedelta(0))
 
 
-def _rest_of_confirming(
+def _seconds_to_confirm(
     state: RegistrationState, record: BackendRecord, now: Now
 ) -> float:
-    """Count the seconds until no ensure with other parameters can land any more.
-
-    Those of older incarnations may have any; of our own, those of other generations.
-    """
+    """Return the seconds until no ensure with other parameters can take effect."""
     driver = state.driver
     if isinstance(driver, Explanation):
         return DRIVER_RECHECK.total_seconds()
     settling = max(driver.settling(Operation.ENSURE_BACKEND), record.settling)
+    # Ensures of older incarnations may have any parameters; of our own only those of
+    # other generations have others.
     until = max(state.first_seen + settling.total_seconds(), state.stale_until)
     if (
         state.uncertain_call is not None
@@ -252,8 +254,10 @@ def _rest_of_confirming(
     return until - now.monotonic
 
 
-def _tell(state: RegistrationState, record: BackendRecord, now: Now) -> Step | None:
-    """Write what people should know before pausing."""
+def _write_condition(
+    state: RegistrationState, record: BackendRecord, now: Now
+) -> Step | None:
+    """Write the condition of what came of a step before the turn ends."""
     report = state.report
     if report is not None and report.marker is not None:
         # Another incarnation may have signed since the call that is reported here.
@@ -263,15 +267,15 @@ def _tell(state: RegistrationState, record: BackendRecord, now: Now) -> Step | N
     return WriteStatus(record, report.applied(record.status, now.wall))
 
 
-def _rest(state: RegistrationState, _record: BackendRecord, _now: Now) -> Step | None:
-    """End the turn where the last answer asked for time."""
+def _wait(state: RegistrationState, _record: BackendRecord, _now: Now) -> Step | None:
+    """End the turn after an answer that is to be waited for."""
     return None if state.pause is None else Finish(again_after=state.pause)
 
 
-def _confess_reset(
+def _record_reset(
     state: RegistrationState, record: BackendRecord, now: Now
 ) -> Step | None:
-    """Say durably that a member is missing before putting it back."""
+    """Write that the member is missing before it is put back (w18)."""
     if not state.reset or not record.is_registered:
         return None
     condition = _not_registered(record, Reason.LOAD_BALANCER_RESET, state.reset)
@@ -282,7 +286,7 @@ def _confess_reset(
 def _find_address(
     state: RegistrationState, record: BackendRecord, _now: Now
 ) -> Step | None:
-    """Ask the driver for the address that nobody else knows."""
+    """Call generateBackendAddr where only the driver knows the address."""
     driver, permission = state.driver, state.permission
     if record.address or state.address or permission is None:
         return None
@@ -293,8 +297,10 @@ def _find_address(
     return CallDriver(Operation.GENERATE_BACKEND_ADDR, driver, permission, "")
 
 
-def _lock(state: RegistrationState, record: BackendRecord, _now: Now) -> Step | None:
-    """Keep every other record away from the address before it is written down."""
+def _take_lock(
+    state: RegistrationState, record: BackendRecord, _now: Now
+) -> Step | None:
+    """Take the lock on the address before the address is written."""
     driver = state.driver
     if state.locked or isinstance(driver, Explanation):
         return None
@@ -302,7 +308,7 @@ def _lock(state: RegistrationState, record: BackendRecord, _now: Now) -> Step | 
         return None  # by rule 2 the lock came before the address
     if driver.member_key is MemberKey.RECORD:
         return None
-    # A drain that lands late takes the next owner out of service as well.
+    # A drainBackend that takes effect late would drain the next owner of the address.
     wait = driver.settling(Operation.DEREGISTER_BACKEND)
     if driver.declares(Operation.DRAIN_BACKEND):
         wait = max(wait, driver.settling(Operation.DRAIN_BACKEND))
@@ -314,7 +320,7 @@ def _lock(state: RegistrationState, record: BackendRecord, _now: Now) -> Step | 
 def _write_address(
     state: RegistrationState, record: BackendRecord, _now: Now
 ) -> Step | None:
-    """Write down what is about to be registered, and by whom: the permission."""
+    """Write the address and `ensuring`; the write is the permission to ensure."""
     if record.address:
         return None
     status = attrs.evolve(
@@ -327,11 +333,14 @@ def _write_address(
     return WriteStatus(record, status)
 
 
-def _mark(state: RegistrationState, record: BackendRecord, _now: Now) -> Step | None:
-    """Make `ensuring` tell the truth before this incarnation's first call."""
+def _write_marker(
+    state: RegistrationState, record: BackendRecord, _now: Now
+) -> Step | None:
+    """Write `ensuring` before the first ensure of this incarnation."""
     wanted = marker(state, record)
     covered = record.status.ensuring in {wanted, ANY_INCARNATION}
-    # Under policy Always nobody needs to sign, but who has signed may still sign off.
+    # Under policy Always the deregistrar expects calls at any time, marked or not. A
+    # marker from before the policy was changed may still be cleared.
     unsigned = _is_always(record) and not record.status.ensuring
     if covered or unsigned or _is_claimed(state, record):
         return None
@@ -339,15 +348,16 @@ def _mark(state: RegistrationState, record: BackendRecord, _now: Now) -> Step | 
 
 
 def _is_claimed(state: RegistrationState, record: BackendRecord) -> bool:
-    """Tell whether no other incarnation can have an ensure out, by our own write."""
+    # Our own write created this generation from one that was settled or claimed, and no
+    # other incarnation has marked the record since: none of its ensures can be out.
     return state.claimed == record.meta.generation and not record.status.ensuring
 
 
 def marker(state: RegistrationState, record: BackendRecord) -> str:
-    """Say what `ensuring` must be while this incarnation may have a call out.
+    """Return what `ensuring` must be while this incarnation may have a call out.
 
-    A settled record has no call out, so this incarnation may sign for it alone. So it
-    may where it holds the claim, or has signed already.
+    Its own name where no other call can be out: the record is settled or claimed, or it
+    is marked with that name already. `*` otherwise.
     """
     mine = (
         record.status.ensuring == state.incarnation
@@ -358,14 +368,13 @@ def marker(state: RegistrationState, record: BackendRecord) -> str:
 
 
 def _is_always(record: BackendRecord) -> bool:
-    """Tell whether the deregistrar expects calls to be out at any time, marked or not."""
     return record.spec.ensure_policy.is_always
 
 
-def _settling(
+def _write_settling(
     state: RegistrationState, record: BackendRecord, _now: Now
 ) -> Step | None:
-    """Say durably for how long an ensure may take effect before the first that may."""
+    """Write how long ensures may take effect before the first that may for so long."""
     if state.ensured is not None or isinstance(state.driver, Explanation):
         return None
     settling = state.driver.settling(Operation.ENSURE_BACKEND)
@@ -373,7 +382,7 @@ def _settling(
 
 
 def _ensure(state: RegistrationState, record: BackendRecord, now: Now) -> Step | None:
-    """Register the backend, or make sure that it is as it should be."""
+    """Call ensureBackend."""
     if (
         state.ensured is not None
         or state.permission is None
@@ -385,14 +394,14 @@ def _ensure(state: RegistrationState, record: BackendRecord, now: Now) -> Step |
         state.driver,
         state.permission,
         record.address,
-        final=_rest_of_confirming(state, record, now) <= 0,
+        final=_seconds_to_confirm(state, record, now) <= 0,
     )
 
 
 def _write_registered(
     state: RegistrationState, record: BackendRecord, now: Now
 ) -> Step | None:
-    """Write down the success; whoever signed alone, and is sure, signs off."""
+    """Write Registered; clear `ensuring` if no call of anybody can be out."""
     if state.ensured is None:
         return None
     message = f"{record.address} is registered"
@@ -419,14 +428,14 @@ def _write_registered(
 
 STAGES: tuple[Stage, ...] = (
     _leave_alone,
-    _tell,
-    _rest,
-    _confess_reset,
+    _write_condition,
+    _wait,
+    _record_reset,
     _find_address,
-    _lock,
+    _take_lock,
     _write_address,
-    _mark,
-    _settling,
+    _write_marker,
+    _write_settling,
     _ensure,
     _write_registered,
 )
@@ -435,18 +444,18 @@ STAGES: tuple[Stage, ...] = (
 def learn(
     state: RegistrationState, step: Step, reply: Reply, now: Now
 ) -> RegistrationState:
-    """Take in what came of a step."""
+    """Return the state after the reply to a step."""
     match reply:
         case RecordGone() | Released():
             return attrs.evolve(state, is_over=True)
         case Conflicted() | WriteUnconfirmed():
-            return _unwritten(state, step, reply, now)
+            return _after_failed_write(state, step, reply, now)
         case Observed(permission) | Superseded(permission):
             return _observed(state, step, permission)
         case LockTaken():
             return attrs.evolve(state, locked=True)
         case LockHeld():
-            return _waiting_for_lock(state, step, reply, now)
+            return _wait_for_lock(state, step, reply, now)
         case Succeeded():
             return _succeeded(state, step, reply, now)
         case StillRunning() | CallRefused() | NoAnswer():
@@ -456,7 +465,6 @@ def learn(
 def _observed(
     state: RegistrationState, step: Step, permission: Permission
 ) -> RegistrationState:
-    """Look at the record anew; without a driver there is only something to tell."""
     state = attrs.evolve(state, permission=permission)
     record = permission.record
     if isinstance(step, WriteStatus):
@@ -465,71 +473,66 @@ def _observed(
             state = attrs.evolve(state, reset="", due=False)
     if state.pause is not None or not needs_turn(state, record):
         return state
-    return _missing(state, record)
+    return _report_missing(state, record)
 
 
-def _unwritten(
+def _after_failed_write(
     state: RegistrationState,
     step: Step,
     reply: Conflicted | WriteUnconfirmed,
     now: Now,
 ) -> RegistrationState:
-    """Read the record anew; whoever may have signed off unheard leaves that in doubt.
-
-    Such a write is made as long as nobody else writes, and the record would be settled
-    while the next ensure is out (w32). With a doubt the mark before that ensure is `*`,
-    which is another version: the write can be made no more.
-    """
     state = attrs.evolve(state, permission=None, ensured=None)
     if isinstance(reply, Conflicted) or not isinstance(step, WriteStatus):
         return state
     if step.status.ensuring:
         return state
+    # A write that cleared `ensuring` and had no answer may still be made as long as nobody
+    # else writes: the record would look settled while our next ensure is out (w32). As an
+    # uncertain call it makes the marker before that ensure `*`, which is another version
+    # of the record and so refuses the old write.
     nothing_out = UncertainCall(step.record.meta.generation, now.monotonic)
     return attrs.evolve(
         state, claimed=None, uncertain_call=state.uncertain_call or nothing_out
     )
 
 
-def _missing(state: RegistrationState, record: BackendRecord) -> RegistrationState:
-    """Tell what cannot be done without, where it is missing."""
+def _report_missing(
+    state: RegistrationState, record: BackendRecord
+) -> RegistrationState:
     if isinstance(state.driver, Explanation):
-        return _told(
+        return _report(
             state, record, state.driver.reason, state.driver.message, DRIVER_RECHECK
         )
     knows = record.address or state.address
     if not knows and state.driver.address_source is AddressSource.BACKEND:
         message = "the backend's own address cannot be read at present"
-        return _told(state, record, Reason.ADDRESS_UNKNOWN, message, _LOOK_AGAIN)
+        return _report(state, record, Reason.ADDRESS_UNKNOWN, message, _LOOK_AGAIN)
     return state
 
 
-def _told(
+def _report(
     state: RegistrationState,
     record: BackendRecord,
     reason: Reason,
     message: str,
     pause: timedelta,
 ) -> RegistrationState:
-    """Report without having called anybody.
-
-    Not of a member that is in and is only to be ensured again: it stays in.
-    """
+    # A member that is in stays in when it cannot be ensured again: nothing to report.
     if record.is_registered and not state.reset:
         return attrs.evolve(state, pause=pause)
     report = Report(_not_registered(record, reason, message))
     if record.is_legacy and not state.locked:
-        # It still shows that nobody of us has had the lock on its address.
+        # Generation 0 keeps the record legacy: none of us has held its address's lock.
         report = attrs.evolve(
             report, condition=attrs.evolve(report.condition, observed_generation=0)
         )
     return attrs.evolve(state, report=report, pause=pause)
 
 
-def _waiting_for_lock(
+def _wait_for_lock(
     state: RegistrationState, step: Step, reply: LockHeld, now: Now
 ) -> RegistrationState:
-    """Wait for the end of the record that has the address, and say for whose."""
     if not isinstance(step, TakeLock):
         return state
     record = step.record
@@ -542,7 +545,7 @@ def _waiting_for_lock(
             ", which is gone; free once no call for its end can arrive any more, at "
             f"{free_at:%H:%M:%S} UTC at the latest"
         )
-    state = _told(state, record, Reason.ADDRESS_IN_USE, message, reply.again_after)
+    state = _report(state, record, Reason.ADDRESS_IN_USE, message, reply.again_after)
     if state.report is None:
         return state
     waiting = Waiting(reply.uid) if reply.uid else None
@@ -551,7 +554,7 @@ def _waiting_for_lock(
 
 
 def _holder(record: BackendRecord, reply: LockHeld) -> str:
-    """Name the holder of a lock to whoever may know its name."""
+    # Names of other namespaces are not shown: whoever reads a record may not know them.
     if reply.holder is None:
         return f"Lease {reply.lock}, whose holderIdentity says nothing that we wrote"
     if reply.holder.namespace != record.meta.key.namespace:
@@ -562,7 +565,6 @@ def _holder(record: BackendRecord, reply: LockHeld) -> str:
 def _succeeded(
     state: RegistrationState, step: Step, reply: Succeeded, now: Now
 ) -> RegistrationState:
-    """Keep the answer until it is written down."""
     if not isinstance(step, CallDriver):
         return state
     if step.operation is Operation.GENERATE_BACKEND_ADDR:
@@ -582,7 +584,6 @@ def _succeeded(
 def _with_uncertain_call(
     state: RegistrationState, step: CallDriver, now: Now
 ) -> RegistrationState:
-    """Remember an ensure that may land at any time from now on."""
     settling = step.driver.settling(step.operation).total_seconds()
     generation = step.permission.record.meta.generation
     stale = state.stale_until
@@ -601,11 +602,11 @@ def _not_registered_yet(
     reply: StillRunning | CallRefused | NoAnswer,
     now: Now,
 ) -> RegistrationState:
-    """Try again later, and tell why it is not done."""
     if not isinstance(step, CallDriver):
         return state
     record = step.permission.record
-    # One that is Running ends with the Succ that is waited for (docs/protocol.md).
+    # Running is no uncertain call: it ends with the Succ that is polled for
+    # (docs/protocol.md).
     may_land = isinstance(reply, NoAnswer) and reply.may_land
     if may_land and step.operation is Operation.ENSURE_BACKEND:
         state = _with_uncertain_call(state, step, now)
@@ -617,14 +618,13 @@ def _not_registered_yet(
         marker=marker(state, record) if record.address else None,
         next_attempt=now.wall + pause,
     )
-    # A member that is in stays in while ensuring it again fails: the report would call
-    # it unregistered. It is told only where the present generation is not in.
+    # A member that is in stays in while ensuring it again fails, so the condition is
+    # written only where the present generation is not registered.
     report_or_none = None if record.is_registered else report
     return attrs.evolve(state, streak=streak, report=report_or_none, pause=pause)
 
 
 def _not_registered(record: BackendRecord, reason: Reason, message: str) -> Condition:
-    """Say that a record is not in its load balancer, or not as it should be."""
     generation = record.meta.generation
     return Condition(conditions.REGISTERED, False, reason, message, generation)
 
@@ -632,11 +632,11 @@ def _not_registered(record: BackendRecord, reason: Reason, message: str) -> Cond
 def claim_after_update(
     claimed: int | None, before: BackendRecord, after: BackendRecord
 ) -> int | None:
-    """Say what an incarnation may claim after its own update of a record's spec.
+    """Return the generation that an incarnation may claim after its own spec update.
 
     Its compare-and-swap showed the version that it changed: if that was settled, or
-    claimed already, nobody else can have an ensure out for the new generation. Under
-    policy Always others may have one out that no version shows.
+    claimed already, nobody else can have an ensure out for the new generation (w17).
+    Under policy Always others may have one out that no version shows.
     """
     if before.is_settled:
         return after.meta.generation

@@ -51,7 +51,6 @@ class Condition:
 
 
 def _cut(condition: Condition) -> Condition:
-    """Keep a message from filling the object that carries it."""
     return attrs.evolve(condition, message=condition.message[:_MESSAGE_LIMIT])
 
 

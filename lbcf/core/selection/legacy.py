@@ -63,7 +63,6 @@ def _names(record: BackendRecord, backend: PodBackend, pod: Pod) -> Iterable[str
 
 
 def _md5(text: str) -> str:
-    """Hash as LBCF did; for comparison only."""
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 

@@ -165,7 +165,6 @@ def plan_group(snapshot: Snapshot) -> Plan:
 
 
 def _count_unready(snapshot: Snapshot, verdicts: Mapping[str, Verdict]) -> int:
-    """Count the backends that only their readiness keeps out."""
     if snapshot.scene is None:
         return sum(1 for pod in snapshot.pods if not pod.is_ready)
     ineligible = (v for v in verdicts.values() if isinstance(v, Ineligible))
@@ -195,7 +194,6 @@ def _by_identity(
 
 
 def _seniority(record: BackendRecord) -> tuple[bool, str]:
-    """Order records that say the same: the registered one first, then by name."""
     return (not record.is_registered, record.meta.key.name)
 
 
@@ -262,7 +260,6 @@ def _replaced(record: BackendRecord, attachment: Attachment) -> Removal | None:
 
 
 def _identity(info: Mapping[str, str] | None) -> str:
-    """Write an identity for people, shortened."""
     text = ", ".join(f"{k}={v}" for k, v in sorted((info or {}).items()))
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
@@ -317,7 +314,6 @@ def _called(backend: Backend) -> str:
 
 
 def _port_of(backend: Backend) -> str:
-    """Say which port of a pod or node a backend is."""
     if isinstance(backend, ServiceBackend):
         return f"node port {backend.node_port}"
     return f"port {getattr(backend, 'port', '')}"

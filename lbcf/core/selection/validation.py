@@ -120,7 +120,6 @@ def hold_unvalidated(
 
 
 def _place_of(create: Create) -> str:
-    """Name the load balancer that a new record is for."""
     return create.desired.spec.load_balancer
 
 

@@ -67,7 +67,6 @@ def pods_in_question(snapshot: Snapshot) -> tuple[Pod, ...]:
 
 
 def _leaves_by_readiness(pod: Pod) -> bool:
-    """Tell whether nothing but readiness would take a pod out."""
     verdict = judge_pod(pod, DeregisterPolicy.IF_NOT_READY)
     return isinstance(verdict, Ineligible) and verdict.by_readiness
 

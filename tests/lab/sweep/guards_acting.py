@@ -70,7 +70,7 @@ ACTING: dict[str, Mutant] = {
         (
             Edit(
                 registration,
-                "_lock",
+                "_take_lock",
                 "if driver.declares(Operation.DRAIN_BACKEND):",
                 "if False:",
             ),

@@ -57,7 +57,7 @@ ENDING: dict[str, Mutant] = {
         (
             Edit(
                 deregistration,
-                "_called",
+                "_learn_answer",
                 "state = attrs.evolve(state, unanswered=True)",
                 "pass",
             ),
@@ -70,7 +70,7 @@ ENDING: dict[str, Mutant] = {
         (
             Edit(
                 deregistration,
-                "_sign",
+                "_write_marker",
                 "    if named in",
                 "    if True or named in",
             ),
@@ -102,7 +102,7 @@ ENDING: dict[str, Mutant] = {
         (
             Edit(
                 deregistration,
-                "_rest_of_confirming",
+                "_seconds_to_confirm",
                 "settling.total_seconds()",
                 "driver.window(Operation.ENSURE_BACKEND).total_seconds()",
             ),
@@ -115,7 +115,7 @@ ENDING: dict[str, Mutant] = {
         (
             Edit(
                 deregistration,
-                "_called",
+                "_learn_answer",
                 "return _succeeded(state, step, now)",
                 "return _succeeded(state, attrs.evolve(step, final=is_final("
                 "state, step.permission.record, now)), now)",
@@ -147,7 +147,7 @@ ENDING: dict[str, Mutant] = {
             ),
             Edit(
                 deregistration,
-                "_rest_of_written",
+                "_time_left_by",
                 "return min(deadline - now.wall, whole)",
                 "return whole",
             ),
@@ -159,7 +159,7 @@ ENDING: dict[str, Mutant] = {
         (
             Edit(
                 deregistration,
-                "rest_of_drain",
+                "drain_time_left",
                 "if state.drain_until is not None:",
                 "if False:",
             ),
@@ -168,7 +168,7 @@ ENDING: dict[str, Mutant] = {
     ),
     "drains-longer-than-whole": Mutant(
         "what another clock has written leaves no more than one whole drain",
-        (Edit(deregistration, "_rest_of_written", "return min(", "return max("),),
+        (Edit(deregistration, "_time_left_by", "return min(", "return max("),),
         ("drain-begun-ahead", "drain-goes-on-behind"),
     ),
     "drain-before-its-deletion": Mutant(
@@ -176,7 +176,7 @@ ENDING: dict[str, Mutant] = {
         (
             Edit(
                 deregistration,
-                "_rest_of_written",
+                "_time_left_by",
                 "max(written.deadline, (record.meta.deleting_since or now.wall) + whole)",
                 "written.deadline",
             ),
@@ -188,7 +188,7 @@ ENDING: dict[str, Mutant] = {
         (
             Edit(
                 deregistration,
-                "rest_of_drain",
+                "drain_time_left",
                 "record.spec.drain.longest",
                 "record.spec.drain.longest / 10",
             ),
@@ -200,7 +200,7 @@ ENDING: dict[str, Mutant] = {
         (
             Edit(
                 deregistration,
-                "rest_of_drain",
+                "drain_time_left",
                 "record.spec.drain.longest",
                 "record.spec.drain.longest * 10",
             ),
@@ -212,7 +212,7 @@ ENDING: dict[str, Mutant] = {
         (
             Edit(
                 deregistration,
-                "rest_of_drain",
+                "drain_time_left",
                 "record.spec.drain.longest",
                 "timedelta(seconds=3)",
             ),
@@ -260,9 +260,9 @@ ENDING: dict[str, Mutant] = {
         (
             Edit(
                 deregistration,
-                "_called",
-                "return _still_draining(state, step, reply, now)",
-                "return attrs.evolve(_still_draining(state, step, reply, now), "
+                "_learn_answer",
+                "return _report_drain(state, step, reply, now)",
+                "return attrs.evolve(_report_drain(state, step, reply, now), "
                 "drain_until=state.drain_until or (now.monotonic + ("
                 "(step.drain.deadline if step.drain else now.wall) - now.wall)"
                 ".total_seconds()))",
@@ -293,7 +293,7 @@ ENDING: dict[str, Mutant] = {
         (
             Edit(
                 deregistration,
-                "_rest_of_confirming",
+                "_seconds_to_confirm",
                 "max(driver.settling(Operation.ENSURE_BACKEND), record.settling)",
                 "driver.settling(Operation.ENSURE_BACKEND)",
             ),
@@ -317,7 +317,7 @@ ENDING: dict[str, Mutant] = {
         (
             Edit(
                 registration,
-                "_settling",
+                "_write_settling",
                 "if settling > record.settling else None",
                 "if False else None",
             ),
@@ -446,7 +446,7 @@ ENDING: dict[str, Mutant] = {
         (
             Edit(
                 registration,
-                "_confess_reset",
+                "_record_reset",
                 "if not state.reset or not record.is_registered:",
                 "if True:",
             ),

@@ -16,7 +16,7 @@ REGISTERING: dict[str, Mutant] = {
         (
             Edit(
                 registration,
-                "_mark",
+                "_write_marker",
                 "return WriteStatus(record, attrs.evolve(record.status, ensuring=wanted))",
                 "return None",
             ),
@@ -51,7 +51,7 @@ REGISTERING: dict[str, Mutant] = {
         (
             Edit(
                 registration,
-                "_unwritten",
+                "_after_failed_write",
                 "if step.status.ensuring:",
                 "if True:",
             ),
@@ -102,7 +102,7 @@ REGISTERING: dict[str, Mutant] = {
         (
             Edit(
                 registration,
-                "_rest_of_confirming",
+                "_seconds_to_confirm",
                 "until = max(state.first_seen + settling.total_seconds(), state.stale_until)",
                 "until = state.stale_until",
             ),
@@ -115,7 +115,7 @@ REGISTERING: dict[str, Mutant] = {
         (
             Edit(
                 registration,
-                "_rest_of_confirming",
+                "_seconds_to_confirm",
                 "until = max(until, state.uncertain_call.until)",
                 "until += 0.0",
             ),
@@ -130,7 +130,7 @@ REGISTERING: dict[str, Mutant] = {
                 registration,
                 "_succeeded",
                 "if step.final else",
-                "if _rest_of_confirming(state, record, now) <= 0 else",
+                "if _seconds_to_confirm(state, record, now) <= 0 else",
             ),
         ),
         ("parameters-slowly",),
@@ -181,7 +181,7 @@ REGISTERING: dict[str, Mutant] = {
         (
             Edit(
                 registration,
-                "_lock",
+                "_take_lock",
                 "if driver.member_key is MemberKey.RECORD:",
                 "if True:",
             ),
