@@ -51,14 +51,14 @@ class Admitted:
 
 
 @attrs.frozen
-class Refused:
+class Denied:
     """It may not be stored; the message says why, and what to do."""
 
     message: str
     cause: Cause = Cause.INVALID
 
 
-Verdict = Admitted | Refused
+Verdict = Admitted | Denied
 
 _FINE = Admitted()
 
@@ -143,16 +143,16 @@ def judge_driver(
         return None
     if driver.meta.deleting_since is not None:
         text = f"LoadBalancerDriver {key} is being deleted: use another one"
-        return Refused(text, Cause.FORBIDDEN)
+        return Denied(text, Cause.FORBIDDEN)
     if driver.meta.labels.get(LABEL_DRAINING) == "true":
         text = (
             f"LoadBalancerDriver {key} is draining (label {LABEL_DRAINING}) and takes "
             "nothing new: use another one, or take the label off"
         )
-        return Refused(text, Cause.FORBIDDEN)
+        return Denied(text, Cause.FORBIDDEN)
     served = driver_for_namespace(driver, namespace)
     if isinstance(served, Explanation):
-        return Refused(served.message, Cause.FORBIDDEN)
+        return Denied(served.message, Cause.FORBIDDEN)
     return None
 
 
@@ -168,13 +168,13 @@ def judge_load_balancer(
         return None
     if found.meta.deleting_since is not None:
         text = f"LoadBalancer {key} is being deleted: use another one"
-        return Refused(text, Cause.FORBIDDEN)
+        return Denied(text, Cause.FORBIDDEN)
     if not found.is_open_to(namespace):
         text = (
             f"LoadBalancer {key} may not be used from namespace {namespace}: whoever "
             "operates it has to add the namespace to its spec.scope"
         )
-        return Refused(text, Cause.FORBIDDEN)
+        return Denied(text, Cause.FORBIDDEN)
     return None
 
 
@@ -183,7 +183,7 @@ def judge_answer(driver: ObjectKey, accepted: bool, message: str, part: str) -> 
     if accepted:
         return _FINE
     told = message or "(the driver gave no reason)"
-    return Refused(f"{part}: driver {driver} refuses: {told}")
+    return Denied(f"{part}: driver {driver} refuses: {told}")
 
 
 def judge_silence(trouble: str, policy: DriverFailurePolicy) -> Verdict:
@@ -195,7 +195,7 @@ def judge_silence(trouble: str, policy: DriverFailurePolicy) -> Verdict:
         f"cannot be validated by its driver: {trouble}. Try again when the driver "
         "answers; --driver-failure-policy=Ignore of `lbcf admission` would let it pass"
     )
-    return Refused(text, Cause.UNAVAILABLE)
+    return Denied(text, Cause.UNAVAILABLE)
 
 
 def not_for_dry_run(driver: ObjectKey) -> Verdict:
@@ -209,9 +209,9 @@ def not_for_dry_run(driver: ObjectKey) -> Verdict:
 def sum_up(verdicts: Iterable[Verdict]) -> Verdict:
     """Make one verdict of several: all refusals at once, else all warnings."""
     found = tuple(dict.fromkeys(verdicts))
-    refusals = [one for one in found if isinstance(one, Refused)]
+    refusals = [one for one in found if isinstance(one, Denied)]
     if refusals:
-        return Refused("; ".join(r.message for r in refusals), refusals[0].cause)
+        return Denied("; ".join(r.message for r in refusals), refusals[0].cause)
     return Admitted(
         tuple(w for v in found if isinstance(v, Admitted) for w in v.warnings)
     )

@@ -16,9 +16,9 @@ import attrs
 from lbcf.admission import decisions as admission
 from lbcf.admission.decisions import (
     Admitted,
+    Denied,
     DriverFailurePolicy,
     Intent,
-    Refused,
     Verdict,
 )
 from lbcf.admission.review import Review, backend_type_of
@@ -97,7 +97,7 @@ class Reviewer:
         except TimeoutError:
             trouble = f"no answer within {within.total_seconds():g} s"
         except Malformed as error:
-            return Refused(f"cannot be understood: {error}")
+            return Denied(f"cannot be understood: {error}")
         except KubeError as error:
             trouble = f"what it refers to cannot be read: {error}"
         return admission.judge_silence(trouble, self._policy)

@@ -18,7 +18,7 @@ from lbcf.ctl.errors import missing_right
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import next_attempt, stage_of, waits_for
 from lbcf.ctl.report import age, backend_name, relative_time
-from lbcf.kube.errors import Forbidden, Gone
+from lbcf.kube.errors import Expired, Forbidden
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.list_watch import Selection
@@ -166,7 +166,7 @@ async def _redraw(
 def _watch_error(error: Exception | None, namespace: str | None) -> str:
     """Return why changes are not heard of, empty where they are, or soon will be."""
     match error:
-        case None | Gone():  # after Gone the informer lists anew at once
+        case None | Expired():  # after Gone the informer lists anew at once
             return ""
         case Forbidden():
             return str(missing_right("watch", RECORDS, namespace))

@@ -29,8 +29,8 @@ from lbcf.drivers.errors import (
     NotSent,
     Redirected,
     TimedOut,
+    TokenRefused,
     TooLarge,
-    Unauthorized,
     tls_error,
 )
 from lbcf.drivers.resolver import DriverResolver
@@ -316,7 +316,7 @@ def _check_status(flight: _Flight, status: int) -> None:
         raise Redirected(text, status)
     if status in _UNAUTHORIZED:
         text = f"answered with HTTP status {status}: see spec.auth, or spec.tls"
-        raise Unauthorized(f"{flight.name}: {text}", status)
+        raise TokenRefused(f"{flight.name}: {text}", status)
     if status != _OK:
         raise BadStatus(f"{flight.name}: answered with HTTP status {status}", status)
 

@@ -15,7 +15,7 @@
        |- TimedOut        DriverTimedOut         no whole answer in time
        |- ConnectionLost  DriverConnectionLost   the connection ended before the answer
        |- BadStatus       DriverBadStatus        an HTTP status other than 200
-       |- Unauthorized    DriverUnauthorized     401 or 403: the bearer token is not good
+       |- TokenRefused    DriverUnauthorized     401 or 403: the bearer token is not good
        |- Redirected      DriverRedirected       a redirect, which is never followed
        |- TooLarge        DriverAnswerTooLarge   a body beyond the limit
        `- BadAnswer       DriverBadAnswer        200, but not the answer it should be
@@ -159,7 +159,7 @@ class BadStatus(DriverError):
         return self.status == HTTPStatus.NOT_FOUND
 
 
-class Unauthorized(BadStatus):
+class TokenRefused(BadStatus):
     """HTTP status 401 or 403: the driver wants another bearer token."""
 
     reason = Reason.DRIVER_UNAUTHORIZED

@@ -45,12 +45,12 @@ from lbcf.executor.backend_requests import ask_for_address, backend_request, rep
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import (
-    UNHEARD,
     Conflict,
     Invalid,
     KubeError,
     NotFound,
     Unavailable,
+    answer_lost,
 )
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.reader import KubeReader
@@ -206,7 +206,7 @@ class Executor:
         began = self._clock.monotonic()
         try:
             record = await failpoints.through(
-                self._client.get(RECORDS, subject.key), UNHEARD
+                self._client.get(RECORDS, subject.key), answer_lost
             )
         except NotFound:
             return RecordGone()
@@ -268,7 +268,7 @@ class Executor:
         """Take the lock on an address."""
         if self._locks is None:
             raise ValueError("this process takes no locks on addresses")
-        return await failpoints.through(self._locks.take(step), UNHEARD)
+        return await failpoints.through(self._locks.take(step), answer_lost)
 
     async def _call_driver(self, subject: Subject, step: CallDriver) -> Reply:
         """Call the driver when it has a free place, under a permission still good."""

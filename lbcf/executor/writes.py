@@ -12,7 +12,7 @@ import structlog
 from lbcf.core.model.resources import Meta
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import UNHEARD, NotFound
+from lbcf.kube.errors import NotFound, answer_lost
 from lbcf.kube.kinds import RECORDS, HasMeta, Resource
 from lbcf.kube.requests import Body
 from lbcf.kube.store import Store
@@ -139,4 +139,4 @@ class ObjectWriter(Generic[T]):
     def _send(self, write: failpoints.Call[_R]) -> failpoints.Call[_R]:
         """Pass writes of records by the failpoint, and no others."""
         is_counted = self._kind.kind == RECORDS.kind
-        return failpoints.through(write, UNHEARD) if is_counted else write
+        return failpoints.through(write, answer_lost) if is_counted else write

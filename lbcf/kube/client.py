@@ -22,11 +22,11 @@ from lbcf.kube.refusals import StatusRefusals
 from lbcf.kube.requests import (
     JSON_PATCH,
     MERGE_PATCH,
+    ApiRequest,
     Body,
     HttpTransport,
     Method,
     Middleware,
-    Request,
     json_cas,
     merge_cas,
 )
@@ -150,7 +150,7 @@ class KubeClient(KubeReader):
         named = {"uid": uid, "resourceVersion": version}
         preconditions = {name: value for name, value in named.items() if value}
         options = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        request = Request(
+        request = ApiRequest(
             "DELETE",
             resource.path(key),
             body=msgspec.json.encode({**options, "preconditions": preconditions}),
@@ -160,8 +160,8 @@ class KubeClient(KubeReader):
 
     def _write(
         self, method: Method, path: str, body: object, kind: str = "application/json"
-    ) -> Request:
-        return Request(method, path, self._manager, msgspec.json.encode(body), kind)
+    ) -> ApiRequest:
+        return ApiRequest(method, path, self._manager, msgspec.json.encode(body), kind)
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from lbcf.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
-from lbcf.kube.requests import MERGE_PATCH, HttpTransport, Request
+from lbcf.kube.requests import MERGE_PATCH, ApiRequest, HttpTransport
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.metrics import DrySteps
 
@@ -55,12 +55,12 @@ class DryRunTransport:
         self._latest = 0
 
     def stream(
-        self, request: Request, silence: timedelta
+        self, request: ApiRequest, silence: timedelta
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Watch what is real."""
         return self._real.stream(request, silence)
 
-    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Read, or imagine a write.
 
         Raises:
@@ -77,7 +77,7 @@ class DryRunTransport:
     async def _read(self, path: str) -> Json:
         """Read an object, as it would be where it would be another."""
         try:
-            real = _json(await self._real.send(Request("GET", path)))
+            real = _json(await self._real.send(ApiRequest("GET", path)))
         except NotFound:
             imagined = self._imagined.get(path)
             if imagined is None or imagined.base or imagined.body is None:
@@ -91,7 +91,7 @@ class DryRunTransport:
             raise NotFound(f"GET {path}: deleted in this dry run", status=404)
         return imagined.body
 
-    async def _write(self, request: Request) -> Json:
+    async def _write(self, request: ApiRequest) -> Json:
         """Imagine a write and tell of it."""
         body = _json(request.body or b"{}")
         path = request.path.removesuffix(_STATUS)
@@ -182,7 +182,7 @@ class DryRunTransport:
         real change of that object only when the API server has counted so far.
         """
         collection = path.rsplit("/", 1)[0]
-        listed = await self._real.send(Request("GET", collection, {"limit": "1"}))
+        listed = await self._real.send(ApiRequest("GET", collection, {"limit": "1"}))
         self._latest = max(self._latest, int(_version(_json(listed)))) + 1
         return str(self._latest)
 

@@ -1,17 +1,17 @@
-"""What the API server says no with, told apart by what a caller can do about it.
+"""Errors of the API server, told apart by what a caller can do about them.
 
     KubeError
-    |- NotFound       404: the API server itself says that there is no such object
-    |- Conflict       409: the object is another version or another uid by now
-    |- AlreadyExists  409 on create: the name is taken
-    |- Gone           410: the version or the page is too old, list again
-    |- Invalid        400, 413, 415, 422: the same request will be refused again
-    |- Unauthorized   401: who we are is not believed
-    |- Forbidden      403: we may not
-    |- Throttled      429: surely not applied, come later
-    |- Unavailable    5xx, no connection, no time, an answer that is no API answer
-    |- TooLarge       the answer has more bytes than the asker takes: ask for less
-    `- BadAnswer      an API answer that cannot be read
+    |- NotFound          404: the API server itself says that there is no such object
+    |- Conflict          409: the object is another version or another uid by now
+    |- AlreadyExists     409 on create: the name is taken
+    |- Expired           410: the version or the page is too old, list again
+    |- Invalid           400, 413, 415, 422: the same request will be refused again
+    |- Unauthorized      401: who we are is not believed
+    |- Forbidden         403: we may not
+    |- Throttled         429: surely not applied, come later
+    |- Unavailable       5xx, no connection, no time, an answer that is no API answer
+    |- AnswerTooLarge    the answer has more bytes than the asker takes: ask for less
+    `- UnreadableAnswer  an API answer that cannot be read
 
 `Transport` raises them, chained from what aiohttp raised. Their text repeats what a
 peer wrote only where the answer is a `Status`: any other body may be a page of some
@@ -68,7 +68,7 @@ class AlreadyExists(KubeError):
     """An object of that name exists, ours or a stranger's: read it."""
 
 
-class Gone(KubeError):
+class Expired(KubeError):
     """The server has forgotten the version or the page: list again."""
 
 
@@ -114,15 +114,15 @@ class Unavailable(KubeError):
         return self.sent is not False
 
 
-UNHEARD: Final = partial(Unavailable, sent=None)
+answer_lost: Final = partial(Unavailable, sent=None)
 """Makes the error of a request whose answer a failpoint keeps back."""
 
 
-class TooLarge(KubeError):
+class AnswerTooLarge(KubeError):
     """The answer was longer than `Request.most`, and was not read to its end."""
 
 
-class BadAnswer(KubeError):
+class UnreadableAnswer(KubeError):
     """The server answered, and a write has taken place, but the answer is unreadable."""
 
 
@@ -133,7 +133,7 @@ class _Details(msgspec.Struct):
     name: str = ""
 
 
-class Status(msgspec.Struct):
+class ApiStatus(msgspec.Struct):
     """The API server's own report on a request."""
 
     kind: str
@@ -149,7 +149,7 @@ _BY_STATUS: Final[Mapping[int, type[KubeError]]] = {
     403: Forbidden,
     404: NotFound,
     409: Conflict,
-    410: Gone,
+    410: Expired,
     413: Invalid,
     415: Invalid,
     422: Invalid,
@@ -159,10 +159,10 @@ _SAID_WITHOUT_STATUS: Final = (Unauthorized, Throttled)
 """What may be believed of anybody on the way, since it lets nothing be forgotten."""
 _CLIENT_ERRORS = range(400, 500)
 _LONGEST_WISH = 3600
-_decode_status = msgspec.json.Decoder(Status).decode
+_decode_status = msgspec.json.Decoder(ApiStatus).decode
 
 
-def read_status(body: bytes) -> Status | None:
+def read_status(body: bytes) -> ApiStatus | None:
     """Read the answer's `Status`; None when it is anything else."""
     try:
         status = _decode_status(body)
@@ -196,7 +196,7 @@ def error_of(
     return kind(text, status=code, reason=reason, retry_after=wish)
 
 
-def _kind_of(code: int, status: Status | None) -> type[KubeError] | None:
+def _kind_of(code: int, status: ApiStatus | None) -> type[KubeError] | None:
     """Return the class of the error; None where nothing may be concluded from the answer."""
     kind = _BY_STATUS.get(code)
     if status is None:
@@ -210,7 +210,7 @@ def _kind_of(code: int, status: Status | None) -> type[KubeError] | None:
     return kind or (KubeError if code in _CLIENT_ERRORS else None)
 
 
-def _delay(header: str | None, status: Status | None) -> timedelta | None:
+def _delay(header: str | None, status: ApiStatus | None) -> timedelta | None:
     if header is not None and header.isascii() and header.isdigit():
         return timedelta(seconds=min(int(header), _LONGEST_WISH))
     wish = status.details.retry_after_seconds if status and status.details else 0

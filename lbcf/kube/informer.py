@@ -14,7 +14,7 @@ from typing import Generic, NoReturn, TypeVar
 import attrs
 import structlog
 
-from lbcf.kube.errors import BadAnswer, Gone, KubeError, Unavailable
+from lbcf.kube.errors import Expired, KubeError, Unavailable, UnreadableAnswer
 from lbcf.kube.kinds import HasMeta, Resource
 from lbcf.kube.list_watch import (
     EVERYTHING,
@@ -237,7 +237,7 @@ class Informer(Generic[T]):
         and the first lost version, cost nothing either; a server that does it again and
         again gets the same growing delays as one in trouble.
         """
-        free = 1 if error is None or isinstance(error, Gone) else 0
+        free = 1 if error is None or isinstance(error, Expired) else 0
         step = self._fruitless - free
         pause = timedelta(0)
         if step > 0:
@@ -251,7 +251,7 @@ class Informer(Generic[T]):
 
     def _log_end(self, error: Exception | None, delay: timedelta) -> None:
         """Log why a turn ended; at level debug where that is normal."""
-        normal = error is None or isinstance(error, Gone) or self._fruitless == 0
+        normal = error is None or isinstance(error, Expired) or self._fruitless == 0
         normal = normal or self._is_missing
         (log.debug if normal else log.warning)(
             "informer.interrupted",
@@ -267,7 +267,7 @@ def _is_version_lost(error: KubeError) -> bool:
 
     410: the server has forgotten it. An unreadable stream may have hidden an event.
     """
-    return isinstance(error, Gone | BadAnswer)
+    return isinstance(error, Expired | UnreadableAnswer)
 
 
 def _version_of(event: Event[T]) -> str:

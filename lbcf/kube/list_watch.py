@@ -12,7 +12,13 @@ from typing import Final, Generic, TypeVar
 import attrs
 import msgspec
 
-from lbcf.kube.errors import BadAnswer, KubeError, Unavailable, error_of, read_status
+from lbcf.kube.errors import (
+    KubeError,
+    Unavailable,
+    UnreadableAnswer,
+    error_of,
+    read_status,
+)
 from lbcf.kube.kinds import HasMeta, Resource
 from lbcf.wire.errors import Malformed
 from lbcf.wire.metadata import Identity, identify, version_of
@@ -102,9 +108,9 @@ def read_page(resource: Resource[T], body: bytes) -> Page[T]:
         bodies = (bytes(item) for item in found.items or ())
         objects, unreadable = read_each(resource, bodies)
     except (msgspec.DecodeError, UnicodeDecodeError, Malformed) as error:
-        raise BadAnswer(f"list of {resource.plural}: {error}") from error
+        raise UnreadableAnswer(f"list of {resource.plural}: {error}") from error
     if not found.metadata.version:
-        raise BadAnswer(f"list of {resource.plural}: it has no resourceVersion")
+        raise UnreadableAnswer(f"list of {resource.plural}: it has no resourceVersion")
     return Page(objects, unreadable, found.metadata.version, found.metadata.rest)
 
 
@@ -200,7 +206,7 @@ def parse_event(resource: Resource[T], line: bytes) -> Event[T]:
         event = _decode_line(line)
         return _event(resource, event.type, bytes(event.object))
     except (msgspec.DecodeError, UnicodeDecodeError, Malformed) as error:
-        raise BadAnswer(f"watch of {resource.plural}: {error}") from error
+        raise UnreadableAnswer(f"watch of {resource.plural}: {error}") from error
 
 
 def _event(resource: Resource[T], kind: str, body: bytes) -> Event[T]:
@@ -249,6 +255,6 @@ async def lines_of(
                 yield bytes(rest)
             rest = bytearray(part)
         if len(rest) > limit:
-            raise BadAnswer(f"watch: a line of more than {limit} bytes")
+            raise UnreadableAnswer(f"watch: a line of more than {limit} bytes")
     if rest:
         raise Unavailable("watch: cut in the middle of a line", sent=True)

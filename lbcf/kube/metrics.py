@@ -16,7 +16,7 @@ from datetime import timedelta
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from lbcf.kube.errors import KubeError
-from lbcf.kube.requests import HttpTransport, Request
+from lbcf.kube.requests import ApiRequest, HttpTransport
 from lbcf.runtime.clock import Clock
 
 
@@ -54,13 +54,13 @@ class RequestMetrics:
         """Count what passes on its way to the API server."""
         return _CountedTransport(self, real)
 
-    def observe(self, request: Request, since: float) -> None:
+    def observe(self, request: ApiRequest, since: float) -> None:
         """Take in how long an answer took, from that moment of the clock on."""
         seconds = self._clock.monotonic() - since
         self._duration.labels(request.method).observe(seconds)
 
     @contextmanager
-    def counted(self, request: Request) -> Iterator[float]:
+    def counted(self, request: ApiRequest) -> Iterator[float]:
         """Count a request by how the block ends; gives the moment it began."""
         code = _UNANSWERED
         try:
@@ -80,7 +80,7 @@ class _CountedTransport:
         self._series = series
         self._real = real
 
-    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Send it on.
 
         Raises:
@@ -93,14 +93,14 @@ class _CountedTransport:
                 self._series.observe(request, began)
 
     def stream(
-        self, request: Request, silence: timedelta
+        self, request: ApiRequest, silence: timedelta
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Open it; what counts is the opening."""
         return self._opened(request, silence)
 
     @asynccontextmanager
     async def _opened(
-        self, request: Request, silence: timedelta
+        self, request: ApiRequest, silence: timedelta
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open the answer; gives its chunks."""
         async with AsyncExitStack() as stack:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Final, TypeVar
 
 from lbcf.core.model.values import ObjectKey
-from lbcf.kube.errors import BadAnswer, TooLarge
+from lbcf.kube.errors import AnswerTooLarge, UnreadableAnswer
 from lbcf.kube.kinds import HasMeta, Resource
 from lbcf.kube.list_watch import (
     EVERYTHING,
@@ -22,7 +22,7 @@ from lbcf.kube.list_watch import (
     Unreadable,
     read_page,
 )
-from lbcf.kube.requests import HttpTransport, Request
+from lbcf.kube.requests import ApiRequest, HttpTransport
 from lbcf.wire.errors import Malformed
 
 
@@ -84,11 +84,11 @@ class KubeReader:
         most = None if version == "0" else PAGE_BYTES
         limit = page_size
         while True:
-            request = Request("GET", path, {**query, "limit": str(limit)}, most=most)
+            request = ApiRequest("GET", path, {**query, "limit": str(limit)}, most=most)
             try:
                 async with self._pages:
                     body = await self._exchange.send(request)
-            except TooLarge:
+            except AnswerTooLarge:
                 if limit == 1:
                     raise
                 limit = max(1, limit // _SHRINK)
@@ -138,7 +138,7 @@ class KubeReader:
             NotFound: there is none.
             KubeError: as the tree tells.
         """
-        return await self._exchange.send(Request("GET", resource.path(key)), within)
+        return await self._exchange.send(ApiRequest("GET", resource.path(key)), within)
 
     def watch(
         self,
@@ -169,7 +169,7 @@ class KubeReader:
             "timeoutSeconds": str(seconds),
         }
         path = resource.collection(selection.namespace)
-        return self._exchange.stream(Request("GET", path, query), silence)
+        return self._exchange.stream(ApiRequest("GET", path, query), silence)
 
 
 def _next_limit(limit: int, page: Page[T], weight: int) -> int:
@@ -183,4 +183,6 @@ def parsed(resource: Resource[T], body: bytes) -> T:
     try:
         return resource.parse(body)
     except Malformed as error:
-        raise BadAnswer(f"{resource.kind} from the API server: {error}") from error
+        raise UnreadableAnswer(
+            f"{resource.kind} from the API server: {error}"
+        ) from error

@@ -20,7 +20,7 @@ Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
 
 @attrs.frozen
-class Request:
+class ApiRequest:
     """What is to be sent.
 
     Attributes:
@@ -46,11 +46,11 @@ class Request:
 class HttpTransport(Protocol):
     """The way to an API server; `Transport` is the real one."""
 
-    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Return the body of a successful answer, or raise a `KubeError`."""
 
     def stream(
-        self, request: Request, silence: timedelta
+        self, request: ApiRequest, silence: timedelta
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Open an answer that comes in chunks, and ends when nothing comes."""
 
@@ -64,7 +64,7 @@ _STATUS: Final = 1
 _NAMESPACES: Final = "/namespaces/"
 
 
-def rank_of(request: Request) -> int:
+def rank_of(request: ApiRequest) -> int:
     """Return how urgent a request is; the smaller, the sooner it is sent.
 
     Deletes first, and what is read to allow them; then what completes work under way,
@@ -76,7 +76,7 @@ def rank_of(request: Request) -> int:
     return _RANKS[request.method]
 
 
-def namespace_of(request: Request) -> str:
+def namespace_of(request: ApiRequest) -> str:
     """Return the namespace that a request is about; empty: all, or none."""
     return request.path.partition(_NAMESPACES)[2].partition("/")[0]
 

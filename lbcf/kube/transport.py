@@ -18,14 +18,14 @@ import aiohttp
 from lbcf.kube.connection import ConfigurationError, Connection
 from lbcf.kube.errors import (
     TEXT_LIMIT,
+    AnswerTooLarge,
     KubeError,
     Throttled,
-    TooLarge,
     Unauthorized,
     Unavailable,
     error_of,
 )
-from lbcf.kube.requests import Request, namespace_of, rank_of
+from lbcf.kube.requests import ApiRequest, namespace_of, rank_of
 from lbcf.runtime.aborting import AbortingConnector, aborted
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.semaphore import PrioritySemaphore
@@ -103,7 +103,7 @@ class Transport:
         if opened is not None:
             await opened.close()
 
-    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Return the body of a successful answer.
 
         Repeats, at most twice and after a short pause, what was surely not applied:
@@ -124,7 +124,7 @@ class Transport:
         ):
             return await self._sent_within(request, limit)
 
-    async def _sent_within(self, request: Request, limit: float) -> bytes:
+    async def _sent_within(self, request: ApiRequest, limit: float) -> bytes:
         """Send it, and give up after so many seconds."""
         try:
             async with asyncio.timeout(limit):
@@ -135,7 +135,7 @@ class Transport:
                 f"{request}: no answer within {limit:g} s", sent=None
             ) from error
 
-    async def _sent(self, request: Request) -> bytes:
+    async def _sent(self, request: ApiRequest) -> bytes:
         """Send it, and again where that can do no harm."""
         for number in range(1, ATTEMPTS):
             try:
@@ -149,7 +149,7 @@ class Transport:
 
     @asynccontextmanager
     async def stream(
-        self, request: Request, silence: timedelta
+        self, request: ApiRequest, silence: timedelta
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open an answer that comes in chunks; made once, never repeated.
 
@@ -177,7 +177,7 @@ class Transport:
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(request, error) from error
 
-    async def _attempt(self, request: Request) -> bytes:
+    async def _attempt(self, request: ApiRequest) -> bytes:
         """Send it once, and once more with newer credentials if these are refused."""
         header = await self._authorization(request)
         try:
@@ -188,7 +188,7 @@ class Transport:
                 raise
         return await self._once(request, newer)
 
-    async def _once(self, request: Request, header: str | None) -> bytes:
+    async def _once(self, request: ApiRequest, header: str | None) -> bytes:
         """Send it and read the answer."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
         try:
@@ -201,7 +201,7 @@ class Transport:
         return body
 
     def _request(
-        self, request: Request, header: str | None, timeout: aiohttp.ClientTimeout
+        self, request: ApiRequest, header: str | None, timeout: aiohttp.ClientTimeout
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         """Put the request together."""
         headers = {} if header is None else {"Authorization": header}
@@ -232,14 +232,14 @@ class Transport:
             )
         return self._opened
 
-    async def _authorization(self, request: Request) -> str | None:
+    async def _authorization(self, request: ApiRequest) -> str | None:
         try:
             return await self._connection.authorization()
         except ConfigurationError as error:
             raise Unavailable(f"{request}: {error}", sent=False) from error
 
     async def _newer_authorization(
-        self, request: Request, refused: str | None
+        self, request: ApiRequest, refused: str | None
     ) -> str | None:
         """Read the credentials anew, unless another request has just done so."""
         async with self._renewing:
@@ -255,7 +255,7 @@ class Transport:
         return (error.retry_after or timedelta(0)) + timedelta(seconds=spread)
 
 
-def _is_repeatable(request: Request, error: KubeError) -> bool:
+def _is_repeatable(request: ApiRequest, error: KubeError) -> bool:
     """Return whether a second attempt can do no harm and need not wait for long."""
     if not isinstance(error, Throttled | Unavailable):
         return False
@@ -268,7 +268,7 @@ def _is_repeatable(request: Request, error: KubeError) -> bool:
     )
 
 
-async def _body(request: Request, response: aiohttp.ClientResponse) -> bytes:
+async def _body(request: ApiRequest, response: aiohttp.ClientResponse) -> bytes:
     """Read the answer, up to the bytes that the asker takes.
 
     Raises:
@@ -282,7 +282,7 @@ async def _body(request: Request, response: aiohttp.ClientResponse) -> bytes:
         left -= len(part)
         if left < 0:
             response.close()
-            raise TooLarge(f"{request}: more than {request.most} bytes")
+            raise AnswerTooLarge(f"{request}: more than {request.most} bytes")
         parts.append(part)
     return b"".join(parts)
 
@@ -293,7 +293,7 @@ def _is_json(response: aiohttp.ClientResponse) -> bool:
 
 
 def _refusal(
-    request: Request, response: aiohttp.ClientResponse, body: bytes
+    request: ApiRequest, response: aiohttp.ClientResponse, body: bytes
 ) -> KubeError:
     """Make the error of an answer that is none of the API's successes."""
     if response.status < _FIRST_ERROR:
@@ -307,7 +307,7 @@ def _refusal(
     )
 
 
-def _unreachable(request: Request, error: Exception) -> Unavailable:
+def _unreachable(request: ApiRequest, error: Exception) -> Unavailable:
     """Make the error of a connection that was not made, or that broke."""
     unsent = isinstance(
         error,

@@ -4,18 +4,18 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
-from lbcf.kube.requests import Request
+from lbcf.kube.requests import ApiRequest
 
 
 class Nobody:
     """No API server: being asked fails the test."""
 
-    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Fail the test."""
         raise AssertionError(f"{request} {within}")
 
     def stream(
-        self, request: Request, silence: timedelta
+        self, request: ApiRequest, silence: timedelta
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Fail the test."""
         raise AssertionError(f"{request} {silence}")

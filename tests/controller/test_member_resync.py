@@ -28,7 +28,7 @@ from lbcf.kube.errors import Conflict
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import LOAD_BALANCERS
 from lbcf.kube.list_watch import Put, Removed
-from lbcf.kube.requests import Request
+from lbcf.kube.requests import ApiRequest
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.wire.metadata import Identity
@@ -45,7 +45,7 @@ GIVES_UP = 10.0
 class NoWrites(Nobody):
     """An API server without records that refuses every write."""
 
-    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Answer."""
         if request.method == "GET":
             return b'{"metadata":{"resourceVersion":"1"},"items":[]}'

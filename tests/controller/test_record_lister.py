@@ -12,7 +12,7 @@ from lbcf.core.model.names import SYSTEM_NAMESPACE
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Unavailable
-from lbcf.kube.requests import Request
+from lbcf.kube.requests import ApiRequest
 from tests.fakes.loop import run_virtual
 
 
@@ -29,7 +29,7 @@ class SlowServer:
         self.most = self._now = 0
         self.is_down = False
 
-    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Answer."""
         self.lists.append((asyncio.get_running_loop().time(), request.path))
         self._now += 1
@@ -41,7 +41,7 @@ class SlowServer:
         return PAGE
 
     def stream(
-        self, request: Request, silence: timedelta
+        self, request: ApiRequest, silence: timedelta
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Fail the test."""
         raise AssertionError(f"{request} {silence}")

@@ -9,9 +9,9 @@ from lbcf.admission import decisions as admission
 from lbcf.admission.decisions import (
     Admitted,
     Cause,
+    Denied,
     DriverFailurePolicy,
     Intent,
-    Refused,
 )
 from lbcf.core.model.binds import Bind, Entry
 from lbcf.core.model.names import LABEL_DRAINING
@@ -96,7 +96,7 @@ def test_driver_on_its_way_out_takes_nothing_new(
     if told is None:
         assert verdict is None
     else:
-        assert isinstance(verdict, Refused)
+        assert isinstance(verdict, Denied)
         assert told in verdict.message
         assert Cause.FORBIDDEN is verdict.cause
 
@@ -123,8 +123,8 @@ def test_shared_driver_takes_load_balancers_of_its_scope(
 
     verdict = admission.judge_driver(SYSTEM.key, driver, "shop", intent)
 
-    assert is_refused == isinstance(verdict, Refused)
-    if isinstance(verdict, Refused):
+    assert is_refused == isinstance(verdict, Denied)
+    if isinstance(verdict, Denied):
         assert "of namespace shop: whoever operates it has to add" in verdict.message
         assert Cause.FORBIDDEN is verdict.cause
     assert None is admission.judge_driver(
@@ -153,7 +153,7 @@ def test_load_balancer_takes_groups_of_its_scope(
     if told is None:
         assert verdict is None
     else:
-        assert isinstance(verdict, Refused)
+        assert isinstance(verdict, Denied)
         assert told in verdict.message
 
 
@@ -173,8 +173,8 @@ def test_refusal_of_the_driver_carries_its_words() -> None:
     told = admission.judge_answer(KEY, False, "weight 900", "spec")
     silent = admission.judge_answer(KEY, False, "", "spec")
 
-    assert Refused("spec: driver shop/front refuses: weight 900") == told
-    assert isinstance(silent, Refused)
+    assert Denied("spec: driver shop/front refuses: weight 900") == told
+    assert isinstance(silent, Denied)
     assert "gave no reason" in silent.message
     assert Admitted() == admission.judge_answer(KEY, True, "fine", "spec")
 
@@ -184,7 +184,7 @@ def test_silence_is_judged_by_the_policy() -> None:
     failed = admission.judge_silence("nobody there", DriverFailurePolicy.FAIL)
     ignored = admission.judge_silence("nobody there", DriverFailurePolicy.IGNORE)
 
-    assert isinstance(failed, Refused)
+    assert isinstance(failed, Denied)
     assert Cause.UNAVAILABLE is failed.cause
     assert isinstance(ignored, Admitted)
     assert "nobody there" in ignored.warnings[0]
@@ -192,12 +192,12 @@ def test_silence_is_judged_by_the_policy() -> None:
 
 def test_sum_tells_everything_once() -> None:
     """All refusals together, else all warnings."""
-    warned, refused = Admitted(("slow",)), Refused("no", Cause.FORBIDDEN)
+    warned, refused = Admitted(("slow",)), Denied("no", Cause.FORBIDDEN)
 
     assert Admitted(("slow",)) == admission.sum_up([warned, Admitted(), warned])
     assert refused == admission.sum_up([warned, refused, refused])
-    assert Refused("no; never", Cause.FORBIDDEN) == admission.sum_up(
-        [refused, Refused("never")]
+    assert Denied("no; never", Cause.FORBIDDEN) == admission.sum_up(
+        [refused, Denied("never")]
     )
 
 

@@ -15,7 +15,7 @@ from lbcf.ctl.flags import parser_for
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import KubeError, error_of
 from lbcf.kube.kinds import Resource
-from lbcf.kube.requests import Request
+from lbcf.kube.requests import ApiRequest
 from lbcf.runtime.clock import SystemClock
 from tests.builders import NAMESPACE
 from tests.kube.tiny_api import TinyApi
@@ -33,19 +33,19 @@ class Guarded:
     api: TinyApi
     rule: Callable[[str, str], tuple[int, str] | None]
 
-    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Carry a request out, or refuse it."""
         self._check(request, request.path)
         return await self.api.send(request, within)
 
     def stream(
-        self, request: Request, silence: timedelta
+        self, request: ApiRequest, silence: timedelta
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Open a watch, or refuse it."""
         self._check(request, f"{request.path}?watch")
         return self.api.stream(request, silence)
 
-    def _check(self, request: Request, path: str) -> None:
+    def _check(self, request: ApiRequest, path: str) -> None:
         """Refuse what the rule does not let pass.
 
         Raises:
@@ -56,7 +56,7 @@ class Guarded:
             raise a_refusal(request, *found)
 
 
-def a_refusal(request: Request, code: int, words: str) -> KubeError:
+def a_refusal(request: ApiRequest, code: int, words: str) -> KubeError:
     """Make what the client makes of a refusal; without words it is no `Status`."""
     if not words:
         return error_of(str(request), code, b"404 page not found\n")

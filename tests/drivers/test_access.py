@@ -22,7 +22,7 @@ from lbcf.drivers.errors import (
     NotTrusted,
     SecretMissing,
     SecretUnusable,
-    Unauthorized,
+    TokenRefused,
     WeRefused,
 )
 from lbcf.drivers.pool import DriverPool
@@ -221,7 +221,7 @@ async def test_a_token_that_is_not_good(pool: DriverPool, status: bytes) -> None
     async with serving(replying(response(b"", status))) as url:
         error = await refusal(pool, a_driver(url))
 
-    assert isinstance(error, Unauthorized)
+    assert isinstance(error, TokenRefused)
     assert "spec.auth" in str(error)
 
 

@@ -14,7 +14,7 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.executor.locks import AddressLocker
 from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import BadAnswer
+from lbcf.kube.errors import UnreadableAnswer
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.leases import LEASES
 from tests.builders import a_driver
@@ -176,7 +176,7 @@ async def test_record_that_cannot_be_read_keeps_its_lock_alone(
         record = await smith.record(name)
         await smith.take(record, f"10.0.0.{number}:80")
         await smith.gone(record)
-    with pytest.raises(BadAnswer):
+    with pytest.raises(UnreadableAnswer):
         await smith.client.create(RECORDS, "shop", {"metadata": {"name": "second"}})
     await smith.locker.sweep()
     smith.clock.advance(timedelta(hours=2))

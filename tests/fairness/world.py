@@ -30,7 +30,7 @@ from lbcf.drivers.errors import TimedOut
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder, Limits
-from lbcf.kube.requests import Request, namespace_of, rank_of
+from lbcf.kube.requests import ApiRequest, namespace_of, rank_of
 from lbcf.kube.secrets import Secrets
 from lbcf.kube.transport import AT_ONCE, KEPT
 from lbcf.process import RELEASES_AT_ONCE, Dependencies, Program
@@ -280,7 +280,7 @@ class _Way:
         self._api = api
         self._places = PrioritySemaphore(places, kept=KEPT)
 
-    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Wait for a place, and for the answer."""
         async with self._places.held(
             group=namespace_of(request), rank=rank_of(request)
@@ -290,7 +290,7 @@ class _Way:
 
     @asynccontextmanager
     async def stream(
-        self, request: Request, silence: timedelta
+        self, request: ApiRequest, silence: timedelta
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a watch."""
         async with self._api.stream(request, silence) as chunks:

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import Connection
-from lbcf.kube.errors import TooLarge
+from lbcf.kube.errors import AnswerTooLarge
 from lbcf.kube.informer import Informer, Pacing
 from lbcf.kube.kinds import Resource
 from lbcf.kube.reader import PAGE_BYTES
@@ -146,7 +146,7 @@ async def test_an_object_larger_than_a_page() -> None:
     """No server has one; it is an error, and no endless asking."""
     warehouse = Warehouse([PAGE_BYTES + 1])
     async with a_client(warehouse) as client:
-        with pytest.raises(TooLarge, match=f"more than {PAGE_BYTES} bytes"):
+        with pytest.raises(AnswerTooLarge, match=f"more than {PAGE_BYTES} bytes"):
             await client.list(NAMES)
 
     assert [500, 62, 7, 1] == warehouse.asked

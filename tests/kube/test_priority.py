@@ -2,7 +2,7 @@
 
 import asyncio
 
-from lbcf.kube.requests import Method, Request, namespace_of, rank_of
+from lbcf.kube.requests import ApiRequest, Method, namespace_of, rank_of
 from lbcf.runtime.semaphore import PrioritySemaphore
 
 
@@ -18,11 +18,11 @@ class Visits:
     async def come(self, name: str, method: Method = "GET", path: str = "/") -> None:
         """Ask for a place."""
         self._ends[name] = asyncio.Event()
-        request = Request(method, path)
+        request = ApiRequest(method, path)
         self.tasks[name] = asyncio.create_task(self._visit(name, request))
         await asyncio.sleep(0)
 
-    async def _visit(self, name: str, request: Request) -> None:
+    async def _visit(self, name: str, request: ApiRequest) -> None:
         """Hold a place until told to go."""
         group, rank = namespace_of(request), rank_of(request)
         async with self.places.held(group=group, rank=rank):
@@ -138,6 +138,6 @@ def test_namespace_of_a_request() -> None:
         "/apis/x/namespaces/few/records",
         "/api/v1/pods",
     )
-    found = [namespace_of(Request("GET", path)) for path in paths]
+    found = [namespace_of(ApiRequest("GET", path)) for path in paths]
 
     assert ["web", "few", ""] == found

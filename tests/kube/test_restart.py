@@ -10,7 +10,7 @@ import pytest
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
-from lbcf.kube.errors import Gone, KubeError
+from lbcf.kube.errors import Expired, KubeError
 from lbcf.kube.informer import Informer
 from lbcf.kube.list_watch import Selection, lines_of, parse_event
 from lbcf.runtime.clock import SystemClock
@@ -82,5 +82,5 @@ async def test_informer_lives_through_a_restart(
         task.cancel()
 
     assert informer.store.get(ObjectKey("default", "before")) is not None
-    with pytest.raises(Gone):
+    with pytest.raises(Expired):
         await follow_version_one(client)

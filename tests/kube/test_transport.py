@@ -14,16 +14,16 @@ from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import Connection
 from lbcf.kube.errors import (
     AlreadyExists,
-    BadAnswer,
     Conflict,
+    Expired,
     Forbidden,
-    Gone,
     Invalid,
     KubeError,
     NotFound,
     Throttled,
     Unauthorized,
     Unavailable,
+    UnreadableAnswer,
 )
 from lbcf.kube.list_watch import Selection
 from tests.kube.builders import THINGS, PromptClock, a_thing, key, thing_json
@@ -48,7 +48,7 @@ class TestErrors:
             (405, "MethodNotAllowed", KubeError),
             (409, "Conflict", Conflict),
             (409, "AlreadyExists", AlreadyExists),
-            (410, "Expired", Gone),
+            (410, "Expired", Expired),
             (422, "Invalid", Invalid),
             (429, "TooManyRequests", Throttled),
             (500, "InternalError", Unavailable),
@@ -102,7 +102,7 @@ class TestErrors:
         """The message says what is wrong with it."""
         server.script(answer(thing_json("web", 1, text=7)))
 
-        with pytest.raises(BadAnswer, match="text"):
+        with pytest.raises(UnreadableAnswer, match="text"):
             await client.get(THINGS, key("web"))
 
     async def test_redirect_is_not_followed(

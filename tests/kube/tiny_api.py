@@ -18,7 +18,7 @@ from typing import cast
 import msgspec
 
 from lbcf.kube.errors import Unavailable
-from lbcf.kube.requests import Request
+from lbcf.kube.requests import ApiRequest
 from tests.kube.tiny_history import TOO_OLD, Change, History, Watch, bookmark, matcher
 from tests.kube.tiny_rules import (
     Json,
@@ -79,7 +79,7 @@ class TinyApi:
         self._now = now
         self._waiting: list[asyncio.Future[None]] = []
 
-    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Carry a request out, or let its fault happen."""
         fault = self.fault
         if fault is Fault.UNSENT:
@@ -96,7 +96,7 @@ class TinyApi:
 
     @asynccontextmanager
     async def stream(
-        self, request: Request, silence: timedelta
+        self, request: ApiRequest, silence: timedelta
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a watch that lasts as long as it asked for."""
         _ = silence
@@ -123,11 +123,11 @@ class TinyApi:
                 yield bookmark(self.history.version)
                 return
 
-    def watch(self, request: Request) -> Watch:
+    def watch(self, request: ApiRequest) -> Watch:
         """Begin to watch; who watches asks for what is new by himself."""
         return Watch(self.history, place_of(request.path), request.query)
 
-    def perform(self, request: Request, *, at: int | None = None) -> bytes:
+    def perform(self, request: ApiRequest, *, at: int | None = None) -> bytes:
         """Carry a request out.
 
         Args:
@@ -164,7 +164,7 @@ class TinyApi:
         """Remove an object as if nothing held it."""
         self._end(place_of(path), self.objects[path])
 
-    def _list(self, request: Request, place: Place, at: int | None) -> bytes:
+    def _list(self, request: ApiRequest, place: Place, at: int | None) -> bytes:
         """List a collection as it is, or was."""
         matches = matcher(request.query)
         if at is None:
@@ -184,14 +184,14 @@ class TinyApi:
         whole = {"metadata": {"resourceVersion": version}, "items": items}
         return msgspec.json.encode(whole)
 
-    def _found(self, request: Request, place: Place) -> Json:
+    def _found(self, request: ApiRequest, place: Place) -> Json:
         """Return an object that exists."""
         found = self.objects.get(place.path)
         if found is None:
             raise refused(request, HTTPStatus.NOT_FOUND, "NotFound")
         return found
 
-    def _create(self, request: Request, place: Place, body: Json) -> Json:
+    def _create(self, request: ApiRequest, place: Place, body: Json) -> Json:
         """Make an object."""
         name = str(metadata_of(body)["name"])
         path = f"{request.path}/{name}"
@@ -201,7 +201,7 @@ class TinyApi:
         uid = f"uid-{self.history.version + 1}"
         return self._store(place_of(path), created(place, body, uid, self._now()))
 
-    def _patch(self, request: Request, place: Place, body: Json) -> Json:
+    def _patch(self, request: ApiRequest, place: Place, body: Json) -> Json:
         """Change an object by a merge patch; what changes nothing makes no version."""
         found = self._found(request, place)
         check_named(request, found, metadata_of(body))
@@ -216,7 +216,7 @@ class TinyApi:
             return whole
         return self._store(place_of(place.path), whole)
 
-    def _hold(self, request: Request, place: Place, whole: Json) -> None:
+    def _hold(self, request: ApiRequest, place: Place, whole: Json) -> None:
         """Hold an object to the schema of its kind.
 
         Raises:
@@ -228,7 +228,7 @@ class TinyApi:
             code = HTTPStatus.UNPROCESSABLE_ENTITY
             raise refused(request, code, "Invalid", said)
 
-    def _delete(self, request: Request, place: Place, body: Json) -> Json:
+    def _delete(self, request: ApiRequest, place: Place, body: Json) -> Json:
         """Remove an object, or begin to."""
         found = self._found(request, place)
         check_named(request, found, cast("Json", body.get("preconditions", {})))

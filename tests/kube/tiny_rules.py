@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from lbcf.kube.errors import KubeError, error_of
-from lbcf.kube.requests import Request
+from lbcf.kube.requests import ApiRequest
 
 
 Json = dict[str, object]
@@ -104,7 +104,7 @@ def created(place: Place, body: Json, uid: str, now: datetime) -> Json:
     return with_metadata(body, **own)
 
 
-def patched(request: Request, place: Place, found: Json, body: Json) -> Json:
+def patched(request: ApiRequest, place: Place, found: Json, body: Json) -> Json:
     """Apply a merge patch to the object, or to its status alone.
 
     Raises:
@@ -142,7 +142,7 @@ def is_over(whole: Json) -> bool:
     return bool(metadata.get("deletionTimestamp")) and not metadata.get("finalizers")
 
 
-def check_named(request: Request, found: Json, named: Json) -> None:
+def check_named(request: ApiRequest, found: Json, named: Json) -> None:
     """Refuse unless the uid and version that are named are the object's.
 
     Raises:
@@ -161,7 +161,7 @@ def check_named(request: Request, found: Json, named: Json) -> None:
         raise refused(request, HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid")
 
 
-def _checked(request: Request, before: Json, after: Json) -> Json:
+def _checked(request: ApiRequest, before: Json, after: Json) -> Json:
     """Hold an object to the rules that ours rely on.
 
     Raises:
@@ -209,7 +209,7 @@ def merged(old: Mapping[str, object], patch: Mapping[str, object]) -> Json:
 
 
 def refused(
-    request: Request, code: HTTPStatus, reason: str, message: str = ""
+    request: ApiRequest, code: HTTPStatus, reason: str, message: str = ""
 ) -> KubeError:
     """Make the error that the real server's answer becomes."""
     details = {"name": place_of(request.path).name or "new"}

@@ -28,7 +28,7 @@ from lbcf.drivers.errors import DriverError
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.connection import Connection
 from lbcf.kube.errors import Unavailable
-from lbcf.kube.requests import Request
+from lbcf.kube.requests import ApiRequest
 from lbcf.kube.transport import Transport
 from lbcf.runtime.clock import SystemClock
 from lbcf.wire.driver_requests import HealthzRequest, JudgePodDeregisterRequest
@@ -121,7 +121,9 @@ class Writer:
 
     async def warm(self) -> None:
         """Make the connection."""
-        await self.transport.send(Request("GET", f"/{Way.WRITE}-{self.number}/healthz"))
+        await self.transport.send(
+            ApiRequest("GET", f"/{Way.WRITE}-{self.number}/healthz")
+        )
 
     async def go(self) -> None:
         """Write.
@@ -130,7 +132,7 @@ class Writer:
             Unavailable: it was not sent.
         """
         path = f"/{Way.WRITE}-{self.number}/write"
-        request = Request("PATCH", path, body=b"{}", content_type="application/json")
+        request = ApiRequest("PATCH", path, body=b"{}", content_type="application/json")
         try:
             await self.transport.send(request, self.timeout)
         except Unavailable as error:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lbcf.admission.decisions import Admitted, Cause, Refused
+from lbcf.admission.decisions import Admitted, Cause, Denied
 from lbcf.admission.review import backend_type_of, parse_review, render_review
 from lbcf.wire.driver_requests import BackendType
 from lbcf.wire.errors import Malformed
@@ -104,7 +104,7 @@ def test_group_without_a_type_is_malformed(group: bytes) -> None:
 
 def test_refusal_has_a_status_for_people_and_clients() -> None:
     """Code, reason and message."""
-    answer = json.loads(render_review("7", Refused("no", Cause.FORBIDDEN)))
+    answer = json.loads(render_review("7", Denied("no", Cause.FORBIDDEN)))
 
     status = {"code": 403, "reason": "Forbidden", "message": "no"}
     assert {"uid": "7", "allowed": False, "status": status} == answer["response"]

@@ -14,7 +14,7 @@ from lbcf.core.model.names import API_GROUP
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import Connection, connect
-from lbcf.kube.errors import Gone, Unavailable
+from lbcf.kube.errors import Expired, Unavailable
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import Resource
 from lbcf.kube.list_watch import Selection
@@ -240,7 +240,7 @@ async def test_too_old_watch_is_refused(scene: Scene) -> None:
     """410 as the API server would have it."""
     scene.gateway.troubles.expect(Trouble.GONE, 1)
 
-    with pytest.raises(Gone):
+    with pytest.raises(Expired):
         async with scene.process.watch(
             MAPS, Selection(), version="1", seconds=5, silence=SILENCE
         ):

@@ -31,7 +31,7 @@ from lbcf.drivers.errors import (
 )
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.errors import Conflict, KubeError, Throttled, Unavailable
-from lbcf.kube.requests import Request
+from lbcf.kube.requests import ApiRequest
 from lbcf.runtime.clock import Clock
 from lbcf.wire.driver import Answer, parse_request
 from lbcf.wire.driver import Request as DriverRequest
@@ -105,7 +105,7 @@ class ApiLine:
         self._listed_at = None
         sight.show(self._world.api.history.version)
 
-    async def send(self, request: Request, within: timedelta | None = None) -> bytes:
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Send one request; it is one step."""
         limit = within.total_seconds() if within else API_LIMIT
         io = Io(
@@ -119,12 +119,12 @@ class ApiLine:
         )
         return await self._process.carry(io)
 
-    def _meant(self, request: Request) -> object:
+    def _meant(self, request: ApiRequest) -> object:
         """Say the uid of the object that a request can mean at most."""
         found = self._world.api.objects.get(place_of(request.path).path)
         return None if found is None else metadata_of(found)["uid"]
 
-    def _perform(self, request: Request, meant: object) -> bytes:
+    def _perform(self, request: ApiRequest, meant: object) -> bytes:
         """Let the server act; a list may be older than it should be.
 
         A write that arrives late may find a namesake in the place of what was meant.
@@ -135,7 +135,7 @@ class ApiLine:
             self._world.fail(f"S3: {request} was meant for {meant} and hit {hit}")
         return answer
 
-    def _age_of(self, request: Request) -> int | None:
+    def _age_of(self, request: ApiRequest) -> int | None:
         """Say the version that an answer may show; None: what is true now.
 
         No API server answers a list that names no version with an older one, and ours
@@ -150,7 +150,7 @@ class ApiLine:
 
     @asynccontextmanager
     async def stream(
-        self, request: Request, silence: timedelta
+        self, request: ApiRequest, silence: timedelta
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a watch; opening it is one step, and it lasts until it is broken."""
         _ = silence
@@ -300,7 +300,7 @@ class _DriverWire(DriverClient):
         return max(limit, (until - self._process.clock.now()).total_seconds())
 
 
-def _kind_of(request: Request) -> Kind:
+def _kind_of(request: ApiRequest) -> Kind:
     """Say what a request is."""
     if request.method != "GET":
         return Kind.WRITE
