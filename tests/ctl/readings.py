@@ -47,12 +47,12 @@ def a_draining_record() -> BackendRecord:
     return a_record(status=status, deleting=True)
 
 
-def said(report: WhyReport) -> list[tuple[str, str, str]]:
+def line_facts(report: WhyReport) -> list[tuple[str, str, str]]:
     """Return a report's lines: mark, subject, and reason where there is one."""
     lines: list[Line] = [line for part in report.sections for line in part.lines]
     return [(line.mark.value, line.subject, line.reason) for line in lines]
 
 
-def printed(report: object, width: int = 10_000) -> str:
+def text_of(report: object, width: int = 10_000) -> str:
     """Return what a report looks like, without colours."""
     return tables.as_text(tables.draw(report), tables.make_console(width))

@@ -72,7 +72,7 @@ def put(api: TinyApi, resource: Resource[Any], body: dict[str, Any]) -> None:
     api.put(path, {**kind, **body, "metadata": metadata})
 
 
-async def answered(client: KubeClient, *words: str) -> tuple[int, list[Any]]:
+async def run_command(client: KubeClient, *words: str) -> tuple[int, list[Any]]:
     """Answer a command; returns the exit status and what was written."""
     reports: list[Any] = []
     flags: argparse.Namespace = parser_for("x").parse_args(words)

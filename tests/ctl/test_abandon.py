@@ -12,7 +12,7 @@ from lbcf.core.model.names import (
 from lbcf.ctl.errors import CtlError
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import LOAD_BALANCERS
-from tests.ctl.servers import Guarded, answered, put
+from tests.ctl.servers import Guarded, put, run_command
 from tests.e2e import objects
 from tests.kube.tiny_api import TinyApi
 
@@ -46,7 +46,7 @@ async def test_annotation_has_the_reason() -> None:
     """Also of a load balancer that is shared."""
     api = an_api(FINALIZER_LOAD_BALANCER, name="lbcf-x", namespace=SYSTEM_NAMESPACE)
     words = ("abandon", "lb/lbcf-x", *LET_GO[2:])
-    status, [report] = await answered(KubeClient(api), *words)
+    status, [report] = await run_command(KubeClient(api), *words)
 
     [found] = api.objects.values()
     annotations: Any = found["metadata"]
@@ -62,7 +62,7 @@ async def test_object_that_others_hold_is_not_ours_to_let_go() -> None:
     api = an_api("example.com/x")
     told = "lb/front is not held by us any more; its finalizers: example.com/x"
     with pytest.raises(CtlError, match=told):
-        await answered(KubeClient(api), *LET_GO)
+        await run_command(KubeClient(api), *LET_GO)
 
     assert "annotations" not in str(api.objects)
 
@@ -74,7 +74,7 @@ async def test_right_that_is_missing_is_named() -> None:
     for method, verb in (("GET", "get"), ("PATCH", "patch")):
         guarded = refusing(403, words.format(verb), method)
         with pytest.raises(CtlError, match=f"^{told.format(verb)}$"):
-            await answered(KubeClient(guarded), *LET_GO)
+            await run_command(KubeClient(guarded), *LET_GO)
 
 
 async def test_rule_of_admission_is_told_in_its_own_words() -> None:
@@ -82,7 +82,7 @@ async def test_rule_of_admission_is_told_in_its_own_words() -> None:
     words = "is forbidden: ValidatingAdmissionPolicy 'x' denied request: not on Fridays"
 
     with pytest.raises(CtlError, match="not on Fridays"):
-        await answered(KubeClient(refusing(403, words)), *LET_GO)
+        await run_command(KubeClient(refusing(403, words)), *LET_GO)
 
 
 async def test_kind_that_is_not_installed_is_named() -> None:
@@ -90,7 +90,7 @@ async def test_kind_that_is_not_installed_is_named() -> None:
     told = "the cluster knows no loadbalancers: install manifests/crds"
 
     with pytest.raises(CtlError, match=told):
-        await answered(KubeClient(refusing(404, "", "GET")), *LET_GO)
+        await run_command(KubeClient(refusing(404, "", "GET")), *LET_GO)
 
 
 async def test_load_balancer_of_a_bind_is_no_object() -> None:
@@ -99,5 +99,5 @@ async def test_load_balancer_of_a_bind_is_no_object() -> None:
     words = ("abandon", "lb/bind/both/front", *LET_GO[2:])
 
     with pytest.raises(CtlError, match="lb/bind/both/front goes with its Bind"):
-        await answered(KubeClient(api), *words)
+        await run_command(KubeClient(api), *words)
     assert [] == api.requests

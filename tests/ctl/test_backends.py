@@ -32,8 +32,8 @@ from tests.ctl.readings import (
     NOW,
     a_reading,
     bare_reading,
-    printed,
-    said,
+    line_facts,
+    text_of,
 )
 from tests.ctl.test_records import a_status
 from tests.node_builders import HTTP, OF_NODES, a_node
@@ -47,7 +47,7 @@ def of_pod(reading: Reading, name: str = "web-1") -> WhyReport:
 
 def test_checks_are_asked_as_the_core_lists_them() -> None:
     """All of them, under their own names; after the one that speaks none is asked."""
-    lines = said(of_pod(a_reading(a_pod(ready=False))))
+    lines = line_facts(of_pod(a_reading(a_pod(ready=False))))
     asked = [(mark, name) for mark, name, _ in lines if name.endswith("?")]
 
     assert [check_question(check.__name__) for check in POD_CHECKS] == [
@@ -61,7 +61,7 @@ def test_node_is_asked_the_checks_of_nodes() -> None:
     """In their order, too."""
     reading = a_reading(a_node())
     reading.view.groups.place(a_group("nodes", selection=OF_NODES))
-    lines = said(why_node(reading, "n1", NOW))
+    lines = line_facts(why_node(reading, "n1", NOW))
 
     names = [name for _, name, _ in lines if name.endswith("?")]
     assert [check_question(check.__name__) for check in NODE_CHECKS] == names
@@ -73,8 +73,8 @@ def test_pod_in_is_answered_in_a_line() -> None:
     report = of_pod(a_reading(a_pod(), a_record(registered=True)))
 
     assert "registered at front" == report.headline
-    assert ("ok", "verdict", "") in said(report)
-    assert ("ok", "waits for", "") in said(report)
+    assert ("ok", "verdict", "") in line_facts(report)
+    assert ("ok", "waits for", "") in line_facts(report)
 
 
 def test_pod_that_is_refused_has_the_driver_s_words_in_front() -> None:
@@ -83,8 +83,8 @@ def test_pod_that_is_refused_has_the_driver_s_words_in_front() -> None:
     report = of_pod(a_reading(a_pod(), a_record(status=status)))
 
     assert "because (for 1m)" == report.headline
-    assert ("NO", "Registered False", "DriverRefused") in said(report)
-    assert "  wait  waits for         driver shop/proxy\n" in printed(report)
+    assert ("NO", "Registered False", "DriverRefused") in line_facts(report)
+    assert "  wait  waits for         driver shop/proxy\n" in text_of(report)
 
 
 def test_pod_that_is_gone_is_on_its_way_out() -> None:
@@ -103,8 +103,8 @@ def test_record_whose_group_has_gone_is_told() -> None:
 
     assert f"on its way out of front; {text}" == gone.headline
     for report in (gone, here):
-        assert ("NO", "the group", "") in said(report)
-        assert ("wait", "being deleted", "") in said(report)
+        assert ("NO", "the group", "") in line_facts(report)
+        assert ("wait", "being deleted", "") in line_facts(report)
 
 
 def test_node_that_is_gone_is_called_a_node() -> None:
@@ -135,7 +135,7 @@ def test_pod_that_nothing_means_shows_what_there_is() -> None:
     report = of_pod(a_reading(a_pod(labels={"app": "other"})))
 
     assert "no BackendGroup and no Bind means this pod" == report.headline
-    assert "  -     bg/web    means pods with app=web\n" in printed(report)
+    assert "  -     bg/web    means pods with app=web\n" in text_of(report)
 
 
 def test_pod_of_which_nothing_is_known_is_unknown() -> None:
@@ -152,7 +152,7 @@ def test_load_balancer_that_is_missing_is_the_answer() -> None:
     """Whatever the pod is like."""
     report = of_pod(bare_reading(a_group(), a_pod()))
 
-    assert ("NO", "lb/front", "LoadBalancerNotFound") in said(report)
+    assert ("NO", "lb/front", "LoadBalancerNotFound") in line_facts(report)
     assert report.headline.startswith("LoadBalancer shop/front does not exist")
 
 
@@ -163,7 +163,7 @@ def test_guard_keeps_a_record_and_says_so() -> None:
         *(a_pod(ready=False), a_record(registered=True)),
     )
 
-    assert ("wait", "kept as it is", "TooManyUnready") in said(of_pod(reading))
+    assert ("wait", "kept as it is", "TooManyUnready") in line_facts(of_pod(reading))
 
 
 def test_driver_that_judges_is_named_with_what_the_controller_wrote() -> None:
@@ -186,8 +186,8 @@ def test_driver_that_judges_is_named_with_what_the_controller_wrote() -> None:
     )
 
     report = of_pod(reading)
-    assert ("wait", "judged by", "KeptByDriver") in said(report)
-    assert "the controller wrote: proxy keeps it" in printed(report)
+    assert ("wait", "judged by", "KeptByDriver") in line_facts(report)
+    assert "the controller wrote: proxy keeps it" in text_of(report)
 
 
 def test_pods_that_may_not_be_read_leave_the_verdict_open() -> None:
@@ -198,8 +198,8 @@ def test_pods_that_may_not_be_read_leave_the_verdict_open() -> None:
     assert group is not None
     report = why_group(reading, group, NOW)
 
-    assert ("?", "all of it", "NotRead") in said(report)
-    assert ("?", "plan", "") in said(report)
+    assert ("?", "all of it", "NotRead") in line_facts(report)
+    assert ("?", "plan", "") in line_facts(report)
     assert ("may not list pods in namespace shop",) == report.unread
 
 
@@ -208,7 +208,7 @@ def test_unreadable_neighbour_holds_the_whole_group() -> None:
     reading = a_reading(a_pod(), a_record(registered=True))
     obscure(reading.view.records, a_key("odd"))
 
-    assert ("?", "all of it", "RecordUnreadable") in said(of_pod(reading))
+    assert ("?", "all of it", "RecordUnreadable") in line_facts(of_pod(reading))
 
 
 def test_words_are_folded_and_never_cut_in_a_narrow_terminal() -> None:
@@ -218,7 +218,7 @@ def test_words_are_folded_and_never_cut_in_a_narrow_terminal() -> None:
             a_pod(), a_record(status=a_status("Registered", Reason.DRIVER_REFUSED))
         )
     )
-    narrow = printed(report, width=40)
+    narrow = text_of(report, width=40)
 
     assert max(len(line) for line in narrow.splitlines()) <= 40
     assert "…" not in narrow

@@ -14,8 +14,8 @@ from lbcf.ctl.flags import Kind, ObjectReference, parser_for
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import DRIVERS, GROUPS, LOAD_BALANCERS
 from tests.builders import NAMESPACE
-from tests.ctl.readings import printed, said
-from tests.ctl.servers import Guarded, answered, put
+from tests.ctl.readings import line_facts, text_of
+from tests.ctl.servers import Guarded, put, run_command
 from tests.e2e import objects
 from tests.kube.tiny_api import TinyApi
 from tests.lab.cluster.ports import free_ports
@@ -175,22 +175,22 @@ def a_tenant(api: TinyApi, *namespaces: str) -> KubeClient:
 async def test_shared_objects_are_used_from_everywhere() -> None:
     """The namespaces of users are told."""
     client = KubeClient(a_cluster())
-    _, [balancer] = await answered(client, "why", "lb/lbcf-x")
-    _, [driver] = await answered(client, "why", "driver/lbcf-x")
+    _, [balancer] = await run_command(client, "why", "lb/lbcf-x")
+    _, [driver] = await run_command(client, "why", "driver/lbcf-x")
 
     for report in (balancer, driver):
         assert () == report.unread
-        assert "bg/far in far, bg/near in shop\n" in printed(report)
+        assert "bg/far in far, bg/near in shop\n" in text_of(report)
 
 
 async def test_who_may_not_look_everywhere_is_told_that_this_is_not_all() -> None:
     """With the right that is missing; the own namespace is answered for."""
     client = a_tenant(a_cluster(), NAMESPACE, "kube-system")
-    _, [balancer] = await answered(client, "why", "lb/lbcf-x")
-    _, [driver] = await answered(client, "why", "driver/lbcf-x")
+    _, [balancer] = await run_command(client, "why", "lb/lbcf-x")
+    _, [driver] = await run_command(client, "why", "driver/lbcf-x")
 
     right = "may not list backendgroups.lbcf.tkestack.io in all namespaces"
     for report in (balancer, driver):
-        assert "NotRead" in {reason for _, _, reason in said(report)}
-        assert "bg/near in shop\n" in printed(report)
+        assert "NotRead" in {reason for _, _, reason in line_facts(report)}
+        assert "bg/near in shop\n" in text_of(report)
         assert right in report.unread

@@ -14,7 +14,7 @@ from tests.builders import (
     NAMESPACE,
     a_record,
 )
-from tests.ctl.readings import NOW, a_draining_record, a_reading, printed
+from tests.ctl.readings import NOW, a_draining_record, a_reading, text_of
 from tests.ctl.servers import Guarded
 from tests.kube.tiny_api import TinyApi
 
@@ -31,13 +31,13 @@ def test_drains_end_first_stand_first() -> None:
     assert ["web-1", "a"] == [one.record for one in found]
     assert [4, None] == [one.connections for one in found]
     assert "web-1:8080 front 10.0.0.1:8080 1m in 30s 4 connections to end" == " ".join(
-        printed(drains_report(reading, NOW)).splitlines()[1].split()
+        text_of(drains_report(reading, NOW)).splitlines()[1].split()
     )
 
 
 def test_no_drains_are_told_in_a_line() -> None:
     """Nothing is also an answer."""
-    assert "nothing is on its way out\n" == printed(drains_report(a_reading(), NOW))
+    assert "nothing is on its way out\n" == text_of(drains_report(a_reading(), NOW))
 
 
 async def test_drains_that_are_no_longer_told_of_are_said_to_be_so() -> None:

@@ -29,7 +29,7 @@ from tests.builders import (
     seconds,
 )
 from tests.controller.views import obscure
-from tests.ctl.readings import NOW, bare_reading, printed, said
+from tests.ctl.readings import NOW, bare_reading, line_facts, text_of
 from tests.ctl.test_records import a_status
 
 
@@ -51,12 +51,12 @@ def the_driver(
     )
 
 
-def refused(reason: ConditionReason, generation: int = 1) -> Condition:
+def a_refused_check(reason: ConditionReason, generation: int = 1) -> Condition:
     """Make what the controller writes of a driver that it does not call."""
     return Condition(conditions.ACCEPTED, False, reason, "because", generation, START)
 
 
-def asked(driver: LoadBalancerDriver, *things: Any) -> WhyReport:
+def report_of(driver: LoadBalancerDriver, *things: Any) -> WhyReport:
     """Ask about a driver among these things."""
     return why_driver(bare_reading(driver, *things), driver.meta.key, NOW)
 
@@ -64,11 +64,11 @@ def asked(driver: LoadBalancerDriver, *things: Any) -> WhyReport:
 def test_driver_that_is_well_is_answered_in_a_line() -> None:
     """All checks are passed, its health is in its own words, its users are named."""
     well = Condition(conditions.HEALTHY, True, Reason.HEALTHY, "2 of 2 up", 1, START)
-    report = asked(the_driver(ACCEPTED, well), *USED)
+    report = report_of(the_driver(ACCEPTED, well), *USED)
 
     assert "can be called, and nothing is wrong with it" == report.headline
-    assert [("ok", "URL", ""), ("ok", "place", "")] == said(report)[:2]
-    shown = printed(report)
+    assert [("ok", "URL", ""), ("ok", "place", "")] == line_facts(report)[:2]
+    shown = text_of(report)
     assert "  ok    Healthy True    2 of 2 up (for 1m)\n" in shown
     assert "  -     load balancers  lb/front\n" in shown
     assert "  -     groups          bg/web\n" in shown
@@ -90,8 +90,8 @@ def test_driver_that_is_well_is_answered_in_a_line() -> None:
 )
 def test_check_that_was_not_passed_is_named(reason: Reason, check: str) -> None:
     """Those before it were passed, those after it were not asked."""
-    report = asked(the_driver(refused(reason)))
-    lines = [line for line in said(report) if line[1] in CHECKS]
+    report = report_of(the_driver(a_refused_check(reason)))
+    lines = [line for line in line_facts(report) if line[1] in CHECKS]
     at = list(CHECKS).index(check)
 
     assert "because" == report.headline
@@ -102,7 +102,7 @@ def test_check_that_was_not_passed_is_named(reason: Reason, check: str) -> None:
 
 def test_refusal_for_another_reason_is_told_as_it_is() -> None:
     """Whatever a later controller may write."""
-    lines = said(asked(the_driver(refused(ForeignReason("Odd")))))
+    lines = line_facts(report_of(the_driver(a_refused_check(ForeignReason("Odd")))))
 
     assert ("NO", "Accepted False", "Odd") in lines
 
@@ -111,16 +111,16 @@ def test_driver_that_nobody_has_looked_at_has_no_verdict() -> None:
     """Neither a new one, nor one that has changed since."""
     changed = the_driver(attrs.evolve(ACCEPTED, observed_generation=0))
 
-    assert ("wait", "URL", "") in said(asked(the_driver()))
-    assert ("wait", "its spec", "") in said(asked(changed))
+    assert ("wait", "URL", "") in line_facts(report_of(the_driver()))
+    assert ("wait", "its spec", "") in line_facts(report_of(changed))
 
 
 def test_secrets_are_named_and_never_shown() -> None:
     """One that names none needs none."""
     secured = the_driver(ACCEPTED, security=Security(client_certificate="my-tls"))
 
-    assert "  ok    Secrets         my-tls: read\n" in printed(asked(secured))
-    assert ("-", "Secrets", "") in said(asked(the_driver(ACCEPTED)))
+    assert "  ok    Secrets         my-tls: read\n" in text_of(report_of(secured))
+    assert ("-", "Secrets", "") in line_facts(report_of(the_driver(ACCEPTED)))
 
 
 def test_unhealthy_driver_is_what_is_wrong() -> None:
@@ -131,11 +131,11 @@ def test_unhealthy_driver_is_what_is_wrong() -> None:
     refused_record = a_record(
         status=a_status(conditions.REGISTERED, Reason.DRIVER_REFUSED)
     )
-    report = asked(the_driver(ACCEPTED, sick), refused_record)
+    report = report_of(the_driver(ACCEPTED, sick), refused_record)
 
     assert "disk full (for 1m)" == report.headline
-    assert ("-", "healthz", "") in said(asked(silent))
-    assert ("wait", "healthz", "") in said(asked(the_driver(ACCEPTED)))
+    assert ("-", "healthz", "") in line_facts(report_of(silent))
+    assert ("wait", "healthz", "") in line_facts(report_of(the_driver(ACCEPTED)))
 
 
 def test_what_it_last_refused_is_told() -> None:
@@ -145,11 +145,11 @@ def test_what_it_last_refused_is_told() -> None:
     )
     well = Condition(conditions.HEALTHY, True, Reason.HEALTHY, "", 1, START)
     records = (a_record(name, status=status) for name in ("a", "b"))
-    report = asked(the_driver(ACCEPTED, well), a_load_balancer(), *records)
+    report = report_of(the_driver(ACCEPTED, well), a_load_balancer(), *records)
 
     assert "can be called; in trouble: because" == report.headline
-    assert ("NO", "br/a and 1 more", "DriverRefused") in said(report)
-    assert "because (for 1m); tried again in 5s\n" in printed(report)
+    assert ("NO", "br/a and 1 more", "DriverRefused") in line_facts(report)
+    assert "because (for 1m); tried again in 5s\n" in text_of(report)
 
 
 def test_load_balancers_in_trouble_are_told_first_and_not_all() -> None:
@@ -159,11 +159,11 @@ def test_load_balancers_in_trouble_are_told_first_and_not_all() -> None:
         attrs.evolve(a_load_balancer(f"lb-{n:02}"), conditions=told) for n in range(12)
     ]
     record = a_record(status=a_status(conditions.REGISTERED, Reason.DRIVER_REFUSED))
-    report = asked(the_driver(ACCEPTED), *balancers, record)
+    report = report_of(the_driver(ACCEPTED), *balancers, record)
 
-    lines = [line for line in said(report) if line[0] == "NO"]
+    lines = [line for line in line_facts(report) if line[0] == "NO"]
     assert [("NO", f"lb/lb-{n:02}", "DriverRefused") for n in range(10)] == lines
-    shown = printed(report)
+    shown = text_of(report)
     assert "DriverRefused: quota\n" in shown
     assert "not shown       3 more\n" in shown
 
@@ -173,20 +173,20 @@ def test_authorities_are_those_that_it_names() -> None:
     named = Security(ca_bundle=b"x")
     secure = the_driver(ACCEPTED, url="https://driver.test")
 
-    assert "authorities     those of spec.tls.caBundle\n" in printed(
-        asked(the_driver(ACCEPTED, security=named))
+    assert "authorities     those of spec.tls.caBundle\n" in text_of(
+        report_of(the_driver(ACCEPTED, security=named))
     )
-    assert ("ok", "authorities", "") in said(asked(secure))
-    assert ("-", "authorities", "") in said(asked(the_driver(ACCEPTED)))
+    assert ("ok", "authorities", "") in line_facts(report_of(secure))
+    assert ("-", "authorities", "") in line_facts(report_of(the_driver(ACCEPTED)))
 
 
 def test_draining_driver_takes_nothing_new_and_can_be_deleted() -> None:
     """The label is what a deletion needs."""
     draining = the_driver(ACCEPTED, meta={"labels": {LABEL_DRAINING: "true"}})
 
-    assert ("wait", "draining?", "") in said(asked(draining))
-    assert ("ok", "label", "") in said(asked(draining))
-    assert ("wait", "label", "") in said(asked(the_driver(ACCEPTED)))
+    assert ("wait", "draining?", "") in line_facts(report_of(draining))
+    assert ("ok", "label", "") in line_facts(report_of(draining))
+    assert ("wait", "label", "") in line_facts(report_of(the_driver(ACCEPTED)))
 
 
 def test_deletion_waits_for_whoever_needs_it() -> None:
@@ -199,14 +199,14 @@ def test_deletion_waits_for_whoever_needs_it() -> None:
 
     told = "LoadBalancer shop/front; BackendGroup shop/web"
     assert f"being deleted; waits for {told}" == (
-        asked(ending, a_load_balancer(), judged).headline
+        report_of(ending, a_load_balancer(), judged).headline
     )
-    assert ("wait", "being deleted", "") in said(asked(ending))
-    assert "being deleted; waits for the controller" == asked(ending).headline
-    assert ("ok", "needed by", "") in said(asked(ending))
-    alone = asked(ending, judged)
-    assert "groups          bg/web\n" in printed(alone)
-    assert ("ok", "needed by", "") not in said(alone)
+    assert ("wait", "being deleted", "") in line_facts(report_of(ending))
+    assert "being deleted; waits for the controller" == report_of(ending).headline
+    assert ("ok", "needed by", "") in line_facts(report_of(ending))
+    alone = report_of(ending, judged)
+    assert "groups          bg/web\n" in text_of(alone)
+    assert ("ok", "needed by", "") not in line_facts(alone)
 
 
 def test_deleted_driver_tells_who_else_holds_it_and_why_it_was_abandoned() -> None:
@@ -216,10 +216,10 @@ def test_deleted_driver_tells_who_else_holds_it_and_why_it_was_abandoned() -> No
         "finalizers": (FINALIZER_DRIVER, "example.com/x"),
         "annotations": {ANNOTATION_ABANDON: "burnt down"},
     }
-    report = asked(the_driver(ACCEPTED, meta=meta))
+    report = report_of(the_driver(ACCEPTED, meta=meta))
 
     assert report.headline.endswith("whoever holds the finalizer example.com/x")
-    assert "  wait  abandoned       burnt down\n" in printed(report)
+    assert "  wait  abandoned       burnt down\n" in text_of(report)
 
 
 def test_what_cannot_be_read_may_need_it() -> None:
@@ -229,7 +229,7 @@ def test_what_cannot_be_read_may_need_it() -> None:
     reading.missing_rights["backendgroups", NAMESPACE] = MissingRight(
         "list", "backendgroups", NAMESPACE
     )
-    shown = printed(why_driver(reading, a_key("proxy"), NOW))
+    shown = text_of(why_driver(reading, a_key("proxy"), NOW))
 
     assert "needed by       unreadable BackendRecord shop/odd\n" in shown
     assert "NotRead: we may not list backendgroups in namespace shop\n" in shown
@@ -243,7 +243,7 @@ def test_shared_driver_is_used_from_other_namespaces() -> None:
     record = a_record(spec=spec)
     balancer = a_load_balancer(driver="lbcf-x")
     reading = bare_reading(driver, balancer, a_group(), record, namespace=None)
-    shown = printed(why_driver(reading, key, NOW))
+    shown = text_of(why_driver(reading, key, NOW))
 
     assert "load balancers  lb/front in shop\n" in shown
     assert "groups          bg/web in shop\n" in shown

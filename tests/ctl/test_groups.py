@@ -12,8 +12,8 @@ from tests.builders import (
 from tests.ctl.readings import (
     NOW,
     a_reading,
-    printed,
-    said,
+    line_facts,
+    text_of,
 )
 from tests.ctl.test_records import a_status
 
@@ -48,7 +48,7 @@ def test_records_that_are_not_shown_are_counted() -> None:
     ):
         told = [part.title for part in report.sections if part.title.startswith("rec")]
         assert 10 == len(told)
-        assert ("-", "not shown", "") == said(report)[-1]
+        assert ("-", "not shown", "") == line_facts(report)[-1]
         assert "2 records that are to be registered, or are leaving\n" in (
-            printed(report)
+            text_of(report)
         )

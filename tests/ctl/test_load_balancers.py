@@ -20,7 +20,7 @@ from tests.ctl.readings import (
     NOW,
     a_reading,
     bare_reading,
-    printed,
+    text_of,
 )
 
 
@@ -30,7 +30,7 @@ def test_load_balancer_names_its_driver_and_users() -> None:
     report = why_load_balancer(reading, a_key("front"), NOW)
 
     assert "created, and nothing is wrong with it" == report.headline
-    assert "  -     records   1 registered, 0 not yet, 0 on their way out\n" in printed(
+    assert "  -     records   1 registered, 0 not yet, 0 on their way out\n" in text_of(
         report
     )
     with pytest.raises(

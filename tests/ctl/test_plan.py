@@ -13,10 +13,10 @@ from tests.builders import (
     a_record,
     a_spec,
 )
-from tests.ctl.readings import a_reading, bare_reading, printed
+from tests.ctl.readings import a_reading, bare_reading, text_of
 
 
-def planned(reading: Reading) -> list[tuple[str, str, str]]:
+def changes_of(reading: Reading) -> list[tuple[str, str, str]]:
     """Plan the everyday group: what, backend, reason."""
     group = reading.view.groups.get(a_key("web"))
     assert group is not None
@@ -40,7 +40,7 @@ def test_plan_shows_each_write_and_each_hold() -> None:
         ("update", "web-1:8080", ""),
         ("create", "web-2:8080", ""),
         ("hold", "web-3:8080", "TooManyUnready"),
-    ] == planned(reading)
+    ] == changes_of(reading)
 
 
 def test_plan_with_nothing_to_do_says_so() -> None:
@@ -49,7 +49,7 @@ def test_plan_with_nothing_to_do_says_so() -> None:
     group = reading.view.groups.get(a_key("web"))
     assert group is not None
 
-    assert "bg/web: 0 selected, 0 unready, 0 kept\nnothing would change\n" == printed(
+    assert "bg/web: 0 selected, 0 unready, 0 kept\nnothing would change\n" == text_of(
         plan_report(reading, group)
     )
 
@@ -59,7 +59,7 @@ def test_undecided_plan_says_why() -> None:
     reading = bare_reading(a_group(), a_pod(), a_record(registered=True))
     group = reading.view.groups.get(a_key("web"))
     assert group is not None
-    told = printed(plan_report(reading, group))
+    told = text_of(plan_report(reading, group))
 
     assert "undecided: LoadBalancerNotFound: LoadBalancer shop/front" in told
     assert (
@@ -73,8 +73,8 @@ def test_judge_is_told_of_only_where_there_is_something_to_judge() -> None:
         policy=DeregisterPolicy.WEBHOOK, webhook=DeregisterWebhook("proxy")
     )
     things = (a_driver(), a_load_balancer(), judged)
-    ready = printed(plan_report(bare_reading(*things), judged))
-    unready = printed(plan_report(bare_reading(*things, a_pod(ready=False)), judged))
+    ready = text_of(plan_report(bare_reading(*things), judged))
+    unready = text_of(plan_report(bare_reading(*things, a_pod(ready=False)), judged))
 
     assert "nothing would change\n" in ready
     assert "undecided" not in ready

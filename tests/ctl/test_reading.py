@@ -42,7 +42,7 @@ from tests.builders import (
     a_spec,
 )
 from tests.controller.views import obscure
-from tests.ctl.readings import NOW, a_reading, bare_reading, printed, said
+from tests.ctl.readings import NOW, a_reading, bare_reading, line_facts, text_of
 from tests.ctl.test_records import a_status
 from tests.node_builders import OF_SERVICE, a_node, a_service
 
@@ -136,10 +136,10 @@ def test_pod_is_not_called_unselected_where_groups_may_not_be_read(
     reading = forbid(bare_reading(a_pod()), kind)
     report = why_pod(reading, a_key("web-1"), a_pod(), NOW)
 
-    assert [("?", "selected", ""), ("?", kind.plural, "NotRead")] == said(report)
+    assert [("?", "selected", ""), ("?", kind.plural, "NotRead")] == line_facts(report)
     assert report.headline.endswith("means this pod, as far as could be read")
     of_node = why_node(forbid(bare_reading(a_node()), kind), "n1", NOW)
-    assert ("?", kind.plural, "NotRead") in said(of_node)
+    assert ("?", kind.plural, "NotRead") in line_facts(of_node)
 
 
 def test_pod_is_not_called_unselected_beside_a_group_that_cannot_be_understood() -> (
@@ -151,7 +151,7 @@ def test_pod_is_not_called_unselected_beside_a_group_that_cannot_be_understood()
     obscure(reading.view.groups, a_key("far", "elsewhere"))
     report = why_pod(reading, a_key("web-1"), a_pod(), NOW)
 
-    assert [("?", "selected", ""), ("?", "bg/odd", "Unreadable")] == said(report)
+    assert [("?", "selected", ""), ("?", "bg/odd", "Unreadable")] == line_facts(report)
 
 
 def test_shared_driver_that_may_not_be_read_is_nobody_s_fault() -> None:
@@ -162,10 +162,10 @@ def test_shared_driver_that_may_not_be_read_is_nobody_s_fault() -> None:
     report = why_pod(reading, a_key("web-1"), a_pod(), NOW)
 
     assert "registered at front" == report.headline
-    assert ("?", "lb/front", "NotRead") in said(report)
-    assert not {"NO", "wait"} & {mark for mark, _, _ in said(report)}
+    assert ("?", "lb/front", "NotRead") in line_facts(report)
+    assert not {"NO", "wait"} & {mark for mark, _, _ in line_facts(report)}
     right = "may not list loadbalancerdrivers.lbcf.tkestack.io in namespace kube-system"
-    assert f"LoadBalancerDriver {SHARED}: we {right}\n" in printed(report)
+    assert f"LoadBalancerDriver {SHARED}: we {right}\n" in text_of(report)
     assert right in report.unread
 
 
@@ -182,7 +182,9 @@ def test_load_balancer_of_a_shared_driver_leaves_that_open() -> None:
     """What its own conditions say is told."""
     report = why_load_balancer(of_shared_driver(), a_key("front"), NOW)
 
-    assert [("?", "driver", "NotRead"), ("ok", "identity", "")] == said(report)[:2]
+    assert [("?", "driver", "NotRead"), ("ok", "identity", "")] == line_facts(report)[
+        :2
+    ]
     assert "created, and nothing is wrong with it, as far as we may read" == (
         report.headline
     )
@@ -197,9 +199,9 @@ def test_plan_holds_nothing_because_we_may_not_read() -> None:
     report = plan_report(reading, group)
 
     assert ((), 1) == (report.changes, len(report.doubts))
-    assert f"undecided: NotRead: LoadBalancerDriver {SHARED}: we " in printed(report)
-    assert "nothing can be told\n" in printed(report)
-    assert ("?", "plan", "") in said(why_group(reading, group, NOW))
+    assert f"undecided: NotRead: LoadBalancerDriver {SHARED}: we " in text_of(report)
+    assert "nothing can be told\n" in text_of(report)
+    assert ("?", "plan", "") in line_facts(why_group(reading, group, NOW))
 
 
 @pytest.mark.parametrize(
@@ -220,8 +222,8 @@ def test_group_of_nodes_is_open_without_what_decides(
     where = "" if kind is NODES else NAMESPACE
     report = why_group(forbid(reading, kind, namespace=where), group, NOW)
 
-    assert ("?", "all of it", "NotRead") in said(report)
-    assert f"we may not list {kind.plural}" in printed(report)
+    assert ("?", "all of it", "NotRead") in line_facts(report)
+    assert f"we may not list {kind.plural}" in text_of(report)
 
 
 def test_driver_may_be_needed_by_binds_that_may_not_be_read() -> None:
@@ -229,7 +231,7 @@ def test_driver_may_be_needed_by_binds_that_may_not_be_read() -> None:
     reading = forbid(bare_reading(a_driver()), BINDS)
     report = why_driver(reading, a_key("proxy"), NOW)
 
-    assert ("?", "needed by", "NotRead") in said(report)
+    assert ("?", "needed by", "NotRead") in line_facts(report)
 
 
 def test_record_that_was_never_registered_needs_no_driver_to_go() -> None:

@@ -28,7 +28,7 @@ from tests.ctl.readings import (
     a_draining_record,
     a_reading,
     bare_reading,
-    printed,
+    text_of,
 )
 
 
@@ -146,6 +146,6 @@ def test_record_is_told_with_its_drain() -> None:
     report = why_record(a_reading(a_draining_record()), a_key("web-1"), NOW)
 
     assert "Draining; waits for connections to end" == report.headline
-    assert "drain ends     in 30s, 4 connections\n" in printed(report)
+    assert "drain ends     in 30s, 4 connections\n" in text_of(report)
     with pytest.raises(ObjectNotFound, match="there is no br/x in namespace shop"):
         why_record(a_reading(), a_key("x"), NOW)

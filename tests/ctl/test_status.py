@@ -22,7 +22,7 @@ from tests.builders import (
     a_spec,
 )
 from tests.controller.views import Thing, obscure
-from tests.ctl.readings import NOW, a_reading, bare_reading, printed
+from tests.ctl.readings import NOW, a_reading, bare_reading, text_of
 from tests.ctl.test_records import a_status
 
 
@@ -31,12 +31,12 @@ REMOVING = attrs.evolve(LED, name="lbcf-deregistrar")
 LOST = attrs.evolve(LED, renewed="9m", is_alive=False)
 
 
-def looked_at(*things: Thing, leader: Leader = LED) -> StatusReport:
+def status_of(*things: Thing, leader: Leader = LED) -> StatusReport:
     """Look at the everyday objects and these."""
     return status_report(a_reading(*things), (leader, REMOVING), NOW)
 
 
-def wrong(found: StatusReport) -> list[tuple[str, str]]:
+def problems_in(found: StatusReport) -> list[tuple[str, str]]:
     """Say what is wrong: subject and reason."""
     return [(problem.subject, problem.reason) for problem in found.problems]
 
@@ -50,21 +50,21 @@ def a_no(
 
 def test_quiet_cluster_has_nothing_wrong() -> None:
     """Registered records, a leader, and conditions that say yes."""
-    found = looked_at(a_record(registered=True))
+    found = status_of(a_record(registered=True))
 
-    assert [] == wrong(found)
+    assert [] == problems_in(found)
     assert [(1, 0, 0)] == [
         (row.registered, row.pending, row.ending) for row in found.load_balancers
     ]
-    assert printed(found).startswith("nothing is wrong\n")
+    assert text_of(found).startswith("nothing is wrong\n")
 
 
 def test_lease_that_is_not_renewed_is_wrong() -> None:
     """Unless the same process is led under another namespace's Lease."""
     lost = ("lease/lbcf-controller", "NoLeader")
 
-    assert lost in wrong(looked_at(leader=LOST))
-    assert [] == wrong(status_report(a_reading(), (LOST, LED, REMOVING), NOW))
+    assert lost in problems_in(status_of(leader=LOST))
+    assert [] == problems_in(status_report(a_reading(), (LOST, LED, REMOVING), NOW))
 
 
 def test_lease_that_nobody_ever_took_is_wrong() -> None:
@@ -74,9 +74,9 @@ def test_lease_that_nobody_ever_took_is_wrong() -> None:
     hidden.missing_rights["leases", "*"] = MissingRight("list", "leases", "*")
     found = status_report(a_reading(), (LED,), NOW)
 
-    assert [none] == wrong(found)
-    assert "there is no such Lease: has lbcf-deregistrar ever run" in printed(found)
-    assert "lease" not in printed(status_report(hidden, (), NOW)).split("not read: ")[0]
+    assert [none] == problems_in(found)
+    assert "there is no such Lease: has lbcf-deregistrar ever run" in text_of(found)
+    assert "lease" not in text_of(status_report(hidden, (), NOW)).split("not read: ")[0]
 
 
 def test_namespace_without_anything_of_ours_is_told() -> None:
@@ -84,9 +84,9 @@ def test_namespace_without_anything_of_ours_is_told() -> None:
     here, everywhere = bare_reading(), bare_reading(namespace=None)
     told = "nothing is wrong: there is no group, load balancer or driver"
 
-    shop = printed(status_report(here, (LED, REMOVING), NOW)).splitlines()[0]
+    shop = text_of(status_report(here, (LED, REMOVING), NOW)).splitlines()[0]
     assert f"{told} in namespace shop (-A asks about all of them)" == shop
-    cluster = printed(status_report(everywhere, (LED, REMOVING), NOW)).splitlines()[0]
+    cluster = text_of(status_report(everywhere, (LED, REMOVING), NOW)).splitlines()[0]
     assert f"{told} in the cluster" == cluster
 
 
@@ -99,7 +99,7 @@ def test_places_are_told_unless_they_are_what_was_asked_about() -> None:
     everywhere = bare_reading(a_load_balancer(), refused, draining, namespace=None)
     here = a_reading(refused, draining)
     wide, near = (
-        printed(status_report(one, (LED, REMOVING), NOW)) for one in (everywhere, here)
+        text_of(status_report(one, (LED, REMOVING), NOW)) for one in (everywhere, here)
     )
 
     assert "\n  shop br/a  DriverRefused" in wide
@@ -107,8 +107,8 @@ def test_places_are_told_unless_they_are_what_was_asked_about() -> None:
     assert "\n  br/a  DriverRefused" in near
     assert "\nLOAD BALANCER" in near
     assert "\nNAMESPACE    LEASE" in near
-    assert printed(drains_report(everywhere, NOW)).startswith("NAMESPACE  BACKEND")
-    assert printed(drains_report(here, NOW)).startswith("BACKEND")
+    assert text_of(drains_report(everywhere, NOW)).startswith("NAMESPACE  BACKEND")
+    assert text_of(drains_report(here, NOW)).startswith("BACKEND")
 
 
 def test_what_could_not_be_read_is_not_called_fine() -> None:
@@ -117,7 +117,7 @@ def test_what_could_not_be_read_is_not_called_fine() -> None:
     reading.missing_rights["backendrecords", "shop"] = MissingRight(
         "list", "backendrecords", "shop"
     )
-    told = printed(status_report(reading, (LED, REMOVING), NOW))
+    told = text_of(status_report(reading, (LED, REMOVING), NOW))
 
     assert told.startswith("nothing is wrong in what may be read\n")
 
@@ -126,8 +126,8 @@ def test_group_not_looked_at_is_wrong_while_nobody_leads() -> None:
     """A controller that leads looks at a change within seconds."""
     unseen = a_group(generation=2)
 
-    assert [] == wrong(looked_at(unseen))
-    assert ("bg/web", "NotLookedAt") in wrong(looked_at(unseen, leader=LOST))
+    assert [] == problems_in(status_of(unseen))
+    assert ("bg/web", "NotLookedAt") in problems_in(status_of(unseen, leader=LOST))
 
 
 @pytest.mark.parametrize(
@@ -148,9 +148,9 @@ def test_conditions_of_groups(
     written = GroupStatus(
         observed_generation=1, conditions=a_no(kind, reason, status=status)
     )
-    found = looked_at(attrs.evolve(a_group(version=2), status=written))
+    found = status_of(attrs.evolve(a_group(version=2), status=written))
 
-    assert ([("bg/web", reason)] if is_wrong else []) == wrong(found)
+    assert ([("bg/web", reason)] if is_wrong else []) == problems_in(found)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_conditions_of_load_balancers(
     balancer = attrs.evolve(a_load_balancer(), conditions=told)
     newer = attrs.evolve(balancer, meta=a_meta("front", version=2))
 
-    assert ([("lb/front", reason)] if is_wrong else []) == wrong(looked_at(newer))
+    assert ([("lb/front", reason)] if is_wrong else []) == problems_in(status_of(newer))
 
 
 def test_unhealthy_driver_is_wrong() -> None:
@@ -188,14 +188,14 @@ def test_unhealthy_driver_is_wrong() -> None:
         a_driver(version=2), conditions=a_no(conditions.HEALTHY, Reason.UNHEALTHY)
     )
 
-    assert [("driver/proxy", "Unhealthy")] == wrong(looked_at(driver))
+    assert [("driver/proxy", "Unhealthy")] == problems_in(status_of(driver))
 
 
 def test_records_that_say_the_same_are_told_once() -> None:
     """They are counted by load balancer; drains that go on are no trouble."""
     refused = a_status(conditions.REGISTERED, Reason.DRIVER_REFUSED)
     draining = a_status(conditions.DRAINED, Reason.DRAINING)
-    found = looked_at(
+    found = status_of(
         a_record("a", status=refused),
         a_record("b", status=refused),
         a_record("c", status=refused, spec=a_spec(load_balancer="back")),
@@ -205,7 +205,7 @@ def test_records_that_say_the_same_are_told_once() -> None:
     assert [("br/a", 2), ("br/c", 1)] == [
         (problem.subject, problem.count) for problem in found.problems
     ]
-    assert "br/a and 1 more  DriverRefused  1m\n      because\n" in printed(found)
+    assert "br/a and 1 more  DriverRefused  1m\n      because\n" in text_of(found)
 
 
 def test_what_cannot_be_understood_is_wrong() -> None:
@@ -213,7 +213,7 @@ def test_what_cannot_be_understood_is_wrong() -> None:
     reading = a_reading()
     obscure(reading.view.records, a_key("odd"))
 
-    assert [("br/odd", "Unreadable")] == wrong(
+    assert [("br/odd", "Unreadable")] == problems_in(
         status_report(reading, (LED, REMOVING), NOW)
     )
 
@@ -236,7 +236,7 @@ def test_what_may_not_be_read_is_said_below() -> None:
     reading.missing_rights["loadbalancers", "kube-system"] = MissingRight(
         "list", "loadbalancers.lbcf.tkestack.io", "kube-system"
     )
-    told = printed(status_report(reading, (), NOW))
+    told = text_of(status_report(reading, (), NOW))
 
     assert told.endswith("\n\nnot read: may not list pods in namespace shop\n")
 
@@ -249,6 +249,6 @@ def test_hidden_load_balancer_is_unread_and_not_wrong() -> None:
     reading.mark_forbidden()
     found = status_report(reading, (LED, REMOVING), NOW)
 
-    assert ([], (str(gap),)) == (wrong(found), found.unread)
+    assert ([], (str(gap),)) == (problems_in(found), found.unread)
     far = ObjectKey("kube-system", "lbcf-far")
     assert far in reading.view.load_balancers.unreadable
