@@ -8,6 +8,7 @@ import ssl
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import yarl
@@ -25,92 +26,57 @@ class WrongFlag(LbcfError):  # noqa: N818  (it says what happened)
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags to a parser."""
-    add = parser.add_argument
-    add("url", metavar="URL", help="the driver's, without an operation")
-    for flag, text in (
-        ("--lb-spec", "of the load balancer that the kit may use"),
-        ("--gone-lb", "lbInfo of one that is not there, over that of the first"),
-        ("--parameters", "of the backends"),
-    ):
-        add(
-            flag, action="append", default=[], metavar="K=V", help=f"{text}; repeatable"
+
+    def one(flag: str, metavar: str, text: str, default: str | None = None) -> None:
+        parser.add_argument(flag, metavar=metavar, default=default, help=text)
+
+    def many(flag: str, metavar: str, text: str) -> None:
+        parser.add_argument(
+            flag, action="append", metavar=metavar, default=[], help=text
         )
-    add(
+
+    parser.add_argument("url", metavar="URL", help="the driver's, without an operation")
+    many("--lb-spec", "K=V", "of the load balancer that the kit may use; repeatable")
+    text = "lbInfo of one that is not there, over that of the first; repeatable"
+    many("--gone-lb", "K=V", text)
+    many("--parameters", "K=V", "of the backends; repeatable")
+    parser.add_argument(
         "--member-key",
         choices=[key.value for key in MemberKey],
         default=MemberKey.ADDRESS.value,
         help="as the LoadBalancerDriver says (default: %(default)s)",
     )
-    add(
+    many(
         "--operations",
-        action="append",
-        default=[],
-        metavar="A,B",
-        help="that it declares: drainBackend and listBackends are asked for only then, "
+        "A,B",
+        "that it declares: drainBackend and listBackends are asked for only then, "
         "and what is named here must be served",
     )
-    add(
-        "--address",
-        action="append",
-        default=[],
-        metavar="HOST:PORT",
-        help="that may be registered; repeatable (default: "
-        f"{DEFAULT_ADDRESSES[0]} to {DEFAULT_ADDRESSES[-1]})",
-    )
-    _add_hooks(parser)
-    _add_transport(parser)
-    _add_run(parser)
-
-
-def _add_hooks(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "--restart-command",
-        metavar="CMD",
-        help="kills the driver and starts it again; returns when it was started",
-    )
-    add(
+    addresses = f"{DEFAULT_ADDRESSES[0]} to {DEFAULT_ADDRESSES[-1]}"
+    text = f"that may be registered; repeatable (default: {addresses})"
+    many("--address", "HOST:PORT", text)
+    text = "kills the driver and starts it again; returns when it was started"
+    one("--restart-command", "CMD", text)
+    one(
         "--connections-command",
-        metavar="CMD",
-        help="lets the member $LBCF_BACKEND_ADDR of record $LBCF_RECORD_ID have "
+        "CMD",
+        "lets the member $LBCF_BACKEND_ADDR of record $LBCF_RECORD_ID have "
         "$LBCF_CONNECTIONS connections",
     )
-
-
-def _add_transport(parser: argparse.ArgumentParser) -> None:
+    one("--ca-file", "FILE", "authorities for https, as PEM")
+    one("--cert-file", "FILE", "client certificate that is shown, as PEM")
+    one("--key-file", "FILE", "its key (default: in the same file)")
+    one("--token-file", "FILE", "bearer token that is sent along")
+    one("--timeout", "SECONDS", "of a call (default: 10)", "10")
+    one("--patience", "SECONDS", "how long a task may be Running (default: 20)", "20")
+    many("--rule", "ID", "only this; repeatable")
     add = parser.add_argument
-    add("--ca-file", metavar="FILE", help="authorities for https, as PEM")
-    add(
-        "--cert-file",
-        metavar="FILE",
-        help="client certificate that is shown, as PEM",
-    )
-    add("--key-file", metavar="FILE", help="its key (default: in the same file)")
-    add("--token-file", metavar="FILE", help="bearer token that is sent along")
-    add("--timeout", default="10", metavar="SECONDS", help="of a call (default: 10)")
-    add(
-        "--patience",
-        default="20",
-        metavar="SECONDS",
-        help="how long a task may be Running (default: 20)",
-    )
-
-
-def _add_run(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "--rule",
-        action="append",
-        default=[],
-        metavar="ID",
-        help="only this; repeatable",
-    )
     add("--seed", type=int, default=1, help="same seed, same ids (default: 1)")
     add(
         "--load", type=int, default=0, metavar="N", help="then run N lifecycles as load"
     )
-    add("--json", metavar="FILE", help="write the report as JSON")
-    add("--junit", metavar="FILE", help="write the report as JUnit XML")
+    one("--json", "FILE", "write the report as JSON")
+    one("--junit", "FILE", "write the report as JUnit XML")
 
 
 def read_target(chosen: argparse.Namespace) -> Target:
@@ -120,14 +86,14 @@ def read_target(chosen: argparse.Namespace) -> Target:
         WrongFlag: one of them cannot be used.
     """
     return Target(
-        url=read_url(chosen.url),
-        lb_spec=read_map("--lb-spec", chosen.lb_spec),
-        gone=read_map("--gone-lb", chosen.gone_lb),
-        parameters=read_map("--parameters", chosen.parameters),
+        url=_url(chosen.url),
+        lb_spec=_map("--lb-spec", chosen.lb_spec),
+        gone=_map("--gone-lb", chosen.gone_lb),
+        parameters=_map("--parameters", chosen.parameters),
         member_key=MemberKey(chosen.member_key),
-        declared=read_operations(chosen.operations),
+        declared=_operations(chosen.operations),
         addresses=tuple(dict.fromkeys(chosen.address)) or DEFAULT_ADDRESSES,
-        restart=read_restart(chosen.restart_command),
+        restart=_restart(chosen.restart_command),
         connect=read_connect(chosen.connections_command),
         seed=chosen.seed,
         timeout=_seconds("--timeout", chosen.timeout),
@@ -137,8 +103,7 @@ def read_target(chosen: argparse.Namespace) -> Target:
     )
 
 
-def read_url(text: str) -> str:
-    """Return a URL that operations can be added to."""
+def _url(text: str) -> str:
     try:
         url = yarl.URL(text)
         if url.scheme in {"http", "https"} and url.host and not url.query_string:
@@ -148,8 +113,7 @@ def read_url(text: str) -> str:
     raise _wrong_value("URL", text, "http://HOST:PORT/PATH or https://...")
 
 
-def read_map(flag: str, pairs: Iterable[str]) -> dict[str, str]:
-    """Read K=V pairs."""
+def _map(flag: str, pairs: Iterable[str]) -> dict[str, str]:
     read = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -159,8 +123,7 @@ def read_map(flag: str, pairs: Iterable[str]) -> dict[str, str]:
     return read
 
 
-def read_operations(texts: Iterable[str]) -> frozenset[Operation]:
-    """Read names of operations, with commas between them."""
+def _operations(texts: Iterable[str]) -> frozenset[Operation]:
     names = [name.strip() for text in texts for name in text.split(",")]
     known = [operation.value for operation in Operation]
     for name in names:
@@ -169,16 +132,10 @@ def read_operations(texts: Iterable[str]) -> frozenset[Operation]:
     return frozenset(Operation(name) for name in names)
 
 
-def read_restart(command: str | None) -> Restart | None:
-    """Return what runs the command."""
+def _restart(command: str | None) -> Restart | None:
     if not command:
         return None
-    words = _words("--restart-command", command)
-
-    async def restart() -> None:
-        await _run(words, {})
-
-    return restart
+    return partial(_run, _words("--restart-command", command), {})
 
 
 def read_connect(command: str | None) -> Connect | None:
@@ -188,7 +145,6 @@ def read_connect(command: str | None) -> Connect | None:
     words = _words("--connections-command", command)
 
     async def connect(address: str, record: str, connections: int) -> None:
-        """Run it."""
         variables = {
             "LBCF_BACKEND_ADDR": address,
             "LBCF_RECORD_ID": record,
@@ -205,7 +161,7 @@ async def _run(words: Sequence[str], variables: Mapping[str, str]) -> None:
     Raises:
         OSError: it cannot be started, or failed.
     """
-    # It writes to our output: a pipe would stay open as long as a driver that it started.
+    # It writes to our output: a driver that it started would keep a pipe open.
     child = await asyncio.create_subprocess_exec(
         *words, env=os.environ | variables, stdin=asyncio.subprocess.DEVNULL
     )
@@ -222,7 +178,6 @@ def _words(flag: str, command: str) -> list[str]:
 
 
 def _seconds(flag: str, text: str) -> timedelta:
-    """Read seconds, up to an hour."""
     try:
         seconds = float(text)
         if 0 < seconds <= timedelta(hours=1).total_seconds():
