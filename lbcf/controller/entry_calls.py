@@ -157,7 +157,7 @@ class EntryCalls:
         question: Operation,
     ) -> tuple[Change, timedelta]:
         """Say what went wrong with an operation at a question, and come again."""
-        _, message = describe_failure(trouble, driver, question)
+        message = describe_failure(trouble, driver, question).message
         pause = self._patience.wait(balancer.meta, question, trouble)
         if question is Operation.CREATE_LOAD_BALANCER:
             self._unclear.answered(balancer.meta.uid, driver, trouble)

@@ -302,8 +302,8 @@ class LoadBalancers:
     ) -> Result:
         """Tell what went wrong, and come again."""
         rest = self._patience.wait(found.meta, operation, trouble)
-        reason, message = describe_failure(trouble, driver, operation)
-        await self._statuses.tell(found, kind, reason=reason, message=message)
+        why = describe_failure(trouble, driver, operation)
+        await self._statuses.tell(found, kind, reason=why.reason, message=why.message)
         return RequeueAfter(rest)
 
 

@@ -234,8 +234,7 @@ class Validations:
             self._note(group, attachment)
             self._look_again(key)
             return Done()
-        reason, message = describe_failure(trouble, driver, Operation.VALIDATE_BACKEND)
-        doubt = Explanation(reason, message)
+        doubt = describe_failure(trouble, driver, Operation.VALIDATE_BACKEND)
         failures = 1 if before is None else before.failures + 1
         rest = delay_for(failures, self._clock.jitter())
         self._note(group, attachment, doubt, rest, failures)

@@ -58,22 +58,14 @@ def test_words_name_driver_operation_and_answer() -> None:
     """The reason is for alerts, the message for people."""
     driver = a_driver()
 
-    assert (
-        "DriverRefused",
-        "driver shop/proxy at ensureBackend answered Fail: no",
-    ) == (describe_failure(NO, driver, ENSURE))
-    assert (
-        "answered Fail: (no message)"
-        in describe_failure(CallRefused(""), driver, ENSURE)[1]
-    )
-    assert (
-        "DriverRunning",
-        "driver shop/proxy at ensureBackend answered Running: busy",
-    ) == (describe_failure(BUSY, driver, ENSURE))
-    assert (
-        "DriverTimedOut",
-        "driver shop/proxy at ensureBackend: no answer in 10 s",
-    ) == (describe_failure(LOST, driver, ENSURE))
+    def words(reply: CallRefused | StillRunning | NoAnswer) -> tuple[str, str]:
+        return attrs.astuple(describe_failure(reply, driver, ENSURE))
+
+    who = "driver shop/proxy at ensureBackend"
+    assert (Reason.DRIVER_REFUSED, f"{who} answered Fail: no") == words(NO)
+    assert "answered Fail: (no message)" in words(CallRefused(""))[1]
+    assert (Reason.DRIVER_RUNNING, f"{who} answered Running: busy") == words(BUSY)
+    assert (Reason.DRIVER_TIMED_OUT, f"{who}: no answer in 10 s") == words(LOST)
 
 
 def test_missing_driver_is_told_with_what_to_do() -> None:

@@ -416,7 +416,8 @@ def _observed(
         f"{driver.message}, or set annotation {names.ANNOTATION_ABANDON} on this record "
         f"to let go of {record.address} without deregistering it"
     )
-    condition = _condition(record, conditions.DEREGISTERED, driver.reason, message)
+    why = Explanation(driver.reason, message)
+    condition = _condition(record, conditions.DEREGISTERED, why)
     return attrs.evolve(state, report=Report(condition), pause=DRIVER_RECHECK)
 
 
@@ -450,9 +451,8 @@ def _succeeded(
         f"{step.address} is out of the load balancer; deregistered once more when no "
         "registration sent earlier can arrive any more"
     )
-    condition = _condition(
-        record, conditions.DEREGISTERED, Reason.WAITING_TO_CONFIRM, message
-    )
+    why = Explanation(Reason.WAITING_TO_CONFIRM, message)
+    condition = _condition(record, conditions.DEREGISTERED, why)
     return attrs.evolve(state, early_done=True, report=Report(condition))
 
 
@@ -510,18 +510,18 @@ def _report_drain(
     progress = record.status.drain or state.drain
     connections = reply.connections if isinstance(reply, StillRunning) else None
     if isinstance(reply, StillRunning) and progress is not None:
-        reason = Reason.DRAINING
         ends = f"{progress.deadline:%H:%M:%S} UTC"
         message = f"waiting for connections to end, until {ends} at most"
+        why = Explanation(Reason.DRAINING, message)
     else:
-        reason, message = describe_failure(reply, step.driver, step.operation)
+        why = describe_failure(reply, step.driver, step.operation)
     streak = state.streak.with_answer(step.operation, reply)
     pause = retry_delay(reply, streak.length, now)
     changed = (
         record.status.drain is None or record.status.drain.connections != connections
     )
     report = Report(
-        _condition(record, conditions.DRAINED, reason, message),
+        _condition(record, conditions.DRAINED, why),
         drain=progress and attrs.evolve(progress, connections=connections),
         due=changed and now.monotonic - state.reported_at >= _CONNECTIONS_NEWS,
     )
@@ -535,12 +535,10 @@ def _report_failure(
     reply: StillRunning | CallRefused | NoAnswer,
     now: Now,
 ) -> DeregistrationState:
-    reason, message = describe_failure(reply, step.driver, step.operation)
+    why = describe_failure(reply, step.driver, step.operation)
     streak = state.streak.with_answer(step.operation, reply)
     pause = retry_delay(reply, streak.length, now)
-    condition = _condition(
-        step.permission.record, conditions.DEREGISTERED, reason, message
-    )
+    condition = _condition(step.permission.record, conditions.DEREGISTERED, why)
     return attrs.evolve(
         state,
         streak=streak,
@@ -549,7 +547,5 @@ def _report_failure(
     )
 
 
-def _condition(
-    record: BackendRecord, kind: str, reason: Reason, message: str
-) -> Condition:
-    return Condition(kind, False, reason, message, record.meta.generation)
+def _condition(record: BackendRecord, kind: str, why: Explanation) -> Condition:
+    return Condition(kind, False, why.reason, why.message, record.meta.generation)

@@ -31,8 +31,8 @@ def unlisted(
     trouble: CallRefused | StillRunning | NoAnswer,
 ) -> Condition:
     """Say that a driver does not list the members."""
-    reason, message = describe_failure(trouble, driver, Operation.LIST_BACKENDS)
-    return _said(load_balancer, False, reason, message + _UNSEEN)
+    why = describe_failure(trouble, driver, Operation.LIST_BACKENDS)
+    return _said(load_balancer, False, why.reason, why.message + _UNSEEN)
 
 
 def listed(load_balancer: LoadBalancer, epochs: Epochs, now: float) -> Condition | None:

@@ -278,7 +278,8 @@ def _record_reset(
     """Write that the member is missing before it is put back (w18)."""
     if not state.reset or not record.is_registered:
         return None
-    condition = _not_registered(record, Reason.LOAD_BALANCER_RESET, state.reset)
+    why = Explanation(Reason.LOAD_BALANCER_RESET, state.reset)
+    condition = _not_registered(record, why)
     report = Report(condition, marker=marker(state, record))
     return WriteStatus(record, report.applied(record.status, now.wall))
 
@@ -501,27 +502,25 @@ def _report_missing(
     state: RegistrationState, record: BackendRecord
 ) -> RegistrationState:
     if isinstance(state.driver, Explanation):
-        return _report(
-            state, record, state.driver.reason, state.driver.message, DRIVER_RECHECK
-        )
+        return _report(state, record, state.driver, DRIVER_RECHECK)
     knows = record.address or state.address
     if not knows and state.driver.address_source is AddressSource.BACKEND:
         message = "the backend's own address cannot be read at present"
-        return _report(state, record, Reason.ADDRESS_UNKNOWN, message, _LOOK_AGAIN)
+        why = Explanation(Reason.ADDRESS_UNKNOWN, message)
+        return _report(state, record, why, _LOOK_AGAIN)
     return state
 
 
 def _report(
     state: RegistrationState,
     record: BackendRecord,
-    reason: Reason,
-    message: str,
+    why: Explanation,
     pause: timedelta,
 ) -> RegistrationState:
     # A member that is in stays in when it cannot be ensured again: nothing to report.
     if record.is_registered and not state.reset:
         return attrs.evolve(state, pause=pause)
-    report = Report(_not_registered(record, reason, message))
+    report = Report(_not_registered(record, why))
     if record.is_legacy and not state.locked:
         # Generation 0 keeps the record legacy: none of us has held its address's lock.
         report = attrs.evolve(
@@ -545,7 +544,8 @@ def _wait_for_lock(
             ", which is gone; free once no call for its end can arrive any more, at "
             f"{free_at:%H:%M:%S} UTC at the latest"
         )
-    state = _report(state, record, Reason.ADDRESS_IN_USE, message, reply.again_after)
+    why = Explanation(Reason.ADDRESS_IN_USE, message)
+    state = _report(state, record, why, reply.again_after)
     if state.report is None:
         return state
     waiting = Waiting(reply.uid) if reply.uid else None
@@ -610,11 +610,11 @@ def _not_registered_yet(
     may_land = isinstance(reply, NoAnswer) and reply.may_land
     if may_land and step.operation is Operation.ENSURE_BACKEND:
         state = _with_uncertain_call(state, step, now)
-    reason, message = describe_failure(reply, step.driver, step.operation)
+    why = describe_failure(reply, step.driver, step.operation)
     streak = state.streak.with_answer(step.operation, reply)
     pause = retry_delay(reply, streak.length, now)
     report = Report(
-        _not_registered(record, reason, message),
+        _not_registered(record, why),
         marker=marker(state, record) if record.address else None,
         next_attempt=now.wall + pause,
     )
@@ -624,9 +624,9 @@ def _not_registered_yet(
     return attrs.evolve(state, streak=streak, report=report_or_none, pause=pause)
 
 
-def _not_registered(record: BackendRecord, reason: Reason, message: str) -> Condition:
+def _not_registered(record: BackendRecord, why: Explanation) -> Condition:
     generation = record.meta.generation
-    return Condition(conditions.REGISTERED, False, reason, message, generation)
+    return Condition(conditions.REGISTERED, False, why.reason, why.message, generation)
 
 
 def claim_after_update(

@@ -18,7 +18,7 @@ from lbcf.core.model.resources import (
     RecordStatus,
 )
 from lbcf.core.model.values import ObjectKey, Uid
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation
 
 
 @attrs.frozen
@@ -223,16 +223,13 @@ class CallRefused:
 
 
 @attrs.frozen
-class NoAnswer:
+class NoAnswer(Explanation):
     """The driver gave no valid answer.
 
     Attributes:
-        reason: CamelCase, such as `DriverTimedOut`.
         may_land: the call may have taken effect, or may still.
     """
 
-    reason: Reason
-    message: str
     may_land: bool
 
 

@@ -212,19 +212,15 @@ def describe_failure(
     reply: CallRefused | StillRunning | NoAnswer,
     driver: LoadBalancerDriver,
     operation: Operation,
-) -> tuple[Reason, str]:
-    """Put a driver's answer, or the lack of one, into a reason and a message."""
+) -> Explanation:
+    """Put a driver's answer, or the lack of one, into words."""
     who = f"driver {driver.meta.key} at {operation}"
     match reply:
-        case CallRefused(message=message):
-            return (
-                Reason.DRIVER_REFUSED,
-                f"{who} answered Fail: {message or '(no message)'}",
-            )
-        case StillRunning(message=message):
-            return (
-                Reason.DRIVER_RUNNING,
-                f"{who} answered Running: {message or '(no message)'}",
-            )
+        case CallRefused(message=said):
+            message = f"{who} answered Fail: {said or '(no message)'}"
+            return Explanation(Reason.DRIVER_REFUSED, message)
+        case StillRunning(message=said):
+            message = f"{who} answered Running: {said or '(no message)'}"
+            return Explanation(Reason.DRIVER_RUNNING, message)
         case NoAnswer(reason=reason, message=message):
-            return reason, f"{who}: {message}"
+            return Explanation(reason, f"{who}: {message}")
