@@ -116,6 +116,7 @@ lock: $(TOUCHED) ## Choose versions anew for pyproject.toml, and write them down
 	$(LOCK) --group pictures --all-extras $(SAME) --output-file requirements/pictures.txt
 	$(LOCK) $(SAME) --output-file requirements/image.txt
 	$(LOCK) --extra admission $(SAME) --output-file requirements/image-admission.txt
+	$(LOCK) --extra devices $(SAME) --output-file requirements/image-devices.txt
 	$(LOCK) --extra elbv2 $(SAME) --output-file requirements/image-elbv2.txt
 
 .PHONY: packages

@@ -6,6 +6,7 @@ compare-and-swap lets one of them win. What the API server is to trust is publis
 first, then used: see `lbcf.admission.authority`.
 """
 
+import operator
 import ssl
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typing import Protocol
 
 import attrs
 import structlog
+import tenacity
 
 from lbcf.admission.authority import (
     Bundle,
@@ -45,6 +47,8 @@ _log = structlog.get_logger(__name__)
 PERIOD = timedelta(seconds=30)
 """Between two looks; a new authority is published that long before it signs."""
 _RETRY = timedelta(seconds=2)
+_ATTEMPTS = 5
+"""To write what another replica, or a person, writes at the same moment."""
 
 
 class UnusableError(LbcfError):
@@ -125,6 +129,12 @@ class SharedSecret:
         await self._publish(bundle)
         return Serving(bundle.leaf, bundle.leaf_key)
 
+    # A replica that was faster has written what this one then reads.
+    @tenacity.retry(
+        retry=tenacity.retry_if_exception_type((Conflict, AlreadyExists, NotFound)),
+        stop=tenacity.stop_after_attempt(_ATTEMPTS),
+        reraise=True,
+    )
     async def _renewed(self) -> Bundle:
         """Read the Secret, and bring it up to date; the faster replica wins."""
         kept = await self._read()
@@ -134,10 +144,7 @@ class SharedSecret:
         if renewal is Renewal.NOTHING:
             return old
         new = renewed(old, renewal, self._names, now)
-        try:
-            await self._write(kept, new)
-        except (Conflict, AlreadyExists, NotFound):
-            return await self._renewed()
+        await self._write(kept, new)
         _log.info("certificate.renewed", secret=str(self._secret), what=renewal.name)
         return new
 
@@ -156,22 +163,20 @@ class SharedSecret:
             change = {"data": body["data"]}
             await self._client.patch(SECRETS, self._secret, change, cas=kept.meta)
 
+    @tenacity.retry(
+        retry=tenacity.retry_if_exception_type(Conflict),
+        stop=tenacity.stop_after_attempt(_ATTEMPTS),
+        reraise=True,
+    )
     async def _publish(self, bundle: Bundle) -> None:
         """Write our authorities into the webhook configuration's caBundle."""
-        trusted = encoded(bundle.authorities)
-        for _ in range(3):
-            found = await self._client.get(WEBHOOK_CONFIGURATIONS, self._configuration)
-            change = render_trust(found, trusted)
-            if not change:
-                return
-            try:
-                await self._client.patch(
-                    WEBHOOK_CONFIGURATIONS, self._configuration, change, cas=found.meta
-                )
-            except Conflict:
-                continue  # read it again
+        found = await self._client.get(WEBHOOK_CONFIGURATIONS, self._configuration)
+        change = render_trust(found, encoded(bundle.authorities))
+        if change:
+            await self._client.patch(
+                WEBHOOK_CONFIGURATIONS, self._configuration, change, cas=found.meta
+            )
             _log.info("authority.published", configuration=self._configuration.name)
-            return
 
 
 class Keeper:
@@ -203,9 +208,12 @@ class Keeper:
 
     async def load(self) -> None:
         """Come back once there is a certificate to serve."""
-        while self._serving is None:
-            if not await self._refreshed():
-                await self._clock.sleep(_RETRY)
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_result(operator.not_),
+            wait=tenacity.wait_fixed(_RETRY),
+            sleep=lambda seconds: self._clock.sleep(timedelta(seconds=seconds)),
+        )
+        await retrying(self._refreshed)
 
     async def keep(self) -> None:
         """Refresh the certificate periodically, until cancelled."""

@@ -26,6 +26,7 @@ NEEDED = {
     "pictures": ("group", "pictures"),
     "image": ("", ""),
     "image-admission": ("extra", "admission"),
+    "image-devices": ("extra", "devices"),
     "image-elbv2": ("extra", "elbv2"),
 }
 """What each lock is made for, beside what the package needs anyway."""
