@@ -110,7 +110,7 @@ class _Pair:
     key: ec.EllipticCurvePrivateKey
 
 
-def held_in(bundle: Bundle) -> Held:
+def read_bundle(bundle: Bundle) -> Held:
     """Return what of a bundle can be used; what is broken counts as missing."""
     authority, leaf = _signer(bundle), _pair(bundle.leaf, bundle.leaf_key)
     return Held(
@@ -121,7 +121,7 @@ def held_in(bundle: Bundle) -> Held:
     )
 
 
-def renewed(
+def renew_bundle(
     bundle: Bundle, renewal: Renewal, names: Sequence[str], now: datetime
 ) -> Bundle:
     """Make what is to be made; an authority that is not over stays trusted beside."""

@@ -22,17 +22,17 @@ from lbcf.admission.authority import (
     Bundle,
     Renewal,
     end_of,
-    held_in,
+    read_bundle,
+    renew_bundle,
     renewal_of,
-    renewed,
 )
 from lbcf.admission.objects import (
     SECRETS,
     WEBHOOK_CONFIGURATIONS,
     KeptBundle,
-    encoded,
     render_secret,
     render_trust,
+    to_base64,
 )
 from lbcf.core.errors import LbcfError
 from lbcf.core.model.values import ObjectKey
@@ -140,10 +140,10 @@ class SharedSecret:
         kept = await self._read()
         old = kept.bundle if kept is not None else Bundle()
         now = self._clock.now()
-        renewal = renewal_of(held_in(old), self._names, now)
+        renewal = renewal_of(read_bundle(old), self._names, now)
         if renewal is Renewal.NOTHING:
             return old
-        new = renewed(old, renewal, self._names, now)
+        new = renew_bundle(old, renewal, self._names, now)
         await self._write(kept, new)
         _log.info("certificate.renewed", secret=str(self._secret), what=renewal.name)
         return new
@@ -171,7 +171,7 @@ class SharedSecret:
     async def _publish(self, bundle: Bundle) -> None:
         """Write our authorities into the webhook configuration's caBundle."""
         found = await self._client.get(WEBHOOK_CONFIGURATIONS, self._configuration)
-        change = render_trust(found, encoded(bundle.authorities))
+        change = render_trust(found, to_base64(bundle.authorities))
         if change:
             await self._client.patch(
                 WEBHOOK_CONFIGURATIONS, self._configuration, change, cas=found.meta

@@ -91,7 +91,7 @@ def parse_configuration(body: bytes) -> WebhookConfiguration:
 
 def render_secret(name: str, bundle: Bundle) -> Body:
     """Write a Secret, new or as a patch."""
-    data = {key: encoded(getattr(bundle, field)) for field, key in _FIELDS.items()}
+    data = {key: to_base64(getattr(bundle, field)) for field, key in _FIELDS.items()}
     return {"metadata": {"name": name}, "type": "Opaque", "data": data}
 
 
@@ -108,7 +108,7 @@ def render_trust(found: WebhookConfiguration, trusted: str) -> Sequence[Body]:
     ]
 
 
-def encoded(content: bytes) -> str:
+def to_base64(content: bytes) -> str:
     """Write bytes as the API does."""
     return base64.b64encode(content).decode()
 

@@ -36,8 +36,8 @@ from lbcf.runtime.clock import Clock
 from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, RequeueAfter, Result
-from lbcf.wire.binds import render_finalizer, render_statuses
-from lbcf.wire.records import render_release
+from lbcf.wire.binds import render_statuses
+from lbcf.wire.metadata import render_finalizer_added, render_finalizer_removed
 
 
 T = TypeVar("T")
@@ -106,7 +106,10 @@ class Binds:
             return RequeueAfter(rest)  # what drivers answer could not be written
         try:
             if not held:
-                bind = await self._patch(bind, render_finalizer(bind.meta))
+                bind = await self._patch(
+                    bind,
+                    render_finalizer_added(bind.meta, names.FINALIZER_LOAD_BALANCER),
+                )
             return await self._turn(bind)
         except (Conflict, NotFound):
             return _SOON
@@ -280,7 +283,7 @@ class Binds:
 
     async def _release(self, bind: Bind) -> None:
         """Let a Bind go of which nothing is left."""
-        body = render_release(bind.meta, names.FINALIZER_LOAD_BALANCER)
+        body = render_finalizer_removed(bind.meta, names.FINALIZER_LOAD_BALANCER)
         await self._client.patch(BINDS, bind.meta.key, body, cas=bind.meta)
         if why := bind.meta.abandoned:
             self._abandonments.tell("Bind", bind.meta, why)

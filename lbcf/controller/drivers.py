@@ -36,7 +36,8 @@ from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, RequeueAfter, Result
 from lbcf.wire.driver_requests import HealthzRequest
-from lbcf.wire.resources import render_driver_status, render_finalizer_added
+from lbcf.wire.metadata import render_finalizer_added
+from lbcf.wire.resources import render_driver_status
 
 
 _log = structlog.get_logger(__name__)

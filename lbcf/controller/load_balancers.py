@@ -29,8 +29,7 @@ from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import LOAD_BALANCERS
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.worker import Done, RequeueAfter, Result
-from lbcf.wire.records import render_release
-from lbcf.wire.resources import render_finalizer_added
+from lbcf.wire.metadata import render_finalizer_added, render_finalizer_removed
 
 
 _UNCLEAR_TOLD = (
@@ -243,7 +242,7 @@ class LoadBalancers:
         owed = not why and found.may_exist
         if owed and (left := await self._delete(found)) is not None:
             return left
-        release = render_release(found.meta, names.FINALIZER_LOAD_BALANCER)
+        release = render_finalizer_removed(found.meta, names.FINALIZER_LOAD_BALANCER)
         await self._client.patch(
             LOAD_BALANCERS, found.meta.key, release, cas=found.meta
         )

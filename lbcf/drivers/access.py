@@ -25,7 +25,7 @@ from lbcf.drivers.url_allowlist import AllowedUrl, is_allowed, is_exposed
 from lbcf.runtime.certificates import load_authorities, load_pair
 
 
-Find = Callable[[ObjectKey], Secret | NoSecret]
+FindSecret = Callable[[ObjectKey], Secret | NoSecret]
 """Looks a Secret up."""
 
 TLS_KIND = "kubernetes.io/tls"
@@ -56,7 +56,7 @@ def no_secrets(_key: ObjectKey) -> NoSecret:
     return NoSecret(Lack.MISSING)
 
 
-def needed(driver: LoadBalancerDriver, find: Find) -> dict[str, Secret]:
+def secrets_of(driver: LoadBalancerDriver, find: FindSecret) -> dict[str, Secret]:
     """Return the Secrets that a driver names, by name.
 
     Raises:

@@ -35,7 +35,7 @@ from lbcf.drivers.errors import (
 )
 from lbcf.drivers.resolver import DriverResolver
 from lbcf.drivers.url_allowlist import AllowedUrl, may_reach
-from lbcf.runtime.aborting import AbortingConnector, aborted
+from lbcf.runtime.aborting import AbortingConnector, abort_on_error
 
 
 LARGEST_ANSWER = 1024 * 1024
@@ -176,7 +176,7 @@ class DriverClient:
         hint = _REFUSED_MAYBE if self._access.shows_certificate else ""
         flight = _Flight(f"{operation} of driver {name}", headers or {}, hint)
         seconds = timeout.total_seconds()
-        with _translated(flight, timeout), aborted(seconds):
+        with _translated(flight, timeout), abort_on_error(seconds):
             async with asyncio.timeout(seconds):
                 return await self._answered(flight, operation, body)
 

@@ -16,7 +16,7 @@ from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import Port
 from lbcf.core.selection.desired import host_port
-from lbcf.drivers.access import DriverAllowlist, Find
+from lbcf.drivers.access import DriverAllowlist, FindSecret
 from lbcf.drivers.errors import NotCalled
 from lbcf.drivers.pool import DriverPool, Reader
 from lbcf.runtime.clock import Clock
@@ -66,7 +66,7 @@ class DryDriverPool(DriverPool):
         registry: CollectorRegistry,
         steps: DrySteps,
         *,
-        find: Find,
+        find: FindSecret,
         allowlist: DriverAllowlist,
     ) -> None:
         super().__init__(clock, registry, find=find, allowlist=allowlist)

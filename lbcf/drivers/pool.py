@@ -33,10 +33,10 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.access import (
     ALLOW_ALL,
     DriverAllowlist,
-    Find,
+    FindSecret,
     access_of,
-    needed,
     no_secrets,
+    secrets_of,
     stamp_of,
 )
 from lbcf.drivers.client import DriverClient, large_lists
@@ -92,7 +92,7 @@ class DriverPool:
         clock: Clock,
         registry: CollectorRegistry,
         *,
-        find: Find = no_secrets,
+        find: FindSecret = no_secrets,
         allowlist: DriverAllowlist = ALLOW_ALL,
     ) -> None:
         self._clock = clock
@@ -150,7 +150,7 @@ class DriverPool:
         """Return why a driver would not be called at all; None: it would be."""
         try:
             self._allowlist.check(driver)
-            access_of(driver, needed(driver, self._find))
+            access_of(driver, secrets_of(driver, self._find))
         except DriverError as error:
             return error
         return None
@@ -231,7 +231,7 @@ class DriverPool:
             self._counted(name, operation) as (outcome, trace),
         ):
             self._allowlist.check(driver)
-            secrets = needed(driver, self._find)
+            secrets = secrets_of(driver, self._find)
             async with self._connections.to(
                 driver.meta.key,
                 stamp_of(driver, secrets),
@@ -280,7 +280,7 @@ class DriverPool:
         self, driver: str, operation: Operation
     ) -> Iterator[tuple[list[str], Trace]]:
         """Count and trace a call; the block appends its outcome to the list."""
-        with spans.opened(operation, leaves=True, driver=driver) as span:
+        with spans.open_span(operation, leaves=True, driver=driver) as span:
             trace = span.trace or new_trace(self._clock.new_id())
             outcome: list[str] = []
             try:

@@ -60,11 +60,8 @@ from lbcf.runtime.clock import Clock
 from lbcf.runtime.queue import ReconnectNotifier
 from lbcf.wire.driver_answers import RetriedAnswer
 from lbcf.wire.driver_requests import Request
-from lbcf.wire.records import (
-    render_release,
-    render_settling,
-    render_status_update,
-)
+from lbcf.wire.metadata import render_finalizer_removed
+from lbcf.wire.records import render_settling, render_status_update
 
 
 S = TypeVar("S")
@@ -252,7 +249,7 @@ class Executor:
                 address=record.address,
                 why=step.proof.why,
             )
-        body = render_release(record.meta, names.FINALIZER_RECORD)
+        body = render_finalizer_removed(record.meta, names.FINALIZER_RECORD)
         try:
             left = await self._records.patch(record.meta, body, observe=False)
         except NotFound:

@@ -17,7 +17,7 @@ from lbcf.kube.kinds import RECORDS, HasMeta, Resource
 from lbcf.kube.requests import Body
 from lbcf.kube.store import Store
 from lbcf.runtime import failpoints
-from lbcf.wire.records import render_release
+from lbcf.wire.metadata import render_finalizer_removed
 
 
 T = TypeVar("T", bound=HasMeta)
@@ -83,7 +83,9 @@ class ObjectWriter(Generic[T]):
         Raises:
             KubeError: as `patch`.
         """
-        left = await self.patch(meta, render_release(meta, finalizer), observe=False)
+        left = await self.patch(
+            meta, render_finalizer_removed(meta, finalizer), observe=False
+        )
         # Taking off the last finalizer deletes the object in the same transaction, and
         # does not raise its resourceVersion: what is returned is no new version.
         if left.meta.finalizers:

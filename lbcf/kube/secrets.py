@@ -43,7 +43,7 @@ class _Watch:
     task: asyncio.Task[None]
 
 
-def chosen(
+def choose_secrets(
     wanted: Collection[ObjectKey],
     already: Collection[ObjectKey],
     most: int = MOST,
@@ -186,7 +186,7 @@ class Secrets:
             return
         self._is_choosing = False
         wanted = {key for keys in self._named.values() for key in keys}
-        followed = chosen(wanted, self._watches.keys())
+        followed = choose_secrets(wanted, self._watches.keys())
         for key in self._watches.keys() - followed:
             self._watches.pop(key).task.cancel()
         for key in sorted(followed - self._watches.keys()):

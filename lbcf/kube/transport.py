@@ -26,7 +26,7 @@ from lbcf.kube.errors import (
     error_of,
 )
 from lbcf.kube.requests import ApiRequest, namespace_of, rank_of
-from lbcf.runtime.aborting import AbortingConnector, aborted
+from lbcf.runtime.aborting import AbortingConnector, abort_on_error
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.semaphore import PrioritySemaphore
 
@@ -128,7 +128,7 @@ class Transport:
         """Send it, and give up after so many seconds."""
         try:
             async with asyncio.timeout(limit):
-                with aborted(limit):
+                with abort_on_error(limit):
                     return await self._sent(request)
         except TimeoutError as error:
             raise Unavailable(

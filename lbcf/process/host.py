@@ -75,7 +75,7 @@ async def run_process(
     kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
     connection = await connect(kubeconfig, settings.context)
     async with AsyncExitStack() as stack:
-        stack.enter_context(spans.sent(f"lbcf-{settings.process}", os.environ))
+        stack.enter_context(spans.export_spans(f"lbcf-{settings.process}", os.environ))
         asked = stack.enter_context(stop_on_signals())
         parts = await stack.enter_async_context(
             build_dependencies(settings, connection)

@@ -2,7 +2,7 @@
 
 TCP goes on sending what a closed socket has in its queue, for minutes if the network
 holds it back: a call that its sender gave up would arrive long after anybody counts on it.
-`lbcf.drivers.client` and `lbcf.kube.transport` make their calls within `aborted`, on
+`lbcf.drivers.client` and `lbcf.kube.transport` make their calls within `abort_on_error`, on
 connections of an `AbortingConnector`.
 """
 
@@ -77,7 +77,7 @@ _CALL: ContextVar[_Call | None] = ContextVar("call", default=None)
 
 
 class AbortingConnector(aiohttp.TCPConnector):
-    """Its connections belong to the call of `aborted` that asks for them."""
+    """Its connections belong to the call of `abort_on_error` that asks for them."""
 
     async def connect(
         self,
@@ -94,7 +94,7 @@ class AbortingConnector(aiohttp.TCPConnector):
 
 
 @contextlib.contextmanager
-def aborted(limit: float) -> Iterator[None]:
+def abort_on_error(limit: float) -> Iterator[None]:
     """Abort the connections of a block that does not end well: nothing of it arrives later.
 
     Args:

@@ -127,7 +127,7 @@ _sink: Final = _Sink()
 
 
 @contextlib.contextmanager
-def opened(name: str, *, leaves: bool = False, **told: str) -> Iterator[Span]:
+def open_span(name: str, *, leaves: bool = False, **told: str) -> Iterator[Span]:
     """Open a span for a block, within the one that is open in this task.
 
     Args:
@@ -149,7 +149,7 @@ def opened(name: str, *, leaves: bool = False, **told: str) -> Iterator[Span]:
 
 
 @contextlib.contextmanager
-def sent(service: str, environment: Mapping[str, str]) -> Iterator[None]:
+def export_spans(service: str, environment: Mapping[str, str]) -> Iterator[None]:
     """Send the spans of a block to the collector that the environment names, if any.
 
     Args:

@@ -152,7 +152,7 @@ class Workers(Generic[K]):
         try:
             with (
                 structlog.contextvars.bound_contextvars(queue=self.queue.name, key=key),
-                spans.opened(self.queue.name, key=str(key)) as span,
+                spans.open_span(self.queue.name, key=str(key)) as span,
             ):
                 result = await self._outcome(key, worker)
                 span.tell("result", type(result).__name__)

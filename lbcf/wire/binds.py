@@ -8,7 +8,6 @@ import msgspec
 
 from lbcf.core.model import names
 from lbcf.core.model.binds import Bind, Entry, EntryStatus
-from lbcf.core.model.resources import Meta
 from lbcf.core.model.values import EnsurePolicy, Repeat
 from lbcf.wire.errors import Malformed
 from lbcf.wire.fields import (
@@ -148,10 +147,3 @@ def _render(status: EntryStatus) -> dict[str, object]:
         "conditions": render_conditions(status.conditions),
     }
     return {key: value for key, value in body.items() if value is not None}
-
-
-def render_finalizer(meta: Meta) -> dict[str, object]:
-    """Patch our finalizer on; the list is replaced, so it needs compare-and-swap."""
-    return {
-        "metadata": {"finalizers": [*meta.finalizers, names.FINALIZER_LOAD_BALANCER]}
-    }

@@ -201,3 +201,14 @@ def number_of(version: str) -> int | None:
 def identity_of(meta: Meta) -> Identity:
     """Return what tells objects and their versions apart."""
     return Identity(meta.key, meta.uid, meta.resource_version)
+
+
+def render_finalizer_added(meta: Meta, finalizer: str) -> dict[str, object]:
+    """Patch a finalizer on; the list is replaced, so it needs compare-and-swap."""
+    return {"metadata": {"finalizers": [*meta.finalizers, finalizer]}}
+
+
+def render_finalizer_removed(meta: Meta, finalizer: str) -> dict[str, object]:
+    """Patch a finalizer away; the list is replaced, so it needs compare-and-swap."""
+    left = [held for held in meta.finalizers if held != finalizer]
+    return {"metadata": {"finalizers": left}}

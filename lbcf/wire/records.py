@@ -20,7 +20,6 @@ from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
     DrainProgress,
-    Meta,
     PodBackend,
     RecordSpec,
     RecordStatus,
@@ -327,9 +326,3 @@ def _render_progress(drain: DrainProgress) -> dict[str, object]:
         "deadline": render_time_after(drain.deadline),
         "activeConnections": drain.connections,
     }
-
-
-def render_release(meta: Meta, finalizer: str) -> dict[str, object]:
-    """Patch one finalizer away; the list is replaced, so it needs compare-and-swap."""
-    left = [f for f in meta.finalizers if f != finalizer]
-    return {"metadata": {"finalizers": left}}

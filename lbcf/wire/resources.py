@@ -17,7 +17,6 @@ from lbcf.core.model.resources import (
     GroupStatus,
     LoadBalancer,
     LoadBalancerDriver,
-    Meta,
     PodSelection,
     SecretKey,
     Security,
@@ -63,8 +62,8 @@ class WireNodes(msgspec.Struct, rename="camel"):
     ports: list[WirePort]
     selector: dict[str, str] | None = None
     match_expressions: list[WireExpression] | None = None
-    address_type: str = AddressType.INTERNAL_IP.value
-    ip_family: str | None = None
+    address_type: AddressType = AddressType.INTERNAL_IP
+    ip_family: IpFamily | None = None
 
 
 def parse_service_selection(found: WireService) -> ServiceSelection:
@@ -87,13 +86,8 @@ def parse_node_selection(found: WireNodes) -> NodeSelection:
     ports = tuple(dict.fromkeys(parse_port(port) for port in found.ports))
     if not ports:
         raise Malformed("spec.nodes has no ports")
-    try:
-        kind = AddressType(found.address_type)
-        family = None if found.ip_family is None else IpFamily(found.ip_family)
-    except ValueError as error:
-        raise Malformed(str(error)) from error
     selector = parse_selector(found.selector, found.match_expressions)
-    return NodeSelection(ports, selector, kind, family)
+    return NodeSelection(ports, selector, found.address_type, found.ip_family)
 
 
 class _Webhook(msgspec.Struct):
@@ -120,8 +114,8 @@ class _DriverSpec(msgspec.Struct, rename="camel"):
     url: str
     accept_dry_run_call: bool = False
     webhooks: list[_Webhook] | None = None
-    member_key: str = MemberKey.ADDRESS.value
-    address_source: str = AddressSource.DRIVER.value
+    member_key: MemberKey = MemberKey.ADDRESS
+    address_source: AddressSource = AddressSource.DRIVER
     late_effect_seconds: int = 10
     max_concurrent_calls: int = 32
     tls: _Tls | None = None
@@ -195,7 +189,7 @@ class WireGroupSpec(msgspec.Struct, rename="camel"):
     service: WireService | None = None
     nodes: WireNodes | None = None
     parameters: dict[str, str] | None = None
-    deregister_policy: str = DeregisterPolicy.IF_NOT_READY.value
+    deregister_policy: DeregisterPolicy = DeregisterPolicy.IF_NOT_READY
     deregister_webhook: _DeregisterWebhook | None = None
     ensure_policy: WireEnsurePolicy | None = None
     drain: WireDrain | None = None
@@ -233,18 +227,13 @@ def parse_driver(raw: bytes) -> LoadBalancerDriver:
     """
     driver = decode(_DRIVER, raw)
     spec = driver.spec
-    try:
-        member_key = MemberKey(spec.member_key)
-        address_source = AddressSource(spec.address_source)
-    except ValueError as error:
-        raise Malformed(str(error)) from error
     return LoadBalancerDriver(
         meta=driver.metadata.to_meta(),
         url=spec.url,
         timeouts={w.name: parse_duration(w.timeout) for w in spec.webhooks or ()},
         accept_dry_run=spec.accept_dry_run_call,
-        member_key=member_key,
-        address_source=address_source,
+        member_key=spec.member_key,
+        address_source=spec.address_source,
         late_effect=timedelta(seconds=spec.late_effect_seconds),
         max_concurrent_calls=spec.max_concurrent_calls,
         security=_parse_security(spec.tls or _Tls(), spec.auth or _Auth()),
@@ -305,10 +294,7 @@ def to_group(group: WireGroup) -> BackendGroup:
         Malformed: it makes no sense.
     """
     spec, status = group.spec, group.status
-    try:
-        policy = DeregisterPolicy(spec.deregister_policy)
-    except ValueError as error:
-        raise Malformed(str(error)) from error
+    policy = spec.deregister_policy
     lone = (spec.lb_name,) if spec.lb_name else ()
     return BackendGroup(
         meta=group.metadata.to_meta(),
@@ -415,9 +401,3 @@ def render_load_balancer_status(
     if lock_keys is not None:
         status["lockKeys"] = list(lock_keys)
     return {"status": status}
-
-
-def render_finalizer_added(meta: Meta, finalizer: str) -> dict[str, object]:
-    """Patch a finalizer on; the list is replaced, so it needs compare-and-swap."""
-    held = [*meta.finalizers, finalizer]
-    return {"metadata": {"finalizers": held}}

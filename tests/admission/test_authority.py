@@ -15,9 +15,9 @@ from lbcf.admission.authority import (
     Held,
     Renewal,
     end_of,
-    held_in,
+    read_bundle,
+    renew_bundle,
     renewal_of,
-    renewed,
 )
 
 
@@ -29,7 +29,7 @@ TODAY = datetime.now(UTC)
 @pytest.fixture(name="made", scope="module")
 def _made() -> Bundle:
     """Authority and certificate, good today."""
-    return renewed(Bundle(), Renewal.BOTH, NAMES, TODAY)
+    return renew_bundle(Bundle(), Renewal.BOTH, NAMES, TODAY)
 
 
 def _handshake(served: Bundle, trusted: bytes, folder: Path, host: str) -> None:
@@ -67,7 +67,7 @@ def test_other_names_and_authorities_are_not_trusted(
     made: Bundle, tmp_path: Path
 ) -> None:
     """The certificate is good for its names, the authority for its certificates."""
-    stranger = renewed(Bundle(), Renewal.BOTH, NAMES, TODAY)
+    stranger = renew_bundle(Bundle(), Renewal.BOTH, NAMES, TODAY)
 
     with pytest.raises(ssl.SSLCertVerificationError):
         _handshake(made, made.authorities, tmp_path, "elsewhere")
@@ -77,33 +77,33 @@ def test_other_names_and_authorities_are_not_trusted(
 
 def test_change_of_authority_never_leaves_a_gap(made: Bundle, tmp_path: Path) -> None:
     """The old certificate is trusted beside the new authority, and so is the new one."""
-    begun = renewed(made, Renewal.AUTHORITY, NAMES, TODAY)
+    begun = renew_bundle(made, Renewal.AUTHORITY, NAMES, TODAY)
     assert made.leaf == begun.leaf
-    assert Renewal.LEAF is renewal_of(held_in(begun), NAMES, TODAY)
-    finished = renewed(begun, Renewal.LEAF, NAMES, TODAY)
+    assert Renewal.LEAF is renewal_of(read_bundle(begun), NAMES, TODAY)
+    finished = renew_bundle(begun, Renewal.LEAF, NAMES, TODAY)
 
     _handshake(begun, begun.authorities, tmp_path, NAMES[0])
     _handshake(finished, finished.authorities, tmp_path, NAMES[0])
     _handshake(finished, begun.authorities, tmp_path, NAMES[0])
-    assert Renewal.NOTHING is renewal_of(held_in(finished), NAMES, TODAY)
+    assert Renewal.NOTHING is renewal_of(read_bundle(finished), NAMES, TODAY)
 
 
 def test_authority_that_is_over_is_left_out() -> None:
     """The list of trusted ones does not grow."""
-    first = renewed(Bundle(), Renewal.BOTH, NAMES, NOW)
+    first = renew_bundle(Bundle(), Renewal.BOTH, NAMES, NOW)
     later = NOW + AUTHORITY_LIFE + timedelta(days=1)
-    second = renewed(first, Renewal.BOTH, NAMES, later)
+    second = renew_bundle(first, Renewal.BOTH, NAMES, later)
 
     assert 1 == second.authorities.count(b"BEGIN CERTIFICATE")
-    assert 2 == renewed(
+    assert 2 == renew_bundle(
         first, Renewal.AUTHORITY, NAMES, later - timedelta(days=2)
     ).authorities.count(b"BEGIN CERTIFICATE")
 
 
 def test_what_is_held_is_read_back() -> None:
     """Validities, names and who signed."""
-    made = renewed(Bundle(), Renewal.BOTH, NAMES, NOW)
-    held = held_in(made)
+    made = renew_bundle(Bundle(), Renewal.BOTH, NAMES, NOW)
+    held = read_bundle(made)
 
     assert held.leaf is not None
     assert NOW + LEAF_LIFE == held.leaf.end == end_of(made.leaf)
@@ -113,14 +113,14 @@ def test_what_is_held_is_read_back() -> None:
 
 def test_what_is_broken_counts_as_missing(made: Bundle) -> None:
     """Garbage, and a key that belongs to another certificate."""
-    stranger = renewed(Bundle(), Renewal.BOTH, NAMES, TODAY)
+    stranger = renew_bundle(Bundle(), Renewal.BOTH, NAMES, TODAY)
     swapped = attrs.evolve(
         made, leaf_key=stranger.leaf_key, authority_key=stranger.authority_key
     )
 
-    assert Held() == held_in(Bundle(b"x", b"x", b"x", b"x"))
-    assert Held() == held_in(swapped)
-    assert not held_in(
+    assert Held() == read_bundle(Bundle(b"x", b"x", b"x", b"x"))
+    assert Held() == read_bundle(swapped)
+    assert not read_bundle(
         attrs.evolve(
             made,
             authorities=stranger.authorities,
@@ -132,4 +132,4 @@ def test_what_is_broken_counts_as_missing(made: Bundle) -> None:
 def test_nothing_is_signed_without_an_authority() -> None:
     """It is a mistake of the caller."""
     with pytest.raises(ValueError, match="no authority"):
-        renewed(Bundle(), Renewal.LEAF, NAMES, NOW)
+        renew_bundle(Bundle(), Renewal.LEAF, NAMES, NOW)

@@ -16,9 +16,9 @@ from cryptography import x509
 from prometheus_client import CollectorRegistry
 
 from lbcf.admission.app import CertificateMetrics
-from lbcf.admission.authority import LEAF_LIFE, Bundle, Renewal, renewed
+from lbcf.admission.authority import LEAF_LIFE, Bundle, Renewal, renew_bundle
 from lbcf.admission.credentials import Files, Keeper, Serving, SharedSecret
-from lbcf.admission.objects import SECRETS, WEBHOOK_CONFIGURATIONS, encoded
+from lbcf.admission.objects import SECRETS, WEBHOOK_CONFIGURATIONS, to_base64
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
@@ -99,7 +99,7 @@ async def test_replicas_share_one_certificate(shop: Shop) -> None:
     kept = await shop.kept()
 
     assert {Serving(kept.leaf, kept.leaf_key)} == set(served)
-    assert (encoded(kept.authorities),) * 2 == await shop.trusted()
+    assert (to_base64(kept.authorities),) * 2 == await shop.trusted()
 
 
 @pytest.mark.cluster
@@ -131,7 +131,7 @@ async def test_trust_that_somebody_took_away_is_given_back(shop: Shop) -> None:
     await shop.source().current()
 
     kept = await shop.kept()
-    assert (encoded(kept.authorities),) * 2 == await shop.trusted()
+    assert (to_base64(kept.authorities),) * 2 == await shop.trusted()
 
 
 async def _fingerprint(port: int) -> str:
@@ -150,7 +150,7 @@ async def _fingerprint(port: int) -> str:
 def _write(folder: Path, now: datetime | None = None) -> Files:
     """Put a new certificate where somebody else would, and read it from there."""
     now = now or SystemClock().now()
-    made = renewed(Bundle(), Renewal.BOTH, NAMES, now)
+    made = renew_bundle(Bundle(), Renewal.BOTH, NAMES, now)
     (folder / "tls.crt").write_bytes(made.leaf)
     (folder / "tls.key").write_bytes(made.leaf_key)
     return Files(folder / "tls.crt", folder / "tls.key")

@@ -114,7 +114,7 @@ async def turn(pool: DriverPool, answer: bytes) -> str:
 
 async def test_call_is_within_its_turn(collector: Collector, pool: DriverPool) -> None:
     """With the ids that the driver got, what was asked, and what came of it."""
-    with spans.sent("lbcf-controller", {spans.PLACES[0]: collector.url}):
+    with spans.export_spans("lbcf-controller", {spans.PLACES[0]: collector.url}):
         header = await turn(pool, response())
     service, found = collector.got()
     work, call = found["records"], found["ensureBackend"]
@@ -129,7 +129,7 @@ async def test_call_is_within_its_turn(collector: Collector, pool: DriverPool) -
 
 async def test_failure_is_told(collector: Collector, pool: DriverPool) -> None:
     """Of the call and of the turn, with the same words as in the log."""
-    with spans.sent("lbcf-controller", {spans.PLACES[0]: collector.url}):
+    with spans.export_spans("lbcf-controller", {spans.PLACES[0]: collector.url}):
         await turn(pool, response(status=b"500 No"))
     _, found = collector.got()
 
@@ -143,7 +143,7 @@ async def test_nothing_is_sent_unless_asked(
     collector: Collector, pool: DriverPool
 ) -> None:
     """The driver gets a trace all the same, that nobody keeps."""
-    with spans.sent("lbcf-controller", {}):
+    with spans.export_spans("lbcf-controller", {}):
         header = await turn(pool, response())
 
     assert parse_trace(header) is not None
@@ -155,7 +155,7 @@ async def test_nothing_is_open_after_the_end(
     collector: Collector, pool: DriverPool
 ) -> None:
     """What is done then is as if nobody had asked."""
-    with spans.sent("lbcf-controller", {spans.PLACES[0]: collector.url}):
+    with spans.export_spans("lbcf-controller", {spans.PLACES[0]: collector.url}):
         pass
 
     assert (await turn(pool, response())).endswith("-00")
@@ -169,8 +169,8 @@ def test_process_without_the_library_says_so_and_works(
     monkeypatch.setitem(sys.modules, EXPORTER, None)
     with (
         structlog.testing.capture_logs() as logs,
-        spans.sent("lbcf-controller", {spans.PLACES[0]: "http://192.0.2.1"}),
-        spans.opened("records") as span,
+        spans.export_spans("lbcf-controller", {spans.PLACES[0]: "http://192.0.2.1"}),
+        spans.open_span("records") as span,
     ):
         assert span.trace is None
 

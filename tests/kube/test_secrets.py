@@ -14,7 +14,7 @@ from lbcf.core.model.resources import LoadBalancerDriver, SecretKey, Security
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.list_watch import Put, Removed
-from lbcf.kube.secrets import Secrets, chosen
+from lbcf.kube.secrets import Secrets, choose_secrets
 from lbcf.kube.store import Store
 from lbcf.wire.metadata import Identity
 from tests.builders import a_driver
@@ -161,7 +161,7 @@ def test_a_namespace_that_names_many_takes_nobodys_place(
     already: list[ObjectKey],
 ) -> None:
     """Another's are followed, whoever came first, and all of kube-system's."""
-    found = chosen([*GREEDY, *MODEST, *SHARED], already)
+    found = choose_secrets([*GREEDY, *MODEST, *SHARED], already)
 
     assert {*MODEST, *SHARED} <= found
     assert 64 == len(found - {*MODEST, *SHARED})
@@ -170,7 +170,7 @@ def test_a_namespace_that_names_many_takes_nobodys_place(
 def test_many_namespaces_that_name_many() -> None:
     """Where all places are taken, the first Secret of each counts more than a second."""
     greedy = [key for number in range(30) for key in keys(f"greedy-{number}", 100)]
-    found = chosen([*greedy, *MODEST, *SHARED], greedy[:1000])
+    found = choose_secrets([*greedy, *MODEST, *SHARED], greedy[:1000])
 
     assert {*MODEST, *SHARED} <= found
     assert 1000 == len(found)
@@ -178,7 +178,7 @@ def test_many_namespaces_that_name_many() -> None:
 
 def test_what_is_followed_already_stays() -> None:
     """A newcomer of the same namespace waits, whatever its name."""
-    found = chosen(GREEDY[:100], GREEDY[36:100])
+    found = choose_secrets(GREEDY[:100], GREEDY[36:100])
 
     assert set(GREEDY[36:100]) == found
 

@@ -34,10 +34,10 @@ from lbcf.core.model.values import (
 from lbcf.core.reasons import ForeignReason
 from lbcf.core.selection.desired import DesiredRecord
 from lbcf.wire.errors import Malformed
+from lbcf.wire.metadata import render_finalizer_removed
 from lbcf.wire.records import (
     parse_record,
     render_new_record,
-    render_release,
     render_settling,
     render_spec_update,
     render_status_update,
@@ -309,7 +309,7 @@ def test_release_takes_our_finalizer_alone() -> None:
     meta = a_meta("web-1", finalizers=("other/a", names.FINALIZER_RECORD, "other/b"))
 
     expected = {"metadata": {"finalizers": ["other/a", "other/b"]}}
-    assert expected == render_release(meta, names.FINALIZER_RECORD)
+    assert expected == render_finalizer_removed(meta, names.FINALIZER_RECORD)
 
 
 # --- reading what others wrote --------------------------------------------------------

@@ -38,12 +38,12 @@ from lbcf.core.model.values import (
 )
 from lbcf.core.reasons import ForeignReason, Reason
 from lbcf.wire.errors import Malformed
+from lbcf.wire.metadata import render_finalizer_added
 from lbcf.wire.resources import (
     parse_driver,
     parse_group,
     parse_load_balancer,
     render_driver_status,
-    render_finalizer_added,
     render_group_status,
     render_load_balancer_status,
 )
