@@ -48,7 +48,6 @@ from lbcf.runtime.clock import Clock
 from lbcf.runtime.semaphore import KeyedSemaphores
 from lbcf.runtime.spans import Trace, new_trace
 from lbcf.wire.driver import (
-    ANSWERS,
     REQUESTS,
     Answer,
     Malformed,
@@ -56,13 +55,7 @@ from lbcf.wire.driver import (
     parse_answer,
     render_request,
 )
-from lbcf.wire.driver_answers import (
-    HealthzAnswer,
-    ListBackendsAnswer,
-    RetriedAnswer,
-    Status,
-    ValidationAnswer,
-)
+from lbcf.wire.driver_answers import outcome_of
 
 
 _A = TypeVar("_A", bound=Answer)
@@ -242,7 +235,7 @@ class DriverPool:
                     name, operation, body, limit, headers=trace.headers()
                 )
             parsed = _parsed(name, operation, answer, read)
-            outcome.append(_outcome(parsed))
+            outcome.append(outcome_of(parsed))
         return cast("_A", parsed)
 
     def _limit(self, call: str, timeout: timedelta, until: float | None) -> timedelta:
@@ -334,14 +327,3 @@ def _parsed(name: str, operation: Operation, body: bytes, read: Reader) -> Answe
         return read(operation, body)
     except Malformed as error:
         raise BadAnswer(f"{operation} of driver {name}: {error}") from error
-
-
-def _outcome(answer: Answer) -> str:
-    """Return what a valid answer counts as: one of the statuses."""
-    match answer:
-        case RetriedAnswer() | ListBackendsAnswer():
-            return answer.status
-        case HealthzAnswer(healthy=fine) | ValidationAnswer(succ=fine):
-            return Status.SUCC if fine else Status.FAIL
-        case _:
-            raise AssertionError(ANSWERS)

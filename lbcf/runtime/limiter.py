@@ -4,9 +4,9 @@ Between a `queue` and the reconcile function of a process. Its workers are share
 tenants, and a turn that calls a driver holds one for as long as the driver takes. So a
 turn counts against several limits, such as one of its driver and one of its namespace. If
 any of them is reached the key is parked: it leaves its worker at once, and comes back by
-the queue when a place is free, which is kept for it until then.
+the queue when a slot is free, which is kept for it until then.
 
-Those that are parked at a limit get its places in turn by namespace, then by the other
+Those that are parked at a limit get its slots in turn by namespace, then by the other
 limits that they count against (a load balancer's own, say), then in order of arrival.
 """
 
@@ -127,8 +127,8 @@ class ConcurrencyLimiter(Generic[K]):
     def __init__(self, queue: WorkQueue[K]) -> None:
         self._queue = queue
         self._levels: dict[Hashable, _Level[K]] = {}
-        self._lines: dict[tuple[Hashable, _Ids], _Line[K]] = {}
-        # Places that are kept for keys on their way through the queue, and, while such
+        self._waiters: dict[tuple[Hashable, _Ids], _Waiters[K]] = {}
+        # Slots that are kept for keys on their way through the queue, and, while such
         # a key is being looked at, those that it has not used yet.
         self._kept: dict[K, list[Slot]] = {}
         self._offered: dict[K, list[Slot]] = {}
@@ -203,17 +203,15 @@ class ConcurrencyLimiter(Generic[K]):
                 return slot
         self._resize(limits)
         full = self._full(limits)
-        if (
-            full is None
-        ):  # then nobody waits for these: each free place is given at once
+        if full is None:  # then nobody waits for these: each free slot is given at once
             self._count(limits)
             return Slot(self, ids)
         group = self._queue.group_of(key)
-        line = self._lines.get((group, ids))
-        if line is None:
-            line = self._lines[group, ids] = _Line(group, ids, limits)
-            full.waiting.add(line, line.group)
-        line.keys[key] = None
+        waiters = self._waiters.get((group, ids))
+        if waiters is None:
+            waiters = self._waiters[group, ids] = _Waiters(group, ids, limits)
+            full.waiting.add(waiters, waiters.group)
+        waiters.keys[key] = None
         return None
 
     def change(self, slot: "Slot", limits: Sequence[Limit]) -> bool:
@@ -263,26 +261,26 @@ class ConcurrencyLimiter(Generic[K]):
         """Give free slots of a limit to those that are parked at it."""
         level = self._levels[limit]
         while level.inside < level.most:
-            line = level.waiting.pop()
-            if line is None:
+            waiters = level.waiting.pop()
+            if waiters is None:
                 break
-            self._serve(line, level)
+            self._serve(waiters, level)
         if not level.inside:
             del self._levels[limit]
 
-    def _serve(self, line: "_Line[K]", level: "_Level[K]") -> None:
-        """Keep a place for the first one of a line, or let it wait where it has to."""
-        full = self._full(line.limits)
+    def _serve(self, waiters: "_Waiters[K]", level: "_Level[K]") -> None:
+        """Keep a slot for the first of the waiters, or let it wait where it has to."""
+        full = self._full(waiters.limits)
         if full is not None:
-            full.waiting.add(line, line.group)
+            full.waiting.add(waiters, waiters.group)
             return
-        key, _ = line.keys.popitem(last=False)
-        if line.keys:
-            level.waiting.add(line, line.group)
+        key, _ = waiters.keys.popitem(last=False)
+        if waiters.keys:
+            level.waiting.add(waiters, waiters.group)
         else:
-            del self._lines[line.group, line.ids]
-        self._count(line.limits)
-        self._kept.setdefault(key, []).append(Slot(self, line.ids))
+            del self._waiters[waiters.group, waiters.ids]
+        self._count(waiters.limits)
+        self._kept.setdefault(key, []).append(Slot(self, waiters.ids))
         self._queue.add(key)
 
 
@@ -308,7 +306,7 @@ class Slot:
 
 
 @attrs.define(eq=False)
-class _Line(Generic[K]):
+class _Waiters(Generic[K]):
     """Keys of one group whose turns count against the same limits.
 
     Attributes:
@@ -329,9 +327,9 @@ class _Level(Generic[K]):
     Attributes:
         most: how many turns it allows.
         inside: how many are counted.
-        waiting: lines that are parked at it: only while it is reached.
+        waiting: waiters that are parked at it: only while it is reached.
     """
 
     most: int
     inside: int = 0
-    waiting: FairQueue[_Line[K]] = attrs.field(factory=FairQueue)
+    waiting: FairQueue[_Waiters[K]] = attrs.field(factory=FairQueue)

@@ -86,7 +86,7 @@ class CredentialFiles:
             CredentialsUnusable: one cannot be read.
         """
         files = (self.certificate, self.key, self.clients, self.tokens)
-        return Contents(*map(_read, files))
+        return Contents(*map(read_file, files))
 
     def credentials(self, contents: Contents) -> Credentials:
         """Make credentials of what was read.
@@ -124,8 +124,8 @@ class CredentialFiles:
         return context
 
 
-def _read(path: Path | None) -> bytes:
-    """Read a file, where there is one.
+def read_file(path: Path | None) -> bytes:
+    """Read a file; nothing where none is named.
 
     Raises:
         CredentialsUnusable: it cannot be read.

@@ -15,7 +15,7 @@ import attrs
 from lbcf.core.model.names import API_VERSION
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.values import AddressSource
-from lbcf.sdk.credentials import CredentialFiles, CredentialsUnusable
+from lbcf.sdk.credentials import CredentialFiles, read_file
 from lbcf.sdk.driver import Driver
 from lbcf.sdk.replies import served_operations
 
@@ -45,6 +45,7 @@ def manifest(driver: Driver, shown: Shown) -> dict[str, object]:
 
     Raises:
         ValueError: the URL is none, or not the scheme that is served.
+        CredentialsUnusable: the certificate of the authority cannot be read.
     """
     scheme = "https" if shown.files.certificate else "http"
     if not shown.url.startswith(f"{scheme}://"):
@@ -88,7 +89,7 @@ def _security(name: str, shown: Shown) -> dict[str, object]:
     """Return spec.tls and spec.auth, as far as the driver asks for them."""
     tls: dict[str, object] = {}
     if shown.authority is not None:
-        tls["caBundle"] = base64.b64encode(_read(shown.authority)).decode()
+        tls["caBundle"] = base64.b64encode(read_file(shown.authority)).decode()
     if shown.files.clients is not None:
         tls["clientCertificateSecretRef"] = {"name": f"{name}-client"}
     found: dict[str, object] = {"tls": tls} if tls else {}
@@ -96,18 +97,6 @@ def _security(name: str, shown: Shown) -> dict[str, object]:
         reference = {"name": f"{name}-token", "key": "token"}
         found["auth"] = {"bearerTokenSecretRef": reference}
     return found
-
-
-def _read(path: Path) -> bytes:
-    """Read who signed the certificate.
-
-    Raises:
-        CredentialsUnusable: it cannot be read.
-    """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise CredentialsUnusable(f"{path}: {error.strerror}") from error
 
 
 def _duration(time: timedelta) -> str:

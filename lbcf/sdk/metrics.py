@@ -15,14 +15,6 @@ from prometheus_client import (
 
 from lbcf.core.model.operations import Operation
 from lbcf.runtime.clock import Clock
-from lbcf.wire.driver_answers import (
-    Answer,
-    HealthzAnswer,
-    ListBackendsAnswer,
-    RetriedAnswer,
-    Status,
-    ValidationAnswer,
-)
 
 
 class ServiceMetrics:
@@ -79,14 +71,3 @@ class ServiceMetrics:
             finally:
                 seconds = self._clock.monotonic() - began
                 self._duration.labels(operation).observe(seconds)
-
-
-def outcome_of(answer: Answer) -> Status:
-    """Return what an answer counts as."""
-    match answer:
-        case RetriedAnswer() | ListBackendsAnswer():
-            return answer.status
-        case HealthzAnswer(healthy=False) | ValidationAnswer(succ=False):
-            return Status.FAIL
-        case _:
-            return Status.SUCC

@@ -26,10 +26,10 @@ from lbcf.runtime.metrics import CONTENT_TYPE
 from lbcf.runtime.spans import TRACE_HEADER, Trace, parse_trace
 from lbcf.sdk.credentials import Guard
 from lbcf.sdk.driver import Driver, Fail
-from lbcf.sdk.metrics import ServiceMetrics, outcome_of
+from lbcf.sdk.metrics import ServiceMetrics
 from lbcf.sdk.replies import refused, reply, served_operations
 from lbcf.wire.driver import Answer, Malformed, Request, parse_request, render_answer
-from lbcf.wire.driver_answers import Status
+from lbcf.wire.driver_answers import Status, outcome_of
 from lbcf.wire.driver_requests import (
     BackendRequest,
     CreateLoadBalancerRequest,

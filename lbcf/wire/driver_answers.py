@@ -172,3 +172,14 @@ class ListBackendsAnswer(Answer, frozen=True, kw_only=True):
     status: Status = Status.SUCC
     epoch: Annotated[str, msgspec.Meta(max_length=LONGEST_EPOCH)] = ""
     backends: Sequence[ListedBackend] = ()
+
+
+def outcome_of(answer: Answer) -> Status:
+    """Return what a valid answer counts as in metrics."""
+    match answer:
+        case RetriedAnswer() | ListBackendsAnswer():
+            return answer.status
+        case HealthzAnswer(healthy=False) | ValidationAnswer(succ=False):
+            return Status.FAIL
+        case _:
+            return Status.SUCC
