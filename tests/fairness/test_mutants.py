@@ -50,8 +50,8 @@ MUTANTS: Mapping[str, Mutant] = {
     "no-room-left": Mutant(
         "a driver of several namespaces keeps room for the others",
         (
-            Value(limiter, "part_of", lambda _key, _namespace, places: places),
-            Value(pool, "part_of", lambda _key, _namespace, places: places),
+            Value(limiter, "namespace_share", lambda _key, _namespace, places: places),
+            Value(pool, "namespace_share", lambda _key, _namespace, places: places),
         ),
         ("hanging-for-another",),
     ),
@@ -59,8 +59,8 @@ MUTANTS: Mapping[str, Mutant] = {
         "namespaces take turns",
         (
             Edit(FairQueue, "pop", "self._groups.move_to_end(group)", "pass"),
-            Value(limiter, "part_of", lambda _key, _namespace, places: places),
-            Value(pool, "part_of", lambda _key, _namespace, places: places),
+            Value(limiter, "namespace_share", lambda _key, _namespace, places: places),
+            Value(pool, "namespace_share", lambda _key, _namespace, places: places),
         ),
         ("deletions-of-another",),
     ),
