@@ -7,13 +7,7 @@ import attrs
 from lbcf.conformance import backends, concurrency, load_balancers, messages
 from lbcf.conformance.bench import Bench, Rule
 from lbcf.conformance.client import RecordingClient
-from lbcf.conformance.findings import (
-    Broken,
-    Exchange,
-    Finding,
-    NotApplicable,
-    Outcome,
-)
+from lbcf.conformance.findings import Broken, Exchange, Finding, NotApplicable, Outcome
 from lbcf.conformance.target import Target
 from lbcf.core.errors import LbcfError
 from lbcf.core.model.operations import Operation

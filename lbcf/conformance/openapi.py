@@ -169,9 +169,7 @@ def _path(operation: Operation) -> Schema:
 
 
 def _content(name: str) -> Schema:
-    return {
-        "application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}},
-    }
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
 
 
 def _docstring(kind: type) -> str:

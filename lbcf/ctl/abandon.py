@@ -89,10 +89,7 @@ async def abandon(
 
 
 async def _mark(
-    client: KubeClient,
-    resource: Resource[T],
-    order: Order,
-    confirm: Confirm | None,
+    client: KubeClient, resource: Resource[T], order: Order, confirm: Confirm | None
 ) -> Abandonment:
     key, verb = order.key, "get"
     called = f"{order.target.kind}/{order.target.name}"

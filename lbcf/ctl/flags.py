@@ -157,8 +157,5 @@ def _add_common(common: argparse.ArgumentParser) -> None:
     common.add_argument("--kubeconfig", help="default: KUBECONFIG, ~/.kube/config")
     common.add_argument("--context", help="of the kubeconfig; default: its current one")
     common.add_argument(
-        "-o",
-        "--output",
-        choices=("table", "json"),
-        help="how to write; default: table",
+        "-o", "--output", choices=("table", "json"), help="how to write; default: table"
     )

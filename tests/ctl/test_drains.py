@@ -10,10 +10,7 @@ from lbcf.ctl.drains import drains_report, follow_drains
 from lbcf.ctl.reading import Reading
 from lbcf.kube.client import KubeClient
 from lbcf.runtime.clock import SystemClock
-from tests.builders import (
-    NAMESPACE,
-    a_record,
-)
+from tests.builders import NAMESPACE, a_record
 from tests.ctl.readings import NOW, a_draining_record, a_reading, text_of
 from tests.ctl.servers import Guarded
 from tests.kube.tiny_api import TinyApi

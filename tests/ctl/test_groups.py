@@ -4,17 +4,8 @@ from lbcf.core.model import conditions
 from lbcf.core.reasons import Reason
 from lbcf.ctl.groups import why_group
 from lbcf.ctl.load_balancers import why_load_balancer
-from tests.builders import (
-    a_key,
-    a_pod,
-    a_record,
-)
-from tests.ctl.readings import (
-    NOW,
-    a_reading,
-    line_facts,
-    text_of,
-)
+from tests.builders import a_key, a_pod, a_record
+from tests.ctl.readings import NOW, a_reading, line_facts, text_of
 from tests.ctl.test_records import a_status
 
 

@@ -9,19 +9,8 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.ctl.errors import ObjectNotFound
 from lbcf.ctl.load_balancers import why_load_balancer
-from tests.builders import (
-    START,
-    a_driver,
-    a_key,
-    a_load_balancer,
-    a_record,
-)
-from tests.ctl.readings import (
-    NOW,
-    a_reading,
-    bare_reading,
-    text_of,
-)
+from tests.builders import START, a_driver, a_key, a_load_balancer, a_record
+from tests.ctl.readings import NOW, a_reading, bare_reading, text_of
 
 
 def test_load_balancer_names_its_driver_and_users() -> None:

@@ -8,28 +8,12 @@ import pytest
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import ANNOTATION_ABANDON
-from lbcf.core.model.resources import (
-    BackendRecord,
-    DrainProgress,
-    RecordStatus,
-)
+from lbcf.core.model.resources import BackendRecord, DrainProgress, RecordStatus
 from lbcf.core.reasons import Reason
 from lbcf.ctl.errors import ObjectNotFound
 from lbcf.ctl.records import next_attempt, stage_of, waits_for, why_record
-from tests.builders import (
-    START,
-    a_driver,
-    a_key,
-    a_record,
-    seconds,
-)
-from tests.ctl.readings import (
-    NOW,
-    a_draining_record,
-    a_reading,
-    bare_reading,
-    text_of,
-)
+from tests.builders import START, a_driver, a_key, a_record, seconds
+from tests.ctl.readings import NOW, a_draining_record, a_reading, bare_reading, text_of
 
 
 def a_status(

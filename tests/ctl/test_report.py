@@ -6,29 +6,27 @@ import pytest
 
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
-from lbcf.core.model.resources import (
-    PodSelection,
-    Selection,
-    StaticSelection,
-)
+from lbcf.core.model.resources import PodSelection, Selection, StaticSelection
 from lbcf.core.model.selectors import Operator, Requirement, Selector
 from lbcf.core.reasons import ConditionReason, ForeignReason, Reason
 from lbcf.ctl.report import (
+    Mark,
     condition_line,
     human_duration,
     relative_time,
     selection_text,
 )
-from tests.builders import (
-    BY_LABEL,
-    START,
-    WEB,
-    seconds,
-)
-from tests.ctl.readings import (
-    NOW,
-)
+from tests.builders import BY_LABEL, START, WEB, seconds
+from tests.ctl.readings import NOW
 from tests.node_builders import OF_NODES, OF_SERVICE
+
+
+GOOD_IF_FALSE = {conditions.DRIFTED, conditions.REMOVALS_HELD}
+GOOD_IF_TRUE = {
+    *(conditions.REGISTERED, conditions.DRAINED, conditions.DEREGISTERED),
+    *(conditions.CREATED, conditions.ATTRIBUTES_SYNCED, conditions.LISTED),
+    *(conditions.READY, conditions.ACCEPTED, conditions.HEALTHY),
+}
 
 
 @pytest.mark.parametrize(
@@ -105,3 +103,18 @@ def test_condition_is_marked_as_status_counts_it(
     condition = Condition(kind, status, reason, "because", 1, START)
 
     assert mark == condition_line(condition, NOW).mark.value
+
+
+def test_polarity_of_each_condition_is_known() -> None:
+    """A new condition has to be put into one of the two sets, and marked likewise."""
+    types = {
+        value
+        for name, value in vars(conditions).items()
+        if name.isupper() and not name.startswith("_") and isinstance(value, str)
+    }
+    assert types == GOOD_IF_TRUE | GOOD_IF_FALSE
+    for kind in types:
+        for status in (True, False):
+            said = Condition(kind, status, ForeignReason(""), "", 1, START)
+            is_good = status is (kind in GOOD_IF_TRUE)
+            assert is_good is (condition_line(said, NOW).mark is Mark.OK), said

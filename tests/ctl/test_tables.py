@@ -3,9 +3,7 @@
 import attrs
 
 from lbcf.ctl.drains import drains_report
-from tests.builders import (
-    a_spec,
-)
+from tests.builders import a_spec
 from tests.ctl.readings import NOW, a_draining_record, a_reading, bare_reading, text_of
 
 
