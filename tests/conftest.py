@@ -5,6 +5,8 @@ import hypothesis
 
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("unhurried", deadline=None)
+# For `make test-core`: a fifth of the examples, while one writes.
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=20)
 hypothesis.settings.load_profile("unhurried")
 
 pytest_plugins = ["pytester", "tests.lab.cluster.fixtures", "tests.manifests.fixtures"]

@@ -413,5 +413,7 @@ class Interleavings(RuleBasedStateMachine):
 
 TestInterleavings = Interleavings.TestCase
 TestInterleavings.settings = settings(
-    max_examples=300, stateful_step_count=40, deadline=None
+    max_examples=3 * settings().max_examples,
+    stateful_step_count=40,
+    deadline=None,
 )
