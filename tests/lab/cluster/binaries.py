@@ -1,7 +1,9 @@
 """Where the binaries come from: somebody's assets, the cache, or a build.
 
 `lifecycle` asks for a folder of binaries before anything else. What is built is
-kept outside the repository, under a name that hashes all it is made from.
+kept outside the repository, under a name that hashes all it is made from. A build that
+was interrupted goes on where it was: programs that are whole are kept, and so is what
+Go has compiled of the others.
 """
 
 import contextlib
@@ -9,13 +11,16 @@ import fcntl
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.lab.cluster.errors import ClusterError, MissingError
+from tests.lab.cluster.progress import Counted, Progress
 
 
 SOURCES = Path(__file__).parent / "go"
@@ -41,6 +46,8 @@ NAMES = (
 )
 ALONE = ("etcd", "kube-apiserver", "kubectl")  # enough for a control plane alone
 Say = Callable[[str], None]
+_LAST_LINES = 40
+"""Of what Go said, for the text of an error."""
 
 
 def cache_folder() -> Path:
@@ -130,17 +137,42 @@ def build_binaries(say: Say) -> Path:
         ClusterError: The build failed.
     """
     folder = built_folder()
+    parts = folder.parent.with_name(f"{folder.parent.name}.parts")
     with made_once(folder.parent, say) as fresh:
         if fresh is not None:
             check_go()
             say(f"building Kubernetes {VERSION}, once: 9 minutes with 2 cores")
+            modules = {"controlplane": _linker_flags(), "coredns": "-s -w"}
+            build_programs(modules, parts, say)
             (fresh / "bin").mkdir()
-            go_build("controlplane", fresh / "bin/controlplane", _linker_flags())
+            for module in modules:
+                (fresh / "bin" / module).hardlink_to(parts / module)
             for name in NAMES:
                 (fresh / "bin" / name).symlink_to("controlplane")
-            say("building CoreDNS")
-            go_build("coredns", fresh / "bin/coredns")
+    shutil.rmtree(parts, ignore_errors=True)
     return folder
+
+
+def build_programs(modules: Mapping[str, str], folder: Path, say: Say) -> None:
+    """Build Go modules into a folder; those that are there from an earlier try are kept.
+
+    Args:
+        modules: Each with the linker's flags; a program is called like its module.
+        folder: For the programs.
+        say: Told how far it is.
+
+    Raises:
+        ClusterError: A build failed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for module, flags in modules.items():
+        target = folder / Path(module).name
+        if target.exists():
+            say(f"{target.name} is built already")
+            continue
+        unfinished = target.with_name(f"{target.name}.new")
+        go_build(module, unfinished, flags, say=say)
+        unfinished.rename(target)
 
 
 @contextlib.contextmanager
@@ -187,41 +219,101 @@ def check_go() -> None:
         )
 
 
-def go_build(module: str, target: Path, linker_flags: str = "-s -w") -> None:
+def go_build(
+    module: str, target: Path, linker_flags: str = "-s -w", *, say: Say | None = None
+) -> None:
     """Build one of the Go modules here into a static binary.
+
+    Args:
+        module: Its folder.
+        target: The binary.
+        linker_flags: For all of it.
+        say: Told how many packages are compiled; None: nobody is.
 
     Raises:
         ClusterError: The build failed; the text ends with what Go said.
     """
     folder = SOURCES / module
-    words = ["build", "-trimpath", f"-ldflags={linker_flags}", "-o", str(target), "."]
-    run_go(words, f"of {folder}", folder=folder)
+    flags = ["-trimpath", f"-ldflags={linker_flags}"]
+    build = ["build", *flags, "-o", str(target), "."]
+    if say is None:
+        run_go(build, f"of {folder}", folder=folder)
+        return
+    progress = Progress(say)
+    try:
+        packages = _uncompiled(folder, flags, progress)
+        counted = Counted(f"{folder.name}: packages compiled", len(packages), progress)
+        say(f"building {folder.name}: {len(packages)} packages to compile")
+
+        def compiled(line: str) -> bool:
+            if line not in packages:
+                return False
+            counted.step()
+            return True
+
+        run_go([build[0], "-v", *build[1:]], f"of {folder}", folder=folder, on=compiled)
+    finally:
+        progress.end()
+
+
+def _uncompiled(folder: Path, flags: Sequence[str], progress: Progress) -> set[str]:
+    """The packages of a program that Go's cache does not have yet; fetches all modules."""
+    packages = set()
+    fetched = Counted(f"{folder.name}: modules fetched", 0, progress)
+
+    def found(line: str) -> bool:
+        if line.startswith("go: downloading "):
+            fetched.step()
+        elif line and not line.startswith("go: "):
+            packages.add(line)
+            return True
+        return False
+
+    stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
+    words = ["list", "-deps", *flags, "-f", stale, "."]
+    run_go(words, f"of {folder}", folder=folder, on=found)
+    return packages
 
 
 def run_go(
-    words: Sequence[str], about: str, *, folder: Path | None = None, **settings: str
+    words: Sequence[str],
+    about: str,
+    *,
+    folder: Path | None = None,
+    on: Callable[[str], bool] = lambda _line: False,
+    **settings: str,
 ) -> None:
     """Run Go so that what it builds needs no libraries.
+
+    What it compiles is kept in the cache folder, unless GOCACHE says another place.
 
     Args:
         words: Behind `go`.
         about: What is made, for the text of an error.
         folder: Where to run it.
+        on: Given each line that it says; True: the line is no part of an error.
         settings: For its environment.
 
     Raises:
         ClusterError: It failed; the text ends with what Go said.
     """
-    done = subprocess.run(
+    kept = {"GOCACHE": str(cache_folder() / "go-build")}
+    last: deque[str] = deque(maxlen=_LAST_LINES)
+    with subprocess.Popen(
         ["go", *words],
         cwd=folder,
-        env={**os.environ, "CGO_ENABLED": "0", **settings},
+        env={**kept, **os.environ, "CGO_ENABLED": "0", **settings},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
-    )
-    if done.returncode:
-        said = done.stdout[-2000:].strip()
+    ) as running:
+        try:
+            last.extend(line for line in running.stdout or () if not on(line.strip()))
+        except BaseException:
+            # Ends after the packages that are being compiled, which are then kept.
+            running.send_signal(signal.SIGINT)
+            raise
+    if running.returncode:
+        said = "".join(last)[-2000:].strip()
         raise ClusterError(f"`go {words[0]}` {about} failed:\n{said}")
