@@ -52,6 +52,10 @@ fmt: install ## 5 s | Format, and mend what can be mended by itself.
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+.PHONY: hooks
+hooks: install ## at once | Have git ask lint, layers and types before each commit.
+	$(BIN)/pre-commit install
+
 ##@ Before you hand over
 
 .PHONY: test-fast
