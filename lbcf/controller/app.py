@@ -37,6 +37,8 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.values import ObjectKey
 from lbcf.executor import Executor, LoadBalancerCalls
+from lbcf.executor.binds import BindWriter
+from lbcf.executor.load_balancer_life import LoadBalancerExecutor
 from lbcf.executor.locks import AddressLocker
 from lbcf.executor.object_events import (
     AbandonmentReporter,
@@ -270,7 +272,7 @@ class Controller:
         self._bind_queue = self._queue("binds")
         binds = Binds(
             view,
-            parts.client,
+            BindWriter(parts.client, view.binds),
             self._calls,
             clock,
             self._abandonments,
@@ -287,11 +289,12 @@ class Controller:
             period=parts.settings.list_period,
             clock=clock,
         )
+        executor = LoadBalancerExecutor(
+            parts.client, self._calls, clock, view.load_balancers
+        )
         balancers = LoadBalancers(
             view,
-            parts.client,
-            self._calls,
-            clock,
+            executor,
             self._abandonments,
             inheritance=self._inheritance,
         )

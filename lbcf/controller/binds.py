@@ -1,51 +1,62 @@
-"""A Bind's own life: finalizer, its load balancers' beginning and end, its end.
+"""Binds: finalizer, the lives of their load balancers side by side, their own end.
 
-Before it: `bind_view` put a Bind's key into the queue, or a driver, or the last record
-of a load balancer, changed. After it: `status.loadBalancerStatuses` says what there is,
-which `bind_view` hands on; what is decided is in `lbcf.core.lifecycle.bind_life`.
+What is decided of each load balancer is in `lbcf.core.lifecycle.load_balancer`. Here it
+learns what is in the view, and what all of them have learnt is written at once.
 """
 
 import asyncio
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeGuard
 
 import structlog
 
-from lbcf.controller.entry_calls import EntryCalls, Learnt
 from lbcf.controller.view import View
-from lbcf.core.lifecycle import bind_life
-from lbcf.core.lifecycle.bind_life import Change
-from lbcf.core.lifecycle.turn import DRIVER_RECHECK
+from lbcf.core.lifecycle import bind_status, load_balancer
+from lbcf.core.lifecycle.bind_status import Change, observe_entry
+from lbcf.core.lifecycle.load_balancer import LoadBalancerState
+from lbcf.core.lifecycle.load_balancer_steps import (
+    AbandonOrder,
+    CallForLoadBalancer,
+    Created,
+    Deleted,
+    Ensured,
+    LoadBalancerGone,
+    Observation,
+    ReleaseLoadBalancer,
+    Reply,
+    Step,
+    WriteOutcome,
+)
+from lbcf.core.lifecycle.steps import Finish, Released
+from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model import binds, names
 from lbcf.core.model.binds import Bind, EntryStatus
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer
-from lbcf.core.model.values import ObjectKey
-from lbcf.core.reasons import Explanation
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.executor import LoadBalancerCalls
+from lbcf.executor.binds import BindWriter
 from lbcf.executor.object_events import AbandonmentReporter
-from lbcf.kube.client import KubeClient
+from lbcf.executor.turns import read_now, take_turn
 from lbcf.kube.errors import Conflict, NotFound
-from lbcf.kube.kinds import BINDS
-from lbcf.kube.requests import Body
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, RequeueAfter, Result
-from lbcf.wire.binds import render_statuses
-from lbcf.wire.metadata import render_finalizer_added, render_finalizer_removed
 
 
-T = TypeVar("T")
-
-_TRIES = 3
 _SOON = RequeueAfter(timedelta(seconds=1))
 
 _log = structlog.get_logger(__name__)
+
+States = dict[str, LoadBalancerState]
+"""Of the load balancers of one Bind, by name."""
+Write = WriteOutcome | ReleaseLoadBalancer
+"""A step that is made for all load balancers of a Bind together."""
 
 
 class Binds:
@@ -54,7 +65,7 @@ class Binds:
     def __init__(
         self,
         view: View,
-        client: KubeClient,
+        writer: BindWriter,
         calls: LoadBalancerCalls,
         clock: Clock,
         abandonments: AbandonmentReporter,
@@ -63,12 +74,13 @@ class Binds:
         shares: Shares,
     ) -> None:
         self._view = view
-        self._client = client
+        self._writer = writer
         self._shares = shares
         self._limiter = ConcurrencyLimiter(queue)
-        self._calls = EntryCalls(view, calls, clock)
+        self._calls = calls
         self._clock = clock
         self._abandonments = abandonments
+        self._states: dict[ObjectKey, tuple[Uid, States]] = {}
 
     def instead_of(
         self,
@@ -95,22 +107,16 @@ class Binds:
     async def _visit(self, key: ObjectKey) -> Result:
         """Hold a Bind, and do what is due."""
         bind = self._view.binds.get(key)
-        held = (
-            bind is not None and names.FINALIZER_LOAD_BALANCER in bind.meta.finalizers
-        )
-        if bind is None or key in self._view.binds.unreadable:
+        if bind is None:
+            self._states.pop(key, None)
             return Done()
-        if bind.is_deleting and not held:
+        held = names.FINALIZER_LOAD_BALANCER in bind.meta.finalizers
+        if key in self._view.binds.unreadable or (bind.is_deleting and not held):
             return Done()
-        if (rest := self._client.rest(bind.meta)) is not None:
-            return RequeueAfter(rest)  # what drivers answer could not be written
+        if (rest := self._writer.rest(bind)) is not None:
+            return RequeueAfter(rest)
         try:
-            if not held:
-                bind = await self._patch(
-                    bind,
-                    render_finalizer_added(bind.meta, names.FINALIZER_LOAD_BALANCER),
-                )
-            return await self._turn(bind)
+            return await self._turn(bind if held else await self._writer.hold(bind))
         except (Conflict, NotFound):
             return _SOON
 
@@ -118,132 +124,166 @@ class Binds:
         """Ask all drivers that are to be asked, side by side; write what they said."""
         noted = binds.recorded(bind, self._clock.now())
         if noted != bind.statuses:
-            bind = await self._patch(bind, render_statuses(noted), "status")
-        bind, parked = await self._begin(bind)
-        looks = (self._look(bind, s, parked) for s in bind.statuses)
-        learnt = await asyncio.gather(*looks)
-        changes = {
-            status.name: found.change
-            for status, found in zip(bind.statuses, learnt, strict=True)
-            if found.change is not None
-        }
-        if changes:
-            bind = await self.write(bind, changes)
+            bind = await self._writer.record(bind, noted)
+        states = self._states_of(bind)
+        # Those that are new are written down before the drivers of any are called.
+        everyone = self._begin(bind, states, bind.statuses)
+        new = [name for name in everyone if self._is_new(states[name])]
+        bind, going, ends = await self._round(bind, states, new)
+        others = [status for status in bind.statuses if status.name not in new]
+        going += self._begin(bind, states, others)
+        while going:
+            bind, going, ended = await self._round(bind, states, going)
+            ends += ended
         if bind.is_deleting and not bind.statuses and not self._records(bind):
             await self._release(bind)
             return Done()
-        waits = [found.again for found in learnt if found.again is not None]
+        waits = [end.again_after for end in ends if end.again_after is not None]
         return RequeueAfter(min(waits)) if waits else Done()
 
-    async def _begin(self, bind: Bind) -> tuple[Bind, frozenset[str]]:
-        """Write down of what is new that it may be made, or what speaks against it.
+    def _states_of(self, bind: Bind) -> States:
+        """Find what is remembered of a Bind's load balancers."""
+        uid, states = self._states.get(bind.meta.key, (bind.meta.uid, {}))
+        there = {status.name for status in bind.statuses}
+        if uid != bind.meta.uid:
+            states = {}
+        states = {name: state for name, state in states.items() if name in there}
+        self._states[bind.meta.key] = bind.meta.uid, states
+        return states
+
+    def _begin(
+        self, bind: Bind, states: States, statuses: Iterable[EntryStatus]
+    ) -> list[str]:
+        """Begin a turn of load balancers; returns their names."""
+        found = list(statuses)
+        for status in found:
+            state = states.get(status.name, LoadBalancerState())
+            observed = self._look(bind, status)
+            states[status.name] = state.begin_turn(observed, self._now())
+        return [status.name for status in found]
+
+    def _is_new(self, state: LoadBalancerState) -> bool:
+        """Tell whether a driver is about to be asked to make it for the first time."""
+        step = load_balancer.next_step(state, self._now())
+        return (
+            isinstance(step, CallForLoadBalancer)
+            and step.operation is Operation.VALIDATE_LOAD_BALANCER
+            and step.before is None
+        )
+
+    async def _round(
+        self, bind: Bind, states: States, going: list[str]
+    ) -> tuple[Bind, list[str], list[Finish]]:
+        """Take load balancers up to what each is to write, and write that at once.
 
         Returns:
-            The Bind as it is then, and the load balancers that wait for their drivers.
+            The Bind as it is then, who goes on, and the ends of the others' turns. One
+            that waits for a place at its driver is neither: the Bind comes back for it.
         """
-        new = [status for status in bind.statuses if self._is_new(bind, status)]
-        learnt = await asyncio.gather(
-            *(self._limited(bind, one, self._calls.objection(bind, one)) for one in new)
+        found = await asyncio.gather(
+            *(self._advance(bind, states, name) for name in going)
         )
-        changes = {
-            status.name: change
-            for status, change in zip(new, learnt, strict=True)
-            if change is not None
-        }
-        parked = frozenset(one.name for one in new) - changes.keys()
-        return await self.write(bind, changes) if changes else bind, parked
+        steps = dict(zip(going, found, strict=True))
+        writes = {name: s for name, s in steps.items() if _is_write(s)}
+        if writes:
+            bind = await self._write(bind, states, writes)
+        return bind, list(writes), [s for s in found if isinstance(s, Finish)]
 
-    def _is_new(self, bind: Bind, status: EntryStatus) -> bool:
-        """Tell whether its driver is there, and is to make it for the first time."""
-        operation = bind_life.next_operation(bind, status, in_use=False)
-        if operation is not Operation.CREATE_LOAD_BALANCER or status.may_exist:
-            return False
-        key = binds.as_load_balancer(bind, status).driver_key
-        is_due = bind_life.rest_of(status, self._clock.now()) <= timedelta(0)
-        return is_due and not isinstance(self._view.driver(key), Explanation)
+    async def _advance(self, bind: Bind, states: States, name: str) -> Step | None:
+        """Ask the driver of one load balancer what is to be asked up to the next write.
+
+        None: its driver has no place at present, and the Bind comes back when it has. So
+        a driver that hangs holds no more than its share of the workers, and those of the
+        Bind's other drivers go on.
+        """
+        state, slot = states[name], None
+        step = load_balancer.next_step(state, self._now())
+        if isinstance(step, CallForLoadBalancer):
+            limits = self._shares.at_driver(
+                step.driver.meta.key, step.driver, bind.meta.key.namespace
+            )
+            slot = self._limiter.enter(limits, bind.meta.key)
+            if slot is None:
+                return None
+        try:
+            return await take_turn(
+                state,
+                load_balancer.next_step,
+                load_balancer.learn,
+                self._call,
+                is_last=_is_no_call,
+                now=self._now,
+                remember=partial(states.__setitem__, name),
+            )
+        finally:
+            if slot is not None:
+                slot.leave()
+
+    async def _call(self, step: Step) -> Reply:
+        """Call a driver."""
+        if not isinstance(step, CallForLoadBalancer):
+            raise TypeError(
+                f"{type(step).__name__} is no step of a Bind's load balancer"
+            )
+        return await self._calls.ask(step)
+
+    async def _write(
+        self, bind: Bind, states: States, writes: dict[str, Write]
+    ) -> Bind:
+        """Put what was learnt into the statuses; returns the Bind as it is then."""
+        now = self._clock.now()
+        for name, step in writes.items():
+            _log_step(bind, name, step)
+        changes = {name: _change(step, bind, now) for name, step in writes.items()}
+        written = await self._writer.write(bind, changes)
+        for name, step in writes.items():
+            reply = self._reply(written, name, step)
+            states[name] = load_balancer.learn(states[name], step, reply, self._now())
+        return written or bind
+
+    def _reply(self, written: Bind | None, name: str, step: Write) -> Reply:
+        """Say what has become of one load balancer by a write."""
+        statuses = () if written is None else written.statuses
+        status = next((s for s in statuses if s.name == name), None)
+        if written is None or (status is None and isinstance(step, WriteOutcome)):
+            return LoadBalancerGone()
+        return Released() if status is None else self._look(written, status)
+
+    def _look(self, bind: Bind, status: EntryStatus) -> Observation:
+        """Put together what is in the view."""
+        balancer = binds.as_load_balancer(bind, status)
+        users = self._view.records.by_index("load_balancer", balancer.meta.key)
+        return observe_entry(
+            bind,
+            status,
+            self._view.driver(balancer.driver_key),
+            now=self._clock.now(),
+            users=len(users),
+        )
+
+    def _now(self) -> Now:
+        return read_now(self._clock)
 
     def _records(self, bind: Bind) -> int:
         """Count the records that a Bind still owns."""
         return len(self._view.records_of(bind.group.meta.key))
 
-    async def _look(
-        self, bind: Bind, status: EntryStatus, parked: frozenset[str]
-    ) -> Learnt:
-        """Do for one load balancer what is due, unless it waits for its driver."""
-        if status.name in parked:
-            return Learnt()
-        balancer = binds.as_load_balancer(bind, status)
-        users = self._view.records.by_index("load_balancer", balancer.meta.key)
-        now = self._clock.now()
-        operation = bind_life.next_operation(bind, status, in_use=bool(users))
-        if operation is None:
-            return self._idle(bind, status, in_use=bool(users))
-        if operation is Operation.DELETE_LOAD_BALANCER and _abandoned(bind, status):
-            return Learnt(bind_life.gone, timedelta(0))
-        rest = bind_life.rest_of(status, now)
-        if rest > timedelta(0):
-            return Learnt(again=rest)
-        driver = self._view.driver_of(balancer)
-        if operation is Operation.DELETE_LOAD_BALANCER:
-            driver = self._view.driver(balancer.driver_key)
-        if isinstance(driver, Explanation):
-            told_of = partial(
-                bind_life.without_driver,
-                reason=driver.reason,
-                message=driver.message,
-                now=now,
-            )
-            return Learnt(told_of, DRIVER_RECHECK)
-        if operation is Operation.CREATE_LOAD_BALANCER and not status.may_exist:
-            return Learnt(again=_SOON.delay)  # `_begin` goes first
-        question = self._calls.ask(bind, balancer, driver, operation)
-        learnt = await self._limited(bind, status, question)
-        return Learnt() if learnt is None else learnt
-
-    async def _limited(
-        self, bind: Bind, status: EntryStatus, question: Coroutine[Any, Any, T]
-    ) -> T | None:
-        """Ask the driver of one load balancer, if it may have one more turn.
-
-        None: the Bind comes back when it may. So a driver that hangs holds no more than
-        its share of the workers, and those of the Bind's other drivers go on.
-        """
-        key = binds.as_load_balancer(bind, status).driver_key
-        driver, whose = self._view.driver(key), bind.meta.key
-        limits = self._shares.at_driver(key, driver, whose.namespace)
-        slot = self._limiter.enter(limits, whose)
-        if slot is None:
-            question.close()
-            return None
-        try:
-            return await question
-        finally:
-            slot.leave()
-
-    def _idle(self, bind: Bind, status: EntryStatus, *, in_use: bool) -> Learnt:
-        """Say how one is whose driver is not to be asked."""
-        if not bind.is_leaving(status):
-            return Learnt()
-        if not in_use:
-            return Learnt(bind_life.gone)  # never created: nothing to delete
-        return Learnt(partial(bind_life.waiting, now=self._clock.now()))
-
     async def write_epoch(self, balancer: LoadBalancer, epoch: str) -> None:
         """Write down the epoch of a load balancer of a Bind.
 
         Raises:
-            KubeError: as `write`.
+            KubeError: as `BindWriter.write`.
         """
-        await self._note(balancer, partial(bind_life.with_epoch, epoch=epoch))
+        await self._note(balancer, partial(bind_status.with_epoch, epoch=epoch))
 
     async def tell(self, balancer: LoadBalancer, condition: Condition) -> None:
         """Write down a condition of a load balancer of a Bind.
 
         Raises:
-            KubeError: as `write`.
+            KubeError: as `BindWriter.write`.
         """
         change = partial(
-            bind_life.with_condition, condition=condition, now=self._clock.now()
+            bind_status.with_condition, condition=condition, now=self._clock.now()
         )
         await self._note(balancer, change)
 
@@ -251,62 +291,56 @@ class Binds:
         """Write down what was learnt of a load balancer of a Bind, if that is there.
 
         Raises:
-            KubeError: as `write`.
+            KubeError: as `BindWriter.write`.
         """
         key = names.bind_of(balancer.meta.key)
         bind = None if key is None else self._view.binds.get(key)
         if bind is not None:
-            await self.write(bind, {names.own_name(balancer.meta.key): change})
-
-    async def write(self, bind: Bind, changes: Mapping[str, Change]) -> Bind:
-        """Put what was learnt into the statuses, whatever else has changed meanwhile.
-
-        Raises:
-            Conflict: it changes faster than it can be written.
-            NotFound: it is gone.
-            KubeError: the API server could not be asked.
-        """
-        for attempt in range(1, _TRIES + 1):
-            statuses = bind_life.changed(bind.statuses, changes)
-            if statuses == bind.statuses:
-                break
-            try:
-                return await self._patch(bind, render_statuses(statuses), "status")
-            except Conflict:
-                if attempt == _TRIES:
-                    raise
-            fresh = await self._client.get(BINDS, bind.meta.key)
-            if fresh.meta.uid != bind.meta.uid:
-                break
-            bind = fresh
-        return bind
+            own = names.own_name(balancer.meta.key)
+            await self._writer.write(bind, {own: change})
 
     async def _release(self, bind: Bind) -> None:
         """Let a Bind go of which nothing is left."""
-        body = render_finalizer_removed(bind.meta, names.FINALIZER_LOAD_BALANCER)
-        await self._client.patch(BINDS, bind.meta.key, body, cas=bind.meta)
+        await self._writer.release(bind)
         if why := bind.meta.abandoned:
             self._abandonments.tell("Bind", bind.meta, why)
         _log.info("bind.deleted", bind=str(bind.meta.key), why=why)
 
-    async def _patch(self, bind: Bind, body: Body, subresource: str = "") -> Bind:
-        """Write by compare-and-swap, and let the view know."""
-        patched = await self._client.patch(
-            BINDS, bind.meta.key, body, cas=bind.meta, subresource=subresource
-        )
-        self._view.binds.observe(patched)
-        return patched
+
+def _is_write(step: Step | None) -> TypeGuard[Write]:
+    return isinstance(step, WriteOutcome | ReleaseLoadBalancer)
 
 
-def _abandoned(bind: Bind, status: EntryStatus) -> bool:
-    """Tell whether a Bind that is deleted lets its load balancers go without drivers.
+def _is_no_call(step: Step) -> TypeGuard[Write | Finish]:
+    return isinstance(step, WriteOutcome | ReleaseLoadBalancer | Finish)
 
-    Its records have an annotation of their own: nothing gets here before they are gone.
-    """
-    why = bind.meta.abandoned
-    if not why or not bind.is_deleting:
-        return False
-    _log.warning(
-        "bind.abandoned", bind=str(bind.meta.key), load_balancer=status.name, why=why
+
+def _change(step: Write, bind: Bind, now: datetime) -> Change:
+    """Say what a step does to the status of a load balancer."""
+    if isinstance(step, ReleaseLoadBalancer):
+        return bind_status.without_entry
+    return partial(
+        bind_status.with_outcome,
+        outcome=step.outcome,
+        now=now,
+        generation=bind.meta.generation,
     )
-    return True
+
+
+def _log_step(bind: Bind, name: str, step: Write) -> None:
+    """Log that a driver has done something, or that a person lets go of it."""
+    match step:
+        case WriteOutcome(outcome=Created()):
+            done = Operation.CREATE_LOAD_BALANCER
+        case WriteOutcome(outcome=Ensured()):
+            done = Operation.ENSURE_LOAD_BALANCER
+        case ReleaseLoadBalancer(proof=Deleted()):
+            done = Operation.DELETE_LOAD_BALANCER
+        case ReleaseLoadBalancer(proof=AbandonOrder(why)):
+            key = str(bind.meta.key)
+            _log.warning("bind.abandoned", bind=key, load_balancer=name, why=why)
+            return
+        case _:
+            return
+    key = str(bind.meta.key)
+    _log.info("bind.load_balancer", bind=key, load_balancer=name, done=done.value)

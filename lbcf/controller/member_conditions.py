@@ -15,13 +15,13 @@ from lbcf.controller.view import View
 from lbcf.core.lifecycle.drift import can_drift, drift_of, missing_members
 from lbcf.core.lifecycle.epochs import Epochs
 from lbcf.core.lifecycle.listed import IN_A_ROW, RETOLD, listed, unlisted
+from lbcf.core.lifecycle.steps import Trouble
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import bind_of
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey, ObjectKey, Uid
 from lbcf.executor import Listing
-from lbcf.executor.load_balancers import Trouble
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, KubeError, NotFound
 from lbcf.runtime.clock import Clock

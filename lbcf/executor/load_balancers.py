@@ -4,12 +4,11 @@ No record is at stake, so no permission is needed: whoever calls has just read o
 written the LoadBalancer, and all of these are idempotent.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
-import attrs
-
-from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning, Succeeded
+from lbcf.core.lifecycle.load_balancer_steps import CallForLoadBalancer, DriverSucceeded
+from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, Succeeded, Trouble
 from lbcf.core.model.cluster import Attachment
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
@@ -37,27 +36,6 @@ _CREATE = requests.ValidationOperation.CREATE
 _UPDATE = requests.ValidationOperation.UPDATE
 
 
-@attrs.frozen
-class Created:
-    """A load balancer that its driver has made, or found.
-
-    Attributes:
-        info: its identity.
-        lock_key: as the driver names what it shares with others, empty where unsaid.
-    """
-
-    info: dict[str, str]
-    lock_key: str = ""
-
-
-@attrs.frozen
-class Ensured:
-    """A load balancer that has its attributes; `lock_key` as in `Created`."""
-
-    lock_key: str = ""
-
-
-Trouble = CallRefused | StillRunning | NoAnswer
 Answered = Succeeded | Trouble
 
 
@@ -82,33 +60,23 @@ class LoadBalancerCalls:
         self._clock = clock
         self._told = told
 
-    async def validate(
-        self,
-        load_balancer: LoadBalancer,
-        driver: LoadBalancerDriver,
-        before: Mapping[str, str] | None = None,
-    ) -> Trouble | None:
-        """Let the driver look at what is about to be asked of it; None: no objection.
+    async def ask(self, step: CallForLoadBalancer) -> DriverSucceeded | Trouble:
+        """Ask a driver what the life of a load balancer asks.
 
-        `lbcf admission` has asked already where it is installed, and could reach the
-        driver; to ask again changes nothing.
-
-        Args:
-            load_balancer: as it is to be.
-            driver: of it.
-            before: the attributes that it has, None where it is to be created.
+        Raises:
+            ValueError: the operation is not one on a load balancer.
         """
-        operation = Operation.VALIDATE_LOAD_BALANCER
-        creates = before is None
-        request = requests.ValidateLoadBalancerRequest(
-            namespace=load_balancer.meta.key.namespace,
-            lb_spec=dict(load_balancer.spec),
-            operation=_CREATE if creates else _UPDATE,
-            attributes=dict(load_balancer.attributes),
-            old_attributes=None if before is None else dict(before),
-        )
-        answer = await self._call(load_balancer, driver, operation, request)
-        return _objection(answer)
+        match step.operation:
+            case Operation.VALIDATE_LOAD_BALANCER:
+                return await self._validate(step)
+            case Operation.CREATE_LOAD_BALANCER:
+                return await self._create(step)
+            case Operation.ENSURE_LOAD_BALANCER:
+                return await self._ensure(step)
+            case Operation.DELETE_LOAD_BALANCER:
+                return await self._delete(step)
+            case operation:
+                raise ValueError(f"{operation} is not about a load balancer itself")
 
     async def validate_backends(
         self, namespace: str, attachment: Attachment, question: ParameterQuestion
@@ -136,59 +104,6 @@ class LoadBalancerCalls:
         )
         return _objection(answer)
 
-    async def create(
-        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
-    ) -> Created | Trouble:
-        """Create it or find it; answers its identity, which is its spec if unsaid."""
-        operation = Operation.CREATE_LOAD_BALANCER
-        request = requests.CreateLoadBalancerRequest(
-            namespace=load_balancer.meta.key.namespace,
-            record_id=load_balancer.meta.uid,
-            retry_id=self._clock.new_id(),
-            not_after=self._clock.now() + driver.timeout(operation),
-            lb_spec=dict(load_balancer.spec),
-            attributes=dict(load_balancer.attributes),
-        )
-        answer = await self._ask(load_balancer, driver, operation, request)
-        if isinstance(answer, CreateLoadBalancerAnswer):
-            info = answer.lb_info or dict(load_balancer.spec)
-            return Created(info, answer.lock_key)
-        return answer
-
-    async def ensure(
-        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
-    ) -> Ensured | Trouble:
-        """Give it its attributes."""
-        operation = Operation.ENSURE_LOAD_BALANCER
-        request = requests.EnsureLoadBalancerRequest(
-            namespace=load_balancer.meta.key.namespace,
-            record_id=load_balancer.meta.uid,
-            retry_id=self._clock.new_id(),
-            not_after=self._clock.now() + driver.timeout(operation),
-            lb_info=dict(load_balancer.info or {}),
-            attributes=dict(load_balancer.attributes),
-        )
-        answer = await self._ask(load_balancer, driver, operation, request)
-        if isinstance(answer, EnsureLoadBalancerAnswer):
-            return Ensured(answer.lock_key)
-        return answer
-
-    async def delete(
-        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver
-    ) -> Trouble | None:
-        """Delete it, or what may have come of creating it; None: it is gone."""
-        operation = Operation.DELETE_LOAD_BALANCER
-        request = requests.DeleteLoadBalancerRequest(
-            record_id=load_balancer.meta.uid,
-            lb_spec=dict(load_balancer.spec),
-            retry_id=self._clock.new_id(),
-            not_after=self._clock.now() + driver.timeout(operation),
-            lb_info=dict(load_balancer.info or {}),
-            attributes=dict(load_balancer.attributes),
-        )
-        answer = await self._ask(load_balancer, driver, operation, request)
-        return None if isinstance(answer, RetriedAnswer) else answer
-
     async def list(
         self, load_balancer: LoadBalancer, driver: LoadBalancerDriver, known: bytes
     ) -> Listing | Trouble | None:
@@ -210,6 +125,70 @@ class LoadBalancerCalls:
         if read.is_known:
             return None
         return Listing(answer.epoch, answer.backends, read.digest)
+
+    async def _validate(self, step: CallForLoadBalancer) -> DriverSucceeded | Trouble:
+        """Let the driver look at what is about to be asked of it.
+
+        `lbcf admission` has asked already where it is installed, and could reach the
+        driver; to ask again changes nothing.
+        """
+        balancer, before = step.balancer, step.before
+        request = requests.ValidateLoadBalancerRequest(
+            namespace=balancer.meta.key.namespace,
+            lb_spec=dict(balancer.spec),
+            operation=_CREATE if before is None else _UPDATE,
+            attributes=dict(balancer.attributes),
+            old_attributes=None if before is None else dict(before),
+        )
+        answer = await self._call(balancer, step.driver, step.operation, request)
+        return _objection(answer) or DriverSucceeded()
+
+    async def _create(self, step: CallForLoadBalancer) -> DriverSucceeded | Trouble:
+        """Create it or find it; its identity is its spec where the driver names none."""
+        balancer = step.balancer
+        request = requests.CreateLoadBalancerRequest(
+            namespace=balancer.meta.key.namespace,
+            record_id=balancer.meta.uid,
+            retry_id=self._clock.new_id(),
+            not_after=self._clock.now() + step.driver.timeout(step.operation),
+            lb_spec=dict(balancer.spec),
+            attributes=dict(balancer.attributes),
+        )
+        answer = await self._ask(balancer, step.driver, step.operation, request)
+        if isinstance(answer, CreateLoadBalancerAnswer):
+            info = answer.lb_info or dict(balancer.spec)
+            return DriverSucceeded(info, answer.lock_key)
+        return answer
+
+    async def _ensure(self, step: CallForLoadBalancer) -> DriverSucceeded | Trouble:
+        """Give it its attributes."""
+        balancer = step.balancer
+        request = requests.EnsureLoadBalancerRequest(
+            namespace=balancer.meta.key.namespace,
+            record_id=balancer.meta.uid,
+            retry_id=self._clock.new_id(),
+            not_after=self._clock.now() + step.driver.timeout(step.operation),
+            lb_info=dict(balancer.info or {}),
+            attributes=dict(balancer.attributes),
+        )
+        answer = await self._ask(balancer, step.driver, step.operation, request)
+        if isinstance(answer, EnsureLoadBalancerAnswer):
+            return DriverSucceeded(lock_key=answer.lock_key)
+        return answer
+
+    async def _delete(self, step: CallForLoadBalancer) -> DriverSucceeded | Trouble:
+        """Delete it, or what may have come of creating it."""
+        balancer = step.balancer
+        request = requests.DeleteLoadBalancerRequest(
+            record_id=balancer.meta.uid,
+            lb_spec=dict(balancer.spec),
+            retry_id=self._clock.new_id(),
+            not_after=self._clock.now() + step.driver.timeout(step.operation),
+            lb_info=dict(balancer.info or {}),
+            attributes=dict(balancer.attributes),
+        )
+        answer = await self._ask(balancer, step.driver, step.operation, request)
+        return DriverSucceeded() if isinstance(answer, RetriedAnswer) else answer
 
     async def _ask(
         self,

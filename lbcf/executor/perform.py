@@ -42,6 +42,7 @@ from lbcf.core.reasons import Reason
 from lbcf.drivers.errors import DriverError, TimedOut, TooLate
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor.backend_requests import ask_for_address, backend_request, reply_of
+from lbcf.executor.turns import is_finish, read_now, take_turn
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import (
@@ -125,8 +126,7 @@ class Executor:
 
     def now(self) -> Now:
         """Read the clock once for one decision."""
-        clock = self._clock
-        return Now(clock.now(), clock.monotonic(), clock.jitter())
+        return read_now(self._clock)
 
     async def run(
         self,
@@ -149,21 +149,25 @@ class Executor:
         Raises:
             KubeError: the API server could not be asked; the turn is to be repeated.
         """
-        while True:
-            step = next_step(state, self.now())
-            if isinstance(step, Finish):
-                return step
-            try:
-                reply = await self.perform(subject, step)
-            except BaseException as error:
-                if _may_be_written(step, error):
-                    remember(learn(state, step, WriteUnconfirmed(), self.now()))
-                raise
+
+        async def perform(step: Step) -> Reply:
+            """Carry out a step, and tell what a driver answered."""
+            reply = await self.perform(subject, step)
             if isinstance(step, CallDriver):
                 self._tell(subject, step, reply)
                 self._told(step, reply)
-            state = learn(state, step, reply, self.now())
-            remember(state)
+            return reply
+
+        return await take_turn(
+            state,
+            next_step,
+            learn,
+            perform,
+            is_last=is_finish,
+            now=self.now,
+            remember=remember,
+            after_error=_unconfirmed,
+        )
 
     def _tell(self, subject: Subject, step: CallDriver, reply: Reply) -> None:
         """Tell whether a driver could be reached."""
@@ -341,13 +345,14 @@ class Executor:
         return reply
 
 
-def _may_be_written(step: Step, error: BaseException) -> bool:
-    """Tell whether a write that failed so may have been made, or may still be."""
+def _unconfirmed(step: Step, error: BaseException) -> WriteUnconfirmed | None:
+    """Answer for a write that failed so but may have been made, or may still be."""
     if not isinstance(step, WriteStatus):
-        return False
+        return None
+    is_definite = isinstance(error, KubeError)
     if isinstance(error, Unavailable):
-        return error.maybe_applied
-    return not isinstance(error, KubeError)
+        is_definite = not error.maybe_applied
+    return None if is_definite else WriteUnconfirmed()
 
 
 def _is_ending() -> bool:

@@ -15,12 +15,13 @@ from lbcf.controller.binds import Binds
 from lbcf.controller.member_resync import MemberResync
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.view import View
+from lbcf.core.lifecycle.steps import Trouble
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor import Executor, Listing, LoadBalancerCalls
-from lbcf.executor.load_balancers import Trouble
+from lbcf.executor.binds import BindWriter
 from lbcf.executor.object_events import AbandonmentReporter
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
@@ -97,7 +98,7 @@ class Stage:
             ),
             binds=Binds(
                 self.view,
-                client,
+                BindWriter(client, self.view.binds),
                 self.calls,
                 clock,
                 AbandonmentReporter(recorder, None),

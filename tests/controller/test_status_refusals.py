@@ -17,6 +17,8 @@ from lbcf.controller.load_balancers import LoadBalancers
 from lbcf.controller.view import View
 from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.pool import DriverPool
+from lbcf.executor.binds import BindWriter
+from lbcf.executor.load_balancer_life import LoadBalancerExecutor
 from lbcf.executor.load_balancers import LoadBalancerCalls
 from lbcf.executor.locks import AddressLocker
 from lbcf.executor.object_events import AbandonmentReporter, RefusalReporter
@@ -109,16 +111,20 @@ class World:
                 ).reconcile
             case "Bind":
                 return Binds(
-                    view, client, calls, clock, abandonments, queue=queue, shares=shares
+                    view,
+                    BindWriter(client, view.binds),
+                    calls,
+                    clock,
+                    abandonments,
+                    queue=queue,
+                    shares=shares,
                 ).reconcile
             case "LoadBalancer":
                 locks = AddressLocks(client, "lbcf-system", clock)
                 locker = AddressLocker(client, locks, clock)
                 return LoadBalancers(
                     view,
-                    client,
-                    calls,
-                    clock,
+                    LoadBalancerExecutor(client, calls, clock, view.load_balancers),
                     abandonments,
                     inheritance=LegacyLocks(view, locker, clock),
                 ).reconcile

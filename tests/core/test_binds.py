@@ -1,4 +1,4 @@
-"""A Bind in the words of groups and load balancers, and the life of each of the latter."""
+"""A Bind in the words of groups and load balancers, and the statuses of the latter."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -6,9 +6,22 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from lbcf.core.lifecycle import bind_life
-from lbcf.core.lifecycle.bind_life import Trouble, next_operation
-from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning
+from lbcf.core.lifecycle import bind_status, load_balancer
+from lbcf.core.lifecycle.bind_status import observe_entry, with_outcome
+from lbcf.core.lifecycle.call_backoff import UnconfirmedCreates
+from lbcf.core.lifecycle.load_balancer import LoadBalancerState
+from lbcf.core.lifecycle.load_balancer_steps import (
+    Begun,
+    Blocked,
+    CallFailed,
+    CallForLoadBalancer,
+    Counted,
+    Created,
+    Ensured,
+    InUse,
+    Locked,
+)
+from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning, Trouble
 from lbcf.core.model import conditions
 from lbcf.core.model.binds import (
     Bind,
@@ -24,30 +37,57 @@ from lbcf.core.model.operations import Operation
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.desired import desired_records, judge_all
-from tests.builders import START, a_group, a_key, a_meta, a_pod, a_snapshot
+from tests.builders import (
+    START,
+    a_driver,
+    a_group,
+    a_key,
+    a_meta,
+    a_pod,
+    a_snapshot,
+    at,
+)
 
 
 SPEC = {"id": "lb-1"}
 TIMEOUT = {"timeout": "30"}
 FRONT = Entry("front", "proxy", SPEC, TIMEOUT)
-CREATE, ENSURE, DELETE = (
+DRIVER = a_driver()
+CREATE, ENSURE, DELETE, VALIDATE = (
     Operation.CREATE_LOAD_BALANCER,
     Operation.ENSURE_LOAD_BALANCER,
     Operation.DELETE_LOAD_BALANCER,
+    Operation.VALIDATE_LOAD_BALANCER,
 )
 FRESH = EntryStatus("front", "proxy", spec=SPEC)
-CREATED = bind_life.created(FRESH, identity={"arn": "7"}, key="url:1", now=START)
-BEGUN = bind_life.begun(FRESH, now=START)
-REFUSED = bind_life.troubled(
-    BEGUN,
-    operation=CREATE,
-    trouble=CallRefused("quota"),
-    message="quota",
-    pause=timedelta(0),
-    generation=1,
-    now=START,
-)
-READY = bind_life.ensured(CREATED, attributes=TIMEOUT, key="url:1", now=START)
+BEGUN = with_outcome(FRESH, Begun(), START)
+CREATED = with_outcome(FRESH, Created({"arn": "7"}, "url:1"), START)
+READY = with_outcome(CREATED, Ensured(TIMEOUT, "url:1"), START)
+
+
+def failed(
+    status: EntryStatus,
+    operation: Operation,
+    trouble: Trouble,
+    *,
+    pause: timedelta = timedelta(0),
+) -> EntryStatus:
+    """Put an answer that is no success into a status."""
+    outcome = CallFailed(operation, trouble, Reason.DRIVER_REFUSED, "its words", pause)
+    return with_outcome(status, outcome, START, generation=3)
+
+
+REFUSED = failed(BEGUN, CREATE, CallRefused("quota"))
+
+
+def asked_next(bind: Bind, status: EntryStatus, *, users: int = 0) -> Operation | None:
+    """Say what the driver is asked next, None: nothing; one that is let go at once counts so."""
+    observed = observe_entry(bind, status, DRIVER, now=START, users=users)
+    life = LoadBalancerState(creates=UnconfirmedCreates(0.0)).begin_turn(
+        observed, at(0)
+    )
+    step = load_balancer.next_step(life, at(0))
+    return step.operation if isinstance(step, CallForLoadBalancer) else None
 
 
 def a_bind(
@@ -126,9 +166,9 @@ def test_entry_put_back_while_leaving_waits_for_its_own_end() -> None:
     """The old one goes first; then the new one is created from nothing."""
     leaving = attrs.evolve(READY, leaving_since=START)
 
-    assert DELETE is next_operation(a_bind(leaving), leaving, in_use=False)
+    assert DELETE is asked_next(a_bind(leaving), leaving)
     [begun] = recorded(a_bind(), START)
-    assert CREATE is next_operation(a_bind(begun), begun, in_use=False)
+    assert VALIDATE is asked_next(a_bind(begun), begun)
 
 
 def test_new_entry_is_written_down_before_its_driver_is_asked() -> None:
@@ -143,10 +183,11 @@ def test_new_entry_is_written_down_before_its_driver_is_asked() -> None:
 @pytest.mark.parametrize(
     ("status", "asked"),
     [
-        (FRESH, CREATE),
+        (FRESH, VALIDATE),
+        (BEGUN, CREATE),
         (CREATED, ENSURE),
         (READY, None),
-        (attrs.evolve(READY, synced={"timeout": "60"}), ENSURE),
+        (attrs.evolve(READY, synced={"timeout": "60"}), VALIDATE),
         (attrs.evolve(READY, synced=None), ENSURE),
         (attrs.evolve(READY, leaving_since=START), DELETE),
         (attrs.evolve(FRESH, leaving_since=START), None),
@@ -160,15 +201,15 @@ def test_what_is_asked_next(status: EntryStatus, asked: Operation | None) -> Non
 
     Of what LBCF in Go left, without a spec in its status, nobody knows.
     """
-    assert asked is next_operation(a_bind(status), status, in_use=False)
+    assert asked is asked_next(a_bind(status), status)
 
 
 def test_leaving_entry_waits_for_its_records() -> None:
     """Deleted while they live, a load balancer would take their traffic along."""
     leaving = attrs.evolve(READY, leaving_since=START)
 
-    assert None is next_operation(a_bind(leaving), leaving, in_use=True)
-    told = bind_life.waiting(leaving, now=START)
+    assert None is asked_next(a_bind(leaving), leaving, users=1)
+    told = with_outcome(leaving, InUse(1), START)
     assert (False, "InUse") == told_by(told, conditions.READY)
 
 
@@ -178,7 +219,7 @@ def test_status_of_lbcf_without_attributes_is_as_it_should_be() -> None:
     status = attrs.evolve(READY, spec=None, synced=None)
     bind = a_bind(status, entries=(plain,))
 
-    assert None is next_operation(bind, status, in_use=False)
+    assert None is asked_next(bind, status)
     assert (status,) == recorded(bind, START)
 
 
@@ -209,33 +250,26 @@ def test_trouble_has_the_reasons_of_lbcf(
     operation: Operation, trouble: Trouble, kind: str, reason: str
 ) -> None:
     """And says when the driver is asked again."""
-    status = bind_life.troubled(
-        FRESH if operation is CREATE else READY,
-        operation=operation,
-        trouble=trouble,
-        message="why",
-        pause=timedelta(seconds=10),
-        generation=1,
-        now=START,
-    )
+    before = FRESH if operation is CREATE else READY
+    status = failed(before, operation, trouble, pause=timedelta(seconds=10))
 
     assert (False, reason) == told_by(status, kind)
-    assert timedelta(seconds=10) == bind_life.rest_of(status, START)
-    assert timedelta(0) == bind_life.rest_of(status, START + timedelta(seconds=11))
-    done = bind_life.ensured(status, attributes=TIMEOUT, key="url:1", now=START)
-    assert timedelta(0) == bind_life.rest_of(done, START)
+    assert timedelta(seconds=10) == bind_status.rest_of(status, START)
+    assert timedelta(0) == bind_status.rest_of(status, START + timedelta(seconds=11))
+    done = with_outcome(status, Ensured(TIMEOUT, "url:1"), START)
+    assert timedelta(0) == bind_status.rest_of(done, START)
 
 
 def test_nobody_knows_whether_what_was_begun_exists() -> None:
     """Whatever is told with it, until it is created."""
-    absent = bind_life.without_driver(
-        BEGUN, reason=Reason.DRIVER_NOT_FOUND, message="create it", now=START
+    absent = with_outcome(
+        BEGUN, Blocked(CREATE, Reason.DRIVER_NOT_FOUND, "create it"), START
     )
 
     assert [None, None] == [
         told_by(found, conditions.CREATED)[0] for found in (BEGUN, absent)
     ]
-    created = bind_life.created(absent, identity={}, key="url:1", now=START)
+    created = with_outcome(absent, Created({}, "url:1"), START)
     assert (True, "Created") == told_by(created, conditions.CREATED)
 
 
@@ -252,54 +286,45 @@ def test_rest_is_no_longer_than_a_driver_may_wish(
     """A clock that was a year ahead does not keep a driver from being asked for one."""
     status = attrs.evolve(CREATED, retry_after=START + away)
 
-    assert rest == bind_life.rest_of(status, START)
+    assert rest == bind_status.rest_of(status, START)
 
 
 @pytest.mark.parametrize("trouble", [StillRunning("soon"), CallRefused("quota")])
 def test_driver_that_has_answered_says_that_it_is_not_created(trouble: Trouble) -> None:
     """As LBCF in Go shows it; and yet it may have begun, and is deleted in the end."""
-    status = bind_life.troubled(
-        BEGUN,
-        operation=CREATE,
-        trouble=trouble,
-        message="its words",
-        pause=timedelta(0),
-        generation=3,
-        now=START,
-    )
+    status = failed(BEGUN, CREATE, trouble)
     found = conditions.find(status.conditions, conditions.CREATED)
 
     assert found is not None
     assert (False, "its words") == (found.status, found.message)
     assert status.may_exist
     leaving = attrs.evolve(status, leaving_since=START)
-    assert DELETE is next_operation(a_bind(leaving), leaving, in_use=False)
+    assert DELETE is asked_next(a_bind(leaving), leaving)
 
 
 def test_driver_that_objected_was_not_asked_to_create() -> None:
     """There is nothing to delete."""
-    status = bind_life.troubled(
-        FRESH,
-        operation=CREATE,
-        trouble=CallRefused("not that"),
-        message="its words",
-        pause=timedelta(0),
-        generation=3,
-        now=START,
-    )
+    status = failed(FRESH, CREATE, CallRefused("not that"))
 
     assert not status.may_exist
+
+
+def test_what_has_no_place_in_a_status_changes_nothing() -> None:
+    """Members of a Bind's load balancer are not counted; its key is as of others."""
+    assert READY == with_outcome(READY, Counted(3), START)
+    locked = with_outcome(READY, Locked("key:shared"), START)
+    assert ("key:shared", "url:1") == locked.lock_keys
 
 
 def test_changes_are_put_into_what_is_there_now() -> None:
     """What else was written meanwhile stays; who is gone is left out."""
     other = EntryStatus("back", "proxy")
-    changes: Mapping[str, bind_life.Change] = {
-        "front": bind_life.gone,
-        "back": lambda status: bind_life.with_epoch(status, epoch="e-1"),
+    changes: Mapping[str, bind_status.Change] = {
+        "front": bind_status.without_entry,
+        "back": lambda status: bind_status.with_epoch(status, epoch="e-1"),
     }
 
-    assert (attrs.evolve(other, epoch="e-1"),) == bind_life.changed(
+    assert (attrs.evolve(other, epoch="e-1"),) == bind_status.changed(
         (READY, other), changes
     )
 

@@ -233,6 +233,10 @@ class NoAnswer(Explanation):
     may_land: bool
 
 
+Trouble = CallRefused | StillRunning | NoAnswer
+"""An answer of a driver, or the lack of one, that is no success."""
+
+
 @attrs.frozen
 class Superseded:
     """The call was not made: the record has changed, or its permission ran out."""

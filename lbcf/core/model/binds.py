@@ -2,7 +2,7 @@
 
 Before it: `lbcf.wire.binds` reads one. `as_load_balancers` and `as_group` say it in the
 words of the other kinds, so that all that is decided about pods and records is decided
-as for groups. What is left, the life of its load balancers: `lbcf.core.lifecycle.bind_life`.
+as for groups. What is left, the life of its load balancers: `lbcf.core.lifecycle.load_balancer`.
 """
 
 from collections.abc import Iterator, Mapping

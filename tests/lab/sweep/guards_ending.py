@@ -6,9 +6,14 @@ from datetime import timedelta
 
 from lbcf.controller import apply as apply_module
 from lbcf.controller import gone_backends
-from lbcf.controller.load_balancers import LoadBalancers
 from lbcf.controller.member_resync import MemberResync
-from lbcf.core.lifecycle import deregistration, epochs, gone, registration
+from lbcf.core.lifecycle import (
+    deregistration,
+    epochs,
+    gone,
+    load_balancer,
+    registration,
+)
 from lbcf.core.model import resources
 from lbcf.core.model.resources import BackendRecord
 from lbcf.executor.locks import AddressLocker
@@ -455,7 +460,7 @@ ENDING: dict[str, Mutant] = {
     ),
     "load-balancer-first": Mutant(
         "a load balancer stays as long as records need it",
-        (Edit(LoadBalancers, "_end", "self._needed(found)", "None"),),
+        (Edit(load_balancer, "_hindered_end", "if seen.users:", "if False:"),),
         ("load-balancer-gone/record",),
     ),
     "finalizer-later": Mutant(

@@ -2,6 +2,7 @@
 
 from lbcf.controller import registrar as registrar_module
 from lbcf.core.lifecycle import registration
+from lbcf.executor import perform
 from lbcf.executor.perform import Executor
 from tests.lab.sweep.edits import Edit, Mutant, Value
 
@@ -61,7 +62,14 @@ REGISTERING: dict[str, Mutant] = {
     ),
     "unheard-write-untold": Mutant(
         "the core is told of a write that had no answer",
-        (Edit(Executor, "run", "if _may_be_written(step, error):", "if False:"),),
+        (
+            Edit(
+                perform,
+                "_unconfirmed",
+                "return None if is_definite else WriteUnconfirmed()",
+                "return None",
+            ),
+        ),
         ("slow-life",),
         modes=("timeout-late", "reset-late", "5xx-late"),
     ),

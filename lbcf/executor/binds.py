@@ -1,0 +1,87 @@
+"""Writes Binds: what was learnt of their load balancers, and our finalizer."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from lbcf.core.lifecycle.bind_status import Change, changed
+from lbcf.core.model import names
+from lbcf.core.model.binds import Bind, EntryStatus
+from lbcf.executor.writes import ObjectWriter
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Conflict
+from lbcf.kube.kinds import BINDS
+from lbcf.kube.reader import KubeReader
+from lbcf.kube.store import Store
+from lbcf.wire.binds import render_finalizer, render_statuses
+
+
+_TRIES = 3
+
+
+class BindWriter:
+    """Writes by compare-and-swap.
+
+    Args:
+        client: the API server.
+        store: takes in what each write returned.
+    """
+
+    def __init__(self, client: KubeClient, store: Store[Bind]) -> None:
+        self._client: KubeReader = client
+        self._writer = ObjectWriter(client, BINDS, store)
+
+    def rest(self, bind: Bind) -> timedelta | None:
+        """Return for how long its status cannot be written; None: it can, for all we know.
+
+        Nobody is asked meanwhile: the answers could not be written down.
+        """
+        return self._writer.rest(bind.meta)
+
+    async def hold(self, bind: Bind) -> Bind:
+        """Put our finalizer on.
+
+        Raises:
+            KubeError: it could not be written.
+        """
+        return await self._writer.patch(bind.meta, render_finalizer(bind.meta))
+
+    async def record(self, bind: Bind, statuses: tuple[EntryStatus, ...]) -> Bind:
+        """Write all statuses, if it is still the version that was read.
+
+        Raises:
+            KubeError: they could not be written.
+        """
+        return await self._writer.patch(bind.meta, render_statuses(statuses), "status")
+
+    async def write(self, bind: Bind, changes: Mapping[str, Change]) -> Bind | None:
+        """Put what was learnt into the statuses, whatever else has changed meanwhile.
+
+        None: it is another Bind of that name by now.
+
+        Raises:
+            Conflict: it changes faster than it can be written.
+            NotFound: it is gone.
+            KubeError: the API server could not be asked.
+        """
+        for attempt in range(1, _TRIES + 1):
+            statuses = changed(bind.statuses, changes)
+            if statuses == bind.statuses:
+                break
+            try:
+                return await self.record(bind, statuses)
+            except Conflict:
+                if attempt == _TRIES:
+                    raise
+            fresh = await self._client.get(BINDS, bind.meta.key)
+            if fresh.meta.uid != bind.meta.uid:
+                return None
+            bind = fresh
+        return bind
+
+    async def release(self, bind: Bind) -> None:
+        """Take our finalizer off.
+
+        Raises:
+            KubeError: it could not be written.
+        """
+        await self._writer.release(bind.meta, names.FINALIZER_LOAD_BALANCER)

@@ -1,0 +1,724 @@
+"""Whole lives of load balancers: which steps in which order, which waits, which words."""
+
+from collections import deque
+from collections.abc import Callable
+from datetime import timedelta
+
+import attrs
+import pytest
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lbcf.core.lifecycle import load_balancer
+from lbcf.core.lifecycle.load_balancer import LoadBalancerState
+from lbcf.core.lifecycle.load_balancer_steps import (
+    AbandonOrder,
+    Blocked,
+    CallFailed,
+    CallForLoadBalancer,
+    Counted,
+    Created,
+    CreationUnclear,
+    Deleted,
+    DriverSucceeded,
+    InUse,
+    LoadBalancerGone,
+    Locked,
+    LockMembers,
+    NeverCreated,
+    ReadLoadBalancer,
+    ReleaseLoadBalancer,
+    Reply,
+    Step,
+    WriteOutcome,
+)
+from lbcf.core.lifecycle.steps import (
+    CallRefused,
+    Finish,
+    NoAnswer,
+    StillRunning,
+    Trouble,
+)
+from lbcf.core.lifecycle.turn import DRIVER_RECHECK
+from lbcf.core.model import conditions, names
+from lbcf.core.model.binds import Bind
+from lbcf.core.model.resources import LoadBalancerDriver
+from lbcf.core.model.values import MemberKey, ObjectKey
+from lbcf.core.reasons import Explanation, Reason
+from tests.builders import ALWAYS, SETTLING, a_load_balancer, seconds
+from tests.core.balancer_world import (
+    CREATE,
+    DELETE,
+    DRIVER,
+    ENSURE,
+    NEW,
+    World,
+    a_bind,
+    an_object,
+)
+
+
+LOST = NoAnswer(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True)
+UNSENT = NoAnswer(Reason.DRIVER_UNREACHABLE, "connection refused", may_land=False)
+NO = CallRefused("quota exceeded")
+BUSY = StillRunning("at it", seconds(3))
+MISSING = Explanation(
+    Reason.DRIVER_NOT_FOUND, "LoadBalancerDriver shop/proxy does not exist"
+)
+TIMEOUT = {"timeout": "30"}
+LEAVING = attrs.evolve(
+    DRIVER, meta=attrs.evolve(DRIVER.meta, labels={names.LABEL_DRAINING: "true"})
+)
+BY_ADDRESS = attrs.evolve(DRIVER, member_key=MemberKey.ADDRESS)
+
+
+Make = Callable[[], World]
+
+
+def an_object_world() -> World:
+    """A LoadBalancer that nobody has looked at yet."""
+    return World(an_object())
+
+
+def an_entry_world() -> World:
+    """A Bind with one load balancer, as it is written down at first."""
+    return World(a_bind())
+
+
+both = pytest.mark.parametrize("make", [an_object_world, an_entry_world])
+
+
+def ready(world: World) -> World:
+    """Let it be created and ensured."""
+    while world.turn().again_after == timedelta(0):
+        pass
+    world.steps.clear()
+    return world
+
+
+def named(steps: list[Step]) -> list[str]:
+    """Say steps in short words."""
+    return [short(step) for step in steps]
+
+
+def short(step: Step) -> str:
+    """Say one step in a word: the call, what is written, the proof."""
+    match step:
+        case CallForLoadBalancer():
+            return step.operation.value
+        case WriteOutcome():
+            return type(step.outcome).__name__
+        case ReleaseLoadBalancer():
+            return type(step.proof).__name__
+        case _:
+            return type(step).__name__
+
+
+def outcomes(world: World) -> list[object]:
+    """Find all that was written."""
+    return [s.outcome for s in world.steps if isinstance(s, WriteOutcome)]
+
+
+def test_object_is_held_created_and_ensured_in_one_turn() -> None:
+    """The status says that it may exist before anybody makes it."""
+    world = World(NEW)
+
+    assert Finish() == world.turn()
+    assert [
+        "HoldLoadBalancer",
+        "validateLoadBalancer",
+        "Begun",
+        "createLoadBalancer",
+        "Created",
+        "ensureLoadBalancer",
+        "Ensured",
+    ] == named(world.steps)
+
+
+def test_entry_ends_its_turn_after_each_success() -> None:
+    """The Bind has others; each of them goes one step at a time."""
+    world = an_entry_world()
+
+    assert Finish(timedelta(0)) == world.turn()
+    assert ["validateLoadBalancer", "Begun", "createLoadBalancer", "Created"] == named(
+        world.steps
+    )
+    world.steps.clear()
+    assert Finish(timedelta(0)) == world.turn()
+    assert ["ensureLoadBalancer", "Ensured"] == named(world.steps)
+    assert Finish() == world.turn()
+
+
+@both
+def test_nothing_is_done_for_one_that_is_as_it_should_be(make: Make) -> None:
+    """Also by a process that has just begun."""
+    world = ready(make())
+    world.restart()
+
+    assert Finish() == world.turn()
+    assert [] == world.steps
+
+
+@both
+def test_driver_is_asked_for_objections_to_a_change(make: Make) -> None:
+    """It is told what there was before."""
+    world = ready(make())
+    world.edit(TIMEOUT)
+    world.turn()
+
+    assert ["validateLoadBalancer", "ensureLoadBalancer", "Ensured"] == named(
+        world.steps
+    )
+    asked, ensured = (s for s in world.steps if isinstance(s, CallForLoadBalancer))
+    assert {} == asked.before
+    assert TIMEOUT == asked.balancer.attributes == ensured.balancer.attributes
+
+
+@both
+def test_objection_keeps_it_from_being_created(make: Make) -> None:
+    """It never was: there is nothing to delete."""
+    world = make()
+    world.answers = deque([NO])
+    finish = world.turn()
+
+    assert ["validateLoadBalancer", "CallFailed"] == named(world.steps)
+    assert finish.again_after is not None
+    assert finish.again_after > timedelta(0)
+    [failed] = outcomes(world)
+    assert isinstance(failed, CallFailed)
+    assert CREATE is failed.operation
+    world.steps.clear()
+    world.delete()
+    world.turn()
+    assert ["NeverCreated"] == named(world.steps)
+
+
+@both
+def test_driver_is_left_alone_for_as_long_as_it_asked(make: Make) -> None:
+    """Our own report is a change, too, and brings the key at once."""
+    world = make()
+    world.answers = deque([DriverSucceeded(), BUSY])
+    assert Finish(seconds(3)) == world.turn()
+    world.steps.clear()
+
+    world.monotonic = 1.0
+    assert Finish(seconds(2)) == world.turn()
+    assert [] == world.steps
+    world.monotonic = 3.0
+    world.turn()
+    assert "createLoadBalancer" == named(world.steps)[0]
+
+
+def test_change_of_the_spec_ends_the_pause() -> None:
+    """What was refused may be right now."""
+    world = an_object_world()
+    world.answers = deque([NO])
+    world.turn()
+    world.steps.clear()
+    world.edit(TIMEOUT)
+    world.turn()
+
+    assert "validateLoadBalancer" == named(world.steps)[0]
+
+
+def test_pauses_grow_while_answers_stay_the_same() -> None:
+    """A driver that refuses for long is asked seldom."""
+    world = an_object_world()
+    pauses = []
+    for _ in range(4):
+        world.answers = deque([NO])
+        again = world.turn().again_after
+        assert again is not None
+        pauses.append(again)
+        world.monotonic += again.total_seconds()
+
+    assert sorted(set(pauses)) == pauses
+
+
+@both
+def test_missing_driver_is_told_and_looked_for_again(make: Make) -> None:
+    """Should the news of it be missed."""
+    world = make()
+    world.driver = MISSING
+
+    assert Finish(DRIVER_RECHECK) == world.turn()
+    assert [Blocked(CREATE, MISSING.reason, MISSING.message)] == outcomes(world)
+
+
+def test_object_says_that_its_driver_is_missing_though_it_is_synced() -> None:
+    """An entry of a Bind does not: nothing is due."""
+    world = ready(an_object_world())
+    world.driver = MISSING
+    world.turn()
+    assert [Blocked(ENSURE, MISSING.reason, MISSING.message)] == outcomes(world)
+
+    world = ready(an_entry_world())
+    world.driver = MISSING
+    assert Finish() == world.turn()
+
+
+@both
+def test_driver_has_to_serve_the_namespace_until_the_end(make: Make) -> None:
+    """What there is can always end."""
+    world = make()
+    home = attrs.evolve(DRIVER.meta, key=ObjectKey("kube-system", "proxy"))
+    world.driver = attrs.evolve(DRIVER, meta=home, scope=())
+    world.turn()
+    [blocked] = outcomes(world)
+    assert isinstance(blocked, Blocked)
+    assert "DriverOutOfScope" == blocked.reason
+
+    world.driver = DRIVER
+    world = ready(world)
+    world.driver = attrs.evolve(DRIVER, meta=home, scope=())
+    world.delete()
+    world.turn()
+    assert ["deleteLoadBalancer", "Deleted"] == named(world.steps)
+
+
+@pytest.mark.parametrize(
+    ("driver", "written"),
+    [(LEAVING, ["Blocked"]), (attrs.evolve(DRIVER, meta=NEW.meta), [])],
+    ids=["draining", "not held yet"],
+)
+def test_nothing_new_begins_at_a_driver_that_may_go(
+    driver: LoadBalancerDriver, written: list[str]
+) -> None:
+    """It would be gone before it is needed."""
+    world = World(NEW)
+    world.driver = driver
+
+    assert Finish(DRIVER_RECHECK) == world.turn()
+    assert written == named(world.steps)
+
+
+@both
+def test_records_end_first(make: Make) -> None:
+    """With the load balancer their traffic would go."""
+    world = ready(make())
+    world.users = 2
+    world.delete()
+
+    assert Finish() == world.turn()
+    assert [InUse(2)] == outcomes(world)
+    world.users = 0
+    world.steps.clear()
+    world.turn()
+    assert ["deleteLoadBalancer", "Deleted"] == named(world.steps)
+
+
+def test_record_that_cannot_be_understood_may_need_it() -> None:
+    """Somebody has to look at it."""
+    world = ready(an_object_world())
+    world.unreadable = ObjectKey("shop", "odd")
+    world.delete()
+
+    assert Finish(DRIVER_RECHECK) == world.turn()
+    [blocked] = outcomes(world)
+    assert isinstance(blocked, Blocked)
+    assert ("RecordUnreadable", DELETE) == (blocked.reason, blocked.operation)
+
+
+@both
+@pytest.mark.parametrize("answer", [LOST, BUSY])
+def test_creation_without_an_end_is_waited_for(make: Make, answer: Trouble) -> None:
+    """A create that lands after the delete would make one that nobody remembers."""
+    world = make()
+    world.answers = deque([DriverSucceeded(), answer])
+    world.turn()
+    world.monotonic = 5.0
+    world.delete()
+
+    assert Finish(seconds(SETTLING - 5.0)) == world.turn()
+    assert CreationUnclear() == outcomes(world)[-1]
+    world.monotonic = SETTLING
+    world.turn()
+    assert ["deleteLoadBalancer", "Deleted"] == named(world.steps)[-2:]
+
+
+@both
+@pytest.mark.parametrize("answer", [UNSENT, NO])
+def test_creation_that_had_no_effect_is_not_waited_for(
+    make: Make, answer: Trouble
+) -> None:
+    """The driver may have begun: it is deleted all the same."""
+    world = make()
+    world.answers = deque([DriverSucceeded(), answer])
+    world.turn()
+    world.delete()
+    world.turn()
+
+    assert ["deleteLoadBalancer", "Deleted"] == named(world.steps)[-2:]
+
+
+@both
+def test_process_that_knows_nothing_waits_for_creates_of_earlier_ones(
+    make: Make,
+) -> None:
+    """From its first look on, since none of its own is made any more."""
+    world = make()
+    world.answers = deque([DriverSucceeded(), UNSENT])
+    world.turn()
+    world.restart()
+    world.delete()
+
+    assert Finish(seconds(SETTLING)) == world.turn()
+    world.monotonic = 10.0
+    assert Finish(seconds(SETTLING - 10.0)) == world.turn()
+
+
+@both
+def test_person_may_let_go_of_it(make: Make) -> None:
+    """Once no record needs it."""
+    world = ready(make())
+    world.driver = MISSING
+    world.users = 1
+    world.delete(abandoned="scrapped")
+    world.turn()
+    assert ["InUse"] == named(world.steps)
+    world.users = 0
+    world.steps.clear()
+    world.turn()
+
+    released = world.steps[-1]
+    assert isinstance(released, ReleaseLoadBalancer)
+    assert AbandonOrder("scrapped") == released.proof
+    assert 1 == len(world.steps)
+
+
+def test_entry_that_is_taken_out_needs_its_driver() -> None:
+    """The order is to let go of a Bind that is deleted, not of parts of one that stays."""
+    world = ready(an_entry_world())
+    stored = world.stored
+    assert isinstance(stored, Bind)
+    marked = attrs.evolve(stored.meta, annotations={names.ANNOTATION_ABANDON: "yes"})
+    world.stored = attrs.evolve(stored, meta=marked, entries=())
+    world.turn()
+
+    assert ["deleteLoadBalancer", "Deleted"] == named(world.steps)
+
+
+@both
+def test_driver_that_does_not_delete_is_asked_again(make: Make) -> None:
+    """The finalizer stays."""
+    world = ready(make())
+    world.delete()
+    world.answers = deque([BUSY])
+
+    assert Finish(seconds(3)) == world.turn()
+    assert ["deleteLoadBalancer", "CallFailed"] == named(world.steps)
+    assert not world.is_over
+    world.monotonic += 3.0
+    world.turn()
+    assert world.is_over
+
+
+def test_object_without_our_finalizer_is_left_to_its_end() -> None:
+    """Somebody took it off."""
+    world = World(a_load_balancer(deleting=True))
+
+    assert Finish() == world.turn()
+    assert [] == world.steps
+
+
+def test_identity_is_written_whatever_else_has_changed() -> None:
+    """The end of what was just created needs it."""
+    world = an_object_world()
+    world.answers = deque([DriverSucceeded(), DriverSucceeded()])
+    life = world.life.begin_turn(world.look(), world.now())
+    for _ in range(3):  # validated, begun, created
+        step = load_balancer.next_step(life, world.now())
+        life = load_balancer.learn(life, step, world.perform(step), world.now())
+    world.conflicts, world.life = 1, life
+    steps = []
+    while not isinstance(
+        step := load_balancer.next_step(world.life, world.now()), Finish
+    ):
+        steps.append(short(step))
+        reply = world.perform(step)
+        world.life = load_balancer.learn(world.life, step, reply, world.now())
+
+    assert ["Created", "ReadLoadBalancer", "Created"] == steps[:3]
+    assert {"id": "front"} == world.balancer.info
+
+
+def test_identity_of_another_object_is_not_ours() -> None:
+    """One of its name has come into its place."""
+    world = an_object_world()
+    step = ReadLoadBalancer(world.balancer)
+    life = attrs.evolve(
+        world.life.begin_turn(world.look(), world.now()),
+        outcome=Created({}, "url:1"),
+        is_stale=True,
+    )
+    life = load_balancer.learn(life, step, LoadBalancerGone(), world.now())
+
+    assert Finish(seconds(1)) == load_balancer.next_step(life, world.now())
+    assert not life.is_released
+
+
+@pytest.mark.parametrize("conflicts", [1, 2, 3])
+def test_conflict_begins_the_turn_anew(conflicts: int) -> None:
+    """In a second; nothing is lost by it."""
+    world = World(NEW)
+    world.conflicts = conflicts
+
+    assert Finish(seconds(1)) == world.turn()
+    for _ in range(conflicts):
+        world.turn()
+    assert {"id": "front"} == world.balancer.info
+
+
+def test_backends_are_counted_seldom() -> None:
+    """Another controller may count otherwise, and each would write."""
+    world = ready(an_object_world())
+    world.members = 2
+    assert Finish() == world.turn()
+    assert [Counted(2)] == outcomes(world)
+
+    world.members, world.monotonic = 3, 2.0
+    assert Finish(seconds(3)) == world.turn()
+    world.monotonic = 5.0
+    world.turn()
+    assert [Counted(2), Counted(3)] == outcomes(world)
+
+
+@pytest.mark.parametrize("driver", [DRIVER, BY_ADDRESS])
+def test_key_changes_once_the_members_are_locked_under_it(
+    driver: LoadBalancerDriver,
+) -> None:
+    """Where addresses are locked at all."""
+    world = ready(an_object_world())
+    world.driver = driver
+    world.answers = deque([DriverSucceeded(), DriverSucceeded(lock_key="shared")])
+    world.edit(TIMEOUT)
+    world.turn()
+
+    locks = ["LockMembers"] if driver is BY_ADDRESS else []
+    assert [*locks, "Locked", "Ensured"] == named(world.steps)[2:]
+    assert "key:shared" == world.balancer.lock_keys[0]
+
+
+def test_key_waits_for_locks_that_nobody_could_take() -> None:
+    """Else another record could have the address."""
+    world = ready(an_object_world())
+    world.driver, world.locks_answered = BY_ADDRESS, False
+    world.answers = deque([DriverSucceeded(), DriverSucceeded(lock_key="shared")])
+    world.edit(TIMEOUT)
+
+    assert Finish(seconds(1)) == world.turn()
+    assert LockMembers(world.balancer, "key:shared") == world.steps[-1]
+    world.locks_answered = True
+    world.answers = deque([DriverSucceeded(), DriverSucceeded(lock_key="shared")])
+    world.turn()
+    assert Locked("key:shared") in outcomes(world)
+
+
+def test_entry_writes_its_key_with_what_it_learnt() -> None:
+    """In the one write that says that it has its attributes."""
+    world = an_entry_world()
+    world.answers = deque([DriverSucceeded(), DriverSucceeded(lock_key="shared")])
+    world.turn()
+
+    assert ("key:shared",) == world.status.lock_keys
+
+
+def test_object_is_ensured_by_period_where_asked() -> None:
+    """Without a write as long as it goes well."""
+    world = World(attrs.evolve(an_object(), ensure_policy=ALWAYS))
+
+    assert Finish(ALWAYS.period) == world.turn()
+    world.steps.clear()
+    world.monotonic = 20.0
+    assert Finish(ALWAYS.period - seconds(20)) == world.turn()
+    world.monotonic = 60.0
+    stored = world.stored
+    assert Finish(ALWAYS.period) == world.turn()
+    assert ["ensureLoadBalancer", "Ensured"] == named(world.steps)
+    assert stored == world.stored
+
+
+def test_failing_ensure_does_not_keep_backends_from_being_counted() -> None:
+    """Whichever is due first brings it back."""
+    world = ready(an_object_world())
+    world.members = 1
+    world.turn()
+    world.members, world.monotonic = 2, 1.0
+    world.answers = deque([StillRunning("", seconds(60))])
+    world.edit(TIMEOUT)
+
+    assert Finish(seconds(4)) == world.turn()
+
+
+# --- words -------------------------------------------------------------------------
+
+
+def condition(world: World, kind: str) -> tuple[bool | None, str]:
+    """Find status and reason of a condition."""
+    found = conditions.find(world.balancer.conditions, kind)
+    assert found is not None
+    return found.status, found.reason
+
+
+def test_created_tells_later_processes_what_may_exist() -> None:
+    """Unknown from before the first call on, whatever is told with it; then True."""
+    world = an_object_world()
+    world.answers = deque([NO])
+    world.turn()
+    assert (False, "DriverRefused") == condition(world, conditions.CREATED)
+    world.monotonic = 10.0
+    world.answers = deque([DriverSucceeded(), LOST])
+    world.turn()
+    assert (None, "DriverTimedOut") == condition(world, conditions.CREATED)
+    world.delete()
+    world.turn()
+    assert (None, "CreationUnclear") == condition(world, conditions.CREATED)
+
+
+def test_object_tells_how_it_is() -> None:
+    """Created stays True while it is in use."""
+    world = ready(an_object_world())
+    assert (True, "Created") == condition(world, conditions.CREATED)
+    assert (True, "AttributesSynced") == condition(world, conditions.ATTRIBUTES_SYNCED)
+
+    world.edit(TIMEOUT)
+    world.answers = deque([NO])
+    world.turn()
+    assert (False, "DriverRefused") == condition(world, conditions.ATTRIBUTES_SYNCED)
+    world.users = 1
+    world.delete()
+    world.turn()
+    assert (True, "InUse") == condition(world, conditions.CREATED)
+
+
+def test_what_was_said_is_not_written_again() -> None:
+    """A turn without news changes nothing."""
+    world = an_object_world()
+    world.driver = MISSING
+    world.turn()
+    stored = world.stored
+    world.turn()
+
+    assert stored == world.stored
+
+
+# --- properties --------------------------------------------------------------------
+
+
+EVENTS = st.one_of(
+    st.sampled_from(["turn", "turn", "turn", "restart", "delete", "abandon", "user"]),
+    st.sampled_from(["no-users", "conflict", "missing", "found", "edit", "land"]),
+    st.floats(0.1, 40.0),
+    st.sampled_from([LOST, UNSENT, NO, BUSY, StillRunning(), DriverSucceeded()]),
+)
+
+
+@attrs.define
+class Watched(World):
+    """A world that looks at each step before it is made."""
+
+    began: bool = False
+
+    def perform(self, step: Step) -> Reply:
+        """Check the rules, then answer."""
+        if isinstance(step, CallForLoadBalancer):
+            self._check_call(step)
+        if isinstance(step, ReleaseLoadBalancer):
+            self._check_release(step)
+        return World.perform(self, step)
+
+    def _check_call(self, step: CallForLoadBalancer) -> None:
+        seen = self.look()
+        if step.operation is DELETE:
+            assert not self.users, "deleted while records need it"
+            landed = self.exists or self.may_land <= self.monotonic
+            assert landed, "deleted while a create may take effect"
+            assert seen.is_deleting
+        else:
+            assert not seen.is_deleting, f"{step.operation} of one that is to go"
+        if step.operation is CREATE:
+            assert seen.may_exist, "created before the status says that it may exist"
+        if step.operation is ENSURE:
+            assert seen.balancer.info is not None
+
+    def _check_release(self, step: ReleaseLoadBalancer) -> None:
+        assert not self.users, "released while records need it"
+        if isinstance(step.proof, AbandonOrder):
+            assert step.proof.why
+            return
+        assert not self.exists, "released while its driver has it"
+        assert self.may_land <= self.monotonic, (
+            "released while a create may take effect"
+        )
+        assert isinstance(step.proof, Deleted | NeverCreated)
+
+
+def apply(world: World, event: object) -> None:
+    """Let one thing happen."""
+    match event:
+        case float(passed):
+            world.monotonic += passed
+        case "turn":
+            world.turn()
+        case "restart":
+            world.restart()
+        case CallRefused() | StillRunning() | NoAnswer() | DriverSucceeded():
+            world.answers.append(event)
+        case "missing" | "found":
+            world.driver = MISSING if event == "missing" else DRIVER
+        case _:
+            apply_elsewhere(world, event)
+
+
+def apply_elsewhere(world: World, event: object) -> None:
+    """Let one thing happen that others do, where they can."""
+    is_deleting = world.look().is_deleting
+    match event:
+        case "delete" | "abandon" if not is_deleting:
+            world.delete(abandoned="scrapped" if event == "abandon" else "")
+        case "edit" if not is_deleting:
+            world.edit({"timeout": str(world.monotonic)})
+        case "user" if world.exists and not is_deleting:
+            world.users += 1
+        case "no-users":
+            world.users = 0
+        case "conflict":
+            world.conflicts += 1
+        case "land" if world.monotonic < world.may_land:
+            world.exists, world.may_land = True, 0.0
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.booleans(), st.lists(EVENTS, max_size=40))
+def test_rules_hold_whatever_happens(is_entry: bool, events: list[object]) -> None:
+    """And one that is to go goes, once its driver is there and answers."""
+    world = Watched(a_bind() if is_entry else NEW)
+    for event in events:
+        if world.is_over:
+            return
+        apply(world, event)
+    world.answers.clear()
+    world.driver, world.users, world.conflicts = DRIVER, 0, 0
+    apply(world, "delete")
+    for _ in range(6):
+        again = world.turn().again_after
+        world.monotonic += 0.0 if again is None else again.total_seconds()
+    assert world.is_over or not world.look().is_held
+
+
+@both
+def test_memory_may_be_lost_between_any_two_steps(make: Make) -> None:
+    """The status alone says where to go on."""
+    for lost in range(12):
+        world = make()
+        life = LoadBalancerState().begin_turn(world.look(), world.now())
+        for number in range(40):
+            if number == lost:
+                life = LoadBalancerState().begin_turn(world.look(), world.now())
+            step = load_balancer.next_step(life, world.now())
+            if isinstance(step, Finish):
+                life = life.begin_turn(world.look(), world.now())
+                continue
+            life = load_balancer.learn(life, step, world.perform(step), world.now())
+        assert world.look().is_synced
