@@ -1,0 +1,207 @@
+"""Binds: which writes and calls the lives of their load balancers make, in which order."""
+
+import asyncio
+
+from collections import deque
+from datetime import timedelta
+
+from lbcf.drivers.errors import TimedOut
+from lbcf.kube.kinds import BINDS
+from lbcf.runtime.worker import Done, RequeueAfter, Result
+from tests.controller.balancers import BIND, Cluster
+from tests.fakes.loop import run_virtual
+from tests.kube.tiny_api import Json
+
+
+ENDS = "2026-01-01T00:00:00Z"
+NOW = RequeueAfter(timedelta(0))
+CREATED = (
+    "PATCH proxy Created=True:Created Ready=False:Ensuring"
+    " | edge Created=True:Created Ready=False:Ensuring"
+)
+ENSURED = (
+    "PATCH proxy Created=True:Created Ready=True:Ready"
+    " | edge Created=True:Created Ready=True:Ready"
+)
+
+
+def entries(*drivers: str) -> list[object]:
+    """Name load balancers after their drivers."""
+    return [{"name": name, "driver": name, "spec": {"id": name}} for name in drivers]
+
+
+def a_cluster(*drivers: str) -> Cluster:
+    """Make a cluster with a Bind that is new."""
+    cluster = Cluster()
+    pods: Json = {"ports": [{"port": 80}], "byLabel": {"selector": {"no": "one"}}}
+    spec: Json = {"loadBalancers": entries(*drivers), "pods": pods}
+    cluster.put(BIND, BINDS, {"metadata": {"generation": 1}, "spec": spec})
+    return cluster
+
+
+def turns(cluster: Cluster, count: int) -> Result:
+    """Take turns."""
+
+    async def story() -> Result:
+        result: Result = Done()
+        for _ in range(count):
+            result = await cluster.turn()
+        return result
+
+    return run_virtual(story())
+
+
+def test_life_from_first_to_last() -> None:
+    """What all its load balancers have learnt is one write."""
+    cluster = a_cluster("proxy", "edge")
+    assert NOW == turns(cluster, 1)
+    assert [
+        "PATCH hold",
+        "PATCH proxy Created=False:Creating | edge Created=False:Creating",
+        "validateLoadBalancer proxy",
+        "validateLoadBalancer edge",
+        "PATCH proxy Created=Unknown:Creating | edge Created=Unknown:Creating",
+        "createLoadBalancer proxy",
+        "createLoadBalancer edge",
+        CREATED,
+    ] == cluster.seen
+
+    cluster.seen.clear()
+    assert NOW == turns(cluster, 1)
+    assert Done() == turns(cluster, 1)
+    assert [
+        "ensureLoadBalancer proxy",
+        "ensureLoadBalancer edge",
+        ENSURED,
+    ] == cluster.seen
+
+    cluster.seen.clear()
+    cluster.mark(BINDS, BIND, deletionTimestamp=ENDS)
+    assert Done() == turns(cluster, 1)
+    assert [
+        ENSURED,
+        "deleteLoadBalancer proxy",
+        "deleteLoadBalancer edge",
+        "PATCH ",
+        "PATCH release",
+    ] == cluster.seen
+    assert {} == cluster.api.objects
+
+
+def test_new_one_is_written_down_before_others_are_called() -> None:
+    """So that none that hangs delays what a later process has to know."""
+    cluster = a_cluster("proxy")
+    turns(cluster, 3)
+    cluster.seen.clear()
+    changed = [{**entry, "attributes": {"a": "1"}} for entry in _dicts("proxy")]
+    cluster.change(BINDS, BIND, loadBalancers=[*changed, *entries("edge")])
+    turns(cluster, 1)
+
+    assert [
+        "PATCH proxy Created=True:Created Ready=True:Ready | edge Created=False:Creating",
+        "validateLoadBalancer edge",
+        "PATCH proxy Created=True:Created Ready=True:Ready | edge Created=Unknown:Creating",
+    ] == cluster.seen[:3]
+    assert {
+        "createLoadBalancer edge",
+        "validateLoadBalancer proxy",
+        "ensureLoadBalancer proxy",
+    } == set(cluster.seen[3:6])
+    assert (
+        "PATCH proxy Created=True:Created Ready=True:Ready"
+        " | edge Created=True:Created Ready=False:Ensuring"
+    ) == cluster.seen[6]
+    assert 7 == len(cluster.seen)
+
+
+def _dicts(*drivers: str) -> list[dict[str, object]]:
+    return [{"name": d, "driver": d, "spec": {"id": d}} for d in drivers]
+
+
+def test_one_that_fails_leaves_the_others_alone() -> None:
+    """And is asked again at its own time."""
+    cluster = a_cluster("proxy", "edge")
+    cluster.drivers.answers["validateLoadBalancer"] = deque(
+        [{"succ": False, "msg": "no such id"}]
+    )
+    result = turns(cluster, 1)
+
+    assert NOW == result
+    assert (
+        "PATCH proxy Created=False:CreateFailed | edge Created=True:Created "
+        "Ready=False:Ensuring" == cluster.seen[-1]
+    )
+    later = turns(cluster, 2)
+    assert isinstance(later, RequeueAfter)
+    assert later.delay > timedelta(0)
+    assert 1 == cluster.seen.count("createLoadBalancer edge")
+    assert 0 == cluster.seen.count("createLoadBalancer proxy")
+
+
+def test_lost_create_is_waited_for_at_the_end() -> None:
+    """By 25 s nothing of it can land any more."""
+    cluster = a_cluster("proxy")
+    cluster.drivers.answers["createLoadBalancer"] = deque([TimedOut("no answer")])
+    turns(cluster, 1)
+    cluster.seen.clear()
+    cluster.mark(BINDS, BIND, deletionTimestamp=ENDS)
+
+    assert RequeueAfter(timedelta(seconds=25)) == turns(cluster, 1)
+    assert (
+        "PATCH proxy Created=Unknown:WebhookError Ready=False:CreationUnclear"
+        == cluster.seen[-1]
+    )
+    cluster.clock.advance(timedelta(seconds=25))
+    cluster.seen.clear()
+    assert Done() == turns(cluster, 1)
+    assert ["deleteLoadBalancer proxy", "PATCH ", "PATCH release"] == cluster.seen
+
+
+def test_what_was_learnt_is_written_over_what_changed_meanwhile() -> None:
+    """The other's change stays."""
+    cluster = a_cluster("proxy")
+    cluster.drivers.lasts = 1.0
+
+    async def story() -> Result:
+        turn = asyncio.create_task(cluster.turn())
+        await asyncio.sleep(1.5)
+        cluster.mark(BINDS, BIND, labels={"a": "b"})
+        return await turn
+
+    assert NOW == run_virtual(story())
+    body = cluster.body(BINDS, BIND)
+    assert {"a": "b"} == body["metadata"]["labels"]
+    assert {"id": "proxy"} == body["status"]["loadBalancerStatuses"][0]["lbInfo"]
+
+
+def test_namesake_that_came_meanwhile_gets_nothing() -> None:
+    """Its own turn makes its load balancers."""
+    cluster = a_cluster("proxy")
+    cluster.drivers.lasts = 1.0
+
+    async def story() -> Result:
+        turn = asyncio.create_task(cluster.turn())
+        await asyncio.sleep(1.5)
+        cluster.mark(BINDS, BIND, uid="another")
+        return await turn
+
+    result = run_virtual(story())
+    assert isinstance(result, RequeueAfter)
+    [status] = cluster.body(BINDS, BIND)["status"]["loadBalancerStatuses"]
+    assert not status.get("lbInfo")
+
+
+def test_abandoned_one_goes_without_its_drivers() -> None:
+    """A person ordered so."""
+    cluster = a_cluster("proxy")
+    turns(cluster, 3)
+    cluster.seen.clear()
+    cluster.mark(
+        BINDS,
+        BIND,
+        deletionTimestamp=ENDS,
+        annotations={"lbcf.tkestack.io/abandon": "scrapped"},
+    )
+
+    assert Done() == turns(cluster, 1)
+    assert ["PATCH ", "PATCH release"] == cluster.seen[1:]

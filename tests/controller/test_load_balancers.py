@@ -1,0 +1,180 @@
+"""LoadBalancer objects: which writes and calls a life makes, in which order."""
+
+import asyncio
+
+from collections import deque
+from datetime import timedelta
+
+from lbcf.core.lifecycle.turn import DRIVER_RECHECK
+from lbcf.drivers.errors import TimedOut
+from lbcf.kube.kinds import LOAD_BALANCERS
+from lbcf.kube.list_watch import Put
+from lbcf.runtime.worker import Done, RequeueAfter, Result
+from tests.builders import a_record, a_spec
+from tests.controller.balancers import KEY, Cluster
+from tests.fakes.loop import run_virtual
+from tests.kube.tiny_api import Json
+
+
+FRONT: Json = {
+    "metadata": {"generation": 1},
+    "spec": {"lbDriver": "proxy", "lbSpec": {"id": "7"}},
+}
+ENDS = "2026-01-01T00:00:00Z"
+
+
+def a_cluster() -> Cluster:
+    """Make a cluster with a LoadBalancer that is new."""
+    cluster = Cluster()
+    cluster.put(KEY, LOAD_BALANCERS, FRONT)
+    return cluster
+
+
+def turns(cluster: Cluster, count: int) -> Result:
+    """Take turns."""
+
+    async def story() -> Result:
+        result: Result = Done()
+        for _ in range(count):
+            result = await cluster.turn()
+        return result
+
+    return run_virtual(story())
+
+
+CREATED = [
+    "PATCH hold",
+    "validateLoadBalancer proxy",
+    "PATCH Created=Unknown:Creating",
+    "createLoadBalancer proxy",
+    "PATCH Created=True:Created",
+    "ensureLoadBalancer proxy",
+    "PATCH Created=True:Created AttributesSynced=True:AttributesSynced",
+]
+
+
+def test_life_from_first_to_last() -> None:
+    """Each thing is written down before the next is done."""
+    cluster = a_cluster()
+    assert Done() == turns(cluster, 2)
+    assert CREATED == cluster.seen
+
+    cluster.seen.clear()
+    cluster.mark(LOAD_BALANCERS, KEY, deletionTimestamp=ENDS)
+    assert Done() == turns(cluster, 1)
+    assert ["deleteLoadBalancer proxy", "PATCH release"] == cluster.seen
+    assert {} == cluster.api.objects
+
+
+def test_identity_is_written_over_what_changed_meanwhile() -> None:
+    """A label came while the driver was creating it."""
+    cluster = a_cluster()
+    cluster.drivers.lasts = 1.0
+
+    async def story() -> Result:
+        turn = asyncio.create_task(cluster.turn())
+        await asyncio.sleep(1.5)
+        cluster.mark(LOAD_BALANCERS, KEY, labels={"a": "b"})
+        return await turn
+
+    assert Done() == run_virtual(story())
+    assert 2 == cluster.seen.count("PATCH Created=True:Created")
+    assert {"id": "7"} == cluster.body(LOAD_BALANCERS, KEY)["status"]["lbInfo"]
+
+
+def test_turn_that_meets_another_version_comes_again() -> None:
+    """Nothing is written over what was not read."""
+    cluster = a_cluster()
+
+    async def story() -> Result:
+        cluster.view.load_balancers.apply(
+            Put(await cluster.client.get(LOAD_BALANCERS, KEY))
+        )
+        cluster.mark(LOAD_BALANCERS, KEY, labels={"a": "b"})
+        return await cluster.load_balancers.reconcile(KEY)
+
+    assert RequeueAfter(timedelta(seconds=1)) == run_virtual(story())
+    assert ["PATCH hold"] == cluster.seen
+
+
+def test_refusal_is_told_once_and_asked_again_later() -> None:
+    """Turns in between are silent."""
+    cluster = a_cluster()
+    cluster.drivers.answers["createLoadBalancer"] = deque(
+        [{"status": "Fail", "msg": "quota"}]
+    )
+    result = turns(cluster, 3)
+
+    assert isinstance(result, RequeueAfter)
+    assert 1 == cluster.seen.count("createLoadBalancer proxy")
+    assert "PATCH Created=Unknown:DriverRefused" == cluster.seen[-1]
+
+
+def test_lost_create_is_waited_for_at_the_end() -> None:
+    """By 25 s nothing of it can land any more."""
+    cluster = a_cluster()
+    cluster.drivers.answers["createLoadBalancer"] = deque([TimedOut("no answer")])
+    turns(cluster, 1)
+    cluster.mark(LOAD_BALANCERS, KEY, deletionTimestamp=ENDS)
+    cluster.seen.clear()
+
+    assert RequeueAfter(timedelta(seconds=25)) == turns(cluster, 1)
+    assert ["PATCH Created=Unknown:CreationUnclear"] == cluster.seen
+    cluster.clock.advance(timedelta(seconds=25))
+    assert Done() == turns(cluster, 1)
+    assert ["deleteLoadBalancer proxy", "PATCH release"] == cluster.seen[1:]
+
+
+def test_records_end_first() -> None:
+    """The message says how many."""
+    cluster = a_cluster()
+    turns(cluster, 1)
+    record = a_record("web-1", spec=a_spec())
+    cluster.view.records.apply(Put(record))
+    cluster.mark(LOAD_BALANCERS, KEY, deletionTimestamp=ENDS)
+    cluster.seen.clear()
+
+    assert Done() == turns(cluster, 1)
+    assert [
+        "PATCH Created=True:InUse AttributesSynced=True:AttributesSynced"
+    ] == cluster.seen
+
+
+def test_draining_driver_takes_nothing_new() -> None:
+    """Not even our finalizer."""
+    cluster = a_cluster()
+    cluster.show_driver("proxy", leaving=True)
+
+    assert RequeueAfter(DRIVER_RECHECK) == turns(cluster, 1)
+    assert ["PATCH Created=False:DriverDraining"] == cluster.seen
+
+
+def test_abandoned_one_goes_without_its_driver() -> None:
+    """A person ordered so."""
+    cluster = a_cluster()
+    turns(cluster, 1)
+    cluster.seen.clear()
+    cluster.mark(
+        LOAD_BALANCERS,
+        KEY,
+        deletionTimestamp=ENDS,
+        annotations={"lbcf.tkestack.io/abandon": "scrapped"},
+    )
+
+    assert Done() == turns(cluster, 1)
+    assert ["PATCH release"] == cluster.seen
+
+
+def test_change_is_validated_with_what_there_was() -> None:
+    """Then ensured and written."""
+    cluster = a_cluster()
+    turns(cluster, 1)
+    cluster.seen.clear()
+    cluster.change(LOAD_BALANCERS, KEY, attributes={"timeout": "30"})
+    turns(cluster, 1)
+
+    assert [
+        "validateLoadBalancer proxy",
+        "ensureLoadBalancer proxy",
+        "PATCH Created=True:Created AttributesSynced=True:AttributesSynced",
+    ] == cluster.seen
