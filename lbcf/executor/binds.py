@@ -12,7 +12,8 @@ from lbcf.kube.errors import Conflict
 from lbcf.kube.kinds import BINDS
 from lbcf.kube.reader import KubeReader
 from lbcf.kube.store import Store
-from lbcf.wire.binds import render_finalizer, render_statuses
+from lbcf.wire.binds import render_statuses
+from lbcf.wire.metadata import render_finalizer_added
 
 
 _TRIES = 3
@@ -43,7 +44,8 @@ class BindWriter:
         Raises:
             KubeError: it could not be written.
         """
-        return await self._writer.patch(bind.meta, render_finalizer(bind.meta))
+        body = render_finalizer_added(bind.meta, names.FINALIZER_LOAD_BALANCER)
+        return await self._writer.patch(bind.meta, body)
 
     async def record(self, bind: Bind, statuses: tuple[EntryStatus, ...]) -> Bind:
         """Write all statuses, if it is still the version that was read.

@@ -49,7 +49,8 @@ from lbcf.kube.kinds import LOAD_BALANCERS
 from lbcf.kube.reader import KubeReader
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
-from lbcf.wire.resources import render_finalizer_added, render_load_balancer_status
+from lbcf.wire.metadata import render_finalizer_added
+from lbcf.wire.resources import render_load_balancer_status
 
 
 _log = structlog.get_logger(__name__)

@@ -551,11 +551,11 @@ def _failed(
     if question is _CREATE:
         creates = state.creates.answered(trouble, step.driver, now)
         state = attrs.evolve(state, creates=creates)
-    reason, message = describe_failure(trouble, step.driver, question)
+    told = describe_failure(trouble, step.driver, question)
     operation = _meant(question, seen)
     is_kept = operation is _ENSURE
     due = _count_due(state, seen, now) if is_kept else None
-    failed = CallFailed(operation, trouble, reason, message, delay)
+    failed = CallFailed(operation, trouble, told.reason, told.message, delay)
     return attrs.evolve(state, outcome=failed, end=_finish_by(delay, due))
 
 
