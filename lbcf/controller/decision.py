@@ -14,8 +14,7 @@ from lbcf.core.model.conditions import Condition
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.model.verdicts import Undecided
 from lbcf.core.reasons import Explanation, Reason
-from lbcf.core.selection.guards import hold_readiness_removals
-from lbcf.core.selection.plan import Hold, Plan, plan_group
+from lbcf.core.selection.plan import Hold, Plan, hold_readiness_removals, plan_group
 from lbcf.core.selection.webhook_policy import KEPT_BY_WEBHOOK
 
 

@@ -12,16 +12,16 @@ import attrs
 import structlog
 
 from lbcf.controller.view import View
-from lbcf.core.lifecycle.gone import (
+from lbcf.core.model.node_backends import ServiceBackend
+from lbcf.core.model.resources import BackendRecord, PodBackend
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.selection.location import (
     is_node_gone,
     is_pod_gone,
     is_port_gone,
     may_be_marked,
     node_of,
 )
-from lbcf.core.model.node_backends import ServiceBackend
-from lbcf.core.model.resources import BackendRecord, PodBackend
-from lbcf.core.model.values import ObjectKey
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.kinds import NODES, PODS, SERVICES, HasMeta, Resource

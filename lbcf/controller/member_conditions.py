@@ -2,7 +2,7 @@
 
 Drifted: registered members have been taken out by hand. It takes two readings in a row:
 what is missing in one may be on its way. Listed: the members can be read, and the epochs
-be believed; what it says is decided by `lbcf.core.lifecycle.listed`.
+be believed; what it says is decided by `lbcf.core.lifecycle.listing`.
 """
 
 import contextlib
@@ -12,9 +12,16 @@ import structlog
 
 from lbcf.controller.binds import Binds
 from lbcf.controller.view import View
-from lbcf.core.lifecycle.drift import can_drift, drift_of, missing_members
-from lbcf.core.lifecycle.epochs import Epochs
-from lbcf.core.lifecycle.listed import IN_A_ROW, RETOLD, listed, unlisted
+from lbcf.core.lifecycle.listing import (
+    IN_A_ROW,
+    RETOLD,
+    Epochs,
+    can_drift,
+    drift_of,
+    listed,
+    missing_members,
+    unlisted,
+)
 from lbcf.core.lifecycle.steps import Trouble
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition

@@ -25,7 +25,7 @@ from lbcf.controller.registrar import Registrar
 from lbcf.controller.resync_schedule import ResyncSchedule
 from lbcf.controller.triggers import same_spec
 from lbcf.controller.view import View
-from lbcf.core.lifecycle import epochs
+from lbcf.core.lifecycle.listing import Epochs, lost_members
 from lbcf.core.model.names import SYSTEM_NAMESPACE, bind_of
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
@@ -79,7 +79,7 @@ class MemberResync:
         self._clock = clock
         self._lists = RecordLister(client, view.records)
         self._rounds = ResyncSchedule(self._read, period=period, clock=clock)
-        self._epochs: dict[ObjectKey, epochs.Epochs] = {}
+        self._epochs: dict[ObjectKey, Epochs] = {}
         self._drift = DriftedCondition(view, writer, clock)
         self._teller = ListedCondition(view, writer, binds, clock)
 
@@ -155,14 +155,14 @@ class MemberResync:
             listed.epoch and await self._is_new(load_balancer, driver, listed)
         ):
             await self._compare(key, driver, registered, listed)
-        await self._teller.succeeded(key, self._epochs.get(key) or epochs.Epochs())
+        await self._teller.succeeded(key, self._epochs.get(key) or Epochs())
 
     async def _is_new(
         self, load_balancer: LoadBalancer, driver: LoadBalancerDriver, listed: Listing
     ) -> bool:
         """See to an epoch that is not written down; False: it is, nothing was lost."""
         key, now = load_balancer.meta.key, self._clock.monotonic()
-        known = self._epochs.get(key) or epochs.Epochs(load_balancer.epoch)
+        known = self._epochs.get(key) or Epochs(load_balancer.epoch)
         if known.epoch != listed.epoch:
             if known.rest(now) or not await self._lists.since_now(key):
                 return True
@@ -194,14 +194,14 @@ class MemberResync:
         self,
         load_balancer: LoadBalancer,
         member_key: MemberKey,
-        known: epochs.Epochs,
+        known: Epochs,
         listed: Listing,
-    ) -> epochs.Epochs:
+    ) -> Epochs:
         """Have every lost member put back, also those that are on their way in."""
         key = load_balancer.meta.key
         records = self._view.records.by_index("load_balancer", key)
         members = [(m.backend_addr, m.record_id) for m in listed.backends]
-        lost = epochs.lost_members(records, members, member_key, known.epoch)
+        lost = lost_members(records, members, member_key, known.epoch)
         if lost or known.epoch:
             _log.warning(
                 "load_balancer.reset",

@@ -7,7 +7,6 @@ what depends on it is undecided.
 from collections.abc import Collection, Iterable, Iterator
 
 from lbcf.controller.view import View
-from lbcf.core.lifecycle.gone import node_of
 from lbcf.core.model.cluster import Attachment, Leaving, Pod, Snapshot
 from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
 from lbcf.core.model.nodes import LocalState, Node, NodeScene, Service
@@ -19,6 +18,7 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Explanation, Reason
+from lbcf.core.selection.location import node_of
 
 
 def take_snapshot(

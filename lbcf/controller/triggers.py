@@ -14,7 +14,6 @@ from lbcf.controller.group_status import GroupStatusReconciler
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.snapshot import groups_concerned, is_local
 from lbcf.controller.view import View
-from lbcf.core.lifecycle.gone import node_of
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.node_backends import ServiceBackend, ServiceSelection
 from lbcf.core.model.nodes import Node, Service
@@ -26,6 +25,7 @@ from lbcf.core.model.resources import (
     PodBackend,
 )
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.selection.location import node_of
 from lbcf.kube.kinds import HasMeta
 from lbcf.runtime.queue import WorkQueue
 

@@ -16,7 +16,6 @@ import structlog
 from lbcf.controller.snapshot import find_attachment
 from lbcf.controller.view import View
 from lbcf.core.backoff import delay_for
-from lbcf.core.lifecycle.gone import node_of
 from lbcf.core.lifecycle.turn import describe_failure
 from lbcf.core.model.cluster import Attachment, Snapshot
 from lbcf.core.model.names import own_name
@@ -25,6 +24,7 @@ from lbcf.core.model.resources import BackendGroup, BackendRecord, PodBackend
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.legacy import is_about
+from lbcf.core.selection.location import node_of
 from lbcf.core.selection.plan import Plan
 from lbcf.core.selection.validation import (
     ParameterQuestion,

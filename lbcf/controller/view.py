@@ -15,8 +15,7 @@ from lbcf.controller.selector_index import (
     node_clues_of,
     template_of,
 )
-from lbcf.core.lifecycle.drift import can_drift
-from lbcf.core.lifecycle.gone import may_be_marked, node_of
+from lbcf.core.lifecycle.listing import can_drift
 from lbcf.core.lifecycle.turn import driver_for_namespace, find_driver
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.cluster import Pod
@@ -41,6 +40,7 @@ from lbcf.core.model.values import ObjectKey, Port
 from lbcf.core.reasons import Explanation
 from lbcf.core.selection.desired import host_port
 from lbcf.core.selection.legacy import is_about
+from lbcf.core.selection.location import may_be_marked, node_of
 from lbcf.kube.list_watch import Selection
 from lbcf.kube.store import Store
 

@@ -7,7 +7,7 @@ import pytest
 
 from lbcf.controller.member_conditions import DriftedCondition
 from lbcf.controller.view import View
-from lbcf.core.lifecycle.drift import drift_of
+from lbcf.core.lifecycle.listing import drift_of
 from lbcf.core.model.conditions import with_condition
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord

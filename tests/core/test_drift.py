@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from lbcf.core.lifecycle.drift import Listed, can_drift, drift_of, missing_members
+from lbcf.core.lifecycle.listing import Listed, can_drift, drift_of, missing_members
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from lbcf.core.lifecycle.epochs import AT_ONCE, CALM, Epochs, lost_members
+from lbcf.core.lifecycle.listing import AT_ONCE, CALM, Epochs, lost_members
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import MemberKey
 from tests.builders import a_record, a_spec

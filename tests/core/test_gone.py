@@ -3,16 +3,16 @@
 import attrs
 import pytest
 
-from lbcf.core.lifecycle.gone import (
+from lbcf.core.model.cluster import Pod
+from lbcf.core.model.nodes import Node, NodeAddress, Service, ServicePort
+from lbcf.core.model.resources import DrainProgress, RecordStatus, StaticBackend
+from lbcf.core.model.values import Port, Uid
+from lbcf.core.selection.location import (
     is_node_gone,
     is_pod_gone,
     is_port_gone,
     may_be_marked,
 )
-from lbcf.core.model.cluster import Pod
-from lbcf.core.model.nodes import Node, NodeAddress, Service, ServicePort
-from lbcf.core.model.resources import DrainProgress, RecordStatus, StaticBackend
-from lbcf.core.model.values import Port, Uid
 from tests.builders import START, a_key, a_meta, a_pod, a_record, a_spec
 from tests.node_builders import a_node, a_node_record
 

@@ -3,8 +3,7 @@
 import pytest
 
 from lbcf.core.reasons import Reason
-from lbcf.core.selection.guards import hold_readiness_removals
-from lbcf.core.selection.plan import Hold, Plan, Removal
+from lbcf.core.selection.plan import Hold, Plan, Removal, hold_readiness_removals
 from tests.builders import a_record
 
 

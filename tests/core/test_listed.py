@@ -2,8 +2,7 @@
 
 import attrs
 
-from lbcf.core.lifecycle.epochs import AT_ONCE, CALM, Epochs
-from lbcf.core.lifecycle.listed import listed, unlisted
+from lbcf.core.lifecycle.listing import AT_ONCE, CALM, Epochs, listed, unlisted
 from lbcf.core.lifecycle.steps import CallRefused, NoAnswer
 from lbcf.core.model import conditions
 from lbcf.core.reasons import Reason

@@ -20,9 +20,8 @@ from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import AddressSource, Port
 from lbcf.core.model.verdicts import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.reasons import Explanation, Reason
-from lbcf.core.selection.guards import hold_readiness_removals
 from lbcf.core.selection.node_policy import judge_node, judge_nodes
-from lbcf.core.selection.plan import Plan, plan_group
+from lbcf.core.selection.plan import Plan, hold_readiness_removals, plan_group
 from tests.builders import a_driver, a_snapshot
 from tests.node_builders import (
     a_node,

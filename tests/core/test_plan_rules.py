@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from lbcf.core.model.cluster import Snapshot
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.selection.desired import identity_of
-from lbcf.core.selection.guards import hold_readiness_removals
-from lbcf.core.selection.plan import Plan, plan_group
+from lbcf.core.selection.plan import Plan, hold_readiness_removals, plan_group
 from tests.builders import a_record
 from tests.strategies import POD_NAMES, is_about, restricted, snapshots
 

@@ -11,8 +11,7 @@ from lbcf.core.model.values import (
     Uid,
 )
 from lbcf.core.reasons import Explanation, Reason
-from lbcf.core.selection.guards import hold_readiness_removals
-from lbcf.core.selection.plan import Plan, plan_group
+from lbcf.core.selection.plan import Plan, hold_readiness_removals, plan_group
 from lbcf.core.selection.webhook_policy import (
     WebhookAnswer,
     decide_unready_pods,

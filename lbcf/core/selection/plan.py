@@ -1,7 +1,7 @@
-"""The difference between the records that should be and those that are.
+"""The difference between the desired records of a group and those that exist.
 
-Before it: `lbcf.core.selection.desired`. After it: `lbcf.core.selection.guards` may hold removals, then
-`lbcf.controller.apply` writes.
+`lbcf.controller.apply` writes what a plan says, after removals that nothing but readiness
+asks for may have been held (`hold_readiness_removals`).
 """
 
 from collections import defaultdict
@@ -22,11 +22,11 @@ from lbcf.core.selection.desired import (
     judge_all,
 )
 from lbcf.core.selection.legacy import is_elsewhere, is_needless, with_uids
-from lbcf.core.selection.whereabouts import (
-    Whereabouts,
+from lbcf.core.selection.location import (
+    Location,
     backend_key,
     has_moved,
-    whereabouts_of,
+    locations_of,
 )
 
 
@@ -38,7 +38,7 @@ class Create:
     """A record to write.
 
     Attributes:
-        name: deterministic, unlike that of a namesake which is still being drained.
+        name: the same at every run; another one beside a record that is still draining.
     """
 
     desired: DesiredRecord
@@ -79,7 +79,7 @@ class Removal:
 
 @attrs.frozen
 class Hold:
-    """A live record that stays as it is although it is not desired, and why."""
+    """A live record that is kept as it is although it is not desired, and why."""
 
     record: BackendRecord
     reason: Reason
@@ -87,7 +87,7 @@ class Hold:
 
 
 RecordAction = Update | Removal | Hold | None
-"""What becomes of a live record; None: it stays as it is, and rightly."""
+"""What to do about a live record; None: it is as desired."""
 
 
 @attrs.frozen
@@ -118,19 +118,19 @@ class Plan:
 
 @attrs.frozen
 class _Judged:
-    """A snapshot, with what follows from it for each pod, by uid, or node, by name."""
+    """A snapshot with the verdict and location of each pod, by uid, or node, by name."""
 
     snapshot: Snapshot
     verdicts: Mapping[str, Verdict]
-    places: Mapping[str, Whereabouts]
+    locations: Mapping[str, Location]
 
 
 def plan_group(snapshot: Snapshot) -> Plan:
-    """Compare what should be with what is."""
+    """Return what to write so that a group has the records that it should have."""
     known = with_uids(snapshot.records, snapshot.pods)
     snapshot = attrs.evolve(snapshot, records=known)
     verdicts = judge_all(snapshot)
-    judged = _Judged(snapshot, verdicts, whereabouts_of(snapshot))
+    judged = _Judged(snapshot, verdicts, locations_of(snapshot))
     live, leaving = _by_identity(snapshot.records)
     desired = {d.identity: d for d in desired_records(snapshot, verdicts)}
     actions: list[RecordAction] = []
@@ -182,7 +182,7 @@ def count_backends(snapshot: Snapshot) -> int:
 def _by_identity(
     records: Iterable[BackendRecord],
 ) -> tuple[dict[Identity, list[BackendRecord]], dict[Identity, list[str]]]:
-    """Sort records by what they are about: the live ones, and the uids of the others."""
+    """Group live records by identity, and the uids of those being deleted."""
     live: defaultdict[Identity, list[BackendRecord]] = defaultdict(list)
     leaving: defaultdict[Identity, list[str]] = defaultdict(list)
     for record in records:
@@ -204,7 +204,7 @@ def _action_for(
     *,
     is_served: bool,
 ) -> RecordAction:
-    """Say what becomes of one live record."""
+    """Decide about one live record."""
     name, snapshot = record.spec.load_balancer, judged.snapshot
     if (undecided := snapshot.undecided.get(name)) is not None:
         return Hold(record, undecided.reason, undecided.message)
@@ -234,7 +234,6 @@ def _action_for(
 
 
 def _updated(present: RecordSpec, wanted: RecordSpec) -> RecordSpec:
-    """Carry over what may change in a record's life: all but its identity."""
     return attrs.evolve(
         present,
         lb_attributes=wanted.lb_attributes,
@@ -245,10 +244,8 @@ def _updated(present: RecordSpec, wanted: RecordSpec) -> RecordSpec:
 
 
 def _replaced(record: BackendRecord, attachment: Attachment) -> Removal | None:
-    """Say that a record goes because its load balancer's object means another one now.
-
-    Its finalizer was taken off, or the object restored: else it outlives its records.
-    """
+    # A LoadBalancer outlives its records unless its finalizer was taken off by hand or the
+    # object was restored from a backup: then it stands for another one.
     spec, now = record.spec, attachment.load_balancer
     if spec.driver == now.driver and spec.lb_info == (now.info or {}):
         return None
@@ -267,8 +264,7 @@ def _identity(info: Mapping[str, str] | None) -> str:
 def _moved(
     record: BackendRecord, judged: _Judged, attachment: Attachment
 ) -> Removal | None:
-    """Say that a record goes because its backend is elsewhere, ready or not."""
-    now = judged.places.get(backend_key(record))
+    now = judged.locations.get(backend_key(record))
     source = attachment.driver.address_source
     if now is None or not has_moved(record, now, source):
         return None
@@ -279,7 +275,6 @@ def _moved(
 
 
 def _unwanted(record: BackendRecord, judged: _Judged) -> Removal | Hold:
-    """Say why a record that nobody desires goes, or must wait."""
     told = _called(record.spec.backend)
     if not told:
         return Removal(record, Reason.UNSELECTED, "the group no longer lists it")
@@ -303,7 +298,6 @@ def _unwanted(record: BackendRecord, judged: _Judged) -> Removal | Hold:
 
 
 def _called(backend: Backend) -> str:
-    """Call a pod or a node as people do; empty for what is neither."""
     match backend:
         case PodBackend(name=name):
             return f"pod {name}"
@@ -317,3 +311,26 @@ def _port_of(backend: Backend) -> str:
     if isinstance(backend, ServiceBackend):
         return f"node port {backend.node_port}"
     return f"port {getattr(backend, 'port', '')}"
+
+
+def hold_readiness_removals(plan: Plan, max_unready_percent: int | None) -> Plan:
+    """Hold what only readiness asks to remove while too much of a group is unready.
+
+    A kubelet that lost its network, or a probe that broke for all pods at once, must not
+    empty a load balancer. What is gone, terminating or unselected is never held.
+    """
+    if max_unready_percent is None or not plan.backends:
+        return plan
+    if plan.unready * 100 <= max_unready_percent * plan.backends:
+        return plan
+    message = (
+        f"{plan.unready} of {plan.backends} backends are unready, more than "
+        f"protection.maxUnreadyPercent: {max_unready_percent} allows"
+    )
+    held = tuple(
+        Hold(r.record, Reason.TOO_MANY_UNREADY, f"{r.message}; kept because {message}")
+        for r in plan.removals
+        if r.by_readiness
+    )
+    removals = tuple(r for r in plan.removals if not r.by_readiness)
+    return attrs.evolve(plan, removals=removals, holds=plan.holds + held)

@@ -1,6 +1,6 @@
 """Whether a driver takes the parameters of a group, before they reach a load balancer.
 
-Between `lbcf.core.selection.plan` and `lbcf.controller.apply`, beside `lbcf.core.selection.guards`. What a
+Between `lbcf.core.selection.plan` and `lbcf.controller.apply`, beside `lbcf.core.selection.plan`. What a
 plan would bring in is asked about (validateBackend); until the driver agrees it is as if
 the group had not been changed: what is there keeps its parameters.
 """

@@ -7,15 +7,10 @@ from datetime import timedelta
 from lbcf.controller import apply as apply_module
 from lbcf.controller import gone_backends
 from lbcf.controller.member_resync import MemberResync
-from lbcf.core.lifecycle import (
-    deregistration,
-    epochs,
-    gone,
-    load_balancer,
-    registration,
-)
+from lbcf.core.lifecycle import deregistration, listing, load_balancer, registration
 from lbcf.core.model import resources
 from lbcf.core.model.resources import BackendRecord
+from lbcf.core.selection import location
 from lbcf.executor.locks import AddressLocker
 from lbcf.runtime import clock
 from lbcf.wire import fields, records
@@ -43,7 +38,7 @@ ENDING: dict[str, Mutant] = {
         "a pod that terminates is not gone",
         (
             Edit(
-                gone,
+                location,
                 "is_pod_gone",
                 "or pod.phase in _FINISHED",
                 "or pod.is_terminating",
@@ -384,7 +379,7 @@ ENDING: dict[str, Mutant] = {
     ),
     "resets-what-is-written": Mutant(
         "what is being registered may be lost, too",
-        (Edit(epochs, "lost_members", "and r.address", "and r.is_registered"),),
+        (Edit(listing, "lost_members", "and r.address", "and r.is_registered"),),
         ("reset-early",),
     ),
     "resets-what-it-sees": Mutant(
@@ -397,7 +392,7 @@ ENDING: dict[str, Mutant] = {
         "before the first epoch members may have been lost as well",
         (
             Edit(
-                epochs,
+                listing,
                 "lost_members",
                 "return missing_members(may_be_in, listed, member_key)",
                 "return ()",
@@ -409,7 +404,7 @@ ENDING: dict[str, Mutant] = {
         "and such a one may be on its way in",
         (
             Edit(
-                epochs,
+                listing,
                 "lost_members",
                 "missing_members(may_be_in, listed",
                 "missing_members([r for r in may_be_in if r.is_registered], listed",
@@ -423,8 +418,8 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 MemberResync,
                 "_is_new",
-                "self._epochs.get(key) or epochs.Epochs(load_balancer.epoch)",
-                "epochs.Epochs(load_balancer.epoch)",
+                "self._epochs.get(key) or Epochs(load_balancer.epoch)",
+                "Epochs(load_balancer.epoch)",
             ),
         ),
         ("reset/record",),

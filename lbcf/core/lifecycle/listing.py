@@ -1,0 +1,187 @@
+"""What listBackends says of a load balancer: lost members, drift, and failures to list.
+
+A new epoch in the answer means that the load balancer has lost its members: their records
+are registered again. Epochs that change all the time, as two processes of one driver
+with an epoch each answer in turn, are acted on at growing intervals only.
+
+A registered member that is missing under the same epoch was taken out by hand. That is
+shown in condition Drifted and otherwise respected: only ensurePolicy Always puts it back.
+Condition Listed says why members could not be listed: resets go unseen meanwhile.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+import attrs
+
+from lbcf.core.backoff import delay_for
+from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning
+from lbcf.core.lifecycle.turn import describe_failure
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
+from lbcf.core.model.values import MemberKey
+from lbcf.core.reasons import Reason
+
+
+_NAMED = 3
+
+Listed = tuple[str, str]
+"""Address and record id of a member, as its driver lists it; the id may be unknown."""
+
+
+def can_drift(record: BackendRecord) -> bool:
+    """Tell whether a record's member must be in the load balancer."""
+    return not record.is_deleting and record.is_registered
+
+
+def missing_members(
+    records: Iterable[BackendRecord], listed: Iterable[Listed], member_key: MemberKey
+) -> tuple[BackendRecord, ...]:
+    """Return the records whose member is not listed."""
+    there = tuple(listed)
+    named = member_key is MemberKey.RECORD
+    # Where members are named after records, a member of the same address may be another
+    # record's: only one whose record the driver does not know counts by address.
+    ids = {record_id for _, record_id in there if record_id and named}
+    known = {address for address, record_id in there if not (named and record_id)}
+    return tuple(
+        record
+        for record in records
+        if record.meta.uid not in ids and record.address not in known
+    )
+
+
+def drift_of(
+    load_balancer: LoadBalancer, missing: tuple[BackendRecord, ...]
+) -> Condition | None:
+    """Return the condition Drifted, None where it was never set and nothing is missing."""
+    generation = load_balancer.meta.generation
+    if missing:
+        message = (
+            f"{len(missing)} registered members are not there, and were not taken out "
+            f"by us: {_list_first(missing)}; ensurePolicy Always puts them back by period, "
+            "else change the group's parameters or delete the records"
+        )
+        return Condition(
+            conditions.DRIFTED, True, Reason.MEMBERS_MISSING, message, generation
+        )
+    if conditions.find(load_balancer.conditions, conditions.DRIFTED) is None:
+        return None
+    message = "every registered member is there"
+    return Condition(conditions.DRIFTED, False, Reason.IN_STEP, message, generation)
+
+
+def _list_first(missing: tuple[BackendRecord, ...]) -> str:
+    """Name the first few."""
+    ordered = sorted(missing, key=lambda record: record.meta.key)
+    shown = ", ".join(f"{r.address} of {r.meta.key}" for r in ordered[:_NAMED])
+    more = len(missing) - _NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+AT_ONCE = 3
+"""How many resets in a row are acted on without waiting."""
+CALM = timedelta(minutes=10)
+"""After so long without a reset the next one is the first again."""
+_BASE = timedelta(seconds=10)
+_CAP = timedelta(minutes=5)
+
+
+@attrs.frozen
+class Epochs:
+    """The epochs of one load balancer that were read and acted on.
+
+    Attributes:
+        epoch: the last one that was acted on; empty: none yet.
+        resets: how many there were in a row.
+        reset_at: monotonic seconds of the last one.
+    """
+
+    epoch: str = ""
+    resets: int = 0
+    reset_at: float = 0.0
+
+    def rest(self, now: float) -> timedelta:
+        """Return how long to wait before a reset is acted on; zero: no longer."""
+        passed = timedelta(seconds=now - self.reset_at)
+        in_a_row = self.resets - AT_ONCE + 1
+        if in_a_row < 1 or passed >= CALM:
+            return timedelta(0)
+        wait = delay_for(in_a_row, 0.0, base=_BASE, cap=_CAP)
+        return max(wait - passed, timedelta(0))
+
+    def changes(self, now: float) -> int:
+        """Return the number of resets in a row; 0 where so few are plausible."""
+        is_calm = timedelta(seconds=now - self.reset_at) >= CALM
+        return 0 if is_calm or self.resets <= AT_ONCE else self.resets
+
+    def acted_on(self, epoch: str) -> "Epochs":
+        """Return the state after the first epoch, or after one without a loss."""
+        return attrs.evolve(self, epoch=epoch)
+
+    def after_reset(self, epoch: str, now: float) -> "Epochs":
+        """Return the state after an epoch whose members all have to be put back."""
+        is_calm = timedelta(seconds=now - self.reset_at) >= CALM
+        return Epochs(epoch, 1 if is_calm else self.resets + 1, now)
+
+
+def lost_members(
+    records: Iterable[BackendRecord],
+    listed: Iterable[Listed],
+    member_key: MemberKey,
+    epoch_before: str,
+) -> tuple[BackendRecord, ...]:
+    """Return the records whose member a load balancer with a new epoch may have lost."""
+    # Also those that are not Registered yet: their success may be older than the loss, and
+    # they would become Registered without a member (w28).
+    may_be_in = [r for r in records if not r.is_deleting and r.address]
+    if epoch_before:
+        return tuple(may_be_in)
+    # Without a known epoch nobody can tell whether there was a reset: whatever is not
+    # listed counts as lost (w38).
+    return missing_members(may_be_in, listed, member_key)
+
+
+IN_A_ROW = 3
+"""Listings that must have failed in a row before the condition says so."""
+RETOLD = timedelta(minutes=1)
+"""How soon another message of the same reason is written."""
+
+_UNSEEN = "; that it loses its members goes unseen as long as this lasts"
+
+
+def unlisted(
+    load_balancer: LoadBalancer,
+    driver: LoadBalancerDriver,
+    trouble: CallRefused | StillRunning | NoAnswer,
+) -> Condition:
+    """Return the condition Listed of a load balancer whose members are not listed."""
+    why = describe_failure(trouble, driver, Operation.LIST_BACKENDS)
+    return _condition(load_balancer, False, reason, message + _UNSEEN)
+
+
+def listed(load_balancer: LoadBalancer, epochs: Epochs, now: float) -> Condition | None:
+    """Return the condition Listed after a listing, None where it was never set."""
+    if changes := epochs.changes(now):
+        message = (
+            f"listBackends has shown another epoch {changes} times in a row, the last "
+            f"one {epochs.epoch}: the load balancer loses its members again and again, "
+            "or several processes of the driver answer with an epoch each; members are "
+            "put back every few minutes only until that ends"
+        )
+        return _condition(load_balancer, False, Reason.EPOCH_CHANGING, message)
+    if conditions.find(load_balancer.conditions, conditions.LISTED) is None:
+        return None
+    return _condition(
+        load_balancer, True, Reason.LISTED, "its members are listed by period"
+    )
+
+
+def _condition(
+    load_balancer: LoadBalancer, status: bool, reason: Reason, message: str
+) -> Condition:
+    """Make the condition."""
+    generation = load_balancer.meta.generation
+    return Condition(conditions.LISTED, status, reason, message, generation)
