@@ -159,7 +159,7 @@ def unlisted(
 ) -> Condition:
     """Return the condition Listed of a load balancer whose members are not listed."""
     why = describe_failure(trouble, driver, Operation.LIST_BACKENDS)
-    return _condition(load_balancer, False, reason, message + _UNSEEN)
+    return _condition(load_balancer, False, why.reason, why.message + _UNSEEN)
 
 
 def listed(load_balancer: LoadBalancer, epochs: Epochs, now: float) -> Condition | None:
