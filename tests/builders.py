@@ -25,7 +25,7 @@ from lbcf.core.model.resources import (
     LoadBalancer,
     LoadBalancerDriver,
     Meta,
-    PodBackend,
+    PodRef,
     PodSelection,
     RecordSpec,
     RecordStatus,
@@ -218,9 +218,9 @@ def a_group(
     )
 
 
-def a_backend(name: str = "web-1", *, port: Port = WEB) -> PodBackend:
+def a_backend(name: str = "web-1", *, port: Port = WEB) -> PodRef:
     """Make the backend that a pod of `a_pod` is."""
-    return PodBackend(name, Uid(f"uid-{name}"), port)
+    return PodRef(name, Uid(f"uid-{name}"), port)
 
 
 def a_spec(

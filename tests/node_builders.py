@@ -8,16 +8,16 @@ from collections.abc import Mapping
 
 from lbcf.core.model.node_backends import (
     NodeSelection,
-    ServiceBackend,
+    ServiceRef,
     ServiceSelection,
 )
 from lbcf.core.model.nodes import (
     EndpointSlice,
     LocalState,
     Node,
-    NodeAddress,
+    NodePortService,
     NodeScene,
-    Service,
+    NodeStatusAddress,
     ServicePort,
 )
 from lbcf.core.model.resources import BackendGroup, BackendRecord, Selection
@@ -37,7 +37,7 @@ OF_NODES = NodeSelection((HTTP,))
 def a_node(
     number: int = 1,
     *,
-    addresses: tuple[NodeAddress, ...] | None = None,
+    addresses: tuple[NodeStatusAddress, ...] | None = None,
     taints: frozenset[str] = frozenset(),
     deleting: bool = False,
     version: int = 1,
@@ -48,7 +48,7 @@ def a_node(
     meta = a_meta(
         name, namespace="", version=version, deleting=deleting, labels=labels or {}
     )
-    known = (NodeAddress("InternalIP", f"192.0.2.{number}"),)
+    known = (NodeStatusAddress("InternalIP", f"192.0.2.{number}"),)
     return Node(meta, known if addresses is None else addresses, taints)
 
 
@@ -59,10 +59,12 @@ def a_service(
     kind: str = "NodePort",
     deleting: bool = False,
     version: int = 1,
-) -> Service:
+) -> NodePortService:
     """Make a Service with a lone port."""
     meta = a_meta("web", version=version, deleting=deleting)
-    return Service(meta, kind, (ServicePort("", HTTP, node_port),), is_local=local)
+    return NodePortService(
+        meta, kind, (ServicePort("", HTTP, node_port),), is_local=local
+    )
 
 
 def a_scene(
@@ -110,7 +112,7 @@ def a_node_record(
 ) -> BackendRecord:
     """Make the record of the everyday Service on a node."""
     node = f"n{number}"
-    backend = ServiceBackend("web", HTTP, node_port, node)
+    backend = ServiceRef("web", HTTP, node_port, node)
     address = f"192.0.2.{number}:{node_port}"
     spec = a_spec(address=address, backend=backend, drain_timeout=seconds(30))
     return a_record(

@@ -5,12 +5,12 @@ import attrs
 from hypothesis import strategies as st
 
 from lbcf.core.model.cluster import Pod, Snapshot
-from lbcf.core.model.node_backends import NodeBackend
+from lbcf.core.model.node_backends import NodeRef
 from lbcf.core.model.resources import (
     BackendRecord,
     PodSelection,
     RecordStatus,
-    StaticBackend,
+    StaticRef,
 )
 from lbcf.core.model.selectors import Selector
 from lbcf.core.model.values import (
@@ -66,8 +66,8 @@ def records(draw: st.DrawFn, number: int) -> BackendRecord:
                 st.sampled_from(POD_NAMES),
                 st.sampled_from(PORTS),
             ),
-            st.just(StaticBackend("198.51.100.7:80")),
-            st.just(NodeBackend("node-1", Port(80))),
+            st.just(StaticRef("198.51.100.7:80")),
+            st.just(NodeRef("node-1", Port(80))),
         )
     )
     address = draw(st.sampled_from(("", *ADDRESSES)))
@@ -135,6 +135,6 @@ def restricted(snapshot: Snapshot, names: set[str]) -> Snapshot:
 def is_about(record: BackendRecord, names: set[str]) -> bool:
     """Tell whether a record is of one of these pods."""
     backend = record.spec.backend
-    if isinstance(backend, StaticBackend | NodeBackend):
+    if isinstance(backend, StaticRef | NodeRef):
         return False
     return backend.name in names

@@ -12,8 +12,8 @@ import attrs
 import structlog
 
 from lbcf.controller.view import View
-from lbcf.core.model.node_backends import ServiceBackend
-from lbcf.core.model.resources import BackendRecord, PodBackend
+from lbcf.core.model.node_backends import ServiceRef
+from lbcf.core.model.resources import BackendRecord, PodRef
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.selection.location import (
     is_node_gone,
@@ -84,13 +84,13 @@ class GoneBackends:
         """Tell whether the view shows a record's backend no more."""
         view, namespace = self._view, record.meta.key.namespace
         backend = record.spec.backend
-        if isinstance(backend, PodBackend):
+        if isinstance(backend, PodRef):
             return is_pod_gone(
                 record, view.pods.get(ObjectKey(namespace, backend.name))
             )
         if is_node_gone(record, view.nodes.get(ObjectKey("", node_of(record)))):
             return True
-        if not isinstance(backend, ServiceBackend):
+        if not isinstance(backend, ServiceRef):
             return False
         service = view.services.get(ObjectKey(namespace, backend.name))
         return is_port_gone(record, service)
@@ -111,13 +111,13 @@ class GoneBackends:
     async def _is_gone(self, record: BackendRecord) -> bool:
         """Ask the API server itself."""
         namespace, backend = record.meta.key.namespace, record.spec.backend
-        if isinstance(backend, PodBackend):
+        if isinstance(backend, PodRef):
             pod = await self._read(PODS, ObjectKey(namespace, backend.name))
             return is_pod_gone(record, pod)
         node = await self._read(NODES, ObjectKey("", node_of(record)))
         if is_node_gone(record, node):
             return True
-        if not isinstance(backend, ServiceBackend):
+        if not isinstance(backend, ServiceRef):
             return False
         service = await self._read(SERVICES, ObjectKey(namespace, backend.name))
         return is_port_gone(record, service)

@@ -22,7 +22,7 @@ from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
     GroupStatus,
-    PodBackend,
+    PodRef,
     PodSelection,
     StaticSelection,
 )
@@ -183,7 +183,7 @@ class GroupStatusReconciler:
 def _backend_name(record: BackendRecord) -> str:
     """Call a backend as people do."""
     backend = record.spec.backend
-    if isinstance(backend, PodBackend):
+    if isinstance(backend, PodRef):
         return f"{backend.name}:{backend.port.number}"
     return record.address or record.meta.key.name
 

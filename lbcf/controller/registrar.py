@@ -18,7 +18,7 @@ from lbcf.core.model.resources import (
     ANY_INCARNATION,
     BackendRecord,
     LoadBalancerDriver,
-    StaticBackend,
+    StaticRef,
 )
 from lbcf.core.model.values import AddressSource, ObjectKey, Uid
 from lbcf.core.reasons import Explanation
@@ -260,7 +260,7 @@ class Registrar:
         if isinstance(driver, Explanation) or record.address:
             return ""
         # Nobody but its user says a static address: the protocol has no question for it.
-        is_static = isinstance(record.spec.backend, StaticBackend)
+        is_static = isinstance(record.spec.backend, StaticRef)
         if driver.address_source is AddressSource.DRIVER and not is_static:
             return ""
         return self._view.backend_address(record)

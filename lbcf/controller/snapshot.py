@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from lbcf.controller.view import View
 from lbcf.core.model.cluster import Attachment, Leaving, Pod, Snapshot
 from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
-from lbcf.core.model.nodes import LocalState, Node, NodeScene, Service
+from lbcf.core.model.nodes import LocalState, Node, NodePortService, NodeScene
 from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
@@ -204,7 +204,7 @@ def _service_scene(
 
 
 def _closed(
-    key: ObjectKey, service: Service | None, selection: ServiceSelection
+    key: ObjectKey, service: NodePortService | None, selection: ServiceSelection
 ) -> Explanation | None:
     """Say why a Service has no node port to register."""
     if service is None:
@@ -226,7 +226,7 @@ def _closed(
 
 
 def _local_states(
-    view: View, service: Service, selection: ServiceSelection
+    view: View, service: NodePortService, selection: ServiceSelection
 ) -> _Local | Explanation | None:
     """Say what each node has of a Service, None where its policy is not Local."""
     port = service.find_port(selection.port)

@@ -15,14 +15,14 @@ from lbcf.controller.registrar import Registrar
 from lbcf.controller.snapshot import groups_concerned, is_local
 from lbcf.controller.view import View
 from lbcf.core.model.cluster import Pod
-from lbcf.core.model.node_backends import ServiceBackend, ServiceSelection
-from lbcf.core.model.nodes import Node, Service
+from lbcf.core.model.node_backends import ServiceRef, ServiceSelection
+from lbcf.core.model.nodes import Node, NodePortService
 from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
     LoadBalancer,
     LoadBalancerDriver,
-    PodBackend,
+    PodRef,
 )
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.selection.location import node_of
@@ -235,7 +235,7 @@ class Triggers:
         if same_spec(old, new):
             return
         backend = either.spec.backend
-        if isinstance(backend, PodBackend):
+        if isinstance(backend, PodRef):
             self._scopes.note(group, backend.name)
             self._see_new(either, group, backend.name)
         elif node := node_of(either):
@@ -353,7 +353,9 @@ class NodeTriggers:
         for group in self._view.groups_on_nodes():
             self._look_whole(group.meta.key)
 
-    def service_changed(self, old: Service | None, new: Service | None) -> None:
+    def service_changed(
+        self, old: NodePortService | None, new: NodePortService | None
+    ) -> None:
         """Look at the groups of a Service whose node ports answer otherwise now."""
         either = new or old
         if either is None or _service_parts(old) == _service_parts(new):
@@ -377,7 +379,7 @@ class NodeTriggers:
         self, old: BackendRecord | None, new: BackendRecord | None
     ) -> None:
         """Let a node go that was kept until another one was registered in its place."""
-        if new is None or not isinstance(new.spec.backend, ServiceBackend):
+        if new is None or not isinstance(new.spec.backend, ServiceRef):
             return
         came = new.is_registered and (old is None or not old.is_registered)
         group = self._view.groups.get(new.group) if new.group is not None else None
@@ -390,7 +392,7 @@ class NodeTriggers:
         self._look_at(group, True)
 
 
-def _service_parts(service: Service | None) -> tuple[object, ...]:
+def _service_parts(service: NodePortService | None) -> tuple[object, ...]:
     """Say all of a Service that decisions are made from."""
     if service is None:
         return ()

@@ -20,7 +20,7 @@ from lbcf.core.lifecycle.turn import describe_failure
 from lbcf.core.model.cluster import Attachment, Snapshot
 from lbcf.core.model.names import own_name
 from lbcf.core.model.operations import Operation
-from lbcf.core.model.resources import BackendGroup, BackendRecord, PodBackend
+from lbcf.core.model.resources import BackendGroup, BackendRecord, PodRef
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.legacy import is_about
@@ -175,7 +175,7 @@ class Validations:
     def _is_there(self, record: BackendRecord) -> bool:
         """Tell whether the pod or node of a record still exists."""
         backend = record.spec.backend
-        if isinstance(backend, PodBackend):
+        if isinstance(backend, PodRef):
             pod = self._view.pods.get(
                 ObjectKey(record.meta.key.namespace, backend.name)
             )

@@ -21,20 +21,20 @@ from lbcf.core.model.binds import Bind
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.node_backends import (
     AddressType,
-    NodeBackend,
+    NodeRef,
     NodeSelection,
-    ServiceBackend,
+    ServiceRef,
     ServiceSelection,
 )
-from lbcf.core.model.nodes import Node, Service
+from lbcf.core.model.nodes import Node, NodePortService
 from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
     LoadBalancer,
     LoadBalancerDriver,
-    PodBackend,
+    PodRef,
     PodSelection,
-    StaticBackend,
+    StaticRef,
 )
 from lbcf.core.model.values import ObjectKey, Port
 from lbcf.core.reasons import Explanation
@@ -66,9 +66,9 @@ def _pod_of(record: BackendRecord) -> Iterator[tuple[ObjectKey, str]]:
     if record.group is None:
         return
     match record.spec.backend:
-        case PodBackend(name=name):
+        case PodRef(name=name):
             yield record.group, name
-        case ServiceBackend(node=name) | NodeBackend(name=name):
+        case ServiceRef(node=name) | NodeRef(name=name):
             yield record.group, name
         case _:
             return
@@ -81,9 +81,9 @@ def _ending_of(record: BackendRecord) -> Iterator[tuple[str, ObjectKey]]:
     namespace, backend = record.meta.key.namespace, record.spec.backend
     if node := node_of(record):
         yield "node", ObjectKey("", node)
-    if isinstance(backend, PodBackend):
+    if isinstance(backend, PodRef):
         yield "pod", ObjectKey(namespace, backend.name)
-    elif isinstance(backend, ServiceBackend):
+    elif isinstance(backend, ServiceRef):
         yield "service", ObjectKey(namespace, backend.name)
 
 
@@ -129,7 +129,7 @@ class View:
         self._templates = LabelSets()
         self.pods.on_change(self._templates.pod_changed)
         self.nodes: Store[Node] = Store()
-        self.services: Store[Service] = Store()
+        self.services: Store[NodePortService] = Store()
         self.endpoints = EndpointSliceCache()
         self.drivers: Store[LoadBalancerDriver] = Store()
         self.load_balancers: Store[LoadBalancer] = Store({"driver": _driver_of})
@@ -216,7 +216,7 @@ class View:
         found = (g for c in set(clues) for g in self.groups.by_index("node_clue", c))
         yield from {group.meta.key: group for group in found}.values()
 
-    def service_of(self, group: BackendGroup) -> Service | None:
+    def service_of(self, group: BackendGroup) -> NodePortService | None:
         """Find the Service whose node port a group means."""
         selection = group.selection
         if not isinstance(selection, ServiceSelection):
@@ -248,14 +248,14 @@ class View:
         """Say where a record's own backend listens, empty where that is not known."""
         backend = record.spec.backend
         match backend:
-            case StaticBackend(address):
+            case StaticRef(address):
                 return address
-            case PodBackend(name=name, port=port):
+            case PodRef(name=name, port=port):
                 pod = self.pods.get(ObjectKey(record.meta.key.namespace, name))
                 if pod is None or not is_about(record, pod) or not pod.address:
                     return ""
                 return host_port(pod.address, port)
-            case ServiceBackend(node=node, node_port=number):
+            case ServiceRef(node=node, node_port=number):
                 return self._node_address(record, node, Port(number))
-            case NodeBackend(name=node, port=port):
+            case NodeRef(name=node, port=port):
                 return self._node_address(record, node, port)

@@ -13,13 +13,13 @@ from lbcf.controller.selector_index import does_select
 from lbcf.core.model.cluster import Pod, Snapshot
 from lbcf.core.model.conditions import REMOVALS_HELD, find
 from lbcf.core.model.node_backends import (
-    NodeBackend,
+    NodeRef,
     NodeSelection,
-    ServiceBackend,
+    ServiceRef,
     ServiceSelection,
 )
 from lbcf.core.model.nodes import Node
-from lbcf.core.model.resources import BackendGroup, BackendRecord, PodBackend
+from lbcf.core.model.resources import BackendGroup, BackendRecord, PodRef
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.model.verdicts import Undecided
 from lbcf.core.selection.desired import judge_all
@@ -119,9 +119,9 @@ def _records(reading: Reading, kind: Kind, key: ObjectKey) -> tuple[BackendRecor
 def _backend_object(record: BackendRecord, kind: Kind) -> str:
     """Return the pod, or the node, that a record is about; empty: it is about none."""
     match record.spec.backend:
-        case PodBackend(name=name) if kind is Kind.POD:
+        case PodRef(name=name) if kind is Kind.POD:
             return name
-        case ServiceBackend(node=name) | NodeBackend(name=name) if kind is Kind.NODE:
+        case ServiceRef(node=name) | NodeRef(name=name) if kind is Kind.NODE:
             return name
         case _:
             return ""

@@ -11,19 +11,19 @@ from lbcf.core.lifecycle.trouble import is_trouble
 from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.node_backends import (
-    NodeBackend,
+    NodeRef,
     NodeSelection,
-    ServiceBackend,
+    ServiceRef,
     ServiceSelection,
 )
 from lbcf.core.model.resources import (
     Backend,
     BackendRecord,
     Meta,
-    PodBackend,
+    PodRef,
     PodSelection,
     Selection,
-    StaticBackend,
+    StaticRef,
     StaticSelection,
 )
 from lbcf.core.model.selectors import Operator, Requirement, Selector
@@ -250,13 +250,13 @@ def record_counts(records: Collection[BackendRecord]) -> str:
 def backend_name(backend: Backend) -> str:
     """Return a backend with its port: `web-1:80`."""
     match backend:
-        case PodBackend(name, _, port):
+        case PodRef(name, _, port):
             return f"{name}:{port.number}"
-        case StaticBackend(literal):
+        case StaticRef(literal):
             return literal
-        case ServiceBackend(name, port, _, node):
+        case ServiceRef(name, port, _, node):
             return f"{node} for {name}:{port.number}"
-        case NodeBackend(name, port):
+        case NodeRef(name, port):
             return f"{name}:{port.number}"
 
 

@@ -14,9 +14,9 @@ import msgspec
 from lbcf.core.lifecycle import steps
 from lbcf.core.lifecycle.steps import CallDriver
 from lbcf.core.model.names import SYSTEM_NAMESPACE
-from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
+from lbcf.core.model.node_backends import NodeRef, ServiceRef
 from lbcf.core.model.operations import Operation
-from lbcf.core.model.resources import BackendRecord, PodBackend
+from lbcf.core.model.resources import BackendRecord, PodRef
 from lbcf.core.model.values import ObjectKey, Port
 from lbcf.kube.kinds import NODES, PODS, SERVICES, HasMeta, Resource
 from lbcf.kube.reader import KubeReader
@@ -124,11 +124,11 @@ async def _about(
     namespace, task = record.meta.key.namespace, record.meta.uid
     ask = requests.GenerateBackendAddrRequest
     match record.spec.backend:
-        case PodBackend(name=name, port=port):
+        case PodRef(name=name, port=port):
             pod = await _whole(client, PODS, ObjectKey(namespace, name))
             backend = requests.PodBackend(pod=pod, port=_port(port))
             return ask(record_id=task, pod_backend=backend)
-        case ServiceBackend(name, port, _, node):
+        case ServiceRef(name, port, _, node):
             found = await client.get(NODES, ObjectKey("", node))
             service = requests.ServiceBackend(
                 service=await _whole(client, SERVICES, ObjectKey(namespace, name)),
@@ -140,7 +140,7 @@ async def _about(
                 ],
             )
             return ask(record_id=task, service_backend=service)
-        case NodeBackend(name, port):
+        case NodeRef(name, port):
             node_object = await _whole(client, NODES, ObjectKey("", name))
             if record.driver_key.namespace != SYSTEM_NAMESPACE:
                 node_object = node_address_fields(node_object)

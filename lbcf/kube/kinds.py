@@ -10,7 +10,7 @@ from lbcf.core.model.access import Secret
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.names import API_GROUP
-from lbcf.core.model.nodes import EndpointSlice, Node, Service
+from lbcf.core.model.nodes import EndpointSlice, Node, NodePortService
 from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
@@ -87,7 +87,7 @@ SECRETS: Final[Resource[Secret]] = Resource("", "v1", "secrets", "Secret", parse
 NODES: Final[Resource[Node]] = Resource(
     "", "v1", "nodes", "Node", parse_node, namespaced=False
 )
-SERVICES: Final[Resource[Service]] = Resource(
+SERVICES: Final[Resource[NodePortService]] = Resource(
     "", "v1", "services", "Service", parse_service
 )
 ENDPOINT_SLICES: Final[Resource[EndpointSlice]] = Resource(

@@ -33,7 +33,7 @@ class _EnsurePolicy(msgspec.Struct, rename="camel"):
     resync_period_in_seconds: int | None = None
 
 
-class _Status(msgspec.Struct):
+class _EntryStatus(msgspec.Struct):
     name: str
     driver: str = ""
     spec: dict[str, str] | None = msgspec.field(name="lbSpec", default=None)
@@ -58,7 +58,7 @@ class _BindSpec(WireGroupSpec, rename="camel"):
 
 
 class _BindStatus(WireGroupStatus, rename="camel"):
-    load_balancer_statuses: list[_Status] | None = None
+    load_balancer_statuses: list[_EntryStatus] | None = None
 
 
 class _Bind(msgspec.Struct):
@@ -110,7 +110,7 @@ def _parse_policy(found: _EnsurePolicy | None) -> EnsurePolicy:
     return EnsurePolicy(Repeat.ALWAYS, period)
 
 
-def _parse_status(found: _Status) -> EntryStatus:
+def _parse_status(found: _EntryStatus) -> EntryStatus:
     """Read how one load balancer is."""
     return EntryStatus(
         found.name,

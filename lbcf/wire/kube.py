@@ -20,8 +20,8 @@ from lbcf.core.model.nodes import (
     EndpointSlice,
     LocalState,
     Node,
-    NodeAddress,
-    Service,
+    NodePortService,
+    NodeStatusAddress,
     ServicePort,
 )
 from lbcf.core.model.values import Port, Protocol
@@ -160,12 +160,14 @@ def parse_node(raw: bytes) -> Node:
     addresses = node.status.addresses or ()
     return Node(
         meta=node.metadata.to_meta(),
-        addresses=tuple(NodeAddress(intern(a.type), a.address) for a in addresses),
+        addresses=tuple(
+            NodeStatusAddress(intern(a.type), a.address) for a in addresses
+        ),
         leaving=LEAVING_TAINTS & taints,
     )
 
 
-def parse_service(raw: bytes) -> Service:
+def parse_service(raw: bytes) -> NodePortService:
     """Read a Service.
 
     Raises:
@@ -176,7 +178,7 @@ def parse_service(raw: bytes) -> Service:
     families = spec.ip_families or ()
     meta = service.metadata.to_meta()
     announced = meta.annotations.get(ANNOTATION_TRAFFIC_POLICY)
-    return Service(
+    return NodePortService(
         meta=meta,
         type=intern(spec.type),
         ports=tuple(_parse_ports(spec.ports or ())),

@@ -13,17 +13,17 @@ from sys import intern
 import msgspec
 
 from lbcf.core.model import names
-from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
+from lbcf.core.model.node_backends import NodeRef, ServiceRef
 from lbcf.core.model.resources import (
     USUAL_SETTLING,
     Backend,
     BackendGroup,
     BackendRecord,
     DrainProgress,
-    PodBackend,
+    PodRef,
     RecordSpec,
     RecordStatus,
-    StaticBackend,
+    StaticRef,
     Waiting,
 )
 from lbcf.core.model.values import NO_DRAIN, ObjectKey, Uid
@@ -48,34 +48,34 @@ from lbcf.wire.fields import (
 from lbcf.wire.metadata import ObjectMeta, decode, interned_map
 
 
-class _PodBackend(msgspec.Struct):
+class _PodRef(msgspec.Struct):
     name: str
     port: WirePort
     uid: str = ""
 
 
-class _ServiceBackend(msgspec.Struct, rename="camel"):
+class _ServiceRef(msgspec.Struct, rename="camel"):
     name: str
     port: WirePort
     node_port: int
     node_name: str
 
 
-class _NodeBackend(msgspec.Struct):
+class _NodeRef(msgspec.Struct):
     name: str
     port: WirePort
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class _RecordSpec(msgspec.Struct, rename="camel"):
     lb_name: str
     lb_driver: str
     lb_info: dict[str, str] | None = None
     lb_attributes: dict[str, str] | None = None
     parameters: dict[str, str] | None = None
     ensure_policy: WireEnsurePolicy | None = None
-    pod_backend: _PodBackend | None = None
-    service_backend: _ServiceBackend | None = None
-    node_backend: _NodeBackend | None = None
+    pod_backend: _PodRef | None = None
+    service_backend: _ServiceRef | None = None
+    node_backend: _NodeRef | None = None
     static_addr: str | None = None
     backend_addr: str = ""
     drain: WireDrain | None = None
@@ -94,7 +94,7 @@ class _Waiting(msgspec.Struct, rename="camel"):
     ended: bool = False
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _RecordStatus(msgspec.Struct, rename="camel"):
     backend_addr: str = ""
     injected_info: dict[str, str] | None = None
     conditions: list[WireCondition] | None = None
@@ -108,8 +108,8 @@ class _Status(msgspec.Struct, rename="camel"):
 
 class _Record(msgspec.Struct):
     metadata: ObjectMeta
-    spec: _Spec
-    status: _Status = msgspec.field(default_factory=_Status)
+    spec: _RecordSpec
+    status: _RecordStatus = msgspec.field(default_factory=_RecordStatus)
 
 
 _DECODER = msgspec.json.Decoder(_Record)
@@ -138,7 +138,7 @@ def parse_record(raw: bytes) -> BackendRecord:
     )
 
 
-def _parse_spec(spec: _Spec) -> RecordSpec:
+def _parse_spec(spec: _RecordSpec) -> RecordSpec:
     """Read what is promised."""
     return RecordSpec(
         load_balancer=intern(spec.lb_name),
@@ -155,27 +155,27 @@ def _parse_spec(spec: _Spec) -> RecordSpec:
     )
 
 
-def _parse_backend(spec: _Spec) -> Backend:
+def _parse_backend(spec: _RecordSpec) -> Backend:
     """Read what is registered."""
     if spec.pod_backend is not None:
         pod = spec.pod_backend
-        return PodBackend(pod.name, Uid(pod.uid), parse_port(pod.port))
+        return PodRef(pod.name, Uid(pod.uid), parse_port(pod.port))
     if spec.static_addr is not None:
-        return StaticBackend(spec.static_addr)
+        return StaticRef(spec.static_addr)
     if spec.service_backend is not None:
         service = spec.service_backend
         port = parse_port(service.port)
         node = intern(service.node_name)
-        return ServiceBackend(intern(service.name), port, service.node_port, node)
+        return ServiceRef(intern(service.name), port, service.node_port, node)
     if spec.node_backend is not None:
         node = intern(spec.node_backend.name)
-        return NodeBackend(node, parse_port(spec.node_backend.port))
+        return NodeRef(node, parse_port(spec.node_backend.port))
     raise Malformed(
         "spec names none of podBackend, staticAddr, serviceBackend, nodeBackend"
     )
 
 
-def _parse_status(status: _Status) -> RecordStatus:
+def _parse_status(status: _RecordStatus) -> RecordStatus:
     """Read how far it is."""
     wire, drain = status.drain, None
     if wire is not None and wire.started_at is not None and wire.deadline is not None:
@@ -254,15 +254,15 @@ def _render_changeable(spec: RecordSpec) -> dict[str, object]:
 def _render_backend(backend: Backend) -> dict[str, object]:
     """Write what is registered."""
     match backend:
-        case PodBackend(name, uid, port):
+        case PodRef(name, uid, port):
             where = render_port(port)
             return {"podBackend": {"name": name, "uid": uid, "port": where}}
-        case StaticBackend(address):
+        case StaticRef(address):
             return {"staticAddr": address}
-        case ServiceBackend(name, port, node_port, node):
+        case ServiceRef(name, port, node_port, node):
             body = {"name": name, "port": render_port(port), "nodePort": node_port}
             return {"serviceBackend": {**body, "nodeName": node}}
-        case NodeBackend(name, port):
+        case NodeRef(name, port):
             return {"nodeBackend": {"name": name, "port": render_port(port)}}
 
 

@@ -90,7 +90,7 @@ def parse_node_selection(found: WireNodes) -> NodeSelection:
     return NodeSelection(ports, selector, found.address_type, found.ip_family)
 
 
-class _Webhook(msgspec.Struct):
+class _WebhookTimeout(msgspec.Struct):
     name: str
     timeout: str = "10s"
 
@@ -113,7 +113,7 @@ class _Auth(msgspec.Struct, rename="camel"):
 class _DriverSpec(msgspec.Struct, rename="camel"):
     url: str
     accept_dry_run_call: bool = False
-    webhooks: list[_Webhook] | None = None
+    webhooks: list[_WebhookTimeout] | None = None
     member_key: MemberKey = MemberKey.ADDRESS
     address_source: AddressSource = AddressSource.DRIVER
     late_effect_seconds: int = 10

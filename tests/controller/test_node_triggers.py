@@ -12,8 +12,8 @@ from lbcf.core.model.nodes import (
     EXCLUDE_LABEL,
     LocalState,
     Node,
-    NodeAddress,
     NodeScene,
+    NodeStatusAddress,
 )
 from lbcf.core.model.resources import Meta
 from lbcf.core.model.selectors import Operator, Requirement, Selector
@@ -100,7 +100,9 @@ def test_change_that_decides_nothing_looks_at_no_group(labels: dict[str, str]) -
             id="about to go",
         ),
         pytest.param(
-            a_node(addresses=(NodeAddress("InternalIP", "192.0.2.9"),), version=2),
+            a_node(
+                addresses=(NodeStatusAddress("InternalIP", "192.0.2.9"),), version=2
+            ),
             id="moved",
         ),
     ],

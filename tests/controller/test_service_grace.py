@@ -4,7 +4,7 @@ import attrs
 
 from lbcf.controller.groups import GRACE, ServiceGrace
 from lbcf.controller.view import View
-from lbcf.core.model.nodes import Service, ServicePort
+from lbcf.core.model.nodes import NodePortService, ServicePort
 from lbcf.core.model.values import Port
 from lbcf.core.reasons import Reason
 from tests.builders import a_group, a_meta, seconds
@@ -14,7 +14,9 @@ from tests.node_builders import a_node_group, a_node_record
 
 
 GROUP = a_node_group()
-SERVICE = Service(a_meta("web"), "NodePort", (ServicePort("", Port(80), 30080),))
+SERVICE = NodePortService(
+    a_meta("web"), "NodePort", (ServicePort("", Port(80), 30080),)
+)
 
 
 class _Clock(VirtualClock):

@@ -8,7 +8,7 @@ import pytest
 from lbcf.controller.snapshot import take_snapshot
 from lbcf.controller.view import View
 from lbcf.core.model.cluster import Attachment, Snapshot
-from lbcf.core.model.resources import BackendGroup, StaticBackend, StaticSelection
+from lbcf.core.model.resources import BackendGroup, StaticRef, StaticSelection
 from lbcf.core.model.values import Uid
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import plan_group
@@ -94,7 +94,7 @@ def test_scope_leaves_only_what_concerns_its_pods() -> None:
 def test_group_that_selects_no_pods_is_always_looked_at_whole() -> None:
     """A namesake's pod records may end beside it: its own must not be overlooked."""
     group = a_group(selection=StaticSelection(("a:1",)))
-    record = a_record(spec=a_spec(backend=StaticBackend("a:1")))
+    record = a_record(spec=a_spec(backend=StaticRef("a:1")))
     view = show(everyday(), group, record)
 
     assert (record,) == taken(view, group, pods={"web-1"}).records

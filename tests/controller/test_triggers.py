@@ -10,7 +10,7 @@ from lbcf.controller.registrar import Registrar
 from lbcf.controller.triggers import ChangedBackends, Queues, Triggers
 from lbcf.controller.view import View
 from lbcf.core.model.cluster import Pod
-from lbcf.core.model.resources import BackendRecord, StaticBackend
+from lbcf.core.model.resources import BackendRecord, StaticRef
 from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor import Executor
@@ -345,7 +345,7 @@ async def test_record_that_is_not_about_a_pod_widens_the_look() -> None:
     """There is no pod by which to narrow it."""
     bench = set_up()
 
-    await bench.tell(a_record(spec=a_spec(backend=StaticBackend("a:1"))))
+    await bench.tell(a_record(spec=a_spec(backend=StaticRef("a:1"))))
 
     assert None is bench.scopes.take(WEB)
 

@@ -5,16 +5,16 @@ import pytest
 from lbcf.controller.view import View
 from lbcf.core.model.node_backends import (
     AddressType,
-    NodeBackend,
+    NodeRef,
     NodeSelection,
-    ServiceBackend,
+    ServiceRef,
 )
 from lbcf.core.model.resources import (
     Backend,
-    PodBackend,
+    PodRef,
     PodSelection,
     Selection,
-    StaticBackend,
+    StaticRef,
     StaticSelection,
 )
 from lbcf.core.model.values import Port, Uid
@@ -99,9 +99,9 @@ def test_pods_of_a_group_are_those_it_selects_in_its_namespace() -> None:
         pytest.param(a_backend(), "10.0.0.1:8080", id="pod"),
         pytest.param(a_backend("web-2"), "", id="no such pod"),
         pytest.param(a_backend("bare"), "", id="pod without an address"),
-        pytest.param(PodBackend("web-1", Uid("before"), Port(80)), "", id="namesake"),
-        pytest.param(StaticBackend("a:1"), "a:1", id="static"),
-        pytest.param(NodeBackend("n1", Port(80)), "", id="no group of nodes"),
+        pytest.param(PodRef("web-1", Uid("before"), Port(80)), "", id="namesake"),
+        pytest.param(StaticRef("a:1"), "a:1", id="static"),
+        pytest.param(NodeRef("n1", Port(80)), "", id="no group of nodes"),
     ],
 )
 def test_backend_s_own_address_is_known_or_empty(
@@ -118,17 +118,15 @@ def test_backend_s_own_address_is_known_or_empty(
     [
         pytest.param(
             OF_SERVICE,
-            ServiceBackend("web", Port(80), 30080, "n1"),
+            ServiceRef("web", Port(80), 30080, "n1"),
             "192.0.2.1:30080",
             id="service",
         ),
-        pytest.param(
-            OF_NODES, NodeBackend("n1", Port(443)), "192.0.2.1:443", id="node"
-        ),
-        pytest.param(OF_NODES, NodeBackend("n2", Port(443)), "", id="no such node"),
+        pytest.param(OF_NODES, NodeRef("n1", Port(443)), "192.0.2.1:443", id="node"),
+        pytest.param(OF_NODES, NodeRef("n2", Port(443)), "", id="no such node"),
         pytest.param(
             NodeSelection((Port(443),), address_type=AddressType.HOSTNAME),
-            NodeBackend("n1", Port(443)),
+            NodeRef("n1", Port(443)),
             "",
             id="no such address",
         ),

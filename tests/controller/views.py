@@ -4,7 +4,7 @@ from typing import Any, TypeVar
 
 from lbcf.controller.view import View
 from lbcf.core.model.cluster import Pod
-from lbcf.core.model.nodes import Node, Service
+from lbcf.core.model.nodes import Node, NodePortService
 from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
@@ -24,7 +24,7 @@ T = TypeVar("T", bound=HasMeta)
 Thing = (
     Pod
     | Node
-    | Service
+    | NodePortService
     | BackendRecord
     | BackendGroup
     | LoadBalancer
@@ -37,7 +37,7 @@ def show(view: View, *things: Thing) -> View:
     stores: dict[type[Thing], Store[Any]] = {
         Pod: view.pods,
         Node: view.nodes,
-        Service: view.services,
+        NodePortService: view.services,
         BackendRecord: view.records,
         BackendGroup: view.groups,
         LoadBalancer: view.load_balancers,

@@ -5,7 +5,7 @@ import pytest
 
 from lbcf.core.model import names
 from lbcf.core.model.cluster import Pod, Snapshot
-from lbcf.core.model.resources import PodSelection, StaticBackend, StaticSelection
+from lbcf.core.model.resources import PodSelection, StaticRef, StaticSelection
 from lbcf.core.model.selectors import Selector
 from lbcf.core.model.values import (
     NO_DRAIN,
@@ -107,7 +107,7 @@ def test_static_addresses_make_a_record_each() -> None:
 
     four, six = desired(a_snapshot(group=group))
 
-    assert StaticBackend("198.51.100.7:80") == four.spec.backend
+    assert StaticRef("198.51.100.7:80") == four.spec.backend
     assert "198.51.100.7:80" == four.spec.address
     assert four.name().startswith("web-198-51-100-7-80-")
     assert six.name().startswith("web--2001-db8--7--81-")

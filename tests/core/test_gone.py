@@ -4,8 +4,8 @@ import attrs
 import pytest
 
 from lbcf.core.model.cluster import Pod
-from lbcf.core.model.nodes import Node, NodeAddress, Service, ServicePort
-from lbcf.core.model.resources import DrainProgress, RecordStatus, StaticBackend
+from lbcf.core.model.nodes import Node, NodePortService, NodeStatusAddress, ServicePort
+from lbcf.core.model.resources import DrainProgress, RecordStatus, StaticRef
 from lbcf.core.model.values import Port, Uid
 from lbcf.core.selection.location import (
     is_node_gone,
@@ -27,7 +27,7 @@ ON_NODE = attrs.evolve(a_node_record(1), spec=NODE)
 def test_only_a_drain_that_waits_is_marked() -> None:
     """One that ends at once costs no write, and a static address is nobody's to judge."""
     marked = attrs.evolve(WAITING, backend_gone=True)
-    static = attrs.evolve(SPEC, backend=StaticBackend("192.0.2.7:1"))
+    static = attrs.evolve(SPEC, backend=StaticRef("192.0.2.7:1"))
 
     assert may_be_marked(DRAINING)
     for other in (
@@ -73,7 +73,7 @@ def test_pod_of_a_record_that_does_not_say_where_it_was() -> None:
         pytest.param(a_node(), False, id="there"),
         pytest.param(a_node(deleting=True), False, id="being deleted"),
         pytest.param(
-            a_node(addresses=(NodeAddress("InternalIP", "192.0.2.9"),)),
+            a_node(addresses=(NodeStatusAddress("InternalIP", "192.0.2.9"),)),
             True,
             id="elsewhere",
         ),
@@ -92,10 +92,10 @@ def test_node(node: Node | None, *, gone: bool) -> None:
 def test_node_port_of_another_service() -> None:
     """The API server gives it away as soon as the Service has it no more."""
 
-    def with_port(number: int) -> Service:
+    def with_port(number: int) -> NodePortService:
         """Make the Service with a node port."""
         port = ServicePort("", Port(80), number)
-        return Service(a_meta(a_key("web").name), "NodePort", (port,))
+        return NodePortService(a_meta(a_key("web").name), "NodePort", (port,))
 
     assert not is_port_gone(ON_NODE, with_port(30080))
     assert is_port_gone(ON_NODE, with_port(31000))

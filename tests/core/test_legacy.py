@@ -26,9 +26,9 @@ from lbcf.core.model.resources import (
     ANY_INCARNATION,
     BackendRecord,
     LoadBalancerDriver,
-    PodBackend,
+    PodRef,
     RecordStatus,
-    StaticBackend,
+    StaticRef,
     StaticSelection,
 )
 from lbcf.core.model.values import AddressSource, MemberKey, Uid
@@ -78,7 +78,7 @@ def an_old_record(
     )
     return a_record(
         name or md5(f"front_web_uid-{pod}_8080_TCP"),
-        spec=a_spec(address="", backend=PodBackend(pod, Uid(""), WEB)),
+        spec=a_spec(address="", backend=PodRef(pod, Uid(""), WEB)),
         status=status,
         generation=generation,
         deleting=deleting,
@@ -170,7 +170,7 @@ def test_uids_are_given_to_those_that_have_none() -> None:
 
     first, second, third = with_uids(records, [a_pod()])
 
-    assert PodBackend("web-1", Uid("uid-web-1"), WEB) == first.spec.backend
+    assert PodRef("web-1", Uid("uid-web-1"), WEB) == first.spec.backend
     assert records[1:] == (second, third)
 
 
@@ -220,7 +220,7 @@ def test_static_record_is_kept() -> None:
     """An address names itself."""
     group = a_group(selection=StaticSelection(("10.0.0.1:8080",)))
     record = an_old_record()
-    spec = attrs.evolve(record.spec, backend=StaticBackend("10.0.0.1:8080"))
+    spec = attrs.evolve(record.spec, backend=StaticRef("10.0.0.1:8080"))
     record = attrs.evolve(record, spec=spec)
 
     assert Plan(kept=1, backends=1) == plan_group(

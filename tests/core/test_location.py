@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from lbcf.core.model.nodes import NodeAddress, NodeScene
+from lbcf.core.model.nodes import NodeScene, NodeStatusAddress
 from lbcf.core.model.resources import BackendRecord, RecordStatus
 from lbcf.core.model.values import AddressSource, DeregisterPolicy, Uid
 from lbcf.core.reasons import Reason
@@ -112,7 +112,7 @@ def test_namesake_of_a_node_is_another_member_to_drivers_alone(
 @pytest.mark.parametrize("source", AddressSource)
 def test_node_with_another_address_gets_another_record(source: AddressSource) -> None:
     """Whoever spells it."""
-    node = a_node(addresses=(NodeAddress("InternalIP", "192.0.2.9"),))
+    node = a_node(addresses=(NodeStatusAddress("InternalIP", "192.0.2.9"),))
     driver = a_driver(address_source=source)
     scene = NodeScene({"n1": node}, node_port=30080)
     records = (of_node(node.meta.uid),)

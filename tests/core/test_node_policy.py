@@ -5,7 +5,7 @@ import pytest
 from lbcf.core.model.node_backends import (
     AddressType,
     IpFamily,
-    NodeBackend,
+    NodeRef,
     NodeSelection,
 )
 from lbcf.core.model.nodes import (
@@ -13,8 +13,8 @@ from lbcf.core.model.nodes import (
     LEAVING_TAINTS,
     LocalState,
     Node,
-    NodeAddress,
     NodeScene,
+    NodeStatusAddress,
 )
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import AddressSource, Port
@@ -104,10 +104,10 @@ def test_node_without_an_endpoint_is_out_for_more_than_readiness() -> None:
     assert (False, True) == (gone.by_readiness, unready.by_readiness)
 
 
-V4 = NodeAddress("InternalIP", "192.0.2.1")
-V6 = NodeAddress("InternalIP", "2001:db8::1")
-OUTER = NodeAddress("ExternalIP", "198.51.100.1")
-NAME = NodeAddress("Hostname", "n1.test")
+V4 = NodeStatusAddress("InternalIP", "192.0.2.1")
+V6 = NodeStatusAddress("InternalIP", "2001:db8::1")
+OUTER = NodeStatusAddress("ExternalIP", "198.51.100.1")
+NAME = NodeStatusAddress("Hostname", "n1.test")
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_records_of_two_node_ports_have_two_names() -> None:
 def test_each_port_of_a_node_is_a_backend() -> None:
     """Groups of nodes name their ports themselves."""
     selection = NodeSelection((Port(80), Port(443)))
-    node = a_node(addresses=(NodeAddress("InternalIP", "2001:db8::1"),))
+    node = a_node(addresses=(NodeStatusAddress("InternalIP", "2001:db8::1"),))
     whole = a_snapshot(
         group=a_node_group(selection=selection), scene=NodeScene({"n1": node})
     )
@@ -266,8 +266,8 @@ def test_each_port_of_a_node_is_a_backend() -> None:
         c.desired.spec.backend: c.desired.address for c in plan_group(whole).creates
     }
     assert {
-        NodeBackend("n1", Port(80)): "[2001:db8::1]:80",
-        NodeBackend("n1", Port(443)): "[2001:db8::1]:443",
+        NodeRef("n1", Port(80)): "[2001:db8::1]:80",
+        NodeRef("n1", Port(443)): "[2001:db8::1]:443",
     } == found
 
 

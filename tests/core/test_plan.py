@@ -9,7 +9,7 @@ from lbcf.core.model.resources import (
     LoadBalancer,
     PodSelection,
     RecordStatus,
-    StaticBackend,
+    StaticRef,
     StaticSelection,
 )
 from lbcf.core.model.values import AddressSource, DeregisterPolicy, DrainPolicy, Port
@@ -115,7 +115,7 @@ def test_port_that_was_taken_out_takes_its_record_along() -> None:
 
 def test_static_address_that_was_taken_out_takes_its_record_along() -> None:
     """The group is the only word on static addresses."""
-    spec = a_spec(backend=StaticBackend("198.51.100.7:80"))
+    spec = a_spec(backend=StaticRef("198.51.100.7:80"))
     group = a_group(selection=StaticSelection(()))
 
     plan = plan_group(a_snapshot(group=group, records=(a_record(spec=spec),)))

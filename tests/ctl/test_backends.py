@@ -5,7 +5,7 @@ import pytest
 
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
-from lbcf.core.model.node_backends import NodeBackend
+from lbcf.core.model.node_backends import NodeRef
 from lbcf.core.model.resources import GroupStatus
 from lbcf.core.model.values import DeregisterPolicy, DeregisterWebhook
 from lbcf.core.reasons import Reason
@@ -110,7 +110,7 @@ def test_record_whose_group_has_gone_is_told() -> None:
 def test_node_that_is_gone_is_called_a_node() -> None:
     """Its record tells of it; a pod of that name is another thing."""
     group = a_group("nodes", selection=OF_NODES)
-    backend = NodeBackend("n1", HTTP)
+    backend = NodeRef("n1", HTTP)
     record = attrs.evolve(
         a_record(spec=a_spec(backend=backend), deleting=True),
         group=group.meta.key,

@@ -8,7 +8,7 @@ import pytest
 from lbcf.controller.bind_view import BindView
 from lbcf.core.model import conditions
 from lbcf.core.model.names import bind_group_key, bind_load_balancer_key
-from lbcf.core.model.nodes import Service
+from lbcf.core.model.nodes import NodePortService
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.ctl.backends import why_node, why_pod
@@ -213,7 +213,7 @@ def test_plan_holds_nothing_because_we_may_not_read() -> None:
     ],
 )
 def test_group_of_nodes_is_open_without_what_decides(
-    kind: Resource[Any], service: Service
+    kind: Resource[Any], service: NodePortService
 ) -> None:
     """A Service that may not be read is not called missing, or not understood."""
     group = a_group(selection=OF_SERVICE)

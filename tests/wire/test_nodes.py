@@ -9,7 +9,7 @@ from lbcf.core.model.node_backends import IpFamily
 from lbcf.core.model.nodes import (
     LocalState,
     Node,
-    NodeAddress,
+    NodeStatusAddress,
     ServicePort,
     local_states,
 )
@@ -42,7 +42,7 @@ def test_node_has_addresses_and_marks_of_its_end() -> None:
         addresses=[{"type": "InternalIP", "address": "192.0.2.1"}],
     )
 
-    assert (NodeAddress("InternalIP", "192.0.2.1"),) == found.addresses
+    assert (NodeStatusAddress("InternalIP", "192.0.2.1"),) == found.addresses
     assert {"ToBeDeletedByClusterAutoscaler"} == found.leaving
 
 

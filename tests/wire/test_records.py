@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from lbcf.core.model import names
 from lbcf.core.model.conditions import Condition
-from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
+from lbcf.core.model.node_backends import NodeRef, ServiceRef
 from lbcf.core.model.resources import (
     Backend,
     BackendRecord,
     DrainProgress,
-    PodBackend,
+    PodRef,
     RecordSpec,
     RecordStatus,
-    StaticBackend,
+    StaticRef,
 )
 from lbcf.core.model.values import (
     NO_DRAIN,
@@ -97,7 +97,7 @@ SPECS = st.builds(
         (
             a_backend(),
             a_backend(port=Port(53, Protocol.UDP)),
-            StaticBackend("[2001:db8::7]:80"),
+            StaticRef("[2001:db8::7]:80"),
         )
     ),
     lb_attributes=MAPS,
@@ -276,7 +276,7 @@ def test_empty_fields_are_left_out() -> None:
     ("backend", "body"),
     [
         pytest.param(
-            ServiceBackend("web", Port(80), 30080, "n1"),
+            ServiceRef("web", Port(80), 30080, "n1"),
             {
                 "serviceBackend": {
                     "name": "web",
@@ -288,7 +288,7 @@ def test_empty_fields_are_left_out() -> None:
             id="service",
         ),
         pytest.param(
-            NodeBackend("n1", Port(53, Protocol.UDP)),
+            NodeRef("n1", Port(53, Protocol.UDP)),
             {"nodeBackend": {"name": "n1", "port": {"port": 53, "protocol": "UDP"}}},
             id="node",
         ),
@@ -333,7 +333,7 @@ def test_record_of_lbcf_in_go_is_read() -> None:
 
     found = read(OLD, status)
 
-    assert PodBackend("web-1", Uid(""), Port(80)) == found.spec.backend
+    assert PodRef("web-1", Uid(""), Port(80)) == found.spec.backend
     assert (NO_DRAIN, EnsurePolicy()) == (
         found.spec.drain,
         found.spec.ensure_policy,
@@ -377,7 +377,7 @@ def test_port_is_read_in_either_spelling(port: dict[str, int], number: int) -> N
     """The new one counts where both are set; 0 is how Go writes an unset one."""
     found = read({**OLD, "podBackend": {"name": "web-1", "port": port}})
 
-    assert PodBackend("web-1", Uid(""), Port(number)) == found.spec.backend
+    assert PodRef("web-1", Uid(""), Port(number)) == found.spec.backend
 
 
 @pytest.mark.parametrize("protocol", ["udp", "UDP", "Udp"])
@@ -400,7 +400,7 @@ def test_service_backend_of_lbcf_in_go_is_read() -> None:
 
     found = read({**spec, "serviceBackend": old})
 
-    assert ServiceBackend("web", Port(80), 30080, "n1") == found.spec.backend
+    assert ServiceRef("web", Port(80), 30080, "n1") == found.spec.backend
 
 
 def test_group_is_the_controlling_owner() -> None:

@@ -67,7 +67,7 @@ class NodeSelection:
 
 
 @attrs.frozen
-class ServiceBackend:
+class ServiceRef:
     """The node port of a Service on one node."""
 
     name: str
@@ -77,7 +77,7 @@ class ServiceBackend:
 
 
 @attrs.frozen
-class NodeBackend:
+class NodeRef:
     """A port of a node."""
 
     name: str
@@ -85,5 +85,5 @@ class NodeBackend:
 
     @property
     def node(self) -> str:
-        """Name the node, as a `ServiceBackend` does."""
+        """Name the node, as a `ServiceRef` does."""
         return self.name

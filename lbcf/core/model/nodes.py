@@ -31,7 +31,7 @@ Karpenter before 1.0 sets."""
 
 
 @attrs.frozen
-class NodeAddress:
+class NodeStatusAddress:
     """One of `status.addresses`, in the kubelet's order: its first family goes first."""
 
     type: str
@@ -55,7 +55,7 @@ class Node:
     """
 
     meta: Meta
-    addresses: tuple[NodeAddress, ...] = ()
+    addresses: tuple[NodeStatusAddress, ...] = ()
     leaving: frozenset[str] = frozenset()
 
     @property
@@ -91,7 +91,7 @@ class ServicePort:
 
 
 @attrs.frozen
-class Service:
+class NodePortService:
     """What of a Service decides where its node ports answer.
 
     Attributes:

@@ -22,9 +22,9 @@ from lbcf.core.model.names import (
     load_balancer_key,
 )
 from lbcf.core.model.node_backends import (
-    NodeBackend,
+    NodeRef,
     NodeSelection,
-    ServiceBackend,
+    ServiceRef,
     ServiceSelection,
 )
 from lbcf.core.model.operations import Operation
@@ -316,7 +316,7 @@ class BackendGroup:
 
 
 @attrs.frozen
-class PodBackend:
+class PodRef:
     """A port of a pod; uid is empty in records that LBCF in Go wrote."""
 
     name: str
@@ -325,13 +325,13 @@ class PodBackend:
 
 
 @attrs.frozen
-class StaticBackend:
+class StaticRef:
     """A literal address."""
 
     address: str
 
 
-Backend = PodBackend | StaticBackend | ServiceBackend | NodeBackend
+Backend = PodRef | StaticRef | ServiceRef | NodeRef
 
 
 @attrs.frozen

@@ -11,9 +11,9 @@ import attrs
 from lbcf.core.model import names
 from lbcf.core.model.cluster import Attachment, Snapshot
 from lbcf.core.model.node_backends import (
-    NodeBackend,
+    NodeRef,
     NodeSelection,
-    ServiceBackend,
+    ServiceRef,
     ServiceSelection,
 )
 from lbcf.core.model.operations import Operation
@@ -22,10 +22,10 @@ from lbcf.core.model.resources import (
     Backend,
     BackendGroup,
     BackendRecord,
-    PodBackend,
+    PodRef,
     PodSelection,
     RecordSpec,
-    StaticBackend,
+    StaticRef,
     StaticSelection,
 )
 from lbcf.core.model.values import AddressSource, DrainPolicy, MemberKey, Port, Uid
@@ -101,15 +101,15 @@ class DesiredRecord:
                 names.LABEL_GROUP: group,
             }
         match self.spec.backend:
-            case PodBackend(name=name):
+            case PodRef(name=name):
                 pod = names.LABEL_BIND_POD if self.group.is_bind else names.LABEL_POD
                 labels[pod] = name
-            case StaticBackend(address=address):
+            case StaticRef(address=address):
                 labels[names.LABEL_STATIC] = address
-            case ServiceBackend(name=name, node=node):
+            case ServiceRef(name=name, node=node):
                 labels[names.LABEL_SERVICE] = name
                 labels[names.LABEL_NODE] = node
-            case NodeBackend(name=name):
+            case NodeRef(name=name):
                 labels[names.LABEL_NODE] = name
         return {key: names.label_value(value) for key, value in labels.items()}
 
@@ -117,13 +117,13 @@ class DesiredRecord:
 def backend_identity(backend: Backend) -> tuple[str, ...]:
     """Spell a backend for hashing."""
     match backend:
-        case PodBackend(name, uid, port):
+        case PodRef(name, uid, port):
             return ("pod", name, uid, str(port))
-        case StaticBackend(address):
+        case StaticRef(address):
             return ("static", address)
-        case ServiceBackend(name, port, node_port, node):
+        case ServiceRef(name, port, node_port, node):
             return ("service", name, str(port), str(node_port), node)
-        case NodeBackend(name, port):
+        case NodeRef(name, port):
             return ("node", name, str(port))
 
 
@@ -162,7 +162,7 @@ def judge_all(snapshot: Snapshot) -> dict[str, Verdict]:
 
 
 @attrs.frozen
-class _Candidate:
+class _EligibleBackend:
     """An eligible backend.
 
     Attributes:
@@ -180,7 +180,7 @@ class _Candidate:
 
 def _backends(
     snapshot: Snapshot, verdicts: Mapping[str, Verdict]
-) -> Iterator[_Candidate]:
+) -> Iterator[_EligibleBackend]:
     """Say every eligible backend."""
     match snapshot.group.selection:
         case PodSelection(ports=ports):
@@ -189,15 +189,15 @@ def _backends(
                     continue
                 name, host = pod.meta.key.name, pod.address
                 for port in ports:
-                    backend = PodBackend(name, pod.meta.uid, port)
+                    backend = PodRef(name, pod.meta.uid, port)
                     address, readable = host_port(host, port), (name, port.number)
-                    yield _Candidate(backend, address, readable, host)
+                    yield _EligibleBackend(backend, address, readable, host)
         case StaticSelection(addresses=addresses):
             for address in addresses:
                 host, _, number = address.rpartition(":")
                 digits = int(number) if number.isdigit() else 0
                 readable = (host or address, digits)
-                yield _Candidate(StaticBackend(address), address, readable)
+                yield _EligibleBackend(StaticRef(address), address, readable)
         case ServiceSelection() | NodeSelection() as selection:
             yield from _node_backends(snapshot, selection, verdicts)
 
@@ -206,7 +206,7 @@ def _node_backends(
     snapshot: Snapshot,
     selection: ServiceSelection | NodeSelection,
     verdicts: Mapping[str, Verdict],
-) -> Iterator[_Candidate]:
+) -> Iterator[_EligibleBackend]:
     """Say the same of nodes."""
     scene = snapshot.scene
     for name, node in scene.nodes.items() if scene is not None else ():
@@ -215,7 +215,7 @@ def _node_backends(
         host = scene.address(node)
         for backend, port in _ports_of(name, selection, scene.node_port):
             address, readable = host_port(host, port), (name, port.number)
-            yield _Candidate(backend, address, readable, host, node.meta.uid)
+            yield _EligibleBackend(backend, address, readable, host, node.meta.uid)
 
 
 def _ports_of(
@@ -223,14 +223,14 @@ def _ports_of(
 ) -> Iterator[tuple[Backend, Port]]:
     """Say what a node is registered for, and where on it."""
     if isinstance(selection, NodeSelection):
-        yield from ((NodeBackend(node, port), port) for port in selection.ports)
+        yield from ((NodeRef(node, port), port) for port in selection.ports)
         return
-    backend = ServiceBackend(selection.name, selection.port, node_port, node)
+    backend = ServiceRef(selection.name, selection.port, node_port, node)
     yield backend, Port(node_port, selection.port.protocol)
 
 
 def _desired(
-    group: BackendGroup, attachment: Attachment, found: _Candidate
+    group: BackendGroup, attachment: Attachment, found: _EligibleBackend
 ) -> DesiredRecord:
     """Put one record's spec together from its group and load balancer."""
     load_balancer, driver = attachment.load_balancer, attachment.driver

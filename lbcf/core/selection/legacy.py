@@ -22,7 +22,7 @@ from lbcf.core.model.names import own_name
 from lbcf.core.model.resources import (
     ANY_INCARNATION,
     BackendRecord,
-    PodBackend,
+    PodRef,
     RecordSpec,
     RecordStatus,
 )
@@ -43,7 +43,7 @@ def is_about(record: BackendRecord, pod: Pod) -> bool:
     there is only the pod's name to go by.
     """
     backend = record.spec.backend
-    if not isinstance(backend, PodBackend) or backend.name != pod.meta.key.name:
+    if not isinstance(backend, PodRef) or backend.name != pod.meta.key.name:
         return False
     if backend.uid:
         return backend.uid == pod.meta.uid
@@ -53,7 +53,7 @@ def is_about(record: BackendRecord, pod: Pod) -> bool:
     return record.address == host_port(pod.address, backend.port)
 
 
-def _names(record: BackendRecord, backend: PodBackend, pod: Pod) -> Iterable[str]:
+def _names(record: BackendRecord, backend: PodRef, pod: Pod) -> Iterable[str]:
     """Say how LBCF in Go would have named a record of this pod (v1beta1, then v1)."""
     owner = own_name(record.group) if record.group else ""
     name, number = record.spec.load_balancer, backend.port.number
@@ -80,7 +80,7 @@ def with_uids(
 def _with_uid(record: BackendRecord, pods: dict[str, Pod]) -> BackendRecord:
     """Give one record its pod's uid."""
     backend = record.spec.backend
-    if not isinstance(backend, PodBackend) or backend.uid:
+    if not isinstance(backend, PodRef) or backend.uid:
         return record
     pod = pods.get(backend.name)
     if pod is None or not is_about(record, pod):

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from lbcf.core.model.cluster import Pod, Snapshot
-from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
-from lbcf.core.model.nodes import Node, Service
-from lbcf.core.model.resources import BackendRecord, PodBackend, StaticBackend
+from lbcf.core.model.node_backends import NodeRef, ServiceRef
+from lbcf.core.model.nodes import Node, NodePortService
+from lbcf.core.model.resources import BackendRecord, PodRef, StaticRef
 from lbcf.core.model.values import AddressSource, Uid
 from lbcf.core.selection.legacy import is_about
 
@@ -49,9 +49,9 @@ def _locations(snapshot: Snapshot) -> Iterator[tuple[str, Location]]:
 def backend_key(record: BackendRecord) -> str:
     """Return the key of a record's backend in `locations_of`; empty for static ones."""
     match record.spec.backend:
-        case PodBackend(uid=uid):
+        case PodRef(uid=uid):
             return uid
-        case ServiceBackend(node=node) | NodeBackend(name=node):
+        case ServiceRef(node=node) | NodeRef(name=node):
             return node
         case _:
             return ""
@@ -87,7 +87,7 @@ def may_be_marked(record: BackendRecord) -> bool:
         and record.is_held
         and record.status.drain is not None
         and not record.status.backend_gone
-        and not isinstance(record.spec.backend, StaticBackend)
+        and not isinstance(record.spec.backend, StaticRef)
     )
 
 
@@ -119,7 +119,7 @@ def is_node_gone(record: BackendRecord, node: Node | None) -> bool:
     return moved or bool(uid and uid != node.meta.uid)
 
 
-def is_port_gone(record: BackendRecord, service: Service | None) -> bool:
+def is_port_gone(record: BackendRecord, service: NodePortService | None) -> bool:
     """Tell whether a record's node port is no longer its Service's: it may be another's.
 
     Args:
@@ -127,7 +127,7 @@ def is_port_gone(record: BackendRecord, service: Service | None) -> bool:
         service: that has its name; None: there is none.
     """
     backend = record.spec.backend
-    if service is None or not isinstance(backend, ServiceBackend):
+    if service is None or not isinstance(backend, ServiceRef):
         return True
     return all(port.node_port != backend.node_port for port in service.ports)
 
@@ -135,7 +135,7 @@ def is_port_gone(record: BackendRecord, service: Service | None) -> bool:
 def node_of(record: BackendRecord) -> str:
     """Return the name of a record's node, empty where it has none."""
     match record.spec.backend:
-        case ServiceBackend(node=node) | NodeBackend(name=node):
+        case ServiceRef(node=node) | NodeRef(name=node):
             return node
         case _:
             return ""

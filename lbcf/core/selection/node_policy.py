@@ -10,7 +10,7 @@ for them: load balancers that acted upon them have emptied themselves.
 
 from collections.abc import Callable, Iterable, Mapping
 
-from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
+from lbcf.core.model.node_backends import NodeRef, ServiceRef
 from lbcf.core.model.nodes import EXCLUDE_LABEL, LocalState, Node, NodeScene
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.verdicts import Eligible, Ineligible, Undecided, Verdict
@@ -118,7 +118,7 @@ def registered_nodes(
     found = {
         (r.spec.load_balancer, r.spec.backend.node)
         for r in records
-        if isinstance(r.spec.backend, ServiceBackend | NodeBackend)
+        if isinstance(r.spec.backend, ServiceRef | NodeRef)
         and r.is_registered
         and not r.is_deleting
     }

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from lbcf.core.model.cluster import Attachment, Snapshot
-from lbcf.core.model.node_backends import NodeBackend, ServiceBackend
-from lbcf.core.model.resources import Backend, BackendRecord, PodBackend, RecordSpec
+from lbcf.core.model.node_backends import NodeRef, ServiceRef
+from lbcf.core.model.resources import Backend, BackendRecord, PodRef, RecordSpec
 from lbcf.core.model.verdicts import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.desired import (
@@ -279,9 +279,7 @@ def _unwanted(record: BackendRecord, judged: _Judged) -> Removal | Hold:
     if not told:
         return Removal(record, Reason.UNSELECTED, "the group no longer lists it")
     gone = (
-        Reason.POD_GONE
-        if isinstance(record.spec.backend, PodBackend)
-        else Reason.NODE_GONE
+        Reason.POD_GONE if isinstance(record.spec.backend, PodRef) else Reason.NODE_GONE
     )
     match judged.verdicts.get(backend_key(record)):
         case None:
@@ -299,16 +297,16 @@ def _unwanted(record: BackendRecord, judged: _Judged) -> Removal | Hold:
 
 def _called(backend: Backend) -> str:
     match backend:
-        case PodBackend(name=name):
+        case PodRef(name=name):
             return f"pod {name}"
-        case ServiceBackend(node=node) | NodeBackend(name=node):
+        case ServiceRef(node=node) | NodeRef(name=node):
             return f"node {node}"
         case _:
             return ""
 
 
 def _port_of(backend: Backend) -> str:
-    if isinstance(backend, ServiceBackend):
+    if isinstance(backend, ServiceRef):
         return f"node port {backend.node_port}"
     return f"port {getattr(backend, 'port', '')}"
 

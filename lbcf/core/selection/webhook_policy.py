@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from lbcf.core.model.cluster import Pod, Snapshot
-from lbcf.core.model.resources import PodBackend
+from lbcf.core.model.resources import PodRef
 from lbcf.core.model.values import (
     DeregisterPolicy,
     DeregisterWebhook,
@@ -56,7 +56,7 @@ def pods_in_question(snapshot: Snapshot) -> tuple[Pod, ...]:
         record.spec.backend.uid
         for record in snapshot.records
         if not record.is_deleting
-        and isinstance(record.spec.backend, PodBackend)
+        and isinstance(record.spec.backend, PodRef)
         and record.spec.load_balancer in snapshot.attachments
     }
     return tuple(

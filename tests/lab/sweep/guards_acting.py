@@ -27,7 +27,7 @@ _LOCKED = ("reuse/backend", "reuse-early/backend", "two-waiters/backend")
 
 ACTING: dict[str, Mutant] = {
     "service-at-once": Mutant(
-        "nodes stay while their Service is being replaced",
+        "nodes stay while their NodePortService is being replaced",
         (Value(service_grace, "GRACE", timedelta(0)),),
         ("service-replaced",),
     ),
