@@ -304,7 +304,7 @@ def _is_in_time(state: DeregistrationState, now: Now) -> bool:
 
 
 def is_final(state: DeregistrationState, record: BackendRecord, now: Now) -> bool:
-    """Tell whether no ensure still out can undo a deregisterBackend that is sent now."""
+    """Return whether no ensure still out can undo a deregisterBackend that is sent now."""
     return record.is_settled or _seconds_to_confirm(state, record, now) <= 0
 
 
@@ -386,7 +386,7 @@ def learn(
 
 
 def _is_clean(state: DeregistrationState, step: Step) -> bool:
-    """Tell whether no call for a record that we have just released can be out."""
+    """Return whether no call for a record that we have just released can be out."""
     if not isinstance(step, ReleaseRecord):
         return False
     match step.proof:

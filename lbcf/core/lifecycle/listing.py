@@ -32,7 +32,7 @@ Listed = tuple[str, str]
 
 
 def can_drift(record: BackendRecord) -> bool:
-    """Tell whether a record's member must be in the load balancer."""
+    """Return whether a record's member must be in the load balancer."""
     return not record.is_deleting and record.is_registered
 
 

@@ -20,7 +20,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def key_of(answered: str, url: str, info: Mapping[str, str], known: str = "") -> str:
-    """Say what a load balancer's key is now.
+    """Return the present key of a load balancer.
 
     Args:
         answered: the driver's lockKey; empty where it says none, or was not asked.
@@ -38,12 +38,12 @@ def key_of(answered: str, url: str, info: Mapping[str, str], known: str = "") ->
 
 
 def with_key(keys: tuple[str, ...], key: str) -> tuple[str, ...]:
-    """Put a key first; those before it stay, the latest of them."""
+    """Return the keys with this one first; the latest of the older ones stay."""
     return (key, *(old for old in keys if old != key))[:_MOST_KEYS]
 
 
 def canonical_url(url: str) -> str:
-    """Spell a URL in one way: letter case, default port and trailing slash (RFC 3986).
+    """Return the canonical spelling of a URL: letter case, default port and trailing slash (RFC 3986).
 
     What is no URL is its own spelling.
     """

@@ -143,7 +143,7 @@ class RegistrationState:
 
     @property
     def is_uncertain(self) -> bool:
-        """Tell whether this incarnation may not clear `ensuring` any more."""
+        """Return whether this incarnation may not clear `ensuring` any more."""
         return self.uncertain_call is not None
 
     def begin_turn(
@@ -196,7 +196,7 @@ Stage = Callable[[RegistrationState, BackendRecord, Now], Step | None]
 
 
 def needs_turn(state: RegistrationState, record: BackendRecord) -> bool:
-    """Tell whether a record is to be ensured, or a condition of it to be written."""
+    """Return whether a record is to be ensured, or a condition of it to be written."""
     return not record.is_deleting and (
         not record.is_registered or bool(state.reset) or state.due
     )

@@ -1,4 +1,4 @@
-"""What a record's life may ask of the world, and what the world may answer.
+"""The steps of a record's life, which are effects to perform, and the replies to them.
 
 `lbcf.core.lifecycle.registration` and `lbcf.core.lifecycle.deregistration` ask for one step at a time;
 `lbcf.executor` performs it and hands the reply back. Nothing else has effects, so
@@ -54,8 +54,7 @@ class CallDriver:
         drained: whether nothing was left on the backend (deregisterBackend only).
         final: no other ensure can be out when this is sent, nor one with other
             parameters if it is one itself; decided then, not at the answer.
-        urgent: new traffic still comes to a backend that is about to end, and this call
-            stops it.
+        urgent: goes first: new traffic comes to a backend that is about to end until then.
     """
 
     operation: Operation

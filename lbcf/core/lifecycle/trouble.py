@@ -46,7 +46,7 @@ def with_refusal(record: BackendRecord, said: str, now: datetime) -> RecordStatu
 
 
 def is_trouble(condition: Condition) -> bool:
-    """Tell whether a condition says no, for a reason that no healthy life has."""
+    """Return whether a condition says no, for a reason that no healthy life has."""
     return condition.status is False and condition.reason not in _IN_ORDER
 
 

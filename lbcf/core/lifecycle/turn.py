@@ -1,6 +1,6 @@
-"""What registration and deregistration have in common: moments, reports, pauses.
+"""What registration and deregistration share: clocks, drivers, reports, retry delays.
 
-A turn is one visit to one record. It begins with no permission, goes from step to
+A turn is one reconcile of one record. It begins with no permission, goes from step to
 step, and ends with `Finish`; what must outlive it is in the record or in the memory
 that the two modules keep, and the memory may be lost at any time.
 """
@@ -34,7 +34,7 @@ _POLL_LAST = timedelta(seconds=5)
 
 @attrs.frozen
 class Now:
-    """The time and the chance of one decision.
+    """The clocks and the random number of one decision.
 
     Attributes:
         wall: wall clock, for what people and other processes read.
@@ -55,13 +55,13 @@ UNKNOWN_DRIVER = Explanation(
 def find_driver(
     key: ObjectKey, driver: LoadBalancerDriver | None, unreadable: str | None
 ) -> LoadBalancerDriver | Explanation:
-    """Say who operates a load balancer, or why nobody can.
+    """Return the driver of a load balancer, or why it cannot be called.
 
     Args:
-        key: where the driver should be.
-        driver: as found, None where it was not; its last readable version where it
-            cannot be understood now, which nobody may go by.
-        unreadable: why it could not be understood, None where that is not so.
+        key: of the driver.
+        driver: as found, None: it was not; where it cannot be decoded, its last readable
+            version, which is not used.
+        unreadable: why it could not be decoded, None: it could.
     """
     if unreadable is not None:
         message = f"LoadBalancerDriver {key} cannot be understood: {unreadable}"
@@ -74,9 +74,9 @@ def find_driver(
 def driver_for_namespace(
     driver: LoadBalancerDriver | Explanation, namespace: str
 ) -> LoadBalancerDriver | Explanation:
-    """Say who operates load balancers of a namespace, or who has to allow it.
+    """Return the driver if it serves a namespace, else why it does not.
 
-    For what is to be made or changed alone: what there is can always end.
+    Asked before something is created or changed only: what exists can always be removed.
     """
     if isinstance(driver, Explanation) or driver.serves(namespace):
         return driver
@@ -89,28 +89,28 @@ def driver_for_namespace(
 
 
 def max_concurrent_calls(driver: LoadBalancerDriver | Explanation) -> int:
-    """Say how many calls a driver bears at a time; one that is absent gets none."""
+    """Return how many calls a driver takes at the same time."""
     return 32 if isinstance(driver, Explanation) else driver.max_concurrent_calls
 
 
 def namespace_share(driver: ObjectKey, namespace: str, places: int) -> int:
-    """Say how many of a driver's places calls for one namespace may hold.
+    """Return how many of a driver's call slots one namespace may hold.
 
-    Three quarters where other namespaces may use the driver, too: what hangs for one
-    leaves room for the others. All of them where the driver is the namespace's own.
+    Three quarters where other namespaces may use the driver, too, so that calls that hang
+    for one leave room for the others; all where the driver is the namespace's own.
     """
     return places if namespace == driver.namespace else max(1, places * 3 // 4)
 
 
 @attrs.frozen
 class Report:
-    """What a turn has to tell the reader of the record.
+    """What a turn has to write into the status of a record.
 
     Attributes:
         drain: progress to show, None where there is none to add.
         marker: what `ensuring` must say from now on; None: as it is.
-        due: written even if only numbers changed.
-        waiting: for whose end; None: as it is.
+        due: write even if only numbers changed.
+        waiting: for the end of which record; None: as it is.
     """
 
     condition: Condition
@@ -121,7 +121,7 @@ class Report:
     waiting: Waiting | None = None
 
     def is_news(self, record: BackendRecord) -> bool:
-        """Tell whether the record does not say so yet."""
+        """Return whether the record does not say so yet."""
         old = conditions.find(record.status.conditions, self.condition.type)
         drain, marker = record.status.drain, record.status.ensuring
         return (
@@ -132,14 +132,14 @@ class Report:
         )
 
     def _waits_for_another(self, status: RecordStatus) -> bool:
-        """Tell whether a status does not name the record that is waited for."""
+        """Return whether a status does not name the record that is waited for."""
         if self.waiting is None:
             return False
         named = status.waiting
         return named is None or named.holder != self.waiting.holder
 
     def applied(self, status: RecordStatus, now: datetime) -> RecordStatus:
-        """Add it to a record's status; a drain's clock that is written there stays."""
+        """Return a record's status with the report; a written drain's clock stays."""
         drain = self.drain or status.drain
         if drain is not None and status.drain is not None:
             drain = attrs.evolve(status.drain, connections=drain.connections)
@@ -160,10 +160,10 @@ class Report:
 class FailureStreak:
     """Answers of one kind in a row, none of them a success.
 
-    A driver that was busy for long and then fails once is not one that fails for long.
+    Running and failing are counted apart: one failure after a long Running is the first.
 
     Attributes:
-        operation: what was asked.
+        operation: that was called.
         is_busy: the answers were Running; else they were Fail, or none at all.
         length: how many there were.
     """
@@ -175,7 +175,7 @@ class FailureStreak:
     def with_answer(
         self, operation: Operation, reply: CallRefused | StillRunning | NoAnswer
     ) -> "FailureStreak":
-        """Count an answer in, or begin to count another kind."""
+        """Return the streak with one more answer, of the same kind or a new one."""
         is_busy = isinstance(reply, StillRunning)
         same = (operation, is_busy) == (self.operation, self.is_busy)
         return FailureStreak(operation, is_busy, self.length + 1 if same else 1)
@@ -185,19 +185,19 @@ NO_FAILURES = FailureStreak()
 
 
 def poll_delay(polls: int, wish: timedelta | None) -> timedelta:
-    """Say when to ask a busy driver again: its wish, or 1 s growing to 5 s."""
+    """Return when to poll a busy driver again: as it asked, or 1 s growing to 5 s."""
     return wish if wish is not None else min(_POLL_FIRST * polls, _POLL_LAST)
 
 
 def retry_delay(
     reply: CallRefused | StillRunning | NoAnswer, attempts: int, now: Now
 ) -> timedelta:
-    """Say when to try again after anything but a success.
+    """Return the delay before the next try after anything but a success.
 
     Args:
         reply: what came instead.
         attempts: how often that was so in a row, this one included.
-        now: gives the chance.
+        now: its jitter spreads the delay.
     """
     match reply:
         case StillRunning(again_after=wish):
@@ -213,7 +213,7 @@ def describe_failure(
     driver: LoadBalancerDriver,
     operation: Operation,
 ) -> Explanation:
-    """Put a driver's answer, or the lack of one, into words."""
+    """Return why a condition is not true, for an answer that is no success."""
     who = f"driver {driver.meta.key} at {operation}"
     match reply:
         case CallRefused(message=said):

@@ -33,7 +33,7 @@ class Pod:
 
     @property
     def is_terminating(self) -> bool:
-        """Tell whether its end was asked for."""
+        """Return whether it has a deletionTimestamp."""
         return self.meta.deleting_since is not None
 
 

@@ -46,7 +46,7 @@ class Condition:
     since: datetime | None = None
 
     def says_the_same(self, other: "Condition | None") -> bool:
-        """Tell whether writing this over `other` would tell a reader anything new."""
+        """Return whether writing this over `other` would change nothing but the time."""
         return other is not None and attrs.evolve(other, since=self.since) == _cut(self)
 
 
@@ -55,16 +55,14 @@ def _cut(condition: Condition) -> Condition:
 
 
 def find(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
-    """Find the condition of a type, None where it was never set."""
+    """Return the condition of a type, None where it was never set."""
     return next((c for c in conditions if c.type == kind), None)
 
 
 def is_begun(conditions: tuple[Condition, ...]) -> bool:
-    """Tell whether createLoadBalancer may have been called.
-
-    Created is Unknown from before the first call until it is True. LBCF in Go left no
-    such mark: of its conditions, which name no generation, nobody can tell.
-    """
+    """Return whether createLoadBalancer may have been called."""
+    # Created is Unknown from before the first call until it is True. Conditions of LBCF in
+    # Go have no generation and leave it open.
     created = find(conditions, CREATED)
     if created is None:
         return False

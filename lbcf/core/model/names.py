@@ -53,7 +53,7 @@ _HASH_LENGTH = 12
 
 
 def home_of(name: str, user_namespace: str) -> ObjectKey:
-    """Say where a driver or load balancer lives that an object refers to by name."""
+    """Return the key of a driver or load balancer that an object refers to by name."""
     shared = name.startswith(SHARED_PREFIX)
     return ObjectKey(SYSTEM_NAMESPACE if shared else user_namespace, name)
 
@@ -73,19 +73,19 @@ def bind_load_balancer_key(bind: ObjectKey, name: str) -> ObjectKey:
 
 
 def bind_of(key: ObjectKey) -> ObjectKey | None:
-    """Say which Bind a key of the two kinds above is about; None: it is neither."""
+    """Return the Bind that a key of the two kinds above is of; None: it is neither."""
     if not key.name.startswith(_BIND):
         return None
     return ObjectKey(key.namespace, key.name.split("/")[1])
 
 
 def own_name(key: ObjectKey) -> str:
-    """Say how a group or load balancer is called where it is at home."""
+    """Return the name of a group or load balancer inside its own object."""
     return key.name.rpartition("/")[2]
 
 
 def load_balancer_key(group: ObjectKey | None, name: str, namespace: str) -> ObjectKey:
-    """Say where a load balancer is that a group, or a record of it, refers to by name."""
+    """Return the key of a load balancer that a group, or its record, names."""
     bind = None if group is None else bind_of(group)
     return (
         home_of(name, namespace) if bind is None else bind_load_balancer_key(bind, name)

@@ -45,7 +45,7 @@ class ServiceSelection:
 
     @property
     def selector(self) -> Selector:
-        """Say which nodes are meant."""
+        """Return which nodes are meant."""
         return Selector(self.node_labels)
 
 

@@ -1,8 +1,4 @@
-"""What of the cluster decisions about nodes are made from.
-
-Before it: `lbcf.wire.kube` reads nodes, Services and EndpointSlices.
-After it: `lbcf.core.selection.node_policy` judges the nodes of a `NodeScene`.
-"""
+"""Nodes, Services and EndpointSlices: what decides whether a node is a backend."""
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
@@ -39,7 +35,7 @@ class NodeStatusAddress:
 
     @property
     def family(self) -> IpFamily:
-        """Tell the family of an IP address."""
+        """Return the family of an IP address."""
         return IpFamily.IPV6 if ":" in self.address else IpFamily.IPV4
 
 
@@ -60,16 +56,16 @@ class Node:
 
     @property
     def name(self) -> str:
-        """Name it."""
+        """Return its name."""
         return self.meta.key.name
 
     @property
     def is_excluded(self) -> bool:
-        """Tell whether its label keeps it out of load balancers."""
+        """Return whether its label keeps it out of load balancers."""
         return EXCLUDE_LABEL in self.meta.labels
 
     def address(self, kind: AddressType, family: IpFamily | None) -> str:
-        """Find its first address of a type and a family; empty where there is none."""
+        """Return its first address of a type and a family; empty where there is none."""
         found = (a for a in self.addresses if a.type == kind)
         if family is not None and kind is not AddressType.HOSTNAME:
             found = (a for a in found if a.family is family)
@@ -109,7 +105,7 @@ class NodePortService:
     family: IpFamily | None = None
 
     def find_port(self, port: Port) -> ServicePort | None:
-        """Find one of its ports."""
+        """Return one of its ports."""
         return next((p for p in self.ports if p.port == port), None)
 
 
@@ -142,7 +138,7 @@ class EndpointSlice:
 
 
 def local_states(slices: Iterable[EndpointSlice], port: str) -> dict[str, LocalState]:
-    """Say what the endpoints of a port offer on each node, over all slices."""
+    """Return the best state of a port's endpoints on each node, over all slices."""
     found: dict[str, LocalState] = {}
     for one in slices:
         if port in one.ports:
@@ -175,5 +171,5 @@ class NodeScene:
     closed: Explanation | None = None
 
     def address(self, node: Node) -> str:
-        """Say under which address a node is registered; empty where it has none."""
+        """Return the address that a node is registered under; empty: it has none."""
         return node.address(self.address_type, self.family)

@@ -69,10 +69,8 @@ class Meta:
 
     @property
     def abandoned(self) -> str:
-        """Say why a person ordered to let go of it once it is deleted; empty: nobody did.
-
-        An order without a reason is none: a template may have left the value empty.
-        """
+        """Return the reason in the abandon annotation; empty: there is none."""
+        # An empty value is no order: a template may have left it so.
         return self.annotations.get(ANNOTATION_ABANDON, "").strip()
 
 
@@ -121,7 +119,7 @@ class LoadBalancerDriver:
         url: where its operations live.
         timeouts: by operation, for those that the driver lists.
         late_effect: how long after a time-out a call may still take effect.
-        max_concurrent_calls: how many calls it bears at a time.
+        max_concurrent_calls: how many calls it takes at the same time.
         security: how it is known, and how it knows us.
         scope: namespaces whose load balancers it serves beside its own; `*` for all;
             None where unsaid: all, as LBCF has it.
@@ -141,7 +139,7 @@ class LoadBalancerDriver:
 
     @property
     def secrets(self) -> frozenset[ObjectKey]:
-        """Say which Secrets it needs; those of other namespaces cannot be named."""
+        """Return the keys of the Secrets that it names, all in its own namespace."""
         token = self.security.token
         names = {self.security.client_certificate, token.name if token else ""}
         home = self.meta.key.namespace
@@ -149,33 +147,33 @@ class LoadBalancerDriver:
 
     @property
     def is_leaving(self) -> bool:
-        """Tell whether it takes no new load balancers: draining, or being deleted."""
+        """Return whether it takes no new load balancers: draining, or being deleted."""
         draining = self.meta.labels.get(LABEL_DRAINING) == "true"
         return draining or self.meta.deleting_since is not None
 
     def serves(self, namespace: str) -> bool:
-        """Tell whether load balancers of a namespace may have this driver."""
+        """Return whether load balancers of a namespace may have this driver."""
         if self.scope is None or namespace == self.meta.key.namespace:
             return True
         return namespace in self.scope or "*" in self.scope
 
     def declares(self, operation: Operation) -> bool:
-        """Tell whether the driver lists this operation (needed for optional ones)."""
+        """Return whether the driver lists this operation (needed for optional ones)."""
         return operation in self.timeouts
 
     def timeout(self, operation: Operation) -> timedelta:
-        """Say how long one call of this operation may take."""
+        """Return the time-out of one call of an operation."""
         return self.timeouts.get(operation, _DEFAULT_TIMEOUT)
 
     def window(self, operation: Operation) -> timedelta:
-        """Say how long after its permission a call must have ended (W)."""
+        """Return how long after its permission began a call must have ended (W)."""
         return self.timeout(operation) + _MARGIN
 
     def settling(self, operation: Operation) -> timedelta:
-        """Say how long after a call without a definite answer it may take effect.
+        """Return how long a call without a definite answer may still take effect (Δ).
 
-        The window, the driver's own lateness, one second for deletionTimestamp being
-        cut to seconds and two for clocks that differ (model variant p18).
+        The window, the driver's lateEffectSeconds, one second since deletionTimestamp is
+        cut to seconds, and two for clocks that differ; whole seconds, rounded up.
         """
         exact = self.window(operation) + self.late_effect + _SKEW_AND_TRUNCATION
         return timedelta(seconds=math.ceil(exact.total_seconds()))
@@ -210,16 +208,16 @@ class LoadBalancer:
 
     @property
     def driver_key(self) -> ObjectKey:
-        """Say where its driver lives."""
+        """Return the key of its driver."""
         return home_of(self.driver, self.meta.key.namespace)
 
     @property
     def may_exist(self) -> bool:
-        """Tell whether its driver has made it, or may have."""
+        """Return whether its driver has created it, or may have."""
         return self.info is not None or conditions.is_begun(self.conditions)
 
     def is_open_to(self, namespace: str) -> bool:
-        """Tell whether groups of a namespace may use it."""
+        """Return whether groups of a namespace may use it."""
         home = namespace == self.meta.key.namespace
         return home or namespace in self.scope or "*" in self.scope
 
@@ -241,7 +239,7 @@ class PodSelection:
     excluded: frozenset[str] = frozenset()
 
     def selects(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Tell whether a pod belongs to the group."""
+        """Return whether a pod belongs to the group."""
         if self.names is not None:
             return name in self.names
         matched = self.selector is not None and self.selector.matches(labels)
@@ -300,18 +298,18 @@ class BackendGroup:
 
     @property
     def judge_key(self) -> ObjectKey | None:
-        """Say where the driver lives that judges its unready pods, None: nobody does."""
+        """Return the key of the driver that policy Webhook asks, None: no driver."""
         if self.webhook is None:
             return None
         return home_of(self.webhook.driver, self.meta.key.namespace)
 
     @property
     def is_bind(self) -> bool:
-        """Tell whether it is what a Bind says of pods, and no BackendGroup."""
+        """Return whether it is derived from a Bind."""
         return bind_of(self.meta.key) is not None
 
     def load_balancer_key(self, name: str) -> ObjectKey:
-        """Say where one of its load balancers is."""
+        """Return the key of one of its load balancers."""
         return load_balancer_key(self.meta.key, name, self.meta.key.namespace)
 
 
@@ -436,20 +434,20 @@ class BackendRecord:
 
     @property
     def address(self) -> str:
-        """Say what may be registered; empty where nothing can be."""
+        """Return the address that may be registered; empty: none was."""
         return self.spec.address or self.status.address
 
     @property
     def driver_key(self) -> ObjectKey:
-        """Say where its driver lives."""
+        """Return the key of its driver."""
         return home_of(self.spec.driver, self.meta.key.namespace)
 
     @property
     def settling(self) -> timedelta:
-        """Say for how long ensures of it may take effect that are out, by what is written.
+        """Return how long ensures of it that are out may take effect, by its annotation.
 
-        Whoever sends one has seen to it that this is no less than its own driver's Δ:
-        to its deregistrar the driver may be another one, newer or older.
+        No less than Δ of the driver as the sender of each ensure saw it; the deregistrar
+        may see another version of the driver (w50).
         """
         said = self.meta.annotations.get(ANNOTATION_SETTLING, "")
         is_number = said.isascii() and said.isdecimal() and len(said) <= _DIGITS
@@ -457,23 +455,23 @@ class BackendRecord:
 
     @property
     def load_balancer_key(self) -> ObjectKey:
-        """Say where its load balancer lives."""
+        """Return the key of its load balancer."""
         where = self.meta.key.namespace
         return load_balancer_key(self.group, self.spec.load_balancer, where)
 
     @property
     def is_deleting(self) -> bool:
-        """Tell whether its end was asked for."""
+        """Return whether it has a deletionTimestamp."""
         return self.meta.deleting_since is not None
 
     @property
     def is_held(self) -> bool:
-        """Tell whether our finalizer still holds it."""
+        """Return whether it has our finalizer."""
         return FINALIZER_RECORD in self.meta.finalizers
 
     @property
     def is_registered(self) -> bool:
-        """Tell whether its present spec is in the load balancer."""
+        """Return whether its present spec is registered in the load balancer."""
         registered = conditions.find(self.status.conditions, conditions.REGISTERED)
         if registered is None or registered.status is not True:
             return False
@@ -484,11 +482,9 @@ class BackendRecord:
 
     @property
     def is_legacy(self) -> bool:
-        """Tell whether LBCF in Go wrote down the address, and we nothing since.
-
-        Whoever of us writes an address signs `ensuring` with it, and clears that only
-        where Registered says its generation, which LBCF's conditions never do.
-        """
+        """Return whether LBCF in Go wrote the address, and this project nothing since."""
+        # Our own writes of an address set `ensuring`, and clear it only together with a
+        # Registered that has a generation, which LBCF's conditions never have.
         registered = conditions.find(self.status.conditions, conditions.REGISTERED)
         unsaid = registered is None or not registered.observed_generation
         mine = self.spec.address or self.status.ensuring
@@ -496,7 +492,7 @@ class BackendRecord:
 
     @property
     def is_settled(self) -> bool:
-        """Tell whether no ensure can be out any more: it may be ended at once."""
+        """Return whether no ensure can be out: one deregistration is enough."""
         return (
             self.is_registered
             and not self.status.ensuring

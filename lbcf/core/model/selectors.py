@@ -24,7 +24,7 @@ class Requirement:
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels meet this requirement."""
+        """Return whether labels meet this requirement."""
         match self.operator:
             case Operator.IN:
                 return labels.get(self.key) in self.values
@@ -44,7 +44,7 @@ class Selector:
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels meet the selector."""
+        """Return whether labels meet the selector."""
         return all(
             labels.get(key) == value for key, value in self.labels.items()
         ) and all(requirement.matches(labels) for requirement in self.requirements)

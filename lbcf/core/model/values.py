@@ -74,7 +74,7 @@ class EnsurePolicy:
 
     @property
     def is_always(self) -> bool:
-        """Tell whether calls go out at any time of the record's life."""
+        """Return whether calls go out at any time of the record's life."""
         return self.repeat is Repeat.ALWAYS
 
 

@@ -1,7 +1,4 @@
-"""Which records a group should have: one per eligible backend, port and load balancer.
-
-Before it: `lbcf.core.selection.eligibility`. After it: `lbcf.core.selection.plan` compares with what is.
-"""
+"""The records that a group should have: one per eligible backend, port and load balancer."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
@@ -58,11 +55,11 @@ class DesiredRecord:
 
     @property
     def identity(self) -> Identity:
-        """Say what it is about."""
+        """Return the load balancer and backend that it is about."""
         return (self.spec.load_balancer, self.spec.backend)
 
     def name(self, leaving: Iterable[str] = ()) -> str:
-        """Name it.
+        """Return its name.
 
         Args:
             leaving: the uids of all records of this identity that are on their way
@@ -86,7 +83,7 @@ class DesiredRecord:
         return names.record_name(group, backend, number, parts)
 
     def labels(self) -> dict[str, str]:
-        """Say by which labels people and LBCF's tools find it."""
+        """Return the labels by which people and LBCF's tools find it."""
         group = names.own_name(self.group.meta.key)
         if self.group.is_bind:
             labels = {
@@ -115,7 +112,7 @@ class DesiredRecord:
 
 
 def backend_identity(backend: Backend) -> tuple[str, ...]:
-    """Spell a backend for hashing."""
+    """Return the parts of a backend that its name is hashed from."""
     match backend:
         case PodRef(name, uid, port):
             return ("pod", name, uid, str(port))
@@ -128,7 +125,7 @@ def backend_identity(backend: Backend) -> tuple[str, ...]:
 
 
 def identity_of(record: BackendRecord) -> Identity:
-    """Say what an observed record is about."""
+    """Return the load balancer and backend that a record is about."""
     return (record.spec.load_balancer, record.spec.backend)
 
 
@@ -138,14 +135,14 @@ def host_port(host: str, port: Port) -> str:
 
 
 def drain_of(group: BackendGroup, attachment: Attachment) -> DrainPolicy:
-    """Say how a group's records are drained: its own word, the load balancer's, 30 s."""
+    """Return the drain of a group's records: the group's, the load balancer's, or 30 s."""
     return group.drain or attachment.load_balancer.drain or DrainPolicy()
 
 
 def desired_records(
     snapshot: Snapshot, verdicts: Mapping[str, Verdict]
 ) -> Iterator[DesiredRecord]:
-    """Say every record that should exist, for the load balancers that can be used."""
+    """Yield every record that should exist, for the load balancers that can be used."""
     for attachment in snapshot.attachments.values():
         for found in _backends(snapshot, verdicts):
             yield _desired(snapshot.group, attachment, found)
@@ -181,7 +178,6 @@ class _EligibleBackend:
 def _backends(
     snapshot: Snapshot, verdicts: Mapping[str, Verdict]
 ) -> Iterator[_EligibleBackend]:
-    """Say every eligible backend."""
     match snapshot.group.selection:
         case PodSelection(ports=ports):
             for pod in snapshot.pods:
@@ -207,7 +203,6 @@ def _node_backends(
     selection: ServiceSelection | NodeSelection,
     verdicts: Mapping[str, Verdict],
 ) -> Iterator[_EligibleBackend]:
-    """Say the same of nodes."""
     scene = snapshot.scene
     for name, node in scene.nodes.items() if scene is not None else ():
         if scene is None or not isinstance(verdicts[name], Eligible):
@@ -221,7 +216,6 @@ def _node_backends(
 def _ports_of(
     node: str, selection: ServiceSelection | NodeSelection, node_port: int
 ) -> Iterator[tuple[Backend, Port]]:
-    """Say what a node is registered for, and where on it."""
     if isinstance(selection, NodeSelection):
         yield from ((NodeRef(node, port), port) for port in selection.ports)
         return
@@ -232,7 +226,6 @@ def _ports_of(
 def _desired(
     group: BackendGroup, attachment: Attachment, found: _EligibleBackend
 ) -> DesiredRecord:
-    """Put one record's spec together from its group and load balancer."""
     load_balancer, driver = attachment.load_balancer, attachment.driver
     known = found.address if driver.address_source is AddressSource.BACKEND else ""
     spec = RecordSpec(

@@ -1,8 +1,7 @@
-"""May this pod be a backend now? A chain of small checks, the first that speaks wins.
+"""May this pod be a backend now? A chain of checks, of which the first verdict counts.
 
-Before it: `lbcf.core.model.cluster.Snapshot` gathered what the checks look at.
-After it: `lbcf.core.selection.desired` makes records of the eligible ones, `lbcf.core.selection.plan` ends
-those of the ineligible ones; whoever is undecided stays as it is, in or out.
+Eligible pods are registered, ineligible ones deregistered; an undecided pod stays as it
+is, in or out.
 """
 
 from collections.abc import Callable

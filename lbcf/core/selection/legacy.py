@@ -1,8 +1,7 @@
-"""Records that LBCF in Go wrote: which backend each is about, and how it changes hands.
+"""Records that LBCF in Go wrote: which backend each is about, and how they are taken over.
 
-Before it: a `Snapshot` with records of either hand. After it: `lbcf.core.selection.plan` compares
-them alike. They are known by what they say and what they leave out, never by a name:
-LBCF's podBackend has no uid, and its conditions no observedGeneration (see
+They are recognized by what they say and what they leave out, never by a name: LBCF's
+podBackend has no uid, and its conditions no observedGeneration (see
 `BackendRecord.is_legacy`). Taking one over writes nothing into it: it says what is
 registered, and an ensure of LBCF's may still be on its way, so it is not settled.
 """
@@ -35,18 +34,15 @@ _HASHED = re.compile(r"[0-9a-f]{32}")
 
 
 def is_about(record: BackendRecord, pod: Pod) -> bool:
-    """Tell whether a record that names a pod without its uid means this very pod.
-
-    A StatefulSet makes namesakes. LBCF hashed the pod's uid (Binds: its address) into
-    the record's name: a hash that is not this pod's speaks of an earlier one, unless
-    what is registered is this one's address anyway. Where the name is no such hash,
-    there is only the pod's name to go by.
-    """
+    """Return whether a record is about this very pod, and not about an earlier namesake."""
     backend = record.spec.backend
     if not isinstance(backend, PodRef) or backend.name != pod.meta.key.name:
         return False
     if backend.uid:
         return backend.uid == pod.meta.uid
+    # A StatefulSet makes namesakes. LBCF hashed the pod's uid (Binds: its address) into
+    # the record's name: another hash is an earlier pod's, unless this pod's address is
+    # registered anyway. Where the name is no such hash, only the pod's name is known.
     name = record.meta.key.name
     if not _HASHED.fullmatch(name) or name in _names(record, backend, pod):
         return True
@@ -54,7 +50,7 @@ def is_about(record: BackendRecord, pod: Pod) -> bool:
 
 
 def _names(record: BackendRecord, backend: PodRef, pod: Pod) -> Iterable[str]:
-    """Say how LBCF in Go would have named a record of this pod (v1beta1, then v1)."""
+    # As LBCF in Go named records of groups (v1beta1) and of Binds (v1).
     owner = own_name(record.group) if record.group else ""
     name, number = record.spec.load_balancer, backend.port.number
     for protocol in (backend.port.protocol.value, backend.port.protocol.value.lower()):
@@ -69,16 +65,15 @@ def _md5(text: str) -> str:
 def with_uids(
     records: Iterable[BackendRecord], pods: Iterable[Pod]
 ) -> tuple[BackendRecord, ...]:
-    """Give every record of a pod at hand that pod's uid, where it has none itself.
+    """Return the records with the uid of their pod where they have none.
 
-    Records of a namesake that is gone stay without: they belong to no pod any more.
+    Those of a namesake that is gone stay without: they belong to no pod any more.
     """
     known = {pod.meta.key.name: pod for pod in pods}
     return tuple(_with_uid(record, known) for record in records)
 
 
 def _with_uid(record: BackendRecord, pods: dict[str, Pod]) -> BackendRecord:
-    """Give one record its pod's uid."""
     backend = record.spec.backend
     if not isinstance(backend, PodRef) or backend.uid:
         return record
@@ -90,7 +85,7 @@ def _with_uid(record: BackendRecord, pods: dict[str, Pod]) -> BackendRecord:
 
 
 def is_elsewhere(record: BackendRecord, wanted: str) -> bool:
-    """Tell whether what is registered is not where the backend says that it is now.
+    """Return whether what is registered is not where the backend is now.
 
     Args:
         record: of that backend.
@@ -105,7 +100,7 @@ def is_elsewhere(record: BackendRecord, wanted: str) -> bool:
 
 
 def _is_spelled_alike(one: str, other: str) -> bool:
-    """Tell whether two addresses are both of the form IP:port, with the same port."""
+    # Both are of the form IP:port, with the same port.
     (host, _, port), (_, _, same) = one.rpartition(":"), other.rpartition(":")
     try:
         ipaddress.ip_address(host.strip("[]"))
@@ -115,9 +110,9 @@ def _is_spelled_alike(one: str, other: str) -> bool:
 
 
 def is_needless(record: BackendRecord, spec: RecordSpec) -> bool:
-    """Tell whether an update of a registered record would tell its driver nothing new.
+    """Return whether an update of a legacy record would bring nothing but a drain.
 
-    LBCF knew no drain. To write one into its records would have each ensured again.
+    LBCF knew no drain: to write one into its records would have each ensured again.
     """
     if not (record.is_legacy and record.is_registered):
         return False
@@ -125,10 +120,10 @@ def is_needless(record: BackendRecord, spec: RecordSpec) -> bool:
 
 
 def signed(record: BackendRecord, now: datetime) -> RecordStatus:
-    """Say for which generation a registered record was ensured, before that is raised.
+    """Return the status that says for which generation a legacy record was registered.
 
-    Without it nobody could tell later whether LBCF's success was for the spec before
-    or after our change. An ensure of LBCF's may be out: `*` has ours repeated.
+    Written before its spec is changed: else LBCF's success would count for the new spec.
+    An ensure of LBCF's may be out: `*` has ours repeated.
     """
     registered = conditions.find(record.status.conditions, conditions.REGISTERED)
     if registered is None:

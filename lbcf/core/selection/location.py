@@ -58,7 +58,7 @@ def backend_key(record: BackendRecord) -> str:
 
 
 def has_moved(record: BackendRecord, now: Location, source: AddressSource) -> bool:
-    """Tell whether a record's backend is certainly elsewhere than when it was made.
+    """Return whether a record's backend is certainly elsewhere than when it was made.
 
     Args:
         record: one that says nothing of it was made by LBCF in Go, or by a version before
@@ -81,7 +81,7 @@ _FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 def may_be_marked(record: BackendRecord) -> bool:
-    """Tell whether a record's drain is under way, and not yet known to be for nobody."""
+    """Return whether a record's drain is under way, and not yet known to be for nobody."""
     return (
         record.is_deleting
         and record.is_held
@@ -92,7 +92,7 @@ def may_be_marked(record: BackendRecord) -> bool:
 
 
 def is_pod_gone(record: BackendRecord, pod: Pod | None) -> bool:
-    """Tell whether a record's pod does not exist, has ended, or is at another address.
+    """Return whether a record's pod does not exist, has ended, or is at another address.
 
     Args:
         record: of a pod.
@@ -105,7 +105,7 @@ def is_pod_gone(record: BackendRecord, pod: Pod | None) -> bool:
 
 
 def is_node_gone(record: BackendRecord, node: Node | None) -> bool:
-    """Tell whether a record's node does not exist, or has not its address any more.
+    """Return whether a record's node does not exist, or has not its address any more.
 
     Args:
         record: of a node, or of a Service at one.
@@ -120,7 +120,7 @@ def is_node_gone(record: BackendRecord, node: Node | None) -> bool:
 
 
 def is_port_gone(record: BackendRecord, service: NodePortService | None) -> bool:
-    """Tell whether a record's node port is no longer its Service's: it may be another's.
+    """Return whether a record's node port is no longer its Service's: it may be another's.
 
     Args:
         record: of a Service at a node.

@@ -1,11 +1,8 @@
-"""May this node be a backend now? A chain of small checks, the first that speaks wins.
-
-Before it: a `NodeScene` gathered what the checks look at. After it: `lbcf.core.selection.desired`
-makes records of the eligible nodes, `lbcf.core.selection.plan` ends those of the ineligible ones.
+"""May this node be a backend now? A chain of checks, of which the first verdict counts.
 
 The rules are KEP-3458's and KEP-3836's: a node is in as long as it can pass traffic on.
-NotReady and cordoned are words about its kubelet and about new pods, and no check asks
-for them: load balancers that acted upon them have emptied themselves.
+NotReady and cordoned speak of its kubelet and of new pods, and no check looks at them:
+load balancers that acted upon them have emptied themselves.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,13 +18,13 @@ NodeCheck = Callable[[Node, NodeScene], Verdict | None]
 
 
 def _is_closed(_node: Node, scene: NodeScene) -> Verdict | None:
-    """Without the Service's port no node has anything to register."""
+    """Without a node port of the Service no node has anything to register."""
     closed = scene.closed
     return None if closed is None else Ineligible(closed.reason, closed.message)
 
 
 def _is_excluded(node: Node, _scene: NodeScene) -> Verdict | None:
-    """Somebody said so."""
+    """A label takes it out of all load balancers (KEP-1143)."""
     if not node.is_excluded:
         return None
     return Ineligible(
@@ -36,11 +33,9 @@ def _is_excluded(node: Node, _scene: NodeScene) -> Verdict | None:
 
 
 def _is_leaving(node: Node, scene: NodeScene) -> Verdict | None:
-    """A node about to go leaves in time; with Local, once its own pods have left.
-
-    A scale-in cuts the connections that pass through a node, also those to pods that
-    run elsewhere, so that no eviction tells of them.
-    """
+    """A node about to be deleted leaves before; with Local, once its own pods have left."""
+    # A scale-in also cuts connections that pass through the node to pods elsewhere, of
+    # which no eviction tells.
     if scene.local is not None and scene.local.get(node.name) is LocalState.READY:
         return None
     if node.meta.deleting_since is not None:
@@ -114,7 +109,7 @@ def judge_nodes(
 def registered_nodes(
     records: Iterable[BackendRecord], load_balancers: Iterable[str]
 ) -> frozenset[str]:
-    """Name the nodes that are registered at every load balancer and are to stay so."""
+    """Return the nodes that are registered at every load balancer and are to stay so."""
     found = {
         (r.spec.load_balancer, r.spec.backend.node)
         for r in records
@@ -144,7 +139,7 @@ def _keep_last_serving(
 
 
 def _kept(name: str, verdict: Verdict, state: LocalState | None) -> Verdict:
-    """Let a node wait that would leave nobody behind."""
+    # A node whose terminating pods still serve is kept until another one is registered.
     if state is not LocalState.SERVING or not isinstance(verdict, Ineligible):
         return verdict
     if verdict.reason not in {Reason.NODE_LEAVING, Reason.NO_READY_LOCAL_ENDPOINT}:

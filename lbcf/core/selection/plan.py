@@ -68,12 +68,10 @@ class Removal:
 
     @property
     def as_seen_only(self) -> bool:
-        """Tell whether it goes only from the very version that was looked at.
-
-        A duplicate is one beside another record, and readiness comes back: of two leaders
-        with views of different age each may want another one gone. Whatever else ends a
-        record is true of all of its versions.
-        """
+        """Return whether only the very version that was looked at may be deleted."""
+        # A duplicate is one beside another record, and readiness comes back: two leaders
+        # with views of different age may each delete another one, and none is left. Any
+        # other reason holds for all versions of a record.
         return self.by_readiness or self.reason == Reason.DUPLICATE
 
 
@@ -112,7 +110,7 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether there is nothing to write."""
+        """Return whether there is nothing to write."""
         return not (self.creates or self.updates or self.removals)
 
 
@@ -172,7 +170,7 @@ def _count_unready(snapshot: Snapshot, verdicts: Mapping[str, Verdict]) -> int:
 
 
 def count_backends(snapshot: Snapshot) -> int:
-    """Count what a group selects, ready or not, each once (LBCF's `status.backends`)."""
+    """Return how many backends a group selects, ready or not, each counted once."""
     selection = snapshot.group.selection
     addresses = getattr(selection, "addresses", ())
     nodes = snapshot.scene.nodes if snapshot.scene is not None else ()

@@ -1,8 +1,7 @@
-"""Whether a driver takes the parameters of a group, before they reach a load balancer.
+"""Parameters of a group are shown to the driver (validateBackend) before a plan brings them in.
 
-Between `lbcf.core.selection.plan` and `lbcf.controller.apply`, beside `lbcf.core.selection.plan`. What a
-plan would bring in is asked about (validateBackend); until the driver agrees it is as if
-the group had not been changed: what is there keeps its parameters.
+Until the driver agrees, it is as if the group had not been changed: what is registered
+keeps its parameters.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +30,7 @@ class ParameterQuestion:
 
 
 def backend_type_of(group: BackendGroup) -> str:
-    """Say what stands behind the addresses of a group."""
+    """Return the type of a group's backends, as the driver protocol names it."""
     match group.selection:
         case PodSelection():
             return "Pod"
@@ -44,7 +43,7 @@ def backend_type_of(group: BackendGroup) -> str:
 
 
 def changed_by(plan: Plan) -> frozenset[str]:
-    """Name the load balancers that a plan brings something to."""
+    """Return the names of the load balancers that a plan adds to or changes."""
     created = (create.desired.spec.load_balancer for create in plan.creates)
     updated = (update.spec.load_balancer for update in plan.updates)
     return frozenset([*created, *updated])
@@ -53,9 +52,9 @@ def changed_by(plan: Plan) -> frozenset[str]:
 def question_about(
     group: BackendGroup, records: Iterable[BackendRecord]
 ) -> ParameterQuestion | None:
-    """Say what is to be asked about a group at one load balancer; None: nothing.
+    """Return the question about a group at one load balancer; None: nothing to ask.
 
-    What backends have there already is never questioned again.
+    Parameters that backends have there already are not asked about again.
 
     Args:
         group: whose backends.
@@ -86,10 +85,11 @@ def hold_unvalidated(
     unvalidated: Mapping[str, UnvalidatedParameters],
     is_there: Callable[[BackendRecord], bool],
 ) -> Plan:
-    """Keep from load balancers what their driver has not agreed to.
+    """Return the plan without parameters that the driver has not agreed to.
 
-    Backends that come get the parameters that others have there, so that a rollout under
-    a refused change goes on; where there are none, nothing comes. Who has ended leaves.
+    New backends get the parameters that others have there, so that a rollout under a
+    refused change goes on; where there are none, no backend is added. Backends that have
+    ended are removed.
 
     Args:
         plan: of the group.
@@ -126,7 +126,6 @@ def _place_of(create: Create) -> str:
 def _created(
     create: Create, unvalidated: UnvalidatedParameters | None
 ) -> Create | None:
-    """Say what becomes of a new record; None: it is not made yet."""
     if unvalidated is None:
         return create
     if unvalidated.before is None:
@@ -138,7 +137,6 @@ def _created(
 def _updated(
     update: Update, unvalidated: UnvalidatedParameters | None
 ) -> Update | Hold:
-    """Say what becomes of a changed record: it keeps its parameters."""
     if unvalidated is None:
         return update
     record, doubt = update.record, unvalidated.doubt
@@ -153,7 +151,6 @@ def _removed(
     unvalidated: UnvalidatedParameters | None,
     is_there: Callable[[BackendRecord], bool],
 ) -> Removal | Hold:
-    """Say what becomes of a removal that nothing but the group's own spec asks for."""
     by_spec = removal.reason == Reason.UNSELECTED or (
         removal.reason in {Reason.POD_GONE, Reason.NODE_GONE}
         and is_there(removal.record)

@@ -1,8 +1,7 @@
-"""deregisterPolicy Webhook: a driver says which unready pods stay registered.
+"""deregisterPolicy Webhook: a driver decides which unready pods stay registered.
 
-Before it: `lbcf.controller.judgements` knows what the driver last answered. After it:
-`lbcf.core.selection.desired` overrules its verdicts. Only pods whose unreadiness would take them
-out are asked about; whoever terminates, or has ended, leaves whatever the driver says.
+Only pods whose unreadiness would take them out are asked about; pods that terminate, or
+have ended, leave whatever the driver answers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,12 +43,12 @@ class WebhookAnswer:
     trouble: Explanation | None = None
 
     def covers(self, pods: Iterable[Pod]) -> bool:
-        """Tell whether it is about these pods as they are."""
+        """Return whether it is about these pods in their present versions."""
         return all((p.meta.uid, p.meta.resource_version) in self.versions for p in pods)
 
 
 def pods_in_question(snapshot: Snapshot) -> tuple[Pod, ...]:
-    """Find the pods that are registered, or about to be, and are no longer ready."""
+    """Return the pods that are registered, or about to be, and are no longer ready."""
     if snapshot.group.deregister_policy is not DeregisterPolicy.WEBHOOK:
         return ()
     recorded = {
@@ -74,7 +73,7 @@ def _leaves_by_readiness(pod: Pod) -> bool:
 def decide_unready_pods(
     webhook: DeregisterWebhook, pods: Iterable[Pod], answer: WebhookAnswer | None
 ) -> WebhookDecision:
-    """Rule about each pod in question.
+    """Return the verdict on each pod in question.
 
     Args:
         webhook: of the group.
