@@ -22,7 +22,7 @@ from lbcf.core.lifecycle.listing import (
     missing_members,
     unlisted,
 )
-from lbcf.core.lifecycle.steps import Trouble
+from lbcf.core.lifecycle.steps import CallFailure
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import bind_of
@@ -186,7 +186,7 @@ class ListedCondition:
         self._failing.pop(key, None)
 
     async def failed(
-        self, key: ObjectKey, driver: LoadBalancerDriver, trouble: Trouble
+        self, key: ObjectKey, driver: LoadBalancerDriver, trouble: CallFailure
     ) -> None:
         """Note a reading that failed; tell of it if it is not the first one."""
         failing = self._failing.setdefault(key, _Failing())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from lbcf.core.lifecycle.load_balancer_steps import CallForLoadBalancer, DriverSucceeded
-from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, Succeeded, Trouble
+from lbcf.core.lifecycle.steps import CallFailure, CallRefused, NoAnswer, Succeeded
 from lbcf.core.model.cluster import Attachment
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
@@ -36,7 +36,7 @@ _CREATE = requests.ValidationOperation.CREATE
 _UPDATE = requests.ValidationOperation.UPDATE
 
 
-Answered = Succeeded | Trouble
+Answered = Succeeded | CallFailure
 
 
 class LoadBalancerCalls:
@@ -60,7 +60,7 @@ class LoadBalancerCalls:
         self._clock = clock
         self._told = told
 
-    async def ask(self, step: CallForLoadBalancer) -> DriverSucceeded | Trouble:
+    async def ask(self, step: CallForLoadBalancer) -> DriverSucceeded | CallFailure:
         """Ask a driver what the life of a load balancer asks.
 
         Raises:
@@ -80,7 +80,7 @@ class LoadBalancerCalls:
 
     async def validate_backends(
         self, namespace: str, attachment: Attachment, question: ParameterQuestion
-    ) -> Trouble | None:
+    ) -> CallFailure | None:
         """Let the driver look at parameters of backends; None: it has no objection.
 
         Args:
@@ -106,7 +106,7 @@ class LoadBalancerCalls:
 
     async def list(
         self, load_balancer: LoadBalancer, driver: LoadBalancerDriver, known: bytes
-    ) -> Listing | Trouble | None:
+    ) -> Listing | CallFailure | None:
         """Read which members the driver has put there, and their epoch.
 
         None: the list has the digest `known`, which is empty where none is known.
@@ -126,7 +126,9 @@ class LoadBalancerCalls:
             return None
         return Listing(answer.epoch, answer.backends, read.digest)
 
-    async def _validate(self, step: CallForLoadBalancer) -> DriverSucceeded | Trouble:
+    async def _validate(
+        self, step: CallForLoadBalancer
+    ) -> DriverSucceeded | CallFailure:
         """Let the driver look at what is about to be asked of it.
 
         `lbcf admission` has asked already where it is installed, and could reach the
@@ -143,7 +145,7 @@ class LoadBalancerCalls:
         answer = await self._call(balancer, step.driver, step.operation, request)
         return _objection(answer) or DriverSucceeded()
 
-    async def _create(self, step: CallForLoadBalancer) -> DriverSucceeded | Trouble:
+    async def _create(self, step: CallForLoadBalancer) -> DriverSucceeded | CallFailure:
         """Create it or find it; its identity is its spec where the driver names none."""
         balancer = step.balancer
         request = requests.CreateLoadBalancerRequest(
@@ -160,7 +162,7 @@ class LoadBalancerCalls:
             return DriverSucceeded(info, answer.lock_key)
         return answer
 
-    async def _ensure(self, step: CallForLoadBalancer) -> DriverSucceeded | Trouble:
+    async def _ensure(self, step: CallForLoadBalancer) -> DriverSucceeded | CallFailure:
         """Give it its attributes."""
         balancer = step.balancer
         request = requests.EnsureLoadBalancerRequest(
@@ -176,7 +178,7 @@ class LoadBalancerCalls:
             return DriverSucceeded(lock_key=answer.lock_key)
         return answer
 
-    async def _delete(self, step: CallForLoadBalancer) -> DriverSucceeded | Trouble:
+    async def _delete(self, step: CallForLoadBalancer) -> DriverSucceeded | CallFailure:
         """Delete it, or what may have come of creating it."""
         balancer = step.balancer
         request = requests.DeleteLoadBalancerRequest(
@@ -196,7 +198,7 @@ class LoadBalancerCalls:
         driver: LoadBalancerDriver,
         operation: Operation,
         request: Request[A],
-    ) -> A | Trouble:
+    ) -> A | CallFailure:
         """Send a request; an answer comes back only if it is a success."""
         answer = await self._call(load_balancer, driver, operation, request)
         if isinstance(answer, DriverError):
@@ -236,7 +238,7 @@ class LoadBalancerCalls:
                 return error
 
 
-def _objection(answer: ValidationAnswer | DriverError) -> Trouble | None:
+def _objection(answer: ValidationAnswer | DriverError) -> CallFailure | None:
     """Read a validation's answer; a driver without the operation has no objection."""
     if isinstance(answer, DriverError):
         if isinstance(answer, BadStatus) and answer.is_unserved:

@@ -15,7 +15,7 @@ from lbcf.controller.binds import Binds
 from lbcf.controller.member_resync import MemberResync
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.view import View
-from lbcf.core.lifecycle.steps import Trouble
+from lbcf.core.lifecycle.steps import CallFailure
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
@@ -64,7 +64,7 @@ class Lists(LoadBalancerCalls):
 
     async def list(
         self, load_balancer: LoadBalancer, driver: LoadBalancerDriver, known: bytes
-    ) -> Listing | Trouble | None:
+    ) -> Listing | CallFailure | None:
         """List no members in an epoch that is written down."""
         now = asyncio.get_running_loop().time()
         self.begun.setdefault(load_balancer.meta.key, []).append(now)

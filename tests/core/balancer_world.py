@@ -24,13 +24,13 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     WriteOutcome,
 )
 from lbcf.core.lifecycle.steps import (
+    CallFailure,
     Conflicted,
     Finish,
     LockTaken,
     NoAnswer,
     Released,
     StillRunning,
-    Trouble,
 )
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model import names
@@ -98,7 +98,7 @@ class World:
 
     stored: LoadBalancer | Bind
     driver: LoadBalancerDriver | Explanation = DRIVER
-    answers: deque[Trouble | DriverSucceeded] = attrs.Factory(deque)
+    answers: deque[CallFailure | DriverSucceeded] = attrs.Factory(deque)
     users: int = 0
     unreadable: ObjectKey | None = None
     members: int = 0

@@ -21,7 +21,7 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     InUse,
     Locked,
 )
-from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning, Trouble
+from lbcf.core.lifecycle.steps import CallFailure, CallRefused, NoAnswer, StillRunning
 from lbcf.core.model import conditions
 from lbcf.core.model.binds import (
     Bind,
@@ -68,7 +68,7 @@ READY = with_outcome(CREATED, Ensured(TIMEOUT, "url:1"), START)
 def failed(
     status: EntryStatus,
     operation: Operation,
-    trouble: Trouble,
+    trouble: CallFailure,
     *,
     pause: timedelta = timedelta(0),
 ) -> EntryStatus:
@@ -247,7 +247,7 @@ def test_status_of_lbcf_without_attributes_is_as_it_should_be() -> None:
     ],
 )
 def test_trouble_has_the_reasons_of_lbcf(
-    operation: Operation, trouble: Trouble, kind: str, reason: str
+    operation: Operation, trouble: CallFailure, kind: str, reason: str
 ) -> None:
     """And says when the driver is asked again."""
     before = FRESH if operation is CREATE else READY
@@ -290,7 +290,9 @@ def test_rest_is_no_longer_than_a_driver_may_wish(
 
 
 @pytest.mark.parametrize("trouble", [StillRunning("soon"), CallRefused("quota")])
-def test_driver_that_has_answered_says_that_it_is_not_created(trouble: Trouble) -> None:
+def test_driver_that_has_answered_says_that_it_is_not_created(
+    trouble: CallFailure,
+) -> None:
     """As LBCF in Go shows it; and yet it may have begun, and is deleted in the end."""
     status = failed(BEGUN, CREATE, trouble)
     found = conditions.find(status.conditions, conditions.CREATED)

@@ -34,11 +34,11 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     WriteOutcome,
 )
 from lbcf.core.lifecycle.steps import (
+    CallFailure,
     CallRefused,
     Finish,
     NoAnswer,
     StillRunning,
-    Trouble,
 )
 from lbcf.core.lifecycle.turn import DRIVER_RECHECK
 from lbcf.core.model import conditions, names
@@ -322,7 +322,7 @@ def test_record_that_cannot_be_understood_may_need_it() -> None:
 
 @both
 @pytest.mark.parametrize("answer", [LOST, BUSY])
-def test_creation_without_an_end_is_waited_for(make: Make, answer: Trouble) -> None:
+def test_creation_without_an_end_is_waited_for(make: Make, answer: CallFailure) -> None:
     """A create that lands after the delete would make one that nobody remembers."""
     world = make()
     world.answers = deque([DriverSucceeded(), answer])
@@ -340,7 +340,7 @@ def test_creation_without_an_end_is_waited_for(make: Make, answer: Trouble) -> N
 @both
 @pytest.mark.parametrize("answer", [UNSENT, NO])
 def test_creation_that_had_no_effect_is_not_waited_for(
-    make: Make, answer: Trouble
+    make: Make, answer: CallFailure
 ) -> None:
     """The driver may have begun: it is deleted all the same."""
     world = make()

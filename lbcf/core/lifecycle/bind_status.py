@@ -22,7 +22,7 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     Observation,
     Outcome,
 )
-from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning, Trouble
+from lbcf.core.lifecycle.steps import CallFailure, CallRefused, NoAnswer, StillRunning
 from lbcf.core.model import conditions
 from lbcf.core.model.binds import Bind, EntryStatus, as_load_balancer
 from lbcf.core.model.conditions import Condition
@@ -195,7 +195,7 @@ def _failed(status: EntryStatus, failed: CallFailed, generation: int) -> Conditi
     )
 
 
-def _reason(operation: Operation, trouble: Trouble) -> Reason:
+def _reason(operation: Operation, trouble: CallFailure) -> Reason:
     """Name what went wrong as LBCF does."""
     running, failed = _REASONS[operation]
     match trouble:

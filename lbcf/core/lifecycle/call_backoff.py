@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import attrs
 
-from lbcf.core.lifecycle.steps import NoAnswer, StillRunning, Trouble
+from lbcf.core.lifecycle.steps import CallFailure, NoAnswer, StillRunning
 from lbcf.core.lifecycle.turn import NO_FAILURES, FailureStreak, Now, retry_delay
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver
@@ -35,7 +35,7 @@ class CallBackoff:
         return timedelta(seconds=max(left, 0.0))
 
     def delay_after(
-        self, operation: Operation, trouble: Trouble, now: Now
+        self, operation: Operation, trouble: CallFailure, now: Now
     ) -> tuple[timedelta, FailureStreak]:
         """Return the pause that an answer calls for, and the streak that it belongs to."""
         streak = self.streak.with_answer(operation, trouble)
@@ -57,7 +57,7 @@ class UnconfirmedCreates:
     until: float | None = None
 
     def answered(
-        self, trouble: Trouble, driver: LoadBalancerDriver, now: Now
+        self, trouble: CallFailure, driver: LoadBalancerDriver, now: Now
     ) -> "UnconfirmedCreates":
         """Take in how a call ended that was no success."""
         may_land = isinstance(trouble, StillRunning) or (

@@ -54,6 +54,7 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     WriteOutcome,
 )
 from lbcf.core.lifecycle.steps import (
+    CallFailure,
     CallRefused,
     Conflicted,
     Finish,
@@ -61,7 +62,6 @@ from lbcf.core.lifecycle.steps import (
     NoAnswer,
     Released,
     StillRunning,
-    Trouble,
     WriteUnconfirmed,
 )
 from lbcf.core.lifecycle.turn import (
@@ -536,7 +536,7 @@ def _succeeded(
 
 
 def _failed(
-    state: LoadBalancerState, step: Step, trouble: Trouble, now: Now
+    state: LoadBalancerState, step: Step, trouble: CallFailure, now: Now
 ) -> LoadBalancerState:
     """Tell what went wrong, and come again after a pause."""
     seen = state.observed

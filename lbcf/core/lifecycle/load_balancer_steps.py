@@ -11,11 +11,11 @@ from datetime import timedelta
 import attrs
 
 from lbcf.core.lifecycle.steps import (
+    CallFailure,
     Conflicted,
     Finish,
     LockTaken,
     Released,
-    Trouble,
     WriteUnconfirmed,
 )
 from lbcf.core.model.operations import Operation
@@ -108,7 +108,7 @@ class CallFailed:
     """
 
     operation: Operation
-    trouble: Trouble
+    trouble: CallFailure
     reason: Reason
     message: str
     pause: timedelta
@@ -268,7 +268,7 @@ class DriverSucceeded:
 Reply = (
     Observation
     | DriverSucceeded
-    | Trouble
+    | CallFailure
     | LockTaken
     | LoadBalancerGone
     | Released

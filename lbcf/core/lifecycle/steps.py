@@ -232,7 +232,7 @@ class NoAnswer(Explanation):
     may_land: bool
 
 
-Trouble = CallRefused | StillRunning | NoAnswer
+CallFailure = CallRefused | StillRunning | NoAnswer
 """An answer of a driver, or the lack of one, that is no success."""
 
 
