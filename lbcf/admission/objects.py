@@ -44,7 +44,7 @@ class WebhookConfiguration:
     trusted: tuple[str, ...]
 
 
-class _Secret(msgspec.Struct):
+class _SecretObject(msgspec.Struct):
     metadata: ObjectMeta
     data: dict[str, str] | None = None
 
@@ -62,7 +62,7 @@ class _Configuration(msgspec.Struct):
     webhooks: list[_Webhook] | None = None
 
 
-_SECRET = msgspec.json.Decoder(_Secret)
+_SECRET = msgspec.json.Decoder(_SecretObject)
 _CONFIGURATION = msgspec.json.Decoder(_Configuration)
 
 

@@ -63,7 +63,7 @@ class _Review(msgspec.Struct, rename="camel"):
     request: _Request
 
 
-class _Spec(msgspec.Struct):
+class _ReviewedSpec(msgspec.Struct):
     """Which of a group's types of backends is there."""
 
     pods: msgspec.Raw = msgspec.Raw(b"null")
@@ -72,12 +72,12 @@ class _Spec(msgspec.Struct):
     nodes: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _Group(msgspec.Struct):
-    spec: _Spec
+class _GroupObject(msgspec.Struct):
+    spec: _ReviewedSpec
 
 
 _REVIEW = msgspec.json.Decoder(_Review)
-_GROUP = msgspec.json.Decoder(_Group)
+_GROUP = msgspec.json.Decoder(_GroupObject)
 _OBJECT = msgspec.json.Decoder(dict[str, object])
 
 

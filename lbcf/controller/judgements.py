@@ -39,7 +39,7 @@ _log = structlog.get_logger(__name__)
 
 
 @attrs.frozen
-class _Known:
+class _KnownDecision:
     """What a group's driver last answered.
 
     Attributes:
@@ -93,7 +93,7 @@ class Judgements:
         self._look_again = look_again
         self._clock = clock
         self._limiter = ConcurrencyLimiter(queue)
-        self._known: dict[ObjectKey, _Known] = {}
+        self._known: dict[ObjectKey, _KnownDecision] = {}
 
     def consider(self, snapshot: Snapshot) -> Snapshot:
         """Add to a snapshot what is known, and have asked what is not."""
@@ -167,7 +167,7 @@ class Judgements:
             kept=len(answer.kept),
             trouble=None if answer.trouble is None else answer.trouble.message,
         )
-        self._known[key] = _Known(
+        self._known[key] = _KnownDecision(
             answer=answer,
             asked_of=(driver.meta.uid, driver.meta.generation),
             generation=group.meta.generation,

@@ -64,7 +64,7 @@ class _Parties:
 
 
 @attrs.frozen
-class _Known:
+class _KnownValidation:
     """What a driver last said of a group's parameters.
 
     Attributes:
@@ -109,7 +109,9 @@ class Validations:
         self._look_again = look_again
         self._clock = clock
         self._limiter = ConcurrencyLimiter(queue)
-        self._known: defaultdict[ObjectKey, dict[str, _Known]] = defaultdict(dict)
+        self._known: defaultdict[ObjectKey, dict[str, _KnownValidation]] = defaultdict(
+            dict
+        )
 
     def forget(self, group: ObjectKey) -> None:
         """Be done with a group."""
@@ -153,7 +155,9 @@ class Validations:
             Explanation(Reason.PARAMETERS_BEING_VALIDATED, message), question.before
         )
 
-    def _current(self, group: BackendGroup, attachment: Attachment) -> _Known | None:
+    def _current(
+        self, group: BackendGroup, attachment: Attachment
+    ) -> _KnownValidation | None:
         """Find what was said of this very question."""
         name = own_name(attachment.load_balancer.meta.key)
         known = self._known[group.meta.key].get(name)
@@ -253,7 +257,7 @@ class Validations:
     ) -> None:
         """Keep what was said."""
         name = own_name(attachment.load_balancer.meta.key)
-        self._known[group.meta.key][name] = _Known(
+        self._known[group.meta.key][name] = _KnownValidation(
             _Parties.of(group, attachment),
             group.parameters,
             doubt,

@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 
 @attrs.frozen
-class _Holder:
+class _LockHolder:
     """The record that a lock names."""
 
     key: ObjectKey
@@ -208,7 +208,7 @@ class AddressLocker:
             since = self._gone[name] = _GoneSince(holder, now)
         return quarantine - timedelta(seconds=now - since.at)
 
-    async def _exists(self, holder: _Holder) -> bool:
+    async def _exists(self, holder: _LockHolder) -> bool:
         """Ask the API server itself whether a holder still exists."""
         try:
             record = await self._client.get(RECORDS, holder.key)
@@ -241,10 +241,10 @@ def _name_of(record: BackendRecord) -> str:
     return f"{record.meta.key}/{record.meta.uid}"
 
 
-def _holder(spelled: str) -> _Holder | None:
+def _holder(spelled: str) -> _LockHolder | None:
     """Read who holds a lock; None: it is not as we spell it, somebody has changed it."""
     match spelled.split("/"):
         case [namespace, name, uid] if namespace and name and uid:
-            return _Holder(ObjectKey(namespace, name), Uid(uid))
+            return _LockHolder(ObjectKey(namespace, name), Uid(uid))
         case _:
             return None

@@ -184,14 +184,14 @@ class Bookmark:
 Event = Put[T] | Removed | Obscured | Bookmark
 
 
-class _Line(msgspec.Struct):
+class _WatchLine(msgspec.Struct):
     """One event; its object is still JSON."""
 
     type: str
     object: msgspec.Raw
 
 
-_decode_line = msgspec.json.Decoder(_Line).decode
+_decode_line = msgspec.json.Decoder(_WatchLine).decode
 _UNTOLD = 500
 
 
