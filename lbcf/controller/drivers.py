@@ -90,8 +90,8 @@ class DriverFinalizer:
         self, old: BackendGroup | None, new: BackendGroup | None
     ) -> None:
         """Look at the driver that a group asked, and asks no longer."""
-        before = None if old is None else old.judge_key
-        if before is not None and (new is None or new.judge_key != before):
+        before = None if old is None else old.webhook_driver_key
+        if before is not None and (new is None or new.webhook_driver_key != before):
             self._look_at(before)
 
     def _unreadable_changed(self, _key: ObjectKey) -> None:

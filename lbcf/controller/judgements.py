@@ -99,10 +99,10 @@ class Judgements:
         """Add to a snapshot what is known, and have asked what is not."""
         group = snapshot.group
         pods = pods_in_question(snapshot)
-        if group.webhook is None or group.judge_key is None or not pods:
+        if group.webhook is None or group.webhook_driver_key is None or not pods:
             self._known.pop(group.meta.key, None)
             return snapshot
-        driver = self._view.driver(group.judge_key)
+        driver = self._view.driver(group.webhook_driver_key)
         if isinstance(driver, Explanation):
             answer: WebhookAnswer | None = _unasked(pods, driver)
         else:
@@ -121,10 +121,10 @@ class Judgements:
     async def _look(self, key: ObjectKey) -> Result:
         """Ask, when there is room for the question."""
         group = self._view.groups.get(key)
-        if group is None or group.judge_key is None:
+        if group is None or group.webhook_driver_key is None:
             self._known.pop(key, None)
             return Done()
-        where = group.judge_key
+        where = group.webhook_driver_key
         driver = self._view.driver(where)
         snapshot = take_snapshot(self._view, group)
         if isinstance(driver, Explanation) or isinstance(snapshot, Explanation):

@@ -117,8 +117,8 @@ def _namespace_of(group: BackendGroup) -> Iterator[str]:
 
 def _judge_of(group: BackendGroup) -> Iterator[ObjectKey]:
     """Index groups by the driver that judges their unready pods."""
-    if group.judge_key is not None:
-        yield group.judge_key
+    if group.webhook_driver_key is not None:
+        yield group.webhook_driver_key
 
 
 class View:

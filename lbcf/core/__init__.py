@@ -1,9 +1,7 @@
-"""What is decided, and nothing else: pure functions over frozen values.
+"""The decisions of the project: pure functions over frozen values.
 
-The core reads no clock, opens no socket and knows no codec.
-`lbcf.wire` turns JSON into the values in here, `lbcf.executor` carries out the
-steps that the functions in here ask for, and feeds the replies back:
-
-    eligibility -> desired -> plan -> guards        who should be registered where
-    registration, deregistration  <-> steps         the life of one record
+The core reads no clock, opens no socket and knows no codec. `lbcf.wire` decodes JSON into
+the values of `model`; `selection` decides which records a group should have (eligibility,
+desired, plan); `lifecycle` decides the next step for a record or a load balancer, which
+`lbcf.executor` performs, and learns from the reply.
 """

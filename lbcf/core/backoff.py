@@ -1,6 +1,6 @@
-"""How long to wait before the next attempt. Pure: chance comes in as an argument.
+"""Exponential backoff with jitter: how long to wait before the next attempt.
 
-Workers ask it after a failed reconcile, informers and clients after a failed call.
+Pure: the random number is an argument. Used after failed reconciles and failed calls.
 """
 
 from datetime import timedelta

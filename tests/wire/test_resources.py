@@ -367,8 +367,8 @@ def test_group_says_who_judges_its_unready_pods(policy: FailurePolicy | None) ->
 
     wanted = DeregisterWebhook("judge", policy or FailurePolicy.DO_NOTHING)
     assert wanted == found.webhook
-    assert ObjectKey("shop", "judge") == found.judge_key
-    assert None is group(pods=PODS, deregisterWebhook=asked).judge_key
+    assert ObjectKey("shop", "judge") == found.webhook_driver_key
+    assert None is group(pods=PODS, deregisterWebhook=asked).webhook_driver_key
 
 
 def test_group_has_defaults() -> None:

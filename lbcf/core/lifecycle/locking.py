@@ -1,10 +1,9 @@
-"""Which load balancers are one, for the locks on addresses.
+"""Lock keys of load balancers: which LoadBalancers share members.
 
 A lock is on a key and an address. LoadBalancers that have members in common must have a
 key in common, however they are spelled and whichever LoadBalancerDriver they name: the
-driver's own `lockKey`, or, where it answers none, its URL and what it knows the load
-balancer by. A key that has been in use stays beside a newer one: records that hold
-locks under it are still there.
+driver's own `lockKey`, or, where it answers none, its URL and the load balancer's lbInfo.
+A key that has been in use stays beside a newer one: records hold locks under it.
 """
 
 from collections.abc import Mapping
@@ -23,9 +22,9 @@ def key_of(answered: str, url: str, info: Mapping[str, str], known: str = "") ->
     """Return the present key of a load balancer.
 
     Args:
-        answered: the driver's lockKey; empty where it says none, or was not asked.
+        answered: the driver's lockKey; empty where it has none, or was not asked.
         url: the driver's.
-        info: what the driver knows the load balancer by.
+        info: lbInfo, the identity that the driver gave the load balancer.
         known: the key until now; what a driver answered once stays until it answers
             something else.
     """

@@ -116,7 +116,7 @@ class NeverRegistered:
 
 @attrs.frozen
 class Abandoned:
-    """A person's order to let go without the driver, and why."""
+    """A person's order to release the record without its driver, and why."""
 
     record: BackendRecord
     why: str
@@ -183,7 +183,7 @@ class Conflicted:
 
 @attrs.frozen
 class WriteUnconfirmed:
-    """A write had no answer: it was made, or will be if nobody else writes, or never."""
+    """A write had no answer: it was made, is still to be made, or never will be."""
 
 
 @attrs.frozen
@@ -201,7 +201,7 @@ class Succeeded:
 
 @attrs.frozen
 class StillRunning:
-    """The driver is at it and wants to be asked again.
+    """The driver answered Running and wants to be called again.
 
     Attributes:
         again_after: its wish, None where it has none.
@@ -215,7 +215,7 @@ class StillRunning:
 
 @attrs.frozen
 class CallRefused:
-    """The driver said no; the call had no effect and will have none."""
+    """The driver answered Fail; the call had no effect and will have none."""
 
     message: str
     again_after: timedelta | None = None
@@ -250,7 +250,7 @@ class LockTaken:
 
 @attrs.frozen
 class LockHeld:
-    """Another record has the address, or had it a moment ago.
+    """Another record holds the lock, or did until its takeover time.
 
     Attributes:
         lock: name of its Lease.

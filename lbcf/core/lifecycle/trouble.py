@@ -1,4 +1,4 @@
-"""Which changes of a record's conditions people should hear of at once."""
+"""Which conditions are problems, of which an Event and a log line tell at once."""
 
 from datetime import datetime
 
@@ -22,38 +22,39 @@ _IN_ORDER = frozenset(
         Reason.DELETING,
     }
 )
-"""Reasons that belong to a healthy life, of a record or of a load balancer."""
+"""Reasons that a healthy record or load balancer has while it is not done."""
 
 
 def with_refusal(record: BackendRecord, said: str, now: datetime) -> RecordStatus:
-    """Say in a record that its status could not be written, and change nothing else of it.
+    """Return the status of a record with the reason why its last status was refused.
 
-    Whether it is registered is not touched: that a write was refused says nothing of it.
+    The condition keeps its status: that a write was refused does not change what is
+    registered.
     """
     kind = conditions.DEREGISTERED if record.is_deleting else conditions.REGISTERED
     old = conditions.find(record.status.conditions, kind)
-    told = Condition(
+    refused = Condition(
         kind,
         False if old is None else old.status,
         Reason.STATUS_REFUSED,
         f"the API server refuses to store what is known of this record: {said}",
         record.meta.generation if old is None else old.observed_generation,
     )
-    if told.says_the_same(old):
+    if refused.says_the_same(old):
         return record.status
-    found = conditions.with_condition(record.status.conditions, told, now)
+    found = conditions.with_condition(record.status.conditions, refused, now)
     return attrs.evolve(record.status, conditions=found)
 
 
 def is_trouble(condition: Condition) -> bool:
-    """Return whether a condition says no, for a reason that no healthy life has."""
+    """Return whether a condition is False for a reason that no healthy object has."""
     return condition.status is False and condition.reason not in _IN_ORDER
 
 
 def new_trouble(
     old: BackendRecord | None, new: BackendRecord | None, kinds: frozenset[str]
 ) -> Condition | None:
-    """Find a condition that has just turned to trouble.
+    """Return a condition that has just become a problem, None: there is none.
 
     Args:
         old: before the change; None is a start, at which nothing is news.

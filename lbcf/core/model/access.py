@@ -1,7 +1,7 @@
-"""How the calls of a driver are secured: whom we trust, and what shows who we are.
+"""The Secrets that secure the calls of a driver.
 
-`lbcf.wire.resources` reads it from a LoadBalancerDriver, `lbcf.kube.secrets` follows
-the Secrets that it names, `lbcf.drivers.access` makes connections of both.
+`lbcf.kube.secrets` follows those that a LoadBalancerDriver names; `lbcf.drivers.access`
+makes connections with them.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from lbcf.core.model.resources import Meta
 
 @attrs.frozen
 class Secret:
-    """A Secret, as far as drivers need it.
+    """The fields of a Secret that calls of drivers need.
 
     Attributes:
         kind: its `type`, such as `kubernetes.io/tls`.
@@ -27,7 +27,7 @@ class Secret:
 
 
 class Lack(Enum):
-    """Why there is no Secret to be had."""
+    """Why a Secret cannot be used."""
 
     MISSING = auto()
     """There is none of that name."""

@@ -1,4 +1,4 @@
-"""What of the cluster decisions are made from: pods, and one reading of it all."""
+"""Pods, and the snapshot of the cluster that decisions about one group are made from."""
 
 from collections.abc import Mapping
 

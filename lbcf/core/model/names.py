@@ -1,6 +1,6 @@
-"""Every name of the API: group, kinds, labels, annotations, finalizers, record names.
+"""Every name of the API: group, kinds, labels, annotations, finalizers, names of records.
 
-All but those marked as ours are LBCF's and keep their meaning.
+Those not marked as ours are LBCF's, with its meaning.
 """
 
 import hashlib
@@ -63,12 +63,12 @@ _BIND: Final = "bind/"
 
 
 def bind_group_key(bind: ObjectKey) -> ObjectKey:
-    """Name a Bind among the BackendGroups, of which none can be called so."""
+    """Return a Bind's key among the BackendGroups, none of which can have it."""
     return ObjectKey(bind.namespace, f"{_BIND}{bind.name}")
 
 
 def bind_load_balancer_key(bind: ObjectKey, name: str) -> ObjectKey:
-    """Name a Bind's load balancer among the LoadBalancers."""
+    """Return the key of a Bind's load balancer among the LoadBalancers."""
     return ObjectKey(bind.namespace, f"{_BIND}{bind.name}/{name}")
 
 
@@ -99,7 +99,7 @@ def digest(parts: Iterable[str], length: int = _HASH_LENGTH) -> str:
 
 
 def label_value(text: str) -> str:
-    """Make a label's value of any text: itself, or a hash where labels cannot hold it."""
+    """Return a text as the value of a label: itself, or a hash where it does not fit."""
     plain = text.replace("-", "").replace("_", "").replace(".", "")
     fits = len(text) <= _NAME_LIMIT and plain.isascii() and plain.isalnum()
     if fits and text[0].isalnum() and text[-1].isalnum():
@@ -108,10 +108,10 @@ def label_value(text: str) -> str:
 
 
 def record_name(group: str, backend: str, number: int, identity: Iterable[str]) -> str:
-    """Name a record: readable in front, a hash of its whole identity behind.
+    """Return the name of a record: a readable part, then a hash of its identity.
 
-    The same identity gets the same name at every run, so that a create that was
-    answered by nobody is found again, and not repeated under another name.
+    The same identity has the same name at every run, so that a create without an answer
+    is found again, and not repeated under another name.
     """
     readable = f"{group}-{backend}-{number}".lower()
     clean = "".join(c if c.isascii() and c.isalnum() else "-" for c in readable)

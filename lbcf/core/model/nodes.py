@@ -110,7 +110,7 @@ class NodePortService:
 
 
 class LocalState(IntEnum):
-    """The best that the endpoints on one node have to offer; more is better."""
+    """The best state of the endpoints on one node; a higher one is better."""
 
     ENDING = 1
     """They are terminating and serve no more."""

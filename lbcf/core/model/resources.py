@@ -297,7 +297,7 @@ class BackendGroup:
     webhook: DeregisterWebhook | None = None
 
     @property
-    def judge_key(self) -> ObjectKey | None:
+    def webhook_driver_key(self) -> ObjectKey | None:
         """Return the key of the driver that policy Webhook asks, None: no driver."""
         if self.webhook is None:
             return None
@@ -334,7 +334,7 @@ Backend = PodRef | StaticRef | ServiceRef | NodeRef
 
 @attrs.frozen
 class RecordSpec:
-    """What a record promises to register, copied so that it outlives its sources.
+    """What is to be registered, copied so that it outlives group and load balancer.
 
     Attributes:
         address: known beforehand, else found by the registrar (see RecordStatus).
@@ -371,13 +371,13 @@ class DrainProgress:
 
 
 ANY_INCARNATION = "*"
-"""`ensuring` of a record for which a call of nobody-knows-whom may be out; `deregistrar`
-of one for whose end more than one deregistrar may have called."""
+"""Several incarnations: in `ensuring`, any of them may have an ensure out; in
+`deregistrar`, more than one may have called for the end of the record."""
 
 
 @attrs.frozen
 class Waiting:
-    """Whose end a record waits for that wants the same address.
+    """The lock on its address that a record waits for.
 
     Attributes:
         holder: uid of the record that has the lock.
@@ -395,13 +395,13 @@ class RecordStatus:
 
     Attributes:
         address: written before the first ensure where the spec has none.
-        injected_info: what the driver wants back at every call.
+        injected_info: what the driver gave back, sent along with every later call.
         ensuring: the incarnation that may have an ensure out, `*` for an unknown one.
         next_attempt: as planned when a condition was last written.
         backend_gone: the backend did not exist any more, or not at this address, while
             it was being drained: nothing is left to drain.
-        deregistrar: the incarnation that may call for the record's end without telling,
-            `*` when another one may have called; empty: nobody knows.
+        deregistrar: the incarnation that may call for the record's end without writing
+            first, `*` when another one may have called; empty: unknown.
         waiting: for the end of another record with the same address; None: for none.
     """
 

@@ -40,14 +40,14 @@ class Port(NamedTuple):
 
 
 class MemberKey(StrEnum):
-    """By what a load balancer tells its members apart."""
+    """What identifies a member of a load balancer."""
 
     ADDRESS = "Address"
     RECORD = "Record"
 
 
 class AddressSource(StrEnum):
-    """Who says a backend's address: its driver, or the backend itself."""
+    """Where a backend's address comes from: its driver, or the backend itself."""
 
     DRIVER = "Driver"
     BACKEND = "Backend"
@@ -79,7 +79,7 @@ class EnsurePolicy:
 
 
 class DeregisterPolicy(StrEnum):
-    """What makes a pod that lives on leave its load balancers."""
+    """What deregisters a pod that is not being deleted."""
 
     IF_NOT_READY = "IfNotReady"
     IF_NOT_RUNNING = "IfNotRunning"
@@ -87,7 +87,7 @@ class DeregisterPolicy(StrEnum):
 
 
 class FailurePolicy(StrEnum):
-    """What becomes of unready pods while the driver that judges them gives no answer."""
+    """What becomes of unready pods while the webhook's driver gives no valid answer."""
 
     DO_NOTHING = "DoNothing"
     IF_NOT_READY = "IfNotReady"
@@ -96,7 +96,7 @@ class FailurePolicy(StrEnum):
 
 @attrs.frozen
 class DeregisterWebhook:
-    """Whom deregisterPolicy Webhook asks, by name, and what holds without an answer."""
+    """The driver that deregisterPolicy Webhook asks, and what holds without an answer."""
 
     driver: str
     failure_policy: FailurePolicy = FailurePolicy.DO_NOTHING

@@ -16,7 +16,7 @@ PodCheck = Callable[[Pod, DeregisterPolicy], Verdict | None]
 
 
 def _is_terminating(pod: Pod, _policy: DeregisterPolicy) -> Verdict | None:
-    """Whoever is told to go leaves, whatever the policy."""
+    """A pod that is being deleted leaves, whatever the policy."""
     if not pod.is_terminating:
         return None
     return Ineligible(
@@ -25,7 +25,7 @@ def _is_terminating(pod: Pod, _policy: DeregisterPolicy) -> Verdict | None:
 
 
 def _is_finished(pod: Pod, _policy: DeregisterPolicy) -> Verdict | None:
-    """A terminal phase is the end, whatever the policy."""
+    """A pod in phase Succeeded or Failed leaves, whatever the policy."""
     if pod.phase not in {"Succeeded", "Failed"}:
         return None
     return Ineligible(
@@ -43,7 +43,7 @@ def _has_no_address(pod: Pod, _policy: DeregisterPolicy) -> Verdict | None:
 
 
 def _is_unready(pod: Pod, policy: DeregisterPolicy) -> Verdict | None:
-    """Unready keeps it out; whether it also throws it out is the policy's to say."""
+    """An unready pod is not registered; the policy decides whether it is deregistered."""
     if pod.is_ready:
         return None
     message = f"pod {pod.meta.key.name} is not ready"

@@ -81,7 +81,7 @@ _FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 def may_be_marked(record: BackendRecord) -> bool:
-    """Return whether a record's drain is under way, and not yet known to be for nobody."""
+    """Return whether a record's drain is under way, and its backend is not known to be gone."""
     return (
         record.is_deleting
         and record.is_held

@@ -87,7 +87,6 @@ def decide_unready_pods(
 def _verdict(
     webhook: DeregisterWebhook, pod: Pod, answer: WebhookAnswer | None
 ) -> Ineligible | Undecided:
-    """Judge one pod; before the driver was asked about it, it stays."""
     name, driver = pod.meta.key.name, webhook.driver
     if answer is None or pod.meta.uid not in answer.asked:
         message = f"driver {driver} is being asked about pod {name}"
@@ -109,7 +108,7 @@ def _verdict(
 def with_judgement(
     verdicts: Mapping[Uid, Verdict], decision: WebhookDecision
 ) -> dict[Uid, Verdict]:
-    """Overrule the verdicts on pods that nothing but unreadiness speaks against."""
+    """Replace the verdicts on pods that nothing but unreadiness keeps out."""
     judged = {
         uid: verdict
         for uid, verdict in decision.verdicts.items()
