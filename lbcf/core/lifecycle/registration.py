@@ -349,8 +349,8 @@ def _write_marker(
 
 
 def _is_claimed(state: RegistrationState, record: BackendRecord) -> bool:
-    # Our own write created this generation from one that was settled or claimed, and no
-    # other incarnation has marked the record since: none of its ensures can be out.
+    # Our own create, or our own update of a settled or claimed version, made this
+    # generation, and no other incarnation has marked the record since: it has no call out.
     return state.claimed == record.meta.generation and not record.status.ensuring
 
 
