@@ -36,6 +36,7 @@ import attrs
 from lbcf.core.lifecycle.steps import (
     Abandoned,
     CallDriver,
+    CallFailure,
     CallRefused,
     Conflicted,
     Deregistered,
@@ -422,10 +423,7 @@ def _observed(
 
 
 def _learn_answer(
-    state: DeregistrationState,
-    step: Step,
-    reply: Succeeded | StillRunning | CallRefused | NoAnswer,
-    now: Now,
+    state: DeregistrationState, step: Step, reply: Succeeded | CallFailure, now: Now
 ) -> DeregistrationState:
     if not isinstance(step, CallDriver):
         return state
@@ -486,9 +484,7 @@ def _with_started_drain(
 
 
 def _has_started(
-    state: DeregistrationState,
-    record: BackendRecord,
-    reply: StillRunning | CallRefused | NoAnswer,
+    state: DeregistrationState, record: BackendRecord, reply: CallFailure
 ) -> bool:
     # A call that certainly did not reach the driver starts no clock: the deadline could
     # pass with traffic still coming in, and all of it would be cut (seen in a soak).
@@ -497,10 +493,7 @@ def _has_started(
 
 
 def _report_drain(
-    state: DeregistrationState,
-    step: CallDriver,
-    reply: StillRunning | CallRefused | NoAnswer,
-    now: Now,
+    state: DeregistrationState, step: CallDriver, reply: CallFailure, now: Now
 ) -> DeregistrationState:
     record = step.permission.record
     if _has_started(state, record, reply):
@@ -530,10 +523,7 @@ def _report_drain(
 
 
 def _report_failure(
-    state: DeregistrationState,
-    step: CallDriver,
-    reply: StillRunning | CallRefused | NoAnswer,
-    now: Now,
+    state: DeregistrationState, step: CallDriver, reply: CallFailure, now: Now
 ) -> DeregistrationState:
     why = describe_failure(reply, step.driver, step.operation)
     streak = state.streak.with_answer(step.operation, reply)

@@ -15,7 +15,7 @@ from datetime import timedelta
 import attrs
 
 from lbcf.core.backoff import delay_for
-from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning
+from lbcf.core.lifecycle.steps import CallFailure
 from lbcf.core.lifecycle.turn import describe_failure
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
@@ -153,9 +153,7 @@ _UNSEEN = "; that it loses its members goes unseen as long as this lasts"
 
 
 def unlisted(
-    load_balancer: LoadBalancer,
-    driver: LoadBalancerDriver,
-    trouble: CallRefused | StillRunning | NoAnswer,
+    load_balancer: LoadBalancer, driver: LoadBalancerDriver, trouble: CallFailure
 ) -> Condition:
     """Return the condition Listed of a load balancer whose members are not listed."""
     why = describe_failure(trouble, driver, Operation.LIST_BACKENDS)

@@ -28,6 +28,7 @@ import attrs
 
 from lbcf.core.lifecycle.steps import (
     CallDriver,
+    CallFailure,
     CallRefused,
     Conflicted,
     Finish,
@@ -478,10 +479,7 @@ def _observed(
 
 
 def _after_failed_write(
-    state: RegistrationState,
-    step: Step,
-    reply: Conflicted | WriteUnconfirmed,
-    now: Now,
+    state: RegistrationState, step: Step, reply: Conflicted | WriteUnconfirmed, now: Now
 ) -> RegistrationState:
     state = attrs.evolve(state, permission=None, ensured=None)
     if isinstance(reply, Conflicted) or not isinstance(step, WriteStatus):
@@ -512,10 +510,7 @@ def _report_missing(
 
 
 def _report(
-    state: RegistrationState,
-    record: BackendRecord,
-    why: Explanation,
-    pause: timedelta,
+    state: RegistrationState, record: BackendRecord, why: Explanation, pause: timedelta
 ) -> RegistrationState:
     # A member that is in stays in when it cannot be ensured again: nothing to report.
     if record.is_registered and not state.reset:
@@ -597,10 +592,7 @@ def _with_uncertain_call(
 
 
 def _not_registered_yet(
-    state: RegistrationState,
-    step: Step,
-    reply: StillRunning | CallRefused | NoAnswer,
-    now: Now,
+    state: RegistrationState, step: Step, reply: CallFailure, now: Now
 ) -> RegistrationState:
     if not isinstance(step, CallDriver):
         return state

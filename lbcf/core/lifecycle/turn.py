@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import attrs
 
 from lbcf.core.backoff import delay_for
-from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, StillRunning
+from lbcf.core.lifecycle.steps import CallFailure, CallRefused, NoAnswer, StillRunning
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
@@ -172,9 +172,7 @@ class FailureStreak:
     is_busy: bool = False
     length: int = 0
 
-    def with_answer(
-        self, operation: Operation, reply: CallRefused | StillRunning | NoAnswer
-    ) -> "FailureStreak":
+    def with_answer(self, operation: Operation, reply: CallFailure) -> "FailureStreak":
         """Return the streak with one more answer, of the same kind or a new one."""
         is_busy = isinstance(reply, StillRunning)
         same = (operation, is_busy) == (self.operation, self.is_busy)
@@ -189,9 +187,7 @@ def poll_delay(polls: int, wish: timedelta | None) -> timedelta:
     return wish if wish is not None else min(_POLL_FIRST * polls, _POLL_LAST)
 
 
-def retry_delay(
-    reply: CallRefused | StillRunning | NoAnswer, attempts: int, now: Now
-) -> timedelta:
+def retry_delay(reply: CallFailure, attempts: int, now: Now) -> timedelta:
     """Return the delay before the next try after anything but a success.
 
     Args:
@@ -209,9 +205,7 @@ def retry_delay(
 
 
 def describe_failure(
-    reply: CallRefused | StillRunning | NoAnswer,
-    driver: LoadBalancerDriver,
-    operation: Operation,
+    reply: CallFailure, driver: LoadBalancerDriver, operation: Operation
 ) -> Explanation:
     """Return why a condition is not true, for an answer that is no success."""
     who = f"driver {driver.meta.key} at {operation}"

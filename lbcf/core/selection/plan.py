@@ -22,12 +22,7 @@ from lbcf.core.selection.desired import (
     judge_all,
 )
 from lbcf.core.selection.legacy import is_elsewhere, is_needless, with_uids
-from lbcf.core.selection.location import (
-    Location,
-    backend_key,
-    has_moved,
-    locations_of,
-)
+from lbcf.core.selection.location import Location, backend_key, has_moved, locations_of
 
 
 _SHOWN = 200
