@@ -8,7 +8,11 @@ import pytest
 
 
 ROOMS = "lbcf|webhooks|tests|manifests|docs|images|requirements"
-PAGES = [Path("docs/changing.md"), Path("CONTRIBUTING.md")]
+PAGES = [
+    Path("docs/changing.md"),
+    Path("docs/architecture.md"),
+    Path("CONTRIBUTING.md"),
+]
 _NAMED = re.compile(rf"`((?:{ROOMS})/[\w./-]*)`")
 _PATTERN = re.compile(r"\bNAME\b")
 """Stands for a name that readers choose."""

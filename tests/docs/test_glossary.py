@@ -1,6 +1,5 @@
 """The glossary explains each word once, and says where in the code it lives."""
 
-import pkgutil
 import re
 
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lbcf.core.model import conditions
+from tests.docs.names import exists
 
 
 PAGE = Path("docs/glossary.md")
@@ -19,15 +19,6 @@ _PLACE = re.compile(r"`(lbcf(?:\.\w+)+)`")
 def explained() -> list[tuple[str, str]]:
     """Each word of the page, and the rest of its line."""
     return _WORD.findall(PAGE.read_text())
-
-
-def exists(place: str) -> bool:
-    """Whether a dotted name leads to a module, or to something in one."""
-    try:
-        pkgutil.resolve_name(place)
-    except (ImportError, AttributeError):
-        return False
-    return True
 
 
 def condition_types() -> set[str]:
