@@ -1,1 +1,1 @@
-"""TODO-INIT."""
+"""Tests of calls of drivers, on real sockets, with everything that can go wrong there."""

@@ -1,1 +1,1 @@
-"""TODO-INIT."""
+"""Tests of what every process does around its work: start, watches that fall silent, end."""

@@ -1,1 +1,1 @@
-"""TODO-INIT."""
+"""Tests of JSON read and written: examples, and whatever Hypothesis makes of them."""
