@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.names import condition_types
 from tests.manifests.documents import Document, schemas
 
 
@@ -33,3 +34,12 @@ def test_fields_and_their_words_are_told(kind: str) -> None:
 
     assert words
     assert [] == sorted(words - told)
+
+
+def test_conditions_are_told() -> None:
+    """In the first column of their table."""
+    table = PAGE.read_text().partition("| condition |")[2].partition("\n\n")[0]
+    cells = (row.split("|")[1] for row in table.splitlines()[2:])
+    told = {word for cell in cells for word in re.findall(r"\w+", cell)}
+
+    assert condition_types() == told

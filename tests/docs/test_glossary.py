@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lbcf.core.model import conditions
-from tests.docs.names import exists
+from tests.docs.names import condition_types, exists
 
 
 PAGE = Path("docs/glossary.md")
@@ -19,15 +18,6 @@ _PLACE = re.compile(r"`(lbcf(?:\.\w+)+)`")
 def explained() -> list[tuple[str, str]]:
     """Each word of the page, and the rest of its line."""
     return _WORD.findall(PAGE.read_text())
-
-
-def condition_types() -> set[str]:
-    """Every type of condition that our objects have."""
-    return {
-        value
-        for name, value in vars(conditions).items()
-        if name.isupper() and not name.startswith("_")
-    }
 
 
 def test_each_word_is_explained_once() -> None:
