@@ -105,6 +105,7 @@ def test_log_has_a_line_now_and_then() -> None:
     ] == said
 
 
+@pytest.mark.cluster  # as it needs Go, which builds the cluster
 @pytest.mark.timeout(300)
 def test_build_says_how_many_packages_there_are(tmp_path: Path) -> None:
     """Those that Go has not compiled yet; the program is whole."""
@@ -118,6 +119,7 @@ def test_build_says_how_many_packages_there_are(tmp_path: Path) -> None:
     assert ["first"] == [path.name for path in (tmp_path / "built").iterdir()]
 
 
+@pytest.mark.cluster  # as it needs Go, which builds the cluster
 @pytest.mark.timeout(300)
 def test_what_was_built_before_a_failure_is_kept(tmp_path: Path) -> None:
     """The next try begins with what failed, and its packages are compiled already."""
@@ -140,6 +142,7 @@ def test_what_was_built_before_a_failure_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "built/bad").exists()
 
 
+@pytest.mark.cluster  # as it needs Go, which builds the cluster
 @pytest.mark.timeout(300)
 def test_interrupted_build_goes_on(tmp_path: Path) -> None:
     """Go ends with whoever is interrupted, and keeps what it has compiled."""
