@@ -1,8 +1,8 @@
-"""Binds in the words of the other kinds: each is also a group and load balancers.
+"""Keeps the group and the load balancers that each Bind is derived into in the view.
 
-Before it: the informer of Binds. After it: the stores of groups and load balancers hold
-them beside their own, under keys that no object has (`lbcf.core.model.names`): selecting pods,
-planning, guarding, registering and counting are those of groups.
+The stores of groups and load balancers hold them beside their own, under keys that no object
+has (`lbcf.core.model.names`): selecting pods, planning, guarding, registering and counting
+are those of groups.
 """
 
 from collections.abc import Callable

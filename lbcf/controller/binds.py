@@ -163,7 +163,7 @@ class Binds:
         return [status.name for status in found]
 
     def _is_new(self, state: LoadBalancerState) -> bool:
-        """Tell whether a driver is about to be asked to make it for the first time."""
+        """Whether its driver is about to be asked to create it for the first time."""
         step = load_balancer.next_step(state, self._now())
         return (
             isinstance(step, CallForLoadBalancer)
@@ -242,7 +242,7 @@ class Binds:
         return written or bind
 
     def _reply(self, written: Bind | None, name: str, step: Write) -> Reply:
-        """Say what has become of one load balancer by a write."""
+        """Return what has become of one load balancer by a write."""
         statuses = () if written is None else written.statuses
         status = next((s for s in statuses if s.name == name), None)
         if written is None or (status is None and isinstance(step, WriteOutcome)):
@@ -316,7 +316,7 @@ def _is_no_call(step: Step) -> TypeGuard[Write | Finish]:
 
 
 def _change(step: Write, bind: Bind, now: datetime) -> Change:
-    """Say what a step does to the status of a load balancer."""
+    """Return what a step does to the status of a load balancer."""
     if isinstance(step, ReleaseLoadBalancer):
         return bind_status.without_entry
     return partial(

@@ -64,7 +64,7 @@ class LoadBalancers:
         return RequeueAfter(finish.again_after)
 
     def _released(self, found: LoadBalancer) -> None:
-        """Tell that our finalizer is off."""
+        """Report that our finalizer is off."""
         if why := found.meta.abandoned:
             self._abandonments.tell("LoadBalancer", found.meta, why)
         _log.info(

@@ -20,7 +20,7 @@ def read_now(clock: Clock) -> Now:
 
 
 def is_finish(step: object) -> TypeGuard[Finish]:
-    """Tell whether a step is the end of a turn."""
+    """Whether a step is the end of a turn."""
     return isinstance(step, Finish)
 
 

@@ -1,4 +1,4 @@
-"""Draws the stages of a record's life from the tables that the core asks.
+"""Draws the stages of the lives of records and load balancers from the tables that the core asks.
 
 `python -m tests.docs.stages` writes them into docs/lifecycle.md, between their marks.
 """
@@ -9,13 +9,15 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lbcf.core.lifecycle import deregistration, registration
+from lbcf.core.lifecycle import deregistration, load_balancer, registration
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "lifecycle.md"
 TABLES: dict[str, Sequence[Callable[..., object]]] = {
     "registration": registration.STAGES,
     "deregistration": deregistration.STAGES,
+    "load balancer": load_balancer.LIVING,
+    "end of a load balancer": load_balancer.ENDING,
 }
 
 

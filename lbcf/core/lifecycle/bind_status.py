@@ -153,7 +153,7 @@ _ENSURED_NEXT = Condition(
 def _waiting(
     status: EntryStatus, outcome: Begun | InUse | CreationUnclear | Blocked
 ) -> Condition:
-    """Say what is waited for."""
+    """Return the condition that reports what is waited for."""
     match outcome:
         case Begun():
             message = "the driver is asked to create it; it may be there already"
@@ -179,7 +179,7 @@ def _standing(status: EntryStatus, kind: str) -> bool | None:
 
 
 def _failed(status: EntryStatus, failed: CallFailed, generation: int) -> Condition:
-    """Say what its driver answered, or that it did not.
+    """Return the condition that reports a call without success.
 
     Of one that has answered createLoadBalancer Created is False, as LBCF shows it.
     """

@@ -155,14 +155,16 @@ def next_step(state: LoadBalancerState, now: Now) -> Step:
 Stage = Callable[[LoadBalancerState, Observation, Now], Step | None]
 
 
-def _tell(state: LoadBalancerState, seen: Observation, _now: Now) -> Step | None:
+def _write_outcome(
+    state: LoadBalancerState, seen: Observation, _now: Now
+) -> Step | None:
     """Write down what was learnt before anything else."""
     if state.outcome is None:
         return None
     return WriteOutcome(seen.balancer, state.outcome)
 
 
-def _rest(state: LoadBalancerState, _seen: Observation, _now: Now) -> Step | None:
+def _wait(state: LoadBalancerState, _seen: Observation, _now: Now) -> Step | None:
     """End the turn where an obstacle, or the last answer, asked for time."""
     return state.end
 
@@ -181,7 +183,7 @@ def _validate_new(
     return _call(_VALIDATE, seen)
 
 
-def _begin(state: LoadBalancerState, seen: Observation, _now: Now) -> Step | None:
+def _write_begun(state: LoadBalancerState, seen: Observation, _now: Now) -> Step | None:
     """Write down that it may exist, before anybody makes it (rule 1)."""
     if seen.balancer.info is not None or seen.may_exist or not state.is_valid:
         return None
@@ -204,7 +206,9 @@ def _count(state: LoadBalancerState, seen: Observation, now: Now) -> Step | None
     return WriteOutcome(seen.balancer, Counted(seen.members or 0))
 
 
-def _lock(state: LoadBalancerState, seen: Observation, _now: Now) -> Step | None:
+def _lock_members(
+    state: LoadBalancerState, seen: Observation, _now: Now
+) -> Step | None:
     """Write its key down once its records hold their locks under it (rule 5)."""
     if seen.is_entry or isinstance(seen.driver, Explanation):
         return None
@@ -246,7 +250,7 @@ def _write_ensured(
     return WriteOutcome(seen.balancer, Ensured(seen.attributes, key))
 
 
-def _finish(state: LoadBalancerState, seen: Observation, now: Now) -> Step | None:
+def _come_again(state: LoadBalancerState, seen: Observation, now: Now) -> Step | None:
     """Come again when it is to be ensured, or counted."""
     rest = _ensure_rest(state, seen, now)
     return _finish_by(rest, _count_due(state, seen, now))
@@ -271,20 +275,20 @@ def _delete(_state: LoadBalancerState, seen: Observation, _now: Now) -> Step | N
 
 
 LIVING: tuple[Stage, ...] = (
-    _tell,
-    _rest,
+    _write_outcome,
+    _wait,
     _hold,
     _validate_new,
-    _begin,
+    _write_begun,
     _create,
     _count,
-    _lock,
+    _lock_members,
     _validate_change,
     _ensure,
     _write_ensured,
-    _finish,
+    _come_again,
 )
-ENDING: tuple[Stage, ...] = (_tell, _rest, _release, _delete)
+ENDING: tuple[Stage, ...] = (_write_outcome, _wait, _release, _delete)
 
 
 def _call(operation: Operation, seen: Observation) -> CallForLoadBalancer | None:
@@ -438,7 +442,7 @@ def _stopped(
 def _blocked(
     state: LoadBalancerState, operation: Operation, reason: Reason, message: str
 ) -> LoadBalancerState:
-    """Say why nobody can be asked, and look again should the news have been missed."""
+    """Report why nobody can be asked; look again should the news have been missed."""
     return _stopped(state, DRIVER_RECHECK, Blocked(operation, reason, message))
 
 
@@ -538,7 +542,7 @@ def _succeeded(
 def _failed(
     state: LoadBalancerState, step: Step, trouble: CallFailure, now: Now
 ) -> LoadBalancerState:
-    """Tell what went wrong, and come again after a pause."""
+    """Report what went wrong, and come again after a pause."""
     seen = state.observed
     if not isinstance(step, CallForLoadBalancer) or seen is None:
         return state

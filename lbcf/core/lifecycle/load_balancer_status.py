@@ -101,7 +101,7 @@ def _with(balancer: LoadBalancer, outcome: Told, now: datetime) -> LoadBalancer:
 
 
 def _told(balancer: LoadBalancer, outcome: Told) -> Condition:
-    """Say in one condition what was learnt."""
+    """Return the condition that reports an outcome."""
     match outcome:
         case Begun():
             message = "the driver is asked to create it; it may be there already"
@@ -133,7 +133,7 @@ def _told(balancer: LoadBalancer, outcome: Told) -> Condition:
 def _trouble(
     balancer: LoadBalancer, operation: Operation, reason: Reason, message: str
 ) -> Condition:
-    """Say what keeps it from being created, ensured or deleted."""
+    """Return the condition for what keeps it from being created, ensured or deleted."""
     if operation is Operation.ENSURE_LOAD_BALANCER:
         return Condition(conditions.ATTRIBUTES_SYNCED, False, reason, message)
     status = True if balancer.info is not None else _NOT_CREATED[balancer.may_exist]

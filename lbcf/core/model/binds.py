@@ -1,8 +1,8 @@
 """A Bind as values: LoadBalancers and a BackendGroup in one.
 
-Before it: `lbcf.wire.binds` reads one. `as_load_balancers` and `as_group` say it in the
-words of the other kinds, so that all that is decided about pods and records is decided
-as for groups. What is left, the life of its load balancers: `lbcf.core.lifecycle.load_balancer`.
+A Bind is derived into the values of the other kinds by `as_load_balancers` and `as_group`, so
+that all that is decided about pods and records is decided as for groups; its load balancers
+live by `lbcf.core.lifecycle.load_balancer`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ class EntryStatus:
 
     @property
     def may_exist(self) -> bool:
-        """Tell whether its driver has made it, or may have.
+        """Whether its driver has made it, or may have.
 
         From before the first call on Created is Unknown, or names the generation for
         which its driver answered that it is not there yet; LBCF in Go left no such mark.
@@ -71,7 +71,7 @@ class EntryStatus:
 
     @property
     def is_ready(self) -> bool:
-        """Tell whether it has its attributes."""
+        """Whether it has its attributes."""
         found = conditions.find(self.conditions, conditions.READY)
         return found is not None and found.status is True
 
@@ -93,7 +93,7 @@ class Bind:
 
     @property
     def is_deleting(self) -> bool:
-        """Tell whether its end was asked for."""
+        """Whether its end was asked for."""
         return self.meta.deleting_since is not None
 
     def entry(self, name: str) -> Entry | None:
@@ -101,7 +101,7 @@ class Bind:
         return next((e for e in self.entries if e.name == name), None)
 
     def is_leaving(self, status: EntryStatus) -> bool:
-        """Tell whether a load balancer is to go: taken out, or made another one."""
+        """Whether a load balancer is to go: taken out, or made another one."""
         entry = self.entry(status.name)
         if self.is_deleting or status.leaving_since is not None or entry is None:
             return True
@@ -110,7 +110,7 @@ class Bind:
 
 
 def as_load_balancers(bind: Bind) -> Iterator[LoadBalancer]:
-    """Say a Bind's load balancers as LoadBalancers, those on their way out as well."""
+    """Derive the LoadBalancers of a Bind, those on their way out as well."""
     known = {status.name for status in bind.statuses}
     for status in bind.statuses:
         yield as_load_balancer(bind, status)
@@ -120,7 +120,7 @@ def as_load_balancers(bind: Bind) -> Iterator[LoadBalancer]:
 
 
 def as_load_balancer(bind: Bind, status: EntryStatus) -> LoadBalancer:
-    """Say one load balancer of a Bind as a LoadBalancer."""
+    """Derive the LoadBalancer of one load balancer of a Bind."""
     entry = bind.entry(status.name)
     since = bind.meta.deleting_since or status.leaving_since or _IN_NO_TIME
     attributes = status.synced
@@ -145,7 +145,7 @@ def as_load_balancer(bind: Bind, status: EntryStatus) -> LoadBalancer:
 
 
 def as_group(bind: Bind) -> BackendGroup:
-    """Say a Bind's pods as a BackendGroup, at the load balancers that stay.
+    """Derive the BackendGroup of a Bind's pods, at the load balancers that stay.
 
     A Bind that is being deleted is a group without any: its records end first.
     """
@@ -159,7 +159,7 @@ def as_group(bind: Bind) -> BackendGroup:
 
 
 def recorded(bind: Bind, now: datetime) -> tuple[EntryStatus, ...]:
-    """Say what the statuses must show before any driver is asked."""
+    """Return the statuses as they must be written before any driver is asked."""
     kept = tuple(_marked(bind, status, now) for status in bind.statuses)
     if bind.is_deleting:
         return kept
