@@ -35,7 +35,7 @@ from lbcf.core.model.binds import (
 from lbcf.core.model.names import bind_group_key, bind_of, own_name
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.values import ObjectKey
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.desired import desired_records, judge_all
 from tests.builders import (
     START,
@@ -53,6 +53,7 @@ SPEC = {"id": "lb-1"}
 TIMEOUT = {"timeout": "30"}
 FRONT = Entry("front", "proxy", SPEC, TIMEOUT)
 DRIVER = a_driver()
+WHY = Explanation(Reason.DRIVER_REFUSED, "its words")
 CREATE, ENSURE, DELETE, VALIDATE = (
     Operation.CREATE_LOAD_BALANCER,
     Operation.ENSURE_LOAD_BALANCER,
@@ -73,7 +74,7 @@ def failed(
     pause: timedelta = timedelta(0),
 ) -> EntryStatus:
     """Put an answer that is no success into a status."""
-    outcome = CallFailed(operation, trouble, Reason.DRIVER_REFUSED, "its words", pause)
+    outcome = CallFailed(operation, trouble, WHY, pause)
     return with_outcome(status, outcome, START, generation=3)
 
 
@@ -263,7 +264,7 @@ def test_trouble_has_the_reasons_of_lbcf(
 def test_nobody_knows_whether_what_was_begun_exists() -> None:
     """Whatever is told with it, until it is created."""
     absent = with_outcome(
-        BEGUN, Blocked(CREATE, Reason.DRIVER_NOT_FOUND, "create it"), START
+        BEGUN, Blocked(CREATE, Explanation(Reason.DRIVER_NOT_FOUND, "create it")), START
     )
 
     assert [None, None] == [

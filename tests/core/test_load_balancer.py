@@ -243,7 +243,7 @@ def test_missing_driver_is_told_and_looked_for_again(make: Make) -> None:
     world.driver = MISSING
 
     assert Finish(DRIVER_RECHECK) == world.turn()
-    assert [Blocked(CREATE, MISSING.reason, MISSING.message)] == outcomes(world)
+    assert [Blocked(CREATE, MISSING)] == outcomes(world)
 
 
 def test_object_says_that_its_driver_is_missing_though_it_is_synced() -> None:
@@ -251,7 +251,7 @@ def test_object_says_that_its_driver_is_missing_though_it_is_synced() -> None:
     world = ready(an_object_world())
     world.driver = MISSING
     world.turn()
-    assert [Blocked(ENSURE, MISSING.reason, MISSING.message)] == outcomes(world)
+    assert [Blocked(ENSURE, MISSING)] == outcomes(world)
 
     world = ready(an_entry_world())
     world.driver = MISSING
@@ -267,7 +267,7 @@ def test_driver_has_to_serve_the_namespace_until_the_end(make: Make) -> None:
     world.turn()
     [blocked] = outcomes(world)
     assert isinstance(blocked, Blocked)
-    assert "DriverOutOfScope" == blocked.reason
+    assert "DriverOutOfScope" == blocked.why.reason
 
     world.driver = DRIVER
     world = ready(world)
@@ -317,7 +317,7 @@ def test_record_that_cannot_be_understood_may_need_it() -> None:
     assert Finish(DRIVER_RECHECK) == world.turn()
     [blocked] = outcomes(world)
     assert isinstance(blocked, Blocked)
-    assert ("RecordUnreadable", DELETE) == (blocked.reason, blocked.operation)
+    assert ("RecordUnreadable", DELETE) == (blocked.why.reason, blocked.operation)
 
 
 @both

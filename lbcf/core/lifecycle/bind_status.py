@@ -167,10 +167,10 @@ def _waiting(
                 "deleteLoadBalancer follows when it no longer can"
             )
             return Condition(conditions.READY, False, Reason.CREATION_UNCLEAR, message)
-        case Blocked(reason=reason, message=message):
+        case Blocked(why=why):
             is_created = status.info is not None
             kind = conditions.READY if is_created else conditions.CREATED
-            return Condition(kind, _standing(status, kind), reason, message)
+            return Condition(kind, _standing(status, kind), why.reason, why.message)
 
 
 def _standing(status: EntryStatus, kind: str) -> bool | None:
@@ -190,7 +190,7 @@ def _failed(status: EntryStatus, failed: CallFailed, generation: int) -> Conditi
         kind,
         _standing(status, kind) if no_answer else False,
         _reason(failed.operation, failed.trouble),
-        failed.message,
+        failed.why.message,
         generation if is_creation and status.may_exist else 0,
     )
 

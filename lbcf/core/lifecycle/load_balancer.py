@@ -377,7 +377,7 @@ def _hindered(
         if seen.is_entry and rest:
             return _stopped(state, rest)
         operation = _meant(_VALIDATE, seen)
-        return _blocked(state, operation, driver.reason, driver.message)
+        return _blocked(state, operation, driver)
     if not seen.is_held:
         return _hindered_hold(state, driver)
     return _stopped(state, rest) if rest else state
@@ -392,7 +392,8 @@ def _hindered_hold(
             f"LoadBalancerDriver {driver.meta.key} is draining and takes no new "
             f"LoadBalancer; name another, or take its label {names.LABEL_DRAINING} off"
         )
-        return _blocked(state, _CREATE, Reason.DRIVER_DRAINING, message)
+        why = Explanation(Reason.DRIVER_DRAINING, message)
+        return _blocked(state, _CREATE, why)
     is_kept = names.FINALIZER_DRIVER in driver.meta.finalizers
     # A change of the driver brings it at once.
     return state if is_kept else _stopped(state, DRIVER_RECHECK)
@@ -410,14 +411,14 @@ def _hindered_end(
         message = (
             f"BackendRecord {seen.unreadable} cannot be understood and may need it"
         )
-        return _blocked(state, _DELETE, Reason.RECORD_UNREADABLE, message)
+        why = Explanation(Reason.RECORD_UNREADABLE, message)
+        return _blocked(state, _DELETE, why)
     if seen.abandoned or not seen.may_exist:
         return state
     if rest := _call_rest(state, seen, now):
         return _stopped(state, rest)
     if isinstance(seen.driver, Explanation):
-        why = seen.driver
-        return _blocked(state, _DELETE, why.reason, why.message)
+        return _blocked(state, _DELETE, seen.driver)
     if seen.balancer.info is not None:
         return state
     state = attrs.evolve(state, creates=state.creates.closed(seen.driver, now))
@@ -440,10 +441,10 @@ def _stopped(
 
 
 def _blocked(
-    state: LoadBalancerState, operation: Operation, reason: Reason, message: str
+    state: LoadBalancerState, operation: Operation, why: Explanation
 ) -> LoadBalancerState:
     """Report why nobody can be asked; look again should the news have been missed."""
-    return _stopped(state, DRIVER_RECHECK, Blocked(operation, reason, message))
+    return _stopped(state, DRIVER_RECHECK, Blocked(operation, why))
 
 
 # --- what was learnt ---------------------------------------------------------------
@@ -555,11 +556,11 @@ def _failed(
     if question is _CREATE:
         creates = state.creates.answered(trouble, step.driver, now)
         state = attrs.evolve(state, creates=creates)
-    told = describe_failure(trouble, step.driver, question)
+    why = describe_failure(trouble, step.driver, question)
     operation = _meant(question, seen)
     is_kept = operation is _ENSURE
     due = _count_due(state, seen, now) if is_kept else None
-    failed = CallFailed(operation, trouble, told.reason, told.message, delay)
+    failed = CallFailed(operation, trouble, why, delay)
     return attrs.evolve(state, outcome=failed, end=_finish_by(delay, due))
 
 

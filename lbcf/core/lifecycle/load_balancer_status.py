@@ -124,10 +124,10 @@ def _told(balancer: LoadBalancer, outcome: Told) -> Condition:
             )
             operation = Operation.DELETE_LOAD_BALANCER
             return _trouble(balancer, operation, Reason.CREATION_UNCLEAR, message)
-        case CallFailed(operation=operation, reason=reason, message=message):
-            return _trouble(balancer, operation, reason, message)
-        case Blocked(operation=operation, reason=reason, message=message):
-            return _trouble(balancer, operation, reason, message)
+        case CallFailed(operation=operation, why=why):
+            return _trouble(balancer, operation, why.reason, why.message)
+        case Blocked(operation=operation, why=why):
+            return _trouble(balancer, operation, why.reason, why.message)
 
 
 def _trouble(

@@ -21,7 +21,7 @@ from lbcf.core.lifecycle.steps import (
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
-from lbcf.core.reasons import Explanation, Reason
+from lbcf.core.reasons import Explanation
 
 
 @attrs.frozen
@@ -103,14 +103,13 @@ class CallFailed:
     Attributes:
         operation: create, ensure or delete; an objection counts as an answer to what it
             keeps from being asked.
-        reason: why, as for records.
+        why: as for records.
         pause: until its driver is asked again.
     """
 
     operation: Operation
     trouble: CallFailure
-    reason: Reason
-    message: str
+    why: Explanation
     pause: timedelta
 
 
@@ -131,8 +130,7 @@ class Blocked:
     """Nobody can be asked to create, ensure or delete it."""
 
     operation: Operation
-    reason: Reason
-    message: str
+    why: Explanation
 
 
 @attrs.frozen
