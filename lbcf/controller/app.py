@@ -10,12 +10,12 @@ import attrs
 from lbcf.controller.apply import Applier
 from lbcf.controller.bind_view import BindView
 from lbcf.controller.binds import Binds
+from lbcf.controller.driver_decisions import AttachmentKey, Judgements, Validations
 from lbcf.controller.drivers import DriverFinalizer, DriverReconciler
 from lbcf.controller.endpoint_slices import EndpointSliceInformers
 from lbcf.controller.gone_backends import GoneBackends
 from lbcf.controller.group_status import GroupStatusReconciler, HeldRemovalsReporter
 from lbcf.controller.groups import GroupReconciler, ServiceGrace
-from lbcf.controller.judgements import Judgements
 from lbcf.controller.legacy import LegacyLocks
 from lbcf.controller.load_balancers import LoadBalancers
 from lbcf.controller.member_resync import MemberResync
@@ -24,7 +24,6 @@ from lbcf.controller.record_quota import RecordQuota
 from lbcf.controller.registrar import DeregistrarLease, Registrar
 from lbcf.controller.removals import Removals
 from lbcf.controller.triggers import ChangedBackends, NodeTriggers, Queues, Triggers
-from lbcf.controller.validations import Place, Validations
 from lbcf.controller.view import LIVING_PODS, View
 from lbcf.core.model import conditions
 from lbcf.core.model.binds import Bind
@@ -211,7 +210,7 @@ class Controller:
         held = HeldRemovalsReporter(
             view, parts.recorder, parts.metrics, self._statuses.decided
         )
-        validating: WorkQueue[Place] = WorkQueue(
+        validating: WorkQueue[AttachmentKey] = WorkQueue(
             "validations",
             clock,
             parts.metrics,
@@ -420,7 +419,6 @@ def _limited(
     shares = Shares(count)
 
     def limits_of(key: ObjectKey) -> Sequence[Limit]:
-        """Say what a turn of a key counts against."""
         if limits is None:
             return (shares.of_namespace(key.namespace),)
         return limits(shares, key)

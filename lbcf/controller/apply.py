@@ -189,7 +189,7 @@ class Applier:
 
 
 def _told(error: BaseException) -> Exception:
-    """Make a failure of a write that was cancelled below us: it may be done or not."""
+    # Cut off below us, not by us: the write may be done or not.
     if isinstance(error, Exception):
         return error
     return Unavailable("a write was cut off", sent=None)
@@ -246,7 +246,6 @@ class WriteBackoff:
         return None if write is None else self._left(write)
 
     def _left(self, write: _Write) -> timedelta | None:
-        """Say how long not to repeat a write that was undone."""
         rest = timedelta(seconds=write.until - self._clock.monotonic())
         return rest if rest > timedelta(0) else None
 
@@ -279,7 +278,6 @@ class WriteBackoff:
             _log.warning("record.created_again", record=name, deleted_by_others=undone)
 
     def _until(self, undone: int) -> float:
-        """Say before which moment a write of now is not to be repeated."""
         pause = delay_for(undone, self._clock.jitter(), cap=_LONGEST)
         return self._clock.monotonic() + pause.total_seconds()
 
@@ -303,12 +301,11 @@ class WriteBackoff:
             self._withdrawn.discard(old.meta.uid)
 
     def _forget_old(self) -> None:
-        """Forget creates that nobody has undone for long; else memory would grow."""
+        # Nobody has undone these for long; memory would grow with them.
         before = self._clock.monotonic() - _LONGEST.total_seconds()
         while self._creates and next(iter(self._creates.values())).until <= before:
             self._creates.popitem(last=False)
 
 
 def _subject(desired: DesiredRecord) -> tuple[Uid, Identity]:
-    """Say what a record will be about, and for which group."""
     return (desired.group.meta.uid, desired.identity)

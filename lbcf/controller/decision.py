@@ -143,7 +143,6 @@ def _doubts_by_reason(waiting: Mapping[str, Undecided]) -> tuple[Explanation, ..
 
 
 def _joined(messages: list[str]) -> str:
-    """Put the first few sentences into one."""
     shown = "; ".join(messages[:_SHOWN])
     rest = len(messages) - _SHOWN
     return shown if rest <= 0 else f"{shown}; and {rest} nodes more"

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from lbcf.controller.driver_needs import needs_of
-from lbcf.controller.view import View
+from lbcf.controller.view import View, needs_of
 from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import home_of
@@ -82,26 +81,24 @@ class DriverFinalizer:
         old: LoadBalancer | BackendRecord | None,
         new: LoadBalancer | BackendRecord | None,
     ) -> None:
-        """Look at the driver of what is gone; its driver never changes."""
+        # An object never changes its driver: only its end can free one.
         if old is not None and new is None:
             self._look_at(old.driver_key)
 
     def _group_changed(
         self, old: BackendGroup | None, new: BackendGroup | None
     ) -> None:
-        """Look at the driver that a group asked, and asks no longer."""
         before = None if old is None else old.webhook_driver_key
         if before is not None and (new is None or new.webhook_driver_key != before):
             self._look_at(before)
 
     def _unreadable_changed(self, _key: ObjectKey) -> None:
-        """Look at all that wait: what was unreadable may have needed any of them."""
+        # What cannot be read may need any driver.
         for driver in self._view.drivers.values():
             if driver.meta.deleting_since is not None:
                 self._queue.add(driver.meta.key)
 
     def _look_at(self, key: ObjectKey) -> None:
-        """Look at a driver if it waits for its end."""
         driver = self._view.drivers.get(key)
         if driver is not None and driver.meta.deleting_since is not None:
             self._queue.add(key)
@@ -209,7 +206,6 @@ class DriverReconciler:
     async def _check(
         self, driver: LoadBalancerDriver, found: tuple[Condition, ...]
     ) -> Result:
-        """Ask a driver how it is, and write that with the rest."""
         healthy = await self._ask(driver)
         found = conditions.with_condition(found, healthy, self._clock.now())
         await self._write(driver, found)

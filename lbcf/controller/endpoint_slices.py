@@ -110,7 +110,6 @@ class EndpointSliceInformers:
             await self._end(service)
 
     async def _end(self, service: ObjectKey) -> None:
-        """Cease to follow a Service."""
         task = self._following.pop(service)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -121,7 +120,7 @@ class EndpointSliceInformers:
         slices: Store[EndpointSlice] = Store()
 
         def slice_changed(old: EndpointSlice | None, new: EndpointSlice | None) -> None:
-            """Tell of what nodes have; a pod's new name or address is no news."""
+            # A pod's new name or address changes nothing on its node.
             if _deciding_parts(old) != _deciding_parts(new):
                 self._changed(service)
 
@@ -139,5 +138,4 @@ class EndpointSliceInformers:
 
 
 def _deciding_parts(found: EndpointSlice | None) -> tuple[object, ...]:
-    """Say all of a slice that decisions are made from."""
     return () if found is None else (found.ports, found.nodes)

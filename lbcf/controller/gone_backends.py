@@ -123,7 +123,6 @@ class GoneBackends:
         return is_port_gone(record, service)
 
     async def _read(self, kind: Resource[_T], key: ObjectKey) -> _T | None:
-        """Read an object, None where there is none."""
         try:
             return await self._client.get(kind, key)
         except NotFound:

@@ -131,7 +131,6 @@ class GroupStatusReconciler:
             await self._binds.patch(meta, body, "status")
 
     def _rest(self, key: ObjectKey) -> timedelta:
-        """Say how long to wait before the next write."""
         last = self._written_at.get(key)
         if last is None:
             return timedelta(0)
@@ -181,7 +180,6 @@ class GroupStatusReconciler:
 
 
 def _backend_name(record: BackendRecord) -> str:
-    """Call a backend as people do."""
     backend = record.spec.backend
     if isinstance(backend, PodRef):
         return f"{backend.name}:{backend.port.number}"
@@ -247,7 +245,6 @@ class HeldRemovalsReporter:
     def _group_changed(
         self, old: BackendGroup | None, new: BackendGroup | None
     ) -> None:
-        """Forget a group that is gone."""
         if new is None and old is not None and self._held.pop(old.meta.key, ""):
             self._count(old.meta.key, 0)
 

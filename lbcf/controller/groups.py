@@ -14,12 +14,11 @@ from lbcf.controller.decision import (
     guarded_plan,
     held_by_guards,
 )
-from lbcf.controller.judgements import Judgements
+from lbcf.controller.driver_decisions import Judgements, Validations
 from lbcf.controller.record_quota import RecordQuota
 from lbcf.controller.removals import Removals
 from lbcf.controller.snapshot import is_local, take_snapshot
 from lbcf.controller.triggers import ChangedBackends
-from lbcf.controller.validations import Validations
 from lbcf.controller.view import View
 from lbcf.core.model.node_backends import ServiceSelection
 from lbcf.core.model.resources import BackendGroup
@@ -95,7 +94,6 @@ class ServiceGrace:
         return service if self._view.records_of(key) else None
 
     def _left(self, missing: _Missing) -> timedelta:
-        """Say how much of the time is left."""
         passed = self._clock.monotonic() - missing.since
         return GRACE - timedelta(seconds=passed)
 
@@ -198,7 +196,6 @@ class GroupReconciler:
         return plan
 
     def _undecided(self, key: ObjectKey, doubt: Explanation) -> Plan:
-        """Leave all of a group as it is."""
         self._decided(key, Decision((doubt,)))
         self._removals.undecided(key)
         return Plan()

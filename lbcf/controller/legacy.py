@@ -62,7 +62,6 @@ class LegacyLocks:
             await self._try_all()
 
     async def _try_all(self) -> None:
-        """Try each lock that is left once, and wait a little if any still is."""
         self._left = await self._round(self._left)
         if self._left:
             await self._clock.sleep(_TRY_AGAIN)
@@ -112,7 +111,6 @@ class LegacyLocks:
         slots = asyncio.Semaphore(_AT_ONCE)
 
         async def tried(record: BackendRecord) -> BackendRecord | None:
-            """Take one lock; answers the record if it must be tried again."""
             async with slots:
                 return None if await self._take(record, key) else record
 

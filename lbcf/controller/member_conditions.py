@@ -123,7 +123,6 @@ class DriftedCondition:
                 self._compared[key] = compared
 
     def _still(self, record: BackendRecord) -> bool:
-        """Tell whether a record is as it was before the members were listed."""
         now = self._view.records.get(record.meta.key)
         return now is not None and now.meta.uid == record.meta.uid and can_drift(now)
 

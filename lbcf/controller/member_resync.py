@@ -115,14 +115,12 @@ class MemberResync:
             self._load_balancer_changed(found, found)
 
     def _is_listed(self, load_balancer: LoadBalancer) -> bool:
-        """Tell whether its driver can list its members, as far as anybody could read."""
         if load_balancer.info is None or load_balancer.meta.deleting_since is not None:
             return False
         driver = self._view.drivers.get(load_balancer.driver_key)
         return driver is not None and driver.declares(Operation.LIST_BACKENDS)
 
     def _forget(self, key: ObjectKey) -> None:
-        """Keep nothing of a load balancer that is read no more."""
         self._drift.forget(key)
         self._teller.forget(key)
         self._epochs.pop(key, None)
@@ -282,7 +280,6 @@ class RecordLister:
 
 
 def _selection(load_balancers: set[ObjectKey]) -> Selection:
-    """Say where records of load balancers may be."""
     namespaces = {key.namespace for key in load_balancers}
     if len(namespaces) > 1 or SYSTEM_NAMESPACE in namespaces:
         return EVERYTHING

@@ -77,7 +77,6 @@ class ConditionMetrics(Collector, Generic[T]):
             self._forget(self._labels(old))
 
     def _forget(self, labels: Iterator[tuple[str, str, str]]) -> None:
-        """Drop what nothing says any more."""
         for one in labels:
             if not self._tally[one]:
                 del self._tally[one]
@@ -136,14 +135,13 @@ class RegistrationMetrics:
             self._registered(new, since)
 
     def _registered(self, record: BackendRecord, since: float) -> None:
-        """Take in a registration."""
         if self._is_leading:
             seconds = self._clock.monotonic() - since
             self._duration.labels(str(record.driver_key)).observe(seconds)
 
 
 def _said_of_record(record: BackendRecord) -> tuple[Condition, ...]:
-    """Say what a record says; one that ends waits for no registration any more."""
+    # A record that ends waits for no registration any more.
     said = record.status.conditions
     if not record.is_deleting:
         return said

@@ -136,7 +136,6 @@ class Registrar:
         return bool(still)
 
     def _is_lost(self, uid: Uid) -> bool:
-        """Tell whether a member is to be put back that was lost."""
         state = self._states.get(uid)
         return uid in self._resets or (state is not None and bool(state.reset))
 
@@ -193,7 +192,7 @@ class Registrar:
         self._states[uid] = state
 
         def remember(learnt: RegistrationState) -> None:
-            """Keep it even if the turn is cut."""
+            # Kept even if the turn is cut off.
             if uid in self._states:
                 self._states[uid] = learnt
 
@@ -229,7 +228,7 @@ class Registrar:
         return kept if same else None
 
     def _catch_up(self, uid: Uid) -> None:
-        """Let the view see what a turn has read; by an older version it may be due."""
+        # By the older version that the view has, the record may be due at once.
         permission = self._states[uid].permission
         if permission is not None:
             self._view.records.observe(permission.record)
@@ -267,7 +266,7 @@ class Registrar:
 
 
 def _has_ended(state: RegistrationState | None) -> bool:
-    """Tell whether a turn found its record deleted, or gone; the watch will tell."""
+    # The view lags behind the turn: the watch will tell the end.
     if state is None or state.is_over:
         return True
     permission = state.permission
@@ -275,7 +274,7 @@ def _has_ended(state: RegistrationState | None) -> bool:
 
 
 def _is_news(old: BackendRecord | None, new: BackendRecord) -> bool:
-    """Tell whether a change asks for a turn; our own reports of trouble do not."""
+    # Our own reports of trouble ask for no turn.
     if old is None:
         return not new.is_registered or _needs_a_clock(new)
     changed = old.meta.generation != new.meta.generation or _is_freed(old, new)
@@ -283,19 +282,16 @@ def _is_news(old: BackendRecord | None, new: BackendRecord) -> bool:
 
 
 def _is_freed(old: BackendRecord, new: BackendRecord) -> bool:
-    """Tell whether a deregistrar has told a record that its address is free."""
     waiting = new.status.waiting
     return waiting is not None and waiting.is_over and waiting != old.status.waiting
 
 
 def _needs_a_clock(record: BackendRecord) -> bool:
-    """Tell whether a registered record is to be ensured again some time."""
     always = record.spec.ensure_policy.is_always
     return always or record.status.ensuring == ANY_INCARNATION
 
 
 def _result(again_after: timedelta | None) -> Result:
-    """Say when to come again."""
     return Done() if again_after is None else RequeueAfter(again_after)
 
 

@@ -112,13 +112,11 @@ class ResyncSchedule:
             pass
 
     def _line_up(self, key: ObjectKey) -> None:
-        """Put one that is due behind the others of its lane."""
         lane = self._lanes[key]
         self._waiting.setdefault(lane, deque()).append(key)
         self._offer(lane)
 
     def _offer(self, lane: Lane) -> None:
-        """Give a lane its turn among the others, if anything of it may begin."""
         if lane in self._waiting and self._busy[lane] < AT_ONCE:
             self._turns.setdefault(lane[0], OrderedDict())[lane] = None
 

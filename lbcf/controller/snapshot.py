@@ -244,7 +244,7 @@ def _local_states(
 
 
 def _concerned(view: View, group: BackendGroup, local: _Local) -> set[str]:
-    """Name the nodes that matter under Local: those with endpoints or with records."""
+    # Under Local a node without endpoints and without records decides nothing.
     records = view.records_of(group.meta.key)
     return {*local, *(name for r in records if (name := node_of(r)))}
 
@@ -265,7 +265,6 @@ def _nodes(
 
 
 def _unreadable(view: View) -> dict[str, str]:
-    """Name the nodes that cannot be understood."""
     return {key.name: told for key, told in view.nodes.unreadable.items()}
 
 
@@ -306,7 +305,6 @@ def _is_alike(old: Node, new: Node) -> bool:
     """Tell whether two versions of a node differ in their labels at most."""
 
     def deciding(node: Node) -> tuple[object, ...]:
-        """Say all else that decisions are made from."""
         meta = node.meta
         ends = (meta.uid, meta.deleting_since, node.is_excluded)
         return (*ends, node.leaving, node.addresses)

@@ -95,7 +95,6 @@ def is_same_backend(old: Pod | None, new: Pod | None) -> bool:
 
 
 def _deciding(pod: Pod) -> tuple[object, ...]:
-    """Say all of a pod that decisions are made from."""
     meta = pod.meta
     known = (meta.uid, meta.deleting_since, meta.labels, meta.annotations)
     return (*known, pod.address, pod.is_ready, pod.phase)
@@ -126,7 +125,6 @@ def same_marks(old: HasMeta | None, new: HasMeta | None) -> bool:
 
 
 def _is_leaving(old: Pod | None, new: Pod | None) -> bool:
-    """Tell whether a change of a pod may end its traffic."""
     if new is None or new.is_terminating:
         return True
     return old is not None and old.is_ready and not new.is_ready
@@ -183,7 +181,7 @@ class Triggers:
                 self._leave(group, key.name)
 
     def _leave(self, group: ObjectKey, pod: str) -> None:
-        """See to a pod that goes while the group's turn writes others' records."""
+        # A turn may be waiting for others' records to be written: this pod's go now.
         if self._queues.groups.is_in_work(group):
             self._scopes.note_leaving(group, pod)
             self._queues.departures.add(group)
@@ -208,7 +206,6 @@ class Triggers:
         self._look_at_status(key)
 
     def _look_at_status(self, key: ObjectKey) -> None:
-        """Have a group's status looked at, together with what else is about to happen."""
         self._queues.statuses.add_after(key, _GATHER)
 
     def group_changed(self, old: BackendGroup | None, new: BackendGroup | None) -> None:
@@ -245,7 +242,7 @@ class Triggers:
         self._queues.groups.add(group)
 
     def _see_new(self, record: BackendRecord, group: ObjectKey, pod: str) -> None:
-        """See to a pod that went while its record was being made."""
+        # The pod may have gone while its record was being created.
         found = self._view.pods.get(ObjectKey(group.namespace, pod))
         if not record.is_deleting and (found is None or found.is_terminating):
             self._leave(group, pod)
@@ -387,13 +384,11 @@ class NodeTriggers:
             self._look_whole(group.meta.key)
 
     def _look_whole(self, group: ObjectKey) -> None:
-        """Look at all of a group."""
         self._scopes.widen(group)
         self._look_at(group, True)
 
 
 def _service_parts(service: NodePortService | None) -> tuple[object, ...]:
-    """Say all of a Service that decisions are made from."""
     if service is None:
         return ()
     known = (service.meta.uid, service.meta.deleting_since, service.type)

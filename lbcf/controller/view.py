@@ -1,7 +1,4 @@
-"""Everything the controller has read of the cluster, with the indexes it asks by.
-
-Before it: `lbcf.kube.informer`. After it: `snapshot` and the reconcilers.
-"""
+"""Everything the controller has read of the cluster, with the indexes it asks by."""
 
 from collections.abc import Collection, Iterator
 
@@ -17,6 +14,7 @@ from lbcf.controller.selector_index import (
 )
 from lbcf.core.lifecycle.listing import can_drift
 from lbcf.core.lifecycle.turn import driver_for_namespace, find_driver
+from lbcf.core.model import names
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.node_backends import (
@@ -41,6 +39,7 @@ from lbcf.core.reasons import Explanation
 from lbcf.core.selection.desired import host_port
 from lbcf.core.selection.legacy import is_about
 from lbcf.core.selection.location import may_be_marked, node_of
+from lbcf.kube.kinds import HasMeta
 from lbcf.kube.list_watch import Selection
 from lbcf.kube.store import Store
 
@@ -51,12 +50,10 @@ the finished pods of jobs never take memory here."""
 
 
 def _driver_of(owner: LoadBalancer | BackendRecord) -> Iterator[ObjectKey]:
-    """Index by who operates it."""
     yield owner.driver_key
 
 
 def _group_of(record: BackendRecord) -> Iterator[ObjectKey]:
-    """Index records by who owns them."""
     if record.group is not None:
         yield record.group
 
@@ -88,12 +85,10 @@ def _ending_of(record: BackendRecord) -> Iterator[tuple[str, ObjectKey]]:
 
 
 def _load_balancer_of(record: BackendRecord) -> Iterator[ObjectKey]:
-    """Index records by where they are registered."""
     yield record.load_balancer_key
 
 
 def _membership_of(record: BackendRecord) -> Iterator[ObjectKey]:
-    """Index records by the load balancer that must have their member now."""
     if can_drift(record):
         yield record.load_balancer_key
 
@@ -105,18 +100,15 @@ def load_balancers_of(group: BackendGroup) -> Iterator[ObjectKey]:
 
 
 def _service_of(group: BackendGroup) -> Iterator[ObjectKey]:
-    """Index groups by the Service whose node port they mean."""
     if isinstance(group.selection, ServiceSelection):
         yield ObjectKey(group.meta.key.namespace, group.selection.name)
 
 
 def _namespace_of(group: BackendGroup) -> Iterator[str]:
-    """Index groups by namespace."""
     yield group.meta.key.namespace
 
 
 def _judge_of(group: BackendGroup) -> Iterator[ObjectKey]:
-    """Index groups by the driver that judges their unready pods."""
     if group.webhook_driver_key is not None:
         yield group.webhook_driver_key
 
@@ -229,6 +221,14 @@ class View:
         used = bool(self.groups.by_index("service", service))
         return used and found is not None and found.is_local
 
+    def has_backend(self, record: BackendRecord) -> bool:
+        """Tell whether the pod or node of a record still exists."""
+        backend = record.spec.backend
+        if isinstance(backend, PodRef):
+            pod = self.pods.get(ObjectKey(record.meta.key.namespace, backend.name))
+            return pod is not None and is_about(record, pod) and not pod.is_terminating
+        return self.nodes.get(ObjectKey("", node_of(record))) is not None
+
     def _node_address(self, record: BackendRecord, node: str, port: Port) -> str:
         """Say where a record's node listens, empty where that is not known."""
         found = self.nodes.get(ObjectKey("", node))
@@ -259,3 +259,42 @@ class View:
                 return self._node_address(record, node, Port(number))
             case NodeRef(name=node, port=port):
                 return self._node_address(record, node, port)
+
+
+_NAMED = 3
+
+
+def needs_of(view: View, driver: ObjectKey) -> list[str]:
+    """Say who needs a driver; what cannot be read may need it."""
+    found = {
+        "LoadBalancer": _keys(view.load_balancers.by_index("driver", driver)),
+        "BackendGroup": _keys(view.groups.by_index("judge", driver)),
+        "BackendRecord": _keys(view.records.by_index("driver", driver)),
+        "unreadable LoadBalancer": _unreadable(view.load_balancers, driver),
+        "unreadable BackendGroup": _unreadable(view.groups, driver),
+        "unreadable Bind": _unreadable(view.binds, driver),
+        "unreadable BackendRecord": _unreadable(view.records, driver),
+    }
+    return [_told(kind, keys) for kind, keys in found.items() if keys]
+
+
+def _keys(users: Collection[HasMeta]) -> list[ObjectKey]:
+    return [user.meta.key for user in users]
+
+
+def _unreadable(
+    store: Store[LoadBalancer]
+    | Store[BackendGroup]
+    | Store[Bind]
+    | Store[BackendRecord],
+    driver: ObjectKey,
+) -> list[ObjectKey]:
+    # Only namespaces from which the driver can be used.
+    serves_all = names.home_of(driver.name, "") == driver
+    return [key for key in store.unreadable if serves_all or key[0] == driver.namespace]
+
+
+def _told(kind: str, keys: list[ObjectKey]) -> str:
+    shown = ", ".join(str(key) for key in sorted(keys)[:_NAMED])
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    return f"{kind}{'s' if len(keys) > 1 else ''} {shown}{more}"

@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from lbcf.controller.driver_needs import needs_of
+from lbcf.controller.view import needs_of
 from lbcf.core.model import conditions
 from lbcf.core.model.names import FINALIZER_DRIVER, LABEL_DRAINING
 from lbcf.core.model.operations import Operation

@@ -36,12 +36,11 @@ _TOLD = frozenset({conditions.DRAINED, conditions.DEREGISTERED})
 
 
 def _concerns_us(record: BackendRecord) -> bool:
-    """Keep in memory only what is about to end, and what waits for such an end."""
+    # Records that live and wait for nobody take no memory here.
     return record.is_deleting or is_waiting(record)
 
 
 def _driver_of(record: BackendRecord) -> Iterator[ObjectKey]:
-    """Index records by who operates them."""
     yield record.driver_key
 
 
@@ -61,7 +60,6 @@ class DeregistrarProgram:
         )
 
         def limit(key: ObjectKey) -> int | None:
-            """Say how many calls a load balancer bears at a time, None: any number."""
             found = load_balancers.get(key)
             return None if found is None else found.max_concurrent_calls
 

@@ -101,7 +101,6 @@ def is_draining(record: BackendRecord, now: datetime) -> bool:
 
 
 def _family(name: str, text: str, values: dict[str, int] | dict[str, float]) -> Metric:
-    """Make one family of gauges by driver."""
     family = GaugeMetricFamily(name, text, labels=["driver"])
     for driver, value in values.items():
         family.add_metric([driver], value)

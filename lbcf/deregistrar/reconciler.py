@@ -38,7 +38,6 @@ _log = structlog.get_logger(__name__)
 
 
 def _orders(record: BackendRecord) -> tuple[object, ...]:
-    """Say what others write into an ending record that changes how it goes on."""
     return (record.meta.annotations, record.status.backend_gone)
 
 
@@ -164,7 +163,7 @@ class Deregistrar:
         uid, namespace = record.meta.uid, record.meta.key.namespace
 
         def remember(learnt: DeregistrationState) -> None:
-            """Keep it even if the turn is cut."""
+            # Kept even if the turn is cut off.
             self._states[uid] = learnt
 
         def next_step(state: DeregistrationState, now: Now) -> Step:

@@ -77,7 +77,6 @@ class Successors:
             self._queue.add(record.meta.key)
 
     def _is_over(self, now: float) -> bool:
-        """Tell whether nobody needs to be told of the oldest end: its lock is free."""
         return next(iter(self._ended.values()), now) < now
 
     def record_changed(
@@ -88,7 +87,6 @@ class Successors:
             self._queue.add(new.meta.key)
 
     def _knows(self, record: BackendRecord) -> bool:
-        """Tell whether the one that is waited for has ended."""
         return any(holder in self._ended for holder in holder_of(record))
 
     async def reconcile(self, key: ObjectKey) -> Result:

@@ -83,12 +83,10 @@ def reply_of(
 
 
 def _injected(answer: RetriedAnswer) -> StringMap | None:
-    """Read what the driver wants back at every later call."""
     return answer.injected_info if isinstance(answer, answers.BackendAnswer) else None
 
 
 def _address(answer: RetriedAnswer) -> str:
-    """Read the address that a driver found."""
     if isinstance(answer, answers.GenerateBackendAddrAnswer):
         return answer.backend_addr
     return ""
@@ -151,11 +149,9 @@ async def _about(
 
 
 async def _whole(client: KubeReader, kind: Resource[T], key: ObjectKey) -> WholeObject:
-    """Read an object as the API server has it."""
     raw = await client.get_raw(kind, key)
     return msgspec.json.decode(raw, type=dict[str, object])
 
 
 def _port(port: Port) -> requests.PortSelector:
-    """Write a port as drivers take it."""
     return requests.PortSelector(port=port.number, protocol=port.protocol.value)

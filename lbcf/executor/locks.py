@@ -110,7 +110,6 @@ class AddressLocker:
         return _held(taken, _LOOK_AGAIN) if isinstance(taken, HeldBy) else None
 
     async def _look(self, name: str, step: TakeLock) -> LockHeld | None:
-        """Look at a lock of another name on the same address; None: nobody has it."""
         found = await self._locks.find(name)
         if found is None or found.holder == _name_of(step.record):
             return None
@@ -134,7 +133,6 @@ class AddressLocker:
         return None
 
     def _names(self, step: TakeLock) -> tuple[str, ...]:
-        """Name the locks on an address: the one to take, and those to look at."""
         record, address = step.record, step.address
         keys = self._keys(record.load_balancer_key)
         return (*(_named(key, address) for key in keys), _name(record, address))
@@ -218,26 +216,23 @@ class AddressLocker:
 
 
 def _held(held: HeldBy, again_after: timedelta, *, is_gone: bool = False) -> LockHeld:
-    """Say whose a lock is."""
     holder, lease = _holder(held.holder), held.lease.meta.key
     key, uid = (None, Uid("")) if holder is None else (holder.key, holder.uid)
     return LockHeld(lease, key, uid, again_after, is_gone)
 
 
 def _named(key: str, address: str) -> str:
-    """Name the lock on an address at all load balancers that have a key."""
     return f"addr-{digest(['key', key, address], _NAME_HASH)}"
 
 
 def _name(record: BackendRecord, address: str) -> str:
-    """Name the lock on (driver, load balancer, address), as their objects spell them."""
+    # As the objects spell them: no key of the load balancer is known.
     info = record.spec.lb_info
     identity = [str(record.driver_key), *(f"{k}={info[k]}" for k in sorted(info))]
     return f"addr-{digest([*identity, address], _NAME_HASH)}"
 
 
 def _name_of(record: BackendRecord) -> str:
-    """Spell a record as a holder."""
     return f"{record.meta.key}/{record.meta.uid}"
 
 

@@ -77,7 +77,6 @@ class TroubleReporter:
 
 
 def _is_of_a_call(reason: str) -> bool:
-    """Tell whether a driver was called for it."""
     without = {Reason.DRIVER_NOT_FOUND, Reason.DRIVER_UNREADABLE}
     return reason.startswith("Driver") and reason not in without
 

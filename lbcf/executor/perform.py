@@ -266,7 +266,6 @@ class Executor:
         return Observed(Permission(left, began))
 
     async def _take_lock(self, step: TakeLock) -> Reply:
-        """Take the lock on an address."""
         if self._locks is None:
             raise ValueError("this process takes no locks on addresses")
         return await failpoints.through(self._locks.take(step), answer_lost)
@@ -301,7 +300,6 @@ class Executor:
     async def _request(
         self, step: CallDriver, retry_id: str, not_after: datetime
     ) -> Request[RetriedAnswer]:
-        """Put the request together; a driver that finds addresses gets whole objects."""
         if step.operation is not Operation.GENERATE_BACKEND_ADDR:
             return backend_request(step, retry_id, not_after)
         record = step.permission.record
@@ -356,6 +354,5 @@ def _unconfirmed(step: Step, error: BaseException) -> WriteUnconfirmed | None:
 
 
 def _is_ending() -> bool:
-    """Tell whether the turn itself is to end, with its process."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0

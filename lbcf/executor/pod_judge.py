@@ -1,6 +1,6 @@
 """Asks a driver which unready pods stay registered (judgePodDeregister).
 
-`lbcf.controller.judgements` says about whom; the answer is a value of
+`lbcf.controller.driver_decisions` says about whom; the answer is a value of
 `lbcf.core.selection.webhook_policy`. The pods are read whole when the call is made: one that is ready by
 then, is going or has gone is not shown.
 """

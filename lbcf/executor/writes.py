@@ -139,6 +139,6 @@ class ObjectWriter(Generic[T]):
         self.store.observe(written)
 
     def _send(self, write: failpoints.Call[_R]) -> failpoints.Call[_R]:
-        """Pass writes of records by the failpoint, and no others."""
+        # Failpoints count the effects of a record's life alone.
         is_counted = self._kind.kind == RECORDS.kind
         return failpoints.through(write, answer_lost) if is_counted else write

@@ -6,10 +6,9 @@ from lbcf.controller import apply as apply_module
 from lbcf.controller import groups as service_grace
 from lbcf.controller import registrar as registrar_module
 from lbcf.controller.apply import WriteBackoff
-from lbcf.controller.judgements import Judgements
+from lbcf.controller.driver_decisions import Judgements, Validations
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
-from lbcf.controller.validations import Validations
 from lbcf.core.lifecycle import registration
 from lbcf.core.lifecycle.deregistration import DeregistrationState
 from lbcf.core.selection import plan
@@ -253,7 +252,7 @@ ACTING: dict[str, Mutant] = {
             Edit(
                 Validations,
                 "_look",
-                "self._known[key].pop(name, None)",
+                "self._known[group_key].pop(name, None)",
                 "pass",
             ),
         ),

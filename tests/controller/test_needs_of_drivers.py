@@ -8,9 +8,8 @@ from typing import Any
 import attrs
 import pytest
 
-from lbcf.controller.driver_needs import needs_of
 from lbcf.controller.drivers import DriverFinalizer
-from lbcf.controller.view import View
+from lbcf.controller.view import View, needs_of
 from lbcf.core.model.values import ObjectKey
 from lbcf.executor.object_events import AbandonmentReporter
 from lbcf.executor.writes import ObjectWriter

@@ -10,7 +10,7 @@ import attrs
 
 from prometheus_client import CollectorRegistry
 
-from lbcf.controller.validations import Validations
+from lbcf.controller.driver_decisions import Validations
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.steps import CallRefused
 from lbcf.core.model.cluster import Attachment
