@@ -5,6 +5,7 @@
         load balancers queue -> LoadBalancers   createLoadBalancer, ensure, delete
         groups queue         -> GroupReconciler snapshot -> desired -> plan -> guards -> apply
         judgements queue     -> Judgements      judgePodDeregister (policy Webhook)
+        validations queue    -> Validations     validateBackend
         records queue        -> Registrar       core.registration <-> executor
         status queue         -> GroupStatusReconciler
       MemberResync: listBackends by period -> records of a reset load balancer again

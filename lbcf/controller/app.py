@@ -123,7 +123,7 @@ class Controller:
             drivers=self._queue("drivers"),
         )
         self._scopes = ChangedBackends()
-        self._ender = DeregistrarLease(
+        self._deregistrar_lease = DeregistrarLease(
             parts.client, parts.clock, parts.settings.namespace
         )
         self._make_calls()
@@ -150,7 +150,7 @@ class Controller:
             *driver_workers,
         ]
         informers = _informers_of(view, parts.client, parts.clock)
-        self._informers = (*informers, self._ender.informer)
+        self._informers = (*informers, self._deregistrar_lease.informer)
 
     def _make_calls(self) -> None:
         """Make what calls drivers and keeps addresses from being used twice."""
@@ -189,7 +189,7 @@ class Controller:
             executor,
             parts.incarnation,
             Shares(_RECORD_WORKERS),
-            deregistrar=self._ender.incarnation,
+            deregistrar=self._deregistrar_lease.incarnation,
         )
 
     def _group_workers(self) -> list[Workers[Any]]:
@@ -251,14 +251,14 @@ class Controller:
     def _driver_workers(self) -> list[Workers[Any]]:
         """Make what looks after drivers, and those who work on it."""
         parts, queue = self._parts, self._queues.drivers
-        self._holds = DriverFinalizer(
+        self._driver_finalizer = DriverFinalizer(
             self._view, self._writers.drivers, queue, self._abandonments
         )
         care = DriverReconciler(
             self._view,
             self._writers.drivers,
             parts.drivers,
-            self._holds,
+            self._driver_finalizer,
             parts.clock,
             queue=queue,
             shares=Shares(_DRIVER_WORKERS),
@@ -278,7 +278,7 @@ class Controller:
             queue=self._bind_queue,
             shares=Shares(_BIND_WORKERS),
         )
-        self._survey = MemberResync(
+        self._resync = MemberResync(
             view,
             parts.client,
             self._writers.load_balancers,
@@ -336,7 +336,7 @@ class Controller:
             self._series.begin()
         rounds = [
             asyncio.create_task(self._inheritance.take_the_rest()),
-            asyncio.create_task(self._survey.run()),
+            asyncio.create_task(self._resync.run()),
             asyncio.create_task(self._locker.sweep_forever()),
             asyncio.create_task(self._endpoints.run()),
         ]
@@ -360,17 +360,17 @@ class Controller:
         trouble = TroubleReporter(parts.recorder, _TOLD, "Register", calls_told=told)
         trouble.listen(view.records)
         self._triggers.listen()
-        self._survey.listen()
+        self._resync.listen()
         parts.secrets.on_change(self._triggers.secret_changed)
         parts.secrets.follow(view.drivers)
         view.drivers.on_end(parts.drivers.forget)
         if self._series is not None:
             view.drivers.on_end(self._series.forget)
-        self._holds.listen()
+        self._driver_finalizer.listen()
         BindView(view, self._bind_queue.add).listen()
 
     def _mind_refusals(self) -> None:
-        """Tell of statuses that the API server refuses, and send them seldom."""
+        """Report statuses that the API server refuses, and send them seldom."""
         parts, view = self._parts, self._view
         reporter = RefusalReporter(parts.recorder, parts.metrics)
         refusals = StatusRefusals(parts.clock, reporter.tell)
@@ -428,7 +428,7 @@ def _limited(
 
 
 def _limits_of_balancer(view: View, shares: Shares, key: ObjectKey) -> Sequence[Limit]:
-    """Say what a turn of a load balancer counts against; a Bind's is handed on at once."""
+    """Return what a turn of a load balancer counts against; a Bind's is handed on at once."""
     found = view.load_balancers.get(key)
     if found is None or bind_of(key) is not None:
         return ()

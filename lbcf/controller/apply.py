@@ -95,8 +95,8 @@ class Applier:
         self._clock = clock
         self._successor = successor
         self._slots = asyncio.Semaphore(at_once)
-        self._rivals = WriteBackoff(clock)
-        records.store.on_change(self._rivals.record_changed)
+        self._backoff = WriteBackoff(clock)
+        records.store.on_change(self._backoff.record_changed)
 
     async def apply(self, plan: Plan) -> timedelta | None:
         """Write what a plan creates and updates, each write beside the others.
@@ -108,12 +108,12 @@ class Applier:
         Raises:
             ExceptionGroup: of KubeError; all other writes have been tried.
         """
-        rivals = self._rivals
+        backoff = self._backoff
         updates = [
-            (rivals.rest(u.record), partial(self._update, u)) for u in plan.updates
+            (backoff.rest(u.record), partial(self._update, u)) for u in plan.updates
         ]
         creates = [
-            (rivals.rest_before(c.desired), partial(self._create, c))
+            (backoff.rest_before(c.desired), partial(self._create, c))
             for c in plan.creates
         ]
         writes = [*updates, *creates]
@@ -122,7 +122,7 @@ class Applier:
 
     def withdraw(self, removals: Iterable[Removal]) -> None:
         """Take in what is to be deleted: these ends are nobody else's doing."""
-        self._rivals.withdrawn(removal.record for removal in removals)
+        self._backoff.withdrawn(removal.record for removal in removals)
 
     async def _all(self, writes: list[Awaitable[None]]) -> None:
         """Do all of it, then tell what failed."""
@@ -146,7 +146,7 @@ class Applier:
                 except AlreadyExists:
                     await self._records.refresh(key)
                     return
-                self._rivals.created(create.desired, record)
+                self._backoff.created(create.desired, record)
                 self._records.observe(record)
                 self._successor.take_up(Written(Permission(record, began)))
         _log.info(
@@ -171,7 +171,7 @@ class Applier:
                 except (Conflict, NotFound):
                     await self._records.refresh(meta.key)
                     raise
-                self._rivals.wrote(before, record)
+                self._backoff.wrote(before, record)
                 self._records.observe(record)
                 permission = Permission(record, began)
                 self._successor.take_up(Written(permission, before=before))
@@ -230,14 +230,14 @@ class WriteBackoff:
         self._withdrawn: set[Uid] = set()
 
     def rest(self, record: BackendRecord) -> timedelta | None:
-        """Say how long not to change a record's spec yet; None: change it."""
+        """Return how long not to change a record's spec yet; None: change it."""
         write = self._changes.get(record.meta.uid)
         if write is None or write.result == record.meta.generation:
             return None
         return self._left(write)
 
     def rest_before(self, desired: DesiredRecord) -> timedelta | None:
-        """Say how long not to create a record again yet; None: create it.
+        """Return how long not to create a record again yet; None: create it.
 
         A record that is to be created does not exist, or is being deleted. If this
         process created one and has not `withdrawn` it, somebody else deleted it.

@@ -38,7 +38,7 @@ class Decision:
 
 
 def guarded_plan(snapshot: Snapshot) -> Plan:
-    """Say what is to be written for a group, with what its guards hold taken out."""
+    """Return what is to be written for a group, with what its guards hold taken out."""
     return hold_readiness_removals(
         plan_group(snapshot), snapshot.group.max_unready_percent
     )
@@ -50,7 +50,7 @@ def held_by_guards(plan: Plan) -> tuple[Hold, ...]:
 
 
 def doubts_of(snapshot: Snapshot) -> tuple[Explanation, ...]:
-    """Say why some of a group is left as it is, as far as a snapshot tells."""
+    """Return why some of a group is left as it is, as far as a snapshot tells."""
     trouble = snapshot.webhook_decision.trouble
     judge = () if trouble is None else (trouble,)
     closed = None if snapshot.scene is None else snapshot.scene.closed
@@ -60,12 +60,12 @@ def doubts_of(snapshot: Snapshot) -> tuple[Explanation, ...]:
 
 
 def conditions_of(decision: Decision, generation: int) -> tuple[Condition, Condition]:
-    """Say in words what was decided about that generation of a group."""
+    """Return the conditions that tell what was decided about that generation of a group."""
     return _ready(decision, generation), _held(decision, generation)
 
 
 def _ready(decision: Decision, generation: int) -> Condition:
-    """Say whether all of it could be decided."""
+    """Return whether all of it could be decided."""
     if not decision.doubts:
         message = "every load balancer of the group can be used"
         return Condition(conditions.READY, True, Reason.RECONCILED, message, generation)
@@ -75,7 +75,7 @@ def _ready(decision: Decision, generation: int) -> Condition:
 
 
 def _held(decision: Decision, generation: int) -> Condition:
-    """Say whether removals are held."""
+    """Return whether removals are held."""
     kind = conditions.REMOVALS_HELD
     if not decision.held:
         message = "no removal is held back"
@@ -133,7 +133,7 @@ class NodeDoubts:
 
 
 def _doubts_by_reason(waiting: Mapping[str, Undecided]) -> tuple[Explanation, ...]:
-    """Say it in a sentence for each reason, with the first few nodes."""
+    """Return a sentence for each reason, with the first few nodes."""
     found: dict[Reason, list[str]] = {}
     for _, doubt in sorted(waiting.items()):
         found.setdefault(doubt.reason, []).append(doubt.message)

@@ -135,7 +135,7 @@ class _KnownDecision:
     def holds(
         self, group: BackendGroup, driver: LoadBalancerDriver, pods: tuple[Pod, ...]
     ) -> bool:
-        """Tell whether nothing has changed since."""
+        """Return whether nothing has changed since."""
         asked_of = (driver.meta.uid, driver.meta.generation)
         same = (asked_of, group.meta.generation) == (self.asked_of, self.generation)
         return same and self.answer.covers(pods)
@@ -236,7 +236,7 @@ class Judgements(_Asker[ObjectKey]):
 
 
 def _unasked(pods: tuple[Pod, ...], driver: Explanation) -> WebhookAnswer:
-    """Say of all pods that nobody could be asked."""
+    """Return the answer that nobody could be asked about any of the pods."""
     return WebhookAnswer(
         versions=frozenset(),
         asked=frozenset(pod.meta.uid for pod in pods),
@@ -317,7 +317,7 @@ class Validations(_Asker[AttachmentKey]):
     def _unagreed(
         self, snapshot: Snapshot, name: str, is_brought: bool
     ) -> UnvalidatedParameters | None:
-        """Say why a driver has not agreed at a load balancer; None: it has, or need not."""
+        """Return why a driver has not agreed at a load balancer; None: it has, or need not."""
         group, attachment = snapshot.group, snapshot.attachments[name]
         known = self._current(group, attachment)
         is_settled = not is_brought if known is None else known.doubt is None

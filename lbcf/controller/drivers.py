@@ -212,7 +212,7 @@ class DriverReconciler:
         return RequeueAfter(_PERIOD)
 
     def _judged(self, driver: LoadBalancerDriver) -> Condition | None:
-        """Say whether a driver can be called; None: its Secrets are being read."""
+        """Return whether a driver can be called; None: its Secrets are being read."""
         accepted = judge_url(driver)
         refusal = self._drivers.refusal(driver) if accepted.status is True else None
         if refusal is None:
@@ -268,7 +268,7 @@ class DriverReconciler:
 
 
 def judge_url(driver: LoadBalancerDriver) -> Condition:
-    """Say whether a driver's URL can be called."""
+    """Return whether a driver's URL can be called."""
     generation = driver.meta.generation
     try:
         parts = urlsplit(driver.url)
@@ -287,7 +287,7 @@ def judge_url(driver: LoadBalancerDriver) -> Condition:
 
 
 def judge_scope(driver: LoadBalancerDriver) -> Condition | None:
-    """Say that a driver's scope has no effect; None: it has, or there is none.
+    """Return the condition that a driver's scope has no effect; None: it has, or there is none.
 
     The driver is called all the same: for its own namespace, as if the scope were empty.
     """

@@ -38,12 +38,12 @@ class EndpointSliceCache:
         self._read.pop(service, None)
 
     def states(self, service: ObjectKey, port: str) -> Mapping[str, LocalState] | None:
-        """Say what each node has of a Service's port, None where it is not read yet."""
+        """Return what each node has of a Service's port, None where it is not read yet."""
         slices = self._read.get(service)
         return None if slices is None else local_states(slices.values(), port)
 
     def unreadable(self, service: ObjectKey) -> str | None:
-        """Say why some of a Service's endpoints cannot be understood."""
+        """Return why some of a Service's endpoints cannot be understood."""
         slices = self._read.get(service)
         found = slices.unreadable.items() if slices is not None else ()
         return next((f"EndpointSlice {key}: {told}" for key, told in found), None)

@@ -1,7 +1,6 @@
-"""Writes into records that are being drained that their backend is gone.
+"""Marks records that are being drained and whose backend is gone: their drain ends.
 
-Before it: a pod, node or Service goes, or a drain has to wait. After it: the deregistrar
-ends the drain. What the view shows is only a reason to ask: a mark is written for what the
+What the view shows is only a reason to ask: a mark is written for what the
 API server itself says at a quorum read, under the uid that the record names. Where it
 cannot be asked, nothing is written, and the drain goes on to its deadline.
 """
@@ -81,7 +80,7 @@ class GoneBackends:
                 self.record_changed(None, record)
 
     def _seems_gone(self, record: BackendRecord) -> bool:
-        """Tell whether the view shows a record's backend no more."""
+        """Return whether the view shows a record's backend no more."""
         view, namespace = self._view, record.meta.key.namespace
         backend = record.spec.backend
         if isinstance(backend, PodRef):

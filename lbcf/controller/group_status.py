@@ -137,7 +137,7 @@ class GroupStatusReconciler:
         return _BETWEEN_WRITES - timedelta(seconds=self._clock.monotonic() - last)
 
     def _status(self, group: BackendGroup) -> GroupStatus:
-        """Say how a group is."""
+        """Return what a group's status is to be."""
         records = self._view.records_of(group.meta.key)
         found = group.status.conditions
         decision = self._decisions.get(group.meta.key, Decision())
@@ -187,7 +187,7 @@ def _backend_name(record: BackendRecord) -> str:
 
 
 def reference_to(group: BackendGroup) -> Reference:
-    """Say what an event about a group is about: the group, or the Bind that is one."""
+    """Return what an event about a group is about: the group, or the Bind that is one."""
     bind = bind_of(group.meta.key)
     if bind is None:
         return Reference(API_VERSION, "BackendGroup", group.meta.key, group.meta.uid)

@@ -53,7 +53,7 @@ class ServiceGrace:
         self._missing: dict[ObjectKey, _Missing] = {}
 
     def consider(self, group: BackendGroup) -> Explanation | None:
-        """Say that a group's nodes stay for now; None: nothing keeps them.
+        """Return why a group's nodes stay for now; None: nothing keeps them.
 
         A group that has no records has nothing to keep.
         """
@@ -73,7 +73,7 @@ class ServiceGrace:
         return Explanation(Reason.SERVICE_NOT_FOUND, message)
 
     def rest(self, group: ObjectKey) -> timedelta | None:
-        """Say when a group's nodes are to leave; None: not yet decided, or already."""
+        """Return when a group's nodes are to leave; None: not yet decided, or already."""
         known = self._missing.get(group)
         left = timedelta(0) if known is None else self._left(known)
         return left if left > timedelta(0) else None
@@ -83,7 +83,7 @@ class ServiceGrace:
         self._missing.pop(group, None)
 
     def _missed_by(self, group: BackendGroup) -> ObjectKey | None:
-        """Say which Service a group names that is not there."""
+        """Return which Service a group names that is not there."""
         selection, key = group.selection, group.meta.key
         if not isinstance(selection, ServiceSelection):
             return None

@@ -1,7 +1,6 @@
 """Locks for records that LBCF in Go wrote, before anybody else can have their addresses.
 
-Before it: everything has been read. After it: the controller's workers start. LBCF knew
-no locks: a record of its hand that lives, or is on its way out, has its address without
+They are taken before the controller's workers start. LBCF knew no locks: a record of its hand that lives, or is on its way out, has its address without
 one, and its end takes that address out of the load balancer whoever has it by then.
 Where a lock cannot be had for long, because one Lease always fails, everybody else goes
 on, and the address alone waits.
@@ -84,7 +83,7 @@ class LegacyLocks:
         return await self._locker.take(step)
 
     def _needs_lock(self, record: BackendRecord) -> bool:
-        """Tell whether a record has an address that only a lock keeps for it.
+        """Return whether a record has an address that only a lock keeps for it.
 
         Where the driver is missing nobody knows; a lock too many harms nobody.
         """

@@ -40,7 +40,7 @@ _log = structlog.get_logger(__name__)
 
 @attrs.frozen
 class _Compared:
-    """A list that nothing was to be told of that its load balancer did not say.
+    """The last listing that left no drift to report; an identical one can be skipped.
 
     Attributes:
         load_balancer: whose list it was, as it was then.
@@ -68,7 +68,7 @@ class DriftedCondition:
         self._compared: dict[ObjectKey, _Compared] = {}
 
     def candidates(self, key: ObjectKey) -> tuple[BackendRecord, ...]:
-        """Say which members must be there; to be asked before they are listed."""
+        """Return which members must be there; to be asked before they are listed."""
         return tuple(self._view.members_of(key))
 
     def known(
@@ -99,7 +99,7 @@ class DriftedCondition:
         candidates: tuple[BackendRecord, ...],
         listed: Listing,
     ) -> None:
-        """Tell what is missing in this reading and was in the last one.
+        """Write Drifted for what is missing in this reading and was in the last one.
 
         Raises:
             KubeError: it could not be written.

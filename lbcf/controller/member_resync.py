@@ -180,7 +180,7 @@ class MemberResync:
         registered: tuple[BackendRecord, ...],
         listed: Listing,
     ) -> None:
-        """Tell of members that are missing although nothing was reset."""
+        """Report members that are missing although nothing was reset."""
         if self._registrar.is_resetting(key):
             return
         try:

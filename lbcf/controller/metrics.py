@@ -82,7 +82,7 @@ class ConditionMetrics(Collector, Generic[T]):
                 del self._tally[one]
 
     def _labels(self, value: T) -> Iterator[tuple[str, str, str]]:
-        """Say what an object counts as."""
+        """Return what an object counts as."""
         said = self._said(value)
         for one in said:
             yield one.type, _STATUS[one.status], one.reason

@@ -1,6 +1,5 @@
-"""How many records a namespace may have: what is beyond is not made until others are gone.
+"""Quota of records by namespace: what is beyond is not created until others are gone.
 
-Before it: `core.plan` wants records. After it: `apply` makes those for which there is room.
 One group of 1,024 addresses and 64 load balancers wants 65,536 records, which every process
 here holds in memory: without a quota one namespace decides about the memory of all.
 """
@@ -48,7 +47,7 @@ class RecordQuota:
             records.on_change(self._record_changed)
 
     def is_waiting(self, group: ObjectKey) -> bool:
-        """Tell whether a group wants records that it may not have yet."""
+        """Return whether a group wants records that it may not have yet."""
         return group in self._waiting
 
     def consider(
@@ -95,7 +94,7 @@ class RecordQuota:
         self._wake(group.namespace)
 
     def _room(self, group: ObjectKey) -> int | None:
-        """Say how many records a group may create, None for any number."""
+        """Return how many records a group may create, None for any number."""
         if not self._most:
             return None
         others = sum(

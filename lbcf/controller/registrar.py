@@ -69,7 +69,7 @@ class Registrar:
         self._limiter = ConcurrencyLimiter(queue)
         self._shares = shares
         self._expected: set[ObjectKey] = set()
-        # Beside the enrolments: a turn under way writes those over with what it knew.
+        # Beside the states: a turn under way writes those over with what it knew.
         self._resets: dict[Uid, str] = {}
         # By load balancer, all that were lost; who is back leaves when it is asked for.
         self._lost: dict[ObjectKey, set[Uid]] = {}
@@ -95,7 +95,7 @@ class Registrar:
         seen = self._view.records.get(record.meta.key)
         if seen is None or seen.meta.uid != record.meta.uid:
             return  # the watch was faster than the answer, and has told of the end
-        known = self._enrolment(record)
+        known = self._state_of(record)
         if before is None:
             claimed: int | None = record.meta.generation
         else:
@@ -129,7 +129,7 @@ class Registrar:
         self._queue.add(meta.key)
 
     def is_resetting(self, load_balancer: ObjectKey) -> bool:
-        """Tell whether a member that a load balancer lost is not put back yet."""
+        """Return whether a member that a load balancer lost is not put back yet."""
         still = set(filter(self._is_lost, self._lost.pop(load_balancer, ())))
         if still:
             self._lost[load_balancer] = still
@@ -152,7 +152,7 @@ class Registrar:
         now = self._executor.now()
         driver = self._view.driver(record.driver_key)
         known = attrs.evolve(
-            self._enrolment(record), driver=driver, deregistrar=self._deregistrar()
+            self._state_of(record), driver=driver, deregistrar=self._deregistrar()
         )
         if record.meta.uid in self._resets:
             known = attrs.evolve(known, reset=self._resets[record.meta.uid])
@@ -168,7 +168,7 @@ class Registrar:
     def _limits(
         self, record: BackendRecord, driver: LoadBalancerDriver | Explanation
     ) -> tuple[Limit, ...]:
-        """Say what a visit of a record counts against."""
+        """Return what a visit of a record counts against."""
         shares, namespace = self._shares, record.meta.key.namespace
         balancer = record.load_balancer_key
         return (
@@ -185,7 +185,7 @@ class Registrar:
     ) -> Result:
         """Visit one record."""
         uid = record.meta.uid
-        self._resets.pop(uid, None)  # the enrolment carries it from here
+        self._resets.pop(uid, None)  # the state carries it from here
         address = self._address(record, driver)
         permission = self._kept_permission(record)
         state = state.begin_turn(driver, address, permission)
@@ -211,7 +211,7 @@ class Registrar:
         if now is not None and now.meta.uid == uid and now.is_registered:
             _log_registered(now, record)
             if finish.again_after is None:
-                return self._rest(now, self._enrolment(now))
+                return self._rest(now, self._state_of(now))
         return _result(finish.again_after)
 
     def _kept_permission(self, record: BackendRecord) -> Permission | None:
@@ -244,7 +244,7 @@ class Registrar:
         self._states[record.meta.uid] = state  # its clock runs from here
         return _result(again)
 
-    def _enrolment(self, record: BackendRecord) -> RegistrationState:
+    def _state_of(self, record: BackendRecord) -> RegistrationState:
         """Recall what is known of a record."""
         known = self._states.get(record.meta.uid)
         if known is not None:
@@ -255,7 +255,7 @@ class Registrar:
     def _address(
         self, record: BackendRecord, driver: LoadBalancerDriver | Explanation
     ) -> str:
-        """Say where a backend listens, where that is the backend's own to say."""
+        """Return where a backend listens, where that is the backend's own to say."""
         if isinstance(driver, Explanation) or record.address:
             return ""
         # Nobody but its user says a static address: the protocol has no question for it.
@@ -296,7 +296,7 @@ def _result(again_after: timedelta | None) -> Result:
 
 
 def _log_registered(now: BackendRecord, before: BackendRecord) -> None:
-    """Tell of a registration, once."""
+    """Log a registration, once."""
     if before.is_registered:
         return
     _log.info(
@@ -324,6 +324,6 @@ class DeregistrarLease:
         )
 
     def incarnation(self) -> str:
-        """Say which deregistrar leads, as far as is known; empty: none."""
+        """Return which deregistrar leads, as far as is known; empty: none."""
         leases = self.informer.store.values()
         return next((lease.incarnation for lease in leases), "")

@@ -80,7 +80,7 @@ class ResyncSchedule:
             self._news.set()
 
     def follows(self, key: ObjectKey) -> bool:
-        """Tell whether a load balancer is to be read."""
+        """Return whether a load balancer is to be read."""
         return key in self._lanes
 
     def forget(self, key: ObjectKey) -> None:
@@ -172,7 +172,7 @@ class ResyncSchedule:
             self._news.set()
 
     def _next_due(self) -> float:
-        """Say when one whose reading ends now is read again.
+        """Return when one whose reading ends now is read again.
 
         Those that end about together come back together: to wake for each of a hundred
         costs ten times as much as to wake for all of them.

@@ -43,7 +43,7 @@ def clues_of(group: BackendGroup) -> Iterator[Clue]:
 
 
 def clues_for(pod: Pod) -> Iterator[Clue]:
-    """Say under which clues the groups stand that may mean a pod."""
+    """Return under which clues the groups stand that may mean a pod."""
     namespace, name = pod.meta.key
     yield namespace, name
     yield namespace, None
@@ -58,13 +58,13 @@ def node_clues_of(group: BackendGroup) -> Iterator[NodeClue]:
 
 
 def node_clues_for(node: Node) -> Iterator[NodeClue]:
-    """Say under which clues the groups stand that may mean a node."""
+    """Return under which clues the groups stand that may mean a node."""
     yield None
     yield from node.meta.labels.items()
 
 
 def does_select(group: BackendGroup, pod: Pod) -> bool:
-    """Tell whether a group means a pod."""
+    """Return whether a group means a pod."""
     selection = group.selection
     return isinstance(selection, PodSelection) and selection.selects(
         pod.meta.key.name, pod.meta.labels

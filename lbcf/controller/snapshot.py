@@ -65,7 +65,7 @@ def take_snapshot(
 
 
 def _doubt(view: View, group: BackendGroup) -> Explanation | None:
-    """Say what makes the whole reading doubtful."""
+    """Return what makes the whole reading doubtful."""
     namespace = group.meta.key.namespace
     for store, reason, kind in (
         (view.pods, Reason.POD_UNREADABLE, "pod"),
@@ -206,7 +206,7 @@ def _service_scene(
 def _closed(
     key: ObjectKey, service: NodePortService | None, selection: ServiceSelection
 ) -> Explanation | None:
-    """Say why a Service has no node port to register."""
+    """Return why a Service has no node port to register."""
     if service is None:
         message = f"Service {key} does not exist; create it"
         return Explanation(Reason.SERVICE_NOT_FOUND, message)
@@ -228,7 +228,7 @@ def _closed(
 def _local_states(
     view: View, service: NodePortService, selection: ServiceSelection
 ) -> _Local | Explanation | None:
-    """Say what each node has of a Service, None where its policy is not Local."""
+    """Return what each node has of a Service, None where its policy is not Local."""
     port = service.find_port(selection.port)
     if not service.is_local or port is None:
         return None
@@ -269,7 +269,7 @@ def _unreadable(view: View) -> dict[str, str]:
 
 
 def is_local(view: View, group: BackendGroup) -> bool:
-    """Tell whether a group's nodes serve by their own pods alone."""
+    """Return whether a group's nodes serve by their own pods alone."""
     service = view.service_of(group)
     return service is not None and service.is_local
 
@@ -302,7 +302,7 @@ def groups_concerned(
 
 
 def _is_alike(old: Node, new: Node) -> bool:
-    """Tell whether two versions of a node differ in their labels at most."""
+    """Return whether two versions of a node differ in their labels at most."""
 
     def deciding(node: Node) -> tuple[object, ...]:
         meta = node.meta
@@ -313,7 +313,7 @@ def _is_alike(old: Node, new: Node) -> bool:
 
 
 def _has_part(view: View, group: BackendGroup, node: Node) -> bool:
-    """Tell whether a node has anything to do with a group: under Local, few have."""
+    """Return whether a node has anything to do with a group: under Local, few have."""
     selection, key = group.selection, group.meta.key
     if not isinstance(selection, ServiceSelection) or not is_local(view, group):
         return True

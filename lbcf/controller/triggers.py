@@ -88,7 +88,7 @@ class Queues:
 
 
 def is_same_backend(old: Pod | None, new: Pod | None) -> bool:
-    """Tell whether a change of a pod can change no decision."""
+    """Return whether a change of a pod can change no decision."""
     if old is None or new is None:
         return False
     return _deciding(old) == _deciding(new)
@@ -101,7 +101,7 @@ def _deciding(pod: Pod) -> tuple[object, ...]:
 
 
 def same_spec(old: HasMeta | None, new: HasMeta | None) -> bool:
-    """Tell whether only the status of an object changed."""
+    """Return whether only the status of an object changed."""
     if old is None or new is None:
         return False
     before, after = old.meta, new.meta
@@ -113,7 +113,7 @@ def same_spec(old: HasMeta | None, new: HasMeta | None) -> bool:
 
 
 def same_marks(old: HasMeta | None, new: HasMeta | None) -> bool:
-    """Tell whether labels, annotations and finalizers are as they were."""
+    """Return whether labels, annotations and finalizers are as they were."""
     if old is None or new is None:
         return False
     before, after = old.meta, new.meta
@@ -187,7 +187,7 @@ class Triggers:
             self._queues.departures.add(group)
 
     def _judge_again(self, pod: Pod | None) -> None:
-        """Look at groups whose driver judges by what decides nothing otherwise."""
+        """Requeue Webhook-policy groups whose unready pod changed in what a webhook may judge by."""
         if pod is None or pod.is_ready or pod.is_terminating:
             return
         for group in self._view.groups_meaning(pod):
@@ -375,7 +375,7 @@ class NodeTriggers:
     def record_changed(
         self, old: BackendRecord | None, new: BackendRecord | None
     ) -> None:
-        """Let a node go that was kept until another one was registered in its place."""
+        """Requeue Local groups: a node kept until another one is registered may go now."""
         if new is None or not isinstance(new.spec.backend, ServiceRef):
             return
         came = new.is_registered and (old is None or not old.is_registered)

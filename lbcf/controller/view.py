@@ -94,7 +94,7 @@ def _membership_of(record: BackendRecord) -> Iterator[ObjectKey]:
 
 
 def load_balancers_of(group: BackendGroup) -> Iterator[ObjectKey]:
-    """Say where a group's load balancers live."""
+    """Return where a group's load balancers live."""
     for name in group.load_balancers:
         yield group.load_balancer_key(name)
 
@@ -160,12 +160,12 @@ class View:
         return driver_for_namespace(found, load_balancer.meta.key.namespace)
 
     def lock_keys(self, load_balancer: ObjectKey) -> tuple[str, ...]:
-        """Say under which keys addresses are locked there; empty: none is known."""
+        """Return under which keys addresses are locked there; empty: none is known."""
         found = self.load_balancers.get(load_balancer)
         return () if found is None else found.lock_keys
 
     def limit(self, load_balancer: ObjectKey) -> int | None:
-        """Say how many calls a load balancer bears at a time, None: any number."""
+        """Return how many calls a load balancer bears at a time, None: any number."""
         found = self.load_balancers.get(load_balancer)
         return None if found is None else found.max_concurrent_calls
 
@@ -216,13 +216,13 @@ class View:
         return self.services.get(ObjectKey(group.meta.key.namespace, selection.name))
 
     def is_local_used(self, service: ObjectKey) -> bool:
-        """Tell whether groups mean a Service whose nodes serve by their own pods."""
+        """Return whether groups mean a Service whose nodes serve by their own pods."""
         found = self.services.get(service)
         used = bool(self.groups.by_index("service", service))
         return used and found is not None and found.is_local
 
     def has_backend(self, record: BackendRecord) -> bool:
-        """Tell whether the pod or node of a record still exists."""
+        """Return whether the pod or node of a record still exists."""
         backend = record.spec.backend
         if isinstance(backend, PodRef):
             pod = self.pods.get(ObjectKey(record.meta.key.namespace, backend.name))
@@ -230,7 +230,7 @@ class View:
         return self.nodes.get(ObjectKey("", node_of(record))) is not None
 
     def _node_address(self, record: BackendRecord, node: str, port: Port) -> str:
-        """Say where a record's node listens, empty where that is not known."""
+        """Return where a record's node listens, empty where that is not known."""
         found = self.nodes.get(ObjectKey("", node))
         group = self.groups.get(record.group) if record.group is not None else None
         if found is None or group is None:
@@ -245,7 +245,7 @@ class View:
         return host_port(host, port) if host else ""
 
     def backend_address(self, record: BackendRecord) -> str:
-        """Say where a record's own backend listens, empty where that is not known."""
+        """Return where a record's own backend listens, empty where that is not known."""
         backend = record.spec.backend
         match backend:
             case StaticRef(address):

@@ -93,7 +93,7 @@ class DeletionMetrics(Collector):
 
 
 def is_draining(record: BackendRecord, now: datetime) -> bool:
-    """Tell whether a drain that has begun may still go on."""
+    """Return whether a drain that has begun may still go on."""
     drain = record.status.drain
     if drain is None or now >= drain.deadline:
         return False

@@ -142,7 +142,7 @@ class Deregistrar:
         record: BackendRecord,
         driver: LoadBalancerDriver | Explanation,
     ) -> tuple[Limit, ...]:
-        """Say what a visit counts against; what is in no hurry delays no first call."""
+        """Return what a visit counts against; what is in no hurry delays no first call."""
         if phase is Phase.RELEASING:
             return (Limit(phase, 2 * RELEASES_AT_ONCE),)
         shares, namespace = self._shares, record.meta.key.namespace

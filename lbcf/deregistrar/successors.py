@@ -1,4 +1,4 @@
-"""Tells records that wait for an address when its holder has ended well.
+"""Writes into records that wait for an address that its holder has ended well.
 
 An end was good where each call for it, all of them this process's own, had a definite
 answer: none can take effect any more. Whoever waits for that record's end has it in its
@@ -40,7 +40,7 @@ def holder_of(record: BackendRecord) -> Iterator[Uid]:
 
 
 def is_waiting(record: BackendRecord) -> bool:
-    """Tell whether a record is to be told of another one's end."""
+    """Return whether a record is to be told of another one's end."""
     return not record.is_deleting and any(holder_of(record))
 
 
@@ -110,7 +110,7 @@ class Successors:
 
 
 def _interest(driver: LoadBalancerDriver | Explanation) -> timedelta:
-    """Say for how long a lock is kept from others after its holder's end."""
+    """Return for how long a lock is kept from others after its holder's end."""
     if isinstance(driver, Explanation):
         return timedelta(0)
     return max(

@@ -118,7 +118,7 @@ async def ask_for_address(
 async def _about(
     client: KubeReader, record: BackendRecord
 ) -> requests.GenerateBackendAddrRequest:
-    """Say what the address is to be of."""
+    """Return what the address is to be of."""
     namespace, task = record.meta.key.namespace, record.meta.uid
     ask = requests.GenerateBackendAddrRequest
     match record.spec.backend:

@@ -116,7 +116,7 @@ class AddressLocker:
         return await self._judged(name, found, step)
 
     async def _judged(self, name: str, held: HeldBy, step: TakeLock) -> LockHeld | None:
-        """Say whether somebody else's lock is still in force; None: it is free."""
+        """Return whether somebody else's lock is still in force; None: it is free."""
         holder = _holder(held.holder)
         if holder is None or await self._exists(holder):
             self._gone.pop(name, None)
@@ -199,7 +199,7 @@ class AddressLocker:
             return False
 
     def _rest(self, name: str, holder: str, quarantine: timedelta) -> timedelta:
-        """Say how long the last holder's calls may still arrive."""
+        """Return how long the last holder's calls may still arrive."""
         now = self._clock.monotonic()
         since = self._gone.get(name)
         if since is None or since.holder != holder:

@@ -61,7 +61,7 @@ class TroubleReporter:
     def record_changed(
         self, old: BackendRecord | None, new: BackendRecord | None
     ) -> None:
-        """Tell of new trouble."""
+        """Record an Event if the conditions tell new trouble."""
         trouble = new_trouble(old, new, self._kinds)
         if trouble is None or new is None:
             return
@@ -115,7 +115,7 @@ class CallReporter:
         self._enabled = enabled
 
     def record_told(self, step: CallDriver, reply: Reply) -> None:
-        """Tell of an answer about a record."""
+        """Record an Event of an answer about a record."""
         if isinstance(reply, Succeeded | StillRunning | CallRefused | NoAnswer):
             meta = step.permission.record.meta
             self._tell("BackendRecord", meta, step.operation, reply)
@@ -123,7 +123,7 @@ class CallReporter:
     def load_balancer_told(
         self, load_balancer: LoadBalancer, operation: Operation, reply: Answered
     ) -> None:
-        """Tell of an answer about a load balancer."""
+        """Record an Event of an answer about a load balancer."""
         self._tell("LoadBalancer", load_balancer.meta, operation, reply)
 
     def _tell(
@@ -144,7 +144,7 @@ class CallReporter:
 
 
 def _words(reply: Answered, success: str) -> tuple[str, str]:
-    """Say how it went, and what is told of it."""
+    """Return the outcome as a word of an Event's reason, and the note."""
     if isinstance(reply, Succeeded):
         return "Succ", f"addr: {reply.backend_addr}" if reply.backend_addr else success
     if isinstance(reply, StillRunning):
@@ -156,7 +156,7 @@ def _words(reply: Answered, success: str) -> tuple[str, str]:
 
 
 class AbandonmentReporter:
-    """Tells of what was let go.
+    """Reports objects that were released by the annotation, without their driver.
 
     Args:
         recorder: of events.
@@ -168,7 +168,7 @@ class AbandonmentReporter:
         self._counter = None if metrics is None else _make_abandoned(metrics)
 
     def tell(self, kind: str, meta: Meta, why: str) -> None:
-        """Tell of one object.
+        """Record an Event and count one object.
 
         Args:
             kind: of our API.
@@ -201,7 +201,7 @@ def _make_abandoned(metrics: Metrics) -> Counter:
 
 
 class RefusalReporter:
-    """Tells of each refusal.
+    """Reports statuses that the API server refused: an Event, a metric, the log.
 
     Args:
         recorder: of events.
@@ -213,7 +213,7 @@ class RefusalReporter:
         self._counter = None if metrics is None else _make_refusals(metrics)
 
     def tell(self, kind: str, meta: Meta, error: Invalid, pause: timedelta) -> None:
-        """Tell of one; `pause` is how long it is not sent again."""
+        """Report one refusal; `pause` is how long the status is not sent again."""
         if self._counter is not None:
             self._counter.labels(kind).inc()
         _log.warning(

@@ -170,7 +170,7 @@ class Executor:
         )
 
     def _tell(self, subject: Subject, step: CallDriver, reply: Reply) -> None:
-        """Tell whether a driver could be reached."""
+        """Notify who waits for a driver that it could be reached, or could not."""
         driver = step.driver.meta.key
         if self._recall is None or isinstance(reply, RecordGone | Superseded):
             return

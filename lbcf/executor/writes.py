@@ -131,7 +131,7 @@ class ObjectWriter(Generic[T]):
             _log.debug("object.gone", kind=self._kind.kind, key=str(key))
 
     def rest(self, meta: Meta) -> timedelta | None:
-        """Say how long a status that was refused is not sent again; None: it may be."""
+        """Return how long a status that was refused is not sent again; None: it may be."""
         return self._client.rest(meta)
 
     def observe(self, written: T) -> None:

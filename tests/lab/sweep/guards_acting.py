@@ -222,7 +222,7 @@ ACTING: dict[str, Mutant] = {
             Edit(
                 apply_module.Applier,
                 "withdraw",
-                "self._rivals.withdrawn(removal.record for removal in removals)",
+                "self._backoff.withdrawn(removal.record for removal in removals)",
                 "pass",
             ),
         ),
