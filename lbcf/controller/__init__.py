@@ -6,7 +6,7 @@
         groups queue         -> GroupReconciler snapshot -> desired -> plan -> guards -> apply
         judgements queue     -> Judgements      judgePodDeregister (policy Webhook)
         validations queue    -> Validations     validateBackend
-        records queue        -> Registrar       core.registration <-> executor
+        records queue        -> Registrar       core.lifecycle.registration <-> executor
         status queue         -> GroupStatusReconciler
       MemberResync: listBackends by period -> records of a reset load balancer again
 

@@ -1,8 +1,7 @@
 """Marks records that are being drained and whose backend is gone: their drain ends.
 
-What the view shows is only a reason to ask: a mark is written for what the
-API server itself says at a quorum read, under the uid that the record names. Where it
-cannot be asked, nothing is written, and the drain goes on to its deadline.
+What the view shows is only a reason to ask: a mark is written for what the API server itself
+says at a quorum read, under the uid that the record names. Where it cannot be asked, nothing is written, and the drain goes on to its deadline.
 """
 
 from typing import TypeVar

@@ -1,9 +1,9 @@
 """Locks for records that LBCF in Go wrote, before anybody else can have their addresses.
 
-They are taken before the controller's workers start. LBCF knew no locks: a record of its hand that lives, or is on its way out, has its address without
-one, and its end takes that address out of the load balancer whoever has it by then.
-Where a lock cannot be had for long, because one Lease always fails, everybody else goes
-on, and the address alone waits.
+They are taken before the controller's workers start. LBCF knew no locks: a record that it
+wrote, and that lives or is on its way out, has its address without one, and its end takes
+that address out of the load balancer whoever has it by then. Where a lock cannot be had for
+long, because one Lease always fails, everybody else goes on, and the address alone waits.
 """
 
 import asyncio

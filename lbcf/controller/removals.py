@@ -1,9 +1,8 @@
 """Deletes records that their groups no longer want, each on its own.
 
 The deregistrar ends what has a deletionTimestamp. A group's next turn does not wait for
-these writes: in a storm of deletions it would plan
-nothing while the last of a thousand is being answered, and then come late for all that
-was deleted meanwhile.
+these writes: in a storm of deletions it would plan nothing while the last of a thousand is
+being answered, and then come late for all that was deleted meanwhile.
 """
 
 from collections.abc import Callable, Iterable

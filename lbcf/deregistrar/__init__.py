@@ -1,7 +1,7 @@
 """The process that ends what is to end: drain, deregister, finalizer off.
 
     records with a deletionTimestamp -> queue -> Deregistrar
-        core.deregistration <-> executor                 Drained, Deregistered, gone
+        core.lifecycle.deregistration <-> executor       Drained, Deregistered, gone
 
 It has its own client, its own queue and its own budget of calls: removals never wait
 behind registrations. It cannot create records, and meets the controller in the API

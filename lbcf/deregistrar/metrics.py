@@ -1,8 +1,7 @@
 """Metrics of deletions: how many wait, for how long, and on whose driver.
 
-Gauges
-are made of the store when somebody asks; it is small, since records that live are not
-in it.
+Gauges are made of the store when somebody asks; it is small, since records that live are
+not in it.
 """
 
 from collections.abc import Iterable

@@ -2,8 +2,8 @@
 
 An end was good where each call for it, all of them this process's own, had a definite
 answer: none can take effect any more. Whoever waits for that record's end has it in its
-status then (`waitingFor.ended`), and its registrar takes the lock over at once. A crash forgets who has ended; then the lock is free when the
-longest call is over.
+status then (`waitingFor.ended`), and its registrar takes the lock over at once. A crash
+forgets who has ended; then the lock is free when the longest call is over.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Carries out what the core asks for, and nothing that it did not ask for.
 
-    core.registration, core.deregistration -> step -> perform -> reply -> learn -> ...
+    core.lifecycle: next_step -> step -> perform -> reply -> learn -> next_step -> ...
 
 Every effect of a record's life passes through `Executor.perform`: reads and writes of
 the record, calls of its driver, the lock on its address. A call to a driver is sent only

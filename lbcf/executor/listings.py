@@ -1,7 +1,8 @@
 """Lists of members: to know one again costs a tenth of reading it.
 
 `load_balancers` asks for them by a short period, and almost always gets the bytes of the
-last time. After it: `lbcf.controller.member_conditions`, which names the list that it has compared.
+last time. `lbcf.controller.member_conditions` says which list it has compared last: the same
+one is not parsed again.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Elects one leader among the processes of a kind, by a Lease.
 
-`cli` runs a process's work through `LeaderElector.run`; `client` carries the CAS writes.
+`lbcf.process.host` runs a process's work under it; `client` makes the compare-and-swap writes.
 A candidate never compares the Lease's times with its own clock: a Lease whose version
 did not change for its whole duration, by one's own monotonic clock, is free; so is one
 whose holder is known to have ended. A leader that cannot renew stops working before

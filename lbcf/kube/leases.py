@@ -1,6 +1,6 @@
 """Leases of coordination.k8s.io: how they are read and written.
 
-`lease` elects leaders with them, `locks` locks addresses. Their times are written for
+`leader_election` elects leaders with them, `address_locks` locks addresses. Their times are written for
 people: nobody here decides by another machine's clock.
 """
 

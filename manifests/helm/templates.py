@@ -1,7 +1,7 @@
 """Puts the values' expressions into the objects, and makes templates of them.
 
-Before it: `source` and `settings`. After it: `chart` writes the texts. An expression goes
-in as a mark that YAML takes for a plain word, and takes the mark's place in the text.
+`source` has the objects, `settings` the values, and `chart` writes the texts. An expression
+goes in as a mark that YAML takes for a plain word, and takes the mark's place in the text.
 """
 
 import copy

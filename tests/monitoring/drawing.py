@@ -1,6 +1,7 @@
 """Draws the dashboard as Grafana lays it out, from what a Prometheus answered.
 
-Before it: `answers`. `graphs` draws what is in a panel. Text stays text in the SVG, so that it can be searched.
+`answers` has asked the Prometheus, `graphs` draws what is in a panel. Text stays text in the
+SVG, so that it can be searched.
 """
 
 import io

@@ -1,6 +1,6 @@
 """What a registrar may do by what it has read and remembers.
 
-Before it: a turn of `registrar`, or a change in `beside`. After it: a permission.
+A turn of `registrar`, and a change in `beside`, get their permission to call here.
 """
 
 from __future__ import annotations

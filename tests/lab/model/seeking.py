@@ -1,7 +1,7 @@
 """How a registrar makes an address one record's own, before anything is registered.
 
-Before it: `registrar` has found a record without an address. After it: the address and
-the mark are written.
+`registrar` comes here with a record that has no address. It is left with the address and
+the mark written.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a trace has shown so far: versions, and what each actor knows of each record.
 
-Before it: a step of a trace. After it: `follow` can say whether the step is allowed.
+Each step of a trace is noted here; `follow` says by it whether the step is allowed.
 """
 
 from __future__ import annotations

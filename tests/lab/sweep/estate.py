@@ -1,7 +1,6 @@
 """Drivers, load balancers, nodes and Services of a `World`, and who may change them.
 
-Before it: `objects` spells them. After it: `Cluster` adds pods and groups. A driver is an
-object with a URL; behind the URL is a physical system (a `Balancer`), and one system may
+`objects` spells them, and `Cluster` adds pods and groups. A driver is an object with a URL; behind the URL is a physical system (a `Balancer`), and one system may
 be behind several URLs, as one pool of it may be spelled in several ways.
 """
 

@@ -1,7 +1,7 @@
 """Hunts mutants: runs cases with a guard taken out until the oracle notices.
 
-Before it: `guards` lists what is taken out. After it: the command line prints who was
-noticed by which case, and who lives on: a missing scenario, or a needless guard.
+`guards` lists what is taken out. The command line prints which mutant was noticed by which
+case, and which lives on: a missing scenario, or a needless guard.
 """
 
 import random
