@@ -1,6 +1,7 @@
 """Counts objects by what their conditions say, as the stores change.
 
-A change costs its own conditions, a look at /metrics the few series that there are: nobody goes through ten thousand records for it.
+A change costs its own conditions, a look at /metrics the few series that there are: nobody
+goes through ten thousand records for it.
 """
 
 from collections import Counter as Tally

@@ -2,29 +2,31 @@
 
 `next_step` asks the stages below in order, and the first that has something to do names
 the step; `learn` takes in what came of it. It begins with a deletionTimestamp and ends when
-the record is gone. The rules, which docs/lifecycle.md explains with their counterexamples:
+the record is gone. The rules, under the numbers that they have in docs/lifecycle.md, which
+explains them:
 
-1. Calls go out only under a permission: a quorum read that showed the record deleting
-   (w02). Where members are named after their records, the watch is enough: a deletion is
-   never taken back, nobody else writes to the record after it, and a call that comes
-   after the record's end finds nobody's member. That saves a third of the requests.
-2. Without an address nothing was ever registered.
-3. The drain's clock starts with the first call that may have reached the driver, and is
+1. Without an address nothing was ever registered, and nobody is called. Else calls go out
+   only under a permission: a quorum read that showed the record deleting (w02). Where
+   members are named after their records, the watch is enough: a deletion is never taken
+   back, nobody but rule 7 writes to the record after it, and a call that comes after the
+   record's end finds nobody's member. That saves a third of the requests.
+2. The drain's clock starts with the first call that may have reached the driver, and is
    written once it has to wait: while the driver could not be reached, nothing was drained.
    The incarnation that began it counts by its monotonic clock. Another one has only the
-   wall clock, which may be wrong, and takes no more from it than one whole drain. A drain
-   is also over when the record says that its backend is gone: the address may be
-   another's.
-4. A settled record is deregistered once. For any other, an ensure may still be out: one
+   wall clock, which may be wrong, and takes no more from it than one whole drain.
+3. A settled record is deregistered once. For any other, an ensure may still be out: one
    call at once so that traffic stops, and one that counts after all ensures are over
    (w21, w22).
-5. The finalizer goes by compare-and-swap, after a success that counts, of this
+4. The finalizer goes by compare-and-swap, after a success that counts, of this
    incarnation (w23, w24). What counted counts for later versions, too: no registrar
    writes into a record that it has read as deleting.
-
-A call without a definite answer may take effect when the record is gone. Where members are
-known by address alone it is the lock that keeps the address from its next owner until then,
-also after a crash, when nobody remembers the call.
+5. A call without a definite answer may take effect when the record is gone. Where members
+   are known by address alone it is the lock that keeps the address from its next owner
+   until then, also after a crash, when nobody remembers the call.
+6. The address is free at once after an end of which this incarnation knows that no call is
+   out (`is_clean`); `lbcf.deregistrar.successors` tells whoever waits for it (w33 to w40).
+7. A drain is over when the record says that its backend is gone: the address may be
+   another's. `lbcf.controller.gone_backends` writes that.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 For LoadBalancer objects and for entries of Binds. The stages of either half are asked in
 order; the first that has something to do names the next step, and `learn` takes in what
-came of it. The rules:
+came of it. The rules, under the numbers that they have in docs/lifecycle.md:
 
 1. `Created` is Unknown in the status before the first createLoadBalancer: a later process
    knows by it that there may be something to delete.
@@ -13,6 +13,7 @@ came of it. The rules:
    person ordered so.
 5. The key of the locks on its members' addresses changes only once its records hold their
    locks under the new one.
+6. The identity of what was created is written whatever else has changed meanwhile.
 """
 
 from collections.abc import Callable, Mapping

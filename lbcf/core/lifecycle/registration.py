@@ -2,23 +2,31 @@
 
 `next_step` asks the stages below in order, and the first that has something to do names
 the step; `learn` takes in what came of it. It ends with `Registered` True at the record's
-generation. The rules, which docs/lifecycle.md explains with their counterexamples:
+generation. The rules, under the numbers that they have in docs/lifecycle.md, which explains
+them:
 
-1. An ensure goes out only under a permission: this incarnation's own write, or a quorum
+1. What the deregistrar must know before the first ensure is in the record by then: the
+   address, in the spec where members are named after records, else in the status (w06).
+2. An ensure goes out only under a permission: this incarnation's own write, or a quorum
    read, that showed the record live (w01, w02).
-2. What the deregistrar must know before the first ensure is in the record by then: the
-   address (in the spec where members are named after records, else in the status, and
-   there only once the lock on the address is held), and `ensuring` (w03 to w09).
-3. `ensuring` names the incarnation that may have a call out. Only that one clears it,
-   and only if all its calls, and its writes that clear it, had definite answers; any
-   other first makes it `*`, which nobody clears (w10 to w16). A record without any
-   Registered condition whose address is in its spec counts as being ensured by whoever
-   wrote it: that is the claim.
+3. `ensuring` names the incarnation that may have a call out, and is written before that
+   call. Only that incarnation clears it, and only if all its calls, and its writes that
+   clear it, had definite answers; any other first makes it `*`, which nobody clears (w10
+   to w16). A record without any Registered condition whose address is in its spec counts
+   as being ensured by whoever wrote it: that is the claim. While `ensuring` is `*`, an
+   older call may take effect after a newer one: the ensure is sent once more when all
+   older ones are over (w25 to w27).
 4. The record says for how long its ensures may take effect (Δ of the driver that is
    asked) before the first one that may for so long. The driver may be edited meanwhile,
    and two processes may have read different versions of it (w50).
-5. While `ensuring` is `*`, an older call may take effect after a newer one: the ensure is
-   sent once more when all older ones are over (w25 to w27).
+5. Where members are known by address alone, the address is written only once the lock on
+   it is held (w03 to w09).
+6. A spec that changes is ensured again. The claim survives an update of our own only if
+   the version before was settled or claimed (`claim_after_update`, w17).
+7. That a member was lost is written down before it is put back (w18);
+   `lbcf.controller.member_resync` finds out which are.
+
+Rule 8, on the place of a backend, is kept by `lbcf.core.selection.location`.
 """
 
 from collections.abc import Callable
@@ -307,7 +315,7 @@ def _take_lock(
     if state.locked or isinstance(driver, Explanation):
         return None
     if record.address and not record.is_legacy:
-        return None  # by rule 2 the lock came before the address
+        return None  # by rule 5 the lock came before the address
     if driver.member_key is MemberKey.RECORD:
         return None
     # A drainBackend that takes effect late would drain the next owner of the address.
