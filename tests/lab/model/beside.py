@@ -1,7 +1,7 @@
 """What a registrar does beside its turns: changes of specs, resets, its own end.
 
-The applier writes while a turn is under way, and so does the survey; what they leave is
-where the turn, or the next one, goes on.
+Changes of specs (`lbcf.controller.apply`) are written while a turn is under way, and so are
+resets (`lbcf.controller.member_resync`); the turn, or the next one, goes on from what they leave.
 """
 
 from __future__ import annotations
