@@ -145,7 +145,7 @@ class Registrar:
             return await self._look(key)
 
     async def _look(self, key: ObjectKey) -> Result:
-        """Visit a record that needs it, when there is room for the visit."""
+        """Give a record that needs one a turn, when there is room for it."""
         record = self._view.records.get(key)
         if record is None or record.is_deleting or key in self._expected:
             return Done()
@@ -168,7 +168,7 @@ class Registrar:
     def _limits(
         self, record: BackendRecord, driver: LoadBalancerDriver | Explanation
     ) -> tuple[Limit, ...]:
-        """Return what a visit of a record counts against."""
+        """Return what a turn of a record counts against."""
         shares, namespace = self._shares, record.meta.key.namespace
         balancer = record.load_balancer_key
         return (
@@ -183,7 +183,7 @@ class Registrar:
         state: RegistrationState,
         driver: LoadBalancerDriver | Explanation,
     ) -> Result:
-        """Visit one record."""
+        """Go through the steps of one record, and say when to come again."""
         uid = record.meta.uid
         self._resets.pop(uid, None)  # the state carries it from here
         address = self._address(record, driver)

@@ -121,7 +121,7 @@ class Deregistrar:
             return await self._look(key)
 
     async def _look(self, key: ObjectKey) -> Result:
-        """Visit a record when there is room for the visit."""
+        """Give a record a turn when there is room for it."""
         record = self._records.get(key)
         if record is None or record.meta.uid not in self._states:
             return Done()
@@ -142,7 +142,7 @@ class Deregistrar:
         record: BackendRecord,
         driver: LoadBalancerDriver | Explanation,
     ) -> tuple[Limit, ...]:
-        """Return what a visit counts against; what is in no hurry delays no first call."""
+        """Return what a turn counts against; what is in no hurry delays no first call."""
         if phase is Phase.RELEASING:
             return (Limit(phase, 2 * RELEASES_AT_ONCE),)
         shares, namespace = self._shares, record.meta.key.namespace
@@ -159,7 +159,7 @@ class Deregistrar:
         driver: LoadBalancerDriver | Explanation,
         slot: Slot,
     ) -> Result:
-        """Visit one record, as far as there is room for what it needs."""
+        """Go through the steps of one record, as far as there is room for what they need."""
         uid, namespace = record.meta.uid, record.meta.key.namespace
 
         def remember(learnt: DeregistrationState) -> None:

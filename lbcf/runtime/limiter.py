@@ -156,11 +156,11 @@ class ConcurrencyLimiter(Generic[K]):
         key: K,
         visit: Callable[["Slot"], Awaitable[Result]],
     ) -> Result:
-        """Visit a key if all its limits have room, else park it.
+        """Give a key its turn if all its limits have room, else park it.
 
         Args:
-            limits: what the visit counts against.
-            key: what is visited.
+            limits: what the turn counts against.
+            key: whose turn it is.
             visit: the turn itself.
         """
         slot = self.enter(limits, key)

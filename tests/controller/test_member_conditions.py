@@ -57,7 +57,7 @@ class Watched:
         self.key = a_load_balancer().meta.key
 
     async def compare(self, listing: Listing) -> None:
-        """Compare as the survey does."""
+        """Compare as the resync of members does."""
         candidates = self.watch.candidates(self.key)
         await self.watch.compare(self.key, MemberKey.RECORD, candidates, listing)
 

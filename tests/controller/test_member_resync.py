@@ -75,7 +75,7 @@ class Lists(LoadBalancerCalls):
 
 @attrs.define
 class Stage:
-    """A survey over a view."""
+    """A resync of members over a view."""
 
     hanging: Collection[str] = ()
     view: View = attrs.Factory(View)
@@ -126,7 +126,7 @@ class Stage:
         self.view.load_balancers.apply(Removed(gone))
 
     async def go_on(self, length: float) -> None:
-        """Let the survey run."""
+        """Let the resync run."""
         running = asyncio.create_task(self.survey.run())
         await asyncio.sleep(length)
         running.cancel()

@@ -130,7 +130,7 @@ class LoadBalancerState:
     is_released: bool = False
 
     def begin_turn(self, observed: Observation, now: Now) -> "LoadBalancerState":
-        """Start a visit: what the last one observed is void."""
+        """Begin a turn: what the last one observed is void."""
         fresh = LoadBalancerState(
             self.backoff,
             self.creates,

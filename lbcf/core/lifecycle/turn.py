@@ -1,8 +1,9 @@
 """What registration and deregistration share: clocks, drivers, reports, retry delays.
 
-A turn is one reconcile of one record. It begins with no permission, goes from step to
-step, and ends with `Finish`; what must outlive it is in the record or in the memory
-that the two modules keep, and the memory may be lost at any time.
+A turn is one reconcile of one record. It begins with no permission but that of an own
+write, or of the watch where members are named after their records, goes from step to step,
+and ends with `Finish`. What must outlive it is in the record, or in a state that a
+process remembers and may lose at any time.
 """
 
 from datetime import datetime, timedelta
