@@ -30,7 +30,7 @@ _NAME_HASH = 40
 _LOOK_AGAIN = timedelta(seconds=5)
 _BETWEEN_SWEEPS = timedelta(minutes=10)
 _STALE = timedelta(hours=2)
-"""Longer than any quarantine: time-outs end at 1 m and lateEffectSeconds at an hour."""
+"""Longer than any Δ: time-outs end at 1 m and lateEffectSeconds at an hour."""
 
 _log = structlog.get_logger(__name__)
 

@@ -1,4 +1,4 @@
-"""Holds what an informer has seen of a kind, for deciders to read without a request.
+"""Holds what an informer has seen of a kind: decisions are made from it without a request.
 
 `informer` feeds it from lists and watches, writers feed it with what their own writes
 returned (`observe`), and listeners turn its changes into keys for a queue. Watch and
