@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 
-PATIENCE = 15.0
+PATIENCE = 45.0
 """Seconds; long enough that only what never comes is missed."""
 
 

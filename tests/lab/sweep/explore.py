@@ -65,7 +65,7 @@ class Tally:
         for _, mode in case.plan:
             self.modes[mode] = self.modes.get(mode, 0) + 1
         if outcome.breach is not None:
-            self.breaches[str(case)] = outcome.breach
+            self.breaches[str(case)] = f"{outcome.breach}\n{outcome.ending}"
 
     def add(self, other: "Tally") -> None:
         """Add another one."""

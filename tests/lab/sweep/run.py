@@ -22,6 +22,8 @@ FAULTS = 60.0
 """Seconds after the last act of users in which steps still may fail."""
 QUIET = 600.0
 """Seconds after that in which nobody writes."""
+_LAST = 40
+"""Steps that are told of a run that broke a rule."""
 
 Script = Callable[[World], Awaitable[None]]
 
@@ -61,6 +63,12 @@ class Outcome:
     steps: tuple[Step, ...]
     looks: int
     played: int
+
+    @property
+    def ending(self) -> str:
+        """The last steps in words: one run in thousands breaks a rule, and not again."""
+        last = [f"{s.number} {s.at:.3f} {s.who} {s.what}" for s in self.steps]
+        return "\n".join(last[-_LAST:])
 
 
 def play(scenario: Scenario, setting: Setting, plan: Plan) -> Outcome:
