@@ -66,7 +66,7 @@ class Outcome:
 
     @property
     def ending(self) -> str:
-        """The last steps in words: one run in thousands breaks a rule, and not again."""
+        """The last steps in words: of a run in CI there is nothing but what was printed."""
         last = [f"{s.number} {s.at:.3f} {s.who} {s.what}" for s in self.steps]
         return "\n".join(last[-_LAST:])
 
@@ -109,6 +109,7 @@ def prepare(world: World) -> None:
 
     running = asyncio.get_running_loop()
     running.set_task_factory(factory)
+    running.set_exception_handler(world.on_error)
     if isinstance(running, BusyLoop):
         running.on_spin = lambda: world.fail("it runs hot, and waits for nothing")
 

@@ -1,9 +1,15 @@
-"""A process that stands still does nothing at all; everybody else goes on."""
+"""Who stands still does nothing at all, everybody else goes on; what ends a test is told."""
 
 import asyncio
 import contextvars
 
+import pytest
+
 from tests.lab.sweep.loop import BusyLoop
+from tests.lab.sweep.objects import RECORD
+from tests.lab.sweep.run import Scenario, Script, play
+from tests.lab.sweep.stage import ONE
+from tests.lab.sweep.world import World
 
 
 WHO = contextvars.ContextVar("who", default="world")
@@ -81,3 +87,33 @@ def test_what_was_due_already_runs_first_when_it_wakes() -> None:
 
     assert {"came in", "ready", "timer"} == set(said)
     assert said.index("ready") < said.index("timer")
+
+
+class Struck(BaseException):
+    """What ends a test from outside."""
+
+
+def strike(_step: object = None) -> None:
+    """End whatever runs."""
+    raise Struck
+
+
+async def in_a_process(world: World) -> None:
+    """Strike while a process sends a request."""
+    world.on_step = strike
+    world.put_pod("web-1", ONE)
+    await asyncio.sleep(1)
+
+
+async def in_a_callback(world: World) -> None:
+    """Strike while nobody's task runs."""
+    world.later(0.1, strike)
+    await asyncio.sleep(1)
+
+
+@pytest.mark.parametrize("script", [in_a_process, in_a_callback])
+def test_time_limit_of_a_test_is_told_as_what_it_is(script: Script) -> None:
+    """The loop would go on without the task, and its process be blamed for the rest."""
+    outcome = play(Scenario("struck", script, {}, settle=60, quiet=10), RECORD, {})
+
+    assert "the run was ended from outside: Struck()" == outcome.breach

@@ -213,8 +213,31 @@ class World(Cluster):
         if process is None:
             return
         process.tasks.append(task)
+        task.add_done_callback(self._ended)
         if not process.is_alive:
             task.cancel()
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        """Look at how a task of a process ended."""
+        if not task.cancelled():
+            self._strike(task.exception())
+
+    def on_error(
+        self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]
+    ) -> None:
+        """Look at what a callback raised: the loop's handler of exceptions."""
+        self._strike(context.get("exception"))
+        loop.default_exception_handler(context)
+
+    def _strike(self, error: BaseException | None) -> None:
+        """Fail where the code that ran was ended from outside.
+
+        The time limit of a test strikes in whatever runs at the moment. The loop goes on
+        without that task or callback: a process would stand still, and be told as one
+        that does not do its work.
+        """
+        if error is not None and not isinstance(error, Exception):
+            self.fail(f"the run was ended from outside: {error!r}")
 
     async def close(self) -> None:
         """End everything."""
