@@ -21,8 +21,8 @@ from tests.lab.faults.history import Effect, History, Member, Sight
 DEREGISTER = "deregisterBackend"
 DRAIN = "drainBackend"
 ENSURE = "ensureBackend"
-OUT = frozenset({"Succ", "NotThere"})
-"""How a deregistration ends that leaves nothing behind."""
+DONE = frozenset({"Succ", "NotThere"})
+"""How a call ends whose task is done: the SDK answers `Succ` where nothing is there."""
 
 
 @attrs.frozen
@@ -139,7 +139,7 @@ def _released_when_out(history: History) -> Iterator[Violation]:
     had_address = {uid for uid, _ in _named(history)}
     out: dict[str, float] = {}
     for call in history.calls:
-        succeeded = call.operation == DEREGISTER and call.outcome in OUT
+        succeeded = call.operation == DEREGISTER and call.outcome in DONE
         if succeeded and call.ended is not None:
             out[call.uid] = min(call.ended, out.get(call.uid, call.ended))
     for release in history.releases:

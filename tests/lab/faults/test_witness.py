@@ -7,7 +7,7 @@ import pytest
 
 from lbcf import sdk
 from tests.lab.faults.history import Effect, Journal
-from tests.lab.faults.witness import Witness
+from tests.lab.faults.witness import LATEST, Witness
 
 
 HOST = "10.0.0.1:80"
@@ -75,6 +75,26 @@ async def test_late_effect_comes_after_its_answer() -> None:
         told(effect) for effect in journal.effects
     ]
     assert all(call.ended for call in journal.calls)
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["ensured", "not there"])
+async def test_nothing_comes_late_after_success(gone: bool) -> None:
+    """`Succ` for a record ends what its earlier calls were answered Running for."""
+    witness, journal = a_witness(sdk.MemberKey.RECORD)
+    witness.late = 1.0
+    await witness.ensure_backend(an_ensure("u1"))
+    await witness.ensure_backend(an_ensure("u2"))
+    witness.late = 0.0
+
+    if gone:
+        with pytest.raises(sdk.NotThere):
+            await witness.deregister_backend(a_deregister("u1"))
+    else:
+        await witness.ensure_backend(an_ensure("u1"))
+    await asyncio.sleep(LATEST + 0.5)
+
+    expected = [(True, "u2", "")] if gone else [(True, "u1", ""), (True, "u2", "")]
+    assert expected == [told(effect) for effect in journal.effects]
 
 
 async def _until(journal: Journal, effects: int) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import random
 import time
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from aiohttp import web
@@ -16,6 +17,7 @@ from aiohttp import web
 from lbcf import sdk
 from lbcf.sdk.server import Service
 from tests.lab.faults.history import Call, Effect, Journal, Member
+from tests.lab.faults.oracle import DONE
 from webhooks.memory import MemoryDriver
 from webhooks.memory_control import Behaviour, Control, Mode
 from webhooks.memory_members import AnyRequest, Members
@@ -67,7 +69,8 @@ class Witness(MemoryDriver):
 
     Attributes:
         late: the part of ensures and deregistrations that answer Running and take
-            effect some time later, beside whatever else comes meanwhile.
+            effect some time later, beside whatever else comes meanwhile; but never
+            after a later `Succ` for their record (docs/protocol.md).
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Witness(MemoryDriver):
         self.late = 0.0
         self._journal = journal
         self._chance = chance
+        self._put_off: defaultdict[str, list[asyncio.TimerHandle]] = defaultdict(list)
 
     def slow_down(self, seconds: float) -> None:
         """Answer that much later from now on; the effect comes at once."""
@@ -116,7 +120,7 @@ class Witness(MemoryDriver):
     ) -> sdk.Succ | sdk.Running:
         """Ensure, and remember."""
         with self._noted(sdk.Operation.ENSURE_BACKEND, request) as call:
-            if self._is_put_off(lambda: self.members.ensure(request)):
+            if self._is_put_off(request, lambda: self.members.ensure(request)):
                 call.outcome = "Running"
                 return sdk.Running(msg="later")
             result = await super().ensure_backend(request)
@@ -137,14 +141,14 @@ class Witness(MemoryDriver):
     ) -> sdk.Succ | sdk.Running:
         """Deregister, and remember."""
         with self._noted(sdk.Operation.DEREGISTER_BACKEND, request) as call:
-            if self._is_put_off(lambda: self.members.remove(request)):
+            if self._is_put_off(request, lambda: self.members.remove(request)):
                 call.outcome = "Running"
                 return sdk.Running(msg="later")
             result = await super().deregister_backend(request)
             call.outcome = type(result).__name__
         return result
 
-    def _is_put_off(self, effect: Callable[[], None]) -> bool:
+    def _is_put_off(self, request: AnyRequest, effect: Callable[[], None]) -> bool:
         """Let an effect come late, if it is its turn to."""
         if self._chance.random() >= self.late:
             return False
@@ -155,7 +159,8 @@ class Witness(MemoryDriver):
                 effect()
 
         seconds = self._chance.uniform(0.3, LATEST)
-        asyncio.get_running_loop().call_later(seconds, take)
+        timer = asyncio.get_running_loop().call_later(seconds, take)
+        self._put_off[request.record_id].append(timer)
         return True
 
     @contextlib.contextmanager
@@ -172,6 +177,9 @@ class Witness(MemoryDriver):
             raise
         finally:
             call.ended = time.monotonic()
+            if call.outcome in DONE:
+                for timer in self._put_off.pop(request.record_id, ()):
+                    timer.cancel()
 
 
 @contextlib.asynccontextmanager
