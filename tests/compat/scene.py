@@ -28,7 +28,7 @@ def a_driver(url: str, **spec: object) -> dict[str, Any]:
             "driverType": "Webhook",
             "url": url,
             "lateEffectSeconds": 0,
-            "webhooks": [{"name": "ensureBackend", "timeout": "1s"}],
+            "webhooks": [{"name": "ensureBackend", "timeout": "10s"}],
             **spec,
         },
     }
