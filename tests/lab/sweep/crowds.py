@@ -10,6 +10,9 @@ from tests.lab.sweep.world import Step, World
 
 
 _MOST_MADE = 40
+ROUNDS = 12.0
+"""Seconds in which leaders renew, or two controllers undo what the other has done, often
+enough: a fault in a later round finds the same state."""
 """Creates and deletes of records in 40 s where two controllers see two pods differently:
 six or seven of each for each pod, and some to spare."""
 
@@ -43,6 +46,7 @@ async def at_odds(world: World) -> None:
     await asyncio.sleep(2)
     world.disturb_any("controller", Trouble.LAG)
     world.put_group(parameters={"weight": "2"})
+    world.end_faults_in(ROUNDS)
     await asyncio.sleep(10)
 
 
@@ -55,6 +59,7 @@ async def pods_unseen(world: World) -> None:
     before = sum(map(_makes_or_ends, world.steps))
     world.drop_pod("web-1")
     world.put_pod("web-1", TWO)
+    world.end_faults_in(ROUNDS)
     await asyncio.sleep(DISTURBED)
     made = sum(map(_makes_or_ends, world.steps)) - before
     if world.is_faultless and made > _MOST_MADE:
@@ -268,6 +273,7 @@ async def election(world: World) -> None:
     await asyncio.sleep(4)
     await begin(world, ONE)
     world.drop_pod("web-1")
+    world.end_faults_in(ROUNDS)
 
 
 @scenario({"driver": DRIVER}, events=True)

@@ -92,7 +92,8 @@ async def _play(scenario: Scenario, setting: Setting, plan: Plan) -> Outcome:
         breach = str(error)
     finally:
         await world.close()
-    played = sum(1 for step in world.steps if step.at <= world.played_at + FAULTS)
+    last = min(world.played_at + FAULTS, world.faults_until)
+    played = sum(1 for step in world.steps if step.at <= last)
     return Outcome(breach, tuple(world.steps), world.oracle.looks, played)
 
 

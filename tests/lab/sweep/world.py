@@ -5,6 +5,7 @@ which step of I/O fails, and how; without one nothing fails.
 """
 
 import asyncio
+import math
 
 from collections.abc import Callable
 from typing import Any
@@ -64,6 +65,7 @@ class World(Cluster):
         self.processes: list[Process] = []
         self.steps: list[Step] = []
         self.played_at = 0.0
+        self.faults_until = math.inf
         self.succeeded: dict[tuple[str, bool], float] = {}
         self.troubles: dict[str, list[str]] = {}
         self.ahead: dict[str, float] = {}
@@ -113,6 +115,10 @@ class World(Cluster):
     def is_faultless(self) -> bool:
         """Tell whether nothing is planned to fail."""
         return not self._plan
+
+    def end_faults_in(self, seconds: float) -> None:
+        """Let faults be tried in the first rounds only of what repeats itself."""
+        self.faults_until = asyncio.get_running_loop().time() + seconds
 
     @property
     def breach(self) -> BaseException | None:
