@@ -96,7 +96,11 @@ _SHOWN = 3
 
 
 class NodeDoubts:
-    """By group, the nodes that wait, and why."""
+    """By group, the nodes that wait, and why.
+
+    A turn may look only at the nodes that changed: what it finds of those must not make
+    the group's status forget the others.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[ObjectKey, dict[str, Undecided]] = {}

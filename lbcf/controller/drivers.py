@@ -2,9 +2,7 @@
 
 `Accepted` says whether a driver can be called, credentials included; `Healthy` is what it
 answers to healthz, where it declares that. Neither keeps anybody from calling: calls tell by
-themselves whether they work. Our finalizer keeps a driver until nothing needs it: without
-it no backend could be taken out of its load balancers any more, and in a namespace that is
-being deleted nobody could put it back.
+themselves whether they work. Our finalizer keeps a driver until nothing needs it.
 """
 
 from datetime import timedelta
@@ -47,6 +45,9 @@ _PERIOD = timedelta(seconds=15)
 
 class DriverFinalizer:
     """Puts our finalizer on drivers and takes it off.
+
+    Without its driver nobody could take a backend out of a load balancer any more, and in
+    a namespace that is being deleted nobody could put the driver back.
 
     Args:
         view: what has been read.

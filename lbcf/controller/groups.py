@@ -33,7 +33,12 @@ _log = structlog.get_logger(__name__)
 
 
 GRACE = timedelta(seconds=30)
-"""From the first look that misses a Service until its nodes leave."""
+"""From the first look that misses a Service until its nodes leave.
+
+`kubectl replace --force` deletes a Service and creates it again a moment later:
+deregistering all its nodes in between would empty the load balancer. A Service that is
+gone for good lets its node port be given to another one, so the time is short.
+"""
 
 
 @attrs.frozen

@@ -235,6 +235,9 @@ class MemberResync:
 class RecordLister:
     """Lists records into their store, one list at a time.
 
+    A program in front of many load balancers that restarts resets all of them at once,
+    and each list holds a page of records in memory: so one list is shared by all of them.
+
     Args:
         client: the API server.
         records: sees what is listed.

@@ -311,10 +311,15 @@ _NAME: Final = "lbcf-deregistrar"
 
 
 class DeregistrarLease:
-    """Follows one Lease.
+    """Follows the Lease of the deregistrar, to know which one leads.
+
+    The registrar writes its name into a record together with the address
+    (`status.deregistrar`): that deregistrar alone may call for the record's end without
+    writing to the record first. A name that is out of date costs one more write, and the
+    next owner of the address a wait.
 
     Attributes:
-        informer: reads it.
+        informer: reads the Lease.
     """
 
     def __init__(self, client: KubeReader, clock: Clock, namespace: str) -> None:

@@ -166,7 +166,7 @@ async def _redraw(
 def _watch_error(error: Exception | None, namespace: str | None) -> str:
     """Return why changes are not heard of, empty where they are, or soon will be."""
     match error:
-        case None | Expired():  # after Gone the informer lists anew at once
+        case None | Expired():  # the informer then lists anew at once
             return ""
         case Forbidden():
             return str(missing_right("watch", RECORDS, namespace))

@@ -200,7 +200,7 @@ def parse_event(resource: Resource[T], line: bytes) -> Event[T]:
 
     Raises:
         BadAnswer: no event, or one of a type that nobody knows.
-        KubeError: what the ERROR event says, `Gone` above all.
+        KubeError: what the ERROR event says, `Expired` above all.
     """
     try:
         event = _decode_line(line)

@@ -73,8 +73,8 @@ class KubeReader:
             page_size: objects per page at most.
 
         Raises:
-            Gone: the pages took so long that the server forgot their moment.
-            TooLarge: a single object is longer than a page may be.
+            Expired: the pages took so long that the server forgot their moment.
+            AnswerTooLarge: a single object is longer than a page may be.
             KubeError: as the tree tells.
         """
         path = resource.collection(selection.namespace)
@@ -159,7 +159,7 @@ class KubeReader:
             silence: after that long without a byte the peer counts as dead.
 
         Raises:
-            Gone: the version is too old, list again.
+            Expired: the version is too old, list again.
             KubeError: as the tree tells, also while chunks are read.
         """
         query = selection.query() | {

@@ -272,7 +272,7 @@ async def _body(request: ApiRequest, response: aiohttp.ClientResponse) -> bytes:
     """Read the answer, up to the bytes that the asker takes.
 
     Raises:
-        TooLarge: there are more; the connection is closed with the rest unread.
+        AnswerTooLarge: there are more; the connection is closed with the rest unread.
     """
     if request.most is None:
         return await response.read()

@@ -151,6 +151,9 @@ async def until_refused(host: str, port: int, clock: Clock) -> None:
     firewall drops packets, nothing answers, and this waits.
 
     Never returns for a port that has refused from the beginning: a firewall may do that.
+
+    That it returns is a hint, not a proof: whoever acts on it writes the Lease by
+    compare-and-swap, so a leader that still runs finds the Lease taken when it renews.
     """
     has_answered = False
     while True:

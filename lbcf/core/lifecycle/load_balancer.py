@@ -502,7 +502,7 @@ def _written(state: LoadBalancerState, step: Step, now: Now) -> LoadBalancerStat
 
 
 def _unwritten(state: LoadBalancerState, step: Step, now: Now) -> LoadBalancerState:
-    """Begin anew in a now, but write an identity whatever else has changed.
+    """Begin anew in a moment, but write an identity whatever else has changed.
 
     The end of what was just created needs it.
     """
