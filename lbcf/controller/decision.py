@@ -16,12 +16,11 @@ from lbcf.core.model.verdicts import Undecided
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import Hold, Plan, hold_readiness_removals, plan_group
 from lbcf.core.selection.webhook_policy import KEPT_BY_WEBHOOK
+from lbcf.core.wording import some_of
 
 
 _GUARDS = KEPT_BY_WEBHOOK | {Reason.TOO_MANY_UNREADY, Reason.LAST_SERVING_NODE}
 """Reasons for which a removal is held back."""
-
-_NAMED = 3
 
 
 @attrs.frozen
@@ -86,15 +85,6 @@ def _held(decision: Decision, generation: int) -> Condition:
     return Condition(kind, True, first.reason, message, generation)
 
 
-def some_of(names: list[str]) -> str:
-    """List the first few names."""
-    shown = ", ".join(names[:_NAMED])
-    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
-
-
-_SHOWN = 3
-
-
 class NodeDoubts:
     """By group, the nodes that wait, and why.
 
@@ -142,11 +132,6 @@ def _doubts_by_reason(waiting: Mapping[str, Undecided]) -> tuple[Explanation, ..
     for _, doubt in sorted(waiting.items()):
         found.setdefault(doubt.reason, []).append(doubt.message)
     return tuple(
-        Explanation(reason, _joined(messages)) for reason, messages in found.items()
+        Explanation(reason, some_of(messages, separator="; ", last="; and "))
+        for reason, messages in found.items()
     )
-
-
-def _joined(messages: list[str]) -> str:
-    shown = "; ".join(messages[:_SHOWN])
-    rest = len(messages) - _SHOWN
-    return shown if rest <= 0 else f"{shown}; and {rest} nodes more"

@@ -12,7 +12,7 @@ import attrs
 
 from prometheus_client import Gauge
 
-from lbcf.controller.decision import Decision, conditions_of, some_of
+from lbcf.controller.decision import Decision, conditions_of
 from lbcf.controller.snapshot import count_nodes
 from lbcf.controller.view import View
 from lbcf.core.model import conditions
@@ -28,6 +28,7 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import EventReason
+from lbcf.core.wording import some_of
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.events import EventRecorder, Reference

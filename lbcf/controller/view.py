@@ -39,6 +39,7 @@ from lbcf.core.reasons import Explanation
 from lbcf.core.selection.desired import host_port
 from lbcf.core.selection.legacy import is_about
 from lbcf.core.selection.location import may_be_marked, node_of
+from lbcf.core.wording import some_of
 from lbcf.kube.kinds import HasMeta
 from lbcf.kube.list_watch import Selection
 from lbcf.kube.store import Store
@@ -261,9 +262,6 @@ class View:
                 return self._node_address(record, node, port)
 
 
-_NAMED = 3
-
-
 def needs_of(view: View, driver: ObjectKey) -> list[str]:
     """Say who needs a driver; what cannot be read may need it."""
     found = {
@@ -275,7 +273,7 @@ def needs_of(view: View, driver: ObjectKey) -> list[str]:
         "unreadable Bind": _unreadable(view.binds, driver),
         "unreadable BackendRecord": _unreadable(view.records, driver),
     }
-    return [_told(kind, keys) for kind, keys in found.items() if keys]
+    return [_users(kind, keys) for kind, keys in found.items() if keys]
 
 
 def _keys(users: Collection[HasMeta]) -> list[ObjectKey]:
@@ -294,7 +292,6 @@ def _unreadable(
     return [key for key in store.unreadable if serves_all or key[0] == driver.namespace]
 
 
-def _told(kind: str, keys: list[ObjectKey]) -> str:
-    shown = ", ".join(str(key) for key in sorted(keys)[:_NAMED])
-    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-    return f"{kind}{'s' if len(keys) > 1 else ''} {shown}{more}"
+def _users(kind: str, keys: list[ObjectKey]) -> str:
+    shown = some_of([str(key) for key in sorted(keys)])
+    return f"{kind}{'s' if len(keys) > 1 else ''} {shown}"

@@ -30,6 +30,7 @@ from lbcf.core.model.selectors import Operator, Requirement, Selector
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.model.verdicts import Eligible, Ineligible, Undecided, Verdict
 from lbcf.core.reasons import Reason
+from lbcf.core.wording import some_of
 
 
 T = TypeVar("T")
@@ -234,9 +235,7 @@ def user_ref(kind: str, user: ObjectKey, used: ObjectKey) -> str:
 
 def first_few(subjects: Iterable[str]) -> str:
     """Return the first few of many names, and the number of the others."""
-    found = sorted(subjects)
-    more = f" and {len(found) - _FEW} more" if len(found) > _FEW else ""
-    return (", ".join(found[:_FEW]) or "none") + more
+    return some_of(sorted(subjects), most=_FEW) or "none"
 
 
 def record_counts(records: Collection[BackendRecord]) -> str:

@@ -23,9 +23,8 @@ from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey
 from lbcf.core.reasons import Reason
+from lbcf.core.wording import some_of
 
-
-_NAMED = 3
 
 Listed = tuple[str, str]
 """Address and record id of a member, as its driver lists it; the id may be unknown."""
@@ -59,9 +58,11 @@ def drift_of(
     """Return the condition Drifted, None where it was never set and nothing is missing."""
     generation = load_balancer.meta.generation
     if missing:
+        ordered = sorted(missing, key=lambda record: record.meta.key)
+        names = [f"{record.address} of {record.meta.key}" for record in ordered]
         message = (
             f"{len(missing)} registered members are not there, and were not taken out "
-            f"by us: {_list_first(missing)}; ensurePolicy Always puts them back by period, "
+            f"by us: {some_of(names)}; ensurePolicy Always puts them back by period, "
             "else change the group's parameters or delete the records"
         )
         return Condition(
@@ -71,14 +72,6 @@ def drift_of(
         return None
     message = "every registered member is there"
     return Condition(conditions.DRIFTED, False, Reason.IN_STEP, message, generation)
-
-
-def _list_first(missing: tuple[BackendRecord, ...]) -> str:
-    """Name the first few."""
-    ordered = sorted(missing, key=lambda record: record.meta.key)
-    shown = ", ".join(f"{r.address} of {r.meta.key}" for r in ordered[:_NAMED])
-    more = len(missing) - _NAMED
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 AT_ONCE = 3
