@@ -135,19 +135,15 @@ class DriftedCondition:
         # The status of a Bind has no place for it.
         if found is None or condition is None or bind_of(key) is not None:
             return found
-        changed = conditions.with_condition(
-            found.conditions, condition, self._clock.now()
-        )
-        if changed == found.conditions:
+        if condition.says_the_same(conditions.find(found.conditions, condition.type)):
             return found
         _log.warning(
             "load_balancer.drifted",
             load_balancer=str(key),
             missing=[record.address for record in missing],
         )
-        body = render_load_balancer_status(found, changed)
         with contextlib.suppress(Conflict, NotFound):  # the next reading tells it
-            await self._writer.patch(found.meta, body, "status")
+            await _write_condition(self._writer, found, condition, self._clock)
         return None
 
 
@@ -230,23 +226,27 @@ class ListedCondition:
             message=condition.message,
         )
         try:
-            await self._write(found, condition)
+            if bind_of(found.meta.key) is not None:
+                await self._binds.tell(found, condition)
+            else:
+                await _write_condition(self._writer, found, condition, self._clock)
         except (Conflict, NotFound):
             failing.told_at = None  # the next reading tells it
         except KubeError as error:
             _log.warning("members.untold", error=str(error))
 
-    async def _write(self, found: LoadBalancer, condition: Condition) -> None:
-        """Write it.
 
-        Raises:
-            KubeError: it could not be written.
-        """
-        if bind_of(found.meta.key) is not None:
-            await self._binds.tell(found, condition)
-            return
-        changed = conditions.with_condition(
-            found.conditions, condition, self._clock.now()
-        )
-        body = render_load_balancer_status(found, changed)
-        await self._writer.patch(found.meta, body, "status")
+async def _write_condition(
+    writer: ObjectWriter[LoadBalancer],
+    load_balancer: LoadBalancer,
+    condition: Condition,
+    clock: Clock,
+) -> None:
+    """Write a condition into the status of a load balancer that is no Bind's.
+
+    Raises:
+        KubeError: it could not be written.
+    """
+    found = conditions.with_condition(load_balancer.conditions, condition, clock.now())
+    body = render_load_balancer_status(load_balancer, found)
+    await writer.patch(load_balancer.meta, body, "status")

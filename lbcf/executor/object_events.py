@@ -1,6 +1,6 @@
 """Events about objects: trouble, drivers' answers, abandoned objects, refused statuses."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 import structlog
@@ -165,7 +165,12 @@ class AbandonmentReporter:
 
     def __init__(self, recorder: EventRecorder, metrics: Metrics | None) -> None:
         self._recorder = recorder
-        self._counter = None if metrics is None else _make_abandoned(metrics)
+        self._counter = _make_counter(
+            metrics,
+            "lbcf_abandoned_total",
+            "Objects that were let go by the annotation lbcf.tkestack.io/abandon, by kind.",
+            ("BackendRecord", "Bind", "LoadBalancer", "LoadBalancerDriver"),
+        )
 
     def tell(self, kind: str, meta: Meta, why: str) -> None:
         """Record an Event and count one object.
@@ -187,19 +192,6 @@ class AbandonmentReporter:
         )
 
 
-def _make_abandoned(metrics: Metrics) -> Counter:
-    """Make the metric, with all its series: a rate needs a first sample."""
-    counter = Counter(
-        "lbcf_abandoned_total",
-        "Objects that were let go by the annotation lbcf.tkestack.io/abandon, by kind.",
-        ["kind"],
-        registry=metrics.registry,
-    )
-    for kind in ("BackendRecord", "Bind", "LoadBalancer", "LoadBalancerDriver"):
-        counter.labels(kind)
-    return counter
-
-
 class RefusalReporter:
     """Reports statuses that the API server refused: an Event, a metric, the log.
 
@@ -210,7 +202,12 @@ class RefusalReporter:
 
     def __init__(self, recorder: EventRecorder, metrics: Metrics | None) -> None:
         self._recorder = recorder
-        self._counter = None if metrics is None else _make_refusals(metrics)
+        self._counter = _make_counter(
+            metrics,
+            "lbcf_status_refusals_total",
+            "Writes of a status that the API server refused as invalid, by kind.",
+            ("BackendGroup", "Bind", "LoadBalancer", "LoadBalancerDriver"),
+        )
 
     def tell(self, kind: str, meta: Meta, error: Invalid, pause: timedelta) -> None:
         """Report one refusal; `pause` is how long the status is not sent again."""
@@ -238,14 +235,13 @@ class RefusalReporter:
         )
 
 
-def _make_refusals(metrics: Metrics) -> Counter:
-    """Make the metric, with all its series: a rate needs a first sample."""
-    counter = Counter(
-        "lbcf_status_refusals_total",
-        "Writes of a status that the API server refused as invalid, by kind.",
-        ["kind"],
-        registry=metrics.registry,
-    )
-    for kind in ("BackendGroup", "Bind", "LoadBalancer", "LoadBalancerDriver"):
+def _make_counter(
+    metrics: Metrics | None, name: str, text: str, kinds: Iterable[str]
+) -> Counter | None:
+    """Make a counter by kind, with all its series: a rate needs a first sample."""
+    if metrics is None:
+        return None
+    counter = Counter(name, text, ["kind"], registry=metrics.registry)
+    for kind in kinds:
         counter.labels(kind)
     return counter

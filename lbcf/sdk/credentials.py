@@ -64,11 +64,6 @@ class CredentialFiles:
     clients: Path | None = None
     tokens: Path | None = None
 
-    @property
-    def are_any(self) -> bool:
-        """Return whether any file is named."""
-        return self != CredentialFiles()
-
     def check(self) -> None:
         """Refuse combinations of flags that mean nothing.
 
