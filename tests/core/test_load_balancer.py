@@ -459,15 +459,28 @@ def test_identity_of_another_object_is_not_ours() -> None:
 
 
 @pytest.mark.parametrize("conflicts", [1, 2, 3])
-def test_conflict_begins_the_turn_anew(conflicts: int) -> None:
-    """In a second; nothing is lost by it."""
+def test_conflict_has_it_read_again(conflicts: int) -> None:
+    """Once in a turn; the next one begins in a second, and nothing is lost by it."""
     world = World(NEW)
     world.conflicts = conflicts
 
-    assert Finish(seconds(1)) == world.turn()
+    assert Finish(seconds(1) if conflicts > 1 else None) == world.turn()
+    assert 1 == named(world.steps).count("ReadLoadBalancer")
     for _ in range(conflicts):
         world.turn()
     assert {"id": "front"} == world.balancer.info
+
+
+def test_count_that_conflicts_is_not_written_at_once_again() -> None:
+    """What is read may be as far behind as before."""
+    world = ready(an_object_world())
+    world.members, world.conflicts = 2, 1
+    assert Finish(seconds(5)) == world.turn()
+    assert [Counted(2)] == outcomes(world)
+
+    world.monotonic = 5.0
+    world.turn()
+    assert [Counted(2), Counted(2)] == outcomes(world)
 
 
 def test_backends_are_counted_seldom() -> None:

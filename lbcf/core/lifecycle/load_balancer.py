@@ -100,7 +100,8 @@ class LoadBalancerState:
         applied: the attributes that its driver last took; None: nobody knows, as of a
             change that was under way when this process began.
         ensured_at: monotonic seconds at which it was ensured, or first seen to be.
-        counted_at: monotonic seconds at which its backends were last written.
+        counted_at: monotonic seconds at which its backends were last written, or were
+            tried to be.
         observed: the latest observation of this turn.
         is_stale: it is to be read again.
         was_reread: it has been, in this turn.
@@ -502,17 +503,22 @@ def _written(state: LoadBalancerState, step: Step, now: Now) -> LoadBalancerStat
 
 
 def _unwritten(state: LoadBalancerState, step: Step, now: Now) -> LoadBalancerState:
-    """Begin anew in a moment, but write an identity whatever else has changed.
+    """Read it again, once in a turn, then begin anew in a moment.
 
-    The end of what was just created needs it.
+    An identity is written whatever else has changed: the end of what was just created
+    needs it. While a watch lags, each write of the version that it tells of conflicts.
     """
-    is_identity = isinstance(step, WriteOutcome) and isinstance(step.outcome, Created)
-    if is_identity and not state.was_reread:
-        return attrs.evolve(state, is_stale=True, was_reread=True)
-    due = None
-    if isinstance(step, LockMembers) and state.observed is not None:
-        due = _count_due(state, state.observed, now)
-    return attrs.evolve(state, outcome=None, end=_finish_by(_SOON, due))
+    if isinstance(step, LockMembers):
+        seen = state.observed
+        due = None if seen is None else _count_due(state, seen, now)
+        return attrs.evolve(state, end=_finish_by(_SOON, due))
+    outcome = step.outcome if isinstance(step, WriteOutcome) else None
+    if isinstance(outcome, Counted):
+        state = attrs.evolve(state, counted_at=now.monotonic)
+    if state.was_reread:
+        return attrs.evolve(state, outcome=None, end=Finish(_SOON))
+    kept = outcome if isinstance(outcome, Created) else None
+    return attrs.evolve(state, outcome=kept, is_stale=True, was_reread=True)
 
 
 def _succeeded(
