@@ -46,6 +46,7 @@ from lbcf.executor.object_events import (
     TroubleReporter,
 )
 from lbcf.executor.pod_judge import PodJudge
+from lbcf.executor.refusals import StatusRefusals
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.informer import Informer
@@ -60,7 +61,6 @@ from lbcf.kube.kinds import (
     SERVICES,
 )
 from lbcf.kube.reader import KubeReader
-from lbcf.kube.refusals import StatusRefusals
 from lbcf.kube.transport import AT_ONCE, KEPT
 from lbcf.process import Dependencies
 from lbcf.runtime.clock import Clock
@@ -97,12 +97,14 @@ class _Writers:
     def of(cls, parts: Dependencies, view: View) -> "_Writers":
         """Make them; the view takes in what they write."""
         client = parts.client
+        reporter = RefusalReporter(parts.recorder, parts.metrics)
+        refusals = StatusRefusals(parts.clock, reporter.tell)
         return cls(
             ObjectWriter(client, RECORDS, view.records),
-            ObjectWriter(client, GROUPS, view.groups),
-            ObjectWriter(client, BINDS, view.binds),
-            ObjectWriter(client, LOAD_BALANCERS, view.load_balancers),
-            ObjectWriter(client, DRIVERS, view.drivers),
+            ObjectWriter(client, GROUPS, view.groups, refusals),
+            ObjectWriter(client, BINDS, view.binds, refusals),
+            ObjectWriter(client, LOAD_BALANCERS, view.load_balancers, refusals),
+            ObjectWriter(client, DRIVERS, view.drivers, refusals),
         )
 
 
@@ -271,7 +273,7 @@ class Controller:
         self._bind_queue = self._queue("binds")
         binds = Binds(
             view,
-            BindWriter(parts.client, view.binds),
+            BindWriter(self._writers.binds),
             self._calls,
             clock,
             self._abandonments,
@@ -289,7 +291,7 @@ class Controller:
             clock=clock,
         )
         executor = LoadBalancerExecutor(
-            parts.client, self._calls, clock, view.load_balancers
+            self._writers.load_balancers, self._calls, clock
         )
         balancers = LoadBalancers(
             view,
@@ -355,7 +357,6 @@ class Controller:
     def _listen(self) -> None:
         """Have changes bring back whom they concern."""
         parts, view = self._parts, self._view
-        self._mind_refusals()
         told = parts.settings.record_events
         trouble = TroubleReporter(parts.recorder, _TOLD, "Register", calls_told=told)
         trouble.listen(view.records)
@@ -368,15 +369,6 @@ class Controller:
             view.drivers.on_end(self._series.forget)
         self._driver_finalizer.listen()
         BindView(view, self._bind_queue.add).listen()
-
-    def _mind_refusals(self) -> None:
-        """Report statuses that the API server refuses, and send them seldom."""
-        parts, view = self._parts, self._view
-        reporter = RefusalReporter(parts.recorder, parts.metrics)
-        refusals = StatusRefusals(parts.clock, reporter.tell)
-        for store in (view.load_balancers, view.drivers, view.groups, view.binds):
-            store.on_change(refusals.changed)
-        parts.client.refusals = refusals
 
     def _listen_to_nodes(self) -> EndpointSliceInformers:
         """Listen to nodes and Services, and follow the endpoints that they call for."""

@@ -33,7 +33,6 @@ from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, RequeueAfter, Result
 from lbcf.wire.driver_requests import HealthzRequest
-from lbcf.wire.metadata import render_finalizer_added
 from lbcf.wire.resources import render_driver_status
 
 
@@ -113,8 +112,7 @@ class DriverFinalizer:
         meta = driver.meta
         if names.FINALIZER_DRIVER in meta.finalizers:
             return driver
-        body = render_finalizer_added(meta, names.FINALIZER_DRIVER)
-        return await self._writer.patch(meta, body)
+        return await self._writer.hold(meta, names.FINALIZER_DRIVER)
 
     async def let_go(self, driver: LoadBalancerDriver) -> Condition | None:
         """Take our finalizer off a driver that nothing needs; else say who needs it.

@@ -7,13 +7,8 @@ from lbcf.core.lifecycle.bind_status import Change, changed
 from lbcf.core.model import names
 from lbcf.core.model.binds import Bind, EntryStatus
 from lbcf.executor.writes import ObjectWriter
-from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict
-from lbcf.kube.kinds import BINDS
-from lbcf.kube.reader import KubeReader
-from lbcf.kube.store import Store
 from lbcf.wire.binds import render_statuses
-from lbcf.wire.metadata import render_finalizer_added
 
 
 _TRIES = 3
@@ -23,13 +18,11 @@ class BindWriter:
     """Writes by compare-and-swap.
 
     Args:
-        client: the API server.
-        store: takes in what each write returned.
+        writer: writes Binds, and reads those that have changed meanwhile.
     """
 
-    def __init__(self, client: KubeClient, store: Store[Bind]) -> None:
-        self._client: KubeReader = client
-        self._writer = ObjectWriter(client, BINDS, store)
+    def __init__(self, writer: ObjectWriter[Bind]) -> None:
+        self._writer = writer
 
     def rest(self, bind: Bind) -> timedelta | None:
         """Return for how long its status cannot be written; None: it can, for all we know.
@@ -44,8 +37,7 @@ class BindWriter:
         Raises:
             KubeError: it could not be written.
         """
-        body = render_finalizer_added(bind.meta, names.FINALIZER_LOAD_BALANCER)
-        return await self._writer.patch(bind.meta, body)
+        return await self._writer.hold(bind.meta, names.FINALIZER_LOAD_BALANCER)
 
     async def record(self, bind: Bind, statuses: tuple[EntryStatus, ...]) -> Bind:
         """Write all statuses, if it is still the version that was read.
@@ -74,7 +66,7 @@ class BindWriter:
             except Conflict:
                 if attempt == _TRIES:
                     raise
-            fresh = await self._client.get(BINDS, bind.meta.key)
+            fresh = await self._writer.read(bind.meta.key)
             if fresh.meta.uid != bind.meta.uid:
                 return None
             bind = fresh

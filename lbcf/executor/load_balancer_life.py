@@ -43,13 +43,8 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.executor.load_balancers import LoadBalancerCalls
 from lbcf.executor.turns import is_finish, read_now, take_turn
 from lbcf.executor.writes import ObjectWriter
-from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, NotFound
-from lbcf.kube.kinds import LOAD_BALANCERS
-from lbcf.kube.reader import KubeReader
-from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
-from lbcf.wire.metadata import render_finalizer_added
 from lbcf.wire.resources import render_load_balancer_status
 
 
@@ -73,21 +68,18 @@ class LoadBalancerExecutor:
     """Performs steps.
 
     Args:
-        client: the API server.
+        writer: writes load balancers, and reads one again.
         calls: to drivers.
         clock: the time.
-        store: takes in what each write returned.
     """
 
     def __init__(
         self,
-        client: KubeClient,
+        writer: ObjectWriter[LoadBalancer],
         calls: LoadBalancerCalls,
         clock: Clock,
-        store: Store[LoadBalancer],
     ) -> None:
-        self._client: KubeReader = client
-        self._writer = ObjectWriter(client, LOAD_BALANCERS, store)
+        self._writer = writer
         self._calls = calls
         self._clock = clock
 
@@ -156,10 +148,9 @@ class LoadBalancerExecutor:
         match step:
             case HoldLoadBalancer():
                 finalizer = names.FINALIZER_LOAD_BALANCER
-                body = render_finalizer_added(before.meta, finalizer)
-                return await self._writer.patch(before.meta, body)
+                return await self._writer.hold(before.meta, finalizer)
             case ReadLoadBalancer():
-                fresh = await self._client.get(LOAD_BALANCERS, before.meta.key)
+                fresh = await self._writer.read(before.meta.key)
                 if fresh.meta.uid != before.meta.uid:
                     raise NotFound(f"{before.meta.key} is another one", status=404)
                 return fresh

@@ -4,6 +4,7 @@ The controller and the deregistrar hold a `KubeReader`, which has no verb that w
 an `ObjectWriter` for each kind that they may change.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Generic, TypeVar
 
@@ -11,13 +12,14 @@ import structlog
 
 from lbcf.core.model.resources import Meta
 from lbcf.core.model.values import ObjectKey
+from lbcf.executor.refusals import StatusRefusals
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import NotFound, answer_lost
 from lbcf.kube.kinds import RECORDS, HasMeta, Resource
 from lbcf.kube.requests import Body
 from lbcf.kube.store import Store
 from lbcf.runtime import failpoints
-from lbcf.wire.metadata import render_finalizer_removed
+from lbcf.wire.metadata import render_finalizer_added, render_finalizer_removed
 
 
 T = TypeVar("T", bound=HasMeta)
@@ -34,15 +36,26 @@ class ObjectWriter(Generic[T]):
         kind: of the objects.
         store: takes in what each write returned: the next decision is made on that, not
             on what the watch has told so far.
+        refusals: keeps a status that was refused from being sent again at once; one for
+            the writers of several kinds. None: it is sent whenever it is asked for.
 
     Attributes:
         store: the same.
     """
 
-    def __init__(self, client: KubeClient, kind: Resource[T], store: Store[T]) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        kind: Resource[T],
+        store: Store[T],
+        refusals: StatusRefusals | None = None,
+    ) -> None:
         self._client = client
         self._kind = kind
         self.store = store
+        self._refusals = refusals
+        if refusals is not None:
+            store.on_change(refusals.changed)
 
     async def create(self, namespace: str, body: Body) -> T:
         """Create an object; who called takes it into the store with `observe`.
@@ -67,15 +80,25 @@ class ObjectWriter(Generic[T]):
         Raises:
             NotFound: there is none.
             Conflict: it is another version, or another object of that name.
+            Invalid: it is refused; a status may not have been sent at all (`rest`).
             KubeError: it was not changed, or nobody knows.
         """
-        write = self._client.patch(
-            self._kind, meta.key, body, cas=meta, subresource=subresource
-        )
-        written = await self._send(write)
+        with self._unless_refused(meta, subresource):
+            write = self._client.patch(
+                self._kind, meta.key, body, cas=meta, subresource=subresource
+            )
+            written = await self._send(write)
         if observe:
             self.store.observe(written)
         return written
+
+    async def hold(self, meta: Meta, finalizer: str) -> T:
+        """Put a finalizer on an object.
+
+        Raises:
+            KubeError: as `patch`.
+        """
+        return await self.patch(meta, render_finalizer_added(meta, finalizer))
 
     async def release(self, meta: Meta, finalizer: str) -> None:
         """Take a finalizer off an object.
@@ -119,6 +142,15 @@ class ObjectWriter(Generic[T]):
             self.store.observe(left)
         return True
 
+    async def read(self, key: ObjectKey) -> T:
+        """Return an object as the API server has it; the store does not take it in.
+
+        Raises:
+            NotFound: there is none.
+            KubeError: the API server could not be asked.
+        """
+        return await self._client.get(self._kind, key)
+
     async def refresh(self, key: ObjectKey) -> None:
         """Take in what has a name now: a write of ours met another version than expected.
 
@@ -126,17 +158,24 @@ class ObjectWriter(Generic[T]):
             KubeError: the API server could not be asked.
         """
         try:
-            self.store.observe(await self._client.get(self._kind, key))
+            self.store.observe(await self.read(key))
         except NotFound:
             _log.debug("object.gone", kind=self._kind.kind, key=str(key))
 
     def rest(self, meta: Meta) -> timedelta | None:
         """Return how long a status that was refused is not sent again; None: it may be."""
-        return self._client.rest(meta)
+        return None if self._refusals is None else self._refusals.rest(meta)
 
     def observe(self, written: T) -> None:
         """Let the store take in what a write returned."""
         self.store.observe(written)
+
+    def _unless_refused(
+        self, meta: Meta, subresource: str
+    ) -> AbstractContextManager[None]:
+        if self._refusals is None or subresource != "status":
+            return nullcontext()
+        return self._refusals.writing(self._kind.kind, meta)
 
     def _send(self, write: failpoints.Call[_R]) -> failpoints.Call[_R]:
         # Failpoints count the effects of a record's life alone.

@@ -18,7 +18,6 @@ from lbcf.kube.connection import Connection
 from lbcf.kube.errors import read_status
 from lbcf.kube.kinds import HasMeta, Resource
 from lbcf.kube.reader import KubeReader, parsed
-from lbcf.kube.refusals import StatusRefusals
 from lbcf.kube.requests import (
     JSON_PATCH,
     MERGE_PATCH,
@@ -43,15 +42,10 @@ class KubeClient(KubeReader):
     Args:
         exchange: the way to the server.
         field_manager: under which name the server's managedFields book our writes.
-
-    Attributes:
-        refusals: keeps a status that was refused from being sent again at once; None:
-            nobody does.
     """
 
     def __init__(self, exchange: HttpTransport, *, field_manager: str = "lbcf") -> None:
         super().__init__(exchange)
-        self.refusals: StatusRefusals | None = None
         self._manager = {"fieldManager": field_manager}
 
     async def create(
@@ -111,14 +105,7 @@ class KubeClient(KubeReader):
             request = self._write("PATCH", path, merge_cas(body, cas), MERGE_PATCH)
         else:
             request = self._write("PATCH", path, json_cas(body, cas), JSON_PATCH)
-        if self.refusals is None or cas is None or subresource != "status":
-            return parsed(resource, await self._exchange.send(request, within))
-        with self.refusals.writing(resource.kind, cas):
-            return parsed(resource, await self._exchange.send(request, within))
-
-    def rest(self, meta: Meta) -> timedelta | None:
-        """Return how long an object's status, refused before, is not written; None: it is."""
-        return None if self.refusals is None else self.refusals.rest(meta)
+        return parsed(resource, await self._exchange.send(request, within))
 
     async def delete(
         self,

@@ -32,6 +32,7 @@ from lbcf.executor.binds import BindWriter
 from lbcf.executor.load_balancer_life import LoadBalancerExecutor
 from lbcf.executor.locks import AddressLocker
 from lbcf.executor.object_events import AbandonmentReporter
+from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder
@@ -149,13 +150,17 @@ class Cluster:
         locker = AddressLocker(self.client, locks, clock, self.view.lock_keys)
         self.load_balancers = LoadBalancers(
             self.view,
-            LoadBalancerExecutor(self.client, calls, clock, self.view.load_balancers),
+            LoadBalancerExecutor(
+                ObjectWriter(self.client, LOAD_BALANCERS, self.view.load_balancers),
+                calls,
+                clock,
+            ),
             told,
             inheritance=LegacyLocks(self.view, locker, clock),
         )
         self.binds = Binds(
             self.view,
-            BindWriter(self.client, self.view.binds),
+            BindWriter(ObjectWriter(self.client, BINDS, self.view.binds)),
             calls,
             clock,
             told,

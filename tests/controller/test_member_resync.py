@@ -27,7 +27,7 @@ from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict
 from lbcf.kube.events import EventRecorder
-from lbcf.kube.kinds import LOAD_BALANCERS
+from lbcf.kube.kinds import BINDS, LOAD_BALANCERS
 from lbcf.kube.list_watch import Put, Removed
 from lbcf.kube.requests import ApiRequest
 from lbcf.runtime.limiter import Shares
@@ -98,7 +98,7 @@ class Stage:
             ),
             binds=Binds(
                 self.view,
-                BindWriter(client, self.view.binds),
+                BindWriter(ObjectWriter(client, BINDS, self.view.binds)),
                 self.calls,
                 clock,
                 AbandonmentReporter(recorder, None),

@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
+import structlog
 
 from prometheus_client import CollectorRegistry
 
@@ -22,6 +23,7 @@ from lbcf.executor.load_balancer_life import LoadBalancerExecutor
 from lbcf.executor.load_balancers import LoadBalancerCalls
 from lbcf.executor.locks import AddressLocker
 from lbcf.executor.object_events import AbandonmentReporter, RefusalReporter
+from lbcf.executor.refusals import StatusRefusals
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.client import KubeClient
@@ -29,15 +31,17 @@ from lbcf.kube.errors import Invalid
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import BINDS, DRIVERS, GROUPS, LOAD_BALANCERS, Resource
 from lbcf.kube.list_watch import Put
-from lbcf.kube.refusals import StatusRefusals
+from lbcf.kube.requests import ApiRequest
 from lbcf.kube.store import Store
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.metrics import Metrics
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import RequeueAfter, Result
 from tests.builders import a_key
-from tests.ctl.servers import Guarded, put
+from tests.ctl.servers import Guarded, a_refusal, put
 from tests.e2e import objects
+from tests.fairness import objects as tenants
+from tests.fairness import world as fairness
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
 from tests.kube.tiny_api import Json, TinyApi
@@ -75,6 +79,7 @@ class World:
     refuses: bool = True
     sent: int = 0
     client: KubeClient = attrs.field(init=False)
+    refusals: StatusRefusals = attrs.field(init=False)
     recorder: EventRecorder = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -83,7 +88,7 @@ class World:
             self.client, self.clock, controller="test", instance="test"
         )
         reporter = RefusalReporter(self.recorder, self.metrics)
-        self.client.refusals = StatusRefusals(self.clock, reporter.tell)
+        self.refusals = StatusRefusals(self.clock, reporter.tell)
 
     def _rule(self, method: str, path: str) -> tuple[int, str] | None:
         """Refuse statuses."""
@@ -94,7 +99,9 @@ class World:
 
     def reconciler(self) -> Callable[[ObjectKey], Awaitable[Result]]:
         """Return who writes the status of the kind."""
-        view, client, clock = self.view, self.client, self.clock
+        view, clock = self.view, self.clock
+        groups = self._writer(GROUPS, view.groups)
+        binds = self._writer(BINDS, view.binds)
         queue: WorkQueue[ObjectKey] = WorkQueue("test", clock)
         abandonments = AbandonmentReporter(self.recorder, None)
         pool = DriverPool(clock, CollectorRegistry())
@@ -103,16 +110,12 @@ class World:
         match self.kind:
             case "BackendGroup":
                 return GroupStatusReconciler(
-                    view,
-                    ObjectWriter(client, GROUPS, view.groups),
-                    ObjectWriter(client, BINDS, view.binds),
-                    self.recorder,
-                    clock,
+                    view, groups, binds, self.recorder, clock
                 ).reconcile
             case "Bind":
                 return Binds(
                     view,
-                    BindWriter(client, view.binds),
+                    BindWriter(binds),
                     calls,
                     clock,
                     abandonments,
@@ -120,20 +123,24 @@ class World:
                     shares=shares,
                 ).reconcile
             case "LoadBalancer":
-                locks = AddressLocks(client, "lbcf-system", clock)
-                locker = AddressLocker(client, locks, clock)
+                locks = AddressLocks(self.client, "lbcf-system", clock)
+                locker = AddressLocker(self.client, locks, clock)
+                balancers = self._writer(LOAD_BALANCERS, view.load_balancers)
                 return LoadBalancers(
                     view,
-                    LoadBalancerExecutor(client, calls, clock, view.load_balancers),
+                    LoadBalancerExecutor(balancers, calls, clock),
                     abandonments,
                     inheritance=LegacyLocks(view, locker, clock),
                 ).reconcile
             case _:
-                drivers = ObjectWriter(client, DRIVERS, view.drivers)
+                drivers = self._writer(DRIVERS, view.drivers)
                 holds = DriverFinalizer(view, drivers, queue, abandonments)
                 return DriverReconciler(
                     view, drivers, pool, holds, clock, queue=queue, shares=shares
                 ).reconcile
+
+    def _writer(self, kind: Resource[Any], store: Store[Any]) -> ObjectWriter[Any]:
+        return ObjectWriter(self.client, kind, store, self.refusals)
 
     async def read(self) -> None:
         """Let the watch tell of the object."""
@@ -261,3 +268,34 @@ def test_change_of_the_spec_ends_the_pause() -> None:
     before, after = run_virtual(story())
 
     assert before + 1 == after
+
+
+class TakingNoStatus(TinyApi):
+    """An API server that refuses every status."""
+
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
+        """Carry out all but statuses."""
+        if request.method == "PATCH" and request.path.endswith("/status"):
+            raise a_refusal(request, 422, WORDS)
+        return await super().send(request, within)
+
+
+def test_controller_tells_of_refusals_of_all_kinds() -> None:
+    """Whichever of its reconcilers it is that writes."""
+
+    async def story() -> None:
+        async with fairness.World(TakingNoStatus) as world:
+            world.put(
+                tenants.Driver("shop", "proxy", "http://proxy", is_new=True),
+                tenants.Balancer("shop", "front", "proxy"),
+                tenants.Balancer("shop", "new", "proxy", is_new=True),
+                tenants.Group("shop", "web", "front", ("198.18.0.1:80",)),
+                tenants.Bind("shop", "web", ("proxy",)),
+            )
+            await world.start(60)
+
+    with structlog.testing.capture_logs() as logs:
+        run_virtual(story())
+
+    told = {one["kind"] for one in logs if one["event"] == "status.refused"}
+    assert set(BODIES) == told

@@ -79,14 +79,19 @@ class Call:
 class World:
     """The cluster.
 
+    Args:
+        api: makes the API server.
+
     Attributes:
         api: the API server.
         members: of each driver that answers, by its host.
         calls: all that arrived at drivers.
     """
 
-    def __init__(self) -> None:
-        self.api = TinyApi(self.now)
+    def __init__(
+        self, api: Callable[[Callable[[], datetime]], TinyApi] = TinyApi
+    ) -> None:
+        self.api = api(self.now)
         self.members: defaultdict[str, Members] = defaultdict(
             lambda: Members(MemberKey.RECORD)
         )

@@ -1,9 +1,8 @@
 """Statuses that the API server refuses to store: not sent again at once, and told.
 
-`client` asks it before each write of a status, and reconcilers before they call a driver
-whose answer could not be written down. The same write would be refused again, and each
-change of an object brings its key: without this every one of them would send it anew.
-Records are left out: `lbcf.executor` tells of them in their own conditions.
+The same write would be refused again, and each change of an object brings its key: without
+a pause every one of them would send it anew, and call a driver whose answer could not be
+written down. Records need none: their own conditions tell of a refusal.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,9 +17,6 @@ from lbcf.core.model.values import Uid
 from lbcf.kube.errors import Invalid
 from lbcf.kube.kinds import HasMeta
 from lbcf.runtime.clock import Clock
-
-
-_LEFT_OUT = "BackendRecord"
 
 
 @attrs.frozen
@@ -52,8 +48,9 @@ class StatusRefusals:
         pause = self._pauses.get(meta.uid)
         if pause is None or pause.generation != meta.generation:
             return None
-        rest = pause.until - self._clock.monotonic()
-        return timedelta(seconds=rest) if rest > 0 else None
+        # A timedelta has whole microseconds: less would become a pause of zero.
+        rest = timedelta(seconds=pause.until - self._clock.monotonic())
+        return rest if rest > timedelta(0) else None
 
     @contextmanager
     def writing(self, kind: str, meta: Meta) -> Iterator[None]:
@@ -62,9 +59,6 @@ class StatusRefusals:
         Raises:
             Invalid: it is refused, or was and is not sent again yet.
         """
-        if kind == _LEFT_OUT:
-            yield
-            return
         rest = self.rest(meta)
         if rest is not None:
             text = (
