@@ -109,8 +109,10 @@ e2e: build ## ~10 min | Install everything into three real nodes, stir it under 
 	$(BIN)/python -m tests.lab.installed
 
 .PHONY: soak
-soak: build ## 11 min | Traffic through a real HAProxy while all of ours is killed every second (SECONDS=600).
+soak: build ## 16 min | Traffic while all of ours is killed every second (SECONDS=600); then how long ready pods are served.
 	$(BIN)/python -m tests.lab.soak --seconds $(SOAK_SECONDS)
+	$(BIN)/python -m tests.lab.soak --served --seconds 120
+	$(BIN)/python -m tests.lab.soak --served --trouble --seconds 120
 
 .PHONY: bench
 bench: build ## ~30 min | Measure speed, cost and memory on a real control plane (BENCH_ARGS=...).

@@ -95,6 +95,11 @@ class Replica:
         return bool(self.events("work.started"))
 
     @property
+    def works_again(self) -> bool:
+        """Whether its latest run has begun to work."""
+        return len(self.events("work.started")) >= self.starts
+
+    @property
     def leads(self) -> bool:
         """Whether some run of it was elected."""
         return bool(self.events("leader.elected"))

@@ -2,7 +2,8 @@
 
 Prints what it does about every ten seconds, a summary, and one JSON object as the last
 line. Exit status 1: something was leaked, wrongly removed, sent to the dead, or did not
-come to rest.
+come to rest. With `--served`, the share of the time in which ready pods were in the load
+balancer; with `--served --trouble`, while calls fail and processes are killed.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from tests.lab.cluster import Cluster
 from tests.lab.cluster.fixtures import running
 from tests.lab.demo.ground import ROOT, Ground
 from tests.lab.soak.run import Result, soak
+from tests.lab.soak.served import measure
 from tests.manifests.documents import CRDS
 
 
@@ -49,12 +51,21 @@ def tell(result: Result) -> None:
         print(f"{name:>24}  {figure}")
 
 
+async def _soak(
+    cluster: Cluster, folder: Path, seed: int, seconds: float, rate: float
+) -> Result:
+    chance = random.Random(seed)  # noqa: S311 - one that can be drawn again
+    return await soak(ground_of(cluster, folder), cluster, chance, seconds, rate)
+
+
 def main() -> int:
     """Read the command line and run; returns the exit status."""
     parser = argparse.ArgumentParser(prog="tests.lab.soak", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--rate", type=float, default=150, help="requests per second")
     parser.add_argument("--seed", type=int, default=None, help="default: a new one")
+    parser.add_argument("--served", action="store_true", help="measure that share")
+    parser.add_argument("--trouble", action="store_true", help="with it: calls fail")
     flags = parser.parse_args()
     seed = secrets.randbelow(10**6) if flags.seed is None else flags.seed
     print(f"seed {seed}", flush=True)
@@ -63,9 +74,10 @@ def main() -> int:
         cluster.kubectl("apply", "-f", CRDS)
         established = ("wait", "--for=condition=Established", "--timeout=30s")
         cluster.kubectl(*established, "-f", CRDS)
-        ground = ground_of(cluster, folder)
         result = asyncio.run(
-            soak(ground, cluster, random.Random(seed), flags.seconds, flags.rate)  # noqa: S311 - one that can be drawn again
+            measure(cluster, folder, seed, flags.seconds, trouble=flags.trouble)
+            if flags.served
+            else _soak(cluster, folder, seed, flags.seconds, flags.rate)
         )
     tell(result)
     if result.wrong:
