@@ -43,6 +43,7 @@ from lbcf.core.model.values import (
     ObjectKey,
     Port,
     Repeat,
+    ReplaceOrder,
     Uid,
 )
 from lbcf.core.reasons import Explanation, Reason
@@ -199,6 +200,8 @@ def a_group(
     ensure_policy: EnsurePolicy | None = None,
     drain: DrainPolicy | None = None,
     max_unready_percent: int | None = None,
+    max_unavailable: int = 0,
+    order: ReplaceOrder = ReplaceOrder.REGISTER_FIRST,
     webhook: DeregisterWebhook | None = None,
     uid: str | None = None,
     version: int = 1,
@@ -214,6 +217,8 @@ def a_group(
         ensure_policy=ensure_policy or EnsurePolicy(),
         drain=drain,
         max_unready_percent=max_unready_percent,
+        max_unavailable=max_unavailable,
+        replace_order=order,
         webhook=webhook,
     )
 

@@ -238,7 +238,9 @@ class Controller:
             grace=ServiceGrace(view, clock),
             applier=Applier(self._writers.records, clock, self._registrar),
             removals=removals,
+            clock=clock,
             decided=held.decided,
+            depart_after=self._queues.departures.add_after,
         )
         queues = self._queues
         return [

@@ -19,7 +19,11 @@ from lbcf.core.selection.webhook_policy import KEPT_BY_WEBHOOK
 from lbcf.core.wording import some_of
 
 
-_GUARDS = KEPT_BY_WEBHOOK | {Reason.TOO_MANY_UNREADY, Reason.LAST_SERVING_NODE}
+_GUARDS = KEPT_BY_WEBHOOK | {
+    Reason.TOO_MANY_UNREADY,
+    Reason.LAST_SERVING_NODE,
+    Reason.AWAITING_REPLACEMENT,
+}
 """Reasons for which a removal is held back."""
 
 
@@ -46,6 +50,17 @@ def guarded_plan(snapshot: Snapshot) -> Plan:
 def held_by_guards(plan: Plan) -> tuple[Hold, ...]:
     """Find the removals of a plan that a guard holds."""
     return tuple(hold for hold in plan.holds if hold.reason in _GUARDS)
+
+
+def postponed_creates(plan: Plan) -> tuple[Explanation, ...]:
+    """Return why some of a plan's creates wait, if any do."""
+    if not plan.postponed:
+        return ()
+    message = (
+        f"{plan.postponed} new backends wait for as many that leave the same load "
+        "balancer, because protection.order is DeregisterFirst"
+    )
+    return (Explanation(Reason.AWAITING_DEPARTURES, message),)
 
 
 def doubts_of(snapshot: Snapshot) -> tuple[Explanation, ...]:

@@ -27,7 +27,7 @@ from lbcf.core.model.resources import (
     StaticSelection,
 )
 from lbcf.core.model.values import ObjectKey, Uid
-from lbcf.core.reasons import EventReason
+from lbcf.core.reasons import EventReason, Reason
 from lbcf.core.wording import some_of
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
@@ -231,7 +231,9 @@ class HeldRemovalsReporter:
         self._held[key] = first.reason
         self._count(key, len(decision.held))
         group = self._view.groups.get(key)
-        if before != first.reason and group is not None:
+        # Pods that replace each other are everyday: an event for each would be a write.
+        is_news = first.reason not in {before, Reason.AWAITING_REPLACEMENT}
+        if is_news and group is not None:
             count = len(decision.held)
             noun = "removal" if count == 1 else "removals"
             note = f"{count} {noun} held ({first.reason}): {first.message}"

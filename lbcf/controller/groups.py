@@ -1,4 +1,4 @@
-"""BackendGroups: snapshot -> plan -> guards -> validations -> quota -> writes."""
+"""BackendGroups: snapshot -> plan -> guards -> validations -> quota -> order -> writes."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -13,6 +13,7 @@ from lbcf.controller.decision import (
     doubts_of,
     guarded_plan,
     held_by_guards,
+    postponed_creates,
 )
 from lbcf.controller.driver_decisions import Judgements, Validations
 from lbcf.controller.record_quota import RecordQuota
@@ -20,11 +21,13 @@ from lbcf.controller.removals import Removals
 from lbcf.controller.snapshot import is_local, take_snapshot
 from lbcf.controller.triggers import ChangedBackends
 from lbcf.controller.view import View
+from lbcf.core.model.cluster import Snapshot
 from lbcf.core.model.node_backends import ServiceSelection
-from lbcf.core.model.resources import BackendGroup
-from lbcf.core.model.values import ObjectKey
+from lbcf.core.model.resources import BackendGroup, PodRef
+from lbcf.core.model.values import ObjectKey, ReplaceOrder
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import Plan
+from lbcf.core.selection.replacement import order_replacements, still_serves
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.worker import Done, Failed, RequeueAfter, Result
 
@@ -115,7 +118,9 @@ class GroupReconciler:
         grace: for how long a Service may be missing.
         applier: writes what plans create and update.
         removals: has the rest written, beside what follows.
+        clock: the time.
         decided: told what was decided about a group.
+        depart_after: has `depart` called for a group in a while.
     """
 
     def __init__(
@@ -129,7 +134,9 @@ class GroupReconciler:
         grace: ServiceGrace,
         applier: Applier,
         removals: Removals,
+        clock: Clock,
         decided: Callable[[ObjectKey, Decision], None],
+        depart_after: Callable[[ObjectKey, timedelta], None],
     ) -> None:
         self._view = view
         self._scopes = scopes
@@ -139,8 +146,11 @@ class GroupReconciler:
         self._validations = validations
         self._quota = quota
         self._grace = grace
+        self._clock = clock
         self._decided = decided
+        self._depart_after = depart_after
         self._node_doubts = NodeDoubts()
+        self._being_made: dict[ObjectKey, set[str]] = {}
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Make a group's records what they should be."""
@@ -176,16 +186,9 @@ class GroupReconciler:
         group = self._view.groups.get(key)
         # Its records are ended by the garbage collector, through ownerReferences.
         if group is None or group.meta.deleting_since is not None:
-            self._node_doubts.forget(key)
-            self._validations.forget(key)
-            self._quota.forget(key)
-            self._grace.forget(key)
+            self._forget(key)
             return Plan()
-        counts_all = group.max_unready_percent is not None or group.webhook is not None
-        if counts_all or is_local(self._view, group) or self._quota.is_waiting(key):
-            # The guards count all of the group, a driver judges all of it, and what it
-            # could not create before is wanted still.
-            scope = None
+        scope = self._scope_of(group, scope)
         kept = self._grace.consider(group)
         snapshot = kept or take_snapshot(self._view, group, scope)
         if isinstance(snapshot, Explanation):
@@ -193,11 +196,58 @@ class GroupReconciler:
         snapshot = self._judgements.consider(snapshot)
         plan, unagreed = self._validations.consider(snapshot, guarded_plan(snapshot))
         plan, beyond = self._quota.consider(key, plan)
+        plan = self._ordered(snapshot, plan)
+        beyond = (*beyond, *postponed_creates(plan))
         nodes = self._node_doubts.learn(key, scope, plan.waiting)
         doubts = (*beyond, *doubts_of(snapshot), *dict.fromkeys(unagreed), *nodes)
         self._decided(key, Decision(doubts, held_by_guards(plan)))
         self._applier.withdraw(plan.removals)
         self._removals.decided(snapshot.records, plan.removals)
+        return plan
+
+    def _forget(self, key: ObjectKey) -> None:
+        self._node_doubts.forget(key)
+        self._validations.forget(key)
+        self._quota.forget(key)
+        self._grace.forget(key)
+        self._scopes.hold(key, frozenset())
+
+    def _scope_of(self, group: BackendGroup, scope: set[str] | None) -> set[str] | None:
+        """Return which pods to look at together; None: all."""
+        key = group.meta.key
+        counts_all = (
+            group.max_unready_percent is not None
+            or group.webhook is not None
+            or group.replace_order is ReplaceOrder.DEREGISTER_FIRST
+        )
+        if counts_all or is_local(self._view, group) or self._quota.is_waiting(key):
+            # The guards count all of the group, a driver judges all of it, and what it
+            # could not create before is wanted still.
+            return None
+        pods = self._view.pods
+        if scope is None or not any(
+            still_serves(pod)
+            for name in scope
+            if (pod := pods.get(ObjectKey(key.namespace, name))) is not None
+        ):
+            return scope
+        # Whether they stay depends on who is on the way in.
+        pending = self._scopes.pending(key)
+        if pending is None:
+            return None
+        being_made = self._being_made.get(key, set())
+        return scope | pending | being_made | self._view.pods_coming(key)
+
+    def _ordered(self, snapshot: Snapshot, plan: Plan) -> Plan:
+        """Take out of a plan what others are to come, or to leave, before."""
+        key, now = snapshot.group.meta.key, self._clock.now()
+        plan = order_replacements(plan, snapshot, now)
+        waiting = (h for h in plan.holds if h.reason == Reason.AWAITING_REPLACEMENT)
+        backends = (hold.record.spec.backend for hold in waiting)
+        pods = frozenset(b.name for b in backends if isinstance(b, PodRef))
+        self._scopes.hold(key, pods)
+        if plan.due is not None:
+            self._depart_after(key, plan.due - now)
         return plan
 
     def _undecided(self, key: ObjectKey, doubt: Explanation) -> Plan:
@@ -207,6 +257,8 @@ class GroupReconciler:
 
     async def _apply(self, key: ObjectKey, plan: Plan) -> Result:
         """Write a plan; if any of it fails, the whole group is looked at again."""
+        backends = (create.desired.spec.backend for create in plan.creates)
+        self._being_made[key] = {b.name for b in backends if isinstance(b, PodRef)}
         try:
             with self._quota.booked(key, len(plan.creates)):
                 again = await self._applier.apply(plan)
@@ -215,6 +267,8 @@ class GroupReconciler:
             error = worst_of(errors)
             _log.warning("plan.failed", group=str(key), error=str(error))
             return Failed(error)
+        finally:
+            del self._being_made[key]
         if again is None:
             return Done()
         self._scopes.widen(key)

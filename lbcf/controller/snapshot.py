@@ -53,14 +53,16 @@ def take_snapshot(
                 undecided[name] = found
             case Leaving(why):
                 leaving[name] = why
+    selected = tuple(_pods(view, group, pods))
     return Snapshot(
         group=group,
         attachments=attachments,
         undecided=undecided,
-        pods=tuple(_pods(view, group, pods)),
+        pods=selected,
         records=tuple(_records_in_scope(view, group, pods)),
         scene=scene,
         leaving=leaving,
+        nodes_gone=view.nodes_gone(selected),
     )
 
 

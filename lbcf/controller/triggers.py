@@ -36,6 +36,7 @@ class ChangedBackends:
     def __init__(self) -> None:
         self._changed: dict[ObjectKey, set[str] | None] = {}
         self._leaving: dict[ObjectKey, set[str]] = {}
+        self._held: dict[ObjectKey, frozenset[str]] = {}
 
     def note(self, group: ObjectKey, pod: str) -> None:
         """Note that one pod changed, as far as this group is concerned."""
@@ -51,19 +52,40 @@ class ChangedBackends:
         """Note that one pod goes while the group's turn is under way."""
         self._leaving.setdefault(group, set()).add(pod)
 
+    def hold(self, group: ObjectKey, pods: frozenset[str]) -> None:
+        """Note all pods of a group that stay for now; each look looks at them again."""
+        self._held.pop(group, None)
+        if pods:
+            self._held[group] = pods
+
+    def is_holding(self, group: ObjectKey) -> bool:
+        """Return whether pods of a group stay for now."""
+        return group in self._held
+
+    def holding(self) -> tuple[ObjectKey, ...]:
+        """Return the groups of which pods stay for now."""
+        return tuple(self._held)
+
     def take_leaving(self, group: ObjectKey) -> set[str]:
         """Take the pods that went meanwhile; they are noted as changed as well."""
-        return self._leaving.pop(group, set())
+        return self._leaving.pop(group, set()) | self._held.get(group, frozenset())
 
     def take(self, group: ObjectKey) -> set[str] | None:
         """Take what changed; a group that nobody noted anything of is looked at whole."""
-        return self._changed.pop(group, None)
+        changed = self._changed.pop(group, None)
+        return None if changed is None else changed | self._held.get(group, frozenset())
+
+    def pending(self, group: ObjectKey) -> set[str] | None:
+        """Return what changed and is not taken yet; None stands for the whole group."""
+        return self._changed.get(group, set())
 
 
 _COUNT = timedelta(seconds=5)
 """How long changes are gathered before a load balancer's records are counted."""
 _GATHER = timedelta(seconds=1)
 """How long changes are gathered before a group's status is looked at."""
+_REPLACED = timedelta(seconds=0.2)
+"""How long new pods are gathered before those go that have waited for them."""
 
 
 @attrs.frozen
@@ -122,6 +144,10 @@ def same_marks(old: HasMeta | None, new: HasMeta | None) -> bool:
         after.annotations,
         after.finalizers,
     )
+
+
+def _progress(record: BackendRecord | None) -> tuple[bool, bool] | None:
+    return None if record is None else (record.is_in, record.has_failed)
 
 
 def _is_leaving(old: Pod | None, new: Pod | None) -> bool:
@@ -230,6 +256,7 @@ class Triggers:
             return
         self._look_at_status(group)
         if same_spec(old, new):
+            self._see_progress(group, old, new)
             return
         backend = either.spec.backend
         if isinstance(backend, PodRef):
@@ -240,6 +267,13 @@ class Triggers:
         else:
             self._scopes.widen(group)
         self._queues.groups.add(group)
+
+    def _see_progress(
+        self, group: ObjectKey, old: BackendRecord | None, new: BackendRecord | None
+    ) -> None:
+        """Look at the pods that wait for others, when one of those is in, or in trouble."""
+        if self._scopes.is_holding(group) and _progress(old) != _progress(new):
+            self._queues.departures.add_after(group, _REPLACED)
 
     def _see_new(self, record: BackendRecord, group: ObjectKey, pod: str) -> None:
         # The pod may have gone while its record was being created.
@@ -344,6 +378,9 @@ class NodeTriggers:
         for group in groups_concerned(self._view, old, new):
             self._scopes.note(group.meta.key, either.name)
             self._look_at(group.meta.key, True)
+        if new is None:
+            for key in self._scopes.holding():
+                self._look_whole(key)
 
     def node_unreadable(self, _key: ObjectKey) -> None:
         """Look at all groups of nodes: any of them may mean this one."""

@@ -1,6 +1,6 @@
 """Everything the controller has read of the cluster, with the indexes it asks by."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from lbcf.controller.endpoint_slices import EndpointSliceCache
 from lbcf.controller.selector_index import (
@@ -89,6 +89,17 @@ def _load_balancer_of(record: BackendRecord) -> Iterator[ObjectKey]:
     yield record.load_balancer_key
 
 
+def _coming_of(record: BackendRecord) -> Iterator[ObjectKey]:
+    """Index by owner the records of pods that are not registered yet."""
+    is_coming = not record.is_deleting and not record.is_in
+    if (
+        is_coming
+        and record.group is not None
+        and isinstance(record.spec.backend, PodRef)
+    ):
+        yield record.group
+
+
 def _membership_of(record: BackendRecord) -> Iterator[ObjectKey]:
     if can_drift(record):
         yield record.load_balancer_key
@@ -145,6 +156,7 @@ class View:
                 "load_balancer": _load_balancer_of,
                 "membership": _membership_of,
                 "ending": _ending_of,
+                "coming": _coming_of,
             }
         )
 
@@ -173,6 +185,21 @@ class View:
     def records_of(self, group: ObjectKey) -> Collection[BackendRecord]:
         """Find all records that a group owns."""
         return self.records.by_index("group", group)
+
+    def pods_coming(self, group: ObjectKey) -> set[str]:
+        """Return the names of a group's pods that have records not yet registered."""
+        found = (r.spec.backend for r in self.records.by_index("coming", group))
+        return {backend.name for backend in found if isinstance(backend, PodRef)}
+
+    def nodes_gone(self, pods: Iterable[Pod]) -> frozenset[str]:
+        """Return which nodes of pods that are being deleted do not exist any more."""
+        names = {pod.node for pod in pods if pod.is_terminating and pod.node}
+        known = (self.nodes.get, self.nodes.unreadable.get)
+        return frozenset(
+            name
+            for name in names
+            if all(get(ObjectKey("", name)) is None for get in known)
+        )
 
     def members_of(self, load_balancer: ObjectKey) -> Collection[BackendRecord]:
         """Find the records that are registered on a load balancer, and are to stay."""

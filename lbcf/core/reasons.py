@@ -282,6 +282,12 @@ class Reason(Explained):
         "the driver is being asked whether it takes `parameters`; what it has not agreed to is not written",
         "wait; a refusal has a reason of [drivers](#drivers), with its words",
     )
+    AWAITING_DEPARTURES = (
+        "AwaitingDepartures",
+        _READY,
+        "`protection.order` is `DeregisterFirst`: new backends wait for as many that leave the same load balancer",
+        "wait; for long: what keeps the records that are being deleted, `kubectl lbcf drains`",
+    )
     RECORD_QUOTA_EXCEEDED = (
         "RecordQuotaExceeded",
         _READY,
@@ -360,6 +366,12 @@ class Reason(Explained):
         _HELD,
         "more of the group is unready than `protection.maxUnreadyPercent`: removals for unreadiness wait",
         "look at the pods, and at their nodes; [override](operate.md#override-a-guard)",
+    )
+    AWAITING_REPLACEMENT = (
+        "AwaitingReplacement",
+        _HELD,
+        "pods that are ready are not registered yet: pods that are being deleted and still serve stay until then, or until just before they are killed",
+        "wait; for long: why are the new ones not registered, `kubectl lbcf why pod/NAME`; [override](operate.md#override-a-guard)",
     )
     KEPT_BY_DRIVER = (
         "KeptByDriver",

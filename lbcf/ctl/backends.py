@@ -177,7 +177,7 @@ def _headline(records: tuple[BackendRecord, ...], sections: list[Section]) -> st
 def _group_sections(
     reading: Reading, group: BackendGroup, candidate: _Candidate, now: datetime
 ) -> Iterator[Section]:
-    planned = plan_group(reading, group)
+    planned = plan_group(reading, group, now)
     lines = (
         *_selected(group, candidate),
         *_verdict_lines(planned, candidate),

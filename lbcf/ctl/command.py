@@ -202,7 +202,7 @@ async def _drains(question: Question, write: ReportWriter) -> int:
 
 async def _plan(question: Question, write: ReportWriter) -> int:
     reading, group = await _read_group(question)
-    write(plan_report(reading, group))
+    write(plan_report(reading, group, question.clock.now()))
     return FINE
 
 

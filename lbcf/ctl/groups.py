@@ -23,7 +23,7 @@ from lbcf.ctl.report import (
 
 def why_group(reading: Reading, group: BackendGroup, now: datetime) -> WhyReport:
     """Report how a group is, and what of it is not as it should be."""
-    planned, key = plan_group(reading, group), group.meta.key
+    planned, key = plan_group(reading, group, now), group.meta.key
     records = reading.view.records_of(key)
     sections = (
         Section("as the controller last wrote", tuple(_conditions(group, now))),

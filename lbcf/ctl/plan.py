@@ -1,16 +1,18 @@
 """`plan`: what the controller would write for a group if it looked at it now."""
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import attrs
 
-from lbcf.controller.decision import doubts_of, guarded_plan
+from lbcf.controller.decision import doubts_of, guarded_plan, postponed_creates
 from lbcf.controller.snapshot import take_snapshot
 from lbcf.core.model.cluster import Snapshot
 from lbcf.core.model.resources import BackendGroup, BackendRecord, RecordSpec
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import Plan, Update
+from lbcf.core.selection.replacement import order_replacements
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.report import backend_name, object_ref
 from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS
@@ -34,7 +36,7 @@ class GroupPlan:
         """Return why some or all of the group is left as it is."""
         if isinstance(self.snapshot, Explanation):
             return (self.snapshot,)
-        return doubts_of(self.snapshot)
+        return (*doubts_of(self.snapshot), *postponed_creates(self.plan or Plan()))
 
 
 @attrs.frozen
@@ -75,7 +77,7 @@ class PlanReport:
     unread: tuple[str, ...]
 
 
-def plan_group(reading: Reading, group: BackendGroup) -> GroupPlan:
+def plan_group(reading: Reading, group: BackendGroup, now: datetime) -> GroupPlan:
     """Plan a group as the controller does.
 
     What a driver answered about unready pods (policy Webhook) only the controller
@@ -94,8 +96,9 @@ def plan_group(reading: Reading, group: BackendGroup) -> GroupPlan:
         name: _not_read(reading, group.load_balancer_key(name)) or reason
         for name, reason in snapshot.undecided.items()
     }
-    snapshot = attrs.evolve(snapshot, undecided=undecided)
-    plan = guarded_plan(snapshot)
+    # Nodes are read only for groups of nodes: of a pod's we do not know whether it is gone.
+    snapshot = attrs.evolve(snapshot, undecided=undecided, nodes_gone=frozenset())
+    plan = order_replacements(guarded_plan(snapshot), snapshot, now)
     # What is held because we may not read something, the controller may well change.
     holds = tuple(hold for hold in plan.holds if hold.reason != Reason.NOT_READ)
     return GroupPlan(group, snapshot, attrs.evolve(plan, holds=holds))
@@ -114,9 +117,9 @@ def _not_read(reading: Reading, key: ObjectKey) -> Explanation | None:
     return Explanation(Reason.NOT_READ, f"LoadBalancerDriver {driver}: we {right}")
 
 
-def plan_report(reading: Reading, group: BackendGroup) -> PlanReport:
+def plan_report(reading: Reading, group: BackendGroup, now: datetime) -> PlanReport:
     """Report what the controller would write for a group."""
-    planned = plan_group(reading, group)
+    planned = plan_group(reading, group, now)
     plan = planned.plan or Plan()
     return PlanReport(
         namespace=group.meta.key.namespace,

@@ -40,7 +40,7 @@ def why_record(reading: Reading, key: ObjectKey, now: datetime) -> WhyReport:
     if record is None:
         raise not_found(reading, Kind.RECORD, key)
     group = None if record.group is None else reading.view.groups.get(record.group)
-    plan = None if group is None else plan_group(reading, group).plan
+    plan = None if group is None else plan_group(reading, group, now).plan
     who, stage = waits_for(record, reading, now), stage_of(record)
     headline = f"{stage}; waits for {who}" if who else stage
     sections = (record_section(record, reading, now, plan),)

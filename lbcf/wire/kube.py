@@ -40,8 +40,13 @@ class _PodStatus(msgspec.Struct, rename={"pod_ip": "podIP"}):
     conditions: list[_PodCondition] | None = None
 
 
+class _PodSpec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
 class _Pod(msgspec.Struct):
     metadata: ObjectMeta
+    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
 
@@ -68,6 +73,7 @@ def parse_pod(raw: bytes) -> Pod:
         address=pod.status.pod_ip,
         is_ready=any(c.type == "Ready" and c.status == "True" for c in conditions),
         phase=intern(pod.status.phase),
+        node=intern(pod.spec.node_name),
     )
 
 

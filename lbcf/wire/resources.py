@@ -29,6 +29,7 @@ from lbcf.core.model.values import (
     DeregisterWebhook,
     FailurePolicy,
     MemberKey,
+    ReplaceOrder,
 )
 from lbcf.wire.errors import Malformed
 from lbcf.wire.fields import (
@@ -172,6 +173,8 @@ class _Pods(msgspec.Struct, rename="camel"):
 
 class _Protection(msgspec.Struct, rename="camel"):
     max_unready_percent: int | None = None
+    max_unavailable: int = 0
+    order: ReplaceOrder = ReplaceOrder.REGISTER_FIRST
 
 
 class _DeregisterWebhook(msgspec.Struct, rename="camel"):
@@ -294,7 +297,7 @@ def to_group(group: WireGroup) -> BackendGroup:
         Malformed: it makes no sense.
     """
     spec, status = group.spec, group.status
-    policy = spec.deregister_policy
+    policy, protection = spec.deregister_policy, spec.protection or _Protection()
     lone = (spec.lb_name,) if spec.lb_name else ()
     return BackendGroup(
         meta=group.metadata.to_meta(),
@@ -305,7 +308,9 @@ def to_group(group: WireGroup) -> BackendGroup:
         webhook=_parse_webhook(spec.deregister_webhook, policy),
         ensure_policy=parse_ensure_policy(spec.ensure_policy),
         drain=None if spec.drain is None else parse_drain(spec.drain),
-        max_unready_percent=(spec.protection or _Protection()).max_unready_percent,
+        max_unready_percent=protection.max_unready_percent,
+        max_unavailable=protection.max_unavailable,
+        replace_order=protection.order,
         status=GroupStatus(
             backends=status.backends,
             registered=status.registered_backends,

@@ -46,3 +46,30 @@ def test_groups_do_not_mix() -> None:
     scopes.widen(API)
 
     assert {"web-1"} == scopes.take(WEB)
+
+
+def test_pods_that_are_held_are_part_of_each_look() -> None:
+    """Whoever else has changed; until they are held no more."""
+    scopes = ChangedBackends()
+    scopes.hold(WEB, frozenset({"old-1"}))
+    scopes.note(WEB, "web-1")
+
+    assert {"web-1"} == scopes.pending(WEB)
+    assert {"old-1", "web-1"} == scopes.take(WEB)
+    assert set() == scopes.pending(WEB)
+    assert {"old-1"} == scopes.take_leaving(WEB)
+    assert (WEB,) == scopes.holding()
+    scopes.hold(WEB, frozenset())
+    scopes.note(WEB, "web-1")
+    assert {"web-1"} == scopes.take(WEB)
+    assert (set(), ()) == (scopes.take_leaving(WEB), scopes.holding())
+
+
+def test_look_at_the_whole_group_has_those_that_are_held() -> None:
+    """It leaves nobody out."""
+    scopes = ChangedBackends()
+    scopes.hold(WEB, frozenset({"old-1"}))
+    scopes.widen(WEB)
+
+    assert None is scopes.pending(WEB)
+    assert None is scopes.take(WEB)

@@ -8,10 +8,11 @@ from lbcf.controller.decision import (
     doubts_of,
     guarded_plan,
     held_by_guards,
+    postponed_creates,
 )
 from lbcf.core.model.verdicts import WebhookDecision
 from lbcf.core.reasons import Explanation, Reason
-from lbcf.core.selection.plan import Hold
+from lbcf.core.selection.plan import Hold, Plan
 from tests.builders import a_group, a_pod, a_record, a_snapshot
 
 
@@ -80,3 +81,15 @@ def test_judge_without_an_answer_is_a_doubt() -> None:
     )
 
     assert (same,) == doubts_of(snapshot)
+
+
+def test_creates_that_wait_are_told() -> None:
+    """With the word that has them wait."""
+    (told,) = postponed_creates(Plan(postponed=2))
+
+    assert Reason.AWAITING_DEPARTURES == told.reason
+    assert told.message == (
+        "2 new backends wait for as many that leave the same load balancer, because "
+        "protection.order is DeregisterFirst"
+    )
+    assert () == postponed_creates(Plan())

@@ -124,6 +124,14 @@ def test_node_that_comes_or_goes_is_looked_at() -> None:
     assert {"n1", "n2"} == bench.scopes.take(WEB)
 
 
+def test_node_that_goes_is_asked_after_where_its_pods_may_wait() -> None:
+    """A pod on it serves nobody any more."""
+    bench = set_up(a_node())
+    bench.scopes.hold(WEB, frozenset({"old-1"}))
+
+    assert [WEB] == bench.end(bench.view.nodes, a_node(1))
+
+
 def test_label_costs_the_groups_whose_selection_it_changes() -> None:
     """One that lost the node, one that gained it; nobody else."""
     lost, gained = (a_node_group(n, selection=labelled(n)) for n in ("lost", "gained"))

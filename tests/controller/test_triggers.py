@@ -306,6 +306,20 @@ async def test_own_write_of_a_record_s_status_fills_no_queue(
     assert {} == await bench.tell(told)
 
 
+@pytest.mark.parametrize("is_holding", [True, False])
+async def test_record_that_is_in_lets_those_go_that_wait_for_it(
+    *, is_holding: bool
+) -> None:
+    """Of a group whose old pods wait; nobody else has work by it."""
+    bench = set_up(a_record())
+    bench.scopes.hold(WEB, frozenset({"old-1"} if is_holding else ()))
+
+    await bench.tell(a_record(version=2, ensuring="me"))
+    assert 0 == bench.queues.departures.delayed
+    await bench.tell(a_record(version=3, registered=True))
+    assert int(is_holding) == bench.queues.departures.delayed
+
+
 async def test_record_that_was_said_to_be_lost_is_put_back() -> None:
     """Even if another incarnation said so."""
     bench = set_up(a_record(registered=True))

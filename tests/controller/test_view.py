@@ -1,5 +1,6 @@
 """What the view answers: indexes, drivers, pods of a group, addresses of backends."""
 
+import attrs
 import pytest
 
 from lbcf.controller.view import View
@@ -139,3 +140,30 @@ def test_node_s_own_address_is_the_one_that_its_group_asks_for(
     view = show(everyday(), a_service(), a_node(), a_node_group(selection=selection))
 
     assert address == view.backend_address(a_record(spec=a_spec(backend=backend)))
+
+
+def test_pods_on_their_way_in_are_found_by_group() -> None:
+    """Those that have a record which is not registered, and does not end."""
+    others = (
+        a_record("in", spec=a_spec(backend=a_backend("in")), registered=True),
+        a_record("old", spec=a_spec(backend=a_backend("old")), deleting=True),
+        a_record("a", spec=a_spec(backend=StaticRef("a:1"))),
+    )
+    view = show(everyday(), a_record(), *others)
+
+    assert {"web-1"} == view.pods_coming(a_key("web"))
+    show(view, a_record(registered=True, version=2))
+    assert set() == view.pods_coming(a_key("web"))
+
+
+def test_nodes_that_are_gone_are_those_of_ending_pods() -> None:
+    """A node that cannot be understood exists."""
+    view = show(everyday(), a_node(1), a_node(2))
+    obscure(view.nodes, a_node(2).meta.key)
+    pods = [
+        attrs.evolve(a_pod(f"web-{n}", deleting=True), node=node)
+        for n, node in enumerate(("n1", "n2", "n3", ""))
+    ]
+
+    assert {"n3"} == view.nodes_gone(pods)
+    assert set() == view.nodes_gone([attrs.evolve(a_pod(), node="n3")])

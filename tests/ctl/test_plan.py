@@ -1,5 +1,9 @@
 """`plan`: each write, each hold, and why nothing is decided."""
 
+from datetime import timedelta
+
+import attrs
+
 from lbcf.core.model.values import DeregisterPolicy, DeregisterWebhook
 from lbcf.ctl.plan import plan_report
 from lbcf.ctl.reading import Reading
@@ -13,14 +17,14 @@ from tests.builders import (
     a_record,
     a_spec,
 )
-from tests.ctl.readings import a_reading, bare_reading, text_of
+from tests.ctl.readings import NOW, a_reading, bare_reading, text_of
 
 
 def changes_of(reading: Reading) -> list[tuple[str, str, str]]:
     """Plan the everyday group: what, backend, reason."""
     group = reading.view.groups.get(a_key("web"))
     assert group is not None
-    changes = plan_report(reading, group).changes
+    changes = plan_report(reading, group, NOW).changes
     return [(one.what, one.backend, one.reason) for one in changes]
 
 
@@ -50,7 +54,7 @@ def test_plan_with_nothing_to_do_says_so() -> None:
     assert group is not None
 
     assert "bg/web: 0 selected, 0 unready, 0 kept\nnothing would change\n" == text_of(
-        plan_report(reading, group)
+        plan_report(reading, group, NOW)
     )
 
 
@@ -59,7 +63,7 @@ def test_undecided_plan_says_why() -> None:
     reading = bare_reading(a_group(), a_pod(), a_record(registered=True))
     group = reading.view.groups.get(a_key("web"))
     assert group is not None
-    told = text_of(plan_report(reading, group))
+    told = text_of(plan_report(reading, group, NOW))
 
     assert "undecided: LoadBalancerNotFound: LoadBalancer shop/front" in told
     assert (
@@ -73,9 +77,26 @@ def test_judge_is_told_of_only_where_there_is_something_to_judge() -> None:
         policy=DeregisterPolicy.WEBHOOK, webhook=DeregisterWebhook("proxy")
     )
     things = (a_driver(), a_load_balancer(), judged)
-    ready = text_of(plan_report(bare_reading(*things), judged))
-    unready = text_of(plan_report(bare_reading(*things, a_pod(ready=False)), judged))
+    ready = text_of(plan_report(bare_reading(*things), judged, NOW))
+    unready = text_of(
+        plan_report(bare_reading(*things, a_pod(ready=False)), judged, NOW)
+    )
 
     assert "nothing would change\n" in ready
     assert "undecided" not in ready
     assert "undecided: driver proxy says what becomes of unready pods" in unready
+
+
+def test_plan_shows_who_waits_for_a_replacement() -> None:
+    """And who is made in its place."""
+    old = a_pod("old", deleting=True)
+    ends = NOW + timedelta(seconds=30)
+    old = attrs.evolve(old, meta=attrs.evolve(old.meta, deleting_since=ends))
+    record = a_record("old", spec=a_spec(backend=a_backend("old")), registered=True)
+
+    changes = changes_of(a_reading(old, a_pod(), record))
+
+    assert [
+        ("create", "web-1:8080", ""),
+        ("hold", "old:8080", "AwaitingReplacement"),
+    ] == changes

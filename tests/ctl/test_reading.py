@@ -196,7 +196,7 @@ def test_plan_holds_nothing_because_we_may_not_read() -> None:
     reading = of_shared_driver(record)
     group = reading.view.groups.get(a_key("web"))
     assert group is not None
-    report = plan_report(reading, group)
+    report = plan_report(reading, group, NOW)
 
     assert ((), 1) == (report.changes, len(report.doubts))
     assert f"undecided: NotRead: LoadBalancerDriver {SHARED}: we " in text_of(report)

@@ -12,6 +12,7 @@ from lbcf.core.model.values import (
     MemberKey,
     Protocol,
     Repeat,
+    ReplaceOrder,
 )
 from tests.manifests.documents import Document, crds, schemas
 from tests.manifests.paths import nodes, value_at
@@ -40,6 +41,7 @@ RANGES = {
     "BackendGroup spec.drain.timeoutSeconds": (0, 86400),
     "BackendRecord spec.drain.timeoutSeconds": (0, 86400),
     "BackendGroup spec.protection.maxUnreadyPercent": (0, 100),
+    "BackendGroup spec.protection.maxUnavailable": (0, 100000),
     "BackendGroup spec.nodes.ports[].port": (1, 65535),
     "BackendRecord spec.serviceBackend.nodePort": (1, 65535),
     "Bind spec.pods.ports[].port": (1, 65535),
@@ -51,6 +53,7 @@ ENUMERATIONS = {
     "LoadBalancerDriver spec.addressSource": AddressSource,
     "LoadBalancer spec.ensurePolicy.policy": Repeat,
     "BackendGroup spec.deregisterPolicy": DeregisterPolicy,
+    "BackendGroup spec.protection.order": ReplaceOrder,
     "BackendGroup spec.pods.ports[].protocol": Protocol,
     "BackendGroup spec.pods.byLabel.matchExpressions[].operator": Operator,
 }

@@ -95,6 +95,14 @@ def test_deletion_and_finalizers_are_read() -> None:
     assert (START, ("a/b",)) == (found.deleting_since, found.finalizers)
 
 
+def test_pod_says_on_which_node_it_is() -> None:
+    """From the moment at which it has one."""
+    whole = {"metadata": META, "spec": {"nodeName": "n1", "containers": []}}
+
+    assert "n1" == parse_pod(msgspec.json.encode(whole)).node
+    assert "" == pod().node
+
+
 def test_missing_and_null_fields_are_empty() -> None:
     """Go writes either."""
     found = meta(labels=None, annotations=None, finalizers=None, deletionTimestamp=None)

@@ -35,6 +35,7 @@ from lbcf.core.model.values import (
     ObjectKey,
     Port,
     Protocol,
+    ReplaceOrder,
 )
 from lbcf.core.reasons import ForeignReason, Reason
 from lbcf.wire.errors import Malformed
@@ -346,7 +347,11 @@ def test_group_says_how_its_backends_are_treated() -> None:
         deregisterPolicy="IfNotRunning",
         ensurePolicy={"policy": "Always", "minPeriod": "1m"},
         drain={"enabled": False},
-        protection={"maxUnreadyPercent": 0},
+        protection={
+            "maxUnreadyPercent": 0,
+            "maxUnavailable": 2,
+            "order": "DeregisterFirst",
+        },
     )
 
     assert {"weight": "3"} == found.parameters
@@ -355,6 +360,10 @@ def test_group_says_how_its_backends_are_treated() -> None:
         found.ensure_policy,
         found.drain,
         found.max_unready_percent,
+    )
+    assert (2, ReplaceOrder.DEREGISTER_FIRST) == (
+        found.max_unavailable,
+        found.replace_order,
     )
 
 
@@ -381,6 +390,10 @@ def test_group_has_defaults() -> None:
         found.max_unready_percent,
         found.parameters,
     )
+    assert (0, ReplaceOrder.REGISTER_FIRST) == (
+        found.max_unavailable,
+        found.replace_order,
+    )
     assert group(pods=PODS) == found
 
 
@@ -390,6 +403,7 @@ def test_group_has_defaults() -> None:
         ({"pods": {**PODS, "ports": []}}, "neither ports nor port"),
         ({"pods": {"ports": PODS["ports"]}}, "neither byLabel nor byName"),
         ({"pods": PODS, "deregisterPolicy": "Never"}, "Never"),
+        ({"pods": PODS, "protection": {"order": "Random"}}, "Random"),
         ({"pods": PODS, "deregisterPolicy": "Webhook"}, "needs spec.deregisterWebhook"),
         (
             {

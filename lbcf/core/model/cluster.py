@@ -24,12 +24,14 @@ class Pod:
         address: status.podIP, empty until the kubelet has one.
         is_ready: the Ready condition is True.
         phase: Pending, Running, Succeeded, Failed or Unknown.
+        node: the name of its node, empty until it has one.
     """
 
     meta: Meta
     address: str = ""
     is_ready: bool = False
     phase: str = ""
+    node: str = ""
 
     @property
     def is_terminating(self) -> bool:
@@ -68,6 +70,7 @@ class Snapshot:
         records: all that the group owns, also those being deleted.
         webhook_decision: what is to become of its unready pods, under policy Webhook.
         scene: its nodes; None for groups of anything else.
+        nodes_gone: names of nodes that its pods are on, and that do not exist any more.
     """
 
     group: BackendGroup
@@ -78,3 +81,4 @@ class Snapshot:
     webhook_decision: WebhookDecision = WebhookDecision()
     scene: NodeScene | None = None
     leaving: Mapping[str, Explanation] = attrs.Factory(dict)
+    nodes_gone: frozenset[str] = frozenset()

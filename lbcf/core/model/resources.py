@@ -39,6 +39,7 @@ from lbcf.core.model.values import (
     MemberKey,
     ObjectKey,
     Port,
+    ReplaceOrder,
     Uid,
 )
 
@@ -282,6 +283,9 @@ class BackendGroup:
         drain: None where the load balancer's default holds.
         max_unready_percent: above this part of unready backends, removals that only
             readiness asks for are held; None: never.
+        max_unavailable: how many ready pods may be missing at a load balancer while
+            others that still serve leave it.
+        replace_order: what comes first where pods replace each other.
         status: counts and conditions as last written, for comparison.
     """
 
@@ -293,6 +297,8 @@ class BackendGroup:
     ensure_policy: EnsurePolicy = EnsurePolicy()
     drain: DrainPolicy | None = None
     max_unready_percent: int | None = None
+    max_unavailable: int = 0
+    replace_order: ReplaceOrder = ReplaceOrder.REGISTER_FIRST
     status: GroupStatus = GroupStatus()
     webhook: DeregisterWebhook | None = None
 
@@ -468,6 +474,18 @@ class BackendRecord:
     def is_held(self) -> bool:
         """Return whether it has our finalizer."""
         return FINALIZER_RECORD in self.meta.finalizers
+
+    @property
+    def is_in(self) -> bool:
+        """Return whether it is registered, with its present spec or with an earlier one."""
+        registered = conditions.find(self.status.conditions, conditions.REGISTERED)
+        return registered is not None and registered.status is True
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether it is not registered, and its condition says why not."""
+        registered = conditions.find(self.status.conditions, conditions.REGISTERED)
+        return registered is not None and registered.status is not True
 
     @property
     def is_registered(self) -> bool:

@@ -86,6 +86,13 @@ class DeregisterPolicy(StrEnum):
     WEBHOOK = "Webhook"
 
 
+class ReplaceOrder(StrEnum):
+    """What comes first where pods of a group replace each other."""
+
+    REGISTER_FIRST = "RegisterFirst"
+    DEREGISTER_FIRST = "DeregisterFirst"
+
+
 class FailurePolicy(StrEnum):
     """What becomes of unready pods while the webhook's driver gives no valid answer."""
 

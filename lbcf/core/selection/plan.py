@@ -1,11 +1,13 @@
 """The difference between the desired records of a group and those that exist.
 
 `lbcf.controller.apply` writes what a plan says, after removals that nothing but readiness
-asks for may have been held (`hold_readiness_removals`).
+asks for may have been held (`hold_readiness_removals`), and those of pods that others
+replace (`replacement`).
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 import attrs
 
@@ -92,6 +94,8 @@ class Plan:
         backends: how many backends the group selects, ready or not.
         unready: how many of them are not ready.
         waiting: nodes that cannot be judged, by name, and why.
+        postponed: how many creates wait until others have left.
+        due: when to look again at what is held; None: when anything changes.
     """
 
     creates: tuple[Create, ...] = ()
@@ -102,6 +106,8 @@ class Plan:
     backends: int = 0
     unready: int = 0
     waiting: Mapping[str, Undecided] = attrs.Factory(dict)
+    postponed: int = 0
+    due: datetime | None = None
 
     @property
     def is_empty(self) -> bool:

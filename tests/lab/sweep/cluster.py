@@ -7,6 +7,7 @@ import asyncio
 import contextvars
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any, cast
 
 import attrs
@@ -63,9 +64,11 @@ class Cluster(Estate):
         self.drop(objects.pod_path(name))
 
     def end_pod(self, name: str, after: float = 5.0) -> None:
-        """Delete a pod: it terminates for some seconds."""
+        """Delete a pod: it terminates for some seconds, its deletionTimestamp says until when."""
         path = objects.pod_path(name)
-        self.api.put(path, with_metadata(self.api.objects[path], **self._stamp()))
+        ends = stamp(self.now() + timedelta(seconds=after))
+        whole = with_metadata(self.api.objects[path], deletionTimestamp=ends)
+        self.api.put(path, whole)
         self.later(after, self.drop, path)
 
     def put_group(self, name: str = "web", **spec: Any) -> None:
@@ -116,10 +119,6 @@ class Cluster(Estate):
         }
         for uid in owners - groups:
             self._collect(uid)
-
-    def _stamp(self) -> Json:
-        """Say that something is being deleted since now."""
-        return {"deletionTimestamp": stamp(self.now())}
 
     def set_sessions(self, address: str, number: int) -> None:
         """Let sessions begin or end, also at a member that is yet to come."""

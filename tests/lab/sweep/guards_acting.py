@@ -7,11 +7,13 @@ from lbcf.controller import groups as service_grace
 from lbcf.controller import registrar as registrar_module
 from lbcf.controller.apply import WriteBackoff
 from lbcf.controller.driver_decisions import Judgements, Validations
+from lbcf.controller.groups import GroupReconciler
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
+from lbcf.controller.triggers import Triggers
 from lbcf.core.lifecycle import registration
 from lbcf.core.lifecycle.deregistration import DeregistrationState
-from lbcf.core.selection import plan
+from lbcf.core.selection import plan, replacement
 from lbcf.executor import perform
 from lbcf.executor.locks import AddressLocker
 from lbcf.executor.perform import Executor
@@ -25,6 +27,67 @@ _PARAMETERS = ("parameters", "parameters-back", "parameters-and-end")
 _LOCKED = ("reuse/backend", "reuse-early/backend", "two-waiters/backend")
 
 ACTING: dict[str, Mutant] = {
+    "empties-first": Mutant(
+        "pods that still serve stay until those that replace them are registered",
+        (Edit(replacement, "_kept", "and len(kept) < most", "and False"),),
+        ("rolled-while-away", "rolled-with-sessions", "held-and-restarted"),
+    ),
+    "held-until-killed": Mutant(
+        "but no longer than until just before they are killed",
+        (Edit(replacement, "_leavers", "if now < ends_at:", "if True:"),),
+        ("killed-before-replaced",),
+    ),
+    "deadline-unwatched": Mutant(
+        "which nobody tells of: it is looked at again by then",
+        (Edit(GroupReconciler, "_ordered", "if plan.due is not None:", "if False:"),),
+        ("refused-replacement",),
+    ),
+    "held-for-the-deadline": Mutant(
+        "and go as soon as the others are registered",
+        (
+            Edit(
+                Triggers,
+                "_see_progress",
+                "self._queues.departures.add_after(group, _REPLACED)",
+                "pass",
+            ),
+        ),
+        ("rolled-while-away", "held-and-restarted"),
+    ),
+    "replacements-unseen": Mutant(
+        "a look at a pod that ends is a look at those that come in, too",
+        (
+            Edit(
+                GroupReconciler,
+                "_scope_of",
+                "return scope | pending | being_made | self._view.pods_coming(key)",
+                "return scope",
+            ),
+        ),
+        ("refused-replacement",),
+    ),
+    "creates-unseen": Mutant(
+        "and at those whose records are being written",
+        (Edit(GroupReconciler, "_scope_of", "pending | being_made |", "pending |"),),
+        ("made-slowly",),
+    ),
+    "no-room": Mutant(
+        "where there is no room, new ones wait for those that leave",
+        (Edit(replacement, "_postpone", "if leaving[target] > 0:", "if False:"),),
+        ("deregistered-first",),
+    ),
+    "drain-forgotten": Mutant(
+        "a drain begins in time to be complete where nobody is about to be registered",
+        (
+            Edit(
+                replacement,
+                "_leavers",
+                "ends_at - _drain_of(record, snapshot)",
+                "ends_at",
+            ),
+        ),
+        ("refused-with-sessions",),
+    ),
     "service-at-once": Mutant(
         "nodes stay while their NodePortService is being replaced",
         (Value(service_grace, "GRACE", timedelta(0)),),

@@ -6,7 +6,8 @@ of the code under test. `World` calls `look` after each effect, `sent` before ea
 S1 nothing is registered that no record names; S2 a record that is gone left nothing
 behind; S3 a live registered record's member is in, in full service, with its parameters;
 S4 a drain is as long as its record says (`drains`), unless its backend is gone, and its
-deadline never moves; S5 the finalizer goes after the member.
+deadline never moves; S5 the finalizer goes after the member; S8 somebody serves as long as
+somebody can (`serving`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,7 @@ from tests.lab.sweep.cluster import Wish, WishKey
 from tests.lab.sweep.drains import Drains
 from tests.lab.sweep.estate import Place
 from tests.lab.sweep.seen import Seen, see
+from tests.lab.sweep.serving import Serving
 
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class Oracle:
         records: by path.
         looks: how often it looked.
         drains: looks at those.
+        serving: looks at whether anybody serves.
     """
 
     def __init__(self, world: "World") -> None:
@@ -45,6 +48,7 @@ class Oracle:
         self._world = world
         self._lost: set[str] = set()
         self.drains = Drains(world)
+        self.serving = Serving(world)
         self._departed: set[tuple[str, str]] = set()
 
     def stored(self, path: str, whole: Json | None) -> None:
@@ -85,6 +89,7 @@ class Oracle:
         Nothing of what follows waits for anything: it is true at any moment.
         """
         self.looks += 1
+        self.serving.look()
         for place, member in self.members():
             self._lost.discard(member.record_id)
             if not any(self._names(s, place, member) for s in self.records.values()):

@@ -1,6 +1,15 @@
 """All scenarios, by name: what users and kubelets do while steps fail."""
 
-from tests.lab.sweep import clockwork, crowds, goings, listed, lives, places, reuses
+from tests.lab.sweep import (
+    clockwork,
+    crowds,
+    goings,
+    listed,
+    lives,
+    places,
+    reuses,
+    rollouts,
+)
 from tests.lab.sweep.stage import SCENARIOS
 
 
@@ -13,4 +22,5 @@ __all__ = [
     "lives",
     "places",
     "reuses",
+    "rollouts",
 ]

@@ -15,7 +15,7 @@ import attrs
 from tests.kube.tiny_history import Change
 from tests.lab.sweep import objects
 from tests.lab.sweep.cluster import Cluster
-from tests.lab.sweep.faults import Io, Kind, Plan, Trouble
+from tests.lab.sweep.faults import ALL_MODES, Io, Kind, Plan, Trouble
 from tests.lab.sweep.objects import Setting
 from tests.lab.sweep.oracle import Oracle
 from tests.lab.sweep.process import DISTURBED, OWNER, Process
@@ -115,6 +115,11 @@ class World(Cluster):
     def is_faultless(self) -> bool:
         """Tell whether nothing is planned to fail."""
         return not self._plan
+
+    @property
+    def troubles_planned(self) -> set[Trouble | None]:
+        """Return what is to happen to processes around the steps that are to fail."""
+        return {ALL_MODES[mode].trouble for mode in self._plan.values()}
 
     def end_faults_in(self, seconds: float) -> None:
         """Let faults be tried in the first rounds only of what repeats itself."""
