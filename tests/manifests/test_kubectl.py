@@ -17,12 +17,18 @@ pytestmark = pytest.mark.cluster
 COLUMNS = {
     "lbd": "NAME URL ACCEPTED HEALTHY AGE",
     "driver": "NAME URL ACCEPTED HEALTHY AGE",
-    "lb": "NAME DRIVER CREATED SYNCED BACKENDS AGE",
-    "bg": "NAME LB BACKENDS REGISTERED DRAINING AGE",
-    "br": "NAME LB BACKEND ADDRESS REGISTERED REASON AGE",
-    "bind": "NAME LB BACKENDS REGISTERED DRAINING AGE",
+    "lb": "NAME DRIVER CREATED SYNCED BACKENDS DRIFTED AGE",
+    "bg": "NAME LB BACKENDS REGISTERED DRAINING READY HELD AGE",
+    "br": "NAME LB BACKEND ADDRESS REGISTERED REASON LEAVING AGE",
+    "bind": "NAME LB BACKENDS REGISTERED DRAINING READY HELD AGE",
 }
-WIDE = {**COLUMNS, "br": f"{COLUMNS['br']} DRIVER GROUP DRAIN-DEADLINE CONNECTIONS"}
+MORE = "2ND-LB 3RD-LB READY-REASON HELD-REASON"
+WIDE = {
+    **COLUMNS,
+    "br": f"{COLUMNS['br']} DRIVER GROUP DRAIN-DEADLINE CONNECTIONS",
+    "bg": f"{COLUMNS['bg']} {MORE}",
+    "bind": f"{COLUMNS['bind']} {MORE}",
+}
 ONE_BACKEND: Mapping[str, Document] = {
     "pod": {"podBackend": {"name": "web-0", "port": {"port": 80}}},
     "service": {
@@ -54,6 +60,17 @@ def a_record(name: str, backend: str = "pod", **more: object) -> Document:
             **ONE_BACKEND[backend],
             **more,
         },
+    }
+
+
+def a_group(name: str, spec: Document) -> Document:
+    """A group of one pod, with more in its spec."""
+    pods = {"port": {"port": 80}, "byName": ["web-0"]}
+    return {
+        "apiVersion": "lbcf.tkestack.io/v1beta1",
+        "kind": "BackendGroup",
+        "metadata": {"name": name},
+        "spec": {"pods": pods, **spec},
     }
 
 
@@ -139,6 +156,7 @@ def test_a_draining_record(table: Table) -> None:
         "ADDRESS": "198.18.0.1:80",
         "REGISTERED": "True",
         "REASON": "Draining",
+        "LEAVING": "",
         "DRIVER": "haproxy",
         "GROUP": "shop",
         "DRAIN-DEADLINE": "2026-01-01T00:00:30Z",
@@ -159,6 +177,88 @@ def test_a_draining_record(table: Table) -> None:
 def test_cells(name: str, column: str, text: str, table: Table) -> None:
     """Records on their way in show their address as soon as it is known, and why."""
     assert text == table[name][column]
+
+
+def test_record_that_ends_tells_since_when(control_plane: Cluster, api: Api) -> None:
+    """Its finalizer keeps it; nobody has said anything of its end yet."""
+    record = a_record("leaving")
+    record["metadata"]["finalizers"] = ["example.com/held"]
+    api.store(record)
+    api.delete(record)
+    text = control_plane.kubectl("get", "br", "leaving", "-n", api.namespace)
+    api.remove(record)
+
+    assert re.fullmatch(r"\d+s", rows(text)["leaving"]["LEAVING"])
+
+
+def test_record_that_stays_has_no_such_time(table: Table) -> None:
+    """The cell is empty."""
+    assert "" == table["seen-pod"]["LEAVING"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "shown"),
+    [
+        ({"loadBalancers": ["web"]}, ("web", "", "")),
+        ({"loadBalancers": ["web", "api", "old"]}, ("web", "api", "old")),
+        ({"lbName": "web"}, ("web", "", "")),
+    ],
+)
+def test_load_balancers_of_a_group_are_names(
+    spec: Document, shown: tuple[str, ...], control_plane: Cluster, api: Api
+) -> None:
+    """Never a list in JSON; three of them at most, in two spellings of the field."""
+    group = a_group("named", spec)
+    api.store(group)
+    text = control_plane.kubectl(
+        "get", "bg", "named", "-n", api.namespace, "-o", "wide"
+    )
+    api.remove(group)
+    cells = rows(text)["named"]
+
+    assert shown == tuple(cells[name] for name in ("LB", "2ND-LB", "3RD-LB"))
+
+
+def test_group_tells_whether_it_is_decided_and_held(
+    control_plane: Cluster, api: Api
+) -> None:
+    """By two of its conditions; the reasons are among the wide columns."""
+    told = [
+        a_condition("Ready", "False", "LoadBalancerNotFound"),
+        a_condition("RemovalsHeld", "True", "TooManyUnready"),
+    ]
+    group = {
+        **a_group("held", {"loadBalancers": ["web"]}),
+        "status": {"conditions": told},
+    }
+    api.store(group)
+    text = control_plane.kubectl("get", "bg", "held", "-n", api.namespace, "-o", "wide")
+    api.remove(group)
+    cells = rows(text)["held"]
+
+    assert ("False", "True") == (cells["READY"], cells["HELD"])
+    assert ("LoadBalancerNotFound", "TooManyUnready") == (
+        cells["READY-REASON"],
+        cells["HELD-REASON"],
+    )
+
+
+def test_load_balancer_tells_that_members_are_missing(
+    control_plane: Cluster, api: Api
+) -> None:
+    """By its condition Drifted."""
+    balancer = {
+        "apiVersion": "lbcf.tkestack.io/v1beta1",
+        "kind": "LoadBalancer",
+        "metadata": {"name": "drifted"},
+        "spec": {"lbDriver": "haproxy", "lbSpec": {"a": "b"}},
+        "status": {"conditions": [a_condition("Drifted", "True", "MembersMissing")]},
+    }
+    api.store(balancer)
+    text = control_plane.kubectl("get", "lb", "drifted", "-n", api.namespace)
+    api.remove(balancer)
+
+    assert "True" == rows(text)["drifted"]["DRIFTED"]
 
 
 @pytest.mark.parametrize(
