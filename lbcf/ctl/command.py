@@ -32,7 +32,7 @@ from lbcf.ctl.records import why_record
 from lbcf.ctl.report import WhyReport
 from lbcf.ctl.status import LEASE_NAMES, leaders_of, status_report
 from lbcf.kube.client import KubeClient, connected
-from lbcf.kube.connection import connect
+from lbcf.kube.connection import acting_as, connect
 from lbcf.kube.errors import Forbidden, NotFound, Unauthorized, Unavailable
 from lbcf.kube.kinds import (
     BINDS,
@@ -111,8 +111,13 @@ def _one_line(error: LbcfError) -> str:
 async def _connect_and_answer(flags: argparse.Namespace) -> int:
     if flags.namespace and flags.all_namespaces:
         raise CtlError("-n and -A were both given: which of them is meant?")
+    if flags.groups and not flags.user:
+        raise CtlError("--as-group was given without --as: who is the member?")
     write = report_writer(flags.output, watching=getattr(flags, "watch", False))
     connection = await connect(flags.kubeconfig, flags.context)
+    if flags.user:
+        acted_for = acting_as(flags.user, flags.groups or ())
+        connection = attrs.evolve(connection, headers=acted_for)
     namespace = flags.namespace or connection.namespace
     clock = SystemClock()
     async with connected(

@@ -5,9 +5,11 @@ import re
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Any
 
 import attrs
 
+from lbcf import __version__
 from lbcf.core.model.names import bind_group_key, home_of
 from lbcf.core.model.values import ObjectKey
 from lbcf.runtime.flags import OneLineParser
@@ -96,6 +98,45 @@ def parse_reference(text: str, allowed: Sequence[Kind]) -> ObjectReference:
     return ObjectReference(kind, name)
 
 
+class _ReferenceAction(argparse.Action):
+    """Takes KIND/NAME, or KIND and NAME as two words."""
+
+    def __init__(self, *, allowed: Sequence[Kind], **more: Any) -> None:
+        super().__init__(nargs="+", **more)
+        self._allowed = allowed
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,  # noqa: ARG002 - argparse passes it
+    ) -> None:
+        """Store the reference, or end the process with what is wrong."""
+        try:
+            reference = parse_words(values, self._allowed)
+        except argparse.ArgumentTypeError as error:
+            parser.error(f"argument {self.metavar}: {error}")
+        setattr(namespace, self.dest, reference)
+
+
+def parse_words(words: Sequence[str], allowed: Sequence[Kind]) -> ObjectReference:
+    """Parse KIND/NAME, or KIND and NAME as two words, as kubectl takes them.
+
+    Raises:
+        argparse.ArgumentTypeError: it has another form, or the kind is not allowed.
+    """
+    match words:
+        case [word]:
+            return parse_reference(word, allowed)
+        case [kind, name] if "/" not in kind:
+            return parse_reference(f"{kind}/{name}", allowed)
+        case _:
+            raise argparse.ArgumentTypeError(
+                f"{' '.join(words)!r} is more than one object: write one KIND/NAME"
+            )
+
+
 def parser_for(program: str) -> argparse.ArgumentParser:
     """Build the parser.
 
@@ -110,6 +151,8 @@ def parser_for(program: str) -> argparse.ArgumentParser:
     # Flags may stand before the sub-command; those behind it win, since there the
     # defaults are suppressed.
     _add_common(parser)
+    version = f"{program} {__version__}"
+    parser.add_argument("--version", action="version", version=version)
     common = OneLineParser(add_help=False, argument_default=argparse.SUPPRESS)
     _add_common(common)
     parser.set_defaults(output="table")
@@ -137,12 +180,10 @@ def parser_for(program: str) -> argparse.ArgumentParser:
 
 
 def _add_target(parser: argparse.ArgumentParser, allowed: Sequence[Kind]) -> None:
-    def target(text: str) -> ObjectReference:
-        return parse_reference(text, allowed)
-
     parser.add_argument(
         "target",
-        type=target,
+        action=_ReferenceAction,
+        allowed=allowed,
         metavar="KIND/NAME",
         help=", ".join(f"{kind}/NAME" for kind in allowed),
     )
@@ -156,6 +197,19 @@ def _add_common(common: argparse.ArgumentParser) -> None:
     )
     common.add_argument("--kubeconfig", help="default: KUBECONFIG, ~/.kube/config")
     common.add_argument("--context", help="of the kubeconfig; default: its current one")
+    common.add_argument(
+        "--as",
+        dest="user",
+        metavar="USER",
+        help="ask as this user; needs `impersonate`",
+    )
+    common.add_argument(
+        "--as-group",
+        dest="groups",
+        metavar="GROUP",
+        action="append",
+        help="and as a member of this group; may be given again",
+    )
     common.add_argument(
         "-o", "--output", choices=("table", "json"), help="how to write; default: table"
     )

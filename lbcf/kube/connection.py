@@ -10,7 +10,7 @@ import contextlib
 import os
 import ssl
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,6 +51,7 @@ class Connection:
         server_name: what the server's certificate is issued to, if not to the host.
         proxy: URL of an HTTP proxy on the way.
         namespace: that is meant where none is named, as kubectl has it.
+        headers: sent with each request; a name may stand there several times.
     """
 
     host: str
@@ -60,6 +61,13 @@ class Connection:
     server_name: str | None = None
     proxy: str | None = None
     namespace: str = "default"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def acting_as(user: str, groups: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Return the headers of whoever acts for another user, as kubectl's `--as` sends them."""
+    of_groups = (("Impersonate-Group", group) for group in groups)
+    return (("Impersonate-User", user), *of_groups)
 
 
 async def connect(

@@ -76,12 +76,13 @@ class Transport:
     ) -> None:
         self._connection = connection
         self._clock = clock
-        self._headers = {
-            "Accept": "application/json",
+        self._headers = (
+            ("Accept", "application/json"),
             # Near the server packing costs both sides more than it saves.
-            "Accept-Encoding": "identity",
-            "User-Agent": user_agent,
-        }
+            ("Accept-Encoding", "identity"),
+            ("User-Agent", user_agent),
+            *connection.headers,
+        )
         self._limit = limit
         self._pool = pool
         places = min(pool, at_once)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from lbcf import __version__
 from lbcf.core.model.values import ObjectKey
 from lbcf.ctl.flags import Kind, ObjectReference, parser_for
 from lbcf.kube.client import KubeClient
@@ -103,6 +104,10 @@ def test_all_namespaces_go_with_no_object(tmp_path: Path) -> None:
         ("why lb/bind/x", "lb/NAME or lb/bind/BIND/NAME"),
         ("why pod", "write one of pod/NAME, node/NAME, br/NAME"),
         ("why service/x", "write one of"),
+        ("why service x", "write one of"),
+        ("why pod a b", "'pod a b' is more than one object: write one KIND/NAME"),
+        ("why pod/a pod/b", "is more than one object"),
+        ("why lb bind/x", "lb/NAME or lb/bind/BIND/NAME"),
         ("plan br/x", "write one of bg/NAME, bind/NAME"),
         ("abandon br/x", "--reason"),
         ("status -A -n x", "not allowed"),
@@ -126,6 +131,9 @@ def test_wrong_usage_is_told_in_a_line(
     ("text", "kind", "key"),
     [
         ("pod/a", Kind.POD, ObjectKey("shop", "a")),
+        ("pod a", Kind.POD, ObjectKey("shop", "a")),
+        ("pods a", Kind.POD, ObjectKey("shop", "a")),
+        ("lb bind/b/front", Kind.LOAD_BALANCER, ObjectKey("shop", "bind/b/front")),
         ("po/a", Kind.POD, ObjectKey("shop", "a")),
         ("Nodes/n1", Kind.NODE, ObjectKey("", "n1")),
         ("lb/front", Kind.LOAD_BALANCER, ObjectKey("shop", "front")),
@@ -140,9 +148,22 @@ def test_objects_are_found_where_they_live(
     text: str, kind: Kind, key: ObjectKey
 ) -> None:
     """Also what is shared, and what a Bind has."""
-    target: ObjectReference = parser_for("x").parse_args(["why", text]).target
+    target: ObjectReference = parser_for("x").parse_args(["why", *text.split()]).target
 
     assert (kind, key) == (target.kind, target.key("shop"))
+
+
+def test_version_is_told_under_the_name_it_was_called_by() -> None:
+    """Without an API server."""
+    assert (0, f"lbcf ctl {__version__}\n", "") == run("--version")
+
+
+def test_groups_belong_to_somebody() -> None:
+    """As kubectl has it."""
+    status, _, err = run("status", "--as-group", "admins")
+
+    told = "lbcf ctl: --as-group was given without --as: who is the member?\n"
+    assert (2, told) == (status, err)
 
 
 def a_cluster() -> TinyApi:

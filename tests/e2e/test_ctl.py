@@ -230,6 +230,26 @@ async def test_abandoning_is_asked_about_at_a_terminal(stage: Stage) -> None:
     assert "10.0.0.1:80 may stay a member of load balancer front" in done.out
 
 
+async def test_somebody_else_s_rights_can_be_tried(bare: Stage) -> None:
+    """By whoever may impersonate; the groups count, too."""
+    name, words = f"readers-{bare.namespace}", ("status", "-o", "json", "--as", "x")
+    grant = ("create", "rolebinding", name, "-n", bare.namespace, f"--group={name}")
+    await a_tenant(bare)
+    await asyncio.to_thread(bare.cluster.kubectl, *grant, "--clusterrole=view")
+
+    alone, member = await asyncio.gather(
+        ask(bare, *words), ask(bare, *words, "--as-group", "y", "--as-group", name)
+    )
+
+    where = f"lbcf.tkestack.io in namespace {bare.namespace}\n"
+    assert (2, f"lbcf ctl: may not list backendgroups.{where}") == (
+        alone.status,
+        alone.err,
+    )
+    right = "may not list leases.coordination.k8s.io in all namespaces"
+    assert [right] == member.report["unread"]
+
+
 async def test_tenant_gets_as_far_as_the_viewer_s_role_goes(stage: Stage) -> None:
     """What may not be read is said; what may not be done is refused in a line."""
     login = await a_tenant(stage)
