@@ -167,7 +167,7 @@ class Reason(Explained):
         "DriverSecretUnread",
         _ANY_CALL,
         "a Secret that it names cannot be read; nothing was sent",
-        "bind the role: [security.md](security.md#our-processes)",
+        "bind the role `lbcf-driver-secrets` in the driver's namespace: [security.md](security.md#our-processes)",
     )
     DRIVER_SECRET_UNUSABLE = (
         "DriverSecretUnusable",

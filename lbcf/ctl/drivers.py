@@ -19,12 +19,12 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.ctl.flags import Kind
 from lbcf.ctl.reading import Reading, not_found, unread_lines
+from lbcf.ctl.remedies import Trouble, remedied_line, remedy_of
 from lbcf.ctl.report import (
     Line,
     Mark,
     Section,
     WhyReport,
-    condition_line,
     deletion_lines,
     first_few,
     first_wrong,
@@ -93,13 +93,14 @@ def _check_lines(driver: LoadBalancerDriver, now: datetime) -> Iterator[Line]:
             yield Line(Mark.WAIT, check, "no controller has looked at it yet")
         elif accepted.status is False and accepted.reason in reasons:
             has_failed = True
-            yield Line(Mark.NO, check, accepted.message, accepted.reason)
+            remedy = remedy_of(Trouble(driver.meta.key, accepted, driver))
+            yield Line(Mark.NO, check, accepted.message, accepted.reason, remedy)
         else:
             yield _passed(check, driver)
     if accepted is None:
         return
     if accepted.status is False and not has_failed:
-        yield condition_line(accepted, now, Mark.NO)
+        yield remedied_line(Trouble(driver.meta.key, accepted, driver), now, Mark.NO)
     if accepted.observed_generation < driver.meta.generation:
         yield Line(Mark.WAIT, "its spec", "no controller has looked at it as it is now")
 
@@ -138,7 +139,7 @@ def _own_lines(driver: LoadBalancerDriver, now: datetime) -> Iterator[Line]:
     elif healthy is None:
         yield Line(Mark.WAIT, "healthz", "not asked yet")
     else:
-        yield condition_line(healthy, now)
+        yield remedied_line(Trouble(driver.meta.key, healthy, driver), now)
     yield from deletion_lines(driver.meta, now)
     if driver.is_leaving:
         yield Line(Mark.WAIT, "draining?", "it takes no new load balancer")
@@ -169,8 +170,8 @@ def _problems(reading: Reading, key: ObjectKey, now: datetime) -> list[Problem]:
         view.load_balancers.by_index("driver", key), key=lambda one: one.meta.key
     )
     return [
-        *load_balancer_problems(balancers, now),
-        *record_problems(view.records.by_index("driver", key), now),
+        *load_balancer_problems(balancers, view, now),
+        *record_problems(view.records.by_index("driver", key), view, now),
     ]
 
 
@@ -182,7 +183,7 @@ def _problem_lines(problems: list[Problem]) -> Iterator[Line]:
         following = f"; tried again {one.next}" if one.next else ""
         held = f" (for {one.since})" if one.since else ""
         text = f"{one.message}{held}{following}"
-        yield Line(Mark.NO, f"{one.subject}{more}", text, one.reason)
+        yield Line(Mark.NO, f"{one.subject}{more}", text, one.reason, one.remedy)
     if len(problems) > _MAX_PROBLEMS:
         yield Line(Mark.NONE, "not shown", f"{len(problems) - _MAX_PROBLEMS} more")
 

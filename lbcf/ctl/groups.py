@@ -10,12 +10,12 @@ from lbcf.core.reasons import Explanation, Reason
 from lbcf.ctl.plan import GroupPlan, plan_group
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import record_sections
+from lbcf.ctl.remedies import Trouble, remedied_line
 from lbcf.ctl.report import (
     Line,
     Mark,
     Section,
     WhyReport,
-    condition_line,
     first_wrong,
     object_ref,
 )
@@ -51,7 +51,7 @@ def _headline(group: BackendGroup, sections: tuple[Section, ...]) -> str:
 
 def _conditions(group: BackendGroup, now: datetime) -> Iterator[Line]:
     for condition in group.status.conditions:
-        yield condition_line(condition, now)
+        yield remedied_line(Trouble(group.meta.key, condition), now)
     if group.status.observed_generation < group.meta.generation:
         text = "no controller has looked at it as it is now"
         yield Line(Mark.WAIT, "its spec", text)

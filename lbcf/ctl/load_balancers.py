@@ -11,12 +11,12 @@ from lbcf.core.reasons import Reason
 from lbcf.ctl.flags import Kind
 from lbcf.ctl.reading import Reading, not_found, unread_lines
 from lbcf.ctl.records import record_sections
+from lbcf.ctl.remedies import Trouble, remedied_line
 from lbcf.ctl.report import (
     Line,
     Mark,
     Section,
     WhyReport,
-    condition_line,
     deletion_lines,
     first_few,
     first_wrong,
@@ -74,8 +74,9 @@ def _own_lines(
 ) -> Iterator[Line]:
     yield from _driver_lines(balancer, reading)
     yield from deletion_lines(balancer.meta, now)
+    driver = reading.view.drivers.get(balancer.driver_key)
     for condition in balancer.conditions:
-        yield condition_line(condition, now)
+        yield remedied_line(Trouble(balancer.meta.key, condition, driver), now)
     if balancer.info is not None:
         identity = ", ".join(f"{key}={value}" for key, value in balancer.info.items())
         yield Line(Mark.OK, "identity", identity or "(empty)")

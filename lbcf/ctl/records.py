@@ -14,12 +14,12 @@ from lbcf.core.selection.plan import Hold, Plan, Removal, Update
 from lbcf.ctl.flags import Kind
 from lbcf.ctl.plan import plan_group
 from lbcf.ctl.reading import Reading, not_found
+from lbcf.ctl.remedies import Trouble, remedied_line
 from lbcf.ctl.report import (
     Line,
     Mark,
     Section,
     WhyReport,
-    condition_line,
     deletion_lines,
     human_duration,
     relative_time,
@@ -139,7 +139,7 @@ def record_section(
     """Return a record's conditions, the plan for it, and who is waited for."""
     lines = (
         *_origin(record, now),
-        *_conditions(record, now),
+        *_conditions(record, reading, now),
         *_planned(record, plan),
         *_next(record, reading, now),
     )
@@ -154,12 +154,16 @@ def _origin(record: BackendRecord, now: datetime) -> Iterator[Line]:
     yield from deletion_lines(record.meta, now)
 
 
-def _conditions(record: BackendRecord, now: datetime) -> Iterator[Line]:
+def _conditions(
+    record: BackendRecord, reading: Reading, now: datetime
+) -> Iterator[Line]:
     current = current_condition(record)
+    driver = reading.view.drivers.get(record.driver_key)
     for condition in record.status.conditions:
         # Registered is history, not a verdict, once the record is being deleted.
         is_old = record.is_deleting and condition is not current
-        yield condition_line(condition, now, Mark.NONE if is_old else None)
+        trouble = Trouble(record.meta.key, condition, driver)
+        yield remedied_line(trouble, now, Mark.NONE if is_old else None)
 
 
 def _planned(record: BackendRecord, plan: Plan | None) -> Iterator[Line]:

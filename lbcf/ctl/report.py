@@ -68,12 +68,14 @@ class Line:
         subject: what was looked at.
         text: what was found.
         reason: the word for it that records, conditions and logs use; may be empty.
+        remedy: what to do about it; empty where nothing can be done, or the text says it.
     """
 
     mark: Mark
     subject: str
     text: str
     reason: str = ""
+    remedy: str = ""
 
 
 @attrs.frozen

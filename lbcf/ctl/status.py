@@ -25,6 +25,7 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.ctl.reading import STORES, Reading
 from lbcf.ctl.records import current_condition, next_attempt
+from lbcf.ctl.remedies import Trouble, remedy_of
 from lbcf.ctl.report import age, is_wrong, object_ref
 from lbcf.kube.kinds import HasMeta
 from lbcf.kube.leases import LEASES, Lease
@@ -68,6 +69,7 @@ class Problem:
         since: for how long, in words; empty where nobody knows.
         next: when it is tried again, in words; empty where that is not written.
         count: how many objects of the kind say just the same; the first is named.
+        remedy: what to do about it; empty where nobody knows, or the message says it.
     """
 
     namespace: str
@@ -77,6 +79,7 @@ class Problem:
     since: str = ""
     next: str = ""
     count: int = 1
+    remedy: str = ""
 
 
 @attrs.frozen
@@ -167,9 +170,9 @@ def status_report(
             *_leader_problems(leaders, LEASE_NAMES if is_readable else ()),
             *_unreadable(reading),
             *_driver_problems(drivers, now),
-            *load_balancer_problems(balancers, now),
+            *load_balancer_problems(balancers, view, now),
             *_group_problems(groups, now, is_led=is_led),
-            *record_problems(records, now),
+            *record_problems(records, view, now),
         ),
         groups=tuple(map(_group_row, groups)),
         load_balancers=tuple(_load_balancer_row(one, view) for one in balancers),
@@ -301,19 +304,18 @@ def _driver_problems(
     drivers: Iterable[LoadBalancerDriver], now: datetime
 ) -> Iterator[Problem]:
     for driver in drivers:
-        yield from _condition_problems(
-            "driver", driver.meta.key, driver.conditions, now
-        )
+        for condition in filter(is_wrong, driver.conditions):
+            yield _problem("driver", Trouble(driver.meta.key, condition, driver), now)
 
 
 def load_balancer_problems(
-    balancers: Iterable[LoadBalancer], now: datetime
+    balancers: Iterable[LoadBalancer], view: View, now: datetime
 ) -> Iterator[Problem]:
     """Return load balancers that are not created, synced or deleted, or lost members."""
     for balancer in balancers:
-        yield from _condition_problems(
-            "lb", balancer.meta.key, balancer.conditions, now
-        )
+        driver = view.drivers.get(balancer.driver_key)
+        for condition in filter(is_wrong, balancer.conditions):
+            yield _problem("lb", Trouble(balancer.meta.key, condition, driver), now)
 
 
 def _group_problems(
@@ -336,11 +338,12 @@ def _group_problems(
                 "no controller has looked at it as it is now; that is in order for some "
                 "seconds after a change",
             )
-        yield from _condition_problems("bg", key, status.conditions, now)
+        for condition in filter(is_wrong, status.conditions):
+            yield _problem("bg", Trouble(key, condition), now)
 
 
 def record_problems(
-    records: Iterable[BackendRecord], now: datetime
+    records: Iterable[BackendRecord], view: View, now: datetime
 ) -> Iterator[Problem]:
     """Return records in trouble; those that say the same are one problem."""
     same: dict[tuple[str, ...], list[tuple[BackendRecord, Condition]]] = {}
@@ -352,22 +355,18 @@ def record_problems(
             alike.append((record, current))
     for alike in same.values():
         record, current = min(alike, key=lambda one: one[1].since or now)
-        first = _problem("br", record.meta.key, current, now)
+        driver = view.drivers.get(record.driver_key)
+        first = _problem("br", Trouble(record.meta.key, current, driver), now)
         yield attrs.evolve(first, next=next_attempt(record, now), count=len(alike))
 
 
-def _condition_problems(
-    kind: str, key: ObjectKey, found: Iterable[Condition], now: datetime
-) -> Iterator[Problem]:
-    for condition in filter(is_wrong, found):
-        yield _problem(kind, key, condition, now)
-
-
-def _problem(kind: str, key: ObjectKey, condition: Condition, now: datetime) -> Problem:
+def _problem(kind: str, trouble: Trouble, now: datetime) -> Problem:
+    condition = trouble.condition
     return Problem(
-        key.namespace,
-        object_ref(kind, key),
+        trouble.key.namespace,
+        object_ref(kind, trouble.key),
         condition.reason,
         condition.message,
         age(condition.since, now),
+        remedy=remedy_of(trouble),
     )

@@ -160,8 +160,14 @@ def _problem(problem: Problem, here: str) -> RenderableType:
         f"  {problem.since}",
     )
     following = f"; tried again {problem.next}" if problem.next else ""
-    message = Text(f"{problem.message}{following}")
-    return Padding(Group(head, Padding(message, (0, 0, 0, 4))), (0, 0, 0, 2))
+    words = [Text(f"{problem.message}{following}")]
+    if problem.remedy:
+        words.append(_remedy(problem.remedy))
+    return Padding(Group(head, Padding(Group(*words), (0, 0, 0, 4))), (0, 0, 0, 2))
+
+
+def _remedy(text: str) -> Text:
+    return Text(f"to do: {text}", "cyan")
 
 
 @draw.register
@@ -185,9 +191,10 @@ def _section(section: Section, width: int) -> RenderableType:
 
 
 def _words(line: Line) -> Text:
-    if not line.reason:
-        return Text(line.text)
-    return Text.assemble((line.reason, _STYLES[line.mark]), f": {line.text}")
+    words = Text(line.text)
+    if line.reason:
+        words = Text.assemble((line.reason, _STYLES[line.mark]), f": {line.text}")
+    return words if not line.remedy else words + "\n" + _remedy(line.remedy)
 
 
 @draw.register

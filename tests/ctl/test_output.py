@@ -22,6 +22,7 @@ def test_json_spells_fields_as_the_api_does() -> None:
         "since": "",
         "next": "",
         "count": 2,
+        "remedy": "",
     } == as_builtins(problem)
 
 
