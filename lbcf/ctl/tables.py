@@ -1,5 +1,6 @@
 """Draws reports as tables: with colours in a terminal's width, or plain and never cut."""
 
+import re
 import sys
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,7 +35,11 @@ _SUBJECT: Final = 24
 _PLAN: Final = "WHAT|BACKEND|LB|ADDRESS|RECORD|WHY"
 _GAP: Final = 2
 _LEAST: Final = 10
-"""Columns that the last column of a table needs."""
+"""Columns that a column of words needs."""
+
+_ADDRESSES: Final = frozenset({"ADDRESS", "BACKEND", "URL"})
+_PART: Final = re.compile(r"\[[^]]*\]|\d+(?:\.\d+){3}|\w+://|:\d+|[-./]?[^-./:\[]+|.")
+"""What of an address stays in one line: an address of IP, a port, a word."""
 
 _STYLES: Final[Mapping[str, str]] = {
     Mark.OK: "green",
@@ -264,7 +269,7 @@ class _KubectlTable:
     """A table as kubectl draws it; numbers stand to the right.
 
     Where it is too wide, its last column is folded, and the others only if what that
-    leaves is too little to read.
+    leaves is too little to read: the widest first, and addresses between their parts.
     """
 
     header: str
@@ -276,23 +281,68 @@ class _KubectlTable:
         """Draw it for a width."""
         names = self.header.split("|")
         columns = [[str(row[n]) for row in self.rows] for n in range(len(names))]
-        widths = [
-            max(map(len, (name, *cells)))
-            for name, cells in zip(names, columns, strict=True)
-        ]
-        firm = sum(widths[:-1]) + _GAP * len(widths) + _LEAST <= options.max_width
+        widths = _fitting(names, columns, options.max_width)
         table = Table(
             box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold"
         )
         for number, name in enumerate(names):
             is_number = all(isinstance(row[number], int) for row in self.rows)
-            is_kept = firm and number < len(names) - 1
             table.add_column(
                 name,
                 justify="right" if is_number else "left",
                 overflow="fold",
-                no_wrap=is_kept,
+                width=widths[number],
             )
         for row in self.rows:
-            table.add_row(*(c if isinstance(c, Text) else Text(str(c)) for c in row))
+            cells = zip(names, row, widths, strict=True)
+            table.add_row(*(_cell(name, cell, width) for name, cell, width in cells))
         yield table
+
+
+def _cell(name: str, cell: object, width: int) -> Text:
+    if isinstance(cell, Text):
+        return cell
+    text = str(cell)
+    return Text(_folded(text, width) if name in _ADDRESSES else text)
+
+
+def _fitting(
+    names: Sequence[str], columns: Sequence[Sequence[str]], most: int
+) -> list[int]:
+    """Return the columns' widths; together they may be too wide if all are narrow."""
+    pairs = list(zip(names, columns, strict=True))
+    widths = [max(map(len, (name, *cells))) for name, cells in pairs]
+    least = [_least(name, cells) for name, cells in pairs]
+    # Of a table of one column the last is the first.
+    for number in (len(names) - 1, None):
+        while (excess := sum(widths) + _GAP * (len(widths) - 1) - most) > 0:
+            one = number if number is not None else _widest(widths, least)
+            if one is None or widths[one] <= least[one]:
+                break
+            step = excess if number is not None else 1
+            widths[one] = max(widths[one] - step, least[one])
+    return widths
+
+
+def _widest(widths: Sequence[int], least: Sequence[int]) -> int | None:
+    """Return which column is to be made narrower, None: none can be."""
+    able = [n for n in range(len(widths)) if widths[n] > least[n]]
+    return max(able, key=lambda n: widths[n], default=None)
+
+
+def _least(name: str, cells: Sequence[str]) -> int:
+    """Return the width below which a column cannot be read."""
+    longest = max(map(len, (name, *cells)))
+    if name not in _ADDRESSES:
+        return min(longest, max(_LEAST, *map(len, name.split())))
+    return max(len(part) for cell in (name, *cells) for part in _PART.findall(cell))
+
+
+def _folded(address: str, width: int) -> str:
+    """Return an address in lines, which end between its parts."""
+    lines = [""]
+    for part in _PART.findall(address):
+        if len(lines[-1]) + len(part) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
