@@ -16,8 +16,8 @@ import attrs
 from lbcf.core.model.resources import BackendRecord
 from lbcf.ctl.errors import missing_right
 from lbcf.ctl.reading import Reading
-from lbcf.ctl.records import next_attempt, stage_of, waits_for
-from lbcf.ctl.report import age, backend_name, relative_time
+from lbcf.ctl.records import attempt_of, stage_of, waits_for
+from lbcf.ctl.report import backend_name
 from lbcf.kube.errors import Expired, Forbidden
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import RECORDS
@@ -36,12 +36,11 @@ class DrainRow:
     """A record that is being deleted.
 
     Attributes:
-        since: for how long its end has been asked for, in words.
+        since: when its end was asked for.
         connections: as its driver last said, None where it does not say.
         deadline: when the drain ends at the latest, None where it has not begun, or
             there is none.
-        left: the same in words.
-        next: when its driver is asked again, in words.
+        next: when its driver was to be asked again, as it was written once.
     """
 
     namespace: str
@@ -49,13 +48,12 @@ class DrainRow:
     load_balancer: str
     backend: str
     address: str
-    since: str
+    since: datetime | None
     connections: int | None
     deadline: datetime | None
-    left: str
     stage: str
     waits_for: str
-    next: str
+    next: datetime | None
 
 
 @attrs.frozen
@@ -63,10 +61,12 @@ class DrainsReport:
     """All of them.
 
     Attributes:
+        at: the moment of the question.
         namespace: what was asked about, empty for all of them.
         unread: what may not be read, in words.
     """
 
+    at: datetime
     namespace: str
     drains: tuple[DrainRow, ...]
     unread: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ def drains_report(reading: Reading, now: datetime) -> DrainsReport:
     found = [record for record in reading.view.records.values() if record.is_deleting]
     found.sort(key=lambda one: (_deadline(one) or _NO_DEADLINE, one.meta.key))
     drains = tuple(_row(record, reading, now) for record in found)
-    return DrainsReport(reading.namespace or "", drains, reading.unread())
+    return DrainsReport(now, reading.namespace or "", drains, reading.unread())
 
 
 def _deadline(record: BackendRecord) -> datetime | None:
@@ -92,13 +92,12 @@ def _row(record: BackendRecord, reading: Reading, now: datetime) -> DrainRow:
         load_balancer=record.spec.load_balancer,
         backend=backend_name(record.spec.backend),
         address=record.address,
-        since=age(record.meta.deleting_since, now),
+        since=record.meta.deleting_since,
         connections=None if drain is None else drain.connections,
         deadline=deadline,
-        left="" if deadline is None else relative_time(deadline, now),
         stage=stage_of(record),
         waits_for=waits_for(record, reading, now),
-        next=next_attempt(record, now),
+        next=attempt_of(record),
     )
 
 

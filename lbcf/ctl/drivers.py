@@ -19,12 +19,14 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.ctl.flags import Kind
 from lbcf.ctl.reading import Reading, not_found, unread_lines
+from lbcf.ctl.records import next_attempt
 from lbcf.ctl.remedies import Trouble, remedied_line, remedy_of
 from lbcf.ctl.report import (
     Line,
     Mark,
     Section,
     WhyReport,
+    age,
     deletion_lines,
     first_few,
     first_wrong,
@@ -57,13 +59,14 @@ def why_driver(reading: Reading, key: ObjectKey, now: datetime) -> WhyReport:
     driver = reading.view.drivers.get(key)
     if driver is None:
         raise not_found(reading, Kind.DRIVER, key)
-    problems = _problems(reading, key, now)
+    problems = _problems(reading, key)
     sections = (
         Section("can it be called?", tuple(_check_lines(driver, now))),
         Section("itself", tuple(_own_lines(driver, now))),
         Section("used by", tuple(_user_lines(reading, key))),
         Section(
-            "what its load balancers and records say", tuple(_problem_lines(problems))
+            "what its load balancers and records say",
+            tuple(_problem_lines(problems, now)),
         ),
         Section("before it can go", tuple(_kept_lines(driver, reading))),
     )
@@ -164,26 +167,27 @@ def _user_lines(reading: Reading, key: ObjectKey) -> Iterator[Line]:
     yield Line(Mark.NONE, "records", record_counts(records))
 
 
-def _problems(reading: Reading, key: ObjectKey, now: datetime) -> list[Problem]:
+def _problems(reading: Reading, key: ObjectKey) -> list[Problem]:
     view = reading.view
     balancers = sorted(
         view.load_balancers.by_index("driver", key), key=lambda one: one.meta.key
     )
     return [
-        *load_balancer_problems(balancers, view, now),
-        *record_problems(view.records.by_index("driver", key), view, now),
+        *load_balancer_problems(balancers, view),
+        *record_problems(view.records.by_index("driver", key), view),
     ]
 
 
-def _problem_lines(problems: list[Problem]) -> Iterator[Line]:
+def _problem_lines(problems: list[Problem], now: datetime) -> Iterator[Line]:
     if not problems:
         yield Line(Mark.OK, "in trouble", "none")
     for one in problems[:_MAX_PROBLEMS]:
         more = f" and {one.count - 1} more" if one.count > 1 else ""
-        following = f"; tried again {one.next}" if one.next else ""
-        held = f" (for {one.since})" if one.since else ""
+        following = f"; tried again {next_attempt(one.next, now)}" if one.next else ""
+        held = f" (for {age(one.since, now)})" if one.since else ""
         text = f"{one.message}{held}{following}"
-        yield Line(Mark.NO, f"{one.subject}{more}", text, one.reason, one.remedy)
+        subject = f"{one.subject}{more}"
+        yield Line(Mark.NO, subject, text, one.reason, one.remedy, one.since)
     if len(problems) > _MAX_PROBLEMS:
         yield Line(Mark.NONE, "not shown", f"{len(problems) - _MAX_PROBLEMS} more")
 

@@ -99,10 +99,15 @@ def _waits_for_reason(record: BackendRecord, reason: str, now: datetime) -> str:
     return f"driver {record.driver_key}"
 
 
-def next_attempt(record: BackendRecord, now: datetime) -> str:
-    """Return when, or how often, a driver is asked again; empty where none has to be."""
-    moment = record.status.next_attempt
-    if moment is None or (record.is_registered and not record.is_deleting):
+def attempt_of(record: BackendRecord) -> datetime | None:
+    """Return when a driver was to be asked again; None: none has to be."""
+    is_settled = record.is_registered and not record.is_deleting
+    return None if is_settled else record.status.next_attempt
+
+
+def next_attempt(moment: datetime | None, now: datetime) -> str:
+    """Return when, or how often, a driver is asked again, in words; empty for None."""
+    if moment is None:
         return ""
     if moment >= now:
         return relative_time(moment, now)
@@ -188,7 +193,7 @@ def _next(record: BackendRecord, reading: Reading, now: datetime) -> Iterator[Li
         shown = "" if count is None else f", {count} connections"
         text = f"{relative_time(drain.deadline, now)}{shown}"
         yield Line(Mark.WAIT, "drain ends", text)
-    attempt = next_attempt(record, now)
+    attempt = next_attempt(attempt_of(record), now)
     if attempt:
         yield Line(Mark.WAIT, "tried again", attempt)
     who = waits_for(record, reading, now)

@@ -69,6 +69,7 @@ class Line:
         text: what was found.
         reason: the word for it that records, conditions and logs use; may be empty.
         remedy: what to do about it; empty where nothing can be done, or the text says it.
+        since: when it began; None where nobody knows, or it is no state.
     """
 
     mark: Mark
@@ -76,6 +77,7 @@ class Line:
     text: str
     reason: str = ""
     remedy: str = ""
+    since: datetime | None = None
 
 
 @attrs.frozen
@@ -170,13 +172,15 @@ def condition_line(
         text = f"{condition.message} ({held})"
     reason = "" if condition.reason == condition.type else condition.reason
     name = f"{condition.type} {status}"
-    return Line(mark or _condition_mark(condition), name, text, reason)
+    mark = mark or _condition_mark(condition)
+    return Line(mark, name, text, reason, since=condition.since)
 
 
 def deletion_lines(meta: Meta, now: datetime) -> Iterator[Line]:
     """Return since when an object is being deleted, and why it was abandoned."""
     if meta.deleting_since is not None:
-        yield Line(Mark.WAIT, "being deleted", f"since {age(meta.deleting_since, now)}")
+        text = f"since {age(meta.deleting_since, now)}"
+        yield Line(Mark.WAIT, "being deleted", text, since=meta.deleting_since)
     if meta.abandoned:
         yield Line(Mark.WAIT, "abandoned", meta.abandoned)
 

@@ -6,7 +6,7 @@ not been looked at, and a process that nobody leads.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
 import attrs
@@ -24,9 +24,9 @@ from lbcf.core.model.resources import (
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.ctl.reading import STORES, Reading
-from lbcf.ctl.records import current_condition, next_attempt
+from lbcf.ctl.records import attempt_of, current_condition
 from lbcf.ctl.remedies import Trouble, remedy_of
-from lbcf.ctl.report import age, is_wrong, object_ref
+from lbcf.ctl.report import is_wrong, object_ref
 from lbcf.kube.kinds import HasMeta
 from lbcf.kube.leases import LEASES, Lease
 from lbcf.kube.store import Store
@@ -39,6 +39,7 @@ LEASE_NAMES: Final = (CONTROLLER, "lbcf-deregistrar")
 """Names of the Leases; the admission webhook elects nobody."""
 
 _CLOCK_SKEW = timedelta(seconds=15)
+_UNKNOWN: Final = datetime.max.replace(tzinfo=UTC)
 
 
 @attrs.frozen
@@ -48,7 +49,7 @@ class Leader:
     Attributes:
         name: of its Lease.
         holder: identity of the leader, empty where nobody leads.
-        renewed: how long ago the Lease was renewed, in words.
+        renewed: when the Lease was renewed last, by its holder's clock.
         is_alive: whether it was renewed in time; by the holder's clock and ours, which
             may differ by some seconds.
     """
@@ -56,7 +57,7 @@ class Leader:
     namespace: str
     name: str
     holder: str
-    renewed: str
+    renewed: datetime | None
     is_alive: bool
 
 
@@ -66,8 +67,8 @@ class Problem:
 
     Attributes:
         subject: kind/name, as kubectl takes it.
-        since: for how long, in words; empty where nobody knows.
-        next: when it is tried again, in words; empty where that is not written.
+        since: when it began; None where nobody knows.
+        next: when it was to be tried again, as it was written once; None: it was not.
         count: how many objects of the kind say just the same; the first is named.
         remedy: what to do about it; empty where nobody knows, or the message says it.
     """
@@ -76,8 +77,8 @@ class Problem:
     subject: str
     reason: str
     message: str
-    since: str = ""
-    next: str = ""
+    since: datetime | None = None
+    next: datetime | None = None
     count: int = 1
     remedy: str = ""
 
@@ -136,11 +137,13 @@ class StatusReport:
     """All of it.
 
     Attributes:
+        at: the moment of the question.
         namespace: what was asked about, empty for all of them.
         problems: what is wrong.
         unread: what may not be read, in words.
     """
 
+    at: datetime
     namespace: str
     problems: tuple[Problem, ...]
     groups: tuple[GroupRow, ...]
@@ -165,14 +168,15 @@ def status_report(
     is_led = any(one.is_alive for one in leaders if one.name == CONTROLLER)
     is_readable = reading.missing_right(LEASES, "") is None
     return StatusReport(
+        at=now,
         namespace=reading.namespace or "",
         problems=(
             *_leader_problems(leaders, LEASE_NAMES if is_readable else ()),
             *_unreadable(reading),
-            *_driver_problems(drivers, now),
-            *load_balancer_problems(balancers, view, now),
-            *_group_problems(groups, now, is_led=is_led),
-            *record_problems(records, view, now),
+            *_driver_problems(drivers),
+            *load_balancer_problems(balancers, view),
+            *_group_problems(groups, is_led=is_led),
+            *record_problems(records, view),
         ),
         groups=tuple(map(_group_row, groups)),
         load_balancers=tuple(_load_balancer_row(one, view) for one in balancers),
@@ -205,7 +209,7 @@ def leaders_of(leases: Iterable[Lease], now: datetime) -> Iterator[Leader]:
             namespace=lease.meta.key.namespace,
             name=lease.meta.key.name,
             holder=lease.holder,
-            renewed=age(renewed, now),
+            renewed=renewed,
             is_alive=bool(lease.holder) and is_renewed,
         )
 
@@ -301,31 +305,30 @@ def _unreadable(reading: Reading) -> Iterator[Problem]:
 
 
 def _driver_problems(
-    drivers: Iterable[LoadBalancerDriver], now: datetime
+    drivers: Iterable[LoadBalancerDriver],
 ) -> Iterator[Problem]:
     for driver in drivers:
         for condition in filter(is_wrong, driver.conditions):
-            yield _problem("driver", Trouble(driver.meta.key, condition, driver), now)
+            yield _problem("driver", Trouble(driver.meta.key, condition, driver))
 
 
 def load_balancer_problems(
-    balancers: Iterable[LoadBalancer], view: View, now: datetime
+    balancers: Iterable[LoadBalancer], view: View
 ) -> Iterator[Problem]:
     """Return load balancers that are not created, synced or deleted, or lost members."""
     for balancer in balancers:
         driver = view.drivers.get(balancer.driver_key)
         for condition in filter(is_wrong, balancer.conditions):
-            yield _problem("lb", Trouble(balancer.meta.key, condition, driver), now)
+            yield _problem("lb", Trouble(balancer.meta.key, condition, driver))
 
 
 def _group_problems(
-    groups: Iterable[BackendGroup], now: datetime, *, is_led: bool
+    groups: Iterable[BackendGroup], *, is_led: bool
 ) -> Iterator[Problem]:
     """Return groups of which not all is decided, or whose guards hold after a failure.
 
     Args:
         groups: to look at.
-        now: the moment.
         is_led: somebody leads the controller: it looks at each change within seconds.
     """
     for group in groups:
@@ -339,12 +342,10 @@ def _group_problems(
                 "seconds after a change",
             )
         for condition in filter(is_wrong, status.conditions):
-            yield _problem("bg", Trouble(key, condition), now)
+            yield _problem("bg", Trouble(key, condition))
 
 
-def record_problems(
-    records: Iterable[BackendRecord], view: View, now: datetime
-) -> Iterator[Problem]:
+def record_problems(records: Iterable[BackendRecord], view: View) -> Iterator[Problem]:
     """Return records in trouble; those that say the same are one problem."""
     same: dict[tuple[str, ...], list[tuple[BackendRecord, Condition]]] = {}
     for record in sorted(records, key=lambda record: record.meta.key):
@@ -354,19 +355,19 @@ def record_problems(
             alike = same.setdefault((*place, current.reason, current.message), [])
             alike.append((record, current))
     for alike in same.values():
-        record, current = min(alike, key=lambda one: one[1].since or now)
+        record, current = min(alike, key=lambda one: one[1].since or _UNKNOWN)
         driver = view.drivers.get(record.driver_key)
-        first = _problem("br", Trouble(record.meta.key, current, driver), now)
-        yield attrs.evolve(first, next=next_attempt(record, now), count=len(alike))
+        first = _problem("br", Trouble(record.meta.key, current, driver))
+        yield attrs.evolve(first, next=attempt_of(record), count=len(alike))
 
 
-def _problem(kind: str, trouble: Trouble, now: datetime) -> Problem:
+def _problem(kind: str, trouble: Trouble) -> Problem:
     condition = trouble.condition
     return Problem(
         trouble.key.namespace,
         object_ref(kind, trouble.key),
         condition.reason,
         condition.message,
-        age(condition.since, now),
+        condition.since,
         remedy=remedy_of(trouble),
     )

@@ -21,7 +21,8 @@ from lbcf.core.reasons import Reason
 from lbcf.ctl.abandon import Abandonment
 from lbcf.ctl.drains import DrainsReport
 from lbcf.ctl.plan import Change, PlanReport
-from lbcf.ctl.report import Line, Mark, Section, WhyReport
+from lbcf.ctl.records import next_attempt
+from lbcf.ctl.report import Line, Mark, Section, WhyReport, age, relative_time
 from lbcf.ctl.status import Problem, StatusReport
 from lbcf.wire.plain import plain
 
@@ -111,7 +112,7 @@ def _(report: StatusReport) -> RenderableType:
     parts: list[RenderableType] = [_nothing_wrong(report)]
     if report.problems:
         parts = [Text(f"WRONG ({len(report.problems)})", "bold red")]
-        parts.extend(_problem(problem, here) for problem in report.problems)
+        parts.extend(_problem(problem, report) for problem in report.problems)
     groups = [
         (
             *(g.namespace, g.name, ",".join(g.load_balancers), g.ready),
@@ -128,7 +129,8 @@ def _(report: StatusReport) -> RenderableType:
         for d in report.drivers
     ]
     leaders = [
-        (one.namespace, one.name, one.holder, one.renewed) for one in report.leaders
+        (one.namespace, one.name, one.holder, age(one.renewed, report.at))
+        for one in report.leaders
     ]
     return Group(
         *parts,
@@ -153,8 +155,8 @@ def _nothing_wrong(report: StatusReport) -> Text:
     return Text("nothing is wrong", "green")
 
 
-def _problem(problem: Problem, here: str) -> RenderableType:
-    far = problem.namespace not in {"", here}
+def _problem(problem: Problem, report: StatusReport) -> RenderableType:
+    far = problem.namespace not in {"", report.namespace}
     more = f" and {problem.count - 1} more" if problem.count > 1 else ""
     head = Text.assemble(
         (f"{problem.namespace} " if far else "", "dim"),
@@ -162,9 +164,10 @@ def _problem(problem: Problem, here: str) -> RenderableType:
         more,
         "  ",
         (problem.reason, "red"),
-        f"  {problem.since}",
+        f"  {age(problem.since, report.at)}",
     )
-    following = f"; tried again {problem.next}" if problem.next else ""
+    attempt = next_attempt(problem.next, report.at)
+    following = f"; tried again {attempt}" if attempt else ""
     words = [Text(f"{problem.message}{following}")]
     if problem.remedy:
         words.append(_remedy(problem.remedy))
@@ -228,8 +231,10 @@ def _(report: DrainsReport) -> RenderableType:
         return Group(Text("nothing is on its way out"), *_unread(report.unread))
     rows = [
         (
-            *(d.namespace, d.backend, d.load_balancer, d.address or "-", d.since),
-            *(d.left or "-", "-" if d.connections is None else d.connections),
+            *(d.namespace, d.backend, d.load_balancer, d.address or "-"),
+            age(d.since, report.at),
+            "-" if d.deadline is None else relative_time(d.deadline, report.at),
+            "-" if d.connections is None else d.connections,
             d.waits_for if d.stage == Reason.DRAINING else f"{d.waits_for} ({d.stage})",
         )
         for d in report.drains

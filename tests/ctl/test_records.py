@@ -11,7 +11,7 @@ from lbcf.core.model.names import ANNOTATION_ABANDON
 from lbcf.core.model.resources import BackendRecord, DrainProgress, RecordStatus
 from lbcf.core.reasons import Reason
 from lbcf.ctl.errors import ObjectNotFound
-from lbcf.ctl.records import next_attempt, stage_of, waits_for, why_record
+from lbcf.ctl.records import attempt_of, next_attempt, stage_of, waits_for, why_record
 from tests.builders import START, a_driver, a_key, a_record, seconds
 from tests.ctl.readings import NOW, a_draining_record, a_reading, bare_reading, text_of
 
@@ -120,9 +120,9 @@ def test_next_attempt_is_written_once_and_repeated() -> None:
     ahead = a_record(status=a_status(kind, Reason.DRIVER_REFUSED, next_attempt=moment))
     back = a_record(status=a_status(kind, Reason.DRIVER_REFUSED, next_attempt=START))
 
-    assert "in 8s" == next_attempt(ahead, NOW)
-    assert "with pauses of up to 2m" == next_attempt(back, NOW)
-    assert "" == next_attempt(a_record(registered=True), NOW)
+    assert "in 8s" == next_attempt(attempt_of(ahead), NOW)
+    assert "with pauses of up to 2m" == next_attempt(attempt_of(back), NOW)
+    assert "" == next_attempt(attempt_of(a_record(registered=True)), NOW)
 
 
 def test_record_is_told_with_its_drain() -> None:

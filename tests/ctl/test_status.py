@@ -1,5 +1,7 @@
 """`status`: what counts as wrong, and what it looks like."""
 
+from datetime import timedelta
+
 import attrs
 import pytest
 
@@ -26,9 +28,11 @@ from tests.ctl.readings import NOW, a_reading, bare_reading, text_of
 from tests.ctl.test_records import a_status
 
 
-LED = Leader("lbcf-system", CONTROLLER, "pod-a", "1s", is_alive=True)
+LED = Leader(
+    "lbcf-system", CONTROLLER, "pod-a", NOW - timedelta(seconds=1), is_alive=True
+)
 REMOVING = attrs.evolve(LED, name="lbcf-deregistrar")
-LOST = attrs.evolve(LED, renewed="9m", is_alive=False)
+LOST = attrs.evolve(LED, renewed=NOW - timedelta(minutes=9), is_alive=False)
 
 
 def status_of(*things: Thing, leader: Leader = LED) -> StatusReport:
