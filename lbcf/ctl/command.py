@@ -7,13 +7,12 @@ import sys
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
 from lbcf.controller.selector_index import does_select
 from lbcf.core.errors import LbcfError
-from lbcf.core.model.cluster import Pod
 from lbcf.core.model.names import SYSTEM_NAMESPACE
 from lbcf.core.model.resources import BackendGroup
 from lbcf.core.model.values import ObjectKey
@@ -21,7 +20,7 @@ from lbcf.ctl.abandon import Order, abandon, confirm_at_terminal
 from lbcf.ctl.backends import why_node, why_pod
 from lbcf.ctl.drains import drains_report, follow_drains
 from lbcf.ctl.drivers import why_driver
-from lbcf.ctl.errors import CtlError, refusal
+from lbcf.ctl.errors import CtlError, ObjectNotFound, refusal
 from lbcf.ctl.flags import Kind, ObjectReference, parser_for
 from lbcf.ctl.groups import why_group
 from lbcf.ctl.load_balancers import why_load_balancer
@@ -31,6 +30,7 @@ from lbcf.ctl.reading import Reading, not_found
 from lbcf.ctl.records import why_record
 from lbcf.ctl.report import WhyReport
 from lbcf.ctl.status import LEASE_NAMES, leaders_of, status_report
+from lbcf.ctl.workloads import WORKLOADS, why_workload
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import acting_as, connect
 from lbcf.kube.errors import Forbidden, NotFound, Unauthorized, Unavailable
@@ -42,12 +42,15 @@ from lbcf.kube.kinds import (
     NODES,
     PODS,
     RECORDS,
+    HasMeta,
     Resource,
 )
 from lbcf.runtime import logs
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.wire.plain import plain
 
+
+T = TypeVar("T", bound=HasMeta)
 
 FAILED = 2
 """Exit status where nothing could be answered, as after wrong usage."""
@@ -243,7 +246,7 @@ async def _why_group(question: Question) -> WhyReport:
 async def _why_pod(question: Question) -> WhyReport:
     reading, key = question.reading(), question.key
     # Read by itself: the view has no pods that have ended.
-    pod, _ = await asyncio.gather(_get_pod(question, key), reading.read_resources())
+    pod, _ = await asyncio.gather(_get(question, PODS, key), reading.read_resources())
     groups = reading.view.groups.by_index("namespace", key.namespace)
     await reading.read_dependencies(
         group
@@ -254,13 +257,26 @@ async def _why_pod(question: Question) -> WhyReport:
     return why_pod(reading, key, pod, question.clock.now())
 
 
-async def _get_pod(question: Question, key: ObjectKey) -> Pod | None:
+async def _get(question: Question, kind: Resource[T], key: ObjectKey) -> T | None:
     try:
-        return await question.client.get(PODS, key)
+        return await question.client.get(kind, key)
     except NotFound:
         return None
     except Forbidden as error:
-        raise CtlError(refusal(error, "get", PODS, key.namespace)) from error
+        raise CtlError(refusal(error, "get", kind, key.namespace)) from error
+
+
+async def _why_workload(question: Question) -> WhyReport:
+    reading, target, key = question.reading(), question.target, question.key
+    workload, _, _ = await asyncio.gather(
+        _get(question, WORKLOADS[target.kind], key),
+        reading.read_resources(),
+        reading.read_pods(),
+    )
+    if workload is None:
+        called = f"{target.kind}/{target.name}"
+        raise ObjectNotFound(f"there is no {called} in namespace {key.namespace}")
+    return why_workload(reading, target.kind, workload, question.clock.now())
 
 
 async def _why_node(question: Question) -> WhyReport:
@@ -318,6 +334,7 @@ _REPORTS: Mapping[Kind, Callable[[Question], Awaitable[WhyReport]]] = {
     Kind.BIND: _why_group,
     Kind.LOAD_BALANCER: _why_load_balancer,
     Kind.DRIVER: _why_driver,
+    **dict.fromkeys(WORKLOADS, _why_workload),
 }
 
 _COMMANDS: Mapping[str, Callable[[Question, ReportWriter], Awaitable[int]]] = {

@@ -31,6 +31,10 @@ class Kind(StrEnum):
     BIND = "bind"
     LOAD_BALANCER = "lb"
     DRIVER = "driver"
+    DEPLOYMENT = "deployment"
+    STATEFUL_SET = "statefulset"
+    REPLICA_SET = "replicaset"
+    DAEMON_SET = "daemonset"
 
 
 _SPELLINGS = {
@@ -41,6 +45,10 @@ _SPELLINGS = {
     Kind.BIND: ("binds",),
     Kind.LOAD_BALANCER: ("loadbalancer", "loadbalancers"),
     Kind.DRIVER: ("drivers", "lbd", "loadbalancerdriver", "loadbalancerdrivers"),
+    Kind.DEPLOYMENT: ("deploy", "deployments"),
+    Kind.STATEFUL_SET: ("sts", "statefulsets"),
+    Kind.REPLICA_SET: ("rs", "replicasets"),
+    Kind.DAEMON_SET: ("ds", "daemonsets"),
 }
 _KINDS = {
     spelling: kind

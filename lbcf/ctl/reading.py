@@ -150,6 +150,15 @@ class Reading:
         """
         await self._fill(NODES, self.view.nodes, (Selection(),))
 
+    async def read_pods(self) -> None:
+        """Read the pods that have not ended.
+
+        Raises:
+            KubeError: the API server cannot be asked.
+        """
+        living = attrs.evolve(LIVING_PODS, namespace=self.namespace)
+        await self._fill(PODS, self.view.pods, (living,))
+
     async def read_leases(self, names: Iterable[str]) -> tuple[Lease, ...]:
         """Read the Leases of these names, in whichever namespaces they are.
 
@@ -174,8 +183,7 @@ class Reading:
         }
         reads = []
         if any(isinstance(group.selection, PodSelection) for group in found):
-            living = attrs.evolve(LIVING_PODS, namespace=self.namespace)
-            reads.append(self._fill(PODS, view.pods, (living,)))
+            reads.append(self.read_pods())
         of_nodes = any(isinstance(group.selection, NodeSelection) for group in found)
         if (services or of_nodes) and not len(view.nodes):
             reads.append(self.read_nodes())
