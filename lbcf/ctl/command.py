@@ -29,7 +29,8 @@ from lbcf.ctl.plan import plan_report
 from lbcf.ctl.reading import Reading, not_found
 from lbcf.ctl.records import why_record
 from lbcf.ctl.report import WhyReport
-from lbcf.ctl.status import LEASE_NAMES, leaders_of, status_report
+from lbcf.ctl.status import LEASE_NAMES, StatusReport, leaders_of, status_report
+from lbcf.ctl.watching import follow_status
 from lbcf.ctl.workloads import WORKLOADS, why_workload
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import acting_as, connect
@@ -180,6 +181,23 @@ async def answer(question: Question, write: ReportWriter) -> int:
 
 
 async def _status(question: Question, write: ReportWriter) -> int:
+    reading, report = await _look_at_status(question)
+    if question.flags.watch:
+
+        async def look() -> StatusReport:
+            """Look again."""
+            _, report = await _look_at_status(question)
+            return report
+
+        output = question.flags.output
+        with screen(output) as show:
+            ticks = is_interactive(output)
+            await follow_status(reading, look, question.clock, show, ticks=ticks)
+    write(report)
+    return WRONG if report.problems else FINE
+
+
+async def _look_at_status(question: Question) -> tuple[Reading, StatusReport]:
     reading = question.reading()
     _, leases = await asyncio.gather(
         reading.read_resources(), reading.read_leases(LEASE_NAMES)
@@ -188,9 +206,7 @@ async def _status(question: Question, write: ReportWriter) -> int:
     if all(rights):
         raise CtlError(str(rights[0]))
     now = question.clock.now()
-    report = status_report(reading, tuple(leaders_of(leases, now)), now)
-    write(report)
-    return WRONG if report.problems else FINE
+    return reading, status_report(reading, tuple(leaders_of(leases, now)), now)
 
 
 async def _drains(question: Question, write: ReportWriter) -> int:

@@ -171,13 +171,14 @@ def parser_for(program: str) -> argparse.ArgumentParser:
             name, help=text, description=text, epilog=EPILOG, parents=[common]
         )
 
-    command("status", "What is wrong, then groups, load balancers, drivers, leaders.")
+    status = command(
+        "status", "What is wrong, then groups, load balancers, drivers, leaders."
+    )
+    _add_watch(status)
     why = command("why", "Each check of an object with its verdict, and what is next.")
     _add_target(why, tuple(Kind))
     drains = command("drains", "The records on their way out, and whom they wait for.")
-    drains.add_argument(
-        "-w", "--watch", action="store_true", help="tell of each change until Ctrl-C"
-    )
+    _add_watch(drains)
     plan = command("plan", "What the controller would write for a group now.")
     _add_target(plan, (Kind.GROUP, Kind.BIND))
     abandon = command("abandon", "Let go of a deleted object without its driver.")
@@ -185,6 +186,12 @@ def parser_for(program: str) -> argparse.ArgumentParser:
     abandon.add_argument("--reason", required=True, help="is kept in the annotation")
     abandon.add_argument("--yes", action="store_true", help="do not ask")
     return parser
+
+
+def _add_watch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-w", "--watch", action="store_true", help="tell of each change until Ctrl-C"
+    )
 
 
 def _add_target(parser: argparse.ArgumentParser, allowed: Sequence[Kind]) -> None:
