@@ -3,9 +3,9 @@
 import argparse
 import re
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -50,11 +50,12 @@ _SPELLINGS = {
     Kind.REPLICA_SET: ("rs", "replicasets"),
     Kind.DAEMON_SET: ("ds", "daemonsets"),
 }
-_KINDS = {
+KINDS: Final[Mapping[str, Kind]] = {
     spelling: kind
     for kind, others in _SPELLINGS.items()
     for spelling in (kind.value, *others)
 }
+"""The kinds by each of their spellings."""
 
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
@@ -90,7 +91,7 @@ def parse_reference(text: str, allowed: Sequence[Kind]) -> ObjectReference:
         argparse.ArgumentTypeError: it has another form, or the kind is not allowed.
     """
     word, _, name = text.partition("/")
-    kind = _KINDS.get(word.lower())
+    kind = KINDS.get(word.lower())
     if kind is None or kind not in allowed or not name:
         forms = ", ".join(f"{one}/NAME" for one in allowed)
         raise argparse.ArgumentTypeError(f"{text!r}: write one of {forms}")
@@ -145,6 +146,91 @@ def parse_words(words: Sequence[str], allowed: Sequence[Kind]) -> ObjectReferenc
             )
 
 
+@attrs.frozen
+class Command:
+    """A sub-command.
+
+    Attributes:
+        text: what it answers, in a sentence.
+        targets: the kinds that it can be asked about; empty: it is asked about none.
+        flags: its own ones, by their long names.
+        of_deleted: it is meant for objects that are being deleted.
+    """
+
+    text: str
+    targets: tuple[Kind, ...] = ()
+    flags: tuple[str, ...] = ()
+    of_deleted: bool = False
+
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    "status": Command(
+        "What is wrong, then groups, load balancers, drivers, leaders.",
+        flags=("--watch",),
+    ),
+    "why": Command(
+        "Each check of an object with its verdict, and what is next.", tuple(Kind)
+    ),
+    "drains": Command(
+        "The records on their way out, and whom they wait for.", flags=("--watch",)
+    ),
+    "plan": Command(
+        "What the controller would write for a group now.", (Kind.GROUP, Kind.BIND)
+    ),
+    "abandon": Command(
+        "Let go of a deleted object without its driver.",
+        (Kind.RECORD, Kind.LOAD_BALANCER),
+        ("--reason", "--yes"),
+        of_deleted=True,
+    ),
+}
+"""All sub-commands, by name."""
+
+
+@attrs.frozen
+class Flag:
+    """A flag, as it is completed.
+
+    Attributes:
+        name: the long one.
+        text: what it is for.
+        takes_value: another word follows it.
+        is_common: each sub-command has it.
+    """
+
+    name: str
+    text: str
+    takes_value: bool = True
+    is_common: bool = True
+
+
+_NAMESPACE = Flag("--namespace", "default: the context's")
+_EVERYWHERE = Flag("--all-namespaces", "ask about all of them", takes_value=False)
+_OUTPUT = Flag("--output", "how to write; default: table")
+_KUBECONFIG = Flag("--kubeconfig", "default: KUBECONFIG, ~/.kube/config")
+_CONTEXT = Flag("--context", "of the kubeconfig; default: its current one")
+_USER = Flag("--as", "ask as this user; needs `impersonate`")
+_GROUP = Flag("--as-group", "and as a member of this group; may be given again")
+_WATCH = Flag("--watch", "tell of each change until Ctrl-C", False, False)
+_REASON = Flag("--reason", "is kept in the annotation", is_common=False)
+_YES = Flag("--yes", "do not ask", False, False)
+
+FLAGS: Final[Mapping[str, Flag]] = {
+    "-n": _NAMESPACE,
+    "-A": _EVERYWHERE,
+    "-o": _OUTPUT,
+    "-w": _WATCH,
+    **{
+        flag.name: flag
+        for flag in (
+            *(_NAMESPACE, _EVERYWHERE, _OUTPUT, _KUBECONFIG, _CONTEXT),
+            *(_USER, _GROUP, _WATCH, _REASON, _YES),
+        )
+    },
+}
+"""All flags, by each of their names."""
+
+
 def parser_for(program: str) -> argparse.ArgumentParser:
     """Build the parser.
 
@@ -166,32 +252,34 @@ def parser_for(program: str) -> argparse.ArgumentParser:
     parser.set_defaults(output="table")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name: str, text: str) -> argparse.ArgumentParser:
-        return commands.add_parser(
-            name, help=text, description=text, epilog=EPILOG, parents=[common]
+    for name, one in COMMANDS.items():
+        parsed = commands.add_parser(
+            name, help=one.text, description=one.text, epilog=EPILOG, parents=[common]
         )
-
-    status = command(
-        "status", "What is wrong, then groups, load balancers, drivers, leaders."
-    )
-    _add_watch(status)
-    why = command("why", "Each check of an object with its verdict, and what is next.")
-    _add_target(why, tuple(Kind))
-    drains = command("drains", "The records on their way out, and whom they wait for.")
-    _add_watch(drains)
-    plan = command("plan", "What the controller would write for a group now.")
-    _add_target(plan, (Kind.GROUP, Kind.BIND))
-    abandon = command("abandon", "Let go of a deleted object without its driver.")
-    _add_target(abandon, (Kind.RECORD, Kind.LOAD_BALANCER))
-    abandon.add_argument("--reason", required=True, help="is kept in the annotation")
-    abandon.add_argument("--yes", action="store_true", help="do not ask")
+        if one.targets:
+            _add_target(parsed, one.targets)
+        for flag in one.flags:
+            _OWN_FLAGS[flag](parsed)
     return parser
 
 
 def _add_watch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-w", "--watch", action="store_true", help="tell of each change until Ctrl-C"
-    )
+    parser.add_argument("-w", _WATCH.name, action="store_true", help=_WATCH.text)
+
+
+def _add_reason(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(_REASON.name, required=True, help=_REASON.text)
+
+
+def _add_yes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(_YES.name, action="store_true", help=_YES.text)
+
+
+_OWN_FLAGS: Final[Mapping[str, Callable[[argparse.ArgumentParser], None]]] = {
+    _WATCH.name: _add_watch,
+    _REASON.name: _add_reason,
+    _YES.name: _add_yes,
+}
 
 
 def _add_target(parser: argparse.ArgumentParser, allowed: Sequence[Kind]) -> None:
@@ -206,25 +294,16 @@ def _add_target(parser: argparse.ArgumentParser, allowed: Sequence[Kind]) -> Non
 
 def _add_common(common: argparse.ArgumentParser) -> None:
     scope = common.add_mutually_exclusive_group()
-    scope.add_argument("-n", "--namespace", help="default: the context's")
+    scope.add_argument("-n", _NAMESPACE.name, help=_NAMESPACE.text)
     scope.add_argument(
-        "-A", "--all-namespaces", action="store_true", help="ask about all of them"
+        "-A", _EVERYWHERE.name, action="store_true", help=_EVERYWHERE.text
     )
-    common.add_argument("--kubeconfig", help="default: KUBECONFIG, ~/.kube/config")
-    common.add_argument("--context", help="of the kubeconfig; default: its current one")
+    common.add_argument(_KUBECONFIG.name, help=_KUBECONFIG.text)
+    common.add_argument(_CONTEXT.name, help=_CONTEXT.text)
+    common.add_argument(_USER.name, dest="user", metavar="USER", help=_USER.text)
     common.add_argument(
-        "--as",
-        dest="user",
-        metavar="USER",
-        help="ask as this user; needs `impersonate`",
+        _GROUP.name, dest="groups", metavar="GROUP", action="append", help=_GROUP.text
     )
     common.add_argument(
-        "--as-group",
-        dest="groups",
-        metavar="GROUP",
-        action="append",
-        help="and as a member of this group; may be given again",
-    )
-    common.add_argument(
-        "-o", "--output", choices=("table", "json"), help="how to write; default: table"
+        "-o", _OUTPUT.name, choices=("table", "json"), help=_OUTPUT.text
     )

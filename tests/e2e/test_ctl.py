@@ -8,6 +8,7 @@ import sys
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -228,6 +229,41 @@ async def test_abandoning_is_asked_about_at_a_terminal(stage: Stage) -> None:
     await stage.until("the record is gone", gone)
     assert 0 == done.status
     assert "10.0.0.1:80 may stay a member of load balancer front" in done.out
+
+
+async def test_kubectl_completes_what_may_come_next(
+    bare: Stage, tmp_path: Path
+) -> None:
+    """It looks for an executable beside the plugin, and reads what that prints."""
+    for name, module in (("kubectl-", "command"), ("kubectl_complete-", "completion")):
+        script = tmp_path / f"{name}lbcf"
+        run = f"import sys\nfrom lbcf.ctl.{module} import main\nsys.exit(main())\n"
+        script.write_text(f"#!{sys.executable}\n{run}")
+        script.chmod(0o755)
+    await bare.create(objects.PODS, objects.a_pod("web-1"))
+    environment = bare.cluster.environment()
+    environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
+
+    async def completed(*words: str) -> list[str]:
+        """Ask kubectl as a shell does."""
+        running = await asyncio.create_subprocess_exec(
+            *("kubectl", "__complete", "lbcf", *words),
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        out, _ = await asyncio.wait_for(running.communicate(), PATIENCE)
+        return out.decode().splitlines()
+
+    pods, places, commands = await asyncio.gather(
+        completed("why", "-n", bare.namespace, "pod/"),
+        completed("status", "-n", bare.namespace[:-1]),
+        completed("dr"),
+    )
+
+    assert ["pod/web-1", ":4"] == pods
+    assert bare.namespace in places
+    assert ["drains", ":4"] == [line.partition("\t")[0] for line in commands]
 
 
 async def test_somebody_else_s_rights_can_be_tried(bare: Stage) -> None:
