@@ -26,6 +26,7 @@ from prometheus_client import CollectorRegistry
 
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.values import MemberKey
+from lbcf.sdk.mistakes import check_delay, check_fields, check_methods
 from lbcf.wire.driver import LONGEST_DELAY
 from lbcf.wire.driver_answers import ListBackendsAnswer, WholeObject
 from lbcf.wire.driver_requests import (
@@ -47,6 +48,8 @@ from lbcf.wire.driver_requests import (
 class Succ:
     """It is done. A field that the operation's answer has not is a mistake.
 
+    Here and in `Running`, fields of other types than these are refused by a TypeError.
+
     Attributes:
         msg: a sentence for people.
         lb_info: createLoadBalancer: the identity from now on.
@@ -63,6 +66,10 @@ class Succ:
     lock_key: str | None = None
     backend_addr: str | None = None
     injected_info: Mapping[str, str] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what no answer could carry."""
+        check_fields(self)
 
 
 @attrs.frozen(kw_only=True)
@@ -82,6 +89,10 @@ class Running:
     active_connections: int | None = None
     injected_info: Mapping[str, str] | None = None
 
+    def __attrs_post_init__(self) -> None:
+        """Refuse what no answer could carry."""
+        check_fields(self)
+
 
 class Refusal(Exception):  # noqa: N818  (the two below say which)
     """An attempt that did not succeed, told to the caller.
@@ -92,6 +103,7 @@ class Refusal(Exception):  # noqa: N818  (the two below say which)
     """
 
     def __init__(self, msg: str, retry_after: timedelta | None = None) -> None:
+        check_delay(self, retry_after)
         super().__init__(msg)
         self.msg = msg
         self.retry_after = retry_after
@@ -130,6 +142,9 @@ class Driver(abc.ABC):
     raise `NotThere`, which counts as success. Any other exception is logged, and the
     caller is told `Fail` and where to look.
 
+    The definition of a class fails with a TypeError where a method is nearly spelt as an
+    operation's, or is not a coroutine function although it is awaited.
+
     Attributes:
         member_key: by what the load balancer tells its members apart.
         late_effect: how long after a time-out an operation may still take effect.
@@ -144,6 +159,11 @@ class Driver(abc.ABC):
 
     summary: ClassVar[str] = "A driver of load balancers."
     """What `--help` says of it."""
+
+    def __init_subclass__(cls, **keywords: object) -> None:
+        """Refuse methods that would never be called."""
+        super().__init_subclass__(**keywords)
+        check_methods(cls, Driver)
 
     async def start(self) -> None:  # noqa: B027  (nothing to open is common)
         """Open what is needed, before the first operation; errors end the process."""

@@ -6,7 +6,7 @@ raises gets out.
 
 import math
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import cast
 
@@ -16,6 +16,7 @@ import structlog
 from lbcf.core.model.operations import Operation
 from lbcf.runtime.clock import Clock
 from lbcf.sdk.driver import Driver, Fail, NotThere, Refusal, RetryAfter, Running, Succ
+from lbcf.sdk.mistakes import METHODS
 from lbcf.wire.driver import ANSWERS, LONGEST_MESSAGE, Answer, Request
 from lbcf.wire.driver_answers import (
     HealthzAnswer,
@@ -28,11 +29,6 @@ from lbcf.wire.driver_answers import (
 
 
 Method = Callable[[Request[Answer]], Awaitable[object]]
-
-_METHODS: Mapping[Operation, str] = {
-    operation: operation.name.lower() for operation in Operation
-}
-"""An operation's method has the name of its constant, in small letters."""
 
 _REMOVALS = frozenset(
     {
@@ -50,7 +46,7 @@ def served_operations(driver: Driver) -> frozenset[Operation]:
     """Return the operations that the author has overridden, and healthz."""
     return frozenset(
         operation
-        for operation, name in _METHODS.items()
+        for operation, name in METHODS.items()
         if operation is Operation.HEALTHZ
         or getattr(type(driver), name) is not getattr(Driver, name)
     )
@@ -93,7 +89,7 @@ async def _result(
 ) -> object:
     if operation is Operation.HEALTHZ:
         return await driver.healthz()
-    method = cast("Method", getattr(driver, _METHODS[operation]))
+    method = cast("Method", getattr(driver, METHODS[operation]))
     return await method(request)
 
 
