@@ -1,43 +1,74 @@
-"""The driver in docs/writing-a-driver.md works as it is written there."""
+"""The drivers in docs/writing-a-driver.md work as they are written there."""
 
 import asyncio
 import json
+import os
 import re
 import sys
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from lbcf import sdk
 from lbcf.conformance.kit import examine
 from lbcf.conformance.report import failed, lines_of
-from lbcf.conformance.target import Target
+from lbcf.conformance.target import OPTIONAL, Target
+from lbcf.core.model.operations import Operation
 
 
-GUIDE = Path(__file__).parents[2] / "docs" / "writing-a-driver.md"
-LONGEST = 40
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "writing-a-driver.md"
+LONGEST = 45
 
 
-def _driver() -> str:
-    """The first Python block of the guide."""
-    found = re.search(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    assert found is not None
-    return found.group(1)
+def _modules() -> Mapping[str, str]:
+    """The Python blocks of the guide, by the file that their first line names."""
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    return {block.split("\n", 1)[0].removeprefix("# "): block for block in blocks}
+
+
+@pytest.fixture(name="folder")
+def _folder(tmp_path: Path) -> Path:
+    """A folder with all modules of the guide."""
+    for name, text in _modules().items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
 
 
 def test_guide_keeps_its_word_on_length() -> None:
     """An afternoon is too long for more."""
-    assert len(_driver().splitlines()) < LONGEST
+    assert ["switchboard.py", "exchange.py"] == list(_modules())
+    assert len(_modules()["switchboard.py"].splitlines()) < LONGEST
 
 
-async def test_driver_of_the_guide_registers_and_deregisters(tmp_path: Path) -> None:
-    """It runs as a process, keeps all rules, and answers both operations."""
-    module = tmp_path / "switchboard.py"
-    module.write_text(_driver())
+@pytest.mark.timeout(300)  # it reads all that the SDK imports
+async def test_types_of_the_guide_are_right(folder: Path) -> None:
+    """What an author copies passes the strictest settings."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, module, "--bind-address", "127.0.0.1:0"),
-        cwd=GUIDE.parents[1],
+        *(sys.executable, "-m", "mypy", "--strict", "--no-error-summary"),
+        *("--cache-dir", str(folder / "cache"), *_modules()),
+        cwd=folder,
+        env=os.environ | {"MYPYPATH": str(ROOT)},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    told, _ = await process.communicate()
+
+    assert (0, "") == (process.returncode, told.decode())
+
+
+@pytest.mark.parametrize(
+    ("module", "declared"), [("switchboard.py", frozenset()), ("exchange.py", OPTIONAL)]
+)
+async def test_drivers_of_the_guide_register_and_deregister(
+    folder: Path, module: str, declared: frozenset[Operation]
+) -> None:
+    """Each runs as a process, keeps all rules, and answers both operations."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, folder / module, "--bind-address", "127.0.0.1:0"),
+        cwd=ROOT,
         stderr=asyncio.subprocess.PIPE,
     )
     try:
@@ -45,7 +76,10 @@ async def test_driver_of_the_guide_registers_and_deregisters(tmp_path: Path) -> 
         url = "http://" + json.loads(await process.stderr.readline())["addresses"][0]
         member = {"recordID": "a", "backendAddr": "10.0.0.1:80", "lbInfo": {}}
         target = Target(
-            url=url, lb_spec={"name": "lb"}, member_key=sdk.MemberKey.RECORD
+            url=url,
+            lb_spec={"name": "lb"},
+            member_key=sdk.MemberKey.RECORD,
+            declared=declared,
         )
         results = await examine(target, sdk.SystemClock())
         assert [] == [lines_of(one) for one in results if failed([one])]
