@@ -7,6 +7,7 @@ import sys
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
@@ -26,6 +27,7 @@ from lbcf.ctl.groups import why_group
 from lbcf.ctl.load_balancers import why_load_balancer
 from lbcf.ctl.output import ReportWriter, is_interactive, report_writer, screen
 from lbcf.ctl.plan import plan_report
+from lbcf.ctl.project import write_project
 from lbcf.ctl.reading import Reading, not_found
 from lbcf.ctl.records import why_record
 from lbcf.ctl.report import WhyReport
@@ -77,7 +79,10 @@ def run(program: str, argv: Sequence[str]) -> int:
     # What stores and informers log is in the report.
     logs.configure("error", "console")
     try:
-        status = asyncio.run(_connect_and_answer(flags))
+        if flags.command == "new":
+            status = _write_project(flags)
+        else:
+            status = asyncio.run(_connect_and_answer(flags))
         # Left to the interpreter's end, a failing write would go unnoticed.
         sys.stdout.flush()
     except LbcfError as error:
@@ -91,6 +96,19 @@ def run(program: str, argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     return status
+
+
+def _write_project(flags: argparse.Namespace) -> int:
+    """Write a driver's project, for which no cluster is asked.
+
+    Raises:
+        CtlError: it cannot be written.
+    """
+    _check_scope(flags)
+    write = report_writer(flags.output)
+    name = flags.target.name
+    write(write_project(name, flags.namespace or "default", flags.to or Path(name)))
+    return FINE
 
 
 def _fail(program: str, message: str) -> int:
@@ -112,11 +130,15 @@ def _one_line(error: LbcfError) -> str:
     return text
 
 
-async def _connect_and_answer(flags: argparse.Namespace) -> int:
+def _check_scope(flags: argparse.Namespace) -> None:
     if flags.namespace and flags.all_namespaces:
         raise CtlError("-n and -A were both given: which of them is meant?")
     if flags.groups and not flags.user:
         raise CtlError("--as-group was given without --as: who is the member?")
+
+
+async def _connect_and_answer(flags: argparse.Namespace) -> int:
+    _check_scope(flags)
     write = report_writer(flags.output, watching=getattr(flags, "watch", False))
     connection = await connect(flags.kubeconfig, flags.context)
     if flags.user:

@@ -181,7 +181,7 @@ async def _value(typed: Typed, last: str, server: "ApiServer") -> Completions:
             return _matching(dict.fromkeys(found, ""), last)
         case "--context":
             return _matching(dict.fromkeys(contexts_of(typed), ""), last)
-        case "--kubeconfig":
+        case "--kubeconfig" | "--to":
             return Completions(directive=_FILES)
         case _:
             return Completions()
@@ -200,6 +200,8 @@ async def _target(
         KINDS.get((word if slash else before[0]).lower()) if slash or before else None
     )
     if kind in command.targets and len(before) <= (0 if slash else 1):
+        if command.of_new:
+            return Completions()
         prefix = f"{word}/" if slash else ""
         found = await server.objects(typed, kind, is_ending=command.of_deleted)
         return _matching({f"{prefix}{name}": "" for name in found}, last)

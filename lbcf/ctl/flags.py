@@ -5,6 +5,7 @@ import re
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -155,12 +156,14 @@ class Command:
         targets: the kinds that it can be asked about; empty: it is asked about none.
         flags: its own ones, by their long names.
         of_deleted: it is meant for objects that are being deleted.
+        of_new: it is meant for what does not exist yet.
     """
 
     text: str
     targets: tuple[Kind, ...] = ()
     flags: tuple[str, ...] = ()
     of_deleted: bool = False
+    of_new: bool = False
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
@@ -182,6 +185,12 @@ COMMANDS: Final[Mapping[str, Command]] = {
         (Kind.RECORD, Kind.LOAD_BALANCER),
         ("--reason", "--yes"),
         of_deleted=True,
+    ),
+    "new": Command(
+        "Write the project of a driver: code, tests, image, manifests.",
+        (Kind.DRIVER,),
+        ("--to",),
+        of_new=True,
     ),
 }
 """All sub-commands, by name."""
@@ -214,6 +223,7 @@ _GROUP = Flag("--as-group", "and as a member of this group; may be given again")
 _WATCH = Flag("--watch", "tell of each change until Ctrl-C", False, False)
 _REASON = Flag("--reason", "is kept in the annotation", is_common=False)
 _YES = Flag("--yes", "do not ask", False, False)
+_TO = Flag("--to", "the folder that is made; default: NAME", is_common=False)
 
 FLAGS: Final[Mapping[str, Flag]] = {
     "-n": _NAMESPACE,
@@ -224,7 +234,7 @@ FLAGS: Final[Mapping[str, Flag]] = {
         flag.name: flag
         for flag in (
             *(_NAMESPACE, _EVERYWHERE, _OUTPUT, _KUBECONFIG, _CONTEXT),
-            *(_USER, _GROUP, _WATCH, _REASON, _YES),
+            *(_USER, _GROUP, _WATCH, _REASON, _YES, _TO),
         )
     },
 }
@@ -275,10 +285,15 @@ def _add_yes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(_YES.name, action="store_true", help=_YES.text)
 
 
+def _add_folder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(_TO.name, type=Path, metavar="FOLDER", help=_TO.text)
+
+
 _OWN_FLAGS: Final[Mapping[str, Callable[[argparse.ArgumentParser], None]]] = {
     _WATCH.name: _add_watch,
     _REASON.name: _add_reason,
     _YES.name: _add_yes,
+    _TO.name: _add_folder,
 }
 
 

@@ -21,6 +21,7 @@ from lbcf.core.reasons import Reason
 from lbcf.ctl.abandon import Abandonment
 from lbcf.ctl.drains import DrainsReport
 from lbcf.ctl.plan import Change, PlanReport
+from lbcf.ctl.project import NewProject
 from lbcf.ctl.records import next_attempt
 from lbcf.ctl.report import Line, Mark, Section, WhyReport, age, relative_time
 from lbcf.ctl.status import Problem, StatusReport
@@ -248,6 +249,12 @@ def _(report: DrainsReport) -> RenderableType:
 @draw.register
 def _(report: Abandonment) -> RenderableType:
     return Text(f"{report.subject} in namespace {report.namespace}: {report.told}")
+
+
+@draw.register
+def _(report: NewProject) -> RenderableType:
+    written = (f"{report.folder}/{file}" for file in report.files)
+    return Text("\n".join(f"wrote {path}" for path in written))
 
 
 def _unread(texts: Iterable[str]) -> Iterable[RenderableType]:
