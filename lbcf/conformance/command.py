@@ -6,6 +6,8 @@ nobody answers at the URL.
 
 import argparse
 import asyncio
+import os
+import shutil
 import sys
 
 from collections.abc import Sequence
@@ -21,7 +23,14 @@ from lbcf.conformance.kit import (
     load_balancer_identity,
 )
 from lbcf.conformance.load import Step, highest_concurrency, run_load
-from lbcf.conformance.report import as_json, as_junit, failed, lines_of, summary
+from lbcf.conformance.report import (
+    as_json,
+    as_junit,
+    failed,
+    for_terminal,
+    lines_of,
+    summary,
+)
 from lbcf.conformance.target import Target
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.flags import WRONG_USAGE
@@ -48,6 +57,11 @@ def run(chosen: argparse.Namespace) -> int:
         is_loadable = not chosen.load or asyncio.run(
             _load_succeeds(target, chosen.load, clock)
         )
+    except BrokenPipeError:
+        # Whoever reads has seen enough. The interpreter flushes at its end, and would
+        # complain of the pipe once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
     except (WrongFlag, Unreachable, OSError) as error:
         print(f"lbcf conformance: {error}", file=sys.stderr)  # noqa: T201
         return WRONG_USAGE
@@ -78,7 +92,12 @@ async def _load_succeeds(target: Target, lifecycles: int, clock: Clock) -> bool:
 
 
 def _say_result(result: Result) -> None:
-    _say("\n".join(lines_of(result)))
+    lines = lines_of(result)
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        coloured = not os.environ.get("NO_COLOR")
+        lines = for_terminal(result, width, coloured=coloured)
+    _say("\n".join(lines))
 
 
 def _say_step(step: Step) -> None:

@@ -3,6 +3,7 @@
 Bodies are quoted in part: a pod may be long.
 """
 
+import textwrap
 import xml.etree.ElementTree as ET
 
 from collections import Counter
@@ -13,18 +14,30 @@ import msgspec
 from lbcf.conformance.findings import Exchange, Outcome
 from lbcf.conformance.kit import Result
 from lbcf.conformance.target import Target
+from lbcf.wire.plain import plain
 
 
 LONGEST_QUOTE = 2000
 """Characters of a body in a report."""
 
 _SHOWN_EXCHANGES = 50
+_NARROWEST = 40
+_HANGING = " " * 8
 _MARKS = {
     Outcome.PASSED: "ok  ",
     Outcome.FAILED: "FAIL",
     Outcome.NOTED: "note",
     Outcome.NOT_APPLICABLE: "n/a ",
 }
+
+
+_COLOURS = {
+    Outcome.PASSED: "32",
+    Outcome.FAILED: "1;31",
+    Outcome.NOTED: "33",
+    Outcome.NOT_APPLICABLE: "2",
+}
+"""SGR parameters of a mark on a terminal."""
 
 
 def failed(results: Sequence[Result]) -> bool:
@@ -41,6 +54,28 @@ def lines_of(result: Result) -> list[str]:
         lines.append(f"      rule: {result.rule.source}")
     if result.exchange is not None and result.outcome is not Outcome.NOT_APPLICABLE:
         lines += [f"      {line}" for line in quoted(result.exchange)]
+    return lines
+
+
+def for_terminal(result: Result, width: int, *, coloured: bool) -> list[str]:
+    """Return the lines of one rule folded to a terminal's width, its mark coloured.
+
+    What a driver answered cannot move the cursor: what is not printable is left out.
+    """
+    lines = []
+    for line in lines_of(result):
+        text = plain(line)
+        hanging = _HANGING if text.startswith(" ") else " " * len("FAIL  ")
+        lines += textwrap.wrap(
+            text,
+            max(width, _NARROWEST),
+            subsequent_indent=hanging,
+            break_on_hyphens=False,
+        )
+    if coloured:
+        mark = _MARKS[result.outcome]
+        colour = _COLOURS[result.outcome]
+        lines[0] = f"\x1b[{colour}m{mark}\x1b[0m{lines[0].removeprefix(mark)}"
     return lines
 
 

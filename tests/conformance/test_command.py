@@ -104,6 +104,43 @@ async def test_a_broken_driver(tmp_path: Path) -> None:
     assert rule["text"] == failure.get("message")
 
 
+async def test_a_reader_that_has_seen_enough(plain: Served) -> None:
+    """Under `| head` it ends quietly."""
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "lbcf", "conformance", plain.url),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    assert child.stderr is not None
+    await child.stdout.readline()
+    # Closes the pipe, as `head` does at its end.
+    child.stdout._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
+    complaint = await child.stderr.read()
+    await child.wait()
+
+    assert (1, b"") == (child.returncode, complaint)
+
+
+@pytest.mark.parametrize("colours", [True, False])
+async def test_colours_are_for_a_terminal(plain: Served, *, colours: bool) -> None:
+    """Unless NO_COLOR is set."""
+    reader, writer = os.openpty()
+    environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "lbcf", "conformance", plain.url, "--rule=healthz"),
+        stdout=writer,
+        env=environment if colours else environment | {"NO_COLOR": "1"},
+    )
+    assert 0 == await child.wait()
+    os.close(writer)
+    out = os.read(reader, 4096).decode()
+    os.close(reader)
+
+    assert ("\x1b[32mok  \x1b[0m  healthz" in out) is colours
+    assert "healthz" in out
+
+
 async def test_load(plain: Served) -> None:
     """After the rules, load is put on it; what it bore is told."""
     status, out, _ = await run(plain.url, "--rule=healthz", "--load=40", "--seed=7")

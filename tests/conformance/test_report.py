@@ -3,12 +3,21 @@
 import xml.etree.ElementTree as ET
 
 import msgspec
+import pytest
 
 from lbcf.conformance.bench import BOTH_SIDES, Bench, Rule
 from lbcf.conformance.findings import Exchange, Outcome
 from lbcf.conformance.kit import Result
-from lbcf.conformance.report import as_json, as_junit, failed, lines_of, summary
+from lbcf.conformance.report import (
+    as_json,
+    as_junit,
+    failed,
+    for_terminal,
+    lines_of,
+    summary,
+)
 from lbcf.conformance.target import Target
+from lbcf.wire.plain import plain
 
 
 async def kept(_bench: Bench) -> None:
@@ -39,6 +48,33 @@ def test_people_read_what_was_sent_and_where_the_rule_stands() -> None:
     assert ("      it was \x00 not", f"      rule: {BOTH_SIDES}") == (text, source)
     assert request.endswith("x" * 2000 + "...")
     assert "      answer:  HTTP 200 " in answer
+
+
+def test_a_terminal_gets_folded_lines() -> None:
+    """Nothing is lost, nothing is wider, and no answer moves the cursor."""
+    folded = for_terminal(FAILED, 60, coloured=False)
+    words = [word for line in lines_of(FAILED) for word in plain(line).split()]
+
+    assert max(map(len, folded)) == 60
+    assert "".join(words) == "".join("".join(folded).split())
+    assert all(line.isprintable() for line in folded)
+
+
+@pytest.mark.parametrize(
+    ("result", "first"),
+    [
+        (PASSED, "\x1b[32mok  \x1b[0m  a-rule: Drivers do it."),
+        (FAILED, "\x1b[1;31mFAIL\x1b[0m  a-rule: Drivers do it."),
+        (NOTED, "\x1b[33mnote\x1b[0m  a-rule: Drivers do it."),
+        (SKIPPED, "\x1b[2mn/a \x1b[0m  a-rule: Drivers do it."),
+    ],
+)
+def test_the_mark_alone_is_coloured(result: Result, first: str) -> None:
+    """By how the rule ended."""
+    line, *others = for_terminal(result, 60, coloured=True)
+
+    assert first == line
+    assert for_terminal(result, 60, coloured=False)[1:] == others
 
 
 def test_json_has_the_exchanges_of_failed_rules() -> None:
