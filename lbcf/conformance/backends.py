@@ -1,7 +1,10 @@
 """Rules on ensureBackend, drainBackend and deregisterBackend of single backends."""
 
+import contextlib
+
 from lbcf.conformance.bench import (
     ADDITIONS,
+    ANSWERED,
     BOTH_SIDES,
     COMMON,
     DEREGISTER,
@@ -10,24 +13,36 @@ from lbcf.conformance.bench import (
     ENSURE,
     LIST,
     OPERATIONS,
+    REGISTERED,
     Bench,
     Member,
     rule,
 )
-from lbcf.conformance.findings import NotApplicable
+from lbcf.conformance.findings import Broken, NotApplicable
 from lbcf.conformance.target import Connect
 from lbcf.core.model.values import MemberKey
-from lbcf.wire.driver_answers import BackendState, DrainBackendAnswer, Status
+from lbcf.wire.driver_answers import (
+    BackendState,
+    DrainBackendAnswer,
+    ListBackendsAnswer,
+    ListedBackend,
+    Status,
+)
 
 
-@rule(OPERATIONS, LIST)
+@rule(OPERATIONS, LIST, presumes=ANSWERED)
 async def ensured_is_listed(bench: Bench) -> None:
-    """What ensureBackend answered Succ for is listed once and not draining."""
+    """What ensureBackend answered Succ for is listed once, by its names, not draining."""
     member = bench.member()
     await bench.ensure(member)
     entry = await bench.expect_present(member, "after ensureBackend")
-    draining = entry is not None and entry.state is BackendState.DRAINING
+    assert entry is not None  # noqa: S101  (the rule needs listBackends)
+    draining = entry.state is BackendState.DRAINING
     bench.expect(not draining, "after ensureBackend, the member is listed as Draining")
+    # Letter by letter: records and addresses are compared so.
+    names = (entry.backend_addr, entry.record_id or member.record_id)
+    expected = (member.address, member.record_id)
+    bench.expect(names == expected, f"listed as {names}, registered as {expected}")
 
 
 @rule(BOTH_SIDES)
@@ -49,7 +64,7 @@ async def deregister_removes(bench: Bench) -> None:
         await bench.expect_absent(member, f"after deregisterBackend ({drained=})")
 
 
-@rule(BOTH_SIDES)
+@rule(BOTH_SIDES, presumes=(*REGISTERED, "deregister-unknown"))
 async def deregister_twice(bench: Bench) -> None:
     """Deregistering what was deregistered is Succ."""
     member = bench.member()
@@ -59,7 +74,7 @@ async def deregister_twice(bench: Bench) -> None:
     await bench.expect_absent(member, "after deregisterBackend twice")
 
 
-@rule(BOTH_SIDES)
+@rule(BOTH_SIDES, presumes=ANSWERED)
 async def deregister_unknown(bench: Bench) -> None:
     """Deregistering what was never there is Succ."""
     await bench.deregister(bench.member())
@@ -75,7 +90,7 @@ async def ensure_after_deregister(bench: Bench) -> None:
     await bench.expect_present(member, "after it was deregistered and ensured again")
 
 
-@rule(BOTH_SIDES, LIST)
+@rule(BOTH_SIDES, LIST, presumes=(*REGISTERED, "deregister-unknown"))
 async def others_stay(bench: Bench) -> None:
     """Taking a member out, or one that is not there, leaves all others as they are."""
     stays, goes, unknown = bench.member(), bench.member(), bench.member()
@@ -85,6 +100,26 @@ async def others_stay(bench: Bench) -> None:
     await bench.expect_present(goes, "after an unknown member was deregistered")
     await bench.deregister(goes)
     await bench.expect_present(stays, "after another member was deregistered")
+
+
+@rule(OPERATIONS, LIST, presumes=(*REGISTERED, "others-stay"))
+async def load_balancers_are_apart(bench: Bench) -> None:
+    """A member is on its own load balancer alone, and calls about others leave it."""
+    other = bench.other_lb_info
+    if other == bench.lb_info:
+        raise NotApplicable("there is no identity of another load balancer (--gone-lb)")
+    member = bench.member()
+    await bench.ensure(member)
+    strange: list[ListedBackend] = []
+    with contextlib.suppress(Broken):  # what is not there may be answered by a failure
+        answer = await bench.call(LIST, {"lbInfo": other, "attributes": {}})
+        assert isinstance(answer, ListBackendsAnswer)  # noqa: S101  (ANSWERS says so)
+        strange = bench.entries_of(member, answer)
+    bench.expect(not strange, f"listBackends of {other} has a member of another one")
+    fields = bench.fields(member, lbInfo=other, drained=False)
+    with contextlib.suppress(Broken):
+        await bench.attempt(DEREGISTER, fields)
+    await bench.expect_present(member, f"after it was deregistered on {other}")
 
 
 @rule(ADDITIONS)
@@ -113,7 +148,7 @@ async def dry_run_changes_nothing(bench: Bench) -> None:
     await bench.expect_present(member, "after deregisterBackend with dryRun")
 
 
-@rule(DRAINING, DRAIN)
+@rule(DRAINING, DRAIN, presumes=ANSWERED)
 async def drain_unknown(bench: Bench) -> None:
     """Draining what was never ensured is Succ, and adds nothing."""
     member = bench.member()
@@ -130,7 +165,7 @@ async def drain_ends_when_idle(bench: Bench) -> None:
     await bench.drain(member)
 
 
-@rule(DRAINING, DRAIN, LIST)
+@rule(DRAINING, DRAIN, LIST, presumes=(*REGISTERED, "drain-ends-when-idle"))
 async def drained_is_out_of_service(bench: Bench) -> None:
     """A member that was drained is Active no more."""
     member = bench.member()
@@ -142,7 +177,7 @@ async def drained_is_out_of_service(bench: Bench) -> None:
     bench.expect(not active, "after drainBackend, the member is listed as Active")
 
 
-@rule(DRAINING, DRAIN, LIST)
+@rule(DRAINING, DRAIN, LIST, presumes=(*REGISTERED, "drain-ends-when-idle"))
 async def drain_leaves_others(bench: Bench) -> None:
     """Draining one member leaves the others in service."""
     stays, goes = bench.member(), bench.member()
@@ -152,7 +187,7 @@ async def drain_leaves_others(bench: Bench) -> None:
     await bench.expect_in_service(stays, "after another member was drained")
 
 
-@rule(DRAINING, DRAIN)
+@rule(DRAINING, DRAIN, presumes=(*REGISTERED, "ensure-twice", "drain-ends-when-idle"))
 async def ensure_after_drain(bench: Bench) -> None:
     """EnsureBackend after drainBackend puts the member back into full service."""
     member = bench.member()
@@ -162,7 +197,11 @@ async def ensure_after_drain(bench: Bench) -> None:
     await bench.expect_in_service(member, "ensured after its drain")
 
 
-@rule(DRAINING, DRAIN)
+@rule(
+    DRAINING,
+    DRAIN,
+    presumes=(*REGISTERED, "drained-is-out-of-service", "drain-leaves-others"),
+)
 async def drain_waits_for_connections(bench: Bench) -> None:
     """A drain is Running while connections are left, and Succ when they have ended."""
     connect = bench.target.connect

@@ -69,6 +69,7 @@ class Rule:
         sentence: what drivers do that keep to it.
         source: the part of the protocol that says so.
         needs: optional operations without which it cannot be looked at.
+        presumes: rules that it builds on: where one is broken, this one says nothing.
         check: raises a Finding unless the rule is kept.
     """
 
@@ -77,15 +78,25 @@ class Rule:
     source: str
     needs: tuple[Operation, ...]
     check: Check
+    presumes: tuple[str, ...] = ()
 
 
-def rule(source: str, *needs: Operation) -> Callable[[Check], Rule]:
+ANSWERED = ("valid-answers",)
+"""Presumed by all other rules."""
+
+REGISTERED = (*ANSWERED, "ensured-is-listed")
+"""Presumed by the rules that register a member."""
+
+
+def rule(
+    source: str, *needs: Operation, presumes: tuple[str, ...] = REGISTERED
+) -> Callable[[Check], Rule]:
     """Make a rule of a function."""
 
     def decorate(check: Check) -> Rule:
         name = getattr(check, "__name__", "").replace("_", "-")
         sentence = (check.__doc__ or "").splitlines()[0]
-        return Rule(name, sentence, source, needs, check)
+        return Rule(name, sentence, source, needs, check, presumes)
 
     return decorate
 
@@ -147,6 +158,13 @@ class Bench:
     def can_drain(self) -> bool:
         """Return whether the driver serves drainBackend."""
         return not self.target.lacks(DRAIN)
+
+    @property
+    def other_lb_info(self) -> dict[str, str]:
+        """Return an identity that is not this load balancer's: as told, or made up."""
+        if self.target.gone:
+            return self.lb_info | dict(self.target.gone)
+        return {key: f"{value}-gone" for key, value in self.lb_info.items()}
 
     def new_id(self) -> str:
         """Return an id that this rule has not had yet."""
@@ -318,10 +336,16 @@ class Bench:
 
     async def listed(self, member: Member) -> list[ListedBackend]:
         """Return the entries of listBackends that are this member; one, if all is well."""
+        return self.entries_of(member, await self.listing())
+
+    def entries_of(
+        self, member: Member, listing: ListBackendsAnswer
+    ) -> list[ListedBackend]:
+        """Return the entries of an answer of listBackends that are this member."""
         by_record = self.target.member_key is MemberKey.RECORD
         return [
             entry
-            for entry in (await self.listing()).backends
+            for entry in listing.backends
             if (by_record and entry.record_id == member.record_id)
             or (not by_record and entry.backend_addr == member.address)
         ]

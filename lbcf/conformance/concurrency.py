@@ -11,6 +11,8 @@ from lbcf.conformance.bench import (
     DRAIN,
     ENSURE,
     LIST,
+    OPERATIONS,
+    REGISTERED,
     Bench,
     Member,
     rule,
@@ -20,6 +22,9 @@ from lbcf.conformance.findings import Broken, NotApplicable
 from lbcf.core.model.operations import Operation
 from lbcf.wire.driver_answers import RetriedAnswer, Status
 
+
+_AGAIN = (*REGISTERED, "ensure-twice", "deregister-twice", "ensure-after-deregister")
+"""Presumed by rules that repeat calls, beside what all presume."""
 
 GAP = timedelta(milliseconds=20)
 """Enough for a request to arrive before the next is sent, on a connection that is up."""
@@ -38,7 +43,7 @@ _HASTY_CALLS = 3
 _POLL = timedelta(milliseconds=100)
 
 
-@rule(BOTH_SIDES, LIST)
+@rule(BOTH_SIDES, LIST, presumes=(*_AGAIN, "parallel-members"))
 async def order_of_arrival(bench: Bench) -> None:
     """Operations on one member that come at once are carried out in their order."""
     members = bench.members(2 * _PAIRS)
@@ -75,7 +80,7 @@ async def _race(
         raise Broken(f"{first} answered Fail as another call followed it", exchange)
 
 
-@rule(BOTH_SIDES, LIST)
+@rule(BOTH_SIDES, LIST, presumes=(*_AGAIN, "order-of-arrival"))
 async def lost_caller(bench: Bench) -> None:
     """A call whose caller hung up has no effect after a later call was answered."""
     members = bench.members(_PAIRS)
@@ -92,7 +97,7 @@ async def lost_caller(bench: Bench) -> None:
         await bench.expect_absent(member, "ensured by a lost caller, then deregistered")
 
 
-@rule(BOTH_SIDES)
+@rule(BOTH_SIDES, presumes=(*REGISTERED, "others-stay", "drain-ends-when-idle"))
 async def parallel_members(bench: Bench) -> None:
     """Many members can be registered, and taken out, all at once."""
     members = bench.members(_MANY)
@@ -106,7 +111,15 @@ async def parallel_members(bench: Bench) -> None:
         await bench.expect_absent(member, f"{len(members)} were deregistered at once")
 
 
-@rule(BOTH_SIDES)
+@rule(
+    BOTH_SIDES,
+    presumes=(
+        *_AGAIN,
+        "ensure-load-balancer-twice",
+        "create-twice",
+        "drain-ends-when-idle",
+    ),
+)
 async def succ_is_steady(bench: Bench) -> None:
     """What was answered Succ is not Running when it is repeated and nothing changed."""
     task = {"recordID": bench.new_id(), "attributes": {}}
@@ -140,7 +153,7 @@ async def _expect_steady(
     bench.fail(f"{operation} was answered Succ, and Running each time when repeated")
 
 
-@rule(BOTH_SIDES, LIST)
+@rule(BOTH_SIDES, LIST, presumes=(*_AGAIN, "ensure-after-drain"))
 async def nothing_after_succ(bench: Bench) -> None:
     """Nothing that earlier calls were answered Running for takes effect after Succ."""
     bench.hasty_calls = _HASTY_CALLS
@@ -160,12 +173,24 @@ async def nothing_after_succ(bench: Bench) -> None:
         await bench.expect_in_service(member, after)
 
 
-@rule(BOTH_SIDES)
+@rule(OPERATIONS, LIST)
+async def losses_change_the_epoch(bench: Bench) -> None:
+    """Members that are lost at a restart are told by another epoch."""
+    _expect_restartable(bench)
+    member = bench.member()
+    await bench.ensure(member)
+    before = (await bench.listing()).epoch
+    await _restart(bench)
+    is_there = bool(await bench.listed(member))
+    after = (await bench.listing()).epoch
+    text = f"{member.address} is listed no more after a restart, at the same epoch"
+    bench.expect(is_there or before != after, f"{text} {after!r:.60}")
+
+
+@rule(BOTH_SIDES, presumes=(*_AGAIN, "drain-ends-when-idle"))
 async def restart_in_the_middle(bench: Bench) -> None:
     """After a crash in the middle, asking again brings about what was asked for."""
-    restart = bench.target.restart
-    if restart is None:
-        raise NotApplicable("nothing restarts the driver (--restart-command)")
+    _expect_restartable(bench)
     stays, comes, goes, drained = (bench.member() for _ in range(4))
     for member in (stays, goes, drained):
         await bench.ensure(member)
@@ -175,9 +200,8 @@ async def restart_in_the_middle(bench: Bench) -> None:
         await bench.start_call(operation, bench.fields(member))
         for operation, member in ((ENSURE, comes), (DEREGISTER, goes))
     ]
-    await restart()
+    await _restart(bench)
     await asyncio.wait(interrupted)
-    await _wait_until_up(bench)
     for member in (stays, comes, drained):
         await bench.ensure(member)
         await bench.expect_present(member, "ensured again after a restart")
@@ -186,7 +210,15 @@ async def restart_in_the_middle(bench: Bench) -> None:
         await bench.expect_absent(member, "deregistered after a restart")
 
 
-async def _wait_until_up(bench: Bench) -> None:
+def _expect_restartable(bench: Bench) -> None:
+    if bench.target.restart is None:
+        raise NotApplicable("nothing restarts the driver (--restart-command)")
+
+
+async def _restart(bench: Bench) -> None:
+    """Kill the driver, start it again, and wait until it serves."""
+    assert bench.target.restart is not None  # noqa: S101  (asked for before)
+    await bench.target.restart()
     patience = bench.target.patience
     limit = bench.clock.monotonic() + patience.total_seconds()
     while not (await bench.send(Operation.HEALTHZ, {})).is_answered:

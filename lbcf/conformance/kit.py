@@ -15,13 +15,30 @@ from lbcf.runtime.clock import Clock
 from lbcf.wire.driver_answers import CreateLoadBalancerAnswer
 
 
-CATALOGUE: Sequence[Rule] = tuple(
-    found
-    for module in (load_balancers, backends, messages, concurrency)
-    for found in vars(module).values()
-    if isinstance(found, Rule)
+def _in_order(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return the rules as they are written, each behind those that it presumes."""
+    by_name = {rule.name: rule for rule in rules}
+    placed: dict[str, Rule] = {}
+
+    def place(rule: Rule) -> None:
+        for name in rule.presumes:
+            place(by_name[name])
+        placed.setdefault(rule.name, rule)
+
+    for rule in rules:
+        place(rule)
+    return tuple(placed.values())
+
+
+CATALOGUE: Sequence[Rule] = _in_order(
+    [
+        found
+        for module in (load_balancers, backends, messages, concurrency)
+        for found in vars(module).values()
+        if isinstance(found, Rule)
+    ]
 )
-"""All rules, in the order in which they are written and run; the crash comes last."""
+"""All rules, in the order in which they are run: what a rule presumes comes before it."""
 
 
 class Unreachable(LbcfError):  # noqa: N818  (it says what happened)
@@ -54,16 +71,28 @@ async def examine(
     clock: Clock,
     rules: Sequence[Rule] = CATALOGUE,
     on_result: Callable[[Result], None] = lambda _result: None,
+    causes: dict[str, str] | None = None,
 ) -> list[Result]:
     """Run the rules; `on_result` is called with each result at once.
+
+    A rule that presumes one of these that failed is not run: one cause is one failure.
+    `causes` has those rules and what failed, also of other runs on the same driver.
 
     Raises:
         Unreachable: the driver cannot be connected to at all.
     """
     lb_info = await load_balancer_identity(target, clock)
-    results = []
+    results: list[Result] = []
+    causes = {} if causes is None else causes
     for rule in rules:
-        result = await _run_rule(target, clock, rule, lb_info)
+        cause = next((causes[name] for name in rule.presumes if name in causes), None)
+        if cause is None:
+            result = await _run_rule(target, clock, rule, lb_info)
+        else:
+            text = f"not looked at: it presumes {cause}, which failed"
+            result = Result(rule, Outcome.NOT_APPLICABLE, text)
+        if cause is not None or result.outcome is Outcome.FAILED:
+            causes[rule.name] = cause or rule.name
         on_result(result)
         results.append(result)
     return results

@@ -2,7 +2,16 @@
 
 from collections.abc import Mapping
 
-from lbcf.conformance.bench import BOTH_SIDES, LIST, LOCK_KEY, OPERATIONS, Bench, rule
+from lbcf.conformance.bench import (
+    ANSWERED,
+    BOTH_SIDES,
+    LIST,
+    LOCK_KEY,
+    OPERATIONS,
+    REGISTERED,
+    Bench,
+    rule,
+)
 from lbcf.conformance.findings import Broken, NotApplicable, Noted
 from lbcf.core.model.operations import Operation
 from lbcf.wire.driver_answers import (
@@ -14,10 +23,7 @@ from lbcf.wire.driver_answers import (
 )
 
 
-_SUFFIX = "-gone"
-
-
-@rule(OPERATIONS)
+@rule(OPERATIONS, presumes=ANSWERED)
 async def healthz(bench: Bench) -> None:
     """Healthz answers whether the driver can serve; this one can."""
     answer = await bench.call(Operation.HEALTHZ, {})
@@ -27,7 +33,7 @@ async def healthz(bench: Bench) -> None:
     )
 
 
-@rule(BOTH_SIDES)
+@rule(BOTH_SIDES, presumes=ANSWERED)
 async def create_twice(bench: Bench) -> None:
     """Creating a load balancer again is Succ and gives the same identity."""
     fields = {
@@ -46,7 +52,7 @@ async def create_twice(bench: Bench) -> None:
     )
 
 
-@rule(BOTH_SIDES)
+@rule(BOTH_SIDES, presumes=ANSWERED)
 async def ensure_load_balancer_twice(bench: Bench) -> None:
     """Ensuring a load balancer that is ensured is Succ."""
     fields = {"recordID": bench.new_id(), "lbInfo": bench.lb_info, "attributes": {}}
@@ -54,7 +60,7 @@ async def ensure_load_balancer_twice(bench: Bench) -> None:
     await bench.call_until_success(Operation.ENSURE_LOAD_BALANCER, fields)
 
 
-@rule(OPERATIONS)
+@rule(OPERATIONS, presumes=ANSWERED)
 async def valid_load_balancer(bench: Bench) -> None:
     """ValidateLoadBalancer takes the load balancer that the kit was given."""
     fields = {
@@ -69,7 +75,7 @@ async def valid_load_balancer(bench: Bench) -> None:
     _expect_valid(bench, Operation.VALIDATE_LOAD_BALANCER, answer)
 
 
-@rule(OPERATIONS)
+@rule(OPERATIONS, presumes=ANSWERED)
 async def valid_backend(bench: Bench) -> None:
     """ValidateBackend takes the parameters that the kit was given."""
     parameters = dict(bench.target.parameters)
@@ -94,7 +100,7 @@ def _expect_valid(bench: Bench, operation: Operation, answer: object) -> None:
     bench.expect(is_valid, f"{operation} refuses what the kit was told to use")
 
 
-@rule(LOCK_KEY)
+@rule(LOCK_KEY, presumes=ANSWERED)
 async def lock_key_is_steady(bench: Bench) -> None:
     """The lockKey, where one is answered, is the same each time, ensured or created."""
     fields = {"recordID": bench.new_id(), "attributes": {}}
@@ -125,13 +131,11 @@ async def _lock_key(
     return answer.lock_key if isinstance(answer, EnsureLoadBalancerAnswer) else ""
 
 
-@rule(BOTH_SIDES)
+@rule(BOTH_SIDES, presumes=(*REGISTERED, "deregister-unknown", "drain-unknown"))
 async def gone_load_balancer(bench: Bench) -> None:
     """Draining and deregistering on a load balancer that is gone is Succ."""
-    made_up = {key: value + _SUFFIX for key, value in bench.lb_info.items()}
-    given = bench.lb_info | dict(bench.target.gone)
     member = bench.member()
-    fields = {"lbInfo": given if bench.target.gone else made_up}
+    fields = {"lbInfo": bench.other_lb_info}
     try:
         if bench.can_drain:
             await bench.drain(member, **fields)
@@ -143,7 +147,7 @@ async def gone_load_balancer(bench: Bench) -> None:
         raise Noted(f"{broken.text} ({hint})", broken.exchange) from broken
 
 
-@rule(OPERATIONS, LIST)
+@rule(OPERATIONS, LIST, presumes=ANSWERED)
 async def epoch_is_steady(bench: Bench) -> None:
     """The epoch stays the same while no members are lost."""
     before = (await bench.listing()).epoch
@@ -154,7 +158,7 @@ async def epoch_is_steady(bench: Bench) -> None:
     bench.expect(before == after, f"epoch was {before!r:.60}, now it is {after!r:.60}")
 
 
-@rule(OPERATIONS)
+@rule(OPERATIONS, presumes=ANSWERED)
 async def judged_pods_were_asked_for(bench: Bench) -> None:
     """JudgePodDeregister names only pods that it was shown."""
     pods = [

@@ -7,6 +7,7 @@ import msgspec
 
 from lbcf.conformance.bench import (
     ADDITIONS,
+    ANSWERED,
     BOTH_SIDES,
     COMMON,
     DEREGISTER,
@@ -33,7 +34,7 @@ _PORTS: Mapping[str, Mapping[str, object]] = {
 _BAD_ADDRESSES = ("", "nonsense", "198.18.0.1", "198.18.0.1:99999")
 
 
-@rule(OPERATIONS)
+@rule(OPERATIONS, presumes=ANSWERED)
 async def both_spellings(bench: Bench) -> None:
     """A port is understood by its new name, its old name, and by both."""
     seen: dict[str, str] = {}
@@ -125,6 +126,11 @@ async def late_calls(bench: Bench) -> None:
     await bench.ensure(member)
     await bench.attempt(DEREGISTER, fields | {"drained": False})
     await bench.expect_present(member, "after a deregisterBackend that came too late")
+    if bench.can_drain:
+        drain = await bench.attempt(DRAIN, fields | {"drain": bench.drain_times()})
+        is_refused = drain.status is Status.FAIL
+        bench.expect(is_refused, f"drainBackend after its notAfter is {drain.status}")
+        await bench.expect_in_service(member, "after a drainBackend that came too late")
 
 
 @rule(BOTH_SIDES)
@@ -162,7 +168,7 @@ async def invalid_addresses(bench: Bench) -> None:
         raise Noted(f"ensureBackend answered Succ for {taken}", shown)
 
 
-@rule(COMMON)
+@rule(COMMON, presumes=())
 async def valid_answers(bench: Bench) -> None:
     """Answers are 200 with JSON: status spelled exactly, delays 0 to 3600 seconds."""
     member = bench.member()

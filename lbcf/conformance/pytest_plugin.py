@@ -70,8 +70,11 @@ def pytest_collection_modifyitems(
         target = _target(config)
     except WrongFlag as error:
         raise pytest.UsageError(str(error)) from error
+    causes: dict[str, str] = {}
     items.extend(
-        RuleItem.from_parent(session, name=rule.name, rule=rule, target=target)
+        RuleItem.from_parent(
+            session, name=rule.name, rule=rule, target=target, causes=causes
+        )
         for rule in CATALOGUE
     )
 
@@ -105,10 +108,18 @@ class RuleBroken(Exception):  # noqa: N818  (it says what happened)
 class RuleItem(pytest.Item):
     """One rule as a test."""
 
-    def __init__(self, *, rule: "Rule", target: "Target", **more: object) -> None:
+    def __init__(
+        self,
+        *,
+        rule: "Rule",
+        target: "Target",
+        causes: dict[str, str],
+        **more: object,
+    ) -> None:
         super().__init__(**more)  # type: ignore[arg-type]  # pytest's own
         self._rule = rule
         self._target = target
+        self._causes = causes
 
     def runtest(self) -> None:
         """Run the rule.
@@ -133,7 +144,9 @@ class RuleItem(pytest.Item):
         from lbcf.conformance.kit import examine  # noqa: PLC0415
         from lbcf.runtime.clock import SystemClock  # noqa: PLC0415
 
-        (result,) = asyncio.run(examine(self._target, SystemClock(), [self._rule]))
+        (result,) = asyncio.run(
+            examine(self._target, SystemClock(), [self._rule], causes=self._causes)
+        )
         return result
 
     def repr_failure(

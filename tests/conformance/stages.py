@@ -44,8 +44,8 @@ class Twist:
         request: given operation and body; returns the body for the driver, or the
             answer in its place.
         answer: given operation and body; returns the body, or a response, for the kit.
-        is_late: registrations take a while, and are delivered once more, much later,
-            where the caller hung up.
+        is_late: registrations take a while, all else waits for them, and they are
+            delivered once more, much later, where the caller hung up.
     """
 
     request: Callable[[str, bytes], bytes | web.Response] = lambda _name, body: body
@@ -117,6 +117,7 @@ class Front:
     url: str
     twist: Twist
     session: aiohttp.ClientSession
+    _turn: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
     _deliveries: list[asyncio.Task[None]] = attrs.field(factory=list, init=False)
 
     def application(self) -> web.Application:
@@ -135,8 +136,15 @@ class Front:
         body = self.twist.request(name, await request.read())
         if isinstance(body, web.Response):
             return body
-        if self.twist.is_late and name == "ensureBackend":
-            await self._delay(body)
+        if self.twist.is_late:
+            async with self._turn:
+                if name == "ensureBackend":
+                    await self._delay(body)
+                return await self._send_on(name, body)
+        return await self._send_on(name, body)
+
+    async def _send_on(self, name: str, body: bytes) -> web.Response:
+        """Call the driver; return its answer, twisted."""
         async with self.session.post(f"{self.url}/{name}", data=body) as response:
             answer = await response.read()
             if response.status != 200:

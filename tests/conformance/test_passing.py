@@ -74,8 +74,9 @@ async def test_what_is_declared_must_be_served() -> None:
         )
         results = await results_of(target)
 
-    assert "drain-unknown" in ended(results, Outcome.FAILED)
-    assert "HTTP 404" in results["drain-unknown"].text
+    assert {"valid-answers"} == ended(results, Outcome.FAILED)
+    assert "HTTP 404" in results["valid-answers"].text
+    assert "presumes valid-answers" in results["drain-unknown"].text
 
 
 @pytest.mark.haproxy
