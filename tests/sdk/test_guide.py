@@ -21,7 +21,7 @@ from lbcf.core.model.operations import Operation
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "writing-a-driver.md"
-LONGEST = 45
+LONGEST = 52
 
 
 def _modules() -> Mapping[str, str]:
