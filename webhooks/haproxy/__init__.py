@@ -6,6 +6,8 @@
                       decisions: what to change next  |     replies: what it answered
                       commands: the line that does it '     errors: what it refused
 
+    restoring: puts back what a reload has lost, from `memory`
+
 No progress is stored: each step reads the state, makes at most one change, and reads
 again. So it may die anywhere, and starts from what HAProxy says.
 

@@ -43,6 +43,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "= and namespaces for load balancers of these alone; may "
         f"be repeated (default: {' '.join(AllowedEndpoints().patterns)})",
     )
+    parser.add_argument(
+        "--restore",
+        action="store_true",
+        help="put members back by itself, at once, after a reload or a restart of "
+        "HAProxy; only where no other process of this driver works with the same HAProxys",
+    )
     reach.add_flag(parser)
     parser.add_argument(
         "--command-timeout",
@@ -65,7 +71,9 @@ def make_driver(chosen: argparse.Namespace) -> HaproxyDriver:
     allowed = AllowedEndpoints(chosen.allow_sockets or AllowedEndpoints().patterns)
     limits = Limits(patience=timedelta(seconds=seconds))
     kind = SlotDriver if chosen.slots else HaproxyDriver
-    balancers = LoadBalancers(allowed, limits, addresses=reach.read_flag(chosen))
+    balancers = LoadBalancers(
+        allowed, limits, chosen.restore, addresses=reach.read_flag(chosen)
+    )
     return kind(balancers, chosen.name_prefix)
 
 

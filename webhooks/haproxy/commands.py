@@ -81,12 +81,15 @@ def probe(target: Target) -> Command:
     return Command(f"add server {target}", "'server' expects <name> and <addr>")
 
 
-def serve(target: Target, *, check: bool, fresh: bool) -> Command:
+def serve(target: Target, *, check: bool, fresh: bool, passed: bool = False) -> Command:
     """Put a server into service.
 
     A server that leaves maintenance counts as up until its first check has failed:
     requests would go to a dead one. Said to be down in the same line, it has to pass
     its checks first. One that leaves a drain has passed them, and stays up.
+
+    One that had `passed` them in the process before a reload is believed to pass them
+    still.
 
     Before 3.0 a server that is added at run time gets no cookie, until dynamic cookies
     are switched on once more in its backend (measured on HAProxy 2.6.12). Servers that
@@ -95,7 +98,7 @@ def serve(target: Target, *, check: bool, fresh: bool) -> Command:
     words = [f"set server {target} state ready"]
     if check:
         words.insert(0, f"enable health {target}")
-        words += [f"set server {target} health down"] if fresh else []
+        words += [f"set server {target} health down"] if fresh and not passed else []
     if fresh and target.cookie:
         words.insert(0, f"enable dynamic-cookie backend {target.backend}")
     return Command(";".join(words))

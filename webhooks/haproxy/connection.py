@@ -59,10 +59,15 @@ async def exchange(endpoint: Endpoint, line: str, limits: Limits) -> str:
         ) from error
 
 
+def longest_line(endpoint: Endpoint) -> int:
+    """Return how many bytes a line may have, with its end."""
+    return LONGEST_LINE if endpoint.is_unix else LONGEST_TCP_LINE
+
+
 def _checked(endpoint: Endpoint, line: str) -> bytes:
     """Return the bytes of a line that is safe to send."""
     sent = line.encode("ascii", errors="replace") + b"\n"
-    longest = LONGEST_LINE if endpoint.is_unix else LONGEST_TCP_LINE
+    longest = longest_line(endpoint)
     if len(sent) > longest:
         raise InvalidInput(
             f"a command of {len(sent)} bytes: at most {longest} are safe"

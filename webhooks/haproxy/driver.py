@@ -14,10 +14,12 @@ not show in a drain.
 """
 
 import asyncio
+import contextlib
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import NoReturn
 
 import attrs
 
@@ -42,7 +44,7 @@ from lbcf.sdk import (
     ValidateLoadBalancerRequest,
     ValidationOperation,
 )
-from webhooks.haproxy.errors import HaproxyError, Uncertain
+from webhooks.haproxy.errors import HaproxyError, InvalidInput, Uncertain
 from webhooks.haproxy.load_balancers import LoadBalancers, parse_identity
 from webhooks.haproxy.members import (
     Member,
@@ -52,6 +54,7 @@ from webhooks.haproxy.members import (
 from webhooks.haproxy.parameters import check_change, parse_options
 from webhooks.haproxy.pool import Listing, Pool
 from webhooks.haproxy.replies import Server
+from webhooks.haproxy.restoring import Watch
 from webhooks.shared.addresses import Address
 from webhooks.shared.outcomes import DRY_RUN, Finished, Outcome
 from webhooks.shared.parameters import check_no_attributes
@@ -83,6 +86,19 @@ class HaproxyDriver(Driver):
     load_balancers: LoadBalancers
     prefix: str = attrs.field(default="lbcf", converter=checked_prefix)
     patience: timedelta = PATIENCE
+    _watching: asyncio.Task[NoReturn] | None = attrs.field(default=None, init=False)
+
+    async def start(self) -> None:
+        """Look for reloads from now on, if members are to be put back after them."""
+        if self.load_balancers.restores:
+            watch = Watch(self.load_balancers.remembered)
+            self._watching = asyncio.create_task(watch.run())
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
 
     async def validate_load_balancer(
         self, request: ValidateLoadBalancerRequest
@@ -108,8 +124,14 @@ class HaproxyDriver(Driver):
         await self._probe(request.lb_info, request)
         return Succ(lock_key=parse_identity(request.lb_info).lock_key)
 
-    async def delete_load_balancer(self, _: DeleteLoadBalancerRequest) -> Succ:
-        """Leave the backend as it is: it belongs to the operator."""
+    async def delete_load_balancer(self, request: DeleteLoadBalancerRequest) -> Succ:
+        """Leave the backend as it is: it belongs to the operator.
+
+        What was abandoned in it is not put back after a reload any more.
+        """
+        with contextlib.suppress(InvalidInput):
+            for pool in self.load_balancers.find(request.lb_info).pools:
+                pool.api.memory.forget_backend(pool.backend)
         return Succ()
 
     async def validate_backend(self, request: ValidateBackendRequest) -> None:

@@ -162,12 +162,14 @@ class LoadBalancers:
     Attributes:
         allowed: which endpoints load balancers may name.
         limits: of each answer of a HAProxy.
+        restores: whether members that a reload has lost are put back.
         connect: makes the client of one HAProxy.
         addresses: which ones members may have.
     """
 
     allowed: AllowedEndpoints
     limits: Limits = attrs.field(factory=Limits)
+    restores: bool = False
     connect: Callable[[Endpoint, Limits], RuntimeApi] = RuntimeApi
     addresses: AllowedAddresses = attrs.field(factory=AllowedAddresses)
     # What is in use is the same for all who use it: they take turns by it.
@@ -197,6 +199,10 @@ class LoadBalancers:
         apis = [self._api(one) for one in found.endpoints]
         pools = [Pool(api, found.backend, found.cookies) for api in apis]
         return LoadBalancer(pools, found.lock_key)
+
+    def remembered(self) -> Sequence[RuntimeApi]:
+        """Return the HAProxys that have members which would be put back."""
+        return [api for api in self._apis.values() if api.memory.holds]
 
     def member_address(self, text: str) -> Address:
         """Read the address of a member that is to come.
@@ -230,6 +236,7 @@ class LoadBalancers:
         api = self._apis.get(endpoint)
         if api is None:
             api = self._apis[endpoint] = self.connect(endpoint, self.limits)
+            api.memory.enabled = self.restores
         self._recent[endpoint] = api
         self._recent.move_to_end(endpoint)
         if len(self._recent) > KEPT:

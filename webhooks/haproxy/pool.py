@@ -24,7 +24,8 @@ from webhooks.haproxy.errors import (
     Unsettled,
 )
 from webhooks.haproxy.members import Member, MemberName
-from webhooks.haproxy.replies import Generation, Server
+from webhooks.haproxy.replies import Generation, Server, Snapshot
+from webhooks.haproxy.restoring import restore
 from webhooks.haproxy.runtime_api import RuntimeApi
 from webhooks.shared.outcomes import Finished, Outcome, Unfinished
 
@@ -126,10 +127,12 @@ class Pool:
                 command = decisions.next_to_ensure(target, wanted, server, added_with)
                 if command is not None:
                     await self._change(command)
-                elif server is not None and server.starting:
+                    continue
+                if server is not None:
+                    self._remember(target, wanted, server)
+                if server is not None and server.starting:
                     return Finished("waits for its first health checks to pass")
-                else:
-                    return Finished()
+                return Finished()
         raise Unsettled(
             f"{target} did not come into service in {MOST_STEPS} steps: does somebody "
             "else change its state?"
@@ -143,7 +146,7 @@ class Pool:
     async def _drain_step(self, target: Target) -> Outcome | None:
         """Drain one step further; None: drained, and nothing was left on it now."""
         async with self.api.turn():
-            snapshot = await self.api.snapshot(self.backend)
+            snapshot = await self._snapshot()
             server = snapshot.server(str(target.name))
             if server is None:
                 return Finished()
@@ -152,14 +155,29 @@ class Pool:
                 left = await self.api.load(self.backend, server) or 0
                 note = "serves until another member has passed its first checks"
                 return Unfinished(left, note)
+            self.api.memory.drain(target)
             if command:
                 await self._change(command)
             left = await self.api.load(self.backend, server) or 0
         return Unfinished(left, "requests are in progress") if left else None
 
     async def deregister(self, name: MemberName, *, may_cut: bool) -> Outcome:
-        """Take the member out; with `may_cut` end what is still established on it."""
+        """Take the member out; with `may_cut` end what is still established on it.
+
+        It is forgotten before anything is sent: no reload brings it back from now on.
+        """
         target = Target(self.backend, name)
+        self.api.memory.forget(target)
+        outcome = await self._deregister(target, may_cut=may_cut)
+        if isinstance(outcome, Finished) and self.api.memory.may_return(target):
+            note = (
+                "HAProxy hung while it was put back after a reload, and may do it yet"
+            )
+            return Unfinished(0, note)
+        return outcome
+
+    async def _deregister(self, target: Target, *, may_cut: bool) -> Outcome:
+        """Take a member out that is not put back any more."""
         for attempt in range(MOST_STEPS):
             try:
                 async with self.api.turn():
@@ -202,7 +220,7 @@ class Pool:
             NoSuchBackend: the backend is gone.
         """
         async with self.api.turn():
-            snapshot = await self.api.snapshot(self.backend)
+            snapshot = await self._snapshot()
             members = {
                 name: server
                 for server in snapshot.servers()
@@ -217,8 +235,19 @@ class Pool:
 
     async def _server(self, target: Target) -> Server | None:
         """Read the state of one member."""
-        snapshot = await self.api.snapshot(self.backend)
+        snapshot = await self._snapshot()
         return snapshot.server(str(target.name))
+
+    async def _snapshot(self) -> Snapshot:
+        """Read the backend, with what a reload had lost put back."""
+        snapshot = await self.api.snapshot(self.backend)
+        while await restore(self.api):
+            snapshot = await self.api.snapshot(self.backend)
+        return snapshot
+
+    def _remember(self, target: Target, member: Member, server: Server) -> None:
+        """Remember a member that is as it should be."""
+        self.api.memory.register(target, member, server, self.api.generation)
 
     async def _change(self, command: Command) -> None:
         """Carry out a command; one that came too late is found by the next reading."""

@@ -172,6 +172,16 @@ def _parsed_address(text: str) -> IPAddress | None:
         return None
 
 
+def parse_process(text: str) -> tuple[Generation, bool]:
+    """Read `show info`: which process answered, and whether it is to stop.
+
+    Raises:
+        Unreadable: there is no such thing in it.
+    """
+    generation = Generation(_field(text, "Pid"), _field(text, "Start_time_sec"))
+    return generation, bool(_field(text, "Stopping"))
+
+
 def parse_snapshot(text: str) -> Snapshot | None:
     """Read the answer to `show info;show servers state BACKEND`.
 
@@ -181,8 +191,7 @@ def parse_snapshot(text: str) -> Snapshot | None:
     Raises:
         Unreadable: there is no such thing in it, or it was cut.
     """
-    generation = Generation(_field(text, "Pid"), _field(text, "Start_time_sec"))
-    stopping = bool(_field(text, "Stopping"))
+    generation, stopping = parse_process(text)
     _, found, table = text.partition("\n# be_id ")
     if not found:
         return None

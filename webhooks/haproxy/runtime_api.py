@@ -21,17 +21,22 @@ from webhooks.haproxy.commands import Command, checked_backend
 from webhooks.haproxy.connection import Limits, exchange
 from webhooks.haproxy.endpoints import Endpoint
 from webhooks.haproxy.errors import NoAnswer, Uncertain, Unreachable, refusal
+from webhooks.haproxy.memory import Memory
 from webhooks.haproxy.replies import (
     Generation,
     Server,
     Snapshot,
     parse_cookie,
     parse_loads,
+    parse_process,
     parse_snapshot,
 )
 
 
 RELOAD_STEPS = 10
+LOOK = timedelta(milliseconds=250)
+"""How long an answer to the question which process answers is waited for."""
+
 RELOAD_STEP = timedelta(milliseconds=50)
 """An old process takes connections for 0.12 s at most (measured on HAProxy 2.6.12)."""
 
@@ -43,10 +48,12 @@ class RuntimeApi:
     Attributes:
         endpoint: where its runtime API listens.
         limits: of each answer.
+        memory: the members that this process of the driver has put there.
     """
 
     endpoint: Endpoint
     limits: Limits = attrs.field(factory=Limits)
+    memory: Memory = attrs.field(factory=Memory, init=False)
     _mutex: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
     _current: Generation | None = attrs.field(default=None, init=False)
     _former: deque[Generation | None] = attrs.field(
@@ -57,6 +64,11 @@ class RuntimeApi:
     def has_answered(self) -> bool:
         """Tell whether a HAProxy has ever shown its state here."""
         return self._current is not None
+
+    @property
+    def generation(self) -> Generation | None:
+        """Return the process that answered last; None: none has yet."""
+        return self._current
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -101,20 +113,33 @@ class RuntimeApi:
             snapshot = parse_snapshot(answer)
             if snapshot is None:
                 raise refusal(self.endpoint, answer.rstrip().rpartition("\n")[2])
-            if not self._is_replaced(snapshot):
+            if not self._is_replaced(snapshot.generation, snapshot.stopping):
                 return snapshot
             await asyncio.sleep(RELOAD_STEP.total_seconds())
         raise Unreachable(f"HAProxy at {self.endpoint} is being reloaded: ask again")
 
-    def _is_replaced(self, snapshot: Snapshot) -> bool:
+    async def look(self) -> bool:
+        """Find out which process answers now; tell whether it is not a replaced one.
+
+        An old process leaves connections that it has not accepted without an answer
+        until it ends (measured on HAProxy 2.6.12): so nobody waits long for one.
+
+        Raises:
+            TimeoutError: it did not answer at once.
+            Unreachable, NoAnswer, Unreadable: as `connection.exchange` says.
+        """
+        async with asyncio.timeout(LOOK.total_seconds()):
+            answer = await self.ask("show info")
+        return not self._is_replaced(*parse_process(answer))
+
+    def _is_replaced(self, generation: Generation, stopping: bool) -> bool:
         """Tell whether a reload has replaced the process that answered.
 
         For a moment both take connections. What is added to the old one is lost, and
         nobody would notice: the new epoch may have been listed already. The old one
         does not know yet that it is to stop; having seen the new one, we do.
         """
-        generation = snapshot.generation
-        if snapshot.stopping or generation in self._former:
+        if stopping or generation in self._former:
             return True
         if self._current not in {None, generation}:
             self._former.append(self._current)
