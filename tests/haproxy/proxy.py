@@ -71,6 +71,16 @@ frontend tcp
 backend tcp
   mode tcp
   balance leastconn
+frontend waiting
+  bind 127.0.0.1:{waiting}
+  option idle-close-on-response
+  default_backend waiting
+backend waiting
+  balance roundrobin
+  timeout connect 500ms
+  retries 10
+  option redispatch 1
+  server nobody 127.0.0.1:1 backup
 frontend slots
   bind 127.0.0.1:{slots}
   default_backend slots
@@ -91,7 +101,7 @@ backend consistent
   hash-type consistent
 """
 
-FRONTENDS = ("web", "cookies", "sticky", "tcp", "slots")
+FRONTENDS = ("web", "cookies", "sticky", "tcp", "waiting", "slots")
 """Those that can be reached; each has a backend of its name."""
 
 FOREIGN = ("foreign-1", "foreign-2", "lbcf", "lbcfx-1")
@@ -155,13 +165,17 @@ class Haproxy:
     async def reload(self) -> None:
         """Let a new worker take over, and wait until it answers."""
         before = await self.worker()
-        await until(self._heeds_signals)
-        self._master.send_signal(signal.SIGUSR2)
+        await self.ask_to_reload()
 
         async def replaced() -> bool:
             return await self.worker() not in {0, before}
 
         await until(replaced)
+
+    async def ask_to_reload(self) -> None:
+        """Let a new worker take over as soon as it can."""
+        await until(self._heeds_signals)
+        self._master.send_signal(signal.SIGUSR2)
 
     async def _heeds_signals(self) -> bool:
         """Tell whether the master would reload now.

@@ -11,7 +11,10 @@ import pytest
 from lbcf.sdk import DeleteLoadBalancerRequest, Fail, Running, Succ
 from tests.fakes.clock import VirtualClock
 from tests.haproxy.conftest import ANYWHERE, HERE, StartServer
+from tests.haproxy.driver_process import HERE as LOOPBACK
+from tests.haproxy.driver_process import serving
 from tests.haproxy.proxy import Haproxy
+from tests.haproxy.reloads import SteadyTraffic, members, register, reload_under
 from tests.haproxy.requests import (
     QUICK_CHECK,
     a_deregister,
@@ -303,3 +306,32 @@ async def test_what_was_long_unseen_is_not_put_back(proxy: Haproxy) -> None:
 
     assert [] == listed.backends
     assert [] == await proxy.ours()
+
+
+async def test_no_request_fails_in_reloads(proxy: Haproxy) -> None:
+    """With the configuration of the docs requests wait until the members are back."""
+    flags = (*LOOPBACK, "--restore", "--allow-sockets", proxy.socket)
+    async with serving(*flags) as running, members(8) as addresses:
+        lb_info = an_identity(proxy, backend="waiting")
+        names = await register(running.url, lb_info, addresses)
+        traffic = SteadyTraffic(proxy.url_of("waiting"), rate=200)
+        reloads = await reload_under(proxy, traffic, names, times=5)
+
+    assert 5 == len(reloads)
+    assert traffic.answers["member"] > 0
+    assert 0 == traffic.failed, traffic.answers
+
+
+async def test_a_server_that_has_requests_wait_serves_none(
+    driver: HaproxyDriver, proxy: Haproxy
+) -> None:
+    """The last member that serves stays while another waits for its first check."""
+    lb_info = an_identity(proxy, backend="waiting")
+    await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80", "old"))
+    dead = an_ensure(lb_info, "127.0.1.9:9", "new", QUICK_CHECK)
+    await driver.ensure_backend(dead)
+
+    answer = await driver.drain_backend(a_drain(lb_info, "old"))
+
+    assert isinstance(answer, Running)
+    assert "until another member has passed its first checks" in str(answer.msg)

@@ -7,7 +7,7 @@ nothing to change. So a crash anywhere, or a hand of somebody else, is no specia
 from webhooks.haproxy import commands
 from webhooks.haproxy.commands import Command, Target
 from webhooks.haproxy.errors import AddressConflict, OptionConflict
-from webhooks.haproxy.members import Member
+from webhooks.haproxy.members import NOBODY, Member
 from webhooks.haproxy.replies import (
     CHECK_CONFIGURED,
     CHECK_ENABLED,
@@ -99,13 +99,15 @@ def must_stay(server: Server, snapshot: Snapshot) -> bool:
 
     In a rolling update of one replica the new member may wait for its first checks
     when the old one is to go: all requests would get 503 until they pass. The old one
-    stays for that while. With nobody waiting, staying would not help.
+    stays for that while. With nobody waiting, staying would not help. A server at
+    `NOBODY` has requests wait (docs/haproxy.md, Reload), and serves none.
     """
     if not server.serving:
         return False
     waiting = False
     for other in snapshot.servers():
-        if other.name != server.name:
+        nobody = (other.address, other.port) == (NOBODY.ip, NOBODY.port)
+        if other.name != server.name and not nobody:
             if other.serving:
                 return False
             waiting = waiting or other.starting

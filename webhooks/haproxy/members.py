@@ -7,6 +7,7 @@ nothing else, is what keeps the driver off the servers of other people.
 
 import re
 
+from ipaddress import IPv4Address
 from typing import Self
 
 import attrs
@@ -18,6 +19,9 @@ from webhooks.shared.addresses import LAST_PORT, Address, read_address
 
 
 DEFAULT_PREFIX = "lbcf"
+
+NOBODY = Address(IPv4Address("127.0.0.1"), 1)
+"""Where nobody listens: what is sent there is refused at once, and nobody has served it."""
 
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,19}")
 _SLOT = re.compile(r"[1-9][0-9]{0,4}")

@@ -13,14 +13,13 @@ of the HAProxy process (`commands.note_owner`). A slot that nobody has is at `FR
 """
 
 from collections.abc import Sequence
-from ipaddress import IPv4Address
 
 import attrs
 
 from webhooks.haproxy import commands, decisions
 from webhooks.haproxy.commands import Command, Target
 from webhooks.haproxy.errors import SlotOwned, SlotsTaken
-from webhooks.haproxy.members import SlotName
+from webhooks.haproxy.members import NOBODY, SlotName
 from webhooks.haproxy.replies import (
     CHECK_CONFIGURED,
     CHECK_ENABLED,
@@ -32,8 +31,8 @@ from webhooks.shared.addresses import Address
 from webhooks.shared.identity import Owner
 
 
-FREE = Address(IPv4Address("127.0.0.1"), 1)
-"""Where nobody listens: a request that strays there is refused at once."""
+FREE = NOBODY
+"""A request that strays to a free slot is refused at once."""
 
 
 @attrs.frozen
