@@ -7,23 +7,18 @@ import pytest
 
 from lbcf.conformance.findings import Outcome
 from lbcf.conformance.kit import CATALOGUE, Unreachable, examine
-from lbcf.conformance.target import OPTIONAL, Target
+from lbcf.conformance.target import Target
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.values import MemberKey
-from lbcf.sdk import Service
 from tests.conformance.plain import PlainLbcfDriver
 from tests.conformance.stages import (
     LB,
     HastyClock,
     a_target,
-    complaints,
     ended,
     results_of,
     serving,
 )
-from tests.haproxy.proxy import Haproxy
-from tests.haproxy.requests import an_identity
-from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.memory import MemoryDriver
 
 
@@ -77,32 +72,6 @@ async def test_what_is_declared_must_be_served() -> None:
     assert {"valid-answers"} == ended(results, Outcome.FAILED)
     assert "HTTP 404" in results["valid-answers"].text
     assert "presumes valid-answers" in results["drain-unknown"].text
-
-
-@pytest.mark.haproxy
-async def test_the_haproxy_driver_passes(proxy: Haproxy, driver: HaproxyDriver) -> None:
-    """On a real HAProxy; nothing is left of the kit, and nobody else was touched."""
-    before = await proxy.foreign()
-    async with serving(lambda: Service(driver).application()) as served:
-        target = Target(
-            url=served.url,
-            lb_spec=an_identity(proxy),
-            gone={"backend": "nowhere"},
-            parameters={"check": "false"},
-            member_key=MemberKey.RECORD,
-            declared=OPTIONAL,
-            restart=served.restart,
-        )
-        results = await results_of(target)
-
-    assert {
-        "both-spellings",
-        "judged-pods-were-asked-for",
-        "drain-waits-for-connections",
-    } == ended(results, Outcome.NOT_APPLICABLE)
-    assert {} == complaints(results)
-    assert [] == await proxy.ours()
-    assert before == await proxy.foreign()
 
 
 async def test_nobody_there() -> None:

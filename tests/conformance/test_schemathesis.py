@@ -14,9 +14,6 @@ from lbcf.core.model.operations import Operation
 from lbcf.sdk import Driver, Service
 from lbcf.sdk.replies import served_operations
 from tests.conformance.stages import Twist, serving, twisted
-from tests.haproxy.proxy import Haproxy
-from tests.haproxy.requests import an_identity
-from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.memory import MemoryDriver
 
 
@@ -81,17 +78,6 @@ async def keeps(
 async def test_the_memory_driver(tmp_path: Path) -> None:
     """All operations, whatever they are asked."""
     await keeps(tmp_path, MemoryDriver())
-
-
-@pytest.mark.haproxy
-async def test_the_haproxy_driver(
-    proxy: Haproxy, driver: HaproxyDriver, tmp_path: Path
-) -> None:
-    """On a real HAProxy, whose other servers stay as they are."""
-    before = await proxy.foreign()
-    await keeps(tmp_path, driver, an_identity(proxy))
-
-    assert before == await proxy.foreign()
 
 
 async def test_a_driver_that_does_not_keep_to_it(tmp_path: Path) -> None:

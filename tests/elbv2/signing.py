@@ -28,19 +28,15 @@ class Key:
         secret: what is signed with.
         token: of temporary ones; empty: they are not.
         expired: they were good once.
-        denied: actions that they may not call.
     """
 
     secret: str
     token: str = ""
     expired: bool = False
-    denied: set[str] = attrs.field(factory=set)
 
 
-def check_signature(
-    request: web.Request, body: bytes, keys: Mapping[str, Key]
-) -> tuple[str, Key]:
-    """Return who calls: the access key, and what is known of it.
+def check_signature(request: web.Request, body: bytes, keys: Mapping[str, Key]) -> str:
+    """Return who calls: the access key.
 
     Raises:
         ApiError: it is not signed, or not by anybody known.
@@ -79,4 +75,4 @@ def check_signature(
             "provided.",
             403,
         )
-    return access, key
+    return access

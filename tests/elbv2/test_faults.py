@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from lbcf.sdk import Fail, RetryAfter, Succ
+from lbcf.sdk import Fail, RetryAfter
 from tests.elbv2.clients import (
     KEY,
     a_deregister,
@@ -125,22 +125,6 @@ async def test_html_in_place_of_an_answer(  # noqa: PLR0917
     assert {KEY: OURS} == group.owners
 
 
-async def test_an_error_inside_aws(
-    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
-) -> None:
-    """Whether it took effect is not known: it is asked again, and comes to its end."""
-    lb_info = an_identity(group)
-    await driver.ensure_backend(an_ensure(lb_info))
-    emulator.fail("DeregisterTargets", ApiError("InternalFailure", "oops", 500))
-
-    with pytest.raises(RetryAfter, match="InternalFailure"):
-        await driver.deregister_backend(a_deregister(lb_info))
-    answer = await driver.deregister_backend(a_deregister(lb_info))
-
-    assert isinstance(answer, Succ)
-    assert {} == group.owners
-
-
 async def test_no_answer_in_time(
     make_driver: MakeDriver, emulator: Emulator, group: EmulatedGroup
 ) -> None:
@@ -229,16 +213,3 @@ async def test_wrong_credentials(  # noqa: PLR0917
 
     assert message in said.msg
     assert "not-the-secret" not in said.msg
-
-
-async def test_an_action_that_is_not_allowed(
-    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
-) -> None:
-    """The message names the action, so that the role can be given it."""
-    emulator.keys[OURS].denied.add("RegisterTargets")
-
-    said = await told(driver, group)
-
-    assert isinstance(said, Fail)
-    assert "RegisterTargets" in said.msg
-    assert "allow the driver's role" in said.msg

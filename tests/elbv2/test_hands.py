@@ -1,7 +1,5 @@
 """Other people work in the account, too: what becomes of members, and what is said."""
 
-import asyncio
-
 from datetime import timedelta
 
 import pytest
@@ -17,44 +15,10 @@ from tests.elbv2.clients import (
 )
 from tests.elbv2.clocks import QuickClock
 from tests.elbv2.conftest import MakeDriver
-from tests.elbv2.emulator import OURS, THEIRS, Emulator
+from tests.elbv2.emulator import THEIRS, Emulator
 from tests.elbv2.state import ApiError, EmulatedGroup
 from tests.elbv2.test_faults import told
 from webhooks.elbv2.driver import Elbv2Driver
-
-
-async def test_taken_out_by_hand(
-    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
-) -> None:
-    """The list is short of it and the epoch tells; the next ensure puts it back."""
-    lb_info = an_identity(group)
-    await driver.ensure_backend(an_ensure(lb_info))
-    before = await driver.list_backends(a_list(lb_info))
-    group.attributes["deregistration_delay.timeout_seconds"] = "0"
-    group.deregister(emulator.made("RegisterTargets")[0].targets)
-    await asyncio.sleep(0.02)
-    after = await driver.list_backends(a_list(lb_info))
-    await driver.ensure_backend(an_ensure(lb_info))
-    await asyncio.sleep(0.02)
-    again = await driver.list_backends(a_list(lb_info))
-
-    assert ["0", "1", "1"] == [before.epoch, after.epoch, again.epoch]
-    assert [1, 0, 1] == [len(one.backends) for one in (before, after, again)]
-    assert {KEY: OURS} == group.owners
-
-
-async def test_taken_out_by_hand_is_done(
-    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
-) -> None:
-    """Nothing is left to drain or to take out."""
-    lb_info = an_identity(group)
-    await driver.ensure_backend(an_ensure(lb_info))
-    group.attributes["deregistration_delay.timeout_seconds"] = "0"
-    group.deregister(emulator.made("RegisterTargets")[0].targets)
-
-    assert isinstance(await driver.drain_backend(a_drain(lb_info)), Succ)
-    assert isinstance(await driver.deregister_backend(a_deregister(lb_info)), Succ)
-    assert {} == group.owners
 
 
 async def test_a_target_group_that_is_gone(

@@ -10,7 +10,6 @@ from lbcf.sdk import BackendState, Running, Succ
 from tests.elbv2.clients import (
     ADDRESS,
     KEY,
-    RECORD,
     a_deregister,
     a_drain,
     a_list,
@@ -154,16 +153,6 @@ async def test_old_readings_do_not_hide_own_changes(
     assert polls == len(emulator.calls)
 
 
-async def test_what_is_in_is_not_sent_again(
-    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
-) -> None:
-    """Ensuring by period costs a reading, and no registration."""
-    for _ in range(3):
-        await driver.ensure_backend(an_ensure(an_identity(group)))
-
-    assert 1 == len(emulator.made("RegisterTargets"))
-
-
 async def test_deregistered_at_its_deadline(
     driver: Elbv2Driver, group: EmulatedGroup
 ) -> None:
@@ -226,17 +215,3 @@ async def test_a_target_group_that_nobody_uses(
     assert isinstance(first, Succ)
     assert "no listener uses the target group yet" == second.msg
     assert {ADDRESS: BackendState.DOWN} == await states(driver, group)
-
-
-async def test_the_list_names_records(
-    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
-) -> None:
-    """Only what the driver put there is listed, each with its record."""
-    emulator.register(group, ("198.18.0.9", 80))
-    await driver.ensure_backend(an_ensure(an_identity(group)))
-
-    answer = await driver.list_backends(a_list(an_identity(group)))
-
-    assert [(ADDRESS, RECORD)] == [
-        (one.backend_addr, one.record_id) for one in answer.backends
-    ]

@@ -210,27 +210,6 @@ def test_targets_of_others_stay(stage: Stage, events: list[Event]) -> None:
     stage.runner.run(lived(stage, events))
 
 
-@pytest.mark.parametrize("operation", ["ensure", "drain", "deregister"])
-async def test_a_target_that_was_there_before(
-    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup, operation: str
-) -> None:
-    """One at a record's own address is neither taken over nor taken out."""
-    emulator.register(group, KEY)
-    lb_info = an_identity(group)
-
-    match operation:
-        case "ensure":
-            with pytest.raises(Fail, match="is in target group web already"):
-                await driver.ensure_backend(an_ensure(lb_info))
-        case "drain":
-            await driver.drain_backend(a_drain(lb_info))
-        case _:
-            await driver.deregister_backend(a_deregister(lb_info))
-
-    assert {KEY: THEIRS} == group.owners
-    assert [] == [c for c in emulator.calls if c.access == OURS]
-
-
 @pytest.mark.parametrize("again", ["drain", "deregister", "both"])
 async def test_a_target_that_came_after_ours(
     driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup, again: str

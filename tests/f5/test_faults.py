@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lbcf.sdk import Fail, RetryAfter, Succ
+from lbcf.sdk import RetryAfter, Succ
 from tests.f5.requests import MEMBER, WEB, an_ensure, an_identity
 from tests.f5.server import Bigip
 from tests.webhooks.requests import a_deregister
@@ -34,26 +34,6 @@ class TestBusy:
         )
         assert [MEMBER] == _members(bigip)
 
-    @pytest.mark.parametrize(
-        ("fault", "text"),
-        [
-            ("busy", "There is an active asynchronous task executing"),
-            ("pages", r"HTTP 503.*Starting up"),
-        ],
-    )
-    async def test_longer_is_told(
-        self, driver: F5Driver, bigip: Bigip, fault: str, text: str
-    ) -> None:
-        """A unit that stays so is left alone for a while; the call is Running."""
-        setattr(bigip.faults, fault, 99)
-        with pytest.raises(RetryAfter, match=text):
-            await driver.ensure_backend(an_ensure(an_identity(bigip)))
-
-        setattr(bigip.faults, fault, 0)
-        assert isinstance(
-            await driver.ensure_backend(an_ensure(an_identity(bigip))), Succ
-        )
-
     async def test_slow_units_end_calls_in_time(
         self, make_driver: Callable[..., F5Driver], bigip: Bigip
     ) -> None:
@@ -65,14 +45,6 @@ class TestBusy:
         with pytest.raises(RetryAfter, match="too slow"):
             await driver.ensure_backend(an_ensure(an_identity(bigip), not_after=limit))
         bigip.faults.slow = 0
-
-    async def test_nobody_there(self, driver: F5Driver, bigip: Bigip) -> None:
-        """A unit that is down is told as such."""
-        lb_info = an_identity(bigip)
-        await bigip.stop()
-
-        with pytest.raises(Fail, match="cannot be reached"):
-            await driver.ensure_backend(an_ensure(lb_info))
 
 
 class TestLostAnswers:

@@ -2,8 +2,6 @@
 
 import asyncio
 
-from collections.abc import Callable
-
 import pytest
 
 from lbcf.sdk import BackendState, Fail, Running, Succ
@@ -36,17 +34,6 @@ async def test_a_member_is_added_enabled_and_marked(
         for name in ("description", "ratio", "connectionLimit", "session", "state")
     )
     assert "lbcf:node" == bigip.unit.node(NODE)["description"]
-
-
-async def test_ensuring_again_changes_nothing(driver: F5Driver, bigip: Bigip) -> None:
-    """Nothing is written for a member that is as it should be."""
-    lb_info = an_identity(bigip)
-    await driver.ensure_backend(an_ensure(lb_info))
-    generation = bigip.unit.running.generation
-
-    await driver.ensure_backend(an_ensure(lb_info))
-
-    assert generation == bigip.unit.running.generation
 
 
 async def test_parameters_change_in_place(driver: F5Driver, bigip: Bigip) -> None:
@@ -205,20 +192,6 @@ async def test_a_node_that_is_called_after_another_address(
     assert {} == bigip.unit.running.pool(WEB).members
 
 
-async def test_two_drivers_add_one_member_at_once(
-    make_driver: Callable[..., F5Driver], bigip: Bigip
-) -> None:
-    """The one that comes too late is told 409, and finds what it wanted."""
-    request = an_ensure(an_identity(bigip))
-
-    answers = await asyncio.gather(
-        *(make_driver().ensure_backend(request) for _ in range(4))
-    )
-
-    assert [Succ(msg="")] * 4 == answers
-    assert [MEMBER] == list(bigip.unit.running.pool(WEB).members)
-
-
 @pytest.mark.parametrize(
     ("address", "domain", "member"),
     [
@@ -267,16 +240,6 @@ async def test_states_are_listed(driver: F5Driver, bigip: Bigip) -> None:
         (addresses[2], BackendState.DOWN, 0),
         (addresses[3], BackendState.DOWN, 0),
     ] == [(one.backend_addr, one.state, one.active_connections) for one in listed]
-
-
-async def test_no_pool(driver: F5Driver, bigip: Bigip) -> None:
-    """Nothing can be put into a pool that is not there; what is in it is out."""
-    lb_info = an_identity(bigip, pool="nowhere")
-
-    with pytest.raises(Fail, match="no pool /Common/nowhere: make it"):
-        await driver.ensure_backend(an_ensure(lb_info))
-    assert isinstance(await driver.drain_backend(a_drain(lb_info)), Succ)
-    assert isinstance(await driver.deregister_backend(a_deregister(lb_info)), Succ)
 
 
 async def test_changes_are_made_one_at_a_time(driver: F5Driver, bigip: Bigip) -> None:

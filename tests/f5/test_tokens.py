@@ -28,17 +28,6 @@ class TestTokens:
         await driver.stop()
         assert {} == bigip.tokens
 
-    async def test_one_that_is_not_taken_is_replaced(
-        self, driver: F5Driver, bigip: Bigip
-    ) -> None:
-        """Expired or revoked: the call is made with another, and nobody notices."""
-        lb_info = an_identity(bigip)
-        await driver.ensure_backend(an_ensure(lb_info))
-        bigip.tokens.clear()
-
-        assert isinstance(await driver.ensure_backend(an_ensure(lb_info)), Succ)
-        assert 2 == bigip.seen.count("POST /mgmt/shared/authn/login")
-
     async def test_one_is_renewed_before_it_expires(
         self, driver: F5Driver, bigip: Bigip
     ) -> None:

@@ -2,12 +2,9 @@
 
 import contextlib
 import ipaddress
-import shutil
-import tempfile
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -40,12 +37,7 @@ async def _start_proxy() -> AsyncIterator[StartProxy]:
     async with contextlib.AsyncExitStack() as stack:
 
         async def start() -> Haproxy:
-            # Short: a unix socket's path has no room for the test's name.
-            folder = Path(tempfile.mkdtemp(prefix="lbcf-haproxy-", dir="/tmp"))
-            stack.callback(shutil.rmtree, folder)
-            proxy = await Haproxy.start(folder)
-            stack.push_async_callback(proxy.stop)
-            return proxy
+            return await stack.enter_async_context(Haproxy.running())
 
         yield start
 

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import signal
+import tempfile
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -142,6 +143,18 @@ class Haproxy:
         proxy = cls(folder, ports, runtime_port, await _started(folder))
         await proxy._is_up()
         return proxy
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def running(cls) -> AsyncIterator[Self]:
+        """Run one in a folder of its own for a block."""
+        # Short: a unix socket's path has no room for the test's name.
+        with tempfile.TemporaryDirectory(prefix="lbcf-haproxy-", dir="/tmp") as folder:
+            proxy = await cls.start(Path(folder))
+            try:
+                yield proxy
+            finally:
+                await proxy.stop()
 
     async def restart(self) -> None:
         """Start it anew after it has ended, as a supervisor would."""

@@ -12,7 +12,10 @@ import pytest
 from lbcf.sdk import Fail, RetryAfter
 from tests.haproxy.conftest import ANYWHERE, HERE
 from tests.haproxy.proxy import Haproxy
+from tests.haproxy.relay import changes_cut
 from tests.haproxy.requests import an_ensure, an_identity
+from tests.haproxy.rig import HaproxyRig
+from tests.webhooks.troubled import asking, settled
 from webhooks.haproxy.commands import Command
 from webhooks.haproxy.connection import LONGEST_LINE, LONGEST_TCP_LINE, Limits, exchange
 from webhooks.haproxy.driver import HaproxyDriver
@@ -210,3 +213,26 @@ async def test_an_uncertain_operation_goes_on(proxy: Haproxy) -> None:
     await driver.ensure_backend(request)
 
     assert 1 == len(await proxy.ours())
+
+
+@pytest.mark.haproxy
+@pytest.mark.parametrize("operation", ["ensure", "drain", "deregister"])
+async def test_a_change_whose_answer_was_cut(tmp_path: Path, operation: str) -> None:
+    """It was made, and the driver cannot know: it answers Running, and looks again."""
+    async with HaproxyRig.running(tmp_path) as rig:
+        driver = rig.start()
+        ask = asking(driver, operation, rig.ensure())
+        if operation != "ensure":
+            await driver.ensure_backend(rig.ensure())
+        before = await rig.state()
+
+        rig.relay.spoil = changes_cut
+        with pytest.raises(RetryAfter, match="hung up") as said:
+            await ask()
+        meanwhile = await rig.state()
+        await rig.end("cut")
+        await settled(ask)
+
+        assert rig.relay.path in said.value.msg
+        assert before != meanwhile
+        assert rig.at_last[operation] is await rig.state()

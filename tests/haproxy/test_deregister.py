@@ -109,19 +109,6 @@ async def test_a_drain_leaves_a_member_in_maintenance_there(
     await until_drained(driver, an_identity(proxy), RECORD)
 
 
-@pytest.mark.parametrize("drained", [True, False])
-async def test_what_is_not_there_is_gone(
-    driver: HaproxyDriver, proxy: Haproxy, drained: bool
-) -> None:
-    """Draining and deregistering succeed without a member, and without a backend."""
-    for lb_info in (an_identity(proxy), an_identity(proxy, backend="nowhere")):
-        drain = await driver.drain_backend(a_drain(lb_info))
-        out = await driver.deregister_backend(a_deregister(lb_info, drained=drained))
-
-        assert isinstance(drain, Succ)
-        assert isinstance(out, Succ)
-
-
 async def test_a_dry_run_changes_nothing(driver: HaproxyDriver, proxy: Haproxy) -> None:
     """No operation of a dry run sends a command that changes something."""
     lb_info = an_identity(proxy)

@@ -6,7 +6,7 @@ import pytest
 
 from aiohttp import ClientSession
 
-from lbcf.sdk import BackendState, Running, Succ
+from lbcf.sdk import Running, Succ
 from tests.haproxy.conftest import StartServer
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import (
@@ -19,7 +19,7 @@ from tests.haproxy.requests import (
 )
 from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic, WebServer, ask
-from tests.webhooks.requests import RECORD, a_list
+from tests.webhooks.requests import RECORD
 from webhooks.haproxy.driver import HaproxyDriver
 
 
@@ -166,47 +166,6 @@ async def test_ensure_ends_a_drain(
     await driver.ensure_backend(request)
 
     assert "back" == await ask(client, proxy.url)
-
-
-async def test_listed_as_it_goes_through_life(
-    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer
-) -> None:
-    """A member is listed as Active, then Draining, then not at all."""
-    lb_info = an_identity(proxy)
-    server = await start_server("listed")
-    lists = []
-    await driver.ensure_backend(an_ensure(lb_info, server.address))
-    lists.append(await driver.list_backends(a_list(lb_info)))
-    await until_drained(driver, lb_info, RECORD)
-    lists.append(await driver.list_backends(a_list(lb_info)))
-    await driver.deregister_backend(a_deregister(lb_info))
-    lists.append(await driver.list_backends(a_list(lb_info)))
-
-    states = [[one.state for one in answer.backends] for answer in lists]
-    assert [[BackendState.ACTIVE], [BackendState.DRAINING], []] == states
-    assert (server.address, RECORD) == (
-        lists[0].backends[0].backend_addr,
-        lists[0].backends[0].record_id,
-    )
-    assert 1 == len({answer.epoch for answer in lists})
-
-
-async def test_each_operation_may_be_repeated(
-    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer
-) -> None:
-    """Each operation succeeds again after it has succeeded."""
-    lb_info = an_identity(proxy)
-    ensure = an_ensure(lb_info, (await start_server("again")).address)
-
-    answers = [
-        *[await driver.ensure_backend(ensure) for _ in range(2)],
-        *[await driver.drain_backend(a_drain(lb_info)) for _ in range(2)],
-        *[await driver.deregister_backend(a_deregister(lb_info)) for _ in range(2)],
-        await driver.drain_backend(a_drain(lb_info)),
-    ]
-
-    assert all(isinstance(answer, Succ) for answer in answers), answers
-    assert [] == await proxy.ours()
 
 
 async def test_the_same_address_twice(

@@ -5,11 +5,11 @@ import pytest
 
 from hypothesis import strategies
 
-from lbcf.sdk import EnsureBackendRequest, Fail, Succ
-from tests.haproxy.conftest import ANYWHERE, StartProxy
+from lbcf.sdk import EnsureBackendRequest, Succ
+from tests.haproxy.conftest import ANYWHERE
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import an_ensure, an_identity
-from tests.webhooks.requests import RECORD, a_deregister, a_drain
+from tests.webhooks.requests import RECORD, a_deregister
 from webhooks.haproxy import commands
 from webhooks.haproxy.commands import Target
 from webhooks.haproxy.load_balancers import LoadBalancers, parse_identity
@@ -43,50 +43,6 @@ async def members(proxy: Haproxy) -> list[str]:
     slots = [rows[f"lbcf.{number}"] for number in range(1, 4)]
     places = [f"{row['srv_addr']}:{row['srv_port']}" for row in slots]
     return [place for place in places if place != "127.0.0.1:1"]
-
-
-@pytest.mark.haproxy
-@pytest.mark.parametrize("address", ADDRESSES)
-async def test_a_member_of_another_load_balancer_stays(
-    driver: SlotDriver, start_proxy: StartProxy, address: str
-) -> None:
-    """It is neither taken over nor taken out by who names a HAProxy more."""
-    mine, more = await start_proxy(), await start_proxy()
-    lb_info = an_identity(mine, backend="slots")
-    await driver.ensure_backend(ensuring(lb_info, address, RECORD))
-    overlapping = an_identity(more, mine, backend="slots")
-
-    with pytest.raises(Fail, match=f"registered for record {RECORD} by a load bal"):
-        await driver.ensure_backend(ensuring(overlapping, address, OTHER))
-    drained = await driver.drain_backend(a_drain(overlapping, address, OTHER))
-    gone = await driver.deregister_backend(a_deregister(overlapping, address, OTHER))
-
-    assert isinstance(drained, Succ)
-    assert f"is that of record {RECORD}" in str(getattr(gone, "msg", ""))
-    assert [address.replace("[", "").replace("]", "")] == await members(mine)
-    assert [] == await members(more)
-
-
-@pytest.mark.haproxy
-@pytest.mark.parametrize("address", ADDRESSES)
-async def test_the_next_owner_of_the_same_backend_takes_over(
-    driver: SlotDriver, start_proxy: StartProxy, address: str
-) -> None:
-    """Its lock says that the record before it is gone, whatever was left of it."""
-    one, two = await start_proxy(), await start_proxy()
-    lb_info = an_identity(one, two, backend="slots")
-    same = an_identity(two, one, backend="slots") | {"dynamicCookies": "true"}
-    await driver.ensure_backend(ensuring(lb_info, address, RECORD))
-
-    await driver.ensure_backend(ensuring(same, address, OTHER))
-    late = await driver.deregister_backend(a_deregister(lb_info, address, RECORD))
-    left = [len(await members(proxy)) for proxy in (one, two)]
-    gone = await driver.deregister_backend(a_deregister(same, address, OTHER))
-
-    assert [1, 1] == left
-    assert isinstance(late, Succ)
-    assert isinstance(gone, Succ)
-    assert ([], []) == (await members(one), await members(two))
 
 
 @pytest.mark.haproxy

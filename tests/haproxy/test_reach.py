@@ -7,11 +7,10 @@ import pytest
 from lbcf.sdk import Fail, Running, Succ
 from tests.haproxy.conftest import ANYWHERE, HERE
 from tests.haproxy.proxy import Haproxy
-from tests.haproxy.requests import NO_CHECK, a_deregister, an_ensure, an_identity
+from tests.haproxy.requests import a_deregister, an_ensure, an_identity
 from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.haproxy.endpoints import AllowedEndpoints
 from webhooks.haproxy.load_balancers import LoadBalancers
-from webhooks.haproxy.slot_driver import SlotDriver
 
 
 @pytest.fixture(name="plain")
@@ -91,29 +90,6 @@ async def test_an_api_that_is_named_by_host() -> None:
 
     assert "10.0.0.1:80" == str(closed.member_address("10.0.0.1:80"))
     assert "127.0.0.1:9999" == str(opened.member_address("127.0.0.1:9999"))
-
-
-@pytest.mark.haproxy
-@pytest.mark.parametrize("kind", [HaproxyDriver, SlotDriver])
-@pytest.mark.parametrize(
-    "address",
-    ["127.0.0.1:22", "[::1]:80", "[::ffff:127.0.0.1]:22", "169.254.169.254:80",
-     "[fe80::1]:80", "0.0.0.0:80", "224.0.0.1:80", "[2001:DB8::1]:80", "10.0.0.1:080"],
-)  # fmt: skip
-async def test_addresses_that_are_refused(
-    proxy: Haproxy, kind: type[HaproxyDriver], address: str
-) -> None:
-    """Nothing is sent to HAProxy; other spellings of an address are refused, too."""
-    slots = kind is SlotDriver
-    lb_info = an_identity(proxy, backend="slots" if slots else "web")
-    driver = kind(LoadBalancers(ANYWHERE))
-
-    with pytest.raises(Fail, match="backendAddr"):
-        await driver.ensure_backend(
-            an_ensure(lb_info, address, parameters={} if slots else NO_CHECK)
-        )
-
-    assert [] == await proxy.ours()
 
 
 @pytest.mark.haproxy

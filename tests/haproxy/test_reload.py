@@ -11,10 +11,8 @@ from lbcf.sdk import Fail, Succ
 from tests.haproxy.conftest import StartServer
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import a_deregister, a_drain, an_ensure, an_identity
-from tests.haproxy.waiting import until
 from tests.haproxy.web import ask
 from tests.webhooks.requests import RECORD, a_list
-from tests.webhooks.troubled import OPERATIONS, asking
 from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.haproxy.endpoints import Endpoint
 from webhooks.haproxy.errors import Unreachable
@@ -76,57 +74,6 @@ async def test_what_was_lost_can_be_taken_out(
     assert isinstance(await driver.drain_backend(a_drain(lb_info)), Succ)
     assert isinstance(await driver.deregister_backend(a_deregister(lb_info)), Succ)
     assert [] == await proxy.ours()
-
-
-@pytest.mark.parametrize("operation", OPERATIONS)
-async def test_down_is_not_gone(
-    driver: HaproxyDriver, proxy: Haproxy, operation: str
-) -> None:
-    """While HAProxy is down every operation fails and says where; none succeeds."""
-    ensure = an_ensure(an_identity(proxy), "127.0.1.1:80")
-    await proxy.stop()
-
-    with pytest.raises(Fail, match=f"{proxy.socket} cannot be reached"):
-        await asking(driver, operation, ensure)()
-
-
-async def removed_by_hand(proxy: Haproxy) -> None:
-    """Take the member out as a person would."""
-    server = f"web/lbcf-{RECORD}"
-    await proxy.ask(f"set server {server} state maint")
-
-    async def is_gone() -> bool:
-        return "Server deleted" in await proxy.ask(f"del server {server}")
-
-    await until(is_gone)
-
-
-async def test_removed_by_hand_is_done(driver: HaproxyDriver, proxy: Haproxy) -> None:
-    """Nothing is left to drain or to take out."""
-    lb_info = an_identity(proxy)
-    await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
-    await removed_by_hand(proxy)
-
-    assert isinstance(await driver.drain_backend(a_drain(lb_info)), Succ)
-    assert isinstance(await driver.deregister_backend(a_deregister(lb_info)), Succ)
-    assert [] == await proxy.ours()
-
-
-async def test_removed_while_it_should_be_there(
-    driver: HaproxyDriver, proxy: Haproxy
-) -> None:
-    """It is listed no more, under the same epoch; an ensure puts it back."""
-    lb_info = an_identity(proxy)
-    await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
-    before = await driver.list_backends(a_list(lb_info))
-    await removed_by_hand(proxy)
-
-    after = await driver.list_backends(a_list(lb_info))
-    await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
-
-    assert (1, 0) == (len(before.backends), len(after.backends))
-    assert before.epoch == after.epoch
-    assert [f"lbcf-{RECORD}"] == await proxy.ours()
 
 
 async def test_ensuring_during_reloads(

@@ -9,10 +9,11 @@ import pytest
 from aiohttp import ClientSession
 
 from tests.haproxy.conftest import StartServer
-from tests.haproxy.driver_process import HERE, asked, serving, started
+from tests.haproxy.driver_process import DRIVER, HERE, asked
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import NO_CHECK, an_identity
 from tests.haproxy.web import ask
+from tests.webhooks.processes import running
 from tests.webhooks.requests import RECORD
 
 
@@ -30,7 +31,7 @@ async def test_a_life_over_http(
         "parameters": NO_CHECK,
     }
     seen = []
-    async with serving(*HERE, "--allow-sockets", proxy.socket) as driver:
+    async with running(DRIVER, *HERE, "--allow-sockets", proxy.socket) as driver:
         for operation in ("ensureBackend", "drainBackend", "deregisterBackend"):
             url = f"{driver.url}/{operation}"
             seen.append(await asked(client, url, body | {"drained": True}))
@@ -48,7 +49,7 @@ async def test_another_prefix(proxy: Haproxy, client: ClientSession) -> None:
     """The prefix of the flag is that of the servers' names."""
     body = {"recordID": RECORD, "lbInfo": an_identity(proxy)}
     flags = (*HERE, "--allow-sockets", "/tmp/*/admin.sock", "--name-prefix", "team_a")
-    async with serving(*flags) as driver:
+    async with running(DRIVER, *flags) as driver:
         url = f"{driver.url}/ensureBackend"
         async with client.post(url, json=body | {"backendAddr": "127.0.1.1:1"}):
             pass
@@ -59,34 +60,13 @@ async def test_another_prefix(proxy: Haproxy, client: ClientSession) -> None:
 async def test_other_sockets_are_not_opened(client: ClientSession) -> None:
     """Without a flag, a load balancer can name sockets of HAProxy's folder alone."""
     body = {"lbSpec": {"sockets": "/var/run/docker.sock", "backend": "web"}}
-    async with serving() as driver:
+    async with running(DRIVER) as driver:
         url = f"{driver.url}/validateLoadBalancer"
         async with client.post(url, json=body) as response:
             answer = await response.json()
 
     assert not answer["succ"]
     assert "--allow-sockets" in answer["msg"]
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (("--name-prefix", "a-b"), "name prefix 'a-b'"),
-        (("--name-prefix", ""), "name prefix ''"),
-        (("--command-timeout", "0"), "--command-timeout 0 is not"),
-        (("--command-timeout", "soon"), "--command-timeout"),
-        (("--bogus",), "--bogus"),
-    ],
-)
-async def test_wrong_flags(flags: tuple[str, ...], message: str) -> None:
-    """A wrong flag ends the process with one line that names it."""
-    child = await started(*flags)
-
-    _, said = await child.communicate()
-
-    assert message in said.decode()
-    assert 1 == said.decode().count("\n")
-    assert 2 == child.returncode
 
 
 async def test_without_haproxy_tests_fail_and_say_why(

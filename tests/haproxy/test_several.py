@@ -6,8 +6,8 @@ import pytest
 
 from aiohttp import ClientSession
 
-from lbcf.sdk import BackendState, Fail, Running, Succ
-from tests.haproxy.conftest import ANYWHERE, HERE, StartProxy, StartServer
+from lbcf.sdk import BackendState, Fail, Running
+from tests.haproxy.conftest import StartProxy, StartServer
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import (
     a_deregister,
@@ -20,7 +20,6 @@ from tests.haproxy.waiting import until
 from tests.haproxy.web import ask
 from tests.webhooks.requests import RECORD, a_list
 from webhooks.haproxy.driver import HaproxyDriver
-from webhooks.haproxy.load_balancers import LoadBalancers
 
 
 pytestmark = pytest.mark.haproxy
@@ -173,20 +172,3 @@ async def test_many_members_at_once(
 
     assert [] == await proxy.ours()
     assert before == await proxy.foreign()
-
-
-async def test_two_drivers_on_one_member(driver: HaproxyDriver, proxy: Haproxy) -> None:
-    """Two drivers that ensure the same records at once make each member once."""
-    lb_info = an_identity(proxy)
-    other = HaproxyDriver(LoadBalancers(ANYWHERE, addresses=HERE))
-
-    answers = await asyncio.gather(
-        *(
-            one.ensure_backend(an_ensure(lb_info, "127.0.1.1:80", f"r-{number}"))
-            for number in range(20)
-            for one in (driver, other)
-        )
-    )
-
-    assert all(isinstance(answer, Succ) for answer in answers)
-    assert 20 == len(await proxy.ours())

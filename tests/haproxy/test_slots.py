@@ -10,21 +10,16 @@ import pytest
 from aiohttp import ClientSession
 from hypothesis import strategies
 
-from lbcf.conformance.findings import Outcome
-from lbcf.conformance.target import OPTIONAL, Target
 from lbcf.sdk import (
     BackendState,
     BackendType,
     CreateLoadBalancerRequest,
     DeregisterBackendRequest,
     Fail,
-    MemberKey,
     Running,
-    Service,
     Succ,
     ValidateBackendRequest,
 )
-from tests.conformance.stages import complaints, ended, results_of, serving
 from tests.haproxy.conftest import ANYWHERE, HERE, StartServer
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import an_ensure, an_identity
@@ -172,20 +167,6 @@ class TestLife:
         assert "first health checks" in (answer.msg or "")
         assert {"alive"} == set(traffic.answers)
 
-    async def test_listed_by_their_addresses(
-        self, driver: SlotDriver, lb_info: dict[str, str]
-    ) -> None:
-        """Members are known by address alone, in whatever state they are."""
-        await ensured(driver, lb_info, NOWHERE)
-        await driver.drain_backend(a_drain(lb_info, NOWHERE))
-
-        answer = await driver.list_backends(a_list(lb_info))
-
-        assert MemberKey.ADDRESS == driver.member_key
-        assert [(NOWHERE, "", BackendState.DRAINING)] == [
-            (one.backend_addr, one.record_id, one.state) for one in answer.backends
-        ]
-
     async def test_ensuring_again_ends_a_drain(
         self, driver: SlotDriver, proxy: Haproxy, lb_info: dict[str, str]
     ) -> None:
@@ -263,18 +244,6 @@ class TestLimits:
                 )
             )
 
-    async def test_what_is_not_there_is_gone(
-        self, driver: SlotDriver, proxy: Haproxy, lb_info: dict[str, str]
-    ) -> None:
-        """A member without a slot is drained and deregistered; no slot is changed."""
-        before = await proxy.rows("slots")
-
-        assert Succ(msg="") == await driver.drain_backend(a_drain(lb_info, NOWHERE))
-        assert Succ(msg="") == await driver.deregister_backend(
-            a_deregister(lb_info, NOWHERE)
-        )
-        assert before == await proxy.rows("slots")
-
     async def test_a_reload_empties_all_slots(
         self, driver: SlotDriver, proxy: Haproxy, lb_info: dict[str, str]
     ) -> None:
@@ -317,32 +286,6 @@ def test_a_slot_rests_before_it_is_moved() -> None:
     assert commands.rest(target) == first
     assert commands.move(target, address) == second
     assert commands.serve(target, check=True, fresh=True) == third
-
-
-@pytest.mark.haproxy
-@pytest.mark.timeout(300)
-async def test_every_rule(driver: SlotDriver, proxy: Haproxy) -> None:
-    """The driver keeps to the protocol, and leaves all slots free."""
-    before = await proxy.rows("many")
-    async with serving(lambda: Service(driver).application()) as served:
-        target = Target(
-            url=served.url,
-            lb_spec=an_identity(proxy, backend="many"),
-            gone={"backend": "nowhere"},
-            member_key=MemberKey.ADDRESS,
-            declared=OPTIONAL,
-            restart=served.restart,
-        )
-        results = await results_of(target)
-
-    assert {
-        "both-spellings",
-        "judged-pods-were-asked-for",
-        "records-share-an-address",
-        "drain-waits-for-connections",
-    } == ended(results, Outcome.NOT_APPLICABLE)
-    assert {} == complaints(results)
-    assert before == await proxy.rows("many")
 
 
 @hypothesis.given(

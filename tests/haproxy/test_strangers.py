@@ -2,11 +2,8 @@
 
 import asyncio
 import contextlib
-import shutil
-import tempfile
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import attrs
 import hypothesis
@@ -227,12 +224,13 @@ class Stage:
 @pytest.fixture(name="stage", scope="module")
 def _stage() -> Iterator[Stage]:
     """Return a HAProxy for a property."""
-    folder = Path(tempfile.mkdtemp(prefix="lbcf-haproxy-", dir="/tmp"))
-    with asyncio.Runner() as runner, contextlib.ExitStack() as stack:
-        stack.callback(shutil.rmtree, folder)
-        proxy = runner.run(Haproxy.start(folder))
-        stack.callback(lambda: runner.run(proxy.stop()))
-        yield Stage(runner, proxy)
+    running = Haproxy.running()
+    with asyncio.Runner() as runner:
+        proxy = runner.run(running.__aenter__())
+        try:
+            yield Stage(runner, proxy)
+        finally:
+            runner.run(running.__aexit__(None, None, None))
 
 
 async def lived(stage: Stage, events: Sequence[Event]) -> None:
@@ -247,14 +245,3 @@ async def lived(stage: Stage, events: Sequence[Event]) -> None:
 def test_servers_of_others_stay(stage: Stage, events: list[Event]) -> None:
     """However the driver is asked: no server of others changes, by name or by slot."""
     stage.runner.run(lived(stage, events))
-
-
-@pytest.mark.haproxy
-async def test_strangers_are_not_listed(driver: HaproxyDriver, proxy: Haproxy) -> None:
-    """Only our members are listed, in a backend full of others."""
-    lb_info = an_identity(proxy)
-    await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80", "mine"))
-
-    answer = await driver.list_backends(a_list(lb_info))
-
-    assert ["mine"] == [one.record_id for one in answer.backends]

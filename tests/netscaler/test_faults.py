@@ -11,7 +11,7 @@ from tests.netscaler.errors import (
 from tests.netscaler.nitro import Heard, Trouble, busy, html, refused
 from tests.netscaler.operations import BINDING
 from tests.netscaler.requests import an_ensure, until_done
-from tests.netscaler.test_life import KEY, the_member
+from tests.netscaler.test_life import KEY
 from tests.webhooks.requests import a_deregister, a_drain
 from webhooks.device.devices import parse_device
 from webhooks.device.errors import Busy
@@ -55,17 +55,6 @@ class TestSessions:
         logins = [one for one in site.nitro.heard if one.resource == "login"]
         assert (1, 1, {}) == (len(logins), during, site.unit.sessions)
 
-    async def test_an_expired_session_is_not_noticed(
-        self, site: Site, driver: NetscalerDriver
-    ) -> None:
-        """The driver logs in again in the middle of its work."""
-        await driver.ensure_backend(an_ensure(site.lb_info))
-        site.unit.sessions.clear()
-
-        await driver.drain_backend(a_drain(site.lb_info))
-
-        assert "DISABLED" == the_member(site).state
-
     async def test_a_session_that_never_lasts(
         self, site: Site, driver: NetscalerDriver
     ) -> None:
@@ -79,21 +68,6 @@ class TestSessions:
             await driver.ensure_backend(an_ensure(site.lb_info))
 
         assert 4 == len(site.nitro.heard)
-
-    async def test_a_new_password_needs_no_restart(
-        self, site: Site, driver: NetscalerDriver
-    ) -> None:
-        """The Secret is read again; until it fits, the message says what to do."""
-        await driver.ensure_backend(an_ensure(site.lb_info))
-        site.unit.password = "another"  # noqa: S105  (nobody's)
-        site.unit.sessions.clear()
-
-        with pytest.raises(Fail, match=r"error 354, .*: put the right username"):
-            await driver.drain_backend(a_drain(site.lb_info))
-        write_login(site.secrets, password="another")  # noqa: S106  (nobody's)
-        await driver.drain_backend(a_drain(site.lb_info))
-
-        assert "DISABLED" == the_member(site).state
 
     async def test_a_changed_secret_ends_the_use_of_the_old_session(
         self, site: Site, driver: NetscalerDriver
@@ -127,8 +101,6 @@ class TestBusy:
     @pytest.mark.parametrize(
         ("trouble", "text"),
         [
-            (Trouble(busy, 4, is_change), "is busy: error 293, 'Operation already"),
-            (Trouble(html, 4), "HTTP 503 without NITRO .'Error Not now'.: is its man"),
             # Twice: HTTP clients repeat a PUT by themselves, once.
             (Trouble(None, 2, is_binding), "hung up"),
             (Trouble(None, 2, is_binding, late=True), "hung up"),

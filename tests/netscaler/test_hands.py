@@ -14,59 +14,13 @@ from tests.netscaler.nitro import Trouble, refused
 from tests.netscaler.requests import an_ensure, until_done
 from tests.netscaler.test_faults import is_binding, is_change
 from tests.netscaler.test_life import KEY, the_member
-from tests.webhooks.requests import a_deregister, a_drain, a_list
+from tests.webhooks.requests import a_deregister, a_drain
 from tests.webhooks.troubled import Ask, settled, told
 from webhooks.netscaler.driver import NetscalerDriver
-from webhooks.netscaler.members import Mark
 
 
 class TestHands:
     """Other people work on the appliance, too."""
-
-    async def test_member_removed_by_hand(
-        self, site: Site, driver: NetscalerDriver
-    ) -> None:
-        """What is gone is drained and deregistered."""
-        await driver.ensure_backend(an_ensure(site.lb_info))
-        site.unit.change(lambda config: config.members.clear())
-
-        assert isinstance(await driver.drain_backend(a_drain(site.lb_info)), Succ)
-        await until_done(lambda: driver.deregister_backend(a_deregister(site.lb_info)))
-
-        assert {} == site.unit.saved.servers
-
-    async def test_removed_while_it_should_be_there(
-        self, site: Site, driver: NetscalerDriver
-    ) -> None:
-        """It is listed no more, under the same epoch; ensuring puts it back."""
-        await driver.ensure_backend(an_ensure(site.lb_info))
-        before = await driver.list_backends(a_list(site.lb_info))
-        site.unit.change(lambda config: config.members.clear())
-
-        after = await driver.list_backends(a_list(site.lb_info))
-        await driver.ensure_backend(an_ensure(site.lb_info))
-
-        assert (1, 0) == (len(before.backends), len(after.backends))
-        assert before.epoch == after.epoch
-        assert "ENABLED" == the_member(site).state
-
-    async def test_another_records_member(
-        self, site: Site, driver: NetscalerDriver
-    ) -> None:
-        """A late word of a record that is gone does not touch its successor."""
-        await driver.ensure_backend(an_ensure(site.lb_info, record="old"))
-        await driver.ensure_backend(an_ensure(site.lb_info, record="new"))
-
-        for answer in (
-            await driver.drain_backend(a_drain(site.lb_info, record="old")),
-            await driver.deregister_backend(a_deregister(site.lb_info, record="old")),
-        ):
-            assert isinstance(answer, Succ)
-            assert re.search("left alone: .* is that of lbcf-new", str(answer.msg))
-        member = the_member(site)
-        mark = Mark.read("lbcf", member.customserverid)
-        assert mark is not None
-        assert ("new", "ENABLED") == (mark.record_id, member.state)
 
     async def test_member_removed_between(
         self, site: Site, driver: NetscalerDriver

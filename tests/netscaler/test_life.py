@@ -34,18 +34,6 @@ async def test_ensured_member(site: Site, driver: NetscalerDriver) -> None:
     assert "made by lbcf, removed with its last member" == server.comment
 
 
-async def test_ensure_twice_changes_nothing(
-    site: Site, driver: NetscalerDriver
-) -> None:
-    """What is as it should be is only read."""
-    await driver.ensure_backend(an_ensure(site.lb_info))
-    before = len(site.nitro.changes())
-
-    await driver.ensure_backend(an_ensure(site.lb_info))
-
-    assert before == len(site.nitro.changes())
-
-
 async def test_whole_life(site: Site, driver: NetscalerDriver) -> None:
     """A drain is Running while connections are left; nothing remains in the end."""
     await driver.ensure_backend(an_ensure(site.lb_info))
@@ -101,20 +89,6 @@ async def test_idle_connections_to_the_server_do_not_count(
     assert isinstance(await driver.drain_backend(a_drain(site.lb_info)), Succ)
 
 
-async def test_only_the_member_is_drained(site: Site, driver: NetscalerDriver) -> None:
-    """Its neighbours in the group go on serving."""
-    other = "198.18.0.2:8080"
-    await driver.ensure_backend(an_ensure(site.lb_info))
-    await driver.ensure_backend(an_ensure(site.lb_info, other, "2"))
-
-    await driver.drain_backend(a_drain(site.lb_info))
-
-    answer = await driver.list_backends(a_list(site.lb_info))
-    assert {ADDRESS: BackendState.DRAINING, other: BackendState.ACTIVE} == {
-        one.backend_addr: one.state for one in answer.backends
-    }
-
-
 async def test_back_into_service(site: Site, driver: NetscalerDriver) -> None:
     """Ensuring a member that goes out of service puts it back."""
     await driver.ensure_backend(an_ensure(site.lb_info))
@@ -149,16 +123,6 @@ async def test_bound_disabled(site: Site, driver: NetscalerDriver) -> None:
     assert "OUT OF SERVICE" == site.unit.svrstate(the_member(site))
 
 
-async def test_the_mark_follows_the_record(site: Site, driver: NetscalerDriver) -> None:
-    """A new record at an old one's address takes the member over."""
-    await driver.ensure_backend(an_ensure(site.lb_info, record="old"))
-
-    await driver.ensure_backend(an_ensure(site.lb_info, record="new"))
-
-    answer = await driver.list_backends(a_list(site.lb_info))
-    assert ["new"] == [one.record_id for one in answer.backends]
-
-
 async def test_member_that_its_monitors_hold_back(
     site: Site, driver: NetscalerDriver
 ) -> None:
@@ -187,20 +151,3 @@ async def test_ipv6(site: Site, driver: NetscalerDriver) -> None:
         lambda: driver.deregister_backend(a_deregister(lb_info, "[2001:0db8:0::1]:80"))
     )
     assert {} == site.unit.running.servers
-
-
-async def test_unknown_members_are_done(site: Site, driver: NetscalerDriver) -> None:
-    """Draining and deregistering what is not there is Succ, and changes nothing."""
-    assert isinstance(await driver.drain_backend(a_drain(site.lb_info)), Succ)
-    assert isinstance(await driver.deregister_backend(a_deregister(site.lb_info)), Succ)
-    assert [] == site.nitro.changes()
-
-
-async def test_gone_group(site: Site, driver: NetscalerDriver) -> None:
-    """Without its group a member is gone, and nothing can be bound."""
-    lb_info = site.lb_info | {"serviceGroup": "gone"}
-
-    assert isinstance(await driver.drain_backend(a_drain(lb_info)), Succ)
-    assert isinstance(await driver.deregister_backend(a_deregister(lb_info)), Succ)
-    with pytest.raises(Fail, match="there is no service group gone on https://127"):
-        await driver.ensure_backend(an_ensure(lb_info))

@@ -1,56 +1,16 @@
 """The driver as a process: flags, HTTP, an orderly end."""
 
-import asyncio
-import contextlib
-import json
 import signal
-import sys
 
-from collections.abc import AsyncIterator
 from pathlib import Path
-
-import attrs
-import pytest
 
 from aiohttp import ClientSession
 
 from tests.netscaler.appliances import Site
 from tests.netscaler.test_life import KEY
+from tests.webhooks.processes import running
 from tests.webhooks.requests import ADDRESS, RECORD
 from webhooks.netscaler.members import Mark
-
-
-@attrs.frozen
-class RunningDriver:
-    """A running driver and where it listens."""
-
-    child: asyncio.subprocess.Process
-    url: str
-
-
-async def started(*flags: str) -> asyncio.subprocess.Process:
-    """Start the driver with these flags."""
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "webhooks.netscaler",
-        *flags,
-        stderr=asyncio.subprocess.PIPE,
-    )
-
-
-@contextlib.asynccontextmanager
-async def running(*flags: str) -> AsyncIterator[RunningDriver]:
-    """Run the driver on a free port."""
-    child = await started("--bind-address", "127.0.0.1:0", *flags)
-    assert child.stderr is not None
-    try:
-        event = json.loads(await child.stderr.readline())
-        yield RunningDriver(child, f"http://{event['addresses'][0]}")
-    finally:
-        if child.returncode is None:
-            child.kill()
-        await child.wait()
 
 
 async def test_an_end_in_time(site: Site, tmp_path: Path) -> None:
@@ -64,7 +24,10 @@ async def test_an_end_in_time(site: Site, tmp_path: Path) -> None:
         *("--name-prefix", "teama", "--save-period", "3600"),
     )
     body = {"recordID": RECORD, "lbInfo": site.lb_info, "backendAddr": ADDRESS}
-    async with running(*flags) as driver, ClientSession() as client:
+    async with (
+        running("webhooks.netscaler", *flags) as driver,
+        ClientSession() as client,
+    ):
         url = f"{driver.url}/ensureBackend"
         async with client.post(url, json=body) as response:
             answer = await response.json()
@@ -78,24 +41,3 @@ async def test_an_end_in_time(site: Site, tmp_path: Path) -> None:
     assert mark is not None
     assert (KEY[2], RECORD) == (member.port, mark.record_id)
     assert {} == site.unit.sessions
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (("--name-prefix", "a-b"), "name prefix 'a-b'"),
-        (("--bogus",), "--bogus"),
-    ],
-)
-async def test_wrong_flags(
-    tmp_path: Path, flags: tuple[str, ...], message: str
-) -> None:
-    """A wrong flag ends the process with one line that names it."""
-    needed = ("--allow-devices", "https://adc", "--credentials", str(tmp_path))
-    child = await started(*needed, *flags)
-
-    _, said = await child.communicate()
-
-    assert message in said.decode()
-    assert 1 == said.decode().count("\n")
-    assert 2 == child.returncode

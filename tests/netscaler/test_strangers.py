@@ -235,24 +235,3 @@ def check_all_there(before: Configuration, after: Configuration) -> None:
 
 
 AUTHORITY = trustme.CA()
-
-
-async def test_strangers_are_not_listed(site: Site, driver: NetscalerDriver) -> None:
-    """Only our members are listed, in a group that others use, too."""
-    site.unit.change(with_strangers({ADDRESSES[2]: "lbcf", ADDRESSES[3]: "None"}, []))
-    await driver.ensure_backend(an_ensure(site.lb_info, ADDRESSES[0], "mine"))
-
-    answer = await driver.list_backends(a_list(site.lb_info))
-
-    assert ["mine"] == [one.record_id for one in answer.backends]
-    assert [ADDRESSES[0]] == [one.backend_addr for one in answer.backends]
-
-
-async def test_a_stranger_is_told(site: Site, driver: NetscalerDriver) -> None:
-    """An address that somebody else has bound is refused, with what to do."""
-    site.unit.change(with_strangers({ADDRESSES[0]: "None"}, []))
-
-    with pytest.raises(
-        Fail, match="is in service group web already, bound by somebody"
-    ):
-        await driver.ensure_backend(an_ensure(site.lb_info, ADDRESSES[0]))

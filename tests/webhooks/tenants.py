@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 
 import msgspec
-import pytest
 
 from lbcf.sdk import (
     CreateLoadBalancerRequest,
     Driver,
     EnsureBackendRequest,
     EnsureLoadBalancerRequest,
-    Fail,
     ValidateLoadBalancerRequest,
 )
 from tests.webhooks.requests import RECORD
@@ -47,14 +45,3 @@ async def ask(driver: Driver, request: Arrival, namespace: str) -> None:
             await driver.ensure_load_balancer(asked)
         case EnsureBackendRequest() as asked:
             await driver.ensure_backend(asked)
-
-
-async def check_fence(
-    driver: Driver, lb_info: dict[str, str], ensure: EnsureBackendRequest
-) -> None:
-    """See that only kube-system gets anything into what its rule is about."""
-    for request in arrivals(lb_info, ensure):
-        for namespace in ("shop", ""):
-            with pytest.raises(Fail, match="is not open to load balancers of"):
-                await ask(driver, request, namespace)
-        await ask(driver, request, "kube-system")

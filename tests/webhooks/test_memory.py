@@ -170,16 +170,6 @@ async def test_ensure_after_drain_restores_service(bench: Bench) -> None:
     assert (sdk.BackendState.ACTIVE, 2) == (listed.state, listed.active_connections)
 
 
-async def test_what_is_not_there_is_drained_and_deregistered(bench: Bench) -> None:
-    """Both are Succ, before and after."""
-    assert Status.SUCC is (await bench.drain()).status
-    assert Status.SUCC is (await bench.deregister()).status
-    await bench.ensure()
-    assert Status.SUCC is (await bench.deregister()).status
-    assert Status.SUCC is (await bench.deregister()).status
-    assert [] == list((await bench.list()).backends)
-
-
 async def test_cut_sessions_are_counted(bench: Bench) -> None:
     """A test can see that a deregistration came too early."""
     await bench.ensure()
@@ -466,14 +456,3 @@ async def test_addresses_are_found(
     answer = await bench.call("generateBackendAddr", asking_for(backend))
 
     assert (status, address) == (answer.status, answer.backend_addr)
-
-
-async def test_a_dry_run_changes_nothing(bench: Bench) -> None:
-    """Neither in nor out."""
-    await bench.ensure("r", dry_run=True)
-    assert [] == list((await bench.list()).backends)
-
-    await bench.ensure("r")
-    request = member(requests.DeregisterBackendRequest, "r", {"dry_run": True})
-    assert Status.SUCC is (await bench.call("deregisterBackend", request)).status
-    assert 1 == len((await bench.list()).backends)

@@ -46,11 +46,16 @@ def asking(driver: Driver, operation: str, ensure: EnsureBackendRequest) -> Ask:
     return asks[operation]
 
 
-async def told(ask: Ask) -> str:
-    """Ask once; return what the driver says is wrong."""
+async def refused(ask: Ask) -> Refusal:
+    """Ask once; return what the driver raises."""
     with pytest.raises(Refusal) as caught:
         await ask()
-    return caught.value.msg
+    return caught.value
+
+
+async def told(ask: Ask) -> str:
+    """Ask once; return what the driver says is wrong."""
+    return (await refused(ask)).msg
 
 
 async def settled(ask: Ask) -> ListBackendsAnswer | None:

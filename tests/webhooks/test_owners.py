@@ -1,0 +1,99 @@
+"""A member that another record owns stays, however its load balancer is spelled."""
+
+import msgspec
+import pytest
+
+from lbcf.sdk import Driver, Fail, MemberKey, Succ
+from tests.webhooks.requests import RECORD, a_list
+from tests.webhooks.rig import OTHER, Rig
+from tests.webhooks.rigs import those
+from tests.webhooks.tenants import arrivals, ask
+from tests.webhooks.troubled import settled
+
+
+async def records(rig: Rig, driver: Driver, lb_info: dict[str, str]) -> list[str]:
+    """Return the records that have members, where the list tells."""
+    answer = await driver.list_backends(a_list(lb_info))
+    return [one.record_id or "" for one in answer.backends] if rig.names_records else []
+
+
+@those(lambda kind: kind.member_key is MemberKey.ADDRESS)
+async def test_a_member_of_another_load_balancer_stays(rig: Rig) -> None:
+    """It is neither taken over nor taken out by who names its pool otherwise."""
+    overlap = await rig.overlap()
+    driver = rig.start()
+    await driver.ensure_backend(rig.ensure(lb_info=overlap.mine))
+    before = await rig.left()
+
+    for lb_info in overlap.others:
+        ensure = rig.ensure(OTHER, lb_info)
+        ensure.parameters.update(overlap.parameters)
+        with pytest.raises(Fail, match=f"registered for record {RECORD} by a load bal"):
+            await driver.ensure_backend(ensure)
+        drained = await driver.drain_backend(rig.drain(OTHER, lb_info))
+        gone = await driver.deregister_backend(rig.deregister(OTHER, lb_info))
+
+        assert [Succ] * 2 == [type(one) for one in (drained, gone)]
+        assert not rig.replaces_records or RECORD in str(gone.msg)
+        assert before == await rig.left()
+    assert [RECORD] * rig.names_records == await records(rig, driver, overlap.mine)
+
+
+@those(lambda kind: kind.member_key is MemberKey.ADDRESS)
+async def test_the_next_owner_of_the_same_pool_takes_over(rig: Rig) -> None:
+    """Its lock says that the record before it is gone, whatever was left of it."""
+    overlap = await rig.overlap()
+    driver = rig.start()
+    await driver.ensure_backend(rig.ensure(lb_info=overlap.mine))
+    before = await rig.left()
+    ensure = rig.ensure(OTHER, overlap.same)
+    ensure.parameters.update(overlap.parameters)
+
+    await driver.ensure_backend(ensure)
+    late = await driver.deregister_backend(rig.deregister(lb_info=overlap.mine))
+    between = await rig.left()
+    owners = await records(rig, driver, overlap.mine)
+    await settled(
+        lambda: driver.deregister_backend(rig.deregister(OTHER, overlap.same))
+    )
+
+    assert isinstance(late, Succ)
+    assert len(before) == len(between)
+    assert [OTHER] * rig.names_records == owners
+    assert [] == await rig.left()
+
+
+async def test_a_copy_of_a_shared_load_balancer_gets_nothing_in(rig: Rig) -> None:
+    """An lbSpec that was read elsewhere opens no pool, but what is in it can go."""
+    driver = rig.start(rig.fenced)
+
+    for request in arrivals(rig.lb_info, rig.ensure()):
+        for namespace in ("shop", ""):
+            with pytest.raises(Fail, match="is not open to load balancers of"):
+                await ask(driver, request, namespace)
+        assert [] == await rig.left()
+        await ask(driver, request, "kube-system")
+    within = await rig.left()
+    await settled(lambda: driver.drain_backend(rig.drain()))
+    await settled(lambda: driver.deregister_backend(rig.deregister()))
+
+    assert within
+    assert [] == await rig.left()
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1:80", "[::1]:80", "[::ffff:7f00:1]:80", "169.254.169.254:80",
+     "[fe80::1]:80", "0.0.0.0:80", "224.0.0.1:80", "10.0.0.1:080",
+     "[2001:DB8::1]:80", "[2001:0db8:0::1]:80", "[fd00:ec2::254]:80"],
+)  # fmt: skip
+async def test_addresses_that_are_refused(rig: Rig, address: str) -> None:
+    """What a load balancer reaches and its users must not; nothing is sent to it."""
+    driver, before = rig.start(rig.closed), await rig.trace()
+    request = msgspec.structs.replace(rig.ensure(), backend_addr=address)
+
+    with pytest.raises(Fail, match="backendAddr"):
+        await driver.ensure_backend(request)
+
+    assert before == await rig.trace()
+    assert [] == await rig.left()
