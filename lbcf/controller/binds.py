@@ -268,13 +268,21 @@ class Binds:
         """Count the records that a Bind still owns."""
         return len(self._view.records_of(bind.group.meta.key))
 
-    async def write_epoch(self, balancer: LoadBalancer, epoch: str) -> None:
-        """Write down the epoch of a load balancer of a Bind.
+    async def write_epoch(
+        self, balancer: LoadBalancer, epoch: str, condition: Condition | None
+    ) -> None:
+        """Write down the epoch of a load balancer of a Bind, and a condition with it.
 
         Raises:
             KubeError: as `BindWriter.write`.
         """
-        await self._note(balancer, partial(bind_status.with_epoch, epoch=epoch))
+        change = partial(
+            bind_status.with_epoch,
+            epoch=epoch,
+            condition=condition,
+            now=self._clock.now(),
+        )
+        await self._note(balancer, change)
 
     async def tell(self, balancer: LoadBalancer, condition: Condition) -> None:
         """Write down a condition of a load balancer of a Bind.

@@ -1,8 +1,9 @@
-"""The conditions of a load balancer that its members tell: Drifted and Listed.
+"""The conditions of a load balancer that its members tell: Drifted and Reachable.
 
 Drifted: registered members have been taken out by hand. It takes two readings in a row:
-what is missing in one may be on its way. Listed: the members can be read, and the epochs
-be believed; what it says is decided by `lbcf.core.lifecycle.listing`.
+what is missing in one may be on its way. Reachable: the members can be listed, and the
+epochs be believed; what it says is decided by `lbcf.core.lifecycle.listing`, and when by
+`lbcf.core.lifecycle.steadiness`.
 """
 
 import contextlib
@@ -13,21 +14,23 @@ import structlog
 from lbcf.controller.binds import Binds
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.listing import (
-    IN_A_ROW,
     RETOLD,
     Epochs,
     can_drift,
     drift_of,
-    listed,
     missing_members,
-    unlisted,
+    not_asked,
+    reachable,
+    unreachable,
 )
+from lbcf.core.lifecycle.steadiness import Steadiness
 from lbcf.core.lifecycle.steps import CallFailure
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import bind_of
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey, ObjectKey, Uid
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.executor import Listing
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, KubeError, NotFound
@@ -148,20 +151,20 @@ class DriftedCondition:
 
 
 @attrs.define
-class _Failing:
-    """A load balancer whose members were not listed.
+class _Readings:
+    """What was read of one load balancer.
 
     Attributes:
-        readings: that failed in a row.
+        steadiness: whether its members were listed.
         told_at: monotonic seconds at which that was last written down, None: never.
     """
 
-    readings: int = 0
+    steadiness: Steadiness
     told_at: float | None = None
 
 
-class ListedCondition:
-    """Writes the condition Listed."""
+class ReachableCondition:
+    """Writes the condition Reachable."""
 
     def __init__(
         self,
@@ -174,54 +177,92 @@ class ListedCondition:
         self._writer = writer
         self._binds = binds
         self._clock = clock
-        self._failing: dict[ObjectKey, _Failing] = {}
+        self._readings: dict[ObjectKey, _Readings] = {}
 
     def forget(self, key: ObjectKey) -> None:
         """Keep nothing of a load balancer."""
-        self._failing.pop(key, None)
+        self._readings.pop(key, None)
 
     async def failed(
         self, key: ObjectKey, driver: LoadBalancerDriver, trouble: CallFailure
     ) -> None:
-        """Note a reading that failed; tell of it if it is not the first one."""
-        failing = self._failing.setdefault(key, _Failing())
-        failing.readings += 1
+        """Note a reading that failed; tell of it if that lasts."""
         found = self._view.load_balancers.get(key)
-        if failing.readings >= IN_A_ROW and found is not None:
-            await self._tell(found, unlisted(found, driver, trouble), failing)
+        if found is None:
+            return
+        readings = self._read(found, is_well=False)
+        if not readings.steadiness.is_well:
+            await self._tell(found, unreachable(found, driver, trouble), readings)
 
-    async def succeeded(self, key: ObjectKey, epochs: Epochs) -> None:
-        """Note a reading that went well; tell whether its epochs can be believed."""
+    async def succeeded(
+        self, key: ObjectKey, epochs: Epochs, *, is_epoch_due: bool
+    ) -> None:
+        """Note a reading that went well; tell whether its epochs can be believed.
+
+        Args:
+            key: of the load balancer.
+            epochs: that were read of it.
+            is_epoch_due: the status is to be written anyway, and will say it then.
+        """
         found = self._view.load_balancers.get(key)
-        condition = None
-        if found is not None:
-            condition = listed(found, epochs, self._clock.monotonic())
-        if found is None or condition is None or condition.status is True:
-            self._failing.pop(key, None)
-        else:
-            self._failing.setdefault(key, _Failing()).readings = 0
-        if found is not None and condition is not None:
-            failing = self._failing.get(key) or _Failing()
-            await self._tell(found, condition, failing)
+        if found is None:
+            return
+        readings = self._read(found, is_well=True)
+        condition = reachable(found, epochs, self._clock.monotonic())
+        can_wait = condition.status is True and _said(found) is None and is_epoch_due
+        if readings.steadiness.is_well and not can_wait:
+            await self._tell(found, condition, readings)
+        if readings == _Readings(Steadiness()):
+            self.forget(key)
+
+    async def not_asked(self, key: ObjectKey, why: Explanation | None) -> None:
+        """Tell that nobody knows of a load balancer that is not read any more."""
+        found = self._view.load_balancers.get(key)
+        if found is not None and is_told_of(found):
+            await self._tell(found, not_asked(found, why), _Readings(Steadiness()))
+
+    def first(self, load_balancer: LoadBalancer, epochs: Epochs) -> Condition | None:
+        """Return what is to be said with the first epoch; None: it is said already."""
+        if _said(load_balancer) is not None:
+            return None
+        return reachable(load_balancer, epochs, self._clock.monotonic())
+
+    def _read(self, found: LoadBalancer, *, is_well: bool) -> _Readings:
+        """Take a reading in."""
+        said = _said(found)
+        was_well = (
+            said is None
+            or said.status is not False
+            or said.reason is Reason.EPOCH_CHANGING
+        )
+        readings = self._readings.setdefault(
+            found.meta.key, _Readings(Steadiness(was_well))
+        )
+        now = self._clock.monotonic()
+        readings.steadiness = readings.steadiness.read(now, is_well=is_well)
+        return readings
 
     async def _tell(
-        self, found: LoadBalancer, condition: Condition, failing: _Failing
+        self, found: LoadBalancer, condition: Condition, readings: _Readings
     ) -> None:
         """Write a condition that says something new, other words not at once."""
-        old = conditions.find(found.conditions, condition.type)
+        old = _said(found)
         now = self._clock.monotonic()
         if condition.says_the_same(old) or (
             old is not None
             and (old.status, old.reason) == (condition.status, condition.reason)
-            and failing.told_at is not None
-            and now - failing.told_at < RETOLD.total_seconds()
+            and readings.told_at is not None
+            and now - readings.told_at < RETOLD.total_seconds()
         ):
             return
-        failing.told_at = now
-        log = _log.info if condition.status else _log.warning
+        readings.told_at = None if condition.status else now
+        log = _log.warning if condition.status is False else _log.info
         log(
-            "members.listed" if condition.status else "members.unlisted",
+            "load_balancer.unreachable"
+            if condition.status is False
+            else "load_balancer.reachable",
             load_balancer=str(found.meta.key),
+            status=condition.status,
             reason=condition.reason,
             message=condition.message,
         )
@@ -231,9 +272,19 @@ class ListedCondition:
             else:
                 await _write_condition(self._writer, found, condition, self._clock)
         except (Conflict, NotFound):
-            failing.told_at = None  # the next reading tells it
+            readings.told_at = None  # the next reading tells it
         except KubeError as error:
-            _log.warning("members.untold", error=str(error))
+            _log.warning("reachability.untold", error=str(error))
+
+
+def is_told_of(load_balancer: LoadBalancer) -> bool:
+    """Return whether its status says that it can be reached, or cannot."""
+    said = _said(load_balancer)
+    return said is not None and said.status is not None
+
+
+def _said(load_balancer: LoadBalancer) -> Condition | None:
+    return conditions.find(load_balancer.conditions, conditions.REACHABLE)
 
 
 async def _write_condition(

@@ -20,12 +20,17 @@ from datetime import timedelta
 import structlog
 
 from lbcf.controller.binds import Binds
-from lbcf.controller.member_conditions import DriftedCondition, ListedCondition
+from lbcf.controller.member_conditions import (
+    DriftedCondition,
+    ReachableCondition,
+    is_told_of,
+)
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.resync_schedule import ResyncSchedule
 from lbcf.controller.triggers import same_spec
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.listing import Epochs, lost_members
+from lbcf.core.model import conditions
 from lbcf.core.model.names import SYSTEM_NAMESPACE, bind_of
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
@@ -81,7 +86,7 @@ class MemberResync:
         self._rounds = ResyncSchedule(self._read, period=period, clock=clock)
         self._epochs: dict[ObjectKey, Epochs] = {}
         self._drift = DriftedCondition(view, writer, clock)
-        self._teller = ListedCondition(view, writer, binds, clock)
+        self._reachable = ReachableCondition(view, writer, binds, clock)
 
     def listen(self) -> None:
         """Begin to follow load balancers and drivers; before the informers start."""
@@ -95,7 +100,10 @@ class MemberResync:
     def _load_balancer_changed(
         self, old: LoadBalancer | None, new: LoadBalancer | None
     ) -> None:
-        """Read a load balancer as long as its driver can list its members."""
+        """Read a load balancer as long as its driver can list its members.
+
+        And once more after that: what was told of it is not known any more.
+        """
         if new is not None and self._is_listed(new):
             self._rounds.follow(new.meta.key, new.driver_key)
             return
@@ -118,11 +126,12 @@ class MemberResync:
         if load_balancer.info is None or load_balancer.meta.deleting_since is not None:
             return False
         driver = self._view.drivers.get(load_balancer.driver_key)
-        return driver is not None and driver.declares(Operation.LIST_BACKENDS)
+        can_list = driver is not None and driver.declares(Operation.LIST_BACKENDS)
+        return can_list or is_told_of(load_balancer)
 
     def _forget(self, key: ObjectKey) -> None:
         self._drift.forget(key)
-        self._teller.forget(key)
+        self._reachable.forget(key)
         self._epochs.pop(key, None)
 
     async def _read(self, key: ObjectKey) -> None:
@@ -139,21 +148,29 @@ class MemberResync:
         if load_balancer is None:
             return
         driver = self._view.driver(load_balancer.driver_key)
-        if isinstance(driver, Explanation):
+        if isinstance(driver, Explanation) or not driver.declares(
+            Operation.LIST_BACKENDS
+        ):
+            why = driver if isinstance(driver, Explanation) else None
+            await self._reachable.not_asked(key, why)
             return
         registered = self._drift.candidates(key)
         known = self._drift.known(load_balancer, driver.member_key, registered)
         listed = await self._calls.list(load_balancer, driver, known)
         self._rounds.leave(key)
         if listed is not None and not isinstance(listed, Listing):
-            await self._teller.failed(key, driver, listed)
+            await self._reachable.failed(key, driver, listed)
             return
         # None: nothing has changed on either side.
-        if listed is not None and not (
-            listed.epoch and await self._is_new(load_balancer, driver, listed)
-        ):
+        is_new = bool(
+            listed is not None
+            and listed.epoch
+            and await self._is_new(load_balancer, driver, listed)
+        )
+        if listed is not None and not is_new:
             await self._compare(key, driver, registered, listed)
-        await self._teller.succeeded(key, self._epochs.get(key) or Epochs())
+        epochs = self._epochs.get(key) or Epochs()
+        await self._reachable.succeeded(key, epochs, is_epoch_due=is_new)
 
     async def _is_new(
         self, load_balancer: LoadBalancer, driver: LoadBalancerDriver, listed: Listing
@@ -218,13 +235,17 @@ class MemberResync:
 
     async def _write(self, load_balancer: LoadBalancer, epoch: str) -> None:
         """Write down the epoch in which all records are in, or written down as lost."""
+        epochs = self._epochs.get(load_balancer.meta.key) or Epochs()
+        condition = self._reachable.first(load_balancer, epochs)
         try:
             if bind_of(load_balancer.meta.key) is not None:
-                await self._binds.write_epoch(load_balancer, epoch)
+                await self._binds.write_epoch(load_balancer, epoch, condition)
             else:
-                body = render_load_balancer_status(
-                    load_balancer, load_balancer.conditions, epoch=epoch
-                )
+                found = load_balancer.conditions
+                if condition is not None:
+                    now = self._clock.now()
+                    found = conditions.with_condition(found, condition, now)
+                body = render_load_balancer_status(load_balancer, found, epoch=epoch)
                 await self._writer.patch(load_balancer.meta, body, "status")
         except (Conflict, NotFound):
             return

@@ -31,7 +31,7 @@ _READY = Where("Groups", "Ready")
 _HELD = Where("Groups", "RemovalsHeld")
 _CREATED = Where("Load balancers", "Created")
 _DRIFTED = Where("Load balancers", "Drifted")
-_LISTED = Where("Load balancers", "Listed")
+_REACHABLE = Where("Load balancers", "Reachable")
 _ACCEPTED = Where("Drivers' own conditions", "Accepted")
 _HEALTHY = Where("Drivers' own conditions", "Healthy")
 _BIND_CREATED = Where("Binds", "Created")
@@ -434,12 +434,18 @@ class Reason(Explained):
         "who took them out? [LbcfMembersMissing](runbooks.md#lbcfmembersmissing)",
     )
     IN_STEP = ("InStep", _DRIFTED, "they are there again")
-    LISTED = ("Listed", _LISTED, "its members are listed")
+    REACHABLE = ("Reachable", _REACHABLE, "its driver lists its members")
+    NOT_LISTED = (
+        "NotListed",
+        _REACHABLE,
+        "its driver does not declare listBackends any more: whether it can be reached is not known",
+        "nothing, if that was meant",
+    )
     EPOCH_CHANGING = (
         "EpochChanging",
-        _LISTED,
+        _REACHABLE,
         "listBackends has shown another epoch again and again",
-        "does it lose its members each time? do several processes of the driver answer, each with an epoch of its own? [LbcfMembersUnlisted](runbooks.md#lbcfmembersunlisted)",
+        "does it lose its members each time? do several processes of the driver answer, each with an epoch of its own? [LbcfEpochChanging](runbooks.md#lbcfepochchanging)",
     )
     ACCEPTED = ("Accepted", _ACCEPTED, "it can be called")
     URL_UNUSABLE = (

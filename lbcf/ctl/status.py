@@ -38,6 +38,9 @@ CONTROLLER: Final = "lbcf-controller"
 LEASE_NAMES: Final = (CONTROLLER, "lbcf-deregistrar")
 """Names of the Leases; the admission webhook elects nobody."""
 
+_BESIDE_ITS_LIFE = frozenset({conditions.DRIFTED, conditions.REACHABLE})
+"""Conditions of a load balancer that are no step of its life."""
+
 _CLOCK_SKEW = timedelta(seconds=15)
 _UNKNOWN: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -248,8 +251,11 @@ def _state(balancer: LoadBalancer) -> str:
     """Return the reason of the first condition that is not True, else of the last."""
     if balancer.meta.deleting_since is not None:
         return "Deleting"
-    found = [one for one in balancer.conditions if one.type != conditions.DRIFTED]
+    found = [one for one in balancer.conditions if one.type not in _BESIDE_ITS_LIFE]
     bad = next((one.reason for one in found if one.status is not True), None)
+    reachable = conditions.find(balancer.conditions, conditions.REACHABLE)
+    if bad is None and reachable is not None and reachable.status is False:
+        return reachable.reason
     return bad or (found[-1].reason if found else "")
 
 

@@ -324,7 +324,9 @@ def test_changes_are_put_into_what_is_there_now() -> None:
     other = EntryStatus("back", "proxy")
     changes: Mapping[str, bind_status.Change] = {
         "front": bind_status.without_entry,
-        "back": lambda status: bind_status.with_epoch(status, epoch="e-1"),
+        "back": lambda status: bind_status.with_epoch(
+            status, epoch="e-1", condition=None, now=START
+        ),
     }
 
     assert (attrs.evolve(other, epoch="e-1"),) == bind_status.changed(

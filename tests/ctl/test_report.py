@@ -24,7 +24,7 @@ from tests.node_builders import OF_NODES, OF_SERVICE
 GOOD_IF_FALSE = {conditions.DRIFTED, conditions.REMOVALS_HELD}
 GOOD_IF_TRUE = {
     *(conditions.REGISTERED, conditions.DRAINED, conditions.DEREGISTERED),
-    *(conditions.CREATED, conditions.ATTRIBUTES_SYNCED, conditions.LISTED),
+    *(conditions.CREATED, conditions.ATTRIBUTES_SYNCED, conditions.REACHABLE),
     *(conditions.READY, conditions.ACCEPTED, conditions.HEALTHY),
 }
 

@@ -170,6 +170,10 @@ def test_conditions_of_groups(
         (conditions.CREATED, Reason.DRIVER_TIMED_OUT, True, True),
         (conditions.DRIFTED, Reason.MEMBERS_MISSING, True, True),
         (conditions.DRIFTED, Reason.IN_STEP, False, False),
+        (conditions.REACHABLE, Reason.DRIVER_REFUSED, False, True),
+        (conditions.REACHABLE, Reason.EPOCH_CHANGING, False, True),
+        (conditions.REACHABLE, Reason.REACHABLE, True, False),
+        (conditions.REACHABLE, Reason.NOT_LISTED, None, False),
     ],
 )
 def test_conditions_of_load_balancers(

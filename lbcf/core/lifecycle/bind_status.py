@@ -225,8 +225,19 @@ def with_condition(
     return _with(status, condition, now)
 
 
-def with_epoch(status: EntryStatus, *, epoch: str) -> EntryStatus:
-    """Note the epoch in which all records are in, or written down as lost."""
+def with_epoch(
+    status: EntryStatus, *, epoch: str, condition: Condition | None, now: datetime
+) -> EntryStatus:
+    """Note the epoch in which all records are in, or written down as lost.
+
+    Args:
+        status: as it is.
+        epoch: as the driver says it.
+        condition: that is told with it; None: none.
+        now: when that was.
+    """
+    if condition is not None:
+        status = _with(status, condition, now)
     return attrs.evolve(status, epoch=epoch)
 
 

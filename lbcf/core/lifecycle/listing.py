@@ -6,7 +6,8 @@ with an epoch each answer in turn, are acted on at growing intervals only.
 
 A registered member that is missing under the same epoch was taken out by hand. That is
 shown in condition Drifted and otherwise respected: only ensurePolicy Always puts it back.
-Condition Listed says why members could not be listed: resets go unseen meanwhile.
+Condition Reachable says whether they can be listed, and why not: resets go unseen
+meanwhile. When that is told is decided by `lbcf.core.lifecycle.steadiness`.
 """
 
 from collections.abc import Iterable
@@ -22,7 +23,7 @@ from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.wording import some_of
 
 
@@ -137,24 +138,22 @@ def lost_members(
     return missing_members(may_be_in, listed, member_key)
 
 
-IN_A_ROW = 3
-"""Listings that must have failed in a row before the condition says so."""
 RETOLD = timedelta(minutes=1)
 """How soon another message of the same reason is written."""
 
 _UNSEEN = "; that it loses its members goes unseen as long as this lasts"
 
 
-def unlisted(
+def unreachable(
     load_balancer: LoadBalancer, driver: LoadBalancerDriver, trouble: CallFailure
 ) -> Condition:
-    """Return the condition Listed of a load balancer whose members are not listed."""
+    """Return the condition Reachable of a load balancer whose members are not listed."""
     why = describe_failure(trouble, driver, Operation.LIST_BACKENDS)
     return _condition(load_balancer, False, why.reason, why.message + _UNSEEN)
 
 
-def listed(load_balancer: LoadBalancer, epochs: Epochs, now: float) -> Condition | None:
-    """Return the condition Listed after a listing, None where it was never set."""
+def reachable(load_balancer: LoadBalancer, epochs: Epochs, now: float) -> Condition:
+    """Return the condition Reachable after a listing."""
     if changes := epochs.changes(now):
         message = (
             f"listBackends has shown another epoch {changes} times in a row, the last "
@@ -163,16 +162,32 @@ def listed(load_balancer: LoadBalancer, epochs: Epochs, now: float) -> Condition
             "put back every few minutes only until that ends"
         )
         return _condition(load_balancer, False, Reason.EPOCH_CHANGING, message)
-    if conditions.find(load_balancer.conditions, conditions.LISTED) is None:
-        return None
-    return _condition(
-        load_balancer, True, Reason.LISTED, "its members are listed by period"
+    message = "its driver lists its members"
+    return _condition(load_balancer, True, Reason.REACHABLE, message)
+
+
+def not_asked(load_balancer: LoadBalancer, why: Explanation | None) -> Condition:
+    """Return the condition Reachable of a load balancer that is not read any more.
+
+    Args:
+        load_balancer: that was read before.
+        why: there is no driver to ask; None: it does not declare listBackends.
+    """
+    if why is not None:
+        return _condition(load_balancer, None, why.reason, why.message)
+    message = (
+        f"driver {load_balancer.driver_key} does not declare listBackends any more"
     )
+    return _condition(load_balancer, None, Reason.NOT_LISTED, message)
 
 
 def _condition(
-    load_balancer: LoadBalancer, status: bool, reason: Reason, message: str
+    load_balancer: LoadBalancer, status: bool | None, reason: Reason, message: str
 ) -> Condition:
     """Make the condition."""
+    old = conditions.find(load_balancer.conditions, conditions.REACHABLE)
     generation = load_balancer.meta.generation
-    return Condition(conditions.LISTED, status, reason, message, generation)
+    # It is not about the spec: a change of that alone is worth no write.
+    if old is not None and (old.status, old.reason) == (status, reason):
+        generation = old.observed_generation
+    return Condition(conditions.REACHABLE, status, reason, message, generation)

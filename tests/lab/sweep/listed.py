@@ -22,6 +22,9 @@ _MOST_ENSURED = 16
 """Ensures of two members in so many seconds of epochs that alternate: 12; without a brake
 40."""
 _TWO_SETTINGS = {"record": RECORD, "backend": BACKEND}
+_FLAPS = 10
+_MOST_TOLD = 4
+"""Writes of as many flaps: unreachable, reachable, and unreachable until they end."""
 _FRONT = "loadbalancers/front/status"
 
 
@@ -97,6 +100,35 @@ async def unlisted(world: World) -> None:
         world.fail(f"of members that are listed again, {_said(world)} is told")
 
 
+@scenario({"record": RECORD}, lists=True, settle=400.0, quiet=120.0)
+async def listed_by_turns(world: World) -> None:
+    """A driver lists the members one moment, and refuses the next one."""
+    await begin(world, ONE)
+    before = len(world.steps)
+    for _ in range(_FLAPS):
+        world.troubles["listBackends"] = ["fail"] * 3
+        await asyncio.sleep(20)
+    written = sum(map(_is_count, world.steps[before:]))
+    if world.is_faultless and not 0 < written <= _MOST_TOLD:
+        world.fail(f"{written} writes of {_FRONT} for {_FLAPS} flaps")
+    await asyncio.sleep(20)
+    if world.is_faultless and _said(world)[0] != "True":
+        world.fail(f"of members that are listed again, {_said(world)} is told")
+
+
+@scenario({"record": RECORD}, lists=True, settle=400.0, quiet=120.0)
+async def not_listed_any_more(world: World) -> None:
+    """A driver ceases to declare listBackends: nobody knows of its load balancers."""
+    await begin(world, ONE)
+    await asyncio.sleep(7)
+    if world.is_faultless and _said(world)[0] != "True":
+        world.fail(f"of members that are listed, {_said(world)} is told")
+    world.put_driver(setting=attrs.evolve(world.setting, lists=False))
+    await asyncio.sleep(7)
+    if world.is_faultless and _said(world)[:2] != ("Unknown", "NotListed"):
+        world.fail(f"of members that nobody lists, {_said(world)} is told")
+
+
 @scenario({"record": RECORD})
 async def two_counters(world: World) -> None:
     """Two controllers count the members of a load balancer; one does not see all."""
@@ -141,11 +173,11 @@ async def judge_mended_meanwhile(world: World) -> None:
 
 
 def _said(world: World) -> tuple[str, str, str]:
-    """Read the condition Listed of the load balancer."""
+    """Read the condition Reachable of the load balancer."""
     whole = world.api.objects[objects.load_balancer_path("front")]
     status = cast("dict[str, list[dict[str, str]]]", whole["status"])
     for one in status["conditions"]:
-        if one["type"] == "Listed":
+        if one["type"] == "Reachable":
             return one["status"], one["reason"], one["message"]
     return "", "", ""
 

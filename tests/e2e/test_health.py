@@ -1,0 +1,83 @@
+"""What a real HAProxy says of itself and of its servers reaches people."""
+
+import sys
+import tempfile
+
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import objects
+from tests.e2e.objects import Whole
+from tests.e2e.stage import Process, Stage
+from tests.haproxy.proxy import Haproxy
+from tests.haproxy.requests import an_identity
+from tests.lab.cluster.ports import free_ports
+
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(name="proxy")
+async def _proxy() -> AsyncIterator[Haproxy]:
+    """A running HAProxy."""
+    # Short: a unix socket's path has no room for the test's name.
+    with tempfile.TemporaryDirectory(prefix="lbcf-haproxy-", dir="/tmp") as folder:
+        proxy = await Haproxy.start(Path(folder))
+        try:
+            yield proxy
+        finally:
+            await proxy.stop()
+
+
+@pytest.fixture(name="stage")
+async def _stage(bare: Stage, proxy: Haproxy) -> Stage:
+    """Its driver, a controller, and a load balancer that is this HAProxy."""
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    argv = [
+        *(sys.executable, "-m", "webhooks.haproxy", "--bind-address", address),
+        *("--allow-sockets", f"{proxy.folder}/*.sock"),
+        *("--allow-addresses", "127.0.0.0/8"),
+    ]
+    driver = Process("haproxy", argv, bare.folder / "haproxy-0.log")
+    bare.processes["haproxy"] = driver
+    await driver.start()
+    body = objects.a_driver(f"http://{address}")
+    await bare.create(objects.DRIVERS, body)
+    front = objects.a_load_balancer()
+    front["spec"]["lbSpec"] = an_identity(proxy)
+    await bare.create(objects.LOAD_BALANCERS, front)
+    await bare.start("controller")
+    await bare.until("it is reachable", partial(until_said, bare, "Reachable"))
+    return bare
+
+
+async def until_said(stage: Stage, reason: str) -> Whole | None:
+    """The load balancer, once its condition Reachable has a reason."""
+    found = await stage.get(objects.LOAD_BALANCERS, "front")
+    assert found is not None
+    return found if found.condition("Reachable").get("reason") == reason else None
+
+
+async def test_load_balancer_that_is_down_is_told_until_it_is_back(
+    stage: Stage, proxy: Haproxy
+) -> None:
+    """In its driver's words, and with the first epoch in one write."""
+    before = await until_said(stage, "Reachable")
+    assert before is not None
+    assert "True" == before.condition("Reachable")["status"]
+    assert before.body["status"]["epoch"]
+
+    await proxy.stop()
+
+    down = await stage.until("it is down", partial(until_said, stage, "DriverRefused"))
+    assert down is not None
+    told = down.condition("Reachable")
+    assert "False" == told["status"]
+    assert "admin.sock" in told["message"]
+
+    await proxy.restart()
+
+    await stage.until("it is back", partial(until_said, stage, "Reachable"))
