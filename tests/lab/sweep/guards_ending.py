@@ -435,7 +435,7 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 MemberResync,
                 "_look",
-                "await self._teller.failed(key, driver, listed)",
+                "await self._reachable.failed(key, driver, listed)",
                 "pass",
             ),
         ),
