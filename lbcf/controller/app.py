@@ -286,6 +286,7 @@ class Controller:
             view,
             parts.client,
             self._writers.load_balancers,
+            self._writers.records,
             self._calls,
             registrar=self._registrar,
             binds=binds,

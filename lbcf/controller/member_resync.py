@@ -25,6 +25,7 @@ from lbcf.controller.member_conditions import (
     ReachableCondition,
     is_told_of,
 )
+from lbcf.controller.member_health import InServiceCondition
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.resync_schedule import ResyncSchedule
 from lbcf.controller.triggers import same_spec
@@ -57,6 +58,7 @@ class MemberResync:
         view: what has been read.
         client: the API server.
         writer: writes load balancers.
+        records: writes records.
         calls: to drivers, about load balancers.
         registrar: puts members back.
         binds: writes the epochs of load balancers of Binds.
@@ -69,6 +71,7 @@ class MemberResync:
         view: View,
         client: KubeReader,
         writer: ObjectWriter[LoadBalancer],
+        records: ObjectWriter[BackendRecord],
         calls: LoadBalancerCalls,
         *,
         registrar: Registrar,
@@ -86,6 +89,7 @@ class MemberResync:
         self._rounds = ResyncSchedule(self._read, period=period, clock=clock)
         self._epochs: dict[ObjectKey, Epochs] = {}
         self._drift = DriftedCondition(view, writer, clock)
+        self._in_service = InServiceCondition(view, records, clock)
         self._reachable = ReachableCondition(view, writer, binds, clock)
 
     def listen(self) -> None:
@@ -95,7 +99,9 @@ class MemberResync:
 
     async def run(self) -> None:
         """Read all load balancers, each by period, until cancelled."""
-        await self._rounds.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._rounds.run())
+            tasks.create_task(self._in_service.run())
 
     def _load_balancer_changed(
         self, old: LoadBalancer | None, new: LoadBalancer | None
@@ -132,6 +138,7 @@ class MemberResync:
     def _forget(self, key: ObjectKey) -> None:
         self._drift.forget(key)
         self._reachable.forget(key)
+        self._in_service.forget(key)
         self._epochs.pop(key, None)
 
     async def _read(self, key: ObjectKey) -> None:
@@ -152,6 +159,7 @@ class MemberResync:
             Operation.LIST_BACKENDS
         ):
             why = driver if isinstance(driver, Explanation) else None
+            self._in_service.not_asked(self._view.members_of(key))
             await self._reachable.not_asked(key, why)
             return
         registered = self._drift.candidates(key)
@@ -169,6 +177,8 @@ class MemberResync:
         )
         if listed is not None and not is_new:
             await self._compare(key, driver, registered, listed)
+        if not is_new and not self._registrar.is_resetting(key):
+            self._in_service.read(key, driver.member_key, registered, listed)
         epochs = self._epochs.get(key) or Epochs()
         await self._reachable.succeeded(key, epochs, is_epoch_due=is_new)
 

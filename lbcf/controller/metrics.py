@@ -141,8 +141,11 @@ class RegistrationMetrics:
 
 
 def _said_of_record(record: BackendRecord) -> tuple[Condition, ...]:
-    # A record that ends waits for no registration any more.
+    # A record that ends waits for no registration any more, and what was not in service
+    # is to be only while it is registered.
     said = record.status.conditions
+    if not record.is_registered or record.is_deleting:
+        said = tuple(c for c in said if c.type != conditions.IN_SERVICE)
     if not record.is_deleting:
         return said
     return tuple(c for c in said if c.type != conditions.REGISTERED or c.status is True)

@@ -27,6 +27,7 @@ _CALL = Where("Drivers", "records, load balancers")
 _ANY_CALL = Where("Drivers", "all")
 _NO_CALL = Where("Drivers", "records, groups, load balancers")
 _REGISTERED = Where("Records", "Registered")
+_IN_SERVICE = Where("Records", "InService")
 _READY = Where("Groups", "Ready")
 _HELD = Where("Groups", "RemovalsHeld")
 _CREATED = Where("Load balancers", "Created")
@@ -227,6 +228,17 @@ class Reason(Explained):
         _REGISTERED,
         "the load balancer has lost its members; they are being put back",
         "wait; does it restart often?",
+    )
+    IN_SERVICE = (
+        "InService",
+        _IN_SERVICE,
+        "the load balancer sends it new traffic again",
+    )
+    MEMBER_DOWN = (
+        "MemberDown",
+        _IN_SERVICE,
+        "it is registered, and the load balancer sends it nothing new: its own word is in the message",
+        "does the pod answer the load balancer's health checks? [LbcfMembersDown](runbooks.md#lbcfmembersdown)",
     )
     DRAINING = (
         "Draining",
@@ -437,8 +449,8 @@ class Reason(Explained):
     REACHABLE = ("Reachable", _REACHABLE, "its driver lists its members")
     NOT_LISTED = (
         "NotListed",
-        _REACHABLE,
-        "its driver does not declare listBackends any more: whether it can be reached is not known",
+        Where("Load balancers", "Reachable; InService of records"),
+        "the driver does not declare listBackends any more: how the load balancer and its members are is not known",
         "nothing, if that was meant",
     )
     EPOCH_CHANGING = (

@@ -9,7 +9,7 @@ from lbcf.core.model.resources import BackendGroup
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.ctl.plan import GroupPlan, plan_group
 from lbcf.ctl.reading import Reading
-from lbcf.ctl.records import record_sections
+from lbcf.ctl.records import members_down, record_sections
 from lbcf.ctl.remedies import Trouble, remedied_line
 from lbcf.ctl.report import (
     Line,
@@ -31,11 +31,12 @@ def why_group(reading: Reading, group: BackendGroup, now: datetime) -> WhyReport
         Section("what would change now", tuple(_plan_lines(planned))),
         *record_sections(records, reading, now, planned.plan),
     )
-    headline, subject = _headline(group, sections), object_ref("bg", key)
+    down = members_down(records)
+    headline, subject = _headline(group, sections, down), object_ref("bg", key)
     return WhyReport(key.namespace, subject, headline, sections, reading.unread())
 
 
-def _headline(group: BackendGroup, sections: tuple[Section, ...]) -> str:
+def _headline(group: BackendGroup, sections: tuple[Section, ...], down: str) -> str:
     status = group.status
     counts = (
         f"{status.registered} registered, {status.draining} on their way out, "
@@ -44,6 +45,8 @@ def _headline(group: BackendGroup, sections: tuple[Section, ...]) -> str:
     wrong = first_wrong(sections[:2])
     if group.meta.deleting_since is not None:
         return f"being deleted; {counts}"
+    if down and (wrong is None or wrong.mark is not Mark.NO):
+        return f"{down}; {counts}"
     if wrong is not None:
         return f"{wrong.text}; {counts}"
     return f"nothing is wrong with the group itself; {counts}"

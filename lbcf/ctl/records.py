@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from lbcf.core.backoff import CAP
+from lbcf.core.lifecycle.in_service import said_of
 from lbcf.core.lifecycle.trouble import is_trouble
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
@@ -42,7 +43,10 @@ def why_record(reading: Reading, key: ObjectKey, now: datetime) -> WhyReport:
     group = None if record.group is None else reading.view.groups.get(record.group)
     plan = None if group is None else plan_group(reading, group, now).plan
     who, stage = waits_for(record, reading, now), stage_of(record)
+    trouble = trouble_of(record)
     headline = f"{stage}; waits for {who}" if who else stage
+    if not who and trouble is not None:
+        headline = f"{stage}; {trouble.message}"
     sections = (record_section(record, reading, now, plan),)
     unread = reading.unread()
     return WhyReport(key.namespace, f"br/{key.name}", headline, sections, unread)
@@ -53,6 +57,29 @@ def current_condition(record: BackendRecord) -> Condition | None:
     kinds = _ENDING if record.is_deleting else (conditions.REGISTERED,)
     found = (conditions.find(record.status.conditions, kind) for kind in kinds)
     return next((condition for condition in found if condition is not None), None)
+
+
+def trouble_of(record: BackendRecord) -> Condition | None:
+    """Return the condition that reports a failure, None where there is none."""
+    current = current_condition(record)
+    if current is not None and is_trouble(current):
+        return current
+    found = said_of(record) if _is_inside(record) else None
+    return found if found is not None and is_trouble(found) else None
+
+
+def members_down(records: Collection[BackendRecord]) -> str:
+    """Return how many members their load balancers have out of service; empty: none."""
+    troubles = (trouble_of(record) for record in records)
+    down = [t.message for t in troubles if t and t.type == conditions.IN_SERVICE]
+    if not down:
+        return ""
+    noun = "member is" if len(down) == 1 else "members are"
+    return f"{len(down)} registered {noun} not in service: {down[0]}"
+
+
+def _is_inside(record: BackendRecord) -> bool:
+    return record.is_registered and not record.is_deleting
 
 
 def stage_of(record: BackendRecord) -> str:
@@ -122,7 +149,7 @@ def record_sections(
     plan: Plan | None = None,
 ) -> Iterator[Section]:
     """Return sections for records that are not settled: failures first, at most ten."""
-    unsettled = [r for r in records if r.is_deleting or not r.is_registered]
+    unsettled = [r for r in records if not _is_inside(r) or trouble_of(r)]
     unsettled.sort(key=_urgency)
     for record in unsettled[:_MAX_SECTIONS]:
         yield record_section(record, reading, now, plan)
@@ -133,8 +160,7 @@ def record_sections(
 
 
 def _urgency(record: BackendRecord) -> tuple[bool, bool, ObjectKey]:
-    current = current_condition(record)
-    has_failed = current is not None and is_trouble(current)
+    has_failed = trouble_of(record) is not None
     return (not has_failed, not record.is_deleting, record.meta.key)
 
 
@@ -167,6 +193,8 @@ def _conditions(
     for condition in record.status.conditions:
         # Registered is history, not a verdict, once the record is being deleted.
         is_old = record.is_deleting and condition is not current
+        if condition.type == conditions.IN_SERVICE and not _is_inside(record):
+            continue  # what it was before
         trouble = Trouble(record.meta.key, condition, driver)
         yield remedied_line(trouble, now, Mark.NONE if is_old else None)
 

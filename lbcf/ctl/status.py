@@ -12,7 +12,6 @@ from typing import Final, TypeVar
 import attrs
 
 from lbcf.controller.view import View
-from lbcf.core.lifecycle.trouble import is_trouble
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import (
@@ -24,7 +23,7 @@ from lbcf.core.model.resources import (
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.ctl.reading import STORES, Reading
-from lbcf.ctl.records import attempt_of, current_condition
+from lbcf.ctl.records import attempt_of, trouble_of
 from lbcf.ctl.remedies import Trouble, remedy_of
 from lbcf.ctl.report import is_wrong, object_ref
 from lbcf.kube.kinds import HasMeta
@@ -355,8 +354,7 @@ def record_problems(records: Iterable[BackendRecord], view: View) -> Iterator[Pr
     """Return records in trouble; those that say the same are one problem."""
     same: dict[tuple[str, ...], list[tuple[BackendRecord, Condition]]] = {}
     for record in sorted(records, key=lambda record: record.meta.key):
-        current = current_condition(record)
-        if current is not None and is_trouble(current):
+        if (current := trouble_of(record)) is not None:
             place = (record.meta.key.namespace, record.spec.load_balancer)
             alike = same.setdefault((*place, current.reason, current.message), [])
             alike.append((record, current))

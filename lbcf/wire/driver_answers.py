@@ -153,12 +153,19 @@ class DrainBackendAnswer(BackendAnswer, frozen=True, kw_only=True):
 
 
 class ListedBackend(Message, frozen=True, kw_only=True):
-    """A member that the driver put there; `record_id` may be unknown to it (empty)."""
+    """A member that the driver put there.
+
+    Attributes:
+        record_id: empty where the driver does not know it.
+        reason: why it is not Active, in the load balancer's own word, such as `MAINT`;
+            256 characters of it are kept at most.
+    """
 
     backend_addr: str
     record_id: str = msgspec.field(name="recordID", default="")
     state: BackendState
     active_connections: Count = 0
+    reason: str = ""
 
 
 class ListBackendsAnswer(Answer, frozen=True, kw_only=True):

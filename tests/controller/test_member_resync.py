@@ -27,7 +27,7 @@ from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict
 from lbcf.kube.events import EventRecorder
-from lbcf.kube.kinds import BINDS, LOAD_BALANCERS
+from lbcf.kube.kinds import BINDS, LOAD_BALANCERS, RECORDS
 from lbcf.kube.list_watch import Put, Removed
 from lbcf.kube.requests import ApiRequest
 from lbcf.runtime.limiter import Shares
@@ -92,6 +92,7 @@ class Stage:
             self.view,
             client,
             ObjectWriter(client, LOAD_BALANCERS, self.view.load_balancers),
+            ObjectWriter(client, RECORDS, self.view.records),
             self.calls,
             registrar=Registrar(
                 self.view, queue, Executor(client, pool, clock), "me", Shares(8)

@@ -25,6 +25,7 @@ GOOD_IF_FALSE = {conditions.DRIFTED, conditions.REMOVALS_HELD}
 GOOD_IF_TRUE = {
     *(conditions.REGISTERED, conditions.DRAINED, conditions.DEREGISTERED),
     *(conditions.CREATED, conditions.ATTRIBUTES_SYNCED, conditions.REACHABLE),
+    conditions.IN_SERVICE,
     *(conditions.READY, conditions.ACCEPTED, conditions.HEALTHY),
 }
 

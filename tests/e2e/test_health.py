@@ -14,6 +14,7 @@ from tests.e2e.objects import Whole
 from tests.e2e.stage import Process, Stage
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import an_identity
+from tests.haproxy.web import WebServer
 from tests.lab.cluster.ports import free_ports
 
 
@@ -81,3 +82,26 @@ async def test_load_balancer_that_is_down_is_told_until_it_is_back(
     await proxy.restart()
 
     await stage.until("it is back", partial(until_said, stage, "Reachable"))
+
+
+async def test_member_whose_server_is_down_is_told(
+    stage: Stage, proxy: Haproxy
+) -> None:
+    """In HAProxy's own word, while the pod is Ready and the record Registered."""
+    await stage.create(objects.GROUPS, objects.a_group())
+    await stage.add_pod("web-1", "127.0.3.1")
+
+    record = await stage.until_reason("InService", "MemberDown")
+
+    assert "True" == record.condition("Registered")["status"]
+    told = record.condition("InService")
+    assert "False" == told["status"]
+    assert "it says DOWN" in told["message"]
+    assert "InService" == record.body["status"]["conditions"][0]["type"]
+
+    async with WebServer.running("web-1", "127.0.3.1", 80):
+        await stage.until_reason("InService", "InService")
+
+        await proxy.ask(f"set server web/lbcf-{record.meta.uid} state maint")
+        maint = await stage.until_reason("InService", "MemberDown")
+        assert "it says MAINT" in maint.condition("InService")["message"]

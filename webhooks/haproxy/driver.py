@@ -268,6 +268,7 @@ def _listed(name: MemberName, listings: Sequence[Listing]) -> ListedBackend:
         backend_addr=_address(known),
         record_id=name.record_id,
         state=state_of(servers),
+        reason=word_of(servers),
         active_connections=sum(one.loads.get(name, 0) for one in listings),
     )
 
@@ -275,6 +276,13 @@ def _listed(name: MemberName, listings: Sequence[Listing]) -> ListedBackend:
 def _address(server: Server) -> str:
     """Return where a server listens; empty where HAProxy has no address for it."""
     return str(Address(server.address, server.port)) if server.address else ""
+
+
+def word_of(servers: Sequence[Server | None]) -> str:
+    """Return why a member is not in full service, as HAProxy shows it; empty: it is."""
+    words = dict.fromkeys("missing" if s is None else s.word for s in servers)
+    words.pop("UP", None)
+    return ", ".join(words)
 
 
 def state_of(servers: Sequence[Server | None]) -> BackendState:

@@ -89,6 +89,15 @@ class Server:
         return bool(self.admin & FORCED_DRAIN)
 
     @property
+    def word(self) -> str:
+        """What HAProxy's own pages call its state."""
+        if self.draining:
+            return "DRAIN"
+        if self.admin:
+            return "MAINT"
+        return "UP" if self.operation else "DOWN"
+
+    @property
     def serving(self) -> bool:
         """Whether anybody may be sent to it now."""
         return self.admin == 0 and self.operation == SERVER_UP and self.weight > 0

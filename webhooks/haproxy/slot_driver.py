@@ -22,7 +22,7 @@ from lbcf.sdk import (
     Succ,
     ValidateBackendRequest,
 )
-from webhooks.haproxy.driver import HaproxyDriver, answer_of, state_of
+from webhooks.haproxy.driver import HaproxyDriver, answer_of, state_of, word_of
 from webhooks.haproxy.members import parse_address
 from webhooks.haproxy.pool import Pool
 from webhooks.haproxy.slot_pool import SlotListing, SlotPool
@@ -126,8 +126,10 @@ def _check_no_parameters(parameters: dict[str, str]) -> None:
 
 def _listed(address: Address, listings: Sequence[SlotListing]) -> ListedBackend:
     """Return one member as all HAProxys together have it."""
+    servers = [listing.members.get(address) for listing in listings]
     return ListedBackend(
         backend_addr=str(address),
-        state=state_of([listing.members.get(address) for listing in listings]),
+        state=state_of(servers),
+        reason=word_of(servers),
         active_connections=sum(one.loads.get(address, 0) for one in listings),
     )

@@ -1,0 +1,186 @@
+"""When the condition InService is written, and how fast."""
+
+import asyncio
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import attrs
+import pytest
+
+from lbcf.controller.member_health import PACE, InServiceCondition
+from lbcf.controller.view import View
+from lbcf.core.lifecycle.in_service import (
+    GRACE,
+    in_service,
+    said_of,
+    with_in_service,
+)
+from lbcf.core.model.resources import BackendRecord, Meta
+from lbcf.core.model.values import MemberKey
+from lbcf.executor.listings import Listing
+from lbcf.executor.writes import ObjectWriter
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Conflict
+from lbcf.kube.kinds import RECORDS
+from lbcf.kube.requests import Body
+from lbcf.wire.driver_answers import BackendState, ListedBackend
+from tests.builders import a_load_balancer, a_record
+from tests.controller.exchanges import Nobody
+from tests.controller.views import everyday, show
+from tests.fakes.clock import VirtualClock
+from tests.fakes.loop import run_virtual
+
+
+PERIOD = 2.0
+MANY = 200
+
+
+class Writes(ObjectWriter[BackendRecord]):
+    """Writes into the view alone, and notes when; the first one may meet a conflict."""
+
+    def __init__(self, view: View, conflicts: int = 0) -> None:
+        super().__init__(KubeClient(Nobody()), RECORDS, view.records)
+        self.at: list[float] = []
+        self._conflicts = conflicts
+
+    async def patch(
+        self, meta: Meta, body: Body, subresource: str = "", *, observe: bool = True
+    ) -> BackendRecord:
+        """Take the status that says what the condition says."""
+        self.at.append(asyncio.get_running_loop().time())
+        if len(self.at) <= self._conflicts:
+            raise Conflict(f"{subresource} {observe}", status=409)
+        record = self.store.get(meta.key)
+        assert record is not None
+        text = str(body)
+        word = "DOWN" if "DOWN" in text else "" if "new traffic" in text else None
+        told = with_in_service(record, in_service(record, word), VirtualClock().now())
+        version = int(meta.resource_version) + 1
+        told = attrs.evolve(
+            told, meta=attrs.evolve(meta, resource_version=str(version))
+        )
+        self.store.observe(told)
+        return told
+
+
+class Played:
+    """Records of one load balancer, and what it says of them by period."""
+
+    def __init__(self, count: int = 1, conflicts: int = 0) -> None:
+        self.key = a_load_balancer().meta.key
+        records = [a_record(f"web-{n}", registered=True) for n in range(count)]
+        self.view = show(everyday(), *records)
+        self.writes = Writes(self.view, conflicts)
+        self.health = InServiceCondition(self.view, self.writes, VirtualClock())
+
+    def records(self) -> Sequence[BackendRecord]:
+        """Who is registered, as the view has it now."""
+        return tuple(self.view.members_of(self.key))
+
+    async def say(self, *states: BackendState, same: bool = False) -> None:
+        """Let the load balancer say something of all members, reading by reading."""
+        for state in states:
+            listed = Listing("e1", [_listed(r, state) for r in self.records()], b"1")
+            self.health.read(
+                self.key,
+                MemberKey.RECORD,
+                self.records(),
+                None if same else listed,
+            )
+            await asyncio.sleep(PERIOD)
+
+    def told(self) -> list[bool | None]:
+        """What the records say, those that say nothing left out."""
+        found = [said_of(record) for record in self.records()]
+        return [said.status for said in found if said is not None]
+
+
+def _listed(record: BackendRecord, state: BackendState) -> ListedBackend:
+    reason = "DOWN" if state is BackendState.DOWN else ""
+    return ListedBackend(
+        backend_addr=record.address,
+        record_id=record.meta.uid,
+        state=state,
+        reason=reason,
+    )
+
+
+def play(played: Played, *states: BackendState, same: int = 0, rest: float = 0) -> None:
+    """Let it say something, then the same bytes so often, then nothing more."""
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            await asyncio.sleep(GRACE.total_seconds())
+            writing = tasks.create_task(played.health.run())
+            await played.say(*states)
+            await played.say(*states[-1:] * same, same=True)
+            await asyncio.sleep(rest)
+            writing.cancel()
+
+    run_virtual(run())
+
+
+UP, DOWN = BackendState.ACTIVE, BackendState.DOWN
+
+
+def test_member_that_is_in_service_costs_no_write() -> None:
+    """Nor does one that was not for a moment."""
+    played = Played()
+
+    play(played, *[UP, UP, DOWN, DOWN, UP] * 20)
+
+    assert [] == played.writes.at
+
+
+@pytest.mark.parametrize("conflicts", [0, 3])
+def test_member_that_is_down_is_told_once_until_it_is_up(conflicts: int) -> None:
+    """Also where the same bytes say it, which are not read again."""
+    down = Played(conflicts=conflicts)
+    play(down, UP, DOWN, same=20)
+
+    assert [False] == down.told()
+    assert 1 + conflicts == len(down.writes.at)
+
+    back = Played()
+    play(back, *[DOWN] * 10, *[UP] * 10)
+
+    assert [True] == back.told()
+    assert 2 == len(back.writes.at)
+
+
+def test_member_that_flaps_is_not_written_each_time() -> None:
+    """It is told to be in service again only when it stays so."""
+    played = Played()
+
+    play(played, *[*[DOWN] * 5, *[UP] * 5] * 20)
+
+    assert [False] == played.told()
+    assert 3 == len(played.writes.at)
+
+
+def test_load_balancer_whose_members_all_go_down_is_written_at_a_pace() -> None:
+    """One write for each record, and never two at a time."""
+    played = Played(MANY)
+
+    play(played, *[DOWN] * 5, rest=MANY * PACE.total_seconds())
+
+    assert [False] * MANY == played.told()
+    assert MANY == len(played.writes.at)
+    gaps = [after - before for before, after in pairwise(played.writes.at)]
+    assert min(gaps) >= PACE.total_seconds() - 1e-6
+
+
+def test_member_that_nobody_lists_any_more_is_unknown() -> None:
+    """Of others nothing was told."""
+    played = Played(2)
+    first, second = played.records()
+    told = with_in_service(first, in_service(first, "DOWN"), VirtualClock().now())
+    meta = attrs.evolve(first.meta, resource_version="7")
+    show(played.view, attrs.evolve(told, meta=meta))
+
+    played.health.not_asked(played.records())
+    play(played, rest=1)
+
+    assert [None] == played.told()
+    assert said_of(second) is None
