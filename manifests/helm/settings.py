@@ -4,10 +4,12 @@
 defaults found in these places, and values.schema.json.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Any, Final
 
 import attrs
+import yaml
 
 from images.table import IMAGES
 
@@ -137,6 +139,24 @@ def _reference(name: str) -> tuple[str, str]:
     return repository, tag
 
 
+_RUNBOOK = (
+    '{{ printf "%s%s" .Values.monitoring.runbookBase (trimAll "\\"" @found) | toJson }}'
+)
+
+
+def _runbooks() -> Iterator[Place]:
+    """Return where the alerts say where their runbooks are."""
+    text = (files("manifests") / "monitoring" / "rules.yaml").read_text(
+        encoding="utf-8"
+    )
+    rules = yaml.safe_load(text)
+    identity = rules["kind"], rules["metadata"]["name"]
+    for number, group in enumerate(rules["spec"]["groups"]):
+        for rule in range(len(group["rules"])):
+            inside = ("groups", number, "rules", rule, "annotations", "runbook_url")
+            yield Place(*identity, ("spec", *inside), expression=_RUNBOOK)
+
+
 _SOCKETS = (
     "{{ $flags := list (first (fromJsonArray @found)) }}{{ range .Values.drivers.haproxy.allowSockets }}"
     '{{ $flags = append $flags (printf "--allow-sockets=%s" .) }}{{ end }}'
@@ -193,6 +213,12 @@ VALUES: Final[Sequence[Value]] = (
         False,
     ),
     Value(
+        "monitoring.runbookBase",
+        "Put before runbook_url in the alerts: where your people read docs/, with a slash.",
+        {"type": "string", "pattern": "^(https?://.+/)?$"},
+        "",
+    ),
+    Value(
         "monitoring.labels",
         "More labels, for a Prometheus that takes only what has them.",
         LABELS,
@@ -222,6 +248,7 @@ PLACES: Final[Sequence[Place]] = (
         Place(kind, "lbcf", ("metadata", "labels"), expression=_LABELS)
         for kind in ("PodMonitor", "PrometheusRule")
     ),
+    *_runbooks(),
 )
 
 

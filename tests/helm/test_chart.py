@@ -74,7 +74,11 @@ def test_token_is_made_for_both_sides(helm: Helm) -> None:
     tokens: set[str] = set()
     for _ in range(2):
         documents = yaml.safe_load_all(helm.template(*HAPROXY))
-        secrets = [one for one in documents if one and one["kind"] == "Secret"]
+        secrets = [
+            one
+            for one in documents
+            if one and (one["kind"], one["metadata"]["name"]) == TOKEN
+        ]
         where = {one["metadata"]["namespace"] for one in secrets}
         (token,) = {one["data"]["token"] for one in secrets}
         tokens.add(token)
@@ -106,6 +110,19 @@ def test_operator_finds_what_has_its_labels(helm: Helm) -> None:
     }
 
     assert {"PodMonitor": "lbcf", "PrometheusRule": "lbcf"} == labelled
+
+
+def test_runbooks_open_where_people_read_them(helm: Helm) -> None:
+    """Each alert's link is the manifest's path behind the base; a base needs a scheme."""
+    rule: Key = ("PrometheusRule", "lbcf")
+    base = "https://git.example.com/lbcf/blob/main/"
+    plain = _objects(helm.template(*MONITORED))[rule]
+    values = ("--set", f"monitoring.runbookBase={base}")
+    made = _objects(helm.template(*MONITORED, *values))[rule]
+
+    paths = _all_called("runbook_url", plain)
+    assert paths
+    assert [f"{base}{path}" for path in paths] == _all_called("runbook_url", made)
 
 
 def test_driver_waits_for_its_kind(helm: Helm) -> None:
@@ -217,6 +234,7 @@ def test_namespace_is_everywhere(helm: Helm) -> None:
         ("crds.install=maybe", "boolean"),
         ("monitoring.enabled=perhaps", "boolean"),
         ("monitoring.labels.release=1", "string"),
+        ("monitoring.runbookBase=git.example.com", "runbookBase"),
     ],
 )
 def test_bad_value_is_refused_by_the_schema(
