@@ -185,10 +185,8 @@ class InServiceCondition:
         body = render_status_update(found, after.status)
         try:
             await self._records.patch(found.meta, body, "status")
-        except Conflict:
-            self._due.setdefault(key, (uid, word))
-        except NotFound:
-            return
+        except (Conflict, NotFound):
+            return  # the next reading tells it: a watch that lags may go on to do so
         except KubeError as error:
             _log.warning("in_service.untold", record=str(key), error=str(error))
         else:
