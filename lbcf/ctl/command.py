@@ -76,12 +76,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(program: str, argv: Sequence[str]) -> int:
     """Run the command line under a name; returns the exit status."""
     flags = parser_for(program).parse_args(argv)
-    # What stores and informers log is in the report.
-    logs.configure("error", "console")
     try:
         if flags.command == "new":
             status = _write_project(flags)
         else:
+            # What stores and informers log is in the report.
+            logs.configure("error", "console")
             status = asyncio.run(_connect_and_answer(flags))
         # Left to the interpreter's end, a failing write would go unnoticed.
         sys.stdout.flush()

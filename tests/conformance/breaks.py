@@ -340,11 +340,12 @@ class Background(MemoryDriver):
         self, request: sdk.DeregisterBackendRequest
     ) -> Outcome:
         """Take it out; what was begun before puts it back right after."""
-        outcome = await super().deregister_backend(request)
-        begun = self.begun.pop(request.record_id, None)
-        if begun is not None:
-            asyncio.get_running_loop().call_soon(self.members.ensure, begun)
-        return outcome
+        try:
+            return await super().deregister_backend(request)
+        finally:
+            begun = self.begun.pop(request.record_id, None)
+            if begun is not None:
+                asyncio.get_running_loop().call_soon(self.members.ensure, begun)
 
 
 class Rechecking(MemoryDriver):

@@ -239,7 +239,7 @@ def _kill(pid: int) -> None:
         (("http://h", "--lb-spec", "x"), "--lb-spec 'x': write KEY=VALUE"),
         (("http://h", "--operations", "drian"), "--operations 'drian': write of"),
         (("http://h", "--patience", "0"), "--patience '0'"),
-        (("http://h", "--rule", "none"), "--rule 'none': write one of healthz"),
+        (("http://h", "--rule", "none"), "--rule 'none': write one of valid-answers"),
         (("http://h", "--ca-file", "/nowhere"), "--ca-file"),
         (("http://h", "--token-file", "/nowhere"), "--token-file /nowhere"),
         (("http://h", "--token-file", "/dev/null"), "there is no token in it"),

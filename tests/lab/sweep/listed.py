@@ -68,7 +68,7 @@ async def unwritten_epoch(world: World) -> None:
     await asyncio.sleep(12)
 
 
-@scenario({"record": RECORD}, lists=True, settle=400.0, quiet=120.0)
+@scenario({"record": RECORD}, lists=True, settle=900.0, quiet=120.0)
 async def two_epochs(world: World) -> None:
     """Two processes of a driver answer in turn, each with an epoch of its own."""
     await begin(world, ONE, TWO)
