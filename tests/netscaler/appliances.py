@@ -94,7 +94,7 @@ class Site:
             allowed=AllowedDevices(tuple(one.url for one in self.served)),
             secrets=Secrets(self.secrets),
             tls=tls,
-            limits=Limits(patience=timedelta(seconds=5)),
+            limits=Limits(patience=timedelta(seconds=30)),
             save_period=save_period,
         )
         return NetscalerDriver(ground, clock=self.clock)
