@@ -59,6 +59,12 @@ class WatchedMembers(Members):
         )
 
 
+def take(effect: Callable[[], None]) -> None:
+    """Take an effect; what is not there need not go."""
+    with contextlib.suppress(sdk.NotThere):
+        effect()
+
+
 LATEST = 2.8
 """Seconds after which the last late effect comes: within the time-out of 2 s and the
 lateEffectSeconds of 1 that the driver declares."""
@@ -153,13 +159,8 @@ class Witness(MemoryDriver):
         if self._chance.random() >= self.late:
             return False
 
-        def take() -> None:
-            """Take the effect; what is not there need not go."""
-            with contextlib.suppress(sdk.NotThere):
-                effect()
-
         seconds = self._chance.uniform(0.3, LATEST)
-        timer = asyncio.get_running_loop().call_later(seconds, take)
+        timer = asyncio.get_running_loop().call_later(seconds, take, effect)
         self._put_off[request.record_id].append(timer)
         return True
 

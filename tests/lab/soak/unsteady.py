@@ -4,14 +4,13 @@ Members are told apart by their addresses, as with every driver of LBCF.
 """
 
 import asyncio
-import contextlib
 import random
 
 from collections.abc import Callable
 
 from lbcf import sdk
 from tests.lab.faults.history import Journal
-from tests.lab.faults.witness import Witness
+from tests.lab.faults.witness import Witness, take
 
 
 TIMEOUT = 2.0
@@ -20,6 +19,8 @@ LATE = (2.0, 2.8)
 """Seconds after which an effect comes that is late: lateEffectSeconds is 1."""
 HANGS = 5.0
 """Seconds for which a call hangs whose answer is lost."""
+_WAYS = 4
+"""To fail."""
 
 
 class UnsteadyDriver(Witness):
@@ -41,39 +42,39 @@ class UnsteadyDriver(Witness):
         self, request: sdk.EnsureBackendRequest
     ) -> sdk.Succ | sdk.Running:
         """Put the member in, or fail."""
-        running = await self._fail(lambda: self.members.ensure(request))
-        return running or await super().ensure_backend(request)
+        draw = self._drawn()
+        if draw >= _WAYS:
+            return await super().ensure_backend(request)
+        with self._noted(sdk.Operation.ENSURE_BACKEND, request) as call:
+            call.outcome = "Running"
+            return await self._fail(draw, lambda: self.members.ensure(request))
 
     async def deregister_backend(
         self, request: sdk.DeregisterBackendRequest
     ) -> sdk.Succ | sdk.Running:
         """Take the member out, or fail."""
-        running = await self._fail(lambda: self.members.remove(request))
-        return running or await super().deregister_backend(request)
+        draw = self._drawn()
+        if draw >= _WAYS:
+            return await super().deregister_backend(request)
+        with self._noted(sdk.Operation.DEREGISTER_BACKEND, request) as call:
+            call.outcome = "Running"
+            return await self._fail(draw, lambda: self.members.remove(request))
 
-    async def _fail(self, effect: Callable[[], None]) -> sdk.Running | None:
-        """Fail in the way that is drawn; None: the call goes well.
+    def _drawn(self) -> float:
+        """Draw how a call goes: below `_WAYS` by the way to fail of that number."""
+        return self._draw.random() / self.part if self.part else _WAYS
+
+    async def _fail(self, draw: float, effect: Callable[[], None]) -> sdk.Running:
+        """Fail in the way that is drawn.
 
         Raises:
             Fail: that was drawn.
         """
-        draw = self._draw.random() / self.part if self.part else 4
-        if draw >= 4:
-            return None
         if draw < 1:
             raise sdk.Fail("told to fail")
         if draw < 2:
             return sdk.Running(msg="told to be asked again")
-        with contextlib.suppress(sdk.NotThere):
-            if draw < 3:
-                loop = asyncio.get_running_loop()
-                loop.call_later(self._draw.uniform(*LATE), _take, effect)
-            else:
-                effect()
+        late = self._draw.uniform(*LATE) if draw < 3 else 0.0
+        asyncio.get_running_loop().call_later(late, take, effect)
         await asyncio.sleep(HANGS)
         return sdk.Running(msg="nobody hears this")
-
-
-def _take(effect: Callable[[], None]) -> None:
-    with contextlib.suppress(sdk.NotThere):
-        effect()
