@@ -35,6 +35,7 @@ from lbcf.core.model.selectors import Selector
 from lbcf.core.model.values import (
     NO_DRAIN,
     AddressSource,
+    BootTime,
     DeregisterPolicy,
     DeregisterWebhook,
     DrainPolicy,
@@ -51,6 +52,8 @@ from lbcf.core.reasons import Explanation, Reason
 
 NAMESPACE = "shop"
 START = datetime(2026, 1, 1, tzinfo=UTC)
+BOOT = "boot"
+"""Of the machine whose clocks are read."""
 WEB = Port(8080)
 ALWAYS = EnsurePolicy(Repeat.ALWAYS, timedelta(minutes=1))
 BY_LABEL = PodSelection((WEB,), selector=Selector({"app": "web"}))
@@ -66,17 +69,17 @@ def held_by(
     again_after: timedelta = timedelta(seconds=5),
     *,
     namespace: str = NAMESPACE,
-    is_gone: bool = False,
+    gone_at: BootTime | None = None,
 ) -> LockHeld:
     """Say that a record has the lock on an address."""
     lock = ObjectKey("kube-system", "addr-0")
     uid = Uid(f"uid-{name}")
-    return LockHeld(lock, ObjectKey(namespace, name), uid, again_after, is_gone)
+    return LockHeld(lock, ObjectKey(namespace, name), uid, again_after, gone_at)
 
 
 def at(after: float, *, jitter: float = 0.0) -> Now:
     """Make the moment that is so many seconds after the start, on both clocks."""
-    return Now(START + seconds(after), after, jitter)
+    return Now(START + seconds(after), after, jitter, BOOT)
 
 
 def a_key(name: str, namespace: str = NAMESPACE) -> ObjectKey:

@@ -15,9 +15,11 @@ import attrs
 import structlog
 
 from lbcf.core.lifecycle.steps import LockHeld, LockTaken, TakeLock
+from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model.names import digest
 from lbcf.core.model.resources import BackendRecord
-from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.model.values import BootTime, ObjectKey, Uid
+from lbcf.executor.turns import read_now
 from lbcf.kube.address_locks import AddressLocks, HeldBy
 from lbcf.kube.errors import KubeError, NotFound
 from lbcf.kube.kinds import RECORDS
@@ -29,8 +31,8 @@ from lbcf.runtime.clock import Clock
 _NAME_HASH = 40
 _LOOK_AGAIN = timedelta(seconds=5)
 _BETWEEN_SWEEPS = timedelta(minutes=10)
-_STALE = timedelta(hours=2)
-"""Longer than any Δ: time-outs end at 1 m and lateEffectSeconds at an hour."""
+_STALE = 7200.0
+"""Seconds; longer than any Δ: time-outs end at 1 m and lateEffectSeconds at an hour."""
 
 _log = structlog.get_logger(__name__)
 
@@ -121,14 +123,19 @@ class AddressLocker:
         if holder is None or await self._exists(holder):
             self._gone.pop(name, None)
             return _held(held, _LOOK_AGAIN)
+        waiting = step.waiting
+        known = waiting if waiting and waiting.holder == holder.uid else None
         wait = timedelta(0)
-        if holder.uid != step.ended:
+        if known is None or not known.is_over:
             # Calls for the holder's end may have gone by the driver as it was then.
             said = timedelta(seconds=held.lease.duration)
             wait = max(step.takeover_after, said)
-        rest = self._rest(name, held.holder, wait)
+        written = None if known is None else known.gone_at
+        now = read_now(self._clock)
+        since = self._gone_since(name, held.holder, now, written)
+        rest = wait - timedelta(seconds=now.monotonic - since)
         if rest > timedelta(0):
-            return _held(held, rest, is_gone=True)
+            return _held(held, rest, BootTime(now.boot, since))
         self._gone.pop(name, None)
         return None
 
@@ -189,7 +196,8 @@ class AddressLocker:
             if await self._exists(holder):
                 self._gone.pop(name, None)
                 return False
-            if self._rest(name, lease.holder, _STALE) > timedelta(0):
+            now = read_now(self._clock)
+            if now.monotonic - self._gone_since(name, lease.holder, now) < _STALE:
                 return False
             self._gone.pop(name, None)
             return await self._locks.sweep(lease)
@@ -198,13 +206,22 @@ class AddressLocker:
             _log.warning("lock.unswept", lease=str(lease.meta.key), error=str(error))
             return False
 
-    def _rest(self, name: str, holder: str, quarantine: timedelta) -> timedelta:
-        """Return how long the last holder's calls may still arrive."""
-        now = self._clock.monotonic()
-        since = self._gone.get(name)
-        if since is None or since.holder != holder:
-            since = self._gone[name] = _GoneSince(holder, now)
-        return quarantine - timedelta(seconds=now - since.at)
+    def _gone_since(
+        self, name: str, holder: str, now: Now, written: BootTime | None = None
+    ) -> float:
+        """Return since when a holder is known to be gone, in monotonic seconds.
+
+        Args:
+            name: of its lock.
+            holder: as the lock spells it.
+            now: the present.
+            written: what a process before this one knew.
+        """
+        known = self._gone.get(name)
+        is_known = known is not None and known.holder == holder
+        at = now.began_at(known.at if known and is_known else now.monotonic, written)
+        self._gone[name] = _GoneSince(holder, at)
+        return at
 
     async def _exists(self, holder: _LockHolder) -> bool:
         """Ask the API server itself whether a holder still exists."""
@@ -215,10 +232,12 @@ class AddressLocker:
         return record.meta.uid == holder.uid
 
 
-def _held(held: HeldBy, again_after: timedelta, *, is_gone: bool = False) -> LockHeld:
+def _held(
+    held: HeldBy, again_after: timedelta, gone_at: BootTime | None = None
+) -> LockHeld:
     holder, lease = _holder(held.holder), held.lease.meta.key
     key, uid = (None, Uid("")) if holder is None else (holder.key, holder.uid)
-    return LockHeld(lease, key, uid, again_after, is_gone)
+    return LockHeld(lease, key, uid, again_after, gone_at)
 
 
 def _named(key: str, address: str) -> str:

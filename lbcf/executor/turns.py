@@ -16,7 +16,7 @@ Reply = TypeVar("Reply")
 
 def read_now(clock: Clock) -> Now:
     """Read the clock once for one decision."""
-    return Now(clock.now(), clock.monotonic(), clock.jitter())
+    return Now(clock.now(), clock.monotonic(), clock.jitter(), clock.boot)
 
 
 def is_finish(step: object) -> TypeGuard[Finish]:

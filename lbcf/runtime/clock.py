@@ -5,12 +5,15 @@ can run hours of waiting in milliseconds, and the same seed gives the same run.
 """
 
 import asyncio
+import hashlib
 import random
 import time
 import uuid
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
 from typing import Protocol
 
 
@@ -24,6 +27,14 @@ class Clock(Protocol):
         """Return seconds that never go back; only differences mean anything.
 
         They go on while the machine is suspended; the timers of asyncio do not.
+        """
+
+    @property
+    def boot(self) -> str:
+        """Return which boot of which machine `monotonic` counts from, empty: not known.
+
+        Processes of one boot share the clock, so that one goes on counting where another
+        one has ended.
         """
 
     async def sleep(self, delay: timedelta) -> None:
@@ -42,6 +53,19 @@ class Clock(Protocol):
 # timers ring late after a suspension; whoever waits for a moment asks this clock again.
 # Only Linux has CLOCK_BOOTTIME, and only there the processes run.
 _ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_BOOT_DIGITS = 16
+
+
+@cache
+def _read_boot() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        # Two time namespaces of one kernel count from different moments
+        # (time_namespaces(7)).
+        namespace = Path("/proc/self/ns/time").stat().st_ino
+    except OSError:
+        return ""
+    return hashlib.sha256(f"{boot}/{namespace}".encode()).hexdigest()[:_BOOT_DIGITS]
 
 
 class SystemClock:
@@ -64,6 +88,11 @@ class SystemClock:
     def monotonic(self) -> float:
         """Return the host's seconds since its boot, those of its suspensions included."""
         return self._read(_ELAPSED)
+
+    @property
+    def boot(self) -> str:
+        """Return a digest of the kernel's id of its boot; empty elsewhere than on Linux."""
+        return _read_boot()
 
     async def sleep(self, delay: timedelta) -> None:
         """Suspend the calling task for the delay."""

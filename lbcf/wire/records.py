@@ -6,6 +6,8 @@ the uid and the resourceVersion that were read, so that a patch fails where anyt
 changed since.
 """
 
+import math
+
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from sys import intern
@@ -26,7 +28,7 @@ from lbcf.core.model.resources import (
     StaticRef,
     Waiting,
 )
-from lbcf.core.model.values import NO_DRAIN, ObjectKey, Uid
+from lbcf.core.model.values import NO_DRAIN, BootTime, ObjectKey, Uid
 from lbcf.core.selection.desired import DesiredRecord
 from lbcf.wire.errors import Malformed
 from lbcf.wire.fields import (
@@ -89,9 +91,15 @@ class _Progress(msgspec.Struct, rename="camel"):
     active_connections: int | None = None
 
 
+class _BootTime(msgspec.Struct):
+    boot: str = ""
+    seconds: float = 0.0
+
+
 class _Waiting(msgspec.Struct, rename="camel"):
     uid: str = ""
     ended: bool = False
+    gone_at: _BootTime | None = None
 
 
 class _RecordStatus(msgspec.Struct, rename="camel"):
@@ -104,6 +112,7 @@ class _RecordStatus(msgspec.Struct, rename="camel"):
     backend_gone: bool = False
     deregistrar: str = ""
     waiting_for: _Waiting | None = None
+    deletion_seen_at: _BootTime | None = None
 
 
 class _Record(msgspec.Struct):
@@ -190,8 +199,17 @@ def _parse_status(status: _RecordStatus) -> RecordStatus:
         next_attempt=status.next_attempt,
         backend_gone=status.backend_gone,
         deregistrar=intern(status.deregistrar),
-        waiting=None if waits is None else Waiting(Uid(waits.uid), waits.ended),
+        waiting=None if waits is None else _parse_waiting(waits),
+        deletion_seen_at=_parse_boot_time(status.deletion_seen_at),
     )
+
+
+def _parse_waiting(waits: _Waiting) -> Waiting:
+    return Waiting(Uid(waits.uid), waits.ended, _parse_boot_time(waits.gone_at))
+
+
+def _parse_boot_time(moment: _BootTime | None) -> BootTime | None:
+    return None if moment is None else BootTime(moment.boot, moment.seconds)
 
 
 def render_new_record(desired: DesiredRecord, name: str) -> dict[str, object]:
@@ -315,8 +333,21 @@ def _render_status(status: RecordStatus) -> dict[str, object]:
         "nextAttempt": attempt and render_time_after(attempt),
         "backendGone": status.backend_gone or None,
         "deregistrar": status.deregistrar or None,
-        "waitingFor": waits and {"uid": waits.holder, "ended": waits.is_over},
+        "waitingFor": waits and _render_waiting(waits),
+        "deletionSeenAt": _render_boot_time(status.deletion_seen_at),
     }
+
+
+def _render_waiting(waits: Waiting) -> dict[str, object]:
+    gone_at = _render_boot_time(waits.gone_at)
+    return {"uid": waits.holder, "ended": waits.is_over, "goneAt": gone_at}
+
+
+def _render_boot_time(moment: BootTime | None) -> dict[str, object] | None:
+    if moment is None:
+        return None
+    # Rounded up: who counts from it must wait no less.
+    return {"boot": moment.boot, "seconds": math.ceil(moment.seconds)}
 
 
 def _render_progress(drain: DrainProgress) -> dict[str, object]:

@@ -220,15 +220,31 @@ def test_unsettled_record_seen_long_ago_is_deregistered_once() -> None:
 
 
 def test_memory_lost_after_the_first_call_starts_over() -> None:
-    """Another incarnation counts its own time, and trusts its own calls alone."""
+    """Another machine counts its own time, and trusts its own calls alone."""
     world = World(DOUBTED)
     visit(world)
+    world.boot = "another"
     world.monotonic = SETTLING
 
     _, finish = visit(world)
 
     assert [False, False] == deregisters(world)
     assert Finish(seconds(SETTLING)) == finish
+
+
+def test_wait_for_late_ensures_goes_on_in_another_process() -> None:
+    """Where it has the machine's clock of the one before, whatever that had counted."""
+    world = World(DOUBTED, monotonic=7.0)
+    visit(world)
+    world.monotonic = 7.0 + SETTLING - 1
+
+    _, finish = visit(world)
+    assert Finish(seconds(1)) == finish
+    world.monotonic += 1
+    visit(world)
+
+    assert [False, False, True] == deregisters(world)
+    assert None is world.record
 
 
 @pytest.mark.parametrize(

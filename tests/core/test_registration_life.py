@@ -1,5 +1,6 @@
 """Whole lives up to Registered: which steps in which order, and what they leave behind."""
 
+from functools import partial
 from typing import Protocol
 
 import attrs
@@ -35,10 +36,11 @@ from lbcf.core.model.resources import (
     RecordStatus,
     Waiting,
 )
-from lbcf.core.model.values import AddressSource, MemberKey, Uid
+from lbcf.core.model.values import AddressSource, BootTime, MemberKey, Uid
 from lbcf.core.reasons import Explanation, Reason
 from tests.builders import (
     ALWAYS,
+    BOOT,
     SETTLING,
     START,
     a_driver,
@@ -51,6 +53,7 @@ from tests.core.world import World, conflict_at, gone_at
 
 
 ME = "me"
+GONE_AT = BootTime(BOOT, 0.0)
 PLAIN = a_driver(member_key=MemberKey.ADDRESS)
 FINDER = a_driver(member_key=MemberKey.ADDRESS, address_source=AddressSource.DRIVER)
 NAMING_FINDER = a_driver(address_source=AddressSource.DRIVER)
@@ -227,7 +230,7 @@ def test_who_waits_for_another_namespace_is_not_told_its_names() -> None:
 def test_who_waits_for_a_record_that_is_gone_is_told_until_when() -> None:
     """Nobody has said that its calls were answered: they may arrive until then."""
     world = World(NOWHERE)
-    world.locks.append(held_by("other", seconds(25), is_gone=True))
+    world.locks.append(held_by("other", seconds(25), gone_at=GONE_AT))
 
     take_up(world, driver=PLAIN, address="10.0.0.1:8080")
 
@@ -235,6 +238,19 @@ def test_who_waits_for_a_record_that_is_gone_is_told_until_when() -> None:
     free_at = world.now().wall + seconds(25)
     assert f"at {free_at:%H:%M:%S} UTC at the latest" in message
     assert free_at == world.stored.status.next_attempt
+
+
+def test_since_when_the_holder_is_gone_is_written_once_for_each_machine() -> None:
+    """A process that begins anew there goes on counting, and writes nothing more."""
+    world = World(NOWHERE)
+    for moment in (None, GONE_AT, BootTime(BOOT, 5.0), BootTime("another", 7.0)):
+        world.locks.append(held_by(gone_at=moment))
+        take_up(world, driver=PLAIN, address="10.0.0.1:8080")
+
+    written = [status.waiting for status in world.writes]
+    of_the_holder = partial(Waiting, Uid("uid-other"))
+    moments = (None, GONE_AT, BootTime("another", 7.0))
+    assert [of_the_holder(gone_at=moment) for moment in moments] == written
 
 
 def test_a_lock_that_says_nothing_of_ours_is_named() -> None:
@@ -263,8 +279,8 @@ def test_what_a_deregistrar_wrote_of_the_holder_is_handed_to_the_lock() -> None:
     assert told == world.stored.status.waiting
     visit(world, known, driver=PLAIN, address="10.0.0.1:8080")
 
-    asked = [step.ended for step in world.steps if isinstance(step, TakeLock)]
-    assert ["", "uid-other", "uid-other"] == asked
+    asked = [step.waiting for step in world.steps if isinstance(step, TakeLock)]
+    assert [None, told, told] == asked
     assert world.stored.is_registered
 
 

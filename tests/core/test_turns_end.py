@@ -20,9 +20,9 @@ from lbcf.core.lifecycle.steps import (
     Succeeded,
 )
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver, RecordStatus
-from lbcf.core.model.values import AddressSource, MemberKey
+from lbcf.core.model.values import AddressSource, BootTime, MemberKey
 from lbcf.core.reasons import Explanation, Reason
-from tests.builders import ALWAYS, a_driver, a_record, a_spec, held_by, seconds
+from tests.builders import ALWAYS, BOOT, a_driver, a_record, a_spec, held_by, seconds
 from tests.core.world import World
 
 
@@ -37,7 +37,11 @@ ANSWERS = st.one_of(
 )
 LOCKS = st.one_of(
     st.just(LockTaken()),
-    st.builds(held_by, again_after=WISHES.filter(bool), is_gone=st.booleans()),
+    st.builds(
+        held_by,
+        again_after=WISHES.filter(bool),
+        gone_at=st.none() | st.just(BootTime(BOOT, 0.0)),
+    ),
 )
 DRIVERS = st.one_of(
     st.builds(

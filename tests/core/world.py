@@ -37,7 +37,7 @@ from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model.names import ANNOTATION_SETTLING, FINALIZER_RECORD
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, RecordSpec, RecordStatus
-from tests.builders import START, at
+from tests.builders import BOOT, START, at
 
 
 S = TypeVar("S")
@@ -56,6 +56,7 @@ class World:
     Attributes:
         record: as stored; None once it is gone.
         monotonic: seconds after the start, for both clocks.
+        boot: of the machine.
         ahead: seconds that the wall clock is ahead of that.
         answers: of the driver, in order; after them it always succeeds.
         locks: answers of the locker; after them it always gives the lock.
@@ -65,6 +66,7 @@ class World:
 
     record: BackendRecord | None
     monotonic: float = 0.0
+    boot: str = BOOT
     ahead: float = 0.0
     answers: deque[Reply] = attrs.Factory(deque)
     locks: deque[Reply] = attrs.Factory(deque)
@@ -74,7 +76,8 @@ class World:
     def now(self) -> Now:
         """Read the clock."""
         now = at(self.monotonic)
-        return attrs.evolve(now, wall=now.wall + timedelta(seconds=self.ahead))
+        wall = now.wall + timedelta(seconds=self.ahead)
+        return attrs.evolve(now, wall=wall, boot=self.boot)
 
     @property
     def stored(self) -> BackendRecord:

@@ -9,8 +9,8 @@ import attrs
 import pytest
 
 from lbcf.core.lifecycle.steps import LockHeld, LockTaken, TakeLock
-from lbcf.core.model.resources import BackendRecord
-from lbcf.core.model.values import ObjectKey
+from lbcf.core.model.resources import BackendRecord, Waiting
+from lbcf.core.model.values import BootTime, ObjectKey
 from lbcf.executor.locks import AddressLocker
 from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.client import KubeClient
@@ -102,7 +102,7 @@ async def test_second_is_told_who_has_it(smith: Locksmith) -> None:
 
     assert isinstance(held, LockHeld)
     assert (first.meta.key, first.meta.uid) == (held.holder, held.uid)
-    assert not held.is_gone
+    assert None is held.gone_at
 
 
 async def test_holder_that_is_gone_is_outwaited(smith: Locksmith) -> None:
@@ -114,7 +114,7 @@ async def test_holder_that_is_gone_is_outwaited(smith: Locksmith) -> None:
     held = await smith.take(second)
     assert isinstance(held, LockHeld)
     assert (first.meta.uid, QUARANTINE) == (held.uid, held.again_after)
-    assert held.is_gone
+    assert held.gone_at is not None
     smith.clock.advance(QUARANTINE - timedelta(seconds=1))
     assert isinstance(await smith.take(second), LockHeld)
     smith.clock.advance(timedelta(seconds=1))
@@ -125,11 +125,36 @@ async def test_holder_that_has_ended_well_is_not_waited_for(smith: Locksmith) ->
     """Its deregistrar has written that no call for its end can arrive any more."""
     first, second = await smith.record("first"), await smith.record("second")
     await smith.take(first)
-    told = attrs.evolve(wish(second), ended=first.meta.uid)
+    told = attrs.evolve(wish(second), waiting=Waiting(first.meta.uid, is_over=True))
     assert isinstance(await smith.locker.take(told), LockHeld), "it exists still"
     await smith.gone(first)
 
     assert LockTaken() == await smith.locker.take(told)
+
+
+@pytest.mark.parametrize(
+    ("boot", "before", "counts"),
+    [
+        pytest.param("boot", 10.0, True, id="of this boot"),
+        pytest.param("another", 10.0, False, id="of another machine"),
+        pytest.param("boot", -3600.0, False, id="of a machine that was set back"),
+    ],
+)
+async def test_wait_for_a_holder_that_is_gone_goes_on_in_another_process(
+    smith: Locksmith, boot: str, before: float, *, counts: bool
+) -> None:
+    """From the moment that is written in the record, where its machine did not boot anew."""
+    first, second = await smith.record("first"), await smith.record("second")
+    await smith.take(first)
+    await smith.gone(first)
+    written = BootTime(boot, smith.clock.monotonic() - before)
+
+    waiting = Waiting(first.meta.uid, gone_at=written)
+    held = await smith.locker.take(attrs.evolve(wish(second), waiting=waiting))
+
+    assert isinstance(held, LockHeld)
+    assert counts == (held.gone_at == written)
+    assert counts == (held.again_after < QUARANTINE)
 
 
 async def test_what_is_told_of_another_record_frees_no_lock(smith: Locksmith) -> None:
@@ -138,10 +163,11 @@ async def test_what_is_told_of_another_record_frees_no_lock(smith: Locksmith) ->
     await smith.take(first)
     await smith.gone(first)
 
-    held = await smith.locker.take(attrs.evolve(wish(second), ended=second.meta.uid))
+    told = attrs.evolve(wish(second), waiting=Waiting(second.meta.uid, is_over=True))
+    held = await smith.locker.take(told)
 
     assert isinstance(held, LockHeld)
-    assert held.is_gone
+    assert held.gone_at is not None
 
 
 @pytest.mark.parametrize("holder", ["somebody", "a/b", "a/b/c/d", "//", "shop/first/"])

@@ -16,9 +16,13 @@ class VirtualClock:
 
     Inside a running loop its seconds are the loop's, so use it in a virtual loop;
     `advance` adds to them. Outside of any loop only `advance` and `sleep` move it.
+
+    Attributes:
+        boot: the machine's; two clocks with one boot tell the same seconds.
     """
 
     def __init__(self, start: datetime = EPOCH, seed: int = 0) -> None:
+        self.boot = "boot"
         self._start = start
         self._chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
         self._advanced = 0.0

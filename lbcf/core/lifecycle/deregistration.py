@@ -77,7 +77,7 @@ from lbcf.core.model.resources import (
     DrainProgress,
     LoadBalancerDriver,
 )
-from lbcf.core.model.values import MemberKey
+from lbcf.core.model.values import BootTime, MemberKey
 from lbcf.core.reasons import Explanation, Reason
 
 
@@ -321,7 +321,8 @@ def _seconds_to_confirm(
     # Ensures that are out were timed by the driver as their sender saw it, which the
     # record says; the driver may have been edited since (w50).
     settling = max(driver.settling(Operation.ENSURE_BACKEND), record.settling)
-    return state.first_seen + settling.total_seconds() - now.monotonic
+    seen = now.began_at(state.first_seen, record.status.deletion_seen_at)
+    return seen + settling.total_seconds() - now.monotonic
 
 
 def _deregister(
@@ -453,7 +454,10 @@ def _succeeded(
     )
     why = Explanation(Reason.WAITING_TO_CONFIRM, message)
     condition = _condition(record, conditions.DEREGISTERED, why)
-    return attrs.evolve(state, early_done=True, report=Report(condition))
+    # Another process of this machine goes on counting from there.
+    seen_at = BootTime(now.boot, state.first_seen) if now.boot else None
+    report = Report(condition, deletion_seen_at=seen_at)
+    return attrs.evolve(state, early_done=True, report=report)
 
 
 def _with_written_drain(

@@ -77,7 +77,7 @@ from lbcf.core.model.resources import (
     LoadBalancerDriver,
     Waiting,
 )
-from lbcf.core.model.values import AddressSource, MemberKey, Uid
+from lbcf.core.model.values import AddressSource, MemberKey
 from lbcf.core.reasons import Explanation, Reason
 
 
@@ -322,9 +322,8 @@ def _take_lock(
     wait = driver.settling(Operation.DEREGISTER_BACKEND)
     if driver.declares(Operation.DRAIN_BACKEND):
         wait = max(wait, driver.settling(Operation.DRAIN_BACKEND))
-    waiting = record.status.waiting
-    ended = waiting.holder if waiting is not None and waiting.is_over else Uid("")
-    return TakeLock(driver, record, record.address or state.address, wait, ended)
+    address = record.address or state.address
+    return TakeLock(driver, record, address, wait, record.status.waiting)
 
 
 def _write_address(
@@ -538,7 +537,8 @@ def _wait_for_lock(
     if not isinstance(step, TakeLock):
         return state
     record = step.record
-    free_at = now.wall + reply.again_after if reply.is_gone else None
+    gone_at = reply.gone_at
+    free_at = None if gone_at is None else now.wall + reply.again_after
     message = f"{step.address} is held by {_holder(record, reply)}"
     if free_at is None:
         message += "; waiting for its end"
@@ -551,7 +551,9 @@ def _wait_for_lock(
     state = _report(state, record, why, reply.again_after)
     if state.report is None:
         return state
-    waiting = Waiting(reply.uid) if reply.uid else None
+    # Another process of this machine goes on counting from there.
+    written = gone_at if gone_at is not None and gone_at.boot else None
+    waiting = Waiting(reply.uid, gone_at=written) if reply.uid else None
     report = attrs.evolve(state.report, next_attempt=free_at, waiting=waiting)
     return attrs.evolve(state, report=report)
 

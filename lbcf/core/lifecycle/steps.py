@@ -16,8 +16,9 @@ from lbcf.core.model.resources import (
     DrainProgress,
     LoadBalancerDriver,
     RecordStatus,
+    Waiting,
 )
-from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.model.values import BootTime, ObjectKey, Uid
 from lbcf.core.reasons import Explanation
 
 
@@ -89,15 +90,15 @@ class TakeLock:
 
     Attributes:
         takeover_after: how long its last holder must have been gone.
-        ended: uid of a record that has ended, as its deregistrar knows, with a definite
-            answer to each call; from that one the lock is taken at once.
+        waiting: for whose end the record is known to wait; from a holder that has ended
+            with a definite answer to each call the lock is taken at once.
     """
 
     driver: LoadBalancerDriver
     record: BackendRecord
     address: str
     takeover_after: timedelta
-    ended: Uid = Uid("")
+    waiting: Waiting | None = None
 
 
 @attrs.frozen
@@ -256,7 +257,7 @@ class LockHeld:
         lock: name of its Lease.
         holder: who, None where the lock does not say it in a way that we understand.
         uid: of that very record.
-        is_gone: the holder exists no more.
+        gone_at: since when the holder is known to exist no more; None: it may exist.
         again_after: when to ask again; where the holder is gone, the lock is free then.
     """
 
@@ -264,7 +265,7 @@ class LockHeld:
     holder: ObjectKey | None
     uid: Uid
     again_after: timedelta
-    is_gone: bool = False
+    gone_at: BootTime | None = None
 
 
 Reply = (

@@ -22,7 +22,7 @@ from lbcf.core.model.resources import (
     RecordStatus,
     Waiting,
 )
-from lbcf.core.model.values import ObjectKey
+from lbcf.core.model.values import BootTime, ObjectKey
 from lbcf.core.reasons import Explanation, Reason
 
 
@@ -41,11 +41,26 @@ class Now:
         wall: wall clock, for what people and other processes read.
         monotonic: seconds, for what this process measures itself.
         jitter: from 0 up to 1.
+        boot: which boot of which machine `monotonic` counts from, empty: not known.
     """
 
     wall: datetime
     monotonic: float
     jitter: float = 0.0
+    boot: str = ""
+
+    def began_at(self, began: float, written: BootTime | None) -> float:
+        """Return since when something has been so, in monotonic seconds.
+
+        Args:
+            began: as this process knows.
+            written: as a process before it wrote; of no use on another machine.
+        """
+        if written is None or not self.boot or written.boot != self.boot:
+            return began
+        # A machine that was restored from a snapshot may have seen later moments.
+        is_past = written.seconds <= self.monotonic
+        return min(began, written.seconds) if is_past else began
 
 
 UNKNOWN_DRIVER = Explanation(
@@ -112,6 +127,7 @@ class Report:
         marker: what `ensuring` must say from now on; None: as it is.
         due: write even if only numbers changed.
         waiting: for the end of which record; None: as it is.
+        deletion_seen_at: when the deletion was seen; None: as it is.
     """
 
     condition: Condition
@@ -120,6 +136,7 @@ class Report:
     next_attempt: datetime | None = None
     due: bool = False
     waiting: Waiting | None = None
+    deletion_seen_at: BootTime | None = None
 
     def is_news(self, record: BackendRecord) -> bool:
         """Return whether the record does not say so yet."""
@@ -129,15 +146,17 @@ class Report:
             not self.condition.says_the_same(old)
             or (self.marker is not None and self.marker != marker)
             or (self.drain is not None and (drain is None or self.due))
-            or self._waits_for_another(record.status)
+            or self._waiting_after(record.status) != record.status.waiting
         )
 
-    def _waits_for_another(self, status: RecordStatus) -> bool:
-        """Return whether a status does not name the record that is waited for."""
-        if self.waiting is None:
-            return False
-        named = status.waiting
-        return named is None or named.holder != self.waiting.holder
+    def _waiting_after(self, status: RecordStatus) -> Waiting | None:
+        """Return for whose end a record waits; what is known of the same one stays."""
+        named, found = status.waiting, self.waiting
+        if found is None or named is None or named.holder != found.holder:
+            return found or named
+        if found.gone_at is None or _is_of_same_boot(named.gone_at, found.gone_at):
+            return named
+        return attrs.evolve(named, gone_at=found.gone_at)
 
     def applied(self, status: RecordStatus, now: datetime) -> RecordStatus:
         """Return a record's status with the report; a written drain's clock stays."""
@@ -152,9 +171,13 @@ class Report:
             drain=drain,
             ensuring=status.ensuring if self.marker is None else self.marker,
             next_attempt=self.next_attempt,
-            # What a deregistrar wrote of the same holder stays.
-            waiting=self.waiting if self._waits_for_another(status) else status.waiting,
+            waiting=self._waiting_after(status),
+            deletion_seen_at=self.deletion_seen_at or status.deletion_seen_at,
         )
+
+
+def _is_of_same_boot(one: BootTime | None, other: BootTime) -> bool:
+    return one is not None and one.boot == other.boot
 
 
 @attrs.frozen

@@ -32,6 +32,7 @@ from lbcf.core.model.selectors import Selector
 from lbcf.core.model.values import (
     NO_DRAIN,
     AddressSource,
+    BootTime,
     DeregisterPolicy,
     DeregisterWebhook,
     DrainPolicy,
@@ -389,10 +390,12 @@ class Waiting:
         holder: uid of the record that has the lock.
         is_over: its deregistrar knows that it has ended, and that each call for its end
             had a definite answer: none can take effect any more.
+        gone_at: since when that record is known to be gone; None: it is not.
     """
 
     holder: Uid
     is_over: bool = False
+    gone_at: BootTime | None = None
 
 
 @attrs.frozen
@@ -409,6 +412,8 @@ class RecordStatus:
         deregistrar: the incarnation that may call for the record's end without writing
             first, `*` when another one may have called; empty: unknown.
         waiting: for the end of another record with the same address; None: for none.
+        deletion_seen_at: when the deregistrar saw the deletion; only written where it
+            waits for ensures that may be out.
     """
 
     address: str = ""
@@ -420,6 +425,7 @@ class RecordStatus:
     backend_gone: bool = False
     deregistrar: str = ""
     waiting: Waiting | None = None
+    deletion_seen_at: BootTime | None = None
 
 
 @attrs.frozen

@@ -128,3 +128,17 @@ class DrainPolicy:
 
 
 NO_DRAIN = DrainPolicy(enabled=False)
+
+
+@attrs.frozen
+class BootTime:
+    """A moment by the clock that a machine has since its boot.
+
+    Attributes:
+        boot: which boot of which machine. All processes there share the clock, also one
+            that starts later; moments of two boots cannot be compared.
+        seconds: since then, the machine's suspensions included.
+    """
+
+    boot: str
+    seconds: float

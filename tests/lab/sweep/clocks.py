@@ -13,15 +13,21 @@ from lbcf.runtime.clock import SystemClock
 from tests.fakes.clock import EPOCH, VirtualClock
 
 
+_BOOTS_APART = 1000.0
+"""Seconds: a moment of one machine, taken for one of another, is long over or to come."""
+
+
 class Host:
     """A machine.
 
     Attributes:
         ahead: seconds that its wall clock is ahead of the API server's.
+        boot: its number among the machines; each was booted at another time.
     """
 
-    def __init__(self, ahead: float = 0.0) -> None:
+    def __init__(self, ahead: float = 0.0, boot: int = 0) -> None:
         self.ahead = ahead
+        self.boot = boot
         self._suspended = 0.0
 
     def suspend(self, seconds: float) -> None:
@@ -33,7 +39,8 @@ class Host:
         true = asyncio.get_running_loop().time()
         if clock == time.CLOCK_REALTIME:
             return EPOCH.timestamp() + true + self.ahead
-        return true - (self._suspended if clock == time.CLOCK_MONOTONIC else 0.0)
+        since_boot = true + self.boot * _BOOTS_APART
+        return since_boot - (self._suspended if clock == time.CLOCK_MONOTONIC else 0.0)
 
 
 class HostClock(VirtualClock):
@@ -41,6 +48,7 @@ class HostClock(VirtualClock):
 
     def __init__(self, host: Host, seed: int) -> None:
         super().__init__(seed=seed)
+        self.boot = f"boot-{host.boot}"
         self._system = SystemClock(host.read)
 
     def now(self) -> datetime:

@@ -13,6 +13,7 @@ from lbcf.controller.removals import Removals
 from lbcf.controller.triggers import Triggers
 from lbcf.core.lifecycle import registration
 from lbcf.core.lifecycle.deregistration import DeregistrationState
+from lbcf.core.lifecycle.turn import Now
 from lbcf.core.selection import plan, replacement
 from lbcf.executor import perform
 from lbcf.executor.locks import AddressLocker
@@ -114,6 +115,17 @@ ACTING: dict[str, Mutant] = {
             ),
         ),
         ("two-deregistrars/backend", "reuse/backend", "drain-in-vain/backend"),
+    ),
+    "counts-anew": Mutant(
+        "Δ counts from when it began, also where a process begins anew",
+        (Edit(Now, "began_at", "if is_past", "if False"),),
+        ("taken-in-spite-of-kills", "let-go-in-spite-of-kills"),
+    ),
+    "clock-of-another-machine": Mutant(
+        "but a moment of another machine's clock says nothing",
+        (Edit(Now, "began_at", " or written.boot != self.boot", ""),),
+        ("taken-in-spite-of-kills", "let-go-in-spite-of-kills"),
+        modes=("old-list",),
     ),
     "lock-by-spelling": Mutant(
         "one physical load balancer has one lock for an address, however it is spelled",

@@ -86,11 +86,12 @@ class Process:
         role: str,
         number: int,
         behind: int = 0,
-        ahead: float | None = None,
+        boot: int | None = None,
     ) -> None:
         self.role = role
         self.name = f"{role}-{number}"
-        self.host = Host(_AHEAD[number % len(_AHEAD)] if ahead is None else ahead)
+        ahead = _AHEAD[number % len(_AHEAD)]
+        self.host = Host(ahead, number if boot is None else boot)
         self.clock = HostClock(self.host, seed=number)
         self.is_alive = True
         self.tasks: list[asyncio.Task[Any]] = []

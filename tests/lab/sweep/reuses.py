@@ -8,6 +8,9 @@ from tests.lab.sweep.world import World
 
 
 BY_ADDRESS = {"backend": BACKEND, "driver": DRIVER}
+KILLS = 4
+KILLS_APART = 12.0
+"""Seconds: less than Δ, which is over in the time of all."""
 AT_MOST = 2.0
 """Seconds in which an address is in again where nothing fails."""
 
@@ -72,3 +75,35 @@ async def taken_after_a_drain(world: World) -> None:
     world.drop_pod("web-1")
     await asyncio.sleep(1)
     world.put_pod("web-2", ONE)
+
+
+@scenario({**BY_ADDRESS})
+async def taken_in_spite_of_kills(world: World) -> None:
+    """What an address waits for is over in time, however often processes begin anew."""
+    world.troubles["deregisterBackend"] = ["timeout-late"]
+    await begin(world, ONE)
+    world.drop_pod("web-1")
+    world.put_pod("web-2", ONE)
+    for _ in range(KILLS):
+        await asyncio.sleep(KILLS_APART)
+        for role in ("controller", "deregistrar"):
+            world.crash_any(role, is_old=False)
+    await asyncio.sleep(KILLS_APART)
+    if world.is_faultless and any(world.oracle.unsettled()):
+        world.fail("not in after Δ, as each process counted it from its own start")
+
+
+@scenario({**BY_ADDRESS})
+async def let_go_in_spite_of_kills(world: World) -> None:
+    """A record whose ensure may be out ends in time, however often processes begin anew."""
+    world.troubles["ensureBackend"] = ["timeout-late"]
+    await begin(world)
+    world.put_pod("web-1", ONE)
+    await asyncio.sleep(1)
+    world.drop_pod("web-1")
+    for _ in range(KILLS):
+        await asyncio.sleep(KILLS_APART)
+        world.crash_any("deregistrar", is_old=False)
+    await asyncio.sleep(KILLS_APART)
+    if world.is_faultless and any(world.oracle.unsettled()):
+        world.fail("not gone after Δ, as each process counted it from its own start")

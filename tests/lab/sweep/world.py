@@ -143,10 +143,11 @@ class World(Cluster):
 
     # --- what becomes of processes ----------------------------------------------------
 
-    def start(self, role: str, *, behind: int = 0) -> Process:
-        """Start a process."""
-        ahead = self.ahead.pop(role, None)
-        process = Process(self, role, len(self.processes) + 1, behind, ahead)
+    def start(self, role: str, *, behind: int = 0, boot: int | None = None) -> Process:
+        """Start a process, on a machine of its own where no other one is named."""
+        number = len(self.processes) + 1
+        process = Process(self, role, number, behind, boot)
+        process.host.ahead = self.ahead.pop(role, process.host.ahead)
         self.processes.append(process)
         if role == "deregistrar" and not self.setting.elect:
             self.api.put(
@@ -160,11 +161,13 @@ class World(Cluster):
         if process.is_alive:
             process.kill()
             behind = OLDER if is_old else 0
-            self.later(RESTART, self._restart, process.role, behind)
+            # As kubelet does, where the machine is the same; elsewhere lists may be older.
+            boot = None if is_old else process.host.boot
+            self.later(RESTART, self._restart, process.role, behind, boot)
 
-    def _restart(self, role: str, behind: int) -> None:
+    def _restart(self, role: str, behind: int, boot: int | None) -> None:
         """Start a process anew; with older lists its watches are behind for a while."""
-        process = self.start(role, behind=behind)
+        process = self.start(role, behind=behind, boot=boot)
         if behind:
             process.api.hold(DISTURBED)
 
