@@ -43,7 +43,7 @@ class Admission:
         """It can be called once it serves, with a certificate that is good."""
         return {"certificate": self._keeper.check, "serving": self._unserved}
 
-    async def work(self, stop: asyncio.Event) -> None:
+    async def work(self, stop: asyncio.Event, _inherited: str = "", /) -> None:
         """Serve until told to stop; then finish what is under way.
 
         Raises:

@@ -334,7 +334,7 @@ class Controller:
         """Nothing but what it reads must be there."""
         return {}
 
-    async def work(self, stop: asyncio.Event) -> None:
+    async def work(self, stop: asyncio.Event, _inherited: str = "", /) -> None:
         """Work until told to stop; then finish the calls under way."""
         await self._inheritance.take_locks(stop)
         if self._series is not None:

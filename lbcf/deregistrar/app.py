@@ -78,7 +78,7 @@ class DeregistrarProgram:
             told=CallReporter(parts.recorder, enabled=told).record_told,
         )
         series = DeletionMetrics(records, clock, parts.metrics)
-        deregistrar = Deregistrar(
+        self._deregistrar = deregistrar = Deregistrar(
             records,
             drivers,
             queue,
@@ -117,8 +117,10 @@ class DeregistrarProgram:
         """Nothing but what it reads must be there."""
         return {}
 
-    async def work(self, stop: asyncio.Event) -> None:
+    async def work(self, stop: asyncio.Event, inherited: str = "", /) -> None:
         """Work until told to stop; then finish the calls under way."""
+        if inherited:
+            self._deregistrar.inherit(inherited)
         self._workers.start()
         self._telling.start()
         await stop.wait()

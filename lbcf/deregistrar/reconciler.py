@@ -7,6 +7,7 @@ what is waited for.
 from collections.abc import Callable
 from datetime import timedelta
 
+import attrs
 import structlog
 
 from lbcf.core.lifecycle import deregistration
@@ -101,6 +102,17 @@ class Deregistrar:
             )
         if old is None or not old.is_deleting or _orders(old) != _orders(new):
             self._queue.add(new.meta.key)
+
+    def inherit(self, name: str) -> None:
+        """Go on under the name of a run that had ended before anything was read.
+
+        Records that name it need no write before the first call, and their addresses are
+        free at once. For those that are being deleted by now it may have called, and
+        nobody knows with which answer; it had seen no other end than these.
+        """
+        self._incarnation = name
+        for uid, state in self._states.items():
+            self._states[uid] = attrs.evolve(state, incarnation=name, unanswered=True)
 
     def driver_changed(
         self, old: LoadBalancerDriver | None, new: LoadBalancerDriver | None

@@ -26,7 +26,7 @@ from lbcf.kube.leases import (
     LEASES,
     Lease,
     micro_time,
-    render_process,
+    render_holder,
 )
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.process_identity import ProcessIdentity, ProcessWitness, until_refused
@@ -121,6 +121,34 @@ class LeaderElector:
         self._seen_at = 0.0
         self._lease: Lease | None = None
         self._renewed_at = 0.0
+        self._ended: Lease | None = None
+        self._inherited = ""
+
+    @property
+    def inherited(self) -> str:
+        """Return the name of the run in whose place this one leads; empty: of none.
+
+        That run had ended when `look_for_ended` was called, and nobody has led since.
+        """
+        return self._inherited
+
+    async def look_for_ended(self) -> None:
+        """Find out whether the holder of the Lease has provably ended, by one look.
+
+        To be called before anything is read: whatever that holder has done, it did
+        before that. An API server that does not answer leaves it unknown.
+        """
+        try:
+            found = await self._client.get(
+                LEASES, self._key, within=self._timing.request
+            )
+        except KubeError:
+            return
+        if self._witness is None or found.process is None or not found.holder:
+            return
+        # That nobody listens any more is a hint, and no proof: only the witness counts.
+        if self._witness.has_ended(found.process):
+            self._ended = found
 
     async def run(self, worker: Callable[[], Awaitable[None]]) -> None:
         """Wait for the lead, work, and give the lead back once the work has ended.
@@ -196,6 +224,10 @@ class LeaderElector:
             self._follow(found.process)
             return None
         kept = found.holder == self._identity
+        if not kept:
+            # Whoever led in between has called under a name of its own.
+            is_next = self._ended is not None and self._ended.holder == found.holder
+            self._inherited = found.incarnation if is_next else ""
         spec = {
             "acquireTime": micro_time(self._clock.now()),
             "leaseTransitions": found.transitions + (0 if kept else 1),
@@ -367,7 +399,7 @@ class LeaderElector:
         own = self._witness.own if self._witness is not None else None
         if own is None:
             return {}
-        told = render_process(self._identity, own)
+        told = render_holder(self._identity, own, self._inherited)
         return {"annotations": {ANNOTATION_HOLDER: told}}
 
     def _spec(self) -> dict[str, object]:

@@ -18,7 +18,7 @@ from lbcf.wire.metadata import ObjectMeta, decode
 
 
 ANNOTATION_HOLDER: Final = f"{API_GROUP}/holder-process"
-"""Which process the holder is, as `render_process` writes it."""
+"""Which process the holder is, as `render_holder` writes it."""
 
 
 @attrs.frozen
@@ -31,6 +31,7 @@ class Lease:
         transitions: how often the holder changed.
         renewed_at: by the holder's clock, for people; None where unsaid.
         process: which process the holder is; None where that is unknown.
+        inherited: name of the run in whose place the holder began; empty: of none.
     """
 
     meta: Meta
@@ -39,11 +40,16 @@ class Lease:
     transitions: int
     renewed_at: datetime | None = None
     process: ProcessIdentity | None = None
+    inherited: str = ""
 
     @property
     def incarnation(self) -> str:
-        """Return which run of a process leads: what follows the host in its identity."""
-        return self.holder.rpartition("_")[2]
+        """Return the name of the run that leads.
+
+        Its own, which follows the host in its identity, or that of the run in whose
+        place it began.
+        """
+        return self.inherited or self.holder.rpartition("_")[2]
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -66,10 +72,12 @@ class _Holder(msgspec.Struct):
     Attributes:
         identity: the holder that it speaks of. A version that knows no annotation
             changes the holder and leaves it as it is.
+        inherited: as in `Lease`.
     """
 
     identity: str
     process: ProcessIdentity
+    inherited: str = ""
 
 
 _LEASE = msgspec.json.Decoder(_Lease)
@@ -84,22 +92,24 @@ def parse_lease(body: bytes) -> Lease:
     """
     lease = decode(_LEASE, body)
     spec, annotations = lease.spec, lease.metadata.annotations or {}
+    holder = _read_holder(spec.holder_identity, annotations.get(ANNOTATION_HOLDER))
     return Lease(
         meta=lease.metadata.to_meta(),
         holder=spec.holder_identity or "",
         duration=spec.lease_duration_seconds or 0,
         transitions=spec.lease_transitions or 0,
         renewed_at=spec.renew_time,
-        process=_process_of(spec.holder_identity, annotations.get(ANNOTATION_HOLDER)),
+        process=holder.process if holder else None,
+        inherited=holder.inherited if holder else "",
     )
 
 
-def render_process(identity: str, process: ProcessIdentity) -> str:
+def render_holder(identity: str, process: ProcessIdentity, inherited: str) -> str:
     """Write the annotation that says which process a holder is."""
-    return msgspec.json.encode(_Holder(identity, process)).decode()
+    return msgspec.json.encode(_Holder(identity, process, inherited)).decode()
 
 
-def _process_of(identity: str | None, told: str | None) -> ProcessIdentity | None:
+def _read_holder(identity: str | None, told: str | None) -> _Holder | None:
     """Read the annotation; None where it is none, or speaks of another holder."""
     if not identity or not told:
         return None
@@ -107,7 +117,7 @@ def _process_of(identity: str | None, told: str | None) -> ProcessIdentity | Non
         holder = _decode_holder(told)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
-    return holder.process if holder.identity == identity else None
+    return holder if holder.identity == identity else None
 
 
 LEASES: Final[Resource[Lease]] = Resource(

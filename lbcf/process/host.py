@@ -53,8 +53,14 @@ class Program(Protocol):
     def ready(self) -> Mapping[str, Check]:
         """What /readyz asks beside that everything has been read."""
 
-    async def work(self, stop: asyncio.Event) -> None:
-        """Work until told to stop, then finish what is under way."""
+    async def work(self, stop: asyncio.Event, inherited: str = "", /) -> None:
+        """Work until told to stop, then finish what is under way.
+
+        Args:
+            stop: set when it is to end.
+            inherited: name of the run in whose place this one works; it had ended
+                before anything was read. Empty: of none.
+        """
 
 
 async def run_process(
@@ -139,13 +145,16 @@ class Host:
 
     async def run(self) -> int:
         """Work, and keep everything around it alive until the work has ended."""
+        elector = self._elector()
+        if elector is not None:
+            await elector.look_for_ended()
         background: list[asyncio.Task[Any]] = [
             asyncio.create_task(informer.run()) for informer in self.program.informers
         ]
         background.append(asyncio.create_task(self.loop_watch.run()))
         background.append(asyncio.create_task(self._parts.recorder.run()))
         try:
-            return await self._until_asked(asyncio.create_task(self._lead()))
+            return await self._until_asked(asyncio.create_task(self._lead(elector)))
         finally:
             for task in background:
                 task.cancel()
@@ -168,15 +177,14 @@ class Host:
             return 1
         return 0
 
-    async def _lead(self) -> None:
-        """Work, as the one process of its kind that does."""
+    def _elector(self) -> LeaderElector | None:
+        """Make the candidate; None where nobody is elected."""
         parts = self._parts
         if not parts.settings.leader_elect:
-            await self._work()
-            return
+            return None
         name = f"lbcf-{parts.settings.process}"
         parts.metrics.set_leader(name, leading=False)
-        elector = LeaderElector(
+        return LeaderElector(
             parts.elections,
             name=name,
             namespace=parts.settings.namespace,
@@ -185,9 +193,15 @@ class Host:
             on_leading=lambda leading: parts.metrics.set_leader(name, leading=leading),
             witness=_witness(parts.settings, os.environ),
         )
-        await elector.run(self._work)
 
-    async def _work(self) -> None:
+    async def _lead(self, elector: LeaderElector | None) -> None:
+        """Work, as the one process of its kind that does."""
+        if elector is None:
+            await self._work()
+        else:
+            await elector.run(lambda: self._work(elector.inherited))
+
+    async def _work(self, inherited: str = "") -> None:
         """Work once everything has been read."""
         for informer in self.program.informers:
             await informer.synced.wait()
@@ -197,8 +211,8 @@ class Host:
             return
         self._is_working = True
         tune_gc()
-        _log.info("work.started")
-        await self.program.work(self._asked)
+        _log.info("work.started", inherited=inherited)
+        await self.program.work(self._asked, inherited)
         _log.info("work.finished")
         try:
             async with asyncio.timeout(_LAST_EVENTS.total_seconds()):

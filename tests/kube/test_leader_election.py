@@ -9,6 +9,7 @@ import asyncio
 import copy
 
 from collections.abc import Awaitable, Callable
+from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from typing import cast
 
@@ -89,10 +90,18 @@ class Stage:
         name: str,
         ending: timedelta = timedelta(0),
         witness: ProcessWitness | None = None,
+        between: Callable[[], Awaitable[object]] | None = None,
     ) -> asyncio.Task[None]:
-        """Run a candidate."""
+        """Run a candidate; something may happen between its first look and the rest."""
         elector = self.elector(name, witness)
-        return asyncio.create_task(elector.run(self.working(name, ending)))
+
+        async def run() -> None:
+            await elector.look_for_ended()
+            if between is not None:
+                await between()
+            await elector.run(self.working(name, ending))
+
+        return asyncio.create_task(run())
 
     async def kill(self, leader: asyncio.Task[None]) -> None:
         """End a leader in a way that leaves the Lease as it stands: nothing is released."""
@@ -102,6 +111,13 @@ class Stage:
         now, then = self.api.objects[PATH], cast("Json", left["metadata"])
         now["spec"] = left["spec"]
         cast("Json", now["metadata"])["annotations"] = then.get("annotations")
+
+    async def name_that_leads(self, holder: str) -> str:
+        """Return the name under which a process leads, once it does."""
+        while self.holder() != holder:  # noqa: ASYNC110 - the API server tells nobody
+            await asyncio.sleep(0.1)
+        key = ObjectKey("shop", "lbcf")
+        return (await KubeClient(self.api).get(LEASES, key)).incarnation
 
     @property
     def lease(self) -> Json:
@@ -124,7 +140,7 @@ class Witness:
     """
 
     pid: int
-    ended: frozenset[int] = frozenset()
+    ended: AbstractSet[int] = frozenset()
     host: str = ""
 
     @property
@@ -277,6 +293,64 @@ class TestElection:
             stage.refused.set()
             await asyncio.sleep(0.1)
             assert "two" == stage.holder()
+            await ended(two)
+
+        run_virtual(main())
+
+    def test_who_begins_in_the_place_of_a_dead_leader_keeps_its_name(
+        self, stage: Stage
+    ) -> None:
+        """And so does who begins in that one's place: records go on naming the first."""
+
+        async def main() -> None:
+            await stage.kill(stage.start("dead", witness=Witness(1)))
+            two = stage.start("two", witness=Witness(2, ended=frozenset({1})))
+            assert "dead" == await stage.name_that_leads("two")
+            await stage.kill(two)
+            three = stage.start("three", witness=Witness(3, ended=frozenset({2})))
+            assert "dead" == await stage.name_that_leads("three")
+            await ended(three)
+            four = stage.start("four", witness=Witness(4, ended=frozenset({3})))
+            assert "four" == await stage.name_that_leads("four")
+            await ended(four)
+
+        run_virtual(main())
+
+    def test_name_of_a_leader_that_was_dead_too_late_is_not_kept(
+        self, stage: Stage
+    ) -> None:
+        """It lived when the candidate began to read: it may have done things unseen."""
+
+        async def main() -> None:
+            one = stage.start("one", witness=Witness(1))
+            await asyncio.sleep(0.1)
+            dead: set[int] = set()
+            two = stage.start("two", witness=Witness(2, ended=dead))
+            await asyncio.sleep(1)
+            await stage.kill(one)
+            dead.add(1)
+            assert "two" == await stage.name_that_leads("two")
+            await ended(two)
+
+        run_virtual(main())
+
+    def test_name_of_a_leader_before_the_last_is_not_kept(self, stage: Stage) -> None:
+        """Whoever led in between may have written the name of its own into records."""
+
+        async def main() -> None:
+            await stage.kill(stage.start("dead", witness=Witness(1)))
+
+            async def lead_in_between() -> None:
+                other = stage.start("other", witness=Witness(9, ended=frozenset({1})))
+                assert "dead" == await stage.name_that_leads("other")
+                await stage.kill(other)
+
+            two = stage.start(
+                "two",
+                witness=Witness(2, ended=frozenset({1, 9})),
+                between=lead_in_between,
+            )
+            assert "two" == await stage.name_that_leads("two")
             await ended(two)
 
         run_virtual(main())

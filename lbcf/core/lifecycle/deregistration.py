@@ -94,8 +94,10 @@ class DeregistrationState:
 
     Attributes:
         first_seen: monotonic seconds at which this incarnation saw the deletion.
-        incarnation: who we are; new at every start of a process.
-        unanswered: a call of ours had no definite answer, and may take effect later.
+        incarnation: our name; new at every start of a process but for one that begins
+            in the place of one that has ended.
+        unanswered: a call under our name had no definite answer, as far as we know, and
+            may take effect later.
         is_clean: we have let the record go, nobody else has called for its end, and all
             of our calls had definite answers.
         permission: the latest observation of this turn.

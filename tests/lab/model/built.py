@@ -152,6 +152,12 @@ BUILT = (
         address(frees=True, running=True),
     ),
     Variant(
+        "b45",
+        "the same, a deregistrar that begins anew keeps the name of the one before: 1 + 1",
+        address(frees=True, forgets_whole=False, inherits=True),
+        alive=True,
+    ),
+    Variant(
         "b41",
         "Record, calls are answered by Running: 2 + 1",
         record(running=True, registrars=2),

@@ -44,7 +44,8 @@ def _end(s: State, rules: Rules, w: int, out: Steps) -> None:
         _lose(n, rules, w)
     world.rest(n, b)
     for r in range(rules.records):
-        n[at.ending(w, r)] = 0
+        deleting = n[at.record(r) + at.PHASE] == at.DELETING
+        n[at.ending(w, r)] = at.UNANSWERED if rules.inherits and deleting else 0
         if rules.forgets_whole and n[at.record(r) + at.ENDER] == w + 1:
             n[at.record(r) + at.ENDER] = decisions.DEAD
     text = "{b} ends; another begins in its place"

@@ -80,6 +80,8 @@ class Rules:
         frees_ended: only when it has let the record go; else when it sends the call.
         frees_holder: only the lock of that very record.
         forgets_whole: a deregistrar loses its memory only together with its name.
+        inherits: who begins in the place of one that has ended takes it that no call was
+            answered for what it finds being deleted.
         running: calls are answered by Running, and go on.
         success_ends: a success ends what the same record's calls had left running.
         stamps: a record says how long its ensures may live, before the first one is sent
@@ -144,6 +146,7 @@ class Rules:
     frees_ended: bool = True
     frees_holder: bool = True
     forgets_whole: bool = True
+    inherits: bool = False
     running: bool = False
     success_ends: bool = True
     stamps: bool = True

@@ -252,6 +252,7 @@ async def measure(
         present = presences(journal.effects, time.monotonic())
         rest = await _until_rest(driver, wanted)
         starts = sum(replica.starts for replica in replicas)
+    _write_absences(folder / "absences.txt", crowd.ready, present)
     (folder / "calls.txt").write_text("".join(f"{call}\n" for call in journal.calls))
     figures: dict[str, object] = {
         "served": round(share(crowd.ready, present), 4),
@@ -263,6 +264,20 @@ async def measure(
         "kills": starts - len(replicas),
     }
     return Result([*_wrong(crowd, journal, present, trouble=trouble), *rest], figures)
+
+
+def _write_absences(
+    path: Path, ready: dict[str, list[Span]], present: dict[str, list[Span]]
+) -> None:
+    """Write for how long each ready pod was no member, the longest first."""
+    found = [
+        (one.seconds - sum(map(one.shared, present.get(address, ()))), address, one)
+        for address, spans in ready.items()
+        for one in spans
+    ]
+    found.sort(key=lambda each: -each[0])
+    lines = (f"{away:.2f} s  {address}  {one}\n" for away, address, one in found)
+    path.write_text("".join(lines))
 
 
 @contextlib.asynccontextmanager

@@ -15,6 +15,7 @@ from lbcf.core.lifecycle import registration
 from lbcf.core.lifecycle.deregistration import DeregistrationState
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.selection import plan, replacement
+from lbcf.deregistrar.reconciler import Deregistrar
 from lbcf.executor import perform
 from lbcf.executor.locks import AddressLocker
 from lbcf.executor.perform import Executor
@@ -126,6 +127,23 @@ ACTING: dict[str, Mutant] = {
         (Edit(Now, "began_at", " or written.boot != self.boot", ""),),
         ("taken-in-spite-of-kills", "let-go-in-spite-of-kills"),
         modes=("old-list",),
+    ),
+    "inherits-no-doubt": Mutant(
+        "of calls that the deregistrar before had out nobody knows the answer",
+        (
+            Edit(
+                Deregistrar,
+                "inherit",
+                "unanswered=True",
+                "unanswered=state.unanswered",
+            ),
+        ),
+        ("taken-after-a-lost-call",),
+    ),
+    "inherits-nothing": Mutant(
+        "a deregistrar in the place of one that ended keeps its name",
+        (Edit(Deregistrar, "inherit", "self._incarnation = name", "pass"),),
+        ("taken-after-a-restart",),
     ),
     "lock-by-spelling": Mutant(
         "one physical load balancer has one lock for an address, however it is spelled",

@@ -29,6 +29,7 @@ from lbcf.kube.leader_election import LeaderElector, LeadershipLostError
 from lbcf.kube.secrets import Secrets
 from lbcf.process import Dependencies, Program
 from lbcf.runtime.metrics import Metrics
+from lbcf.runtime.process_identity import ProcessIdentity
 from lbcf.settings import Settings
 from tests.lab.sweep.clocks import Host, HostClock
 from tests.lab.sweep.faults import ALL_MODES, Effect, Ending, Io, Mode, Trouble
@@ -74,6 +75,8 @@ class Process:
     Attributes:
         role: `controller` or `deregistrar`.
         name: such as `controller-2`; also its incarnation.
+        number: its process id.
+        inherited: name of the process in whose place it begins, empty: of none.
         host: the machine that it runs on.
         clock: what it knows of the time.
         is_alive: it has not crashed.
@@ -86,12 +89,14 @@ class Process:
         role: str,
         number: int,
         behind: int = 0,
-        boot: int | None = None,
+        after: "Process | None" = None,
     ) -> None:
         self.role = role
         self.name = f"{role}-{number}"
         ahead = _AHEAD[number % len(_AHEAD)]
-        self.host = Host(ahead, number if boot is None else boot)
+        self.host: Host = Host(ahead, number if after is None else after.host.boot)
+        self.inherited: str = "" if after is None else after.inherited or after.name
+        self.number = number
         self.clock = HostClock(self.host, seed=number)
         self.is_alive = True
         self.tasks: list[asyncio.Task[Any]] = []
@@ -271,33 +276,57 @@ class Process:
             incarnation=self.name,
         )
         program = _build(self.role, parts)
+        elector = self._elector(client, parts)
+        if elector is not None:
+            await elector.look_for_ended()
         background: list[Coroutine[Any, Any, Any]] = [
             informer.run() for informer in program.informers
         ]
         for work in (*background, recorder.run()):
             _ = asyncio.get_running_loop().create_task(work)
-        if not setting.elect:
-            await self._begin(program)
+        if elector is None:
+            # Nothing was read before it began, and it has ended: nobody need look.
+            await self._begin(program, self.inherited)
             return
-        elector = LeaderElector(
-            client,
-            name=f"lbcf-{self.role}",
-            namespace=parts.settings.namespace,
-            identity=self.name,
-            clock=clock,
-            exit_now=lambda _code: self._world.crash(self),
-        )
         try:
-            await elector.run(lambda: self._begin(program))
+            await elector.run(lambda: self._begin(program, elector.inherited))
         finally:
             # However that ends, the process ends with it, and is started again.
             self._world.crash(self)
 
-    async def _begin(self, program: Program) -> None:
+    def _elector(self, client: KubeClient, parts: Dependencies) -> LeaderElector | None:
+        """Make the candidate, where a leader is elected."""
+        if not self._world.setting.elect:
+            return None
+        return LeaderElector(
+            client,
+            name=f"lbcf-{self.role}",
+            namespace=parts.settings.namespace,
+            identity=self.name,
+            clock=self.clock,
+            exit_now=lambda _code: self._world.crash(self),
+            witness=_Kernel(self, self._world),
+        )
+
+    async def _begin(self, program: Program, inherited: str) -> None:
         """Work once everything has been read."""
         for informer in program.informers:
             await informer.synced.wait()
-        await program.work(asyncio.Event())
+        await program.work(asyncio.Event(), inherited)
+
+
+class _Kernel:
+    """Knows which processes of its machine have ended."""
+
+    def __init__(self, process: Process, world: "World") -> None:
+        boot = f"boot-{process.host.boot}"
+        self.own = ProcessIdentity(boot, 0, process.number, 0)
+        self._world = world
+
+    def has_ended(self, other: ProcessIdentity) -> bool:
+        """Return whether another process of this machine has ended."""
+        process = self._world.processes[other.pid - 1]
+        return other.boot == self.own.boot and not process.is_alive
 
 
 def _unless_over(io: Io, since: float) -> Io:

@@ -4,7 +4,7 @@ import asyncio
 
 from tests.lab.sweep.objects import BACKEND, DRIVER
 from tests.lab.sweep.stage import ONE, TWO, begin, scenario
-from tests.lab.sweep.world import World
+from tests.lab.sweep.world import RESTART, World
 
 
 BY_ADDRESS = {"backend": BACKEND, "driver": DRIVER}
@@ -107,3 +107,26 @@ async def let_go_in_spite_of_kills(world: World) -> None:
     await asyncio.sleep(KILLS_APART)
     if world.is_faultless and any(world.oracle.unsettled()):
         world.fail("not gone after Δ, as each process counted it from its own start")
+
+
+@scenario({**BY_ADDRESS})
+async def taken_after_a_restart(world: World) -> None:
+    """The deregistrar that a record names was killed, and began anew, before its end."""
+    await begin(world, ONE)
+    world.crash_any("deregistrar", is_old=False)
+    await asyncio.sleep(RESTART + 1)
+    world.drop_pod("web-1")
+    world.put_pod("web-2", ONE)
+    await asyncio.sleep(AT_MOST)
+    if world.is_faultless and any(world.oracle.unsettled()):
+        world.fail(f"not in {AT_MOST} s after its address was free")
+
+
+@scenario({**BY_ADDRESS})
+async def taken_after_a_lost_call(world: World) -> None:
+    """It was killed while its call was out, which arrives when its successor is done."""
+    world.troubles["deregisterBackend"] = ["crash-late"]
+    await begin(world, ONE)
+    world.drop_pod("web-1")
+    await asyncio.sleep(RESTART + 1)
+    world.put_pod("web-2", ONE)

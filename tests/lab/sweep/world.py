@@ -143,33 +143,37 @@ class World(Cluster):
 
     # --- what becomes of processes ----------------------------------------------------
 
-    def start(self, role: str, *, behind: int = 0, boot: int | None = None) -> Process:
-        """Start a process, on a machine of its own where no other one is named."""
+    def start(
+        self, role: str, *, behind: int = 0, after: Process | None = None
+    ) -> Process:
+        """Start a process, on a machine of its own or in the place of one that ended."""
         number = len(self.processes) + 1
-        process = Process(self, role, number, behind, boot)
+        process = Process(self, role, number, behind, after)
         process.host.ahead = self.ahead.pop(role, process.host.ahead)
         self.processes.append(process)
         if role == "deregistrar" and not self.setting.elect:
-            self.api.put(
-                objects.lease_path(f"lbcf-{role}"), objects.lease(process.name)
-            )
+            name = process.inherited or process.name
+            self.api.put(objects.lease_path(f"lbcf-{role}"), objects.lease(name))
         process.start()
         return process
 
     def crash(self, process: Process, *, is_old: bool = False) -> None:
-        """Kill a process and have it started again."""
+        """Kill a process and have it started again.
+
+        In its place, as kubelet does; elsewhere where lists are to be older.
+        """
         if process.is_alive:
             process.kill()
-            behind = OLDER if is_old else 0
-            # As kubelet does, where the machine is the same; elsewhere lists may be older.
-            boot = None if is_old else process.host.boot
-            self.later(RESTART, self._restart, process.role, behind, boot)
+            restart = self._restart_elsewhere if is_old else self._restart
+            self.later(RESTART, restart, process)
 
-    def _restart(self, role: str, behind: int, boot: int | None) -> None:
-        """Start a process anew; with older lists its watches are behind for a while."""
-        process = self.start(role, behind=behind, boot=boot)
-        if behind:
-            process.api.hold(DISTURBED)
+    def _restart(self, ended: Process) -> None:
+        self.start(ended.role, after=ended)
+
+    def _restart_elsewhere(self, ended: Process) -> None:
+        """Start a process anew: its lists are older, its watches behind for a while."""
+        process = self.start(ended.role, behind=OLDER)
+        process.api.hold(DISTURBED)
 
     def trouble(self, process: Process, trouble: Trouble, watch: str = "") -> None:
         """Let something happen to a process, or to its watches of a kind."""
