@@ -34,6 +34,7 @@ class Settings:
         namespace: where the Leases live.
         metrics: where to serve /metrics; None: nowhere.
         probes: where to serve /healthz and /readyz; None: nowhere.
+        gate: where the deregistrar answers pods that wait; None: nowhere.
         leader_elect: wait for the Lease before working.
         grace: how long calls under way may take once the process is told to end.
         list_period: between two readings of a load balancer's members.
@@ -49,6 +50,7 @@ class Settings:
     namespace: str = SYSTEM_NAMESPACE
     metrics: BindAddress | None = None
     probes: BindAddress | None = None
+    gate: BindAddress | None = None
     leader_elect: bool = True
     log_level: str = "info"
     log_format: str = "json"
@@ -102,6 +104,14 @@ def add_flags(parser: argparse.ArgumentParser, process: str) -> None:
             "--record-events",
             action="store_true",
             help="an Event for each answer of a driver, as LBCF in Go has them",
+        )
+    if process == "deregistrar":
+        add(
+            "--gate-bind-address",
+            default="0",
+            metavar="[HOST]:PORT",
+            help="where to answer pods that wait until no record names them, such as "
+            ":11037; 0: nowhere (default: %(default)s)",
         )
     add("--log-level", default="info", help="debug, info, warning or error")
     add("--log-format", default="json", choices=["json", "console"])
@@ -167,6 +177,7 @@ def read_settings(process: str, flags: argparse.Namespace) -> Settings:
         namespace=flags.namespace,
         metrics=_address("--metrics-bind-address", flags.metrics_bind_address),
         probes=_address("--health-probe-bind-address", flags.health_probe_bind_address),
+        gate=_address("--gate-bind-address", getattr(flags, "gate_bind_address", "0")),
         # A Lease would be written.
         leader_elect=getattr(flags, "leader_elect", False) and not dry_run,
         log_level=flags.log_level,

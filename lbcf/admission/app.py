@@ -1,6 +1,7 @@
 """Puts the admission process together, and shows until when its certificate is good."""
 
 import asyncio
+import contextlib
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -42,6 +43,10 @@ class Admission:
     def ready(self) -> Mapping[str, Check]:
         """It can be called once it serves, with a certificate that is good."""
         return {"certificate": self._keeper.check, "serving": self._unserved}
+
+    def beside(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Nothing: a replica that does not lead only reads."""
+        return contextlib.nullcontext()
 
     async def work(self, stop: asyncio.Event, _inherited: str = "", /) -> None:
         """Serve until told to stop; then finish what is under way.

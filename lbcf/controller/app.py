@@ -1,6 +1,7 @@
 """Puts the controller together: what it watches, its queues, its workers."""
 
 import asyncio
+import contextlib
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -333,6 +334,10 @@ class Controller:
     def ready(self) -> Mapping[str, Check]:
         """Nothing but what it reads must be there."""
         return {}
+
+    def beside(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Nothing: a replica that does not lead only reads."""
+        return contextlib.nullcontext()
 
     async def work(self, stop: asyncio.Event, _inherited: str = "", /) -> None:
         """Work until told to stop; then finish the calls under way."""

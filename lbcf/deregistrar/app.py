@@ -1,13 +1,16 @@
 """Puts the deregistrar together: what it watches, its queue, its workers."""
 
 import asyncio
+import contextlib
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from lbcf.core.model import conditions
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
+from lbcf.deregistrar.drain_gate import DrainGate, GateMetrics, pod_of
+from lbcf.deregistrar.gate_server import GateServer
 from lbcf.deregistrar.metrics import DeletionMetrics
 from lbcf.deregistrar.reconciler import Deregistrar
 from lbcf.deregistrar.successors import Successors, holder_of, is_waiting
@@ -51,7 +54,8 @@ class DeregistrarProgram:
         client, clock = parts.client, parts.clock
         self._parts = parts
         records: Store[BackendRecord] = Store(
-            {"driver": _driver_of, "holder": holder_of}, keep=_concerns_us
+            {"driver": _driver_of, "holder": holder_of, "pod": pod_of},
+            keep=_concerns_us,
         )
         drivers: Store[LoadBalancerDriver] = Store()
         load_balancers: Store[LoadBalancer] = Store()
@@ -99,6 +103,10 @@ class DeregistrarProgram:
         drivers.on_end(series.forget)
         trouble = TroubleReporter(parts.recorder, _TOLD, "Deregister", calls_told=told)
         trouble.listen(records)
+        gate_series = GateMetrics(parts.metrics.registry)
+        gate = DrainGate(client, records, clock, gate_series)
+        records.on_change(gate.record_changed)
+        self._gate = GateServer(gate, gate_series)
         self._workers = Workers(queue, deregistrar.reconcile, _WORKERS, clock)
         self._telling = Workers(telling, successors.reconcile, _TELLING_WORKERS, clock)
         self._informers: tuple[Informer[Any], ...] = (
@@ -116,6 +124,16 @@ class DeregistrarProgram:
     def ready(self) -> Mapping[str, Check]:
         """Nothing but what it reads must be there."""
         return {}
+
+    @contextlib.asynccontextmanager
+    async def beside(self) -> AsyncIterator[None]:
+        """Answer pods that wait for their records' end, leading or not."""
+        address = self._parts.settings.gate
+        if address is None:
+            yield
+            return
+        async with self._gate.serve(address):
+            yield
 
     async def work(self, stop: asyncio.Event, inherited: str = "", /) -> None:
         """Work until told to stop; then finish the calls under way."""

@@ -20,6 +20,8 @@ from lbcf.core.lifecycle.steps import (
     NoAnswer,
     Observed,
     Permission,
+    PodRead,
+    ReadPod,
     ReadRecord,
     RecordGone,
     Released,
@@ -53,7 +55,7 @@ from lbcf.kube.errors import (
     Unavailable,
     answer_lost,
 )
-from lbcf.kube.kinds import RECORDS
+from lbcf.kube.kinds import PODS, RECORDS
 from lbcf.kube.reader import KubeReader
 from lbcf.kube.store import Store
 from lbcf.runtime import failpoints
@@ -188,13 +190,12 @@ class Executor:
         match step:
             case ReadRecord():
                 return await self._read(subject)
-            case WriteStatus():
-                body = render_status_update(step.record, step.status)
-                return await self._write(step.record, body, "status")
-            case WriteSettling():
-                return await self._write(step.record, render_settling(step.settling))
+            case WriteStatus() | WriteSettling():
+                return await self._write_step(step)
             case CallDriver():
                 return await self._call_driver(subject, step)
+            case ReadPod():
+                return await self._read_pod(step)
             case TakeLock():
                 return await self._take_lock(step)
             case ReleaseRecord():
@@ -214,6 +215,21 @@ class Executor:
         if record.meta.uid != subject.uid:
             return RecordGone()
         return Observed(Permission(record, began))
+
+    async def _write_step(self, step: WriteStatus | WriteSettling) -> Reply:
+        if isinstance(step, WriteSettling):
+            return await self._write(step.record, render_settling(step.settling))
+        body = render_status_update(step.record, step.status)
+        return await self._write(step.record, body, "status")
+
+    async def _read_pod(self, step: ReadPod) -> PodRead:
+        try:
+            pod = await failpoints.through(
+                self._client.get(PODS, step.key), answer_lost
+            )
+        except NotFound:
+            return PodRead(is_ending=True)
+        return PodRead(is_ending=pod.is_terminating or pod.meta.uid != step.uid)
 
     async def _write(
         self, before: BackendRecord, body: dict[str, object], subresource: str = ""

@@ -9,7 +9,7 @@ import os
 import platform
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, Protocol
@@ -53,6 +53,13 @@ class Program(Protocol):
     def ready(self) -> Mapping[str, Check]:
         """What /readyz asks beside that everything has been read."""
 
+    def beside(self) -> AbstractAsyncContextManager[None]:
+        """Do what every replica does, from its start to its end, leading or not.
+
+        Raises:
+            CannotListen: an address is taken.
+        """
+
     async def work(self, stop: asyncio.Event, inherited: str = "", /) -> None:
         """Work until told to stop, then finish what is under way.
 
@@ -88,6 +95,7 @@ async def run_process(
         )
         host = Host(parts, build(parts), asked)
         await stack.enter_async_context(host.probes())
+        await stack.enter_async_context(host.program.beside())
         _log.info(
             "process.started",
             process=settings.process,

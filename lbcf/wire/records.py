@@ -223,7 +223,7 @@ def render_new_record(desired: DesiredRecord, name: str) -> dict[str, object]:
             "namespace": group.key.namespace,
             "labels": desired.labels(),
             "finalizers": [names.FINALIZER_RECORD],
-            **_render_settling(desired.settling),
+            **_render_annotations(desired),
             "ownerReferences": [
                 {
                     **_owner(desired.group),
@@ -284,18 +284,21 @@ def _render_backend(backend: Backend) -> dict[str, object]:
             return {"nodeBackend": {"name": name, "port": render_port(port)}}
 
 
-def _render_settling(settling: timedelta) -> dict[str, object]:
-    return {} if settling == USUAL_SETTLING else _settling(settling)
+def _render_annotations(desired: DesiredRecord) -> dict[str, object]:
+    unusual = desired.settling != USUAL_SETTLING
+    said = _settling(desired.settling) if unusual else {}
+    if desired.drain_gate:
+        said[names.ANNOTATION_DRAIN_GATE] = desired.drain_gate
+    return {"annotations": said} if said else {}
 
 
 def _settling(settling: timedelta) -> dict[str, object]:
-    seconds = str(int(settling.total_seconds()))
-    return {"annotations": {names.ANNOTATION_SETTLING: seconds}}
+    return {names.ANNOTATION_SETTLING: str(int(settling.total_seconds()))}
 
 
 def render_settling(settling: timedelta) -> dict[str, object]:
     """Patch for how long ensures may take effect."""
-    return {"metadata": _settling(settling)}
+    return {"metadata": {"annotations": _settling(settling)}}
 
 
 def render_spec_update(record: BackendRecord, spec: RecordSpec) -> dict[str, object]:

@@ -224,6 +224,7 @@ def test_labels_let_people_find_it() -> None:
         names.LABEL_LOAD_BALANCER: "front",
         names.LABEL_GROUP: "web",
         names.LABEL_POD: "web-1",
+        names.LABEL_POD_UID: "uid-web-1",
     }
 
 

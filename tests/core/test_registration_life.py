@@ -18,6 +18,7 @@ from lbcf.core.lifecycle.steps import (
     Finish,
     NoAnswer,
     Permission,
+    ReadPod,
     Reply,
     Step,
     StillRunning,
@@ -28,7 +29,7 @@ from lbcf.core.lifecycle.steps import (
 )
 from lbcf.core.lifecycle.turn import DRIVER_RECHECK
 from lbcf.core.model import conditions
-from lbcf.core.model.names import ANNOTATION_SETTLING
+from lbcf.core.model.names import ANNOTATION_DRAIN_GATE, ANNOTATION_SETTLING
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import (
     BackendRecord,
@@ -44,6 +45,7 @@ from tests.builders import (
     SETTLING,
     START,
     a_driver,
+    a_key,
     a_record,
     a_spec,
     held_by,
@@ -121,6 +123,46 @@ def test_own_record_with_an_address_takes_one_call_and_one_write() -> None:
     assert ["ensureBackend", "WriteStatus"] == world.kinds
     assert world.stored.is_settled
     assert Finish() == finish
+
+
+GATED = {ANNOTATION_DRAIN_GATE: "25"}
+
+
+def test_pod_that_waits_is_read_once_before_the_first_ensure() -> None:
+    """It is read when the record exists, by its name and uid (w60, w61)."""
+    world = World(a_record(annotations=GATED))
+    world.answers.append(NO)
+
+    state, _ = take_up(world)
+
+    assert ["ReadPod", "ensureBackend", "WriteStatus"] == world.kinds
+    assert ReadPod(a_key("web-1"), Uid("uid-web-1")) == world.steps[0]
+    visit(world, state)
+    assert 1 == world.kinds.count("ReadPod")
+    assert world.stored.is_registered
+
+
+def test_record_of_a_pod_that_is_being_deleted_is_never_ensured() -> None:
+    """An older view made it, and the pod may have been told to end by now."""
+    world = World(a_record(annotations=GATED), pod_is_ending=True)
+
+    state, finish = take_up(world)
+    visit(world, state)
+
+    assert not world.calls(Operation.ENSURE_BACKEND)
+    assert (False, "PodTerminating") == word(world.stored)
+    assert finish.again_after is not None
+
+
+def test_registered_record_is_ensured_again_without_a_look_at_its_pod() -> None:
+    """Whoever registered it has looked; the record holds the pod until it is gone."""
+    world = World(a_record(annotations=GATED, registered=True))
+    world.put(spec=a_spec(parameters={"weight": "2"}))
+
+    visit(world)
+
+    assert world.calls(Operation.ENSURE_BACKEND)
+    assert "ReadPod" not in world.kinds
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from lbcf.core.lifecycle.steps import (
     LockTaken,
     Observed,
     Permission,
+    PodRead,
+    ReadPod,
     ReadRecord,
     RecordGone,
     Released,
@@ -60,6 +62,7 @@ class World:
         ahead: seconds that the wall clock is ahead of that.
         answers: of the driver, in order; after them it always succeeds.
         locks: answers of the locker; after them it always gives the lock.
+        pod_is_ending: what a quorum read of the record's pod shows.
         steps: all that was asked.
         before: called before each step; what it does comes in between.
     """
@@ -70,6 +73,7 @@ class World:
     ahead: float = 0.0
     answers: deque[Reply] = attrs.Factory(deque)
     locks: deque[Reply] = attrs.Factory(deque)
+    pod_is_ending: bool = False
     steps: list[Step] = attrs.Factory(list)
     before: "Interference" = lambda _world, _step: None
 
@@ -119,12 +123,18 @@ class World:
                 return self._write(step)
             case WriteSettling():
                 return self._write_settling(step)
-            case TakeLock():
-                return self.locks.popleft() if self.locks else LockTaken()
+            case ReadPod() | TakeLock():
+                return self._cleared(step)
             case ReleaseRecord():
                 return self._release(step)
             case Finish():
                 raise AssertionError("a finished turn was carried out")
+
+    def _cleared(self, step: ReadPod | TakeLock) -> Reply:
+        """Tell of the pod, or of the lock."""
+        if isinstance(step, ReadPod):
+            return PodRead(self.pod_is_ending)
+        return self.locks.popleft() if self.locks else LockTaken()
 
     def _observed(self) -> Observed | RecordGone:
         """Show the record as it is now."""

@@ -5,6 +5,7 @@ version, a watch the changes after one.
 """
 
 import functools
+import re
 
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
@@ -131,7 +132,7 @@ def bookmark(version: int) -> bytes:
 
 
 def matcher(query: Mapping[str, str]) -> Matches:
-    """Read the selectors; only `=` and `!=` are known."""
+    """Read the selectors; only `=`, `!=` and `in` are known."""
     tests = [
         *_terms(query.get("fieldSelector", ""), _field),
         *_terms(query.get("labelSelector", ""), _label),
@@ -141,25 +142,32 @@ def matcher(query: Mapping[str, str]) -> Matches:
     return lambda whole: all(test(whole) for test in tests)
 
 
+_TERM = re.compile(r"[^,(]+(?:\([^)]*\))?")
+
+
 def _terms(selector: str, look: Callable[[Json, str], object]) -> Iterator[Matches]:
     """Read one selector."""
-    for term in filter(None, selector.split(",")):
+    for term in _TERM.findall(selector):
+        path, operator, among = term.partition(" in ")
+        if operator:
+            values = among.strip("()").split(",")
+            yield functools.partial(_test, look, path, values, True)
+            continue
         path, operator, value = term.partition("!=")
         if not operator:
             path, _, value = term.partition("=")
-        wanted = not operator
-        yield functools.partial(_test, look, path, value, wanted)
+        yield functools.partial(_test, look, path, [value], not operator)
 
 
 def _test(
     look: Callable[[Json, str], object],
     path: str,
-    value: str,
+    values: list[str],
     wanted: bool,
     whole: Json,
 ) -> bool:
     """Test one term of a selector."""
-    return (look(whole, path) == value) is wanted
+    return (look(whole, path) in values) is wanted
 
 
 def _field(whole: Json, path: str) -> object:

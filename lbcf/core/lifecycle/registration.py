@@ -26,6 +26,10 @@ them:
 7. That a member was lost is written down before it is put back (w18);
    `lbcf.controller.member_resync` finds out which are.
 
+9. A record whose pod waits for the end of all its records (`is_gated`) is ensured for the
+   first time only after a quorum read of the pod, made once the record existed, showed that
+   it is not being deleted (w60, w61).
+
 Rule 8, on the place of a backend, is kept by `lbcf.core.selection.location`.
 """
 
@@ -45,6 +49,8 @@ from lbcf.core.lifecycle.steps import (
     NoAnswer,
     Observed,
     Permission,
+    PodRead,
+    ReadPod,
     ReadRecord,
     RecordGone,
     Released,
@@ -75,9 +81,10 @@ from lbcf.core.model.resources import (
     ANY_INCARNATION,
     BackendRecord,
     LoadBalancerDriver,
+    PodRef,
     Waiting,
 )
-from lbcf.core.model.values import AddressSource, MemberKey
+from lbcf.core.model.values import AddressSource, MemberKey, ObjectKey
 from lbcf.core.reasons import Explanation, Reason
 
 
@@ -123,6 +130,7 @@ class RegistrationState:
         driver: the driver to call, or why there is none.
         address: as found for a record that has none yet.
         locked: this record holds the lock on that address.
+        pod_seen: its pod was read since it exists, and was not being deleted.
         deregistrar: the incarnation that deregisters at present, as far as is known.
         ensured: the answer of an ensure that is not written to the record yet.
         streak: failures in a row.
@@ -143,6 +151,7 @@ class RegistrationState:
     driver: LoadBalancerDriver | Explanation = UNKNOWN_DRIVER
     address: str = ""
     locked: bool = False
+    pod_seen: bool = False
     deregistrar: str = ""
     ensured: Succeeded | None = None
     streak: FailureStreak = NO_FAILURES
@@ -390,6 +399,19 @@ def _write_settling(
     return WriteSettling(record, settling) if settling > record.settling else None
 
 
+def _read_pod(
+    state: RegistrationState, record: BackendRecord, _now: Now
+) -> Step | None:
+    """Read a pod that waits for its records before the first ensure (w60)."""
+    backend = record.spec.backend
+    if state.pod_seen or state.ensured is not None or not record.is_gated:
+        return None
+    # Whoever made it Registered has read the pod.
+    if record.is_in or not isinstance(backend, PodRef):
+        return None
+    return ReadPod(ObjectKey(record.meta.key.namespace, backend.name), backend.uid)
+
+
 def _ensure(state: RegistrationState, record: BackendRecord, now: Now) -> Step | None:
     """Call ensureBackend."""
     if (
@@ -445,6 +467,7 @@ STAGES: tuple[Stage, ...] = (
     _write_address,
     _write_marker,
     _write_settling,
+    _read_pod,
     _ensure,
     _write_registered,
 )
@@ -461,8 +484,8 @@ def learn(
             return _after_failed_write(state, step, reply, now)
         case Observed(permission) | Superseded(permission):
             return _observed(state, step, permission)
-        case LockTaken():
-            return attrs.evolve(state, locked=True)
+        case LockTaken() | PodRead():
+            return _cleared(state, reply)
         case LockHeld():
             return _wait_for_lock(state, step, reply, now)
         case Succeeded():
@@ -556,6 +579,18 @@ def _wait_for_lock(
     waiting = Waiting(reply.uid, gone_at=written) if reply.uid else None
     report = attrs.evolve(state.report, next_attempt=free_at, waiting=waiting)
     return attrs.evolve(state, report=report)
+
+
+def _cleared(state: RegistrationState, reply: LockTaken | PodRead) -> RegistrationState:
+    if isinstance(reply, LockTaken):
+        return attrs.evolve(state, locked=True)
+    if not reply.is_ending or state.permission is None:
+        return attrs.evolve(state, pod_seen=not reply.is_ending)
+    # This view of the pod is older: the record goes once the watch has told of its end.
+    why = Explanation(
+        Reason.POD_TERMINATING, "the pod is being deleted, so it is not registered"
+    )
+    return _report(state, state.permission.record, why, _LOOK_AGAIN)
 
 
 def _holder(record: BackendRecord, reply: LockHeld) -> str:

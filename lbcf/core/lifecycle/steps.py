@@ -85,6 +85,14 @@ class WriteSettling:
 
 
 @attrs.frozen
+class ReadPod:
+    """Read the pod of a record from the API server itself (a quorum read)."""
+
+    key: ObjectKey
+    uid: Uid
+
+
+@attrs.frozen
 class TakeLock:
     """Take the lock on (driver, load balancer, address) for this record.
 
@@ -151,6 +159,7 @@ Step = (
     | CallDriver
     | WriteStatus
     | WriteSettling
+    | ReadPod
     | TakeLock
     | ReleaseRecord
     | Finish
@@ -245,6 +254,17 @@ class Superseded:
 
 
 @attrs.frozen
+class PodRead:
+    """What a record's pod does.
+
+    Attributes:
+        is_ending: it is being deleted, or no pod of that uid exists any more.
+    """
+
+    is_ending: bool
+
+
+@attrs.frozen
 class LockTaken:
     """The address is this record's alone."""
 
@@ -279,6 +299,7 @@ Reply = (
     | CallRefused
     | NoAnswer
     | Superseded
+    | PodRead
     | LockTaken
     | LockHeld
 )

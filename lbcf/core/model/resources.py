@@ -14,6 +14,7 @@ from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import (
     ANNOTATION_ABANDON,
+    ANNOTATION_DRAIN_GATE,
     ANNOTATION_SETTLING,
     FINALIZER_RECORD,
     LABEL_DRAINING,
@@ -464,6 +465,11 @@ class BackendRecord:
         said = self.meta.annotations.get(ANNOTATION_SETTLING, "")
         is_number = said.isascii() and said.isdecimal() and len(said) <= _DIGITS
         return timedelta(seconds=int(said)) if is_number else USUAL_SETTLING
+
+    @property
+    def is_gated(self) -> bool:
+        """Return whether its pod is told to end only when no record names it any more."""
+        return ANNOTATION_DRAIN_GATE in self.meta.annotations
 
     @property
     def load_balancer_key(self) -> ObjectKey:

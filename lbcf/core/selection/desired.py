@@ -45,6 +45,7 @@ class DesiredRecord:
             `spec` only if it may be registered without a lock.
         readable: what stands in front of its name.
         settling: for how long its first ensure may take effect.
+        drain_gate: what its pod says of how long its preStop waits; empty: it does not.
     """
 
     group: BackendGroup
@@ -52,6 +53,7 @@ class DesiredRecord:
     address: str
     readable: tuple[str, int]
     settling: timedelta = USUAL_SETTLING
+    drain_gate: str = ""
 
     @property
     def identity(self) -> Identity:
@@ -98,7 +100,8 @@ class DesiredRecord:
                 names.LABEL_GROUP: group,
             }
         match self.spec.backend:
-            case PodRef(name=name):
+            case PodRef(name=name, uid=uid):
+                labels[names.LABEL_POD_UID] = uid
                 pod = names.LABEL_BIND_POD if self.group.is_bind else names.LABEL_POD
                 labels[pod] = name
             case StaticRef(address=address):
@@ -166,6 +169,7 @@ class _EligibleBackend:
         address: where it listens.
         readable: what stands in front of its record's name.
         host: by which it says where it is, and under which uid if it is a node.
+        drain_gate: what a pod says of how long its preStop waits.
     """
 
     backend: Backend
@@ -173,6 +177,7 @@ class _EligibleBackend:
     readable: tuple[str, int]
     host: str = ""
     node_uid: Uid = Uid("")
+    drain_gate: str = ""
 
 
 def _backends(
@@ -184,10 +189,13 @@ def _backends(
                 if not isinstance(verdicts[pod.meta.uid], Eligible):
                     continue
                 name, host = pod.meta.key.name, pod.address
+                gate = pod.meta.annotations.get(names.ANNOTATION_DRAIN_GATE, "")
                 for port in ports:
                     backend = PodRef(name, pod.meta.uid, port)
                     address, readable = host_port(host, port), (name, port.number)
-                    yield _EligibleBackend(backend, address, readable, host)
+                    yield _EligibleBackend(
+                        backend, address, readable, host, drain_gate=gate
+                    )
         case StaticSelection(addresses=addresses):
             for address in addresses:
                 host, _, number = address.rpartition(":")
@@ -242,4 +250,4 @@ def _desired(
         node_uid=found.node_uid,
     )
     settling = driver.settling(Operation.ENSURE_BACKEND)
-    return DesiredRecord(group, spec, known, found.readable, settling)
+    return DesiredRecord(group, spec, known, found.readable, settling, found.drain_gate)

@@ -180,11 +180,28 @@ BUILT = (
         address(records=1, edits=True, deregistrars=2, life=2, drain_life=2, wait=4),
     ),
     Variant(
+        "b60",
+        "Record, drains, the pod's preStop waits for its records: 1 + 1",
+        record(gates=True, drains=True),
+        alive=True,
+    ),
+    Variant(
+        "b61",
+        "Record, the same pod registered again by an older view: 2 + 1",
+        record(gates=True, records=2, namesake=True, registrars=2),
+        alive=True,
+    ),
+    Variant(
+        "b62",
+        "Address, 1 record, the pod's preStop waits for its records: 2 + 1",
+        address(gates=True, records=1, registrars=2),
+    ),
+    Variant(
         "b33",
         "Record, a calm run never waits",
         record(crashes=False, silences=False, calm=True),
     ),
 )
 
-QUICK = ("b06", "b33", "b43", "b44")
+QUICK = ("b06", "b33", "b43", "b44", "b60")
 """Those of less than half a million steps."""

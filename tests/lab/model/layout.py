@@ -8,12 +8,14 @@ from __future__ import annotations
 
 
 # --- the load balancer and the lock -------------------------------------------------
-LOCK, LOCK_AGE, EPOCH, RESETS, FREED = range(5)
+LOCK, LOCK_AGE, EPOCH, RESETS, FREED, POD = range(6)
 """Holder of the lock (0 nobody, 1 + record); ticks since that holder has been gone;
 whether the epoch has changed and nobody wrote it down; resets that have been; whether a
-deregistrar wrote that all calls for that holder's end were answered."""
+deregistrar wrote that all calls for that holder's end were answered; the records' pod."""
+RUNS, DELETED, TOLD = range(3)
+"""Of the pod: it runs, it was deleted and its preStop waits, it was told to end."""
 
-MEMBERS = 5
+MEMBERS = 6
 MEMBER = 3
 IS_IN, IS_DRAINED, HAS = range(MEMBER)
 """Of a member: whether it is in, gets no new traffic, which parameters it has."""
@@ -43,7 +45,7 @@ KEPT, KEPT_AGE, SURVEYED, UNHEARD = range(5, 9)
 write of Registered that may still be made: 0 none, else 1 + the mark that it leaves."""
 MEMORY, CLOCK = range(2)
 """Of a registrar and a record: what it remembers; ticks since it has known the record."""
-CLAIMS, DOUBTS, HAS_LOCK, RESETTING, CONFIRMED = 1, 2, 4, 8, 16
+CLAIMS, DOUBTS, HAS_LOCK, RESETTING, CONFIRMED, LOOKED = 1, 2, 4, 8, 16, 32
 """The bits of `MEMORY`."""
 KEPT_IS_CURRENT, KEPT_IS_MINE, KEPT_IS_ANYBODYS, KEPT_HAS_ADDRESS = 2, 4, 8, 16
 KEPT_IN_TURN = 32

@@ -29,6 +29,7 @@ a variant says so.
 | S3 | nothing is registered again after the deregistration that counted |
 | S4 | a drain is bounded and offered whole, whatever crashes |
 | S5 | a record goes only after its own deregistration, if it was ever registered |
+| S6 | a pod whose preStop waits is told to end only when none of its records has a member in |
 | G | from every state there is a way to the state where all is as it should be |
 | Q | a run without faults leaves no mark that costs waiting |
 

@@ -25,6 +25,8 @@ def broken(s: State, rules: Rules) -> str:
                 return f"S2: R{r + 1} {text}"
         if rules.keyed and s[m + at.IS_IN] and not exists:
             return f"S1: a member of R{r + 1}, which is gone, is left"
+        if rules.gates and s[at.POD] == at.TOLD and s[m + at.IS_IN]:
+            return f"S6: the pod was told to end, and R{r + 1} has its member in"
     if not rules.keyed and s[at.MEMBERS + at.IS_IN] and not held:
         return "S1: a member is left that no record holds"
     return _uncalm(s, rules) if rules.calm else ""
@@ -48,6 +50,10 @@ def _uncalm(s: State, rules: Rules) -> str:
 
 def is_goal(s: State, rules: Rules) -> bool:
     """Tell whether everything is as it should be."""
+    if s[at.POD] != at.RUNS:
+        phases = (s[at.record(r) + at.PHASE] for r in range(rules.records))
+        gone = not any(phase in (at.LIVE, at.DELETING) for phase in phases)
+        return gone and s[at.POD] == at.TOLD
     holders = [r for r in range(rules.records) if _is_served(s, rules, r)]
     for r in range(rules.records):
         phase = s[at.record(r) + at.PHASE]

@@ -39,6 +39,8 @@ def _begin(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
     phase = s[d + at.PHASE]
     if phase == at.ABSENT and rules.keyed:
         _create(s, rules, w, r, out)
+        if rules.gates and not rules.looks_after:
+            _look_before(s, w, r, out)
     elif not rules.fresh_ensure and s[d + at.ADDRESS]:
         n = bytearray(s)
         permits.permit(n, w, r)
@@ -159,6 +161,9 @@ def _send(s: State, rules: Rules, w: int, out: Steps) -> None:
     """Send the ensure, or do not."""
     a = at.registrar(w)
     r = s[a + at.WHICH]
+    if not _has_looked(s, rules, w, r):
+        _look(s, w, r, out)
+        return
     n = bytearray(s)
     if world.may_send(s, rules, a):
         n[a + at.STAGE] = at.SENT
@@ -168,6 +173,33 @@ def _send(s: State, rules: Rules, w: int, out: Steps) -> None:
         n = bytearray(s)
     world.rest(n, a)
     out.append(Step(("{a} does not ensure {r} now, or is refused", w, r), n))
+
+
+def _has_looked(s: State, rules: Rules, w: int, r: int) -> bool:
+    """Tell whether a registrar may ensure without a look at the pod."""
+    if not rules.gates or not rules.looks or s[at.record(r) + at.REGISTERED]:
+        return True
+    return bool(s[at.memory(w, r) + at.MEMORY] & at.LOOKED)
+
+
+def _look(s: State, w: int, r: int, out: Steps) -> None:
+    """Read the pod of a record that exists, before its first ensure."""
+    n = bytearray(s)
+    if s[at.POD] == at.RUNS:
+        n[at.memory(w, r) + at.MEMORY] |= at.LOOKED
+        out.append(Step(("{a} reads the pod of {r}: it runs", w, r), n))
+        return
+    world.rest(n, at.registrar(w))
+    out.append(Step(("{a} reads the pod of {r}: it is being deleted", w, r), n))
+
+
+def _look_before(s: State, w: int, r: int, out: Steps) -> None:
+    """Read the pod before its record is created."""
+    m = at.memory(w, r) + at.MEMORY
+    if s[at.POD] == at.RUNS and not s[m] & at.LOOKED:
+        n = bytearray(s)
+        n[m] |= at.LOOKED
+        out.append(Step(("{a} reads the pod before it creates {r}: it runs", w, r), n))
 
 
 def _send_by_bounds(n: Draft, s: State, rules: Rules, w: int, out: Steps) -> None:

@@ -86,6 +86,10 @@ class Rules:
         success_ends: a success ends what the same record's calls had left running.
         stamps: a record says how long its ensures may live, before the first one is sent
             that may live for as long; its deregistrar goes by that.
+        gates: all records are of one pod, whose preStop waits until no record names it.
+        looks: before the first ensure of a record the pod is read, and must not be deleted.
+        looks_after: it is read when the record exists; else at any time before.
+        lists: the waiting pod is answered from a quorum LIST; else from any older view.
         calm: a run without faults in which no mark of nobody-knows-whom may appear.
     """
 
@@ -150,4 +154,8 @@ class Rules:
     running: bool = False
     success_ends: bool = True
     stamps: bool = True
+    gates: bool = False
+    looks: bool = True
+    looks_after: bool = True
+    lists: bool = True
     calm: bool = False

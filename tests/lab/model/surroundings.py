@@ -19,6 +19,8 @@ def steps(s: State, rules: Rules, out: Steps) -> None:
         _written_late(s, rules, w, out)
     if rules.resets and not s[at.RESETS]:
         _reset(s, rules, out)
+    if rules.gates:
+        _end_pod(s, rules, out)
     _tick(s, rules, out)
 
 
@@ -31,7 +33,9 @@ def _come_and_go(s: State, rules: Rules, r: int, out: Steps) -> None:
         n[d + at.AGE] = 0
         world.touch(n, r)
         broken = world.end(n, r) if s[d + at.UNHELD] else ""
-        out.append(Step(("{r} is deleted", 0, r), n, broken, fault=True))
+        # The controller deletes the records of a pod that it sees being deleted.
+        chance = s[at.POD] == at.RUNS
+        out.append(Step(("{r} is deleted", 0, r), n, broken, fault=chance))
     elif s[d + at.PHASE] == at.DELETING and rules.told_gone:
         n = bytearray(s)
         world.touch(n, r)
@@ -89,6 +93,24 @@ def _reset(s: State, rules: Rules, out: Steps) -> None:
         n[m] = 0
     n[at.RESETS] = n[at.EPOCH] = 1
     out.append(Step(("the load balancer loses all members", 0, 0), n, fault=True))
+
+
+def _end_pod(s: State, rules: Rules, out: Steps) -> None:
+    """Delete the pod, or let its preStop end once no record names it."""
+    n = bytearray(s)
+    if s[at.POD] == at.RUNS:
+        n[at.POD] = at.DELETED
+        out.append(
+            Step(("the pod is deleted, and its preStop waits", 0, 0), n, fault=True)
+        )
+    elif s[at.POD] == at.DELETED:
+        phases = (s[at.record(r) + at.PHASE] for r in range(rules.records))
+        if not rules.lists or not any(p in (at.LIVE, at.DELETING) for p in phases):
+            n[at.POD] = at.TOLD
+            text = "no record names the pod in a quorum LIST: it is told to end"
+            if not rules.lists:
+                text = "no record names the pod in an older view: it is told to end"
+            out.append(Step((text, 0, 0), n))
 
 
 # --- time ---------------------------------------------------------------------------

@@ -247,6 +247,24 @@ WEAKER = (
         record(edits=True, stamps=False, crashes=False, life=2, drain_life=2, wait=4),
         "S3",
     ),
+    Variant(
+        "w60",
+        "the pod is not read before the first ensure of a record",
+        record(crashes=False, gates=True, looks=False),
+        "S6",
+    ),
+    Variant(
+        "w61",
+        "the pod is read before its record is created",
+        record(crashes=False, gates=True, looks_after=False),
+        "S6",
+    ),
+    Variant(
+        "w62",
+        "a pod that waits is answered from an older view",
+        record(crashes=False, gates=True, lists=False),
+        "S6",
+    ),
     Variant("w30", "pauses without bound", record(bounded_pause=False), "S"),
     Variant("w31", "late effects without bound", record(bounded_late=False), "S"),
 )

@@ -1,0 +1,215 @@
+"""Answers pods whose preStop waits: does any record still name this pod?
+
+A pod is answered from a quorum LIST of the records with its uid, sent after it asked. While
+a record of it is known to be on its way out, or the last LIST had one, nothing is asked:
+one LIST for up to a hundred pods follows when a record ends, or after some seconds in case
+that was missed. A record that an older view creates later is never registered: the pod is
+read before its first ensure (docs/lifecycle.md, rule 9 of becoming registered).
+"""
+
+import asyncio
+import contextlib
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import Final
+
+import attrs
+import structlog
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from lbcf.core.backoff import delay_for
+from lbcf.core.model.names import LABEL_POD_UID
+from lbcf.core.model.resources import BackendRecord, PodRef
+from lbcf.core.model.values import Uid
+from lbcf.kube.errors import KubeError
+from lbcf.kube.kinds import RECORDS, Resource
+from lbcf.kube.list_watch import Selection
+from lbcf.kube.reader import KubeReader
+from lbcf.kube.store import Store
+from lbcf.runtime.clock import Clock
+from lbcf.wire.metadata import MetaOnly, parse_meta_only
+
+
+_log = structlog.get_logger(__name__)
+
+_TOGETHER: Final = 100
+"""Uids in one LIST: with more, its URL is longer than some proxies take."""
+_AGAIN: Final = timedelta(seconds=5)
+"""After which pods are asked for again of which no record is known to be ending."""
+_LONGEST_PAUSE: Final = timedelta(seconds=5)
+_RECORD_NAMES: Final[Resource[MetaOnly]] = Resource(
+    RECORDS.group, RECORDS.version, RECORDS.plural, RECORDS.kind, parse_meta_only
+)
+
+
+def pod_of(record: BackendRecord) -> Iterator[Uid]:
+    """Yield the uid of a record's pod, where it has one: for an index of a store."""
+    if isinstance(record.spec.backend, PodRef):
+        yield record.spec.backend.uid
+
+
+class GateMetrics:
+    """What Prometheus is told of pods that wait."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.waiting = Gauge(
+            "lbcf_gate_pods_waiting",
+            "Pods whose preStop waits here until no record names them.",
+            registry=registry,
+        )
+        self.answers = Counter(
+            "lbcf_gate_answers_total",
+            "Answers to pods that wait: no record names it (Drained), one does when the "
+            "request ends (Waiting), or there is no room for it (Refused).",
+            ["answer"],
+            registry=registry,
+        )
+        for answer in ("Drained", "Waiting", "Refused"):
+            self.answers.labels(answer)
+
+
+@attrs.define
+class _Question:
+    """One pod that somebody asks about.
+
+    Attributes:
+        askers: how many of its containers wait.
+        is_drained: set with the answer.
+    """
+
+    askers: int = 0
+    is_drained: asyncio.Event = attrs.Factory(asyncio.Event)
+
+
+class DrainGate:
+    """Knows which pods are asked for, and answers them.
+
+    Args:
+        client: the API server.
+        records: at least those that are being deleted; has the index `pod`.
+        clock: waits.
+        series: counts.
+    """
+
+    def __init__(
+        self,
+        client: KubeReader,
+        records: Store[BackendRecord],
+        clock: Clock,
+        series: GateMetrics,
+    ) -> None:
+        self._client = client
+        self._records = records
+        self._clock = clock
+        self._open: dict[Uid, _Question] = {}
+        self._due: dict[Uid, None] = {}
+        self._wake = asyncio.Event()
+        self._series = series
+        series.waiting.set_function(lambda: len(self._open))
+
+    def record_changed(
+        self, old: BackendRecord | None, new: BackendRecord | None
+    ) -> None:
+        """Ask for the pod of a record that has ended."""
+        if new is None and old is not None:
+            self._ask_for(uid for uid in pod_of(old) if uid in self._open)
+
+    async def drained(self, uid: Uid, within: timedelta) -> bool:
+        """Wait until no record names a pod; False where that takes longer.
+
+        Args:
+            uid: of a pod that is being deleted already.
+            within: how long to wait.
+        """
+        with self._asking(uid) as question:
+            try:
+                async with asyncio.timeout(within.total_seconds()):
+                    await question.is_drained.wait()
+            except TimeoutError:
+                self._series.answers.labels("Waiting").inc()
+                return False
+        self._series.answers.labels("Drained").inc()
+        return True
+
+    @contextlib.contextmanager
+    def _asking(self, uid: Uid) -> Iterator[_Question]:
+        """Count who asks for a pod, and forget it with the last."""
+        question = self._open.setdefault(uid, _Question())
+        question.askers += 1
+        self._ask_for([uid])
+        try:
+            yield question
+        finally:
+            question.askers -= 1
+            if not question.askers and self._open.get(uid) is question:
+                del self._open[uid]
+                self._due.pop(uid, None)
+
+    def _ask_for(self, uids: Iterable[Uid]) -> None:
+        self._due.update(dict.fromkeys(uids))
+        if self._due:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Answer until cancelled."""
+        again = asyncio.create_task(self._ask_again())
+        try:
+            await self._answer()
+        finally:
+            again.cancel()
+
+    async def _ask_again(self) -> None:
+        # An end that no watch told of must not hold a pod for longer than this.
+        while True:
+            await self._clock.sleep(_AGAIN)
+            self._ask_for(self._open)
+
+    async def _answer(self) -> None:
+        failures = 0
+        while True:
+            await self._wake.wait()
+            asked = self._take_due()
+            if not asked:
+                self._wake.clear()
+                continue
+            try:
+                named = await self._named(asked)
+            except KubeError as error:
+                self._ask_for(uid for uid in asked if uid in self._open)
+                _log.warning("gate.list_failed", pods=len(asked), error=str(error))
+                pause = delay_for(failures, self._clock.jitter(), cap=_LONGEST_PAUSE)
+                await self._clock.sleep(pause)
+                failures += 1
+                continue
+            failures = 0
+            for uid, question in asked.items():
+                if uid not in named and self._open.get(uid) is question:
+                    # Who asks from now on asks anew: this LIST is older.
+                    del self._open[uid]
+                    self._due.pop(uid, None)
+                    question.is_drained.set()
+
+    def _take_due(self) -> dict[Uid, _Question]:
+        """Take out the next pods to ask for; those with records on their way out wait."""
+        taken: dict[Uid, _Question] = {}
+        while self._due and len(taken) < _TOGETHER:
+            uid = next(iter(self._due))
+            del self._due[uid]
+            if uid in self._open and not self._records.by_index("pod", uid):
+                taken[uid] = self._open[uid]
+        return taken
+
+    async def _named(self, asked: Iterable[Uid]) -> frozenset[str]:
+        """Return the uids that records name, by a quorum LIST.
+
+        Raises:
+            KubeError: the API server cannot be asked.
+        """
+        selection = Selection(labels=f"{LABEL_POD_UID} in ({','.join(asked)})")
+        page = await self._client.list(_RECORD_NAMES, selection)
+        labels = (found.meta.labels for found in page.objects)
+        named = frozenset(found.get(LABEL_POD_UID, "") for found in labels)
+        # Whose record cannot be read is named by it, as far as anybody knows.
+        return named | frozenset(asked) if page.unreadable else named
