@@ -43,15 +43,26 @@ def bill_of(
         shared: libraries of the system, by their path in the image.
         archive: the image itself.
     """
+    parts = [_interpreter(), *_distributions(packages), *_libraries(shared)]
+    return _render(image.reference, parts, archive)
+
+
+def bill_of_files(
+    reference: str, files: Iterable[tuple[str, Path]], archive: Path
+) -> str:
+    """Write the bill of an image that has no packages, only files by their paths."""
+    return _render(reference, [*_libraries(files)], archive)
+
+
+def _render(reference: str, parts: list[Component], archive: Path) -> str:
     content = _digest(archive)
     whole = Component(
-        name=image.reference.partition(":")[0],
+        name=reference.partition(":")[0],
         version=__version__,
         type=ComponentType.CONTAINER,
-        bom_ref=image.reference,
+        bom_ref=reference,
         hashes=[content],
     )
-    parts = [_interpreter(), *_distributions(packages), *_libraries(shared)]
     bill = Bom(
         serial_number=uuid.uuid5(uuid.NAMESPACE_OID, content.content),
         components=parts,

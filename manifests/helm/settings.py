@@ -12,6 +12,7 @@ import attrs
 import yaml
 
 from images.table import IMAGES
+from images.waiter import REFERENCE as WAITER
 
 
 Schema = dict[str, Any]
@@ -133,9 +134,9 @@ def _process(name: str) -> tuple[list[Value], list[Place]]:
     return values, places
 
 
-def _reference(name: str) -> tuple[str, str]:
+def _reference(image: str) -> tuple[str, str]:
     """Split the reference of an image of ours: repository and tag."""
-    repository, _, tag = IMAGES[name].reference.rpartition(":")
+    repository, _, tag = image.rpartition(":")
     return repository, tag
 
 
@@ -165,7 +166,10 @@ _SOCKETS = (
 _LABELS = "{{ merge (fromJson @found) .Values.monitoring.labels | toJson }}"
 _HAPROXY = ("Deployment", "lbcf-haproxy")
 _PARTS = [_process(name) for name in OURS]
-_OURS, _DRIVER = _reference("lbcf"), _reference("haproxy")
+_OURS = _reference(IMAGES["lbcf"].reference)
+_DRIVER, _WAITER = _reference(IMAGES["haproxy"].reference), _reference(WAITER)
+_GATE_POLICY = ("MutatingAdmissionPolicy", "drain-gate.lbcf.tkestack.io")
+_GATE_IMAGE = ".Values.gates.image.repository .Values.gates.image.tag"
 
 VALUES: Final[Sequence[Value]] = (
     Value("image.repository", "Of all of our processes.", TEXT, _OURS[0]),
@@ -207,6 +211,20 @@ VALUES: Final[Sequence[Value]] = (
     ),
     Value("drivers.haproxy.resources", "Requests and limits.", RESOURCES),
     Value(
+        "gates.enabled",
+        "SIGTERM when drained, for pods that ask for it; Kubernetes 1.36 or newer.",
+        FLAG,
+        False,
+    ),
+    Value("gates.image.repository", "Of their init container.", TEXT, _WAITER[0]),
+    Value("gates.image.tag", "Its version.", TEXT, _WAITER[1]),
+    Value(
+        "gates.fallbackSeconds",
+        "How long a pod waits at most while nothing of ours answers.",
+        {"type": "integer", "minimum": 1, "maximum": 3600},
+        30,
+    ),
+    Value(
         "monitoring.enabled",
         "PodMonitor, alerts and dashboard; needs the kinds of the Prometheus operator.",
         FLAG,
@@ -243,6 +261,16 @@ PLACES: Final[Sequence[Place]] = (
         "lbcf-haproxy",
         ("spec", "scope"),
         "drivers.haproxy.scope",
+    ),
+    Place(
+        *_GATE_POLICY,
+        ("spec", "variables", 0, "expression"),
+        expression=f"""{{{{ printf "'%s:%s'" {_GATE_IMAGE} | toJson }}}}""",
+    ),
+    Place(
+        *_GATE_POLICY,
+        ("spec", "variables", 1, "expression"),
+        expression="""{{ printf "'%d'" (int .Values.gates.fallbackSeconds) | toJson }}""",
     ),
     *(
         Place(kind, "lbcf", ("metadata", "labels"), expression=_LABELS)

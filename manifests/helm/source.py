@@ -17,6 +17,7 @@ import yaml
 MANIFESTS: Final = Path(__file__).parents[1]
 COMPONENT: Final = "app.kubernetes.io/component"
 WEBHOOK: Final = ".Values.admission.enabled"
+GATES: Final = ".Values.gates.enabled"
 MONITORING: Final = ".Values.monitoring.enabled"
 CERT_MANAGER: Final = 'eq .Values.admission.certificate "cert-manager"'
 DRIVER_KIND: Final = (
@@ -74,6 +75,7 @@ def read() -> list[Piece]:
     return [
         *variants(*overlays),
         *map(_of_haproxy, build("drivers/haproxy")),
+        *(Piece(one, "gates", GATES) for one in build("gates")),
         *(Piece(one, "monitoring", MONITORING) for one in build("monitoring")),
     ]
 

@@ -19,9 +19,18 @@ INSIDE: Final = (
 GRANTED: Final = "rolebindings,roles,secrets"
 SHARED: Final = ("-n", "kube-system")
 """Where drivers that ship have their token, and we the right to read it."""
+ADMISSION: Final = "admissionregistration.k8s.io"
 OUTSIDE: Final = (
-    "validatingwebhookconfigurations,validatingadmissionpolicybindings,"
-    "validatingadmissionpolicies,clusterrolebindings,clusterroles,priorityclasses"
+    "validatingwebhookconfigurations",
+    "validatingadmissionpolicybindings",
+    "validatingadmissionpolicies",
+    "clusterrolebindings",
+    "clusterroles",
+    "priorityclasses",
+)
+SINCE_1_36: Final = (
+    "mutatingadmissionpolicybindings",
+    "mutatingadmissionpolicies",
 )
 LOCK: Final = "addr-"
 """Names of the Leases that lock addresses begin so."""
@@ -33,7 +42,7 @@ def remove(flags: argparse.Namespace) -> None:
     say(f"deleting what is labelled {OURS}")
     kubectl("delete", "deployments", *inside, "-l", OURS, "--ignore-not-found")
     until_no_pods(flags)
-    kubectl("delete", OUTSIDE, "-l", OURS, "--ignore-not-found")
+    kubectl("delete", ",".join(_outside()), "-l", OURS, "--ignore-not-found")
     kubectl("delete", INSIDE, *inside, "-l", OURS, "--ignore-not-found")
     kubectl("delete", GRANTED, *SHARED, "-l", OURS, "--ignore-not-found")
     leases = [one["metadata"]["name"] for one in items("leases", *inside)]
@@ -47,3 +56,10 @@ def remove(flags: argparse.Namespace) -> None:
     ):
         say(f"deleting namespace {flags.namespace}")
         kubectl("delete", "namespace", flags.namespace)
+
+
+def _outside() -> list[str]:
+    """Return the kinds outside of namespaces that this cluster has."""
+    listed = kubectl("api-resources", "--api-group", ADMISSION, "-o", "name")
+    served = [kind for kind in SINCE_1_36 if f"{kind}.{ADMISSION}\n" in listed]
+    return [*served, *OUTSIDE]

@@ -45,6 +45,7 @@ def _objects(text: str) -> dict[Key, dict[str, Any]]:
         ("default", ()),
         ("without-webhook", ("--set", "admission.enabled=false")),
         ("cert-manager", ("--set", "admission.certificate=cert-manager")),
+        ("gates", ("--set", "gates.enabled=true")),
     ],
 )
 def test_objects_are_those_of_the_overlay(
@@ -157,6 +158,11 @@ SET: list[tuple[str, Key, str]] = [
         "image=r.io/lbcf:7",
     ),
     (
+        "gates.enabled=true,gates.image.repository=r.io/wait,gates.fallbackSeconds=20",
+        ("MutatingAdmissionPolicy", "drain-gate.lbcf.tkestack.io"),
+        "expression='r.io/wait:0.1.0'",
+    ),
+    (
         "controller.extraArgs={--log-level=debug}",
         ("Deployment", "lbcf-controller"),
         "args=['controller', '--log-level=debug']",
@@ -210,7 +216,10 @@ def _all_called(name: str, whole: object) -> list[object]:
 
 def test_namespace_is_everywhere(helm: Helm) -> None:
     """No object stays behind in the one of the manifests."""
-    values = ("--set", "namespace.name=elsewhere,drivers.haproxy.enabled=true")
+    values = (
+        "--set",
+        "namespace.name=elsewhere,drivers.haproxy.enabled=true,gates.enabled=true",
+    )
     sockets = ("--set", "drivers.haproxy.allowSockets={haproxy:9999}")
     made = _objects(helm.template(*values, *sockets, *HAPROXY, *MONITORED))
 
@@ -233,6 +242,7 @@ def test_namespace_is_everywhere(helm: Helm) -> None:
         ("controller.resources.requests.cpu=much", "pattern"),
         ("crds.install=maybe", "boolean"),
         ("monitoring.enabled=perhaps", "boolean"),
+        ("gates.fallbackSeconds=0", "minimum"),
         ("monitoring.labels.release=1", "string"),
         ("monitoring.runbookBase=git.example.com", "runbookBase"),
     ],

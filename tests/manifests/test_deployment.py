@@ -19,7 +19,12 @@ from tests.manifests.documents import ROOT
 pytestmark = pytest.mark.cluster
 
 MANIFESTS = ROOT / "manifests"
-FOLDERS = ("overlays/default", "overlays/cert-manager", "drivers/haproxy")
+FOLDERS = (
+    "overlays/default",
+    "overlays/cert-manager",
+    "overlays/gates",
+    "drivers/haproxy",
+)
 FOREIGN = "cert-manager.io"
 WORKLOADS = {"Deployment"}
 

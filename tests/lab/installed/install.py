@@ -148,6 +148,7 @@ def left_over(cluster: Cluster) -> list[str]:
     kinds = (
         "customresourcedefinitions,clusterroles,clusterrolebindings,priorityclasses,"
         "validatingadmissionpolicies,validatingadmissionpolicybindings,"
+        "mutatingadmissionpolicies,mutatingadmissionpolicybindings,"
         "validatingwebhookconfigurations,namespaces"
     )
     inside = "all,secrets,configmaps,roles,rolebindings,leases,serviceaccounts"

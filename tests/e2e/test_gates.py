@@ -1,0 +1,286 @@
+"""Pods on a real node get SIGTERM when no record names them, and in any case in time."""
+
+import json
+import subprocess
+import sys
+import time
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import pytest
+
+from images.waiter import build_waiter
+from tests.lab.cluster import Cluster
+from tests.lab.cluster.fixtures import running
+
+
+pytestmark = [pytest.mark.nodes, pytest.mark.timeout(200)]
+
+ROOT: Final = Path(__file__).parents[2]
+GATE: Final = "198.18.0.1"
+"""The cluster's own side, where the deregistrar of these tests runs."""
+PATIENCE: Final = 60.0
+"""Seconds that a test waits at most; a pod that is missed waits for longer."""
+LONG: Final = 170
+"""A grace period: longer than any test waits."""
+POLICY: Final = "mutatingadmissionpolicy/drain-gate.lbcf.tkestack.io"
+SERVICE: Final[list[Mapping[str, Any]]] = [
+    {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "lbcf-gate", "namespace": "lbcf-system"},
+        "spec": {"clusterIP": "None", "ports": [{"name": "gate", "port": 11037}]},
+    },
+    {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": "lbcf-gate",
+            "namespace": "lbcf-system",
+            "labels": {"kubernetes.io/service-name": "lbcf-gate"},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [GATE]}],
+        "ports": [{"name": "gate", "port": 11037}],
+    },
+]
+
+
+@attrs.frozen
+class Shop:
+    """A cluster with the policy, a namespace of its own for pods, and perhaps a gate."""
+
+    cluster: Cluster
+    folder: Path
+
+    def apply(self, *objects: Mapping[str, Any]) -> None:
+        """Apply objects."""
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        self.cluster.kubectl("apply", "-f", "-", stdin=text)
+
+    def start(self, name: str, grace: int) -> str:
+        """Start a pod that waits; return its uid once it is ready.
+
+        One container has a shell, one has no other file than its program, one ends after
+        both.
+        """
+        web = {
+            "name": "web",
+            "image": "lbcf.local/web:1",
+            "imagePullPolicy": "Never",
+            "readinessProbe": {
+                "httpGet": {"path": "/readyz", "port": 8080},
+                "periodSeconds": 1,
+            },
+        }
+        plain = {
+            "name": "plain",
+            "image": "lbcf.local/pause:1",
+            "imagePullPolicy": "Never",
+            "securityContext": {"runAsUser": 12345, "readOnlyRootFilesystem": True},
+        }
+        beside = {
+            "name": "beside",
+            "image": "lbcf.local/busybox:1",
+            "imagePullPolicy": "Never",
+            "command": ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 1; done"],
+            "restartPolicy": "Always",
+        }
+        spec = {
+            "terminationGracePeriodSeconds": grace,
+            "containers": [web, plain],
+            "initContainers": [beside],
+        }
+        labels = {"lbcf.tkestack.io/drain-gate": "enabled"}
+        meta = {"name": name, "labels": labels}
+        self.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+        wait = ("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
+        self.cluster.kubectl(*wait)
+        return self.cluster.kubectl(
+            "get", f"pod/{name}", "--output=jsonpath={.metadata.uid}"
+        )
+
+    def record(self, pod: str, uid: str) -> None:
+        """Have a record name a pod; only a person's order ends it: it has no driver."""
+        port = {"portNumber": 8080, "protocol": "TCP"}
+        meta = {
+            "name": pod,
+            "labels": {"lbcf.tkestack.io/backend-pod-uid": uid},
+            "finalizers": ["lbcf.tkestack.io/deregister-backend"],
+        }
+        spec = {
+            "lbName": "front",
+            "lbDriver": "nobody",
+            "lbInfo": {},
+            "podBackend": {"name": pod, "uid": uid, "port": port},
+            "backendAddr": "10.0.0.1:8080",
+        }
+        version = "lbcf.tkestack.io/v1beta1"
+        kind = {"apiVersion": version, "kind": "BackendRecord"}
+        self.apply({**kind, "metadata": meta, "spec": spec})
+
+    def end_record(self, name: str) -> None:
+        """Delete a record, and have it let go."""
+        why = "lbcf.tkestack.io/abandon=test"
+        self.cluster.kubectl("annotate", f"br/{name}", why)
+        self.cluster.kubectl("delete", f"br/{name}", "--timeout=30s")
+
+    @contextmanager
+    def deleting(self, name: str) -> Iterator[None]:
+        """Delete a pod; at the end it is gone, and the app was told to end before."""
+        words = (self.cluster.plan.binary("kubectl"), "logs", "-f", name, "-c", "web")
+        path = self.folder / f"{name}.log"
+        with path.open("wb") as log:
+            following = subprocess.Popen(
+                self.cluster.command(*words),
+                env=self.cluster.environment(),
+                stdout=log,
+                stderr=subprocess.DEVNULL,
+            )
+        try:
+            self.cluster.kubectl("delete", f"pod/{name}", "--wait=false")
+            yield
+            wait = ("wait", "--for=delete", f"pod/{name}")
+            self.cluster.kubectl(*wait, f"--timeout={PATIENCE:.0f}s")
+            following.wait(PATIENCE)
+        finally:
+            following.kill()
+            following.wait()
+        assert "got terminated" in path.read_text()
+
+    def serves(self, name: str) -> bool:
+        """Whether the app still answers."""
+        words = ("exec", name, "-c", "web", "--", "webserver", "get")
+        found = self.cluster.kubectl(*words, "http://127.0.0.1:8080/readyz")
+        return found.startswith("200")
+
+    @contextmanager
+    def gate(self) -> Iterator["subprocess.Popen[bytes]"]:
+        """Run a deregistrar."""
+        argv = (
+            *(sys.executable, "-m", "lbcf", "deregistrar", "--no-leader-elect"),
+            *("--kubeconfig", self.cluster.kubeconfig, "--namespace", "lbcf-system"),
+            *("--metrics-bind-address", "0", "--health-probe-bind-address", "0"),
+            *("--gate-bind-address", f"{GATE}:11037"),
+        )
+        with (self.folder / "deregistrar.log").open("ab") as log:
+            process = subprocess.Popen(
+                self.cluster.command(*argv), cwd=ROOT, stdout=log, stderr=log
+            )
+        try:
+            until(lambda: "gate.serving" in (log_of(self.folder)))
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def log_of(folder: Path) -> str:
+    """What the deregistrar has said."""
+    return (folder / "deregistrar.log").read_text()
+
+
+def until(happened: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+@pytest.fixture(scope="module", name="shop")
+def _shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """One node, the policy, and the Service by which pods find replicas."""
+    folder = tmp_path_factory.mktemp("gates")
+    with running(1) as cluster:
+        cluster.load(build_waiter(folder))
+        cluster.kubectl("apply", "--server-side", "-k", ROOT / "manifests" / "crds")
+        cluster.kubectl("create", "namespace", "lbcf-system")
+        policy = ROOT / "manifests" / "gates" / "policy.yaml"
+        cluster.kubectl("apply", "--server-side", "-f", policy)
+        shop = Shop(cluster, folder)
+        shop.apply(*SERVICE)
+        yield shop
+
+
+@pytest.fixture(autouse=True)
+def _patient(shop: Shop) -> None:
+    set_fallback(shop, LONG)
+
+
+def set_fallback(shop: Shop, seconds: int) -> None:
+    """Say for how long pods made from now on wait while nobody answers."""
+    path = {"op": "replace", "path": "/spec/variables/1/expression"}
+    patch = json.dumps([{**path, "value": f"'{seconds}'"}])
+    shop.cluster.kubectl("patch", POLICY, "--type=json", "-p", patch)
+    probe = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "probe",
+            "labels": {"lbcf.tkestack.io/drain-gate": "enabled"},
+        },
+        "spec": {"containers": [{"name": "a", "image": "a"}]},
+    }
+
+    def told() -> bool:
+        flags = ("create", "--dry-run=server", "-f", "-", "-ojson")
+        made = json.loads(shop.cluster.kubectl(*flags, stdin=json.dumps(probe)))
+        inits = made["spec"].get("initContainers", [])
+        env = {e["name"]: e.get("value") for c in inits for e in c["env"]}
+        return env.get("GATE_FALLBACK_SECONDS") == str(seconds)
+
+    until(told)
+
+
+def test_pod_without_records_ends_at_once(shop: Shop) -> None:
+    """Nothing is waited for."""
+    with shop.gate():
+        shop.start("free", LONG)
+        with shop.deleting("free"):
+            pass
+
+
+def test_pod_is_told_to_end_when_its_record_is_gone(shop: Shop) -> None:
+    """Until then it serves, and all of its containers live."""
+    with shop.gate():
+        shop.record("held", shop.start("held", LONG))
+        with shop.deleting("held"):
+            time.sleep(5)
+            assert shop.serves("held")
+            shop.end_record("held")
+
+
+def test_replica_that_comes_back_is_asked_again(shop: Shop) -> None:
+    """Killed and started anew, it answers who has asked before."""
+    with shop.gate() as first:
+        shop.record("asking", shop.start("asking", LONG))
+        with shop.deleting("asking"):
+            time.sleep(3)
+            first.kill()
+            first.wait()
+            time.sleep(3)
+            assert shop.serves("asking")
+            with shop.gate():
+                shop.end_record("asking")
+
+
+def test_pod_ends_by_the_fallback_where_nobody_answers(shop: Shop) -> None:
+    """All of ours is down, or was uninstalled: the app is told to end all the same."""
+    set_fallback(shop, 3)
+    shop.start("alone", LONG)
+    with shop.deleting("alone"):
+        pass
+
+
+def test_hook_leaves_the_app_a_rest_of_its_grace_period(shop: Shop) -> None:
+    """A record that never goes holds the pod for less than would have it killed."""
+    with shop.gate():
+        shop.record("stuck", shop.start("stuck", 12))
+        with shop.deleting("stuck"):
+            pass
+        shop.end_record("stuck")
