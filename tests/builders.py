@@ -13,7 +13,7 @@ import attrs
 from lbcf.core.lifecycle.steps import LockHeld
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model import conditions
-from lbcf.core.model.cluster import Attachment, Pod, Snapshot
+from lbcf.core.model.cluster import Attachment, Pod, ReadinessGate, Snapshot
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import FINALIZER_RECORD
 from lbcf.core.model.nodes import NodeScene
@@ -123,6 +123,7 @@ def a_pod(
     version: int = 1,
     namespace: str = NAMESPACE,
     labels: Mapping[str, str] | None = None,
+    gate: ReadinessGate | None = None,
 ) -> Pod:
     """Make a pod, ready to serve."""
     meta = a_meta(
@@ -133,7 +134,7 @@ def a_pod(
         deleting=deleting,
         labels={"app": "web"} if labels is None else labels,
     )
-    return Pod(meta, address, ready, phase)
+    return Pod(meta, address, ready, phase, gate=gate)
 
 
 def a_driver(

@@ -14,6 +14,7 @@ from lbcf.controller.binds import Binds
 from lbcf.controller.driver_decisions import AttachmentKey, Judgements, Validations
 from lbcf.controller.drivers import DriverFinalizer, DriverReconciler
 from lbcf.controller.endpoint_slices import EndpointSliceInformers
+from lbcf.controller.gates import ReadinessGates
 from lbcf.controller.gone_backends import GoneBackends
 from lbcf.controller.group_status import GroupStatusReconciler, HeldRemovalsReporter
 from lbcf.controller.groups import GroupReconciler, ServiceGrace
@@ -28,6 +29,7 @@ from lbcf.controller.triggers import ChangedBackends, NodeTriggers, Queues, Trig
 from lbcf.controller.view import LIVING_PODS, View
 from lbcf.core.model import conditions
 from lbcf.core.model.binds import Bind
+from lbcf.core.model.cluster import Pod
 from lbcf.core.model.names import bind_of
 from lbcf.core.model.resources import (
     BackendGroup,
@@ -79,6 +81,7 @@ _BIND_WORKERS = 128
 _RECORD_WORKERS = 1024
 _STATUS_WORKERS = 4
 _GONE_WORKERS = 8
+_GATE_WORKERS = 16
 _DRIVER_WORKERS = 64
 _JUDGING_WORKERS = 256
 _TOLD = frozenset({conditions.REGISTERED})
@@ -93,6 +96,7 @@ class _Writers:
     binds: ObjectWriter[Bind]
     load_balancers: ObjectWriter[LoadBalancer]
     drivers: ObjectWriter[LoadBalancerDriver]
+    pods: ObjectWriter[Pod]
 
     @classmethod
     def of(cls, parts: Dependencies, view: View) -> "_Writers":
@@ -106,6 +110,7 @@ class _Writers:
             ObjectWriter(client, BINDS, view.binds, refusals),
             ObjectWriter(client, LOAD_BALANCERS, view.load_balancers, refusals),
             ObjectWriter(client, DRIVERS, view.drivers, refusals),
+            ObjectWriter(client, PODS, view.pods),
         )
 
 
@@ -151,6 +156,7 @@ class Controller:
             *balancer_workers,
             *self._record_workers(),
             *driver_workers,
+            self._gate_workers(),
         ]
         informers = _informers_of(view, parts.client, parts.clock)
         self._informers = (*informers, self._deregistrar_lease.informer)
@@ -324,6 +330,20 @@ class Controller:
             Workers(records, self._registrar.reconcile, _RECORD_WORKERS, clock),
             Workers(gone_queue, gone.reconcile, _GONE_WORKERS, clock),
         ]
+
+    def _gate_workers(self) -> Workers[Any]:
+        """Make what opens readiness gates, and those who work on it."""
+        parts, queue = self._parts, self._queue("gates")
+        gates = ReadinessGates(
+            self._view,
+            self._writers.pods,
+            queue,
+            recorder=parts.recorder,
+            clock=parts.clock,
+            metrics=parts.metrics,
+        )
+        gates.listen()
+        return _limited(queue, gates.reconcile, _GATE_WORKERS, parts.clock)
 
     @property
     def informers(self) -> Sequence[Informer[Any]]:

@@ -1,6 +1,7 @@
 """Everything the controller has read of the cluster, with the indexes it asks by."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from lbcf.controller.endpoint_slices import EndpointSliceCache
 from lbcf.controller.selector_index import (
@@ -48,6 +49,9 @@ from lbcf.kube.store import Store
 LIVING_PODS = Selection(fields="status.phase!=Succeeded,status.phase!=Failed")
 """A pod that ends for good leaves this selection, which the watch tells as a deletion:
 the finished pods of jobs never take memory here."""
+
+
+_EVERYWHERE = ""
 
 
 def _driver_of(owner: LoadBalancer | BackendRecord) -> Iterator[ObjectKey]:
@@ -125,11 +129,20 @@ def _judge_of(group: BackendGroup) -> Iterator[ObjectKey]:
         yield group.webhook_driver_key
 
 
+def _awaiting_of(pod: Pod) -> Iterator[str]:
+    """Index pods that wait for their readiness gate by namespace, and all of them by none."""
+    if pod.awaits_gate:
+        yield pod.meta.key.namespace
+        yield _EVERYWHERE
+
+
 class View:
     """The stores."""
 
     def __init__(self) -> None:
-        self.pods: Store[Pod] = Store({"template": template_of})
+        self.pods: Store[Pod] = Store(
+            {"template": template_of, "awaiting": _awaiting_of}
+        )
         self._templates = LabelSets()
         self.pods.on_change(self._templates.pod_changed)
         self.nodes: Store[Node] = Store()
@@ -190,6 +203,11 @@ class View:
         """Return the names of a group's pods that have records not yet registered."""
         found = (r.spec.backend for r in self.records.by_index("coming", group))
         return {backend.name for backend in found if isinstance(backend, PodRef)}
+
+    def pods_awaiting(self) -> Mapping[str, int]:
+        """Count the pods that wait for their readiness gate, by namespace."""
+        found = self.pods.by_index("awaiting", _EVERYWHERE)
+        return Counter(pod.meta.key.namespace for pod in found)
 
     def nodes_gone(self, pods: Iterable[Pod]) -> frozenset[str]:
         """Return which nodes of pods that are being deleted do not exist any more."""

@@ -27,6 +27,7 @@ _CALL = Where("Drivers", "records, load balancers")
 _ANY_CALL = Where("Drivers", "all")
 _NO_CALL = Where("Drivers", "records, groups, load balancers")
 _REGISTERED = Where("Records", "Registered")
+_GATE = Where("Pods", "`lbcf.tkestack.io/registered`")
 _IN_SERVICE = Where("Records", "InService")
 _READY = Where("Groups", "Ready")
 _HELD = Where("Groups", "RemovalsHeld")
@@ -251,6 +252,34 @@ class Reason(Explained):
         Where("Records", "Deregistered"),
         "it is out, and is taken out once more when no earlier registration can arrive any more",
         "wait: seconds, at most Δ ([lifecycle.md](lifecycle.md))",
+    )
+    ALL_REGISTERED = (
+        "AllRegistered",
+        _GATE,
+        "the pod is registered at every load balancer that its readiness gate waits for",
+    )
+    NO_GROUP_SELECTS = (
+        "NoGroupSelects",
+        _GATE,
+        "no BackendGroup and no Bind means the pod, so that its readiness gate waits for nobody",
+        "nothing, if none is to; else compare labels: `kubectl lbcf why pod/NAME`",
+    )
+    NOTHING_REQUIRED = (
+        "NothingRequired",
+        _GATE,
+        "all that the pod's groups want is `gate: Optional`, or leaves: its readiness gate waits for nobody",
+    )
+    GATE_TIMED_OUT = (
+        "GateTimedOut",
+        _GATE,
+        "the pod was not registered everywhere within `gateTimeoutSeconds`; its readiness gate was opened all the same, so that the rollout goes on",
+        "the message names whom it waited for: [LbcfGateTimedOut](runbooks.md#lbcfgatetimedout)",
+    )
+    AWAITING_REGISTRATION = (
+        "AwaitingRegistration",
+        _GATE,
+        "the pod's readiness gate waits for a registration",
+        "wait; `kubectl lbcf why pod/NAME` names whom it waits for",
     )
     RECONCILED = (
         "Reconciled",
@@ -628,6 +657,12 @@ class EventReason(Explained):
         _GROUP_EVENT,
         "a guard begins to hold removals",
         "the reasons of `RemovalsHeld` [above](#groups)",
+    )
+    GATE_TIMED_OUT = (
+        "GateTimedOut",
+        Where("Events", "pod"),
+        "its readiness gate was opened although it is not registered everywhere",
+        "the message names whom it waited for",
     )
     ABANDONED = (
         "Abandoned",

@@ -5,13 +5,15 @@ their order; the verdict that counts, after drivers and guards, is that of the p
 """
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import attrs
 
+from lbcf.controller.gate_claims import claims_on, unclear_groups
 from lbcf.controller.selector_index import does_select
 from lbcf.core.model.cluster import Pod, Snapshot
 from lbcf.core.model.conditions import REMOVALS_HELD, find
+from lbcf.core.model.names import READINESS_GATE
 from lbcf.core.model.node_backends import (
     NodeRef,
     NodeSelection,
@@ -22,8 +24,10 @@ from lbcf.core.model.nodes import Node
 from lbcf.core.model.resources import BackendGroup, BackendRecord, PodRef
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.model.verdicts import Undecided
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.desired import judge_all
 from lbcf.core.selection.eligibility import POD_CHECKS
+from lbcf.core.selection.gate import OpenGate, Wait, decide_gate
 from lbcf.core.selection.node_policy import NODE_CHECKS
 from lbcf.ctl.errors import ObjectNotFound
 from lbcf.ctl.flags import Kind
@@ -149,6 +153,8 @@ def _report(
         sections.append(_not_selected(reading, candidate))
     for group in groups:
         sections.extend(_group_sections(reading, group, candidate, now))
+    if isinstance(candidate.found, Pod):
+        sections.extend(_gate_section(reading, candidate.found))
     known = {group.meta.key for group in groups}
     for record in (one for one in records if one.group not in known):
         sections.append(_without_group(reading, record))
@@ -191,6 +197,43 @@ def _group_sections(
     yield Section(title, lines)
     for record in candidate.records_of(group):
         yield record_section(record, reading, now, planned.plan)
+
+
+def _gate_section(reading: Reading, pod: Pod) -> Iterator[Section]:
+    """Return whom the readiness gate of a pod waits for, if it has ours."""
+    gate = pod.gate
+    if gate is None:
+        return
+    if gate.is_open:
+        lines = [Line(Mark.OK, "open", "the pod's Ready waits for no registration")]
+    elif not pod.is_ready:
+        text = "containers, or gates of others, are not ready"
+        lines = [Line(Mark.WAIT, "shut", text, Reason.POD_NOT_READY)]
+    else:
+        lines = list(_wait_lines(reading, pod))
+    yield Section(f"readiness gate {READINESS_GATE}", tuple(lines))
+
+
+def _wait_lines(reading: Reading, pod: Pod) -> Iterator[Line]:
+    unclear = unclear_groups(reading.view, pod.meta.key.namespace)
+    decision = decide_gate(claims_on(reading.view, pod), unclear, timedelta(0))
+    if isinstance(decision, OpenGate):
+        text = f"the controller is to open it: {decision.message}"
+        yield Line(Mark.WAIT, "shut", text, decision.reason)
+        return
+    for wait in decision.waits:
+        text = f"{wait}; {_until(wait, pod)}"
+        yield Line(Mark.WAIT, "waits for", text, wait.why.reason)
+
+
+def _until(wait: Wait, pod: Pod) -> str:
+    """Say for how long a gate waits for somebody."""
+    since = None if pod.gate is None else pod.gate.since
+    if wait.timeout is None:
+        return "for as long as it takes"
+    if since is None:
+        return f"for {wait.timeout.total_seconds():.0f} s at most"
+    return f"until {since + wait.timeout:%H:%M:%S} UTC at the latest"
 
 
 def _without_group(reading: Reading, record: BackendRecord) -> Section:

@@ -67,7 +67,13 @@ class ObjectWriter(Generic[T]):
         return await self._send(self._client.create(self._kind, namespace, body))
 
     async def patch(
-        self, meta: Meta, body: Body, subresource: str = "", *, observe: bool = True
+        self,
+        meta: Meta,
+        body: Body,
+        subresource: str = "",
+        *,
+        observe: bool = True,
+        merges_lists: bool = False,
     ) -> T:
         """Change an object, if it still is the version that was read.
 
@@ -76,6 +82,7 @@ class ObjectWriter(Generic[T]):
             body: a merge patch.
             subresource: such as `status`.
             observe: whether the store takes in what is returned; else who called does.
+            merges_lists: as the client has it.
 
         Raises:
             NotFound: there is none.
@@ -85,7 +92,12 @@ class ObjectWriter(Generic[T]):
         """
         with self._unless_refused(meta, subresource):
             write = self._client.patch(
-                self._kind, meta.key, body, cas=meta, subresource=subresource
+                self._kind,
+                meta.key,
+                body,
+                cas=meta,
+                subresource=subresource,
+                merges_lists=merges_lists,
             )
             written = await self._send(write)
         if observe:

@@ -21,6 +21,7 @@ from lbcf.kube.reader import KubeReader, parsed
 from lbcf.kube.requests import (
     JSON_PATCH,
     MERGE_PATCH,
+    STRATEGIC_PATCH,
     ApiRequest,
     Body,
     HttpTransport,
@@ -81,6 +82,7 @@ class KubeClient(KubeReader):
         *,
         cas: Meta | None = None,
         subresource: str = "",
+        merges_lists: bool = False,
         within: timedelta | None = None,
     ) -> T:
         """Change an object.
@@ -92,6 +94,8 @@ class KubeClient(KubeReader):
             cas: what was read: the change applies to this uid and resourceVersion or
                 not at all.
             subresource: such as `status`.
+            merges_lists: a merge patch changes those elements of lists that it names by
+                their key (strategic merge patch); built-in kinds alone have that.
             within: the time limit, None for the usual one.
 
         Raises:
@@ -102,7 +106,8 @@ class KubeClient(KubeReader):
         """
         path = resource.path(key, subresource)
         if isinstance(body, Mapping):
-            request = self._write("PATCH", path, merge_cas(body, cas), MERGE_PATCH)
+            kind = STRATEGIC_PATCH if merges_lists else MERGE_PATCH
+            request = self._write("PATCH", path, merge_cas(body, cas), kind)
         else:
             request = self._write("PATCH", path, json_cas(body, cas), JSON_PATCH)
         return parsed(resource, await self._exchange.send(request, within))

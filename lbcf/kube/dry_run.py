@@ -6,7 +6,7 @@ it is read again, as long as the real one is the version that it was made from. 
 and watches tell of real objects alone.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Any
@@ -15,13 +15,19 @@ import attrs
 import msgspec
 
 from lbcf.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
-from lbcf.kube.requests import MERGE_PATCH, ApiRequest, HttpTransport
+from lbcf.kube.requests import (
+    JSON_PATCH,
+    STRATEGIC_PATCH,
+    ApiRequest,
+    HttpTransport,
+)
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.metrics import DrySteps
 
 
 Json = dict[str, Any]
 
+_Merge = Callable[[Json, Mapping[str, Any]], Json]
 _STATUS = "/status"
 
 
@@ -100,9 +106,12 @@ class DryRunTransport:
                 made = await self._create(path, body)
                 path = f"{path}/{made['metadata']['name']}"
             case "PATCH":
-                if request.content_type != MERGE_PATCH:
+                if request.content_type == JSON_PATCH:
                     raise Invalid(f"{request}: a dry run takes merge patches alone")
-                made = await self._patch(path, body, is_status=path != request.path)
+                merge = _by_kind(request.content_type)
+                made = await self._patch(
+                    path, body, merge, is_status=path != request.path
+                )
             case _:
                 made = await self._delete(path, body.get("preconditions", {}))
         step = {"POST": "would_create", "PATCH": "would_patch"}.get(
@@ -135,11 +144,13 @@ class DryRunTransport:
         }
         return self._keep(path, "", {**body, "metadata": metadata})
 
-    async def _patch(self, path: str, patch: Json, *, is_status: bool) -> Json:
+    async def _patch(
+        self, path: str, patch: Json, merge: _Merge, *, is_status: bool
+    ) -> Json:
         """Imagine a change."""
         old, base = await self._before(path)
         _check_named(f"PATCH {path}", old, patch.get("metadata", {}))
-        new = _merged(old, patch)
+        new = merge(old, patch)
         changed = not is_status and new.get("spec") != old.get("spec")
         new["metadata"] |= {
             "resourceVersion": await self._next_version(path),
@@ -204,6 +215,20 @@ def _check_named(asked: str, old: Json, named: Mapping[str, Any]) -> None:
     for field in ("uid", "resourceVersion"):
         if named.get(field) not in {None, old["metadata"][field]}:
             raise Conflict(f"{asked}: its {field} is another", status=409)
+
+
+def _by_kind(content_type: str) -> _Merge:
+    return _merged_by_type if content_type == STRATEGIC_PATCH else _merged
+
+
+def _merged_by_type(old: Json, patch: Mapping[str, Any]) -> Json:
+    """Apply a strategic merge patch, of which conditions are all that we send."""
+    new = _merged(old, patch)
+    fresh = patch.get("status", {}).get("conditions", [])
+    named = {condition["type"] for condition in fresh}
+    kept = old.get("status", {}).get("conditions") or []
+    new["status"]["conditions"] = [c for c in kept if c["type"] not in named] + fresh
+    return new
 
 
 def _merged(old: Json, patch: Mapping[str, Any]) -> Json:

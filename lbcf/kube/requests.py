@@ -86,6 +86,8 @@ Body = Mapping[str, object]
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+"""Lists of built-in kinds are merged by their key, such as conditions by their type."""
 
 
 def merge_cas(body: Body, cas: Meta | None) -> Body:

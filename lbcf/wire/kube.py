@@ -7,13 +7,14 @@ them.
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 from sys import intern
 
 import msgspec
 
 from lbcf.core.model.access import Secret
 from lbcf.core.model.cluster import Pod
-from lbcf.core.model.names import ANNOTATION_TRAFFIC_POLICY
+from lbcf.core.model.names import ANNOTATION_TRAFFIC_POLICY, READINESS_GATE
 from lbcf.core.model.node_backends import IpFamily
 from lbcf.core.model.nodes import (
     LEAVING_TAINTS,
@@ -24,14 +25,18 @@ from lbcf.core.model.nodes import (
     NodeStatusAddress,
     ServicePort,
 )
+from lbcf.core.model.readiness import PodCondition, can_serve, gate_of
 from lbcf.core.model.values import Port, Protocol
 from lbcf.wire.errors import Malformed
+from lbcf.wire.fields import render_time
 from lbcf.wire.metadata import ObjectMeta, decode
 
 
-class _PodCondition(msgspec.Struct):
+class _PodCondition(msgspec.Struct, rename="camel"):
     type: str
     status: str
+    reason: str | None = None
+    last_transition_time: datetime | None = None
 
 
 class _PodStatus(msgspec.Struct, rename={"pod_ip": "podIP"}):
@@ -40,8 +45,13 @@ class _PodStatus(msgspec.Struct, rename={"pod_ip": "podIP"}):
     conditions: list[_PodCondition] | None = None
 
 
+class _Gate(msgspec.Struct, rename="camel"):
+    condition_type: str
+
+
 class _PodSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
+    readiness_gates: list[_Gate] | None = None
 
 
 class _Pod(msgspec.Struct):
@@ -67,14 +77,37 @@ def parse_pod(raw: bytes) -> Pod:
         Malformed: it cannot be read; nobody may conclude that it is not there.
     """
     pod = decode(_POD, raw)
-    conditions = pod.status.conditions or ()
+    conditions = {c.type: _condition_of(c) for c in pod.status.conditions or ()}
+    gates = [gate.condition_type for gate in pod.spec.readiness_gates or ()]
     return Pod(
         meta=pod.metadata.to_meta(),
         address=pod.status.pod_ip,
-        is_ready=any(c.type == "Ready" and c.status == "True" for c in conditions),
+        is_ready=can_serve(conditions, gates),
         phase=intern(pod.status.phase),
         node=intern(pod.spec.node_name),
+        gate=gate_of(conditions, gates),
     )
+
+
+def _condition_of(found: _PodCondition) -> PodCondition:
+    return PodCondition(
+        found.status == "True", found.reason or "", found.last_transition_time
+    )
+
+
+def render_gate(reason: str, message: str, now: datetime) -> dict[str, object]:
+    """Patch our readiness gate's condition, True, among the others of a pod.
+
+    The patch is a strategic one: conditions are merged by their type.
+    """
+    condition = {
+        "type": READINESS_GATE,
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": render_time(now),
+    }
+    return {"status": {"conditions": [condition]}}
 
 
 def parse_secret(raw: bytes) -> Secret:

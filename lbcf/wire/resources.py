@@ -13,6 +13,7 @@ from lbcf.core.model.node_backends import (
     ServiceSelection,
 )
 from lbcf.core.model.resources import (
+    GATE_TIMEOUT,
     BackendGroup,
     GroupStatus,
     LoadBalancer,
@@ -28,6 +29,7 @@ from lbcf.core.model.values import (
     DeregisterPolicy,
     DeregisterWebhook,
     FailurePolicy,
+    Gate,
     MemberKey,
     ReplaceOrder,
 )
@@ -142,6 +144,7 @@ class _LoadBalancerSpec(msgspec.Struct, rename="camel"):
     ensure_policy: WireEnsurePolicy | None = None
     drain: WireDrain | None = None
     max_concurrent_calls: int | None = None
+    gate: Gate = Gate.REQUIRED
 
 
 class _LoadBalancerStatus(msgspec.Struct, rename="camel"):
@@ -197,6 +200,8 @@ class WireGroupSpec(msgspec.Struct, rename="camel"):
     ensure_policy: WireEnsurePolicy | None = None
     drain: WireDrain | None = None
     protection: _Protection | None = None
+    gate: Gate = Gate.REQUIRED
+    gate_timeout_seconds: int | None = None
 
 
 class WireGroupStatus(msgspec.Struct, rename="camel"):
@@ -277,6 +282,7 @@ def parse_load_balancer(raw: bytes) -> LoadBalancer:
         epoch=status.epoch,
         backends=status.backends,
         lock_keys=tuple(status.lock_keys or ()),
+        gate=spec.gate,
         conditions=parse_conditions(status.conditions),
     )
 
@@ -311,6 +317,8 @@ def to_group(group: WireGroup) -> BackendGroup:
         max_unready_percent=protection.max_unready_percent,
         max_unavailable=protection.max_unavailable,
         replace_order=protection.order,
+        gate=spec.gate,
+        gate_timeout=_parse_gate_timeout(spec.gate_timeout_seconds),
         status=GroupStatus(
             backends=status.backends,
             registered=status.registered_backends,
@@ -319,6 +327,13 @@ def to_group(group: WireGroup) -> BackendGroup:
             conditions=parse_conditions(status.conditions),
         ),
     )
+
+
+def _parse_gate_timeout(seconds: int | None) -> timedelta | None:
+    """Read how long readiness gates wait; 0: for as long as it takes."""
+    if seconds is None:
+        return GATE_TIMEOUT
+    return timedelta(seconds=seconds) if seconds else None
 
 
 def _parse_webhook(

@@ -45,9 +45,16 @@ class Writes(ObjectWriter[BackendRecord]):
         self._conflicts = conflicts
 
     async def patch(
-        self, meta: Meta, body: Body, subresource: str = "", *, observe: bool = True
+        self,
+        meta: Meta,
+        body: Body,
+        subresource: str = "",
+        *,
+        observe: bool = True,
+        merges_lists: bool = False,
     ) -> BackendRecord:
         """Take the status that says what the condition says."""
+        assert not merges_lists
         self.at.append(asyncio.get_running_loop().time())
         if len(self.at) <= self._conflicts:
             raise Conflict(f"{subresource} {observe}", status=409)

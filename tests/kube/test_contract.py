@@ -1,7 +1,8 @@
 """What every API server does, the real one, the one in a dict and the imagined one."""
 
-from typing import cast
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from prometheus_client import CollectorRegistry
@@ -10,6 +11,7 @@ from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.kube.client import KubeClient
 from lbcf.kube.dry_run import DryRunTransport
 from lbcf.kube.errors import AlreadyExists, Conflict, NotFound
+from lbcf.kube.kinds import PODS
 from lbcf.runtime.metrics import DrySteps
 from tests.fakes.clock import VirtualClock
 from tests.kube.builders import CONFIG_MAPS
@@ -110,3 +112,38 @@ async def test_delete_names_what_it_means(api: KubeClient, shop: str) -> None:
     assert await api.delete(CONFIG_MAPS, key, uid=now.meta.uid, version=version) is None
     with pytest.raises(NotFound):
         await api.get(CONFIG_MAPS, key)
+
+
+async def test_conditions_of_a_pod_are_merged_by_type(
+    api: KubeClient, shop: str
+) -> None:
+    """A strategic patch changes the condition that it names, and leaves the others."""
+    container = {"name": "web", "image": "example.com/web"}
+    body = {"metadata": {"name": "web-1"}, "spec": {"containers": [container]}}
+    await api.create(PODS, shop, body)
+    key = ObjectKey(shop, "web-1")
+    ready = {"type": "Ready", "status": "True"}
+    for condition in (
+        {**ready, "status": "False"},
+        {"type": "other", "status": "True"},
+    ):
+        change = {"status": {"conditions": [condition]}}
+        await api.patch(PODS, key, change, subresource="status", merges_lists=True)
+    before = await api.get(PODS, key)
+
+    change = {"status": {"conditions": [ready]}}
+    after = await api.patch(
+        PODS, key, change, cas=before.meta, subresource="status", merges_lists=True
+    )
+
+    assert not before.is_ready
+    assert after.is_ready
+    with pytest.raises(Conflict):
+        await api.patch(
+            PODS, key, change, cas=before.meta, subresource="status", merges_lists=True
+        )
+    whole = cast("dict[str, Any]", msgspec.json.decode(await api.get_raw(PODS, key)))
+    found = {c["type"]: c["status"] for c in whole["status"]["conditions"]}
+    assert {"Ready": "True", "other": "True"} == {
+        k: found[k] for k in ("Ready", "other")
+    }

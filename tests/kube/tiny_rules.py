@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from lbcf.kube.errors import KubeError, error_of
-from lbcf.kube.requests import ApiRequest
+from lbcf.kube.requests import STRATEGIC_PATCH, ApiRequest
 
 
 Json = dict[str, object]
@@ -112,6 +112,8 @@ def patched(request: ApiRequest, place: Place, found: Json, body: Json) -> Json:
     """
     if place.subresource:
         part = {"status": body.get("status", {})}
+        if request.content_type == STRATEGIC_PATCH:
+            part = {"status": with_conditions(found, cast("Json", part["status"]))}
         return _checked(request, found, merged(found, part))
     if place.is_counted:
         body = {name: value for name, value in body.items() if name != "status"}
@@ -122,6 +124,15 @@ def patched(request: ApiRequest, place: Place, found: Json, body: Json) -> Json:
     if place.is_counted and whole.get("spec") != found.get("spec"):
         whole = with_metadata(whole, generation=_generation(found) + 1)
     return _checked(request, found, whole)
+
+
+def with_conditions(found: Json, status: Json) -> Json:
+    """Merge the conditions of a strategic patch among those there are, by their type."""
+    known = cast("Json", found.get("status", {})).get("conditions") or []
+    whole = {c["type"]: c for c in cast("list[Json]", known)}
+    for fresh in cast("list[Json]", status.get("conditions", [])):
+        whole[fresh["type"]] = {**whole.get(fresh["type"], {}), **fresh}
+    return {**status, "conditions": list(whole.values())}
 
 
 def ending(place: Place, found: Json, now: datetime) -> Json:

@@ -9,6 +9,7 @@ from lbcf.core.model.selectors import Operator
 from lbcf.core.model.values import (
     AddressSource,
     DeregisterPolicy,
+    Gate,
     MemberKey,
     Protocol,
     Repeat,
@@ -42,6 +43,8 @@ RANGES = {
     "BackendRecord spec.drain.timeoutSeconds": (0, 86400),
     "BackendGroup spec.protection.maxUnreadyPercent": (0, 100),
     "BackendGroup spec.protection.maxUnavailable": (0, 100000),
+    "BackendGroup spec.gateTimeoutSeconds": (0, 86400),
+    "Bind spec.gateTimeoutSeconds": (0, 86400),
     "BackendGroup spec.nodes.ports[].port": (1, 65535),
     "BackendRecord spec.serviceBackend.nodePort": (1, 65535),
     "Bind spec.pods.ports[].port": (1, 65535),
@@ -54,6 +57,9 @@ ENUMERATIONS = {
     "LoadBalancer spec.ensurePolicy.policy": Repeat,
     "BackendGroup spec.deregisterPolicy": DeregisterPolicy,
     "BackendGroup spec.protection.order": ReplaceOrder,
+    "BackendGroup spec.gate": Gate,
+    "Bind spec.gate": Gate,
+    "LoadBalancer spec.gate": Gate,
     "BackendGroup spec.pods.ports[].protocol": Protocol,
     "BackendGroup spec.pods.byLabel.matchExpressions[].operator": Operator,
 }
@@ -70,6 +76,9 @@ DEFAULTS = {
     "BackendGroup spec.deregisterWebhook.failurePolicy": "DoNothing",
     "BackendGroup spec.pods.ports[].protocol": "TCP",
     "BackendGroup spec.nodes.addressType": "InternalIP",
+    "BackendGroup spec.gate": "Required",
+    "BackendGroup spec.gateTimeoutSeconds": 600,
+    "LoadBalancer spec.gate": "Required",
     "BackendGroup spec.drain.enabled": True,
     "BackendGroup spec.drain.timeoutSeconds": 30,
 }
@@ -174,6 +183,8 @@ def test_no_other_defaults() -> None:
         "protocol",
         "drain.enabled",
         "drain.timeoutSeconds",
+        "Bind spec.gate",
+        "Bind spec.gateTimeoutSeconds",
     )
     rest = {name for name in found - DEFAULTS.keys() if not name.endswith(copies)}
 

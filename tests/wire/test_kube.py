@@ -5,7 +5,7 @@ import pytest
 
 from lbcf.core.model.cluster import Pod
 from lbcf.wire.errors import Malformed
-from lbcf.wire.kube import parse_pod, parse_secret
+from lbcf.wire.kube import parse_pod, parse_secret, render_gate
 from lbcf.wire.metadata import ObjectMeta, Owner
 from tests.builders import START, a_key, a_pod
 
@@ -161,3 +161,94 @@ def test_a_secret_that_is_broken_is_not_quoted() -> None:
         parse_secret(msgspec.json.encode(body))
 
     assert "hush" not in str(raised.value)
+
+
+OURS = "lbcf.tkestack.io/registered"
+CONTAINERS_READY = {"type": "ContainersReady", "status": "True"}
+WAITING = {"type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady"}
+OPEN = {"type": OURS, "status": "True"}
+
+
+def gated(*conditions: object, gates: tuple[str, ...] = (OURS,)) -> Pod:
+    """Read a pod with readiness gates."""
+    spec = {"readinessGates": [{"conditionType": gate} for gate in gates]}
+    whole = {
+        "metadata": META,
+        "spec": spec,
+        "status": {"conditions": list(conditions)},
+    }
+    return parse_pod(msgspec.json.encode(whole))
+
+
+@pytest.mark.parametrize(
+    ("found", "can_serve", "waits"),
+    [
+        (gated(CONTAINERS_READY, WAITING), True, True),
+        (gated(WAITING), False, False),
+        pytest.param(
+            gated(CONTAINERS_READY, WAITING, gates=("other", OURS)),
+            False,
+            False,
+            id="another gate is not True",
+        ),
+        pytest.param(
+            gated(
+                CONTAINERS_READY,
+                WAITING,
+                {"type": "other", "status": "True"},
+                gates=("other", OURS),
+            ),
+            True,
+            True,
+            id="all others are True",
+        ),
+        pytest.param(
+            gated(CONTAINERS_READY, WAITING, OPEN),
+            True,
+            False,
+            id="the kubelet has not seen it yet",
+        ),
+        pytest.param(
+            gated(CONTAINERS_READY, {"type": "Ready", "status": "False"}, OPEN),
+            False,
+            False,
+            id="its node is lost",
+        ),
+        pytest.param(
+            gated(CONTAINERS_READY, READY, OPEN), True, False, id="Ready and in"
+        ),
+    ],
+)
+def test_pod_with_our_gate_can_serve_before_it_is_ready(
+    found: Pod, can_serve: bool, waits: bool
+) -> None:
+    """Its containers and all other gates count: to wait for Ready would be a deadlock."""
+    assert (can_serve, waits) == (found.is_ready, found.awaits_gate)
+
+
+def test_gate_says_since_when_a_pod_can_serve() -> None:
+    """The kubelet's word on its containers."""
+    since = {**CONTAINERS_READY, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    gate = gated(since, WAITING).gate
+
+    assert gate is not None
+    assert START == gate.since
+
+
+def test_open_gate_is_one_condition_among_others() -> None:
+    """It is merged by its type."""
+    body = render_gate("AllRegistered", "registered at front", START)
+
+    assert body == {
+        "status": {
+            "conditions": [
+                {
+                    "type": OURS,
+                    "status": "True",
+                    "reason": "AllRegistered",
+                    "message": "registered at front",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }
+            ]
+        }
+    }

@@ -1,5 +1,6 @@
 """Drivers, load balancers, groups: the new spelling, the old one, and what is neither."""
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -31,6 +32,7 @@ from lbcf.core.model.values import (
     DeregisterWebhook,
     DrainPolicy,
     FailurePolicy,
+    Gate,
     MemberKey,
     ObjectKey,
     Port,
@@ -365,6 +367,25 @@ def test_group_says_how_its_backends_are_treated() -> None:
         found.max_unavailable,
         found.replace_order,
     )
+
+
+@pytest.mark.parametrize(
+    ("spec", "gate", "seconds"),
+    [
+        ({}, Gate.REQUIRED, 600),
+        ({"gate": "Optional", "gateTimeoutSeconds": 30}, Gate.OPTIONAL, 30),
+        ({"gateTimeoutSeconds": 0}, Gate.REQUIRED, None),
+    ],
+)
+def test_group_says_how_long_gates_wait_for_it(
+    spec: dict[str, object], gate: Gate, seconds: int | None
+) -> None:
+    """Ten minutes where unsaid, for as long as it takes where 0."""
+    found = group(pods=PODS, **spec)
+
+    assert gate is found.gate
+    wait = None if seconds is None else timedelta(seconds=seconds)
+    assert wait == found.gate_timeout
 
 
 @pytest.mark.parametrize("policy", [None, *FailurePolicy])

@@ -1,6 +1,7 @@
 """Pods, and the snapshot of the cluster that decisions about one group are made from."""
 
 from collections.abc import Mapping
+from datetime import datetime
 
 import attrs
 
@@ -17,14 +18,29 @@ from lbcf.core.reasons import Explanation
 
 
 @attrs.frozen
+class ReadinessGate:
+    """Our readiness gate in the spec of a pod: its Ready waits for the condition.
+
+    Attributes:
+        is_open: the condition is True; it stays so for the life of the pod.
+        since: when its containers became ready, by its node's clock; None where unsaid.
+    """
+
+    is_open: bool = False
+    since: datetime | None = None
+
+
+@attrs.frozen
 class Pod:
     """The few fields of a pod that make it a backend or not.
 
     Attributes:
         address: status.podIP, empty until the kubelet has one.
-        is_ready: the Ready condition is True.
+        is_ready: it can serve: the Ready condition is True, or our own readiness gate
+            alone keeps it from being so (`lbcf.core.model.readiness`).
         phase: Pending, Running, Succeeded, Failed or Unknown.
         node: the name of its node, empty until it has one.
+        gate: our readiness gate; None: it has none.
     """
 
     meta: Meta
@@ -32,6 +48,12 @@ class Pod:
     is_ready: bool = False
     phase: str = ""
     node: str = ""
+    gate: ReadinessGate | None = None
+
+    @property
+    def awaits_gate(self) -> bool:
+        """Return whether it can serve and waits for our readiness gate."""
+        return self.is_ready and self.gate is not None and not self.gate.is_open
 
     @property
     def is_terminating(self) -> bool:

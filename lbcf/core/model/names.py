@@ -39,6 +39,9 @@ LABEL_BIND_DRIVER: Final = f"{API_GROUP}/driver"
 LABEL_BIND_LOAD_BALANCER: Final = f"{API_GROUP}/lb"
 LABEL_BIND_POD: Final = f"{API_GROUP}/pod"
 
+READINESS_GATE: Final = f"{API_GROUP}/registered"
+"""Ours: the condition of a pod that says that it is registered, and its readiness gate."""
+
 ANNOTATION_ABANDON: Final = f"{API_GROUP}/abandon"
 """Ours: takes a finalizer off without the driver; the value says why."""
 ANNOTATION_SETTLING: Final = f"{API_GROUP}/settling-seconds"

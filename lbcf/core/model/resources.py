@@ -38,6 +38,7 @@ from lbcf.core.model.values import (
     DeregisterWebhook,
     DrainPolicy,
     EnsurePolicy,
+    Gate,
     MemberKey,
     ObjectKey,
     Port,
@@ -85,6 +86,8 @@ USUAL_SETTLING = (
     _DEFAULT_TIMEOUT + _MARGIN + _DEFAULT_LATE_EFFECT + _SKEW_AND_TRUNCATION
 )
 """Δ of a driver that says nothing of its times, and of records that say nothing of it."""
+GATE_TIMEOUT = timedelta(minutes=10)
+"""For how long a readiness gate waits for a group that says nothing of it."""
 _DIGITS = 4
 """Of the longest Δ in seconds: a time-out of a minute, lateEffectSeconds of an hour."""
 
@@ -193,6 +196,7 @@ class LoadBalancer:
         backends: how many records were registered when that was last counted.
         lock_keys: what it has in common with others that have the same members (see
             `locking`), the newest first; empty where that is not written down yet.
+        gate: whether readiness gates wait for registrations there.
     """
 
     meta: Meta
@@ -208,6 +212,7 @@ class LoadBalancer:
     backends: int = 0
     lock_keys: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    gate: Gate = Gate.REQUIRED
 
     @property
     def driver_key(self) -> ObjectKey:
@@ -289,6 +294,8 @@ class BackendGroup:
             others that still serve leave it.
         replace_order: what comes first where pods replace each other.
         status: counts and conditions as last written, for comparison.
+        gate: whether readiness gates of its pods wait for their registrations.
+        gate_timeout: for how long they do at most, None: for as long as it takes.
     """
 
     meta: Meta
@@ -303,6 +310,8 @@ class BackendGroup:
     replace_order: ReplaceOrder = ReplaceOrder.REGISTER_FIRST
     status: GroupStatus = GroupStatus()
     webhook: DeregisterWebhook | None = None
+    gate: Gate = Gate.REQUIRED
+    gate_timeout: timedelta | None = GATE_TIMEOUT
 
     @property
     def webhook_driver_key(self) -> ObjectKey | None:

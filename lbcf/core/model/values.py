@@ -93,6 +93,13 @@ class ReplaceOrder(StrEnum):
     DEREGISTER_FIRST = "DeregisterFirst"
 
 
+class Gate(StrEnum):
+    """Whether readiness gates of pods wait for registrations."""
+
+    REQUIRED = "Required"
+    OPTIONAL = "Optional"
+
+
 class FailurePolicy(StrEnum):
     """What becomes of unready pods while the webhook's driver gives no valid answer."""
 

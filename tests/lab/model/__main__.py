@@ -12,7 +12,7 @@ import sys
 
 from pathlib import Path
 
-from tests.lab.model import drain_clock, page, spin
+from tests.lab.model import drain_clock, gate, page, spin
 from tests.lab.model.built import BUILT
 from tests.lab.model.search import Found, search
 from tests.lab.model.variants import Variant
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.lab.model", description=__doc__
     )
-    parser.add_argument("names", nargs="*", help="such as b01, w, spin, drain")
+    parser.add_argument("names", nargs="*", help="such as b01, w, spin, drain, gate")
     parser.add_argument("--traces", action="store_true", help="print each trace")
     parser.add_argument("--page", metavar="FILE", help="write it all as a page, too")
     chosen = parser.parse_args(argv)
@@ -66,6 +66,8 @@ def main(argv: list[str] | None = None) -> int:
         entries[variant.name] = page.entry(variant, found)
     if not names or "drain".startswith(names):
         wrong += drain_clock.show()
+    if not names or "gate".startswith(names):
+        wrong += gate.show()
     if not names or "spin".startswith(names):
         wrong += spin.show()
     print("all as expected" if not wrong else f"{wrong} NOT AS EXPECTED")

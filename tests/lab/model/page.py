@@ -5,7 +5,7 @@ Each section stands alone, so that a test can look for it in the page.
 
 from __future__ import annotations
 
-from tests.lab.model import drain_clock, spin
+from tests.lab.model import drain_clock, gate, spin
 from tests.lab.model.search import Found
 from tests.lab.model.variants import Variant
 
@@ -32,6 +32,7 @@ a variant says so.
 | S6 | a pod whose preStop waits is told to end only when none of its records has a member in |
 | G | from every state there is a way to the state where all is as it should be |
 | Q | a run without faults leaves no mark that costs waiting |
+| S9, S10, L3 | of the readiness gate: see [there](#the-readiness-gate-s9-s10-l3) |
 
 ## What is built, and holds
 
@@ -53,6 +54,19 @@ DRAIN_HEAD = f"""
 A drain of {drain_clock.TIMEOUT} ticks, up to {drain_clock.DOWNTIME} ticks without a deregistrar, up to {drain_clock.DEAFNESS} without its driver. Bounded means:
 over by age {drain_clock.BOUND}, however many crashes. Only the clock of `status.drain`, written at the first call
 that may have been heard, is bounded and offers the whole drain.
+
+```text
+"""
+
+GATE_HEAD = """\
+```
+
+## The readiness gate (S9, S10, L3)
+
+A new pod and the old one that it takes the place of in a rollout, a controller that may crash twice, a load
+balancer that may lose its members, a group that may stop to select the pod. S9: the old pod goes
+after the new one was registered, unless nobody wants it to be. S10: an open gate stays open. L3: without
+anybody's doing each gate opens. Only the built way has all of them ([readiness.md](readiness.md)).
 
 ```text
 """
@@ -93,10 +107,11 @@ def entry(variant: Variant, found: Found) -> str:
 
 
 def tail() -> str:
-    """Return what follows the variants: the drain's clock and SPIN."""
+    """Return what follows the variants: the drain's clock, the readiness gate and SPIN."""
     drains = "".join(f"{line}\n" for line in drain_clock.lines())
     rows = "".join(_spin_row(switches) for switches in spin.BUILT + spin.WEAKER)
-    return f"{DRAIN_HEAD}{drains}```\n{SPIN_HEAD}{rows}"
+    gates = "".join(f"{line}\n" for line in gate.lines())
+    return f"{DRAIN_HEAD}{drains}{GATE_HEAD}{gates}```\n{SPIN_HEAD}{rows}"
 
 
 def _spin_row(switches: tuple[str, ...]) -> str:

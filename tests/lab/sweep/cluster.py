@@ -59,6 +59,23 @@ class Cluster(Estate):
             fresh = {**found, "status": fresh["status"]}
         self.api.put(path, fresh)
 
+    def put_gated_pod(self, name: str, address: str) -> None:
+        """Let a pod with our readiness gate run; its containers are ready."""
+        self.api.put(objects.pod_path(name), objects.gated_pod(address))
+
+    def see_gate(self, name: str) -> None:
+        """Let the kubelet see that a gate is open."""
+        path = objects.pod_path(name)
+        whole = self.api.objects.get(path)
+        if whole is None:
+            return
+        status = cast("Json", whole["status"])
+        kept = [
+            {"type": "Ready", "status": "True"} if c["type"] == "Ready" else c
+            for c in cast("list[Json]", status["conditions"])
+        ]
+        self.api.put(path, {**whole, "status": {**status, "conditions": kept}})
+
     def drop_pod(self, name: str) -> None:
         """Remove a pod at once, as a node does that is gone."""
         self.drop(objects.pod_path(name))
@@ -172,8 +189,7 @@ class Cluster(Estate):
                 "deletionTimestamp"
             ):
                 status = cast("Json", whole["status"])
-                ready = cast("list[Json]", status["conditions"])[0]["status"] == "True"
-                if ready:
+                if objects.can_serve(whole):
                     yield (
                         f"{metadata['name']}/{metadata['uid']}",
                         f"{status['podIP']}:80",

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from tests.lab.sweep.edits import Mutant
 from tests.lab.sweep.guards_acting import ACTING
 from tests.lab.sweep.guards_ending import ENDING
+from tests.lab.sweep.guards_gating import GATING
 from tests.lab.sweep.guards_registering import REGISTERING
 
 
-MUTANTS: Mapping[str, Mutant] = {**REGISTERING, **ACTING, **ENDING}
+MUTANTS: Mapping[str, Mutant] = {**REGISTERING, **ACTING, **ENDING, **GATING}

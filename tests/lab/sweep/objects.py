@@ -4,6 +4,8 @@ Drivers, load balancers that are created already or not, groups, pods, nodes, Se
 namespace `shop`, but for nodes, and for shared drivers and load balancers in `kube-system`.
 """
 
+from typing import cast
+
 import attrs
 
 from lbcf.core.model.names import (
@@ -11,6 +13,7 @@ from lbcf.core.model.names import (
     API_VERSION,
     FINALIZER_DRIVER,
     FINALIZER_LOAD_BALANCER,
+    READINESS_GATE,
     SHARED_PREFIX,
     SYSTEM_NAMESPACE,
 )
@@ -274,6 +277,33 @@ def pod(address: str, *, ready: bool = True) -> Json:
             "conditions": [{"type": "Ready", "status": str(ready)}],
         },
     }
+
+
+def gated_pod(address: str, *, ready: bool = True) -> Json:
+    """Make a pod with our readiness gate, of which the kubelet says that it waits for it."""
+    fresh = pod(address)
+    conditions = [
+        {"type": "ContainersReady", "status": str(ready)},
+        {"type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady"},
+    ]
+    return {
+        **fresh,
+        "spec": {"readinessGates": [{"conditionType": READINESS_GATE}]},
+        "status": {**cast("Json", fresh["status"]), "conditions": conditions},
+    }
+
+
+def pod_condition(whole: Json, kind: str) -> Json:
+    """Return a condition of a pod; an empty one where there is none."""
+    status = cast("Json", whole.get("status") or {})
+    found = cast("list[Json]", status.get("conditions") or [])
+    return next((c for c in found if c["type"] == kind), {})
+
+
+def can_serve(whole: Json) -> bool:
+    """Tell whether a pod can serve, whether or not our readiness gate is open."""
+    kinds = ("Ready", "ContainersReady")
+    return any(pod_condition(whole, kind).get("status") == "True" for kind in kinds)
 
 
 def node(address: str) -> Json:

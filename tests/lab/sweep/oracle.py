@@ -7,7 +7,7 @@ S1 nothing is registered that no record names; S2 a record that is gone left not
 behind; S3 a live registered record's member is in, in full service, with its parameters;
 S4 a drain is as long as its record says (`drains`), unless its backend is gone, and its
 deadline never moves; S5 the finalizer goes after the member; S8 somebody serves as long as
-somebody can (`serving`).
+somebody can (`serving`); S9 and S10, readiness gates (`gates`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +23,7 @@ from tests.lab.sweep.balancer import Member
 from tests.lab.sweep.cluster import Wish, WishKey
 from tests.lab.sweep.drains import Drains
 from tests.lab.sweep.estate import Place
+from tests.lab.sweep.gates import Gates
 from tests.lab.sweep.seen import Seen, see
 from tests.lab.sweep.serving import Serving
 
@@ -40,6 +41,7 @@ class Oracle:
         looks: how often it looked.
         drains: looks at those.
         serving: looks at whether anybody serves.
+        gates: looks at readiness gates.
     """
 
     def __init__(self, world: "World") -> None:
@@ -49,6 +51,7 @@ class Oracle:
         self._lost: set[str] = set()
         self.drains = Drains(world)
         self.serving = Serving(world)
+        self.gates = Gates(world)
         self._departed: set[tuple[str, str]] = set()
 
     def stored(self, path: str, whole: Json | None) -> None:
@@ -58,6 +61,7 @@ class Oracle:
             return
         seen = self.records[path] = see(whole)
         self.drains.stored(before, seen)
+        self.gates.stored(before, seen)
 
     def load_balancer_ended(self, name: str) -> None:
         """A load balancer may not go while a record needs it, but by force."""
@@ -184,6 +188,7 @@ class Oracle:
         for key, wish in wanted.items():
             yield from self._unserved(key, wish, by_backend.get(key))
         yield from self._needless(wanted)
+        yield from self.gates.shut()
 
     def _needless(self, wanted: Mapping[WishKey, Wish]) -> Iterator[str]:
         """Say which members are nobody's wish."""

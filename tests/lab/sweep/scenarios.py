@@ -9,6 +9,7 @@ from tests.lab.sweep import (
     places,
     reuses,
     rollouts,
+    waiting,
 )
 from tests.lab.sweep.stage import SCENARIOS
 
@@ -23,4 +24,5 @@ __all__ = [
     "places",
     "reuses",
     "rollouts",
+    "waiting",
 ]

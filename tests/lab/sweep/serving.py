@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from lbcf.wire.driver_answers import BackendState
 from tests.kube.tiny_rules import Json, metadata_of, place_of
+from tests.lab.sweep import objects
 from tests.lab.sweep.faults import Trouble
 
 
@@ -63,8 +64,7 @@ class Serving:
             if place_of(path).plural != "pods":
                 continue
             metadata, status = metadata_of(whole), cast("Json", whole["status"])
-            ready = cast("list[Json]", status["conditions"])[0]["status"] == "True"
-            if ready:
+            if objects.can_serve(whole):
                 yield {
                     "name": metadata["name"],
                     "address": f"{status['podIP']}:80",

@@ -138,6 +138,7 @@ class World(Cluster):
             self.oracle.load_balancer_ended(change.place.name)
         elif change.place.plural in {"pods", "nodes"} and change.before is not None:
             self.oracle.backend_changed(change.before, change.after)
+            self.oracle.gates.pod_changed(change.before, change.after)
         for process in self.processes:
             process.api.arrived(change.place.plural, change.version)
 

@@ -1,0 +1,254 @@
+"""The controller opens gates: when it looks, what it writes, and how often."""
+
+from contextlib import suppress
+from typing import cast
+
+import attrs
+import msgspec
+import pytest
+
+from lbcf.controller.gates import ReadinessGates
+from lbcf.controller.view import View
+from lbcf.core.model.cluster import Pod
+from lbcf.core.model.resources import RecordSpec
+from lbcf.core.model.values import Gate, ObjectKey
+from lbcf.core.selection.plan import plan_group
+from lbcf.executor.writes import ObjectWriter
+from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Conflict, Unavailable
+from lbcf.kube.events import EventRecorder
+from lbcf.kube.kinds import PODS
+from lbcf.kube.list_watch import Removed
+from lbcf.runtime.metrics import Metrics
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.worker import Done, RequeueAfter, Result
+from lbcf.wire.kube import parse_pod
+from lbcf.wire.metadata import identity_of
+from tests.builders import a_group, a_load_balancer, a_pod, a_record, a_snapshot
+from tests.controller.views import everyday, obscure, show
+from tests.fakes.clock import VirtualClock
+from tests.kube.tiny_api import Fault, TinyApi
+from tests.kube.tiny_rules import Json
+
+
+POD = "/api/v1/namespaces/shop/pods/web-1"
+KEY = ObjectKey("shop", "web-1")
+OURS = "lbcf.tkestack.io/registered"
+EARLIER = {"type": "ContainersReady", "status": "True"}
+WAITING = {"type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady"}
+
+
+@attrs.define
+class Scene:
+    """A pod with our gate, in an API server and in the view of a group's cluster."""
+
+    api: TinyApi = attrs.Factory(TinyApi)
+    view: View = attrs.Factory(everyday)
+    clock: VirtualClock = attrs.Factory(VirtualClock)
+    metrics: Metrics = attrs.Factory(Metrics)
+    queue: WorkQueue[ObjectKey] = attrs.field(init=False)
+    gates: ReadinessGates = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        client = KubeClient(self.api)
+        self.queue = WorkQueue("gates", self.clock)
+        self.gates = ReadinessGates(
+            self.view,
+            ObjectWriter(client, PODS, self.view.pods),
+            self.queue,
+            recorder=EventRecorder(
+                client, self.clock, controller="test", instance="test"
+            ),
+            clock=self.clock,
+            metrics=self.metrics,
+        )
+        self.gates.listen()
+
+    def put(self, **labels: str) -> Pod:
+        """Let the pod run, its containers ready."""
+        metadata = {
+            "name": "web-1",
+            "namespace": "shop",
+            "uid": a_pod().meta.uid,
+            "labels": labels or {"app": "web"},
+        }
+        status = {
+            "podIP": "10.0.0.1",
+            "phase": "Running",
+            "conditions": [EARLIER, WAITING],
+        }
+        spec = {"readinessGates": [{"conditionType": OURS}]}
+        whole: Json = {"metadata": metadata, "spec": spec, "status": status}
+        pod = parse_pod(msgspec.json.encode(self.api.put(POD, whole)))
+        show(self.view, pod)
+        return pod
+
+    def register(self) -> None:
+        """Let the pod's record be registered."""
+        show(self.view, a_record(spec=self.spec(), registered=True, version=3))
+
+    def write(self) -> None:
+        """Let the pod's record be written."""
+        show(self.view, a_record(spec=self.spec(), version=2))
+
+    def spec(self) -> RecordSpec:
+        """Return what the pod is to be registered as."""
+        pod = self.view.pods.get(KEY)
+        assert pod is not None
+        return plan_group(a_snapshot(pod)).creates[0].desired.spec
+
+    async def work(self) -> list[Result]:
+        """Work on all that is in the queue."""
+        found = []
+        while len(self.queue):
+            key = await self.queue.get()
+            try:
+                found.append(await self.gates.reconcile(key))
+            finally:
+                self.queue.done(key)
+        return found
+
+    def conditions(self) -> list[Json]:
+        """Return the pod's conditions as the API server has them."""
+        status = cast("Json", self.api.objects[POD]["status"])
+        return cast("list[Json]", status["conditions"])
+
+    def reason(self) -> object:
+        """Return why the gate is open, None where it is shut."""
+        found = [c for c in self.conditions() if c["type"] == OURS]
+        return found[0]["reason"] if found else None
+
+
+@pytest.fixture(name="scene")
+def _scene() -> Scene:
+    return Scene()
+
+
+async def test_gate_opens_with_the_last_registration(scene: Scene) -> None:
+    """One write, which leaves the kubelet's conditions alone."""
+    scene.put()
+    scene.write()
+    assert isinstance((await scene.work())[0], RequeueAfter)
+
+    scene.register()
+    before = scene.api.history.version
+    await scene.work()
+
+    assert "AllRegistered" == scene.reason()
+    assert [EARLIER, WAITING] == scene.conditions()[:2]
+    assert before + 1 == scene.api.history.version
+
+
+async def test_open_gate_is_never_looked_at_again(scene: Scene) -> None:
+    """The store has what was written, before the watch tells of it."""
+    scene.put()
+    scene.register()
+    await scene.work()
+    before = scene.api.history.version
+
+    show(scene.view, a_record(spec=scene.spec(), version=4))
+
+    assert [] == await scene.work()
+    assert before == scene.api.history.version
+
+
+async def test_pod_that_no_group_selects_is_freed(scene: Scene) -> None:
+    """At once, when its containers are ready."""
+    scene.put(app="other")
+    await scene.work()
+
+    assert "NoGroupSelects" == scene.reason()
+
+
+@pytest.mark.parametrize("what", ["group", "load balancer"])
+async def test_change_of_mind_frees_a_pod(scene: Scene, what: str) -> None:
+    """Whoever made it wait may say that it need not."""
+    scene.put()
+    await scene.work()
+    group = attrs.evolve(a_group(version=5, generation=2), gate=Gate.OPTIONAL)
+    before = a_load_balancer(version=5, generation=2)
+    balancer = attrs.evolve(before, gate=Gate.OPTIONAL)
+    show(scene.view, group if what == "group" else balancer)
+    await scene.work()
+
+    assert "NothingRequired" == scene.reason()
+
+
+async def test_group_that_is_gone_frees_a_pod(scene: Scene) -> None:
+    """Nobody wants it any more."""
+    scene.put()
+    await scene.work()
+    scene.view.groups.apply(Removed(identity_of(a_group().meta)))
+    await scene.work()
+
+    assert "NoGroupSelects" == scene.reason()
+
+
+async def test_group_that_cannot_be_read_frees_nobody(scene: Scene) -> None:
+    """It may select the pod."""
+    obscure(scene.view.groups, ObjectKey("shop", "another"))
+    scene.put(app="other")
+    results = await scene.work()
+
+    assert isinstance(results[0], RequeueAfter)
+    assert scene.reason() is None
+
+
+async def test_gate_opens_by_time_with_an_event(scene: Scene) -> None:
+    """It is counted, for the alert."""
+    scene.put()
+    result = (await scene.work())[0]
+    assert isinstance(result, RequeueAfter)
+
+    scene.clock.advance(result.delay)
+    scene.queue.add(KEY)
+    assert [Done()] == await scene.work()
+
+    assert "GateTimedOut" == scene.reason()
+    labels = {"reason": "GateTimedOut"}
+    assert 1 == scene.metrics.registry.get_sample_value(
+        "lbcf_gates_opened_total", labels
+    )
+
+
+async def test_waiting_pods_are_counted(scene: Scene) -> None:
+    """By namespace, and none once the gate is open."""
+    scene.put()
+    labels = {"namespace": "shop"}
+    assert 1 == scene.metrics.registry.get_sample_value("lbcf_gates_waiting", labels)
+
+    scene.register()
+    await scene.work()
+    assert scene.metrics.registry.get_sample_value("lbcf_gates_waiting", labels) is None
+
+
+async def test_pod_that_changed_meanwhile_is_read_again(scene: Scene) -> None:
+    """The kubelet writes the same status: a conflict is no second write."""
+    scene.put()
+    scene.register()
+    scene.api.put(POD, {**scene.api.objects[POD], "annotations": {}})
+
+    with pytest.raises(Conflict):
+        await scene.work()
+    scene.queue.add(KEY)
+    await scene.work()
+
+    assert "AllRegistered" == scene.reason()
+
+
+async def test_write_without_an_answer_is_not_repeated(scene: Scene) -> None:
+    """The next look meets what was written."""
+    scene.put()
+    scene.register()
+    scene.api.fault = Fault.UNANSWERED
+    with pytest.raises(Unavailable):
+        await scene.work()
+    scene.api.fault = None
+    written = scene.api.history.version
+    for _ in range(2):
+        scene.queue.add(KEY)
+        with suppress(Conflict):
+            await scene.work()
+
+    assert "AllRegistered" == scene.reason()
+    assert written == scene.api.history.version
