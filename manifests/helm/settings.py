@@ -225,6 +225,12 @@ VALUES: Final[Sequence[Value]] = (
         30,
     ),
     Value(
+        "readinessGate.enabled",
+        "Pods that ask for it by a label get our readiness gate; Kubernetes 1.36 or newer.",
+        FLAG,
+        False,
+    ),
+    Value(
         "monitoring.enabled",
         "PodMonitor, alerts and dashboard; needs the kinds of the Prometheus operator.",
         FLAG,

@@ -19,6 +19,7 @@ COMPONENT: Final = "app.kubernetes.io/component"
 WEBHOOK: Final = ".Values.admission.enabled"
 GATES: Final = ".Values.gates.enabled"
 MONITORING: Final = ".Values.monitoring.enabled"
+READINESS_GATE: Final = ".Values.readinessGate.enabled"
 CERT_MANAGER: Final = 'eq .Values.admission.certificate "cert-manager"'
 DRIVER_KIND: Final = (
     '.Capabilities.APIVersions.Has "lbcf.tkestack.io/v1beta1/LoadBalancerDriver"'
@@ -77,6 +78,10 @@ def read() -> list[Piece]:
         *map(_of_haproxy, build("drivers/haproxy")),
         *(Piece(one, "gates", GATES) for one in build("gates")),
         *(Piece(one, "monitoring", MONITORING) for one in build("monitoring")),
+        *(
+            Piece(one, "readiness-gate", READINESS_GATE)
+            for one in build("readiness-gate")
+        ),
     ]
 
 

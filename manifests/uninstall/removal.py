@@ -32,6 +32,8 @@ SINCE_1_36: Final = (
     "mutatingadmissionpolicybindings",
     "mutatingadmissionpolicies",
 )
+MUTATING: Final = ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies")
+"""What gives new pods our readiness gate; Kubernetes before 1.36 may not have these kinds."""
 LOCK: Final = "addr-"
 """Names of the Leases that lock addresses begin so."""
 
@@ -40,6 +42,10 @@ def remove(flags: argparse.Namespace) -> None:
     """Delete what was installed: first what runs, last the kinds and the namespace."""
     inside = ("-n", flags.namespace)
     say(f"deleting what is labelled {OURS}")
+    # Before the controller: nobody would open the gates of pods that are made meanwhile.
+    served = kubectl("api-resources", "--api-group=admissionregistration.k8s.io")
+    if kinds := [kind for kind in MUTATING if f"{kind} " in served]:
+        kubectl("delete", ",".join(kinds), "-l", OURS, "--ignore-not-found")
     kubectl("delete", "deployments", *inside, "-l", OURS, "--ignore-not-found")
     until_no_pods(flags)
     kubectl("delete", ",".join(_outside()), "-l", OURS, "--ignore-not-found")

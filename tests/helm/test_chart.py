@@ -46,6 +46,7 @@ def _objects(text: str) -> dict[Key, dict[str, Any]]:
         ("without-webhook", ("--set", "admission.enabled=false")),
         ("cert-manager", ("--set", "admission.certificate=cert-manager")),
         ("gates", ("--set", "gates.enabled=true")),
+        ("readiness-gate", ("--set", "readinessGate.enabled=true")),
     ],
 )
 def test_objects_are_those_of_the_overlay(
