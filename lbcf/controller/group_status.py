@@ -28,6 +28,7 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import EventReason, Reason
+from lbcf.core.selection.hand_drain import said_of
 from lbcf.core.wording import some_of
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
@@ -142,7 +143,11 @@ class GroupStatusReconciler:
         records = self._view.records_of(group.meta.key)
         found = group.status.conditions
         decision = self._decisions.get(group.meta.key, Decision())
-        for condition in conditions_of(decision, group.meta.generation):
+        drained = said_of(self._view.drained_by_hand(group), group.meta.generation)
+        told = conditions_of(decision, group.meta.generation)
+        # Of a group of which nothing ever was drained by hand nothing is said.
+        was_told = conditions.find(found, conditions.DRAINED_BY_HAND) is not None
+        for condition in (*told, drained) if drained.status or was_told else told:
             found = conditions.with_condition(found, condition, self._clock.now())
         return GroupStatus(
             backends=self._count(group),

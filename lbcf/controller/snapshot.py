@@ -63,6 +63,7 @@ def take_snapshot(
         scene=scene,
         leaving=leaving,
         nodes_gone=view.nodes_gone(selected),
+        nodes_drained=view.nodes_drained(selected),
     )
 
 
@@ -308,7 +309,7 @@ def _is_alike(old: Node, new: Node) -> bool:
 
     def deciding(node: Node) -> tuple[object, ...]:
         meta = node.meta
-        ends = (meta.uid, meta.deleting_since, node.is_excluded)
+        ends = (meta.uid, meta.deleting_since, meta.drained_for, node.is_excluded)
         return (*ends, node.leaving, node.addresses)
 
     return deciding(old) == deciding(new)

@@ -146,6 +146,11 @@ def same_marks(old: HasMeta | None, new: HasMeta | None) -> bool:
     )
 
 
+def _same_drain(old: HasMeta | None, new: HasMeta | None) -> bool:
+    before, after = (one.meta.drained_for if one else "" for one in (old, new))
+    return before == after
+
+
 def _progress(record: BackendRecord | None) -> tuple[bool, bool] | None:
     return None if record is None else (record.is_in, record.has_failed)
 
@@ -153,7 +158,14 @@ def _progress(record: BackendRecord | None) -> tuple[bool, bool] | None:
 def _is_leaving(old: Pod | None, new: Pod | None) -> bool:
     if new is None or new.is_terminating:
         return True
-    return old is not None and old.is_ready and not new.is_ready
+    was_ready = old is not None and old.is_ready
+    return (was_ready and not new.is_ready) or _is_drained_now(old, new)
+
+
+def _is_drained_now(old: HasMeta | None, new: HasMeta | None) -> bool:
+    """Return whether an object has the annotation that drains by hand, and had none."""
+    drained = new is not None and bool(new.meta.drained_for)
+    return drained and not (old is not None and old.meta.drained_for)
 
 
 class Triggers:
@@ -237,7 +249,7 @@ class Triggers:
     def group_changed(self, old: BackendGroup | None, new: BackendGroup | None) -> None:
         """Look at a group whose spec changed; our own writes of its status say nothing."""
         either = new or old
-        if either is None or same_spec(old, new):
+        if either is None or (same_spec(old, new) and _same_drain(old, new)):
             return
         self.look_at_group(either.meta.key)
 
@@ -378,9 +390,18 @@ class NodeTriggers:
         for group in groups_concerned(self._view, old, new):
             self._scopes.note(group.meta.key, either.name)
             self._look_at(group.meta.key, True)
+        if not _same_drain(old, new):
+            self._look_at_pods_on(either.name)
         if new is None:
             for key in self._scopes.holding():
                 self._look_whole(key)
+
+    def _look_at_pods_on(self, node: str) -> None:
+        """Look at the pods of a node that is drained by hand, or is not any more."""
+        for pod in self._view.pods.by_index("node", node):
+            for group in self._view.groups_meaning(pod):
+                self._scopes.note(group.meta.key, pod.meta.key.name)
+                self._look_at(group.meta.key, True)
 
     def node_unreadable(self, _key: ObjectKey) -> None:
         """Look at all groups of nodes: any of them may mean this one."""

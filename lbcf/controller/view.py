@@ -54,6 +54,13 @@ the finished pods of jobs never take memory here."""
 _EVERYWHERE = ""
 
 
+def _means(group: BackendGroup, node: Node) -> bool:
+    selection = group.selection
+    if not isinstance(selection, NodeSelection | ServiceSelection):
+        return False
+    return selection.selector.matches(node.meta.labels)
+
+
 def _driver_of(owner: LoadBalancer | BackendRecord) -> Iterator[ObjectKey]:
     yield owner.driver_key
 
@@ -129,6 +136,11 @@ def _judge_of(group: BackendGroup) -> Iterator[ObjectKey]:
         yield group.webhook_driver_key
 
 
+def _node_name_of(pod: Pod) -> Iterator[str]:
+    if pod.node:
+        yield pod.node
+
+
 def _awaiting_of(pod: Pod) -> Iterator[str]:
     """Index pods that wait for their readiness gate by namespace, and all of them by none."""
     if pod.awaits_gate:
@@ -141,7 +153,11 @@ class View:
 
     def __init__(self) -> None:
         self.pods: Store[Pod] = Store(
-            {"template": template_of, "awaiting": _awaiting_of}
+            {
+                "template": template_of,
+                "awaiting": _awaiting_of,
+                "node": _node_name_of,
+            }
         )
         self._templates = LabelSets()
         self.pods.on_change(self._templates.pod_changed)
@@ -218,6 +234,33 @@ class View:
             for name in names
             if all(get(ObjectKey("", name)) is None for get in known)
         )
+
+    def nodes_drained(self, pods: Iterable[Pod]) -> Mapping[str, str]:
+        """Return which nodes of pods are drained by hand, and why."""
+        found = {
+            name: self.nodes.get(ObjectKey("", name))
+            for name in {pod.node for pod in pods}
+        }
+        return {
+            name: node.meta.drained_for
+            for name, node in found.items()
+            if node is not None and node.meta.drained_for
+        }
+
+    def drained_by_hand(self, group: BackendGroup) -> list[str]:
+        """Say what of a group is out of service by hand: all of it, nodes, and pods."""
+        if group.meta.drained_for:
+            return [f"all of it: {group.meta.drained_for}"]
+        if isinstance(group.selection, PodSelection):
+            pods = list(self.selected_pods(group))
+            nodes = self.nodes_drained(pods)
+            said = [(f"pod {pod.meta.key.name}", pod.meta.drained_for) for pod in pods]
+        else:
+            found = (n for n in self.nodes.values() if n.meta.drained_for)
+            nodes = {n.name: n.meta.drained_for for n in found if _means(group, n)}
+            said = []
+        said = [*((f"node {name}", why) for name, why in nodes.items()), *said]
+        return [f"{what}: {why}" for what, why in sorted(said) if why]
 
     def members_of(self, load_balancer: ObjectKey) -> Collection[BackendRecord]:
         """Find the records that are registered on a load balancer, and are to stay."""

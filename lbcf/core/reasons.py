@@ -401,6 +401,17 @@ class Reason(Explained):
         "a node has no address of the type and family that the group asks for",
         "`addressType`, `ipFamily` of the group; the cloud's node controller",
     )
+    DRAINED_BY_HAND = (
+        "DrainedByHand",
+        Where("Groups", "DrainedByHand; log"),
+        "somebody put the annotation `lbcf.tkestack.io/drain` on the group, or on pods or nodes of it: they are drained and stay out; the message says why",
+        "nothing, as long as they are to stay out; then take it off: [drain-by-hand.md](drain-by-hand.md)",
+    )
+    NOT_DRAINED = (
+        "NotDrained",
+        Where("Groups", "DrainedByHand"),
+        "nothing is kept out by hand any more",
+    )
     NOT_HELD = ("NotHeld", _HELD, "no guard holds anything")
     TOO_MANY_UNREADY = (
         "TooManyUnready",

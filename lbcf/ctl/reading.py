@@ -14,6 +14,7 @@ import attrs
 from lbcf.controller.bind_view import BindView
 from lbcf.controller.snapshot import is_local
 from lbcf.controller.view import LIVING_PODS, View
+from lbcf.core.model.conditions import DRAINED_BY_HAND, find
 from lbcf.core.model.names import SYSTEM_NAMESPACE, bind_of
 from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
 from lbcf.core.model.nodes import SERVICE_LABEL, EndpointSlice
@@ -184,7 +185,7 @@ class Reading:
         reads = []
         if any(isinstance(group.selection, PodSelection) for group in found):
             reads.append(self.read_pods())
-        of_nodes = any(isinstance(group.selection, NodeSelection) for group in found)
+        of_nodes = any(_depends_on_nodes(group) for group in found)
         if (services or of_nodes) and not len(view.nodes):
             reads.append(self.read_nodes())
         if services:
@@ -267,6 +268,14 @@ class Reading:
                 slices: Store[EndpointSlice] = Store()
                 slices.replace(_slices_of(page, service))
                 self.view.endpoints.open(service, slices)
+
+
+def _depends_on_nodes(group: BackendGroup) -> bool:
+    """Return whether nodes decide about a group: its own, or one drained by hand."""
+    # Nodes are many, and most who ask may not read them: only where the controller said so.
+    drained = find(group.status.conditions, DRAINED_BY_HAND)
+    by_hand = drained is not None and drained.status is True
+    return by_hand or isinstance(group.selection, NodeSelection)
 
 
 def _slices_of(page: Page[EndpointSlice], service: ObjectKey) -> Page[EndpointSlice]:

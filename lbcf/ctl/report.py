@@ -42,7 +42,9 @@ _FAILED_GUARDS = frozenset({Reason.TOO_MANY_UNREADY, Reason.NOT_JUDGED})
 _CREATED_WELL = frozenset({"", Reason.CREATED, Reason.CREATION_UNCLEAR})
 """Reasons of Created that are no failure."""
 
-_BETTER_FALSE = frozenset({conditions.DRIFTED, conditions.REMOVALS_HELD})
+_BETTER_FALSE = frozenset(
+    {conditions.DRIFTED, conditions.REMOVALS_HELD, conditions.DRAINED_BY_HAND}
+)
 """Conditions of negative polarity: False is the good state."""
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
@@ -140,7 +142,8 @@ def verdict_line(name: str, verdict: Verdict) -> Line:
 def is_wrong(condition: Condition) -> bool:
     """Return whether a condition reports a failure."""
     match condition.type:
-        case conditions.DRIFTED:
+        # What is kept out by hand is told as well: it is easily forgotten.
+        case conditions.DRIFTED | conditions.DRAINED_BY_HAND:
             return condition.status is True
         case conditions.REMOVALS_HELD:
             return condition.status is True and condition.reason in _FAILED_GUARDS

@@ -7,6 +7,7 @@ from lbcf.controller.snapshot import take_snapshot
 from lbcf.controller.triggers import ChangedBackends, NodeTriggers
 from lbcf.controller.view import View
 from lbcf.core.model.cluster import Snapshot
+from lbcf.core.model.names import ANNOTATION_DRAIN
 from lbcf.core.model.node_backends import NodeSelection
 from lbcf.core.model.nodes import (
     EXCLUDE_LABEL,
@@ -23,10 +24,11 @@ from lbcf.kube.kinds import HasMeta
 from lbcf.kube.list_watch import Removed
 from lbcf.kube.store import Store
 from lbcf.wire.metadata import identity_of
-from tests.builders import a_driver, a_group, a_key, a_load_balancer
+from tests.builders import a_driver, a_group, a_key, a_load_balancer, a_pod
 from tests.controller.views import Thing, obscure, show
 from tests.node_builders import (
     HTTP,
+    OF_NODES,
     SERVICE_KEY,
     a_node,
     a_node_group,
@@ -324,3 +326,39 @@ def test_endpoints_are_wanted_only_of_local_services_in_use() -> None:
     assert used.view.is_local_used(SERVICE_KEY)
     assert not unused.view.is_local_used(SERVICE_KEY)
     assert not cluster.view.is_local_used(SERVICE_KEY)
+
+
+def test_node_drained_by_hand_brings_its_pods() -> None:
+    """Those on it alone, in the groups that select them; and again when it is taken off."""
+    node = a_node()
+    here = attrs.evolve(a_pod(), node="n1")
+    there = attrs.evolve(a_pod("web-2", address="10.0.0.2"), node="n2")
+    bench = set_up(a_group(), here, there, node)
+    annotated = attrs.evolve(
+        node.meta, annotations={ANNOTATION_DRAIN: "a new disk"}, resource_version="2"
+    )
+    web = a_group().meta.key
+
+    bench.tell(attrs.evolve(node, meta=annotated))
+    assert {"web-1"} == bench.scopes.take(web)
+
+    bench.tell(attrs.evolve(node, meta=attrs.evolve(node.meta, resource_version="3")))
+    assert {"web-1"} == bench.scopes.take(web)
+
+
+def test_view_says_what_of_a_group_is_drained_by_hand() -> None:
+    """Pods, the nodes of pods, nodes of groups of nodes, or all of it."""
+    why = {ANNOTATION_DRAIN: "a new disk"}
+    node = a_node()
+    node = attrs.evolve(node, meta=attrs.evolve(node.meta, annotations=why))
+    pod, group = attrs.evolve(a_pod(), node="n1"), a_group()
+    named = attrs.evolve(pod, meta=attrs.evolve(pod.meta, annotations=why))
+    whole = attrs.evolve(group, meta=attrs.evolve(group.meta, annotations=why))
+    view = show(View(), node, named)
+
+    on_nodes = attrs.evolve(group, selection=OF_NODES)
+    assert ["node n1: a new disk", "pod web-1: a new disk"] == view.drained_by_hand(
+        group
+    )
+    assert ["node n1: a new disk"] == view.drained_by_hand(on_nodes)
+    assert ["all of it: a new disk"] == view.drained_by_hand(whole)

@@ -10,6 +10,7 @@ from lbcf.controller.registrar import Registrar
 from lbcf.controller.triggers import ChangedBackends, Queues, Triggers
 from lbcf.controller.view import View
 from lbcf.core.model.cluster import Pod
+from lbcf.core.model.names import ANNOTATION_DRAIN
 from lbcf.core.model.resources import BackendRecord, StaticRef
 from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.pool import DriverPool
@@ -426,3 +427,36 @@ async def test_own_write_of_a_driver_s_status_fills_no_queue() -> None:
     bench = set_up()
 
     assert {} == await bench.tell(a_driver(version=2))
+
+
+# --- drained by hand ------------------------------------------------------------------
+
+DRAINED = {ANNOTATION_DRAIN: "a new disk"}
+
+
+async def test_annotation_that_drains_a_group_is_looked_at() -> None:
+    """It changes no generation; other annotations of ours are no matter."""
+    bench = set_up()
+    group = a_group(version=2)
+    other = attrs.evolve(group, meta=attrs.evolve(group.meta, annotations={"a": "b"}))
+    assert {} == await bench.tell(other)
+
+    group = a_group(version=3)
+    drained = attrs.evolve(group, meta=attrs.evolve(group.meta, annotations=DRAINED))
+
+    assert {"groups": [WEB]} == await bench.tell(drained)
+    assert {"groups": [WEB]} == await bench.tell(a_group(version=4))
+
+
+async def test_annotation_that_drains_a_pod_is_urgent() -> None:
+    """It leaves beside a turn that waits for others to come."""
+    bench = set_up(a_pod())
+    bench.queues.groups.add(WEB)
+    await bench.queues.groups.get()
+    pod = newer(a_pod())
+    drained = attrs.evolve(pod, meta=attrs.evolve(pod.meta, annotations=DRAINED))
+
+    keys = await bench.tell(drained)
+
+    assert [WEB] == keys["departures"]
+    assert {"web-1"} == bench.scopes.take_leaving(WEB)

@@ -21,7 +21,10 @@ from tests.ctl.readings import NOW
 from tests.node_builders import OF_NODES, OF_SERVICE
 
 
-GOOD_IF_FALSE = {conditions.DRIFTED, conditions.REMOVALS_HELD}
+GOOD_IF_FALSE = {
+    *(conditions.DRIFTED, conditions.REMOVALS_HELD),
+    conditions.DRAINED_BY_HAND,
+}
 GOOD_IF_TRUE = {
     *(conditions.REGISTERED, conditions.DRAINED, conditions.DEREGISTERED),
     *(conditions.CREATED, conditions.ATTRIBUTES_SYNCED, conditions.REACHABLE),

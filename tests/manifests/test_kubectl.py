@@ -22,7 +22,7 @@ COLUMNS = {
     "br": "NAME LB BACKEND ADDRESS REGISTERED INSERVICE REASON LEAVING AGE",
     "bind": "NAME LB BACKENDS REGISTERED DRAINING READY HELD AGE",
 }
-MORE = "2ND-LB 3RD-LB READY-REASON HELD-REASON"
+MORE = "2ND-LB 3RD-LB READY-REASON HELD-REASON DRAINED-BY-HAND"
 WIDE = {
     **COLUMNS,
     "br": f"{COLUMNS['br']} DRIVER GROUP DRAIN-DEADLINE CONNECTIONS",
@@ -227,6 +227,7 @@ def test_group_tells_whether_it_is_decided_and_held(
     told = [
         a_condition("Ready", "False", "LoadBalancerNotFound"),
         a_condition("RemovalsHeld", "True", "TooManyUnready"),
+        {**a_condition("DrainedByHand", "True", "DrainedByHand"), "message": "test"},
     ]
     group = {
         **a_group("held", {"loadBalancers": ["web"]}),
@@ -238,9 +239,10 @@ def test_group_tells_whether_it_is_decided_and_held(
     cells = rows(text)["held"]
 
     assert ("False", "True") == (cells["READY"], cells["HELD"])
-    assert ("LoadBalancerNotFound", "TooManyUnready") == (
+    assert ("LoadBalancerNotFound", "TooManyUnready", "test") == (
         cells["READY-REASON"],
         cells["HELD-REASON"],
+        cells["DRAINED-BY-HAND"],
     )
 
 

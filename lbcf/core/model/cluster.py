@@ -93,6 +93,8 @@ class Snapshot:
         webhook_decision: what is to become of its unready pods, under policy Webhook.
         scene: its nodes; None for groups of anything else.
         nodes_gone: names of nodes that its pods are on, and that do not exist any more.
+        nodes_drained: nodes that its pods are on and that are drained by hand, by name, and
+            why.
     """
 
     group: BackendGroup
@@ -104,3 +106,4 @@ class Snapshot:
     scene: NodeScene | None = None
     leaving: Mapping[str, Explanation] = attrs.Factory(dict)
     nodes_gone: frozenset[str] = frozenset()
+    nodes_drained: Mapping[str, str] = attrs.Factory(dict)

@@ -20,6 +20,7 @@ REACHABLE = "Reachable"
 IN_SERVICE = "InService"
 READY = "Ready"
 REMOVALS_HELD = "RemovalsHeld"
+DRAINED_BY_HAND = "DrainedByHand"
 ACCEPTED = "Accepted"
 HEALTHY = "Healthy"
 

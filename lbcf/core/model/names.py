@@ -44,6 +44,9 @@ READINESS_GATE: Final = f"{API_GROUP}/registered"
 
 ANNOTATION_ABANDON: Final = f"{API_GROUP}/abandon"
 """Ours: takes a finalizer off without the driver; the value says why."""
+ANNOTATION_DRAIN: Final = f"{API_GROUP}/drain"
+"""Ours, on a pod, a node, a group or a Bind: takes what it names out of service, drained, and
+keeps it out; the value says why."""
 ANNOTATION_SETTLING: Final = f"{API_GROUP}/settling-seconds"
 """On a record: for how long an ensure of it may take effect, where that is not 25 s."""
 ANNOTATION_DRAIN_GATE: Final = f"{API_GROUP}/drain-gate-seconds"

@@ -14,6 +14,7 @@ from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import (
     ANNOTATION_ABANDON,
+    ANNOTATION_DRAIN,
     ANNOTATION_DRAIN_GATE,
     ANNOTATION_SETTLING,
     FINALIZER_RECORD,
@@ -76,6 +77,11 @@ class Meta:
         """Return the reason in the abandon annotation; empty: there is none."""
         # An empty value is no order: a template may have left it so.
         return self.annotations.get(ANNOTATION_ABANDON, "").strip()
+
+    @property
+    def drained_for(self) -> str:
+        """Return the reason in the drain annotation; empty: there is none."""
+        return self.annotations.get(ANNOTATION_DRAIN, "").strip()
 
 
 _MARGIN = timedelta(seconds=2)

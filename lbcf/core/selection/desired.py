@@ -28,6 +28,7 @@ from lbcf.core.model.resources import (
 from lbcf.core.model.values import AddressSource, DrainPolicy, MemberKey, Port, Uid
 from lbcf.core.model.verdicts import Eligible, Verdict
 from lbcf.core.selection.eligibility import judge_pod
+from lbcf.core.selection.hand_drain import drained_group, with_hand_drains
 from lbcf.core.selection.node_policy import judge_nodes
 from lbcf.core.selection.webhook_policy import with_judgement
 
@@ -153,6 +154,10 @@ def desired_records(
 
 def judge_all(snapshot: Snapshot) -> dict[str, Verdict]:
     """Judge every pod of a snapshot once, by uid; or every node, by name."""
+    return with_hand_drains(snapshot, _judge_by_state(snapshot))
+
+
+def _judge_by_state(snapshot: Snapshot) -> dict[str, Verdict]:
     if snapshot.scene is not None:
         return judge_nodes(snapshot.scene, snapshot.records, snapshot.attachments)
     policy = snapshot.group.deregister_policy
@@ -184,18 +189,10 @@ def _backends(
     snapshot: Snapshot, verdicts: Mapping[str, Verdict]
 ) -> Iterator[_EligibleBackend]:
     match snapshot.group.selection:
-        case PodSelection(ports=ports):
-            for pod in snapshot.pods:
-                if not isinstance(verdicts[pod.meta.uid], Eligible):
-                    continue
-                name, host = pod.meta.key.name, pod.address
-                gate = pod.meta.annotations.get(names.ANNOTATION_DRAIN_GATE, "")
-                for port in ports:
-                    backend = PodRef(name, pod.meta.uid, port)
-                    address, readable = host_port(host, port), (name, port.number)
-                    yield _EligibleBackend(
-                        backend, address, readable, host, drain_gate=gate
-                    )
+        case PodSelection() as selection:
+            yield from _pod_backends(snapshot, selection, verdicts)
+        case StaticSelection() if drained_group(snapshot.group) is not None:
+            return
         case StaticSelection(addresses=addresses):
             for address in addresses:
                 host, _, number = address.rpartition(":")
@@ -204,6 +201,20 @@ def _backends(
                 yield _EligibleBackend(StaticRef(address), address, readable)
         case ServiceSelection() | NodeSelection() as selection:
             yield from _node_backends(snapshot, selection, verdicts)
+
+
+def _pod_backends(
+    snapshot: Snapshot, selection: PodSelection, verdicts: Mapping[str, Verdict]
+) -> Iterator[_EligibleBackend]:
+    for pod in snapshot.pods:
+        if not isinstance(verdicts[pod.meta.uid], Eligible):
+            continue
+        name, host = pod.meta.key.name, pod.address
+        gate = pod.meta.annotations.get(names.ANNOTATION_DRAIN_GATE, "")
+        for port in selection.ports:
+            backend = PodRef(name, pod.meta.uid, port)
+            address, readable = host_port(host, port), (name, port.number)
+            yield _EligibleBackend(backend, address, readable, host, drain_gate=gate)
 
 
 def _node_backends(

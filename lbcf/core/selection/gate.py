@@ -22,6 +22,7 @@ from lbcf.core.model.values import Gate, ObjectKey
 from lbcf.core.model.verdicts import Eligible
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.desired import DesiredRecord, desired_records, judge_all
+from lbcf.core.selection.hand_drain import drained_group
 from lbcf.core.selection.plan import plan_group
 from lbcf.core.wording import some_of
 
@@ -116,15 +117,21 @@ def _opened(claims: list[Claim]) -> OpenGate:
 
 
 def _required(claim: Claim) -> Iterator[str]:
-    if isinstance(claim.snapshot, Snapshot) and claim.group.gate is Gate.REQUIRED:
+    if isinstance(claim.snapshot, Snapshot) and not _is_optional(claim.group):
         names = claim.snapshot.attachments
         yield from (name for name in names if name not in claim.optional)
+
+
+def _is_optional(group: BackendGroup) -> bool:
+    # All of a group that is drained by hand is out, old pods and new ones: a rollout changes
+    # nothing about that.
+    return group.gate is Gate.OPTIONAL or drained_group(group) is not None
 
 
 def waits_of(claim: Claim) -> Iterator[Wait]:
     """Yield what the gate of a pod waits for, as far as one group goes."""
     group, snapshot = claim.group, claim.snapshot
-    if group.gate is Gate.OPTIONAL:
+    if _is_optional(group):
         return
     key, timeout = group.meta.key, group.gate_timeout
     if isinstance(snapshot, Explanation):

@@ -23,6 +23,7 @@ from lbcf.core.selection.desired import (
     identity_of,
     judge_all,
 )
+from lbcf.core.selection.hand_drain import drained_group
 from lbcf.core.selection.legacy import is_elsewhere, is_needless, with_uids
 from lbcf.core.selection.location import Location, backend_key, has_moved, locations_of
 
@@ -275,6 +276,8 @@ def _moved(
 
 def _unwanted(record: BackendRecord, judged: _Judged) -> Removal | Hold:
     told = _called(record.spec.backend)
+    if not told and (drained := drained_group(judged.snapshot.group)) is not None:
+        return Removal(record, drained.reason, drained.message)
     if not told:
         return Removal(record, Reason.UNSELECTED, "the group no longer lists it")
     gone = (

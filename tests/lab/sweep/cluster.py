@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import attrs
 
+from lbcf.core.model.names import ANNOTATION_DRAIN
 from tests.kube.tiny_rules import (
     Json,
     ending,
@@ -50,10 +51,14 @@ class Cluster(Estate):
         loop = asyncio.get_running_loop()
         loop.call_later(seconds, act, *args, context=self._nobody)
 
-    def put_pod(self, name: str, address: str, *, ready: bool = True) -> None:
+    def put_pod(
+        self, name: str, address: str, *, ready: bool = True, node: str = ""
+    ) -> None:
         """Let a pod run, or change it."""
         path = objects.pod_path(name)
         fresh = objects.pod(address, ready=ready)
+        if node:
+            fresh = {**fresh, "spec": {"nodeName": node}}
         found = self.api.objects.get(path)
         if found is not None:
             fresh = {**found, "status": fresh["status"]}
@@ -75,6 +80,22 @@ class Cluster(Estate):
             for c in cast("list[Json]", status["conditions"])
         ]
         self.api.put(path, {**whole, "status": {**status, "conditions": kept}})
+
+    def drain_by_hand(self, path: str, why: str = "") -> None:
+        """Put the annotation that drains on an object, or take it off."""
+        found = self.api.objects.get(path)
+        if found is None:
+            return
+        given = cast("Json", metadata_of(found).get("annotations") or {})
+        rest = {name: text for name, text in given.items() if name != ANNOTATION_DRAIN}
+        fresh = {**rest, ANNOTATION_DRAIN: why} if why else rest
+        self.api.put(path, with_metadata(found, annotations=fresh))
+
+    def is_drained(self, path: str) -> bool:
+        """Tell whether an object has the annotation that drains."""
+        found = self.api.objects.get(path)
+        given = metadata_of(found).get("annotations") if found is not None else None
+        return bool(cast("Json", given or {}).get(ANNOTATION_DRAIN))
 
     def drop_pod(self, name: str) -> None:
         """Remove a pod at once, as a node does that is gone."""
@@ -153,6 +174,8 @@ class Cluster(Estate):
         for path, whole in self.api.objects.items():
             if place_of(path).plural != "backendgroups":
                 continue
+            if self.is_drained(path):
+                continue
             spec = cast("Json", whole["spec"])
             parameters = cast("dict[str, str]", spec.get("parameters") or {})
             name = place_of(path).name
@@ -176,9 +199,17 @@ class Cluster(Estate):
             case _:
                 yield from self._ready_pods()
 
+    def _is_pod_drained(self, path: str) -> bool:
+        """Tell whether a pod, or its node, is drained by hand."""
+        spec = cast("Json", self.api.objects[path].get("spec") or {})
+        node = objects.node_path(str(spec.get("nodeName", "")))
+        return self.is_drained(path) or self.is_drained(node)
+
     def _on_nodes(self, port: int) -> Iterator[tuple[str, str]]:
         """Say a port of every node."""
         for name, address in self.nodes():
+            if self.is_drained(objects.node_path(name)):
+                continue
             yield f"node {name}:{port}", f"{address}:{port}"
 
     def _ready_pods(self) -> Iterator[tuple[str, str]]:
@@ -189,7 +220,7 @@ class Cluster(Estate):
                 "deletionTimestamp"
             ):
                 status = cast("Json", whole["status"])
-                if objects.can_serve(whole):
+                if objects.can_serve(whole) and not self._is_pod_drained(path):
                     yield (
                         f"{metadata['name']}/{metadata['uid']}",
                         f"{status['podIP']}:80",

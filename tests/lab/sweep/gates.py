@@ -6,7 +6,7 @@ as long as somebody wants him there.
 """
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lbcf.core.model.names import READINESS_GATE
 from lbcf.core.reasons import Reason
@@ -81,7 +81,10 @@ class Gates:
         for path, whole in self._world.api.objects.items():
             if place_of(path).plural != "pods" or not objects.can_serve(whole):
                 continue
-            if metadata_of(whole).get("deletionTimestamp") or "spec" not in whole:
+            spec = cast("Json", whole.get("spec") or {})
+            if metadata_of(whole).get("deletionTimestamp"):
+                continue
+            if "readinessGates" not in spec:
                 continue
             if not objects.pod_condition(whole, READINESS_GATE):
                 yield f"the gate of {metadata_of(whole)['name']} is shut"

@@ -1,7 +1,8 @@
-"""Guards of readiness gates."""
+"""Guards of readiness gates, and of what is drained by hand."""
 
 from lbcf.controller.gates import ReadinessGates
-from lbcf.core.selection import gate
+from lbcf.controller.triggers import NodeTriggers, Triggers
+from lbcf.core.selection import desired, gate, plan
 from lbcf.wire import kube
 from tests.lab.sweep.edits import Edit, Mutant
 
@@ -57,5 +58,53 @@ GATING: dict[str, Mutant] = {
         "and when its time is over",
         (Edit(ReadinessGates, "reconcile", "RequeueAfter(decision.again)", "Done()"),),
         ("gated-too-long",),
+    ),
+    "hand-drain-unheeded": Mutant(
+        "what is drained by hand is no backend",
+        (
+            Edit(
+                plan,
+                "judge_all",
+                "with_hand_drains(snapshot, _judge_by_state(snapshot))",
+                "_judge_by_state(snapshot)",
+            ),
+        ),
+        ("pod-drained-by-hand", "node-drained-by-hand", "group-drained-by-hand"),
+    ),
+    "hand-drain-of-addresses": Mutant(
+        "nor are the static addresses of a group that is",
+        (
+            Edit(
+                desired,
+                "_backends",
+                "case StaticSelection() if drained_group(snapshot.group) is not None:",
+                "case StaticSelection() if False:",
+            ),
+        ),
+        ("addresses-drained-by-hand",),
+    ),
+    "node-annotation-unseen": Mutant(
+        "an annotation of a node is one of its pods",
+        (
+            Edit(
+                NodeTriggers,
+                "node_changed",
+                "self._look_at_pods_on(either.name)",
+                "pass",
+            ),
+        ),
+        ("node-drained-by-hand",),
+    ),
+    "group-annotation-unseen": Mutant(
+        "an annotation of a group is looked at as its spec is",
+        (
+            Edit(
+                Triggers,
+                "group_changed",
+                "(same_spec(old, new) and _same_drain(old, new))",
+                "same_spec(old, new)",
+            ),
+        ),
+        ("group-drained-by-hand", "addresses-drained-by-hand"),
     ),
 }

@@ -1,6 +1,7 @@
 """All scenarios, by name: what users and kubelets do while steps fail."""
 
 from tests.lab.sweep import (
+    by_hand,
     clockwork,
     crowds,
     goings,
@@ -16,6 +17,7 @@ from tests.lab.sweep.stage import SCENARIOS
 
 __all__ = [
     "SCENARIOS",
+    "by_hand",
     "clockwork",
     "crowds",
     "goings",
