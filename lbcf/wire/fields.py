@@ -15,6 +15,7 @@ from lbcf.core.model.values import (
     NO_DRAIN,
     DrainPolicy,
     EnsurePolicy,
+    NamedPort,
     Port,
     Protocol,
     Repeat,
@@ -58,10 +59,11 @@ def render_duration(length: timedelta) -> str:
 
 
 class WirePort(msgspec.Struct, rename="camel"):
-    """A port of a group or a record, in either spelling."""
+    """A port of a group or a record, in either spelling; of pods also by its name."""
 
     port: int | None = None
     port_number: int | None = None
+    name: str = ""
     protocol: str = Protocol.TCP.value
 
 
@@ -74,10 +76,25 @@ def parse_port(port: WirePort) -> Port:
     number = port.port or port.port_number  # 0 is how Go writes an unset number
     if not number:
         raise Malformed("a port has neither port nor portNumber")
+    return Port(number, _parse_protocol(port.protocol))
+
+
+def parse_pod_port(port: WirePort) -> Port | NamedPort:
+    """Read a port of pods, which may be named.
+
+    Raises:
+        Malformed: as `parse_port`.
+    """
+    if port.name and not (port.port or port.port_number):
+        return NamedPort(intern(port.name), _parse_protocol(port.protocol))
+    return parse_port(port)
+
+
+def _parse_protocol(text: str) -> Protocol:
     try:
-        return Port(number, Protocol(port.protocol.upper()))
+        return Protocol(text.upper())
     except ValueError as error:
-        raise Malformed(f"protocol {port.protocol!r} is neither TCP nor UDP") from error
+        raise Malformed(f"protocol {text!r} is neither TCP nor UDP") from error
 
 
 def render_port(port: Port) -> dict[str, object]:

@@ -6,8 +6,9 @@ heartbeat, its conditions and whether it is cordoned are not read: nothing is de
 them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from sys import intern
 
 import msgspec
@@ -26,7 +27,7 @@ from lbcf.core.model.nodes import (
     ServicePort,
 )
 from lbcf.core.model.readiness import PodCondition, can_serve, gate_of
-from lbcf.core.model.values import Port, Protocol
+from lbcf.core.model.values import NamedPort, Port, Protocol
 from lbcf.wire.errors import Malformed
 from lbcf.wire.fields import render_time
 from lbcf.wire.metadata import ObjectMeta, decode
@@ -49,9 +50,22 @@ class _Gate(msgspec.Struct, rename="camel"):
     condition_type: str
 
 
+class _ContainerPort(msgspec.Struct, rename="camel"):
+    container_port: int
+    name: str = ""
+    protocol: str = "TCP"
+
+
+class _Container(msgspec.Struct, rename="camel"):
+    ports: list[_ContainerPort] | None = None
+    restart_policy: str = ""
+
+
 class _PodSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
     readiness_gates: list[_Gate] | None = None
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
 
 
 class _Pod(msgspec.Struct):
@@ -86,6 +100,7 @@ def parse_pod(raw: bytes) -> Pod:
         phase=intern(pod.status.phase),
         node=intern(pod.spec.node_name),
         gate=gate_of(conditions, gates),
+        ports=_named_ports(pod.spec),
     )
 
 
@@ -108,6 +123,33 @@ def render_gate(reason: str, message: str, now: datetime) -> dict[str, object]:
         "lastTransitionTime": render_time(now),
     }
     return {"status": {"conditions": [condition]}}
+
+
+_NO_PORTS: Mapping[NamedPort, int] = {}
+
+
+def _named_ports(spec: _PodSpec) -> Mapping[NamedPort, int]:
+    """Return which numbers the names of ports stand for; the first one counts.
+
+    As the Services of Kubernetes have it, sidecars among the init containers come last.
+    """
+    sidecars = (c for c in spec.init_containers or () if c.restart_policy == "Always")
+    named = tuple(
+        (port.name, port.protocol, port.container_port)
+        for container in (*(spec.containers or ()), *sidecars)
+        for port in container.ports or ()
+        if port.name and port.protocol in set(Protocol)
+    )
+    return _port_numbers(named) if named else _NO_PORTS
+
+
+@lru_cache(1024)
+def _port_numbers(
+    named: tuple[tuple[str, str, int], ...],
+) -> Mapping[NamedPort, int]:
+    # Pods of one template share the map.
+    found = [(NamedPort(name, Protocol(kind)), number) for name, kind, number in named]
+    return dict(reversed(found))
 
 
 def parse_secret(raw: bytes) -> Secret:

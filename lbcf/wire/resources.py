@@ -44,6 +44,7 @@ from lbcf.wire.fields import (
     parse_drain,
     parse_duration,
     parse_ensure_policy,
+    parse_pod_port,
     parse_port,
     parse_selector,
     render_conditions,
@@ -367,7 +368,8 @@ def _parse_selection(spec: WireGroupSpec) -> Selection:
 def _parse_pods(pods: _Pods) -> PodSelection:
     """Read which pods a group means."""
     lone = [pods.port] if pods.port is not None else []
-    ports = tuple(dict.fromkeys(parse_port(p) for p in [*lone, *(pods.ports or ())]))
+    found = [parse_pod_port(p) for p in [*lone, *(pods.ports or ())]]
+    ports = tuple(dict.fromkeys(found))
     if not ports:
         raise Malformed("spec.pods has neither ports nor port")
     if pods.by_name is not None:

@@ -12,6 +12,7 @@ from lbcf.core.model.values import (
     AddressSource,
     DrainPolicy,
     MemberKey,
+    NamedPort,
     Port,
     Protocol,
 )
@@ -61,6 +62,28 @@ def test_record_says_all_that_outlives_its_sources() -> None:
     )
 
 
+def test_named_port_is_the_number_that_each_pod_gives_it() -> None:
+    """Pods of two templates may differ; one that has no such port is no backend there."""
+    http, number = NamedPort("http"), NamedPort("http", Protocol.UDP)
+    selection = PodSelection((http, Port(80)), selector=Selector({"app": "web"}))
+    pods = (
+        attrs.evolve(a_pod("old"), ports={http: 8080}),
+        attrs.evolve(a_pod("new"), ports={http: 9090, number: 53}),
+        attrs.evolve(a_pod("same"), ports={http: 80}),
+        a_pod("none"),
+    )
+
+    found = desired(a_snapshot(*pods, group=a_group(selection=selection)))
+
+    assert [d.identity for d in found] == [
+        ("front", a_backend(pod, port=Port(port)))
+        for pod, port in (
+            ("old", 8080), ("old", 80), ("new", 9090), ("new", 80), ("same", 80),
+            ("none", 80),
+        )
+    ]  # fmt: skip
+
+
 def test_each_port_at_each_load_balancer_is_a_record() -> None:
     """Two pods with two ports at two load balancers make eight."""
     group = a_group(load_balancers=("front", "back"), selection=TWO_PORTS)
@@ -75,7 +98,7 @@ def test_each_port_at_each_load_balancer_is_a_record() -> None:
         (lb, a_backend(pod, port=port))
         for lb in ("front", "back")
         for pod in ("web-1", "web-2")
-        for port in TWO_PORTS.ports
+        for port in (Port(53), UDP)
     }
 
 

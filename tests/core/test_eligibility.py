@@ -11,15 +11,16 @@ from tests.builders import a_pod
 
 STRICT = DeregisterPolicy.IF_NOT_READY
 PATIENT = DeregisterPolicy.IF_NOT_RUNNING
+CAREFREE = DeregisterPolicy.IF_TERMINATING
 
 
-@pytest.mark.parametrize("policy", [STRICT, PATIENT])
+@pytest.mark.parametrize("policy", [STRICT, PATIENT, CAREFREE])
 def test_ready_pod_with_an_address_is_a_backend(policy: DeregisterPolicy) -> None:
     """All that is needed is an address and a readiness probe that says yes."""
     assert Eligible() == judge_pod(a_pod(), policy)
 
 
-@pytest.mark.parametrize("policy", [STRICT, PATIENT])
+@pytest.mark.parametrize("policy", [STRICT, PATIENT, CAREFREE])
 def test_terminating_pod_leaves_whatever_it_still_serves(
     policy: DeregisterPolicy,
 ) -> None:
@@ -29,7 +30,7 @@ def test_terminating_pod_leaves_whatever_it_still_serves(
     assert Ineligible(Reason.POD_TERMINATING, "pod web-1 is being deleted") == verdict
 
 
-@pytest.mark.parametrize("policy", [STRICT, PATIENT])
+@pytest.mark.parametrize("policy", [STRICT, PATIENT, CAREFREE])
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_finished_pod_leaves(policy: DeregisterPolicy, phase: str) -> None:
     """A terminal phase is the end, even before readiness and address say so."""
@@ -65,13 +66,19 @@ def test_unready_pod_waits_where_only_its_end_counts() -> None:
     assert "deregisterPolicy IfNotRunning keeps it" in verdict.message
 
 
+def test_unready_pod_is_in_where_readiness_counts_for_nothing() -> None:
+    """IfTerminating registers a pod as soon as it has an address."""
+    assert Eligible() == judge_pod(a_pod(ready=False), CAREFREE)
+    assert isinstance(judge_pod(a_pod(ready=False, address=""), CAREFREE), Undecided)
+
+
 @pytest.mark.parametrize("phase", ["Pending", "Unknown", ""])
 def test_phase_that_is_not_terminal_ends_nothing(phase: str) -> None:
     """A node that has not been heard of is no reason to throw its pods out."""
     assert Eligible() == judge_pod(a_pod(phase=phase), PATIENT)
 
 
-@pytest.mark.parametrize("policy", [STRICT, PATIENT])
+@pytest.mark.parametrize("policy", [STRICT, PATIENT, CAREFREE])
 def test_ready_pod_without_an_address_waits(policy: DeregisterPolicy) -> None:
     """There is nothing to register yet, and no reason to deregister."""
     verdict = judge_pod(a_pod(address=""), policy)

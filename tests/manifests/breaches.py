@@ -133,10 +133,10 @@ def _ensure_policy(sample: str) -> Iterator[Breach]:
     yield Breach("period without policy", sample, place, field, says, unsaid)
 
 
-def _port(sample: str, place: str) -> Iterator[Breach]:
+def _port(sample: str, place: str, more: str = "") -> Iterator[Breach]:
     """A port selector that names no port."""
     field = f"{place.replace('[]', '[0]')}.port"
-    says = "port must be 1-65535 (portNumber is its old name)"
+    says = f"port must be 1-65535 (portNumber is its old name){more}"
     for what, port in (("nothing", {}), ("0", {"port": 0}), ("0", {"portNumber": 0})):
         name = f"{place} {', '.join(port) or 'port'} {what}"
         yield Breach(name, sample, place, field, says, {place: port})
@@ -251,8 +251,9 @@ def _pods() -> Iterator[Breach]:
     for what, value in (("none", GONE), ("empty", [])):
         name, field = f"ports {what}", "spec.pods.ports"
         yield Breach(name, NAMES, "spec.pods", field, says, {field: value})
-    for place in ("spec.pods.ports[]", "spec.pods.port"):
-        yield from _port(PODS, place)
+    named = ", or name must say which port is meant"
+    yield from _port(PODS, "spec.pods.ports[]", named)
+    yield from _port(PODS, "spec.pods.port")
 
 
 def _selection(by_label: str, by_name: str) -> Iterator[Breach]:

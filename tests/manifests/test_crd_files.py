@@ -93,9 +93,9 @@ ALIKE = (
     ("ensurePolicy's policy", "BackendGroup spec.ensurePolicy.policy", "BackendRecord spec.ensurePolicy.policy"),
     ("labels", "BackendGroup spec.nodes.selector", "BackendGroup spec.pods.byLabel.selector"),
     ("port", "BackendGroup spec.pods.port", "BackendGroup spec.service.port"),
-    ("ports", "BackendGroup spec.pods.port", "BackendGroup spec.pods.ports[]"),
     *(
-        (f"pod's {field}", f"BackendGroup spec.pods.port.{field}", f"BackendRecord spec.podBackend.port.{field}")
+        (f"{field} of {place}", f"BackendGroup spec.pods.port.{field}", f"{place}.{field}")
+        for place in ("BackendGroup spec.pods.ports[]", "BackendRecord spec.podBackend.port")
         for field in ("port", "portNumber")
     ),
     (

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from lbcf.core.model.cluster import Pod
+from lbcf.core.model.values import NamedPort, Protocol
 from lbcf.wire.errors import Malformed
 from lbcf.wire.kube import parse_pod, parse_secret, render_gate
 from lbcf.wire.metadata import ObjectMeta, Owner
@@ -41,6 +42,27 @@ def test_ready_pod_is_read() -> None:
     )
 
     assert a_pod() == found
+
+
+def test_named_ports_of_containers_are_read() -> None:
+    """The first of a name counts; sidecars come last, and SCTP is nobody's."""
+    ports = [
+        {"name": "http", "containerPort": 8080},
+        {"name": "http", "containerPort": 8081},
+        {"name": "http", "containerPort": 53, "protocol": "UDP"},
+        {"name": "signal", "containerPort": 1, "protocol": "SCTP"},
+        {"containerPort": 9},
+    ]
+    sidecar = {"restartPolicy": "Always", "ports": [{"name": "m", "containerPort": 7}]}
+    once = {"ports": [{"name": "setup", "containerPort": 6}]}
+    spec = {"containers": [{"ports": ports}], "initContainers": [sidecar, once]}
+    found = parse_pod(msgspec.json.encode({"metadata": META, "spec": spec}))
+
+    assert found.ports == {
+        NamedPort("http"): 8080,
+        NamedPort("http", Protocol.UDP): 53,
+        NamedPort("m"): 7,
+    }
 
 
 @pytest.mark.parametrize(

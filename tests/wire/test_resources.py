@@ -34,6 +34,7 @@ from lbcf.core.model.values import (
     FailurePolicy,
     Gate,
     MemberKey,
+    NamedPort,
     ObjectKey,
     Port,
     Protocol,
@@ -230,6 +231,14 @@ def test_old_spelling_is_added_where_both_are_there() -> None:
     assert ("old", "front", "back") == found.load_balancers
     assert isinstance(found.selection, PodSelection)
     assert (Port(9090), Port(8080)) == found.selection.ports
+
+
+def test_port_of_pods_may_be_named() -> None:
+    """A number goes first where both are given."""
+    ports = [{"name": "dns", "protocol": "UDP"}, {"name": "http", "port": 80}]
+    assert (NamedPort("dns", Protocol.UDP), Port(80)) == pods_of(
+        ports=ports, byName=["web-1"]
+    ).ports
 
 
 def test_ports_that_come_twice_are_one() -> None:

@@ -13,6 +13,7 @@ from lbcf.core.model.resources import (
     LoadBalancerDriver,
     Meta,
 )
+from lbcf.core.model.values import NamedPort
 from lbcf.core.model.verdicts import WebhookDecision
 from lbcf.core.reasons import Explanation
 
@@ -41,6 +42,7 @@ class Pod:
         phase: Pending, Running, Succeeded, Failed or Unknown.
         node: the name of its node, empty until it has one.
         gate: our readiness gate; None: it has none.
+        ports: numbers of the ports that its containers name.
     """
 
     meta: Meta
@@ -49,6 +51,7 @@ class Pod:
     phase: str = ""
     node: str = ""
     gate: ReadinessGate | None = None
+    ports: Mapping[NamedPort, int] = attrs.Factory(dict)
 
     @property
     def awaits_gate(self) -> bool:

@@ -41,6 +41,7 @@ from lbcf.core.model.values import (
     EnsurePolicy,
     Gate,
     MemberKey,
+    NamedPort,
     ObjectKey,
     Port,
     ReplaceOrder,
@@ -241,13 +242,14 @@ class PodSelection:
     """Which pods of its namespace a group means.
 
     Attributes:
-        ports: each of them becomes a backend of each pod.
+        ports: each of them becomes a backend of each pod; one that is named, of each pod
+            with a container that has a port of that name.
         selector: by labels; None where pods are named.
         names: by name; None where pods are selected.
         excluded: names that the selector must not catch.
     """
 
-    ports: tuple[Port, ...]
+    ports: tuple[Port | NamedPort, ...]
     selector: Selector | None = None
     names: frozenset[str] | None = None
     excluded: frozenset[str] = frozenset()

@@ -39,6 +39,13 @@ class Port(NamedTuple):
         return f"{self.number}/{self.protocol}"
 
 
+class NamedPort(NamedTuple):
+    """A port of a container by its name; each pod says which number that is."""
+
+    name: str
+    protocol: Protocol = Protocol.TCP
+
+
 class MemberKey(StrEnum):
     """What identifies a member of a load balancer."""
 
@@ -83,6 +90,7 @@ class DeregisterPolicy(StrEnum):
 
     IF_NOT_READY = "IfNotReady"
     IF_NOT_RUNNING = "IfNotRunning"
+    IF_TERMINATING = "IfTerminating"
     WEBHOOK = "Webhook"
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import attrs
 
 from lbcf.core.model import names
-from lbcf.core.model.cluster import Attachment, Snapshot
+from lbcf.core.model.cluster import Attachment, Pod, Snapshot
 from lbcf.core.model.node_backends import (
     NodeRef,
     NodeSelection,
@@ -25,7 +25,14 @@ from lbcf.core.model.resources import (
     StaticRef,
     StaticSelection,
 )
-from lbcf.core.model.values import AddressSource, DrainPolicy, MemberKey, Port, Uid
+from lbcf.core.model.values import (
+    AddressSource,
+    DrainPolicy,
+    MemberKey,
+    NamedPort,
+    Port,
+    Uid,
+)
 from lbcf.core.model.verdicts import Eligible, Verdict
 from lbcf.core.selection.eligibility import judge_pod
 from lbcf.core.selection.hand_drain import drained_group, with_hand_drains
@@ -211,10 +218,21 @@ def _pod_backends(
             continue
         name, host = pod.meta.key.name, pod.address
         gate = pod.meta.annotations.get(names.ANNOTATION_DRAIN_GATE, "")
-        for port in selection.ports:
+        for port in _numbered(pod, selection.ports):
             backend = PodRef(name, pod.meta.uid, port)
             address, readable = host_port(host, port), (name, port.number)
             yield _EligibleBackend(backend, address, readable, host, drain_gate=gate)
+
+
+def _numbered(pod: Pod, ports: Iterable[Port | NamedPort]) -> Iterator[Port]:
+    """Return the ports of a pod, each once, whether by number or by name."""
+    found: dict[Port, None] = {}
+    for port in ports:
+        if isinstance(port, Port):
+            found[port] = None
+        elif number := pod.ports.get(port):
+            found[Port(number, port.protocol)] = None
+    yield from found
 
 
 def _node_backends(

@@ -43,8 +43,11 @@ def _has_no_address(pod: Pod, _policy: DeregisterPolicy) -> Verdict | None:
 
 
 def _is_unready(pod: Pod, policy: DeregisterPolicy) -> Verdict | None:
-    """An unready pod is not registered; the policy decides whether it is deregistered."""
-    if pod.is_ready:
+    """An unready pod is not registered; the policy decides whether it is deregistered.
+
+    Under IfTerminating readiness is not asked for: a pod is in as long as it runs.
+    """
+    if pod.is_ready or policy is DeregisterPolicy.IF_TERMINATING:
         return None
     message = f"pod {pod.meta.key.name} is not ready"
     if policy is DeregisterPolicy.IF_NOT_READY:
