@@ -6,7 +6,7 @@ and benchmarks: `webhooks.memory_control` makes it fail, be slow, or have sessio
 
 import argparse
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from aiohttp import web
@@ -58,18 +58,22 @@ class MemoryDriver(sdk.Driver):
         self, request: sdk.CreateLoadBalancerRequest
     ) -> _Outcome:
         """Know the load balancer by all of its spec from now on."""
+        ingress = _ingress(request.lb_spec, request.attributes)
         return await self._performed(
             sdk.Operation.CREATE_LOAD_BALANCER,
             request,
-            lambda: sdk.Succ(lb_info=request.lb_spec),
+            lambda: sdk.Succ(lb_info=request.lb_spec, ingress=ingress),
         )
 
     async def ensure_load_balancer(
         self, request: sdk.EnsureLoadBalancerRequest
     ) -> _Outcome:
-        """Accept all attributes; nothing depends on them."""
+        """Accept all attributes; `address` is where clients reach it."""
+        ingress = _ingress(request.lb_info, request.attributes)
         return await self._performed(
-            sdk.Operation.ENSURE_LOAD_BALANCER, request, sdk.Succ
+            sdk.Operation.ENSURE_LOAD_BALANCER,
+            request,
+            lambda: sdk.Succ(ingress=ingress),
         )
 
     async def delete_load_balancer(
@@ -209,6 +213,16 @@ class MemoryDriver(sdk.Driver):
                 result = effect()
                 await self._clock.sleep(pause)
                 return result
+
+
+def _ingress(*wishes: Mapping[str, str]) -> list[sdk.Ingress]:
+    """Return the addresses, with commas between, that a wish names as `address`."""
+    named = ",".join(wish.get("address", "") for wish in wishes)
+    return [
+        sdk.Ingress(hostname=one) if one[-1].isalpha() else sdk.Ingress(ip=one)
+        for one in dict.fromkeys(named.split(","))
+        if one
+    ]
 
 
 def _refuse(wishes: dict[str, str]) -> None:

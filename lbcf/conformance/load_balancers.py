@@ -35,7 +35,7 @@ async def healthz(bench: Bench) -> None:
 
 @rule(BOTH_SIDES, presumes=ANSWERED)
 async def create_twice(bench: Bench) -> None:
-    """Creating a load balancer again is Succ and gives the same identity."""
+    """Creating a load balancer again is Succ and gives the same identity and ingress."""
     fields = {
         "recordID": bench.new_id(),
         "lbSpec": dict(bench.target.lb_spec),
@@ -49,6 +49,13 @@ async def create_twice(bench: Bench) -> None:
     )
     bench.expect(
         before == after, f"lbInfo was {before}, and is {after} the second time"
+    )
+    reached, again = (
+        one.ingress if isinstance(one, CreateLoadBalancerAnswer) else None
+        for one in (first, second)
+    )
+    bench.expect(
+        reached == again, f"ingress was {reached}, and is {again} the second time"
     )
 
 

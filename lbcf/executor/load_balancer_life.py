@@ -183,6 +183,7 @@ class LoadBalancerExecutor:
             info=None if after.info == before.info else after.info,
             backends=None if after.backends == before.backends else after.backends,
             lock_keys=None if after.lock_keys == before.lock_keys else after.lock_keys,
+            ingress=None if after.ingress == before.ingress else after.ingress,
         )
         return await self._writer.patch(before.meta, body, "status")
 

@@ -12,6 +12,7 @@ from lbcf.core.lifecycle.steps import CallFailure, CallRefused, NoAnswer, Succee
 from lbcf.core.model.cluster import Attachment
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
+from lbcf.core.model.values import Ingress, Port, Protocol
 from lbcf.core.selection.validation import ParameterQuestion
 from lbcf.drivers.errors import BadStatus, DriverError
 from lbcf.drivers.pool import DriverPool, Reader
@@ -159,7 +160,7 @@ class LoadBalancerCalls:
         answer = await self._ask(balancer, step.driver, step.operation, request)
         if isinstance(answer, CreateLoadBalancerAnswer):
             info = answer.lb_info or dict(balancer.spec)
-            return DriverSucceeded(info, answer.lock_key)
+            return DriverSucceeded(info, answer.lock_key, _ingress(answer))
         return answer
 
     async def _ensure(self, step: CallForLoadBalancer) -> DriverSucceeded | CallFailure:
@@ -175,7 +176,7 @@ class LoadBalancerCalls:
         )
         answer = await self._ask(balancer, step.driver, step.operation, request)
         if isinstance(answer, EnsureLoadBalancerAnswer):
-            return DriverSucceeded(lock_key=answer.lock_key)
+            return DriverSucceeded({}, answer.lock_key, _ingress(answer))
         return answer
 
     async def _delete(self, step: CallForLoadBalancer) -> DriverSucceeded | CallFailure:
@@ -236,6 +237,20 @@ class LoadBalancerCalls:
                 )
             except DriverError as error:
                 return error
+
+
+def _ingress(answer: EnsureLoadBalancerAnswer) -> tuple[Ingress, ...] | None:
+    """Read where clients reach it; None: nothing is said of that."""
+    if answer.ingress is None:
+        return None
+    return tuple(
+        Ingress(
+            one.ip,
+            one.hostname,
+            tuple(Port(p.port, Protocol(p.protocol)) for p in one.ports),
+        )
+        for one in answer.ingress
+    )
 
 
 def _objection(answer: ValidationAnswer | DriverError) -> CallFailure | None:

@@ -28,7 +28,7 @@ from lbcf.core.model.operations import Operation
 from lbcf.core.model.values import MemberKey
 from lbcf.sdk.mistakes import check_delay, check_fields, check_methods
 from lbcf.wire.driver import LONGEST_DELAY
-from lbcf.wire.driver_answers import ListBackendsAnswer, WholeObject
+from lbcf.wire.driver_answers import Ingress, ListBackendsAnswer, WholeObject
 from lbcf.wire.driver_requests import (
     CreateLoadBalancerRequest,
     DeleteLoadBalancerRequest,
@@ -57,6 +57,8 @@ class Succ:
             or the pool in it. Two LoadBalancers that have members in common must have
             the same, whatever the spelling of their lbSpec or the object that is their
             driver; two that have none must not. At most 512 characters, no secret.
+        ingress: createLoadBalancer, ensureLoadBalancer: where clients reach it, at most 16
+            addresses; an empty one says that there is none, None leaves what was said.
         backend_addr: generateBackendAddr: how the load balancer knows the backend.
         injected_info: operations on backends: handed back at every later call.
     """
@@ -64,6 +66,7 @@ class Succ:
     msg: str | None = None
     lb_info: Mapping[str, str] | None = None
     lock_key: str | None = None
+    ingress: Sequence[Ingress] | None = None
     backend_addr: str | None = None
     injected_info: Mapping[str, str] | None = None
 

@@ -13,6 +13,7 @@ from datetime import timedelta
 import attrs
 
 from lbcf.core.model.operations import Operation
+from lbcf.wire.driver_answers import Ingress
 
 
 METHODS: Mapping[Operation, str] = {
@@ -108,10 +109,18 @@ def check_fields(result: attrs.AttrsInstance) -> None:
             check_delay(result, value)
         elif field.name == "active_connections":
             _check_count(result, value)
+        elif field.name == "ingress":
+            _check_ingress(result, value)
         elif field.name.endswith("_info"):
             _check_map(result, field.name, value)
         elif not isinstance(value, str):
             raise _wrong(result, field.name, "a string", value)
+
+
+def _check_ingress(owner: object, value: object) -> None:
+    listed = value if isinstance(value, list | tuple) else [None]
+    if not all(isinstance(one, Ingress) for one in listed):
+        raise _wrong(owner, "ingress", "a list of sdk.Ingress", value)
 
 
 def _check_count(owner: object, value: object) -> None:

@@ -8,7 +8,9 @@ as missing, unknown fields are skipped.
 
 import contextlib
 import functools
+import ipaddress
 import math
+import re
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -92,6 +94,8 @@ _PARTS: Mapping[str, type[Message]] = {
     "nodeAddresses": requests.NodeAddress,
     "drain": requests.Drain,
     "backends": answers.ListedBackend,
+    "ingress": answers.Ingress,
+    "ports": answers.IngressPort,
 }
 """Fields that hold messages of their own (or a list of them), where they are not int."""
 
@@ -149,8 +153,8 @@ def parse_answer(operation: Operation, body: bytes) -> Answer:
     answer = _parse(ANSWERS[operation], body)
     if isinstance(answer, answers.BackendAnswer):
         _check_size("injectedInfo", answer.injected_info or {})
-    elif isinstance(answer, answers.CreateLoadBalancerAnswer):
-        _check_size("lbInfo", answer.lb_info)
+    elif isinstance(answer, answers.EnsureLoadBalancerAnswer):
+        _check_load_balancer(answer)
     elif isinstance(answer, answers.GenerateBackendAddrAnswer):
         _check_plain("backendAddr", answer.backend_addr)
     elif isinstance(answer, answers.ListBackendsAnswer):
@@ -158,6 +162,41 @@ def parse_answer(operation: Operation, body: bytes) -> Answer:
     # A megabyte of it need not be looked through.
     msg = plain(answer.msg[:_LONGEST_READ])[:LONGEST_MESSAGE]
     return msgspec.structs.replace(answer, msg=msg)
+
+
+def _check_load_balancer(answer: answers.EnsureLoadBalancerAnswer) -> None:
+    """Refuse an identity that cannot be kept, and addresses that are none.
+
+    Raises:
+        Malformed: as said.
+    """
+    if isinstance(answer, answers.CreateLoadBalancerAnswer):
+        _check_size("lbInfo", answer.lb_info)
+    for one in answer.ingress or ():
+        if bool(one.ip) == bool(one.hostname):
+            raise Malformed("each ingress must have one of ip and hostname")
+        if one.ip and not _is_ip(one.ip):
+            raise Malformed("ingress: an ip is neither IPv4 nor IPv6")
+        if one.hostname and not _is_hostname(one.hostname):
+            raise Malformed("ingress: a hostname is no DNS name in small letters")
+
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def _is_hostname(text: str) -> bool:
+    """Return whether a Service's status can hold it (RFC 1123 subdomain)."""
+    labels = text.split(".")
+    return len(text) <= answers.LONGEST_HOSTNAME and all(map(_LABEL.fullmatch, labels))
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    # A zone means something on one host alone.
+    return not getattr(address, "scope_id", None)
 
 
 def _check_plain(name: str, text: str) -> None:

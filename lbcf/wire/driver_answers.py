@@ -8,7 +8,7 @@ the API server gave them.
 from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -33,6 +33,13 @@ Delay = Annotated[int, msgspec.Meta(ge=0, le=LONGEST_DELAY)]
 
 LONGEST_LOCK_KEY = 512
 """Characters; an answer with a longer one is not valid."""
+
+MOST_INGRESS = 16
+"""Entries of an `ingress`; an answer with more is not valid."""
+MOST_INGRESS_PORTS = 100
+"""Ports of one entry, as a Service's status has room for; likewise."""
+LONGEST_HOSTNAME = 253
+"""Characters of a host name (RFC 1035)."""
 
 LockKey = Annotated[str, msgspec.Meta(max_length=LONGEST_LOCK_KEY)]
 
@@ -112,15 +119,42 @@ class RetriedAnswer(Answer, frozen=True, kw_only=True):
         return timedelta(seconds=seconds) if seconds else None
 
 
+class IngressPort(Message, frozen=True, kw_only=True):
+    """A port that answers at an address."""
+
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)]
+    protocol: Literal["TCP", "UDP"] = "TCP"
+
+
+class Ingress(Message, frozen=True, kw_only=True):
+    """Where clients reach the load balancer: exactly one of `ip` and `hostname`.
+
+    Attributes:
+        ip: IPv4 or IPv6.
+        hostname: a DNS name.
+        ports: that answer there; empty where the driver does not say.
+    """
+
+    ip: str = ""
+    hostname: str = ""
+    ports: Annotated[
+        Sequence[IngressPort], msgspec.Meta(max_length=MOST_INGRESS_PORTS)
+    ] = ()
+
+
 class EnsureLoadBalancerAnswer(RetriedAnswer, frozen=True, kw_only=True):
     """Which physical load balancer it is.
 
     Attributes:
         lock_key: the same for all LoadBalancers that share members, however they are
             spelled, and another one for all others; empty where the driver does not say.
+        ingress: where clients reach it; missing: as before, or not known.
     """
 
     lock_key: LockKey = ""
+    ingress: (
+        Annotated[Sequence[Ingress], msgspec.Meta(max_length=MOST_INGRESS)] | None
+    ) = None
 
 
 class CreateLoadBalancerAnswer(EnsureLoadBalancerAnswer, frozen=True, kw_only=True):

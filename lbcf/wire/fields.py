@@ -15,6 +15,7 @@ from lbcf.core.model.values import (
     NO_DRAIN,
     DrainPolicy,
     EnsurePolicy,
+    Ingress,
     NamedPort,
     Port,
     Protocol,
@@ -132,6 +133,33 @@ def _parse_expression(expression: WireExpression) -> Requirement:
 
 
 _ONCE = EnsurePolicy()
+
+
+class WireIngress(msgspec.Struct, rename="camel"):
+    """Where a load balancer is reached, in a status."""
+
+    ip: str = ""
+    hostname: str = ""
+    ports: list[WirePort] | None = None
+
+
+def parse_ingress(found: Iterable[WireIngress] | None) -> tuple[Ingress, ...]:
+    """Read where a load balancer is reached."""
+    return tuple(
+        Ingress(one.ip, one.hostname, tuple(map(parse_port, one.ports or ())))
+        for one in found or ()
+    )
+
+
+def render_ingress(ingress: Iterable[Ingress]) -> list[dict[str, object]]:
+    """Write where a load balancer is reached; what is unsaid is left out."""
+    return [
+        {
+            **({"ip": one.ip} if one.ip else {"hostname": one.hostname}),
+            **({"ports": [render_port(p) for p in one.ports]} if one.ports else {}),
+        }
+        for one in ingress
+    ]
 
 
 class WireDrain(msgspec.Struct, rename="camel", frozen=True):

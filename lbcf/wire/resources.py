@@ -1,6 +1,6 @@
 """Drivers, load balancers and groups in JSON and back (records: `lbcf.wire.records`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -30,6 +30,7 @@ from lbcf.core.model.values import (
     DeregisterWebhook,
     FailurePolicy,
     Gate,
+    Ingress,
     MemberKey,
     ReplaceOrder,
 )
@@ -39,15 +40,18 @@ from lbcf.wire.fields import (
     WireDrain,
     WireEnsurePolicy,
     WireExpression,
+    WireIngress,
     WirePort,
     parse_conditions,
     parse_drain,
     parse_duration,
     parse_ensure_policy,
+    parse_ingress,
     parse_pod_port,
     parse_port,
     parse_selector,
     render_conditions,
+    render_ingress,
 )
 from lbcf.wire.metadata import ObjectMeta, decode
 
@@ -154,6 +158,7 @@ class _LoadBalancerStatus(msgspec.Struct, rename="camel"):
     epoch: str = ""
     backends: int = 0
     lock_keys: list[str] | None = None
+    ingress: list[WireIngress] | None = None
 
 
 class _LoadBalancer(msgspec.Struct):
@@ -285,6 +290,7 @@ def parse_load_balancer(raw: bytes) -> LoadBalancer:
         lock_keys=tuple(status.lock_keys or ()),
         gate=spec.gate,
         conditions=parse_conditions(status.conditions),
+        ingress=parse_ingress(status.ingress),
     )
 
 
@@ -408,6 +414,7 @@ def render_load_balancer_status(
     epoch: str | None = None,
     backends: int | None = None,
     lock_keys: Sequence[str] | None = None,
+    ingress: Iterable[Ingress] | None = None,
 ) -> dict[str, object]:
     """Patch a load balancer's conditions, and what else is given."""
     status: dict[str, object] = {
@@ -422,4 +429,6 @@ def render_load_balancer_status(
         status["backends"] = backends
     if lock_keys is not None:
         status["lockKeys"] = list(lock_keys)
+    if ingress is not None:
+        status["ingress"] = render_ingress(ingress)
     return {"status": status}

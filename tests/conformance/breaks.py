@@ -57,6 +57,18 @@ class AnotherKey(MemoryDriver):
         return Succ(lb_info=request.lb_spec, lock_key=request.retry_id)
 
 
+class AnotherPlace(MemoryDriver):
+    """Says another address each time."""
+
+    async def create_load_balancer(
+        self, request: sdk.CreateLoadBalancerRequest
+    ) -> Outcome:
+        """Name it after the attempt."""
+        name = f"{request.retry_id[:8]}.example.com"
+        ingress = [sdk.Ingress(hostname=name.lower())]
+        return Succ(lb_info=request.lb_spec, ingress=ingress)
+
+
 class OnceEnsured(MemoryDriver):
     """Takes a load balancer that is ensured already for a mistake."""
 
@@ -658,6 +670,7 @@ BREAKS = (
         ByAddress,
         member_key=MemberKey.RECORD,
     ),
+    Break("says another address each time", ("create-twice",), AnotherPlace),
     Break("performs dry runs", ("dry-run-changes-nothing",), twist=_without("dryRun")),
     Break(
         "does not drain",

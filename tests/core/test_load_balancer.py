@@ -44,7 +44,7 @@ from lbcf.core.lifecycle.turn import DRIVER_RECHECK
 from lbcf.core.model import conditions, names
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.resources import LoadBalancerDriver
-from lbcf.core.model.values import MemberKey, ObjectKey
+from lbcf.core.model.values import Ingress, MemberKey, ObjectKey
 from lbcf.core.reasons import Explanation, Reason
 from tests.builders import ALWAYS, SETTLING, a_load_balancer, seconds
 from tests.core.balancer_world import (
@@ -192,6 +192,25 @@ def test_objection_keeps_it_from_being_created(make: Make) -> None:
     world.delete()
     world.turn()
     assert ["NeverCreated"] == named(world.steps)
+
+
+def test_ingress_is_kept_until_its_driver_says_another() -> None:
+    """An answer that says nothing of it leaves what was said; an empty one takes it away."""
+    world = an_object_world()
+    here, there = (Ingress("10.0.0.1"),), (Ingress("10.0.0.2"),)
+    world.answers = deque(
+        [DriverSucceeded(), DriverSucceeded(ingress=here), DriverSucceeded()]
+    )
+    world.turn()
+    assert here == world.balancer.ingress
+    world.turn()
+    assert here == world.balancer.ingress
+
+    for said in (there, ()):
+        world.answers = deque([DriverSucceeded(), DriverSucceeded(ingress=said)])
+        world.edit({"timeout": str(said)})
+        world.turn()
+        assert said == world.balancer.ingress
 
 
 @both

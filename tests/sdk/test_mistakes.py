@@ -40,6 +40,10 @@ sdk.run(Switchboard, default_port=9100)
         (lambda: sdk.Fail("no", SECONDS), "Fail.retry_after is a timedelta"),
         (lambda: sdk.Succ(msg=SECONDS), "Succ.msg is a string, not 5"),
         (lambda: sdk.Succ(lock_key=SECONDS), "Succ.lock_key is a string"),
+        (
+            lambda: sdk.Succ(ingress=["10.0.0.1"]),  # type: ignore[list-item]
+            "Succ.ingress is a list of sdk.Ingress, not ['10.0.0.1']",
+        ),
         (lambda: sdk.Succ(backend_addr=SECONDS), "Succ.backend_addr is a string"),
         (
             lambda: sdk.Succ(lb_info={"id": SECONDS}),
@@ -71,7 +75,9 @@ def test_results_take_no_other_types(made: Any, said: str) -> None:
 def test_results_take_what_answers_carry() -> None:
     """All fields at their proper types; a delay below zero is none, as ever."""
     going_on = sdk.Running(retry_after=timedelta(seconds=-1), active_connections=0)
-    done = sdk.Succ(msg="m", lb_info={"a": "b"}, injected_info={}, lock_key="k")
+    done = sdk.Succ(
+        msg="m", lb_info={"a": "b"}, injected_info={}, lock_key="k", ingress=[]
+    )
 
     assert timedelta(seconds=-1) == going_on.retry_after
     assert {"a": "b"} == done.lb_info

@@ -101,6 +101,27 @@ async def told(operation: str, result: object) -> Json:
             id="ensure",
         ),
         pytest.param(
+            "ensureLoadBalancer",
+            sdk.Succ(
+                ingress=[
+                    sdk.Ingress(ip="10.0.0.1", ports=[sdk.IngressPort(port=80)]),
+                    sdk.Ingress(hostname="a.b"),
+                ]
+            ),
+            {
+                "status": "Succ",
+                "ingress": [
+                    {
+                        "ip": "10.0.0.1",
+                        "hostname": "",
+                        "ports": [{"port": 80, "protocol": "TCP"}],
+                    },
+                    {"ip": "", "hostname": "a.b", "ports": []},
+                ],
+            },
+            id="ingress",
+        ),
+        pytest.param(
             "generateBackendAddr",
             sdk.Succ(backend_addr="a:1"),
             {"status": "Succ", "backendAddr": "a:1"},

@@ -31,6 +31,22 @@ ports = st.builds(
     port=st.integers(1, 65535),
     protocol=st.sampled_from(["TCP", "UDP"]),
 )
+ingresses = st.none() | st.lists(
+    st.builds(
+        answers.Ingress,
+        ip=st.ip_addresses().map(str),
+        ports=st.lists(
+            st.builds(
+                answers.IngressPort,
+                port=st.integers(1, 65535),
+                protocol=st.sampled_from(["TCP", "UDP"]),
+            ),
+            max_size=2,
+        ),
+    )
+    | st.just(answers.Ingress(hostname="lb.example.com", ports=[])),
+    max_size=2,
+)
 optional_maps = st.none() | maps
 validations = st.sampled_from(requests.ValidationOperation)
 node_addresses = st.builds(requests.NodeAddress, type=texts, address=texts)
@@ -134,10 +150,14 @@ ANSWERS: dict[Operation, st.SearchStrategy[answers.Answer]] = {
         answers.ValidationAnswer, succ=st.booleans(), msg=plains
     ),
     Operation.CREATE_LOAD_BALANCER: st.builds(
-        answers.CreateLoadBalancerAnswer, **ending, lb_info=maps, lock_key=texts
+        answers.CreateLoadBalancerAnswer,
+        **ending,
+        lb_info=maps,
+        lock_key=texts,
+        ingress=ingresses,
     ),
     Operation.ENSURE_LOAD_BALANCER: st.builds(
-        answers.EnsureLoadBalancerAnswer, **ending, lock_key=texts
+        answers.EnsureLoadBalancerAnswer, **ending, lock_key=texts, ingress=ingresses
     ),
     Operation.DELETE_LOAD_BALANCER: st.builds(answers.RetriedAnswer, **ending),
     Operation.VALIDATE_BACKEND: st.builds(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lbcf.core.model.operations import Operation
 from lbcf.wire import driver
+from lbcf.wire import driver_answers as answers
 from lbcf.wire.driver import (
     LARGEST_MAP,
     LONGEST_DELAY,
@@ -372,6 +373,60 @@ def test_addresses_and_epochs_that_cannot_be_kept_are_malformed() -> None:
             parse_answer(Operation.LIST_BACKENDS, answered(epoch=said))
 
 
+def test_ingress_is_read_as_it_is_said() -> None:
+    """An empty list says that there is none, a missing one nothing at all."""
+    said = [
+        {"IP": "2001:db8::1", "ports": [{"port": 80}, {"port": 53, "protocol": "UDP"}]},
+        {"hostname": "front.example.com", "zone": "a", "ports": None},
+    ]
+    found = parse_answer(Operation.CREATE_LOAD_BALANCER, answered(ingress=said))
+    nothing = parse_answer(Operation.ENSURE_LOAD_BALANCER, answered())
+    none = parse_answer(Operation.ENSURE_LOAD_BALANCER, answered(ingress=[]))
+
+    assert isinstance(found, answers.CreateLoadBalancerAnswer)
+    assert [
+        answers.Ingress(
+            ip="2001:db8::1",
+            ports=[
+                answers.IngressPort(port=80),
+                answers.IngressPort(port=53, protocol="UDP"),
+            ],
+        ),
+        answers.Ingress(hostname="front.example.com"),
+    ] == found.ingress
+    assert isinstance(nothing, answers.EnsureLoadBalancerAnswer)
+    assert isinstance(none, answers.EnsureLoadBalancerAnswer)
+    assert (None, []) == (nothing.ingress, none.ingress)
+
+
+@pytest.mark.parametrize(
+    ("one", "text"),
+    [
+        ({}, "one of ip and hostname"),
+        ({"ip": "10.0.0.1", "hostname": "a.b"}, "one of ip and hostname"),
+        ({"ip": "10.0.0.256"}, "neither IPv4 nor IPv6"),
+        ({"ip": "fe80::1%eth0"}, "neither IPv4 nor IPv6"),
+        ({"hostname": "Front.example.com"}, "no DNS name"),
+        ({"hostname": "-a.b"}, "no DNS name"),
+        ({"hostname": "a..b"}, "no DNS name"),
+        ({"hostname": "a." * 126 + "bc"}, "no DNS name"),
+        ({"ip": "10.0.0.1", "ports": [{"port": 0}]}, "port"),
+        ({"ip": "10.0.0.1", "ports": [{"port": 1, "protocol": "SCTP"}]}, "protocol"),
+        ({"ip": "10.0.0.1", "ports": [{"port": 1}] * 101}, "ports"),
+    ],
+)
+def test_ingress_that_no_service_can_have_is_no_answer(
+    one: dict[str, object], text: str
+) -> None:
+    """The API server would refuse the Service's status, turn after turn."""
+    for operation in ("createLoadBalancer", "ensureLoadBalancer"):
+        with pytest.raises(Malformed, match=text):
+            parse_answer(Operation(operation), answered(ingress=[one]))
+    many = [{"ip": f"10.0.0.{n}"} for n in range(17)]
+    with pytest.raises(Malformed, match="ingress"):
+        parse_answer(Operation.CREATE_LOAD_BALANCER, answered(ingress=many))
+
+
 @pytest.mark.parametrize(
     ("plural", "path", "limit"),
     [
@@ -389,6 +444,7 @@ def test_addresses_and_epochs_that_cannot_be_kept_are_malformed() -> None:
         ("loadbalancers", "status.lbInfo.maxProperties", MOST_KEYS),
         ("loadbalancers", "status.lbInfo.additionalProperties.maxLength", LARGEST_MAP),
         ("loadbalancers", "status.epoch.maxLength", LONGEST_EPOCH),
+        ("loadbalancers", "status.ingress.maxItems", answers.MOST_INGRESS),
     ],
 )
 def test_answers_are_bounded_as_the_kinds_are(

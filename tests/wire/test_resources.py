@@ -33,6 +33,7 @@ from lbcf.core.model.values import (
     DrainPolicy,
     FailurePolicy,
     Gate,
+    Ingress,
     MemberKey,
     NamedPort,
     ObjectKey,
@@ -186,6 +187,19 @@ def test_load_balancer_says_all_of_it() -> None:
     )
     assert ({"id": "7"}, "e1") == (found.info, found.epoch)
     assert (Condition("Created", None, ForeignReason("")),) == found.conditions
+
+
+def test_ingress_is_written_and_read_back() -> None:
+    """By IP or by name, with ports where they are known; unsaid, what is there stays."""
+    ingress = (
+        Ingress("10.0.0.1", ports=(Port(80), Port(53, Protocol.UDP))),
+        Ingress(hostname="front.example.com"),
+    )
+    front = a_load_balancer()
+    body = render_load_balancer_status(front, (), ingress=ingress)
+
+    assert ingress == load_balancer(body["status"]).ingress
+    assert "ingress" not in str(render_load_balancer_status(front, ()))
 
 
 def test_load_balancer_of_lbcf_in_go_is_read() -> None:

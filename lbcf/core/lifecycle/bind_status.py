@@ -115,7 +115,7 @@ def with_outcome(
             it was asked for, this is the mark that it may have begun.
     """
     match outcome:
-        case Created(identity, key):
+        case Created(identity=identity, lock_key=key):
             keys = locking.with_key(status.lock_keys, key)
             status = attrs.evolve(
                 status, info=dict(identity), lock_keys=keys, retry_after=None
@@ -124,7 +124,7 @@ def with_outcome(
                 status, Condition(conditions.CREATED, True, Reason.CREATED), now
             )
             return _with(status, _ENSURED_NEXT, now)
-        case Ensured(attributes, key):
+        case Ensured(attributes=attributes, lock_key=key):
             keys = locking.with_key(status.lock_keys, key)
             status = attrs.evolve(
                 status, synced=dict(attributes), lock_keys=keys, retry_after=None

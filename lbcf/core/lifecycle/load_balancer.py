@@ -249,7 +249,8 @@ def _write_ensured(
     if state.ensured is None or isinstance(seen.driver, Explanation):
         return None
     key = _lock_key(seen, seen.driver, state.ensured)
-    return WriteOutcome(seen.balancer, Ensured(seen.attributes, key))
+    ensured = Ensured(seen.attributes, key, state.ensured.ingress)
+    return WriteOutcome(seen.balancer, ensured)
 
 
 def _come_again(state: LoadBalancerState, seen: Observation, now: Now) -> Step | None:
@@ -539,7 +540,7 @@ def _succeeded(
         return attrs.evolve(
             state,
             creates=NO_CREATES,
-            outcome=Created(reply.info, key),
+            outcome=Created(reply.info, key, reply.ingress),
             is_valid=False,
         )
     if operation is _ENSURE:

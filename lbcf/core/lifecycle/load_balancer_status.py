@@ -28,7 +28,7 @@ from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
-from lbcf.core.model.values import ObjectKey
+from lbcf.core.model.values import Ingress, ObjectKey
 from lbcf.core.reasons import Explanation, Reason
 
 
@@ -84,12 +84,21 @@ def with_outcome(
             return attrs.evolve(balancer, lock_keys=keys)
         case Counted(backends):
             return attrs.evolve(balancer, backends=backends)
-        case Created(identity, key):
+        case Created(identity, key, ingress):
             keys = locking.with_key(balancer.lock_keys, key)
             balancer = attrs.evolve(balancer, info=dict(identity), lock_keys=keys)
-            return _with(balancer, outcome, now)
+            return _with(_reached(balancer, ingress), outcome, now)
+        case Ensured(ingress=ingress):
+            return _with(_reached(balancer, ingress), outcome, now)
         case _:
             return _with(balancer, outcome, now)
+
+
+def _reached(
+    balancer: LoadBalancer, ingress: tuple[Ingress, ...] | None
+) -> LoadBalancer:
+    """Take in where clients reach it, where that is said."""
+    return balancer if ingress is None else attrs.evolve(balancer, ingress=ingress)
 
 
 def _with(balancer: LoadBalancer, outcome: Told, now: datetime) -> LoadBalancer:

@@ -20,7 +20,7 @@ from lbcf.core.lifecycle.steps import (
 )
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
-from lbcf.core.model.values import ObjectKey
+from lbcf.core.model.values import Ingress, ObjectKey
 from lbcf.core.reasons import Explanation
 
 
@@ -82,18 +82,21 @@ class Created:
     Attributes:
         identity: what its driver knows it by; all records copy it.
         lock_key: the key under which addresses of its members are locked.
+        ingress: where clients reach it; None: nothing is said of that.
     """
 
     identity: Mapping[str, str]
     lock_key: str
+    ingress: tuple[Ingress, ...] | None = None
 
 
 @attrs.frozen
 class Ensured:
-    """Its driver gave it its attributes; `lock_key` as of `Created`."""
+    """Its driver gave it its attributes; the rest as of `Created`."""
 
     attributes: Mapping[str, str]
     lock_key: str
+    ingress: tuple[Ingress, ...] | None = None
 
 
 @attrs.frozen
@@ -257,10 +260,12 @@ class DriverSucceeded:
     Attributes:
         info: the identity, of createLoadBalancer.
         lock_key: as the driver names what it shares with others, empty where unsaid.
+        ingress: where clients reach it; None where unsaid.
     """
 
     info: Mapping[str, str] = attrs.Factory(dict)
     lock_key: str = ""
+    ingress: tuple[Ingress, ...] | None = None
 
 
 Reply = (

@@ -40,6 +40,7 @@ from lbcf.core.model.values import (
     DrainPolicy,
     EnsurePolicy,
     Gate,
+    Ingress,
     MemberKey,
     NamedPort,
     ObjectKey,
@@ -204,6 +205,7 @@ class LoadBalancer:
         lock_keys: what it has in common with others that have the same members (see
             `locking`), the newest first; empty where that is not written down yet.
         gate: whether readiness gates wait for registrations there.
+        ingress: where clients reach it, as its driver says.
     """
 
     meta: Meta
@@ -220,6 +222,7 @@ class LoadBalancer:
     lock_keys: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
     gate: Gate = Gate.REQUIRED
+    ingress: tuple[Ingress, ...] = ()
 
     @property
     def driver_key(self) -> ObjectKey:

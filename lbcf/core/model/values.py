@@ -39,6 +39,25 @@ class Port(NamedTuple):
         return f"{self.number}/{self.protocol}"
 
 
+@attrs.frozen
+class Ingress:
+    """Where clients reach a load balancer: one address, by IP or by name.
+
+    Attributes:
+        ip: empty where it has a host name.
+        hostname: empty where it has an IP.
+        ports: that answer there; empty where that is not said.
+    """
+
+    ip: str = ""
+    hostname: str = ""
+    ports: tuple[Port, ...] = ()
+
+    def __str__(self) -> str:
+        """Write the address."""
+        return self.ip or self.hostname
+
+
 class NamedPort(NamedTuple):
     """A port of a container by its name; each pod says which number that is."""
 
