@@ -25,12 +25,14 @@ from lbcf.controller.metrics import measure
 from lbcf.controller.record_quota import RecordQuota
 from lbcf.controller.registrar import DeregistrarLease, Registrar
 from lbcf.controller.removals import Removals
+from lbcf.controller.services import Services
 from lbcf.controller.triggers import ChangedBackends, NodeTriggers, Queues, Triggers
 from lbcf.controller.view import LIVING_PODS, View
 from lbcf.core.model import conditions
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.names import bind_of
+from lbcf.core.model.nodes import NodePortService
 from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
@@ -50,11 +52,13 @@ from lbcf.executor.object_events import (
 )
 from lbcf.executor.pod_judge import PodJudge
 from lbcf.executor.refusals import StatusRefusals
+from lbcf.executor.services import ServiceWriter
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import (
     BINDS,
+    CLASSES,
     DRIVERS,
     GROUPS,
     LOAD_BALANCERS,
@@ -78,6 +82,7 @@ _REMOVAL_WORKERS = KEPT + AT_ONCE // 2
 """All places that are kept for ends, and half of the others."""
 _LOAD_BALANCER_WORKERS = 128
 _BIND_WORKERS = 128
+_SERVICE_WORKERS = 16
 _RECORD_WORKERS = 1024
 _STATUS_WORKERS = 4
 _GONE_WORKERS = 8
@@ -97,6 +102,7 @@ class _Writers:
     load_balancers: ObjectWriter[LoadBalancer]
     drivers: ObjectWriter[LoadBalancerDriver]
     pods: ObjectWriter[Pod]
+    services: ObjectWriter[NodePortService]
 
     @classmethod
     def of(cls, parts: Dependencies, view: View) -> "_Writers":
@@ -111,6 +117,7 @@ class _Writers:
             ObjectWriter(client, LOAD_BALANCERS, view.load_balancers, refusals),
             ObjectWriter(client, DRIVERS, view.drivers, refusals),
             ObjectWriter(client, PODS, view.pods),
+            ObjectWriter(client, SERVICES, view.services),
         )
 
 
@@ -154,6 +161,7 @@ class Controller:
         self._workers: list[Workers[Any]] = [
             *group_workers,
             *balancer_workers,
+            self._service_workers(),
             *self._record_workers(),
             *driver_workers,
             self._gate_workers(),
@@ -320,6 +328,20 @@ class Controller:
             _limited(self._bind_queue, binds.reconcile, _BIND_WORKERS, clock),
         ]
 
+    def _service_workers(self) -> Workers[Any]:
+        """Make who takes Services of type LoadBalancer through their life."""
+        parts, queue, writers = self._parts, self._queue("services"), self._writers
+        services = Services(
+            self._view,
+            ServiceWriter(writers.services, writers.load_balancers, writers.groups),
+            parts.client,
+            parts.recorder,
+            parts.clock,
+            queue=queue,
+        )
+        services.listen()
+        return _limited(queue, services.reconcile, _SERVICE_WORKERS, parts.clock)
+
     def _record_workers(self) -> list[Workers[Any]]:
         """Make who registers records, and who marks those whose backends are gone."""
         parts, gone_queue = self._parts, self._queue("gone-backends")
@@ -472,4 +494,5 @@ def _informers_of(
         Informer(client, PODS, clock, store=view.pods, selection=LIVING_PODS),
         Informer(client, NODES, clock, store=view.nodes),
         Informer(client, SERVICES, clock, store=view.services),
+        Informer(client, CLASSES, clock, store=view.classes, may_be_missing=True),
     )

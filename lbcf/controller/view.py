@@ -35,6 +35,7 @@ from lbcf.core.model.resources import (
     PodSelection,
     StaticRef,
 )
+from lbcf.core.model.services import LoadBalancerClass
 from lbcf.core.model.values import ObjectKey, Port
 from lbcf.core.reasons import Explanation
 from lbcf.core.selection.desired import host_port
@@ -127,6 +128,18 @@ def _service_of(group: BackendGroup) -> Iterator[ObjectKey]:
         yield ObjectKey(group.meta.key.namespace, group.selection.name)
 
 
+def _exposed_by(derived: LoadBalancer | BackendGroup) -> Iterator[ObjectKey]:
+    """Index what is derived from Services by the Service."""
+    if name := derived.meta.labels.get(names.LABEL_EXPOSES):
+        yield ObjectKey(derived.meta.key.namespace, name)
+
+
+def _balanced_by(service: NodePortService) -> Iterator[bool]:
+    """Index the Services that are, or were, of type LoadBalancer."""
+    if service.exposure is not None:
+        yield True
+
+
 def _namespace_of(group: BackendGroup) -> Iterator[str]:
     yield group.meta.key.namespace
 
@@ -162,10 +175,13 @@ class View:
         self._templates = LabelSets()
         self.pods.on_change(self._templates.pod_changed)
         self.nodes: Store[Node] = Store()
-        self.services: Store[NodePortService] = Store()
+        self.services: Store[NodePortService] = Store({"exposed": _balanced_by})
+        self.classes: Store[LoadBalancerClass] = Store()
         self.endpoints = EndpointSliceCache()
         self.drivers: Store[LoadBalancerDriver] = Store()
-        self.load_balancers: Store[LoadBalancer] = Store({"driver": _driver_of})
+        self.load_balancers: Store[LoadBalancer] = Store(
+            {"driver": _driver_of, "service": _exposed_by}
+        )
         self.groups: Store[BackendGroup] = Store(
             {
                 "namespace": _namespace_of,
@@ -173,6 +189,7 @@ class View:
                 "clue": clues_of,
                 "judge": _judge_of,
                 "service": _service_of,
+                "exposed_by": _exposed_by,
                 "node_clue": node_clues_of,
             }
         )

@@ -39,6 +39,8 @@ _HEALTHY = Where("Drivers' own conditions", "Healthy")
 _BIND_CREATED = Where("Binds", "Created")
 _BIND_READY = Where("Binds", "Ready")
 _BIND = Where("Binds", "Created, Ready")
+_SERVICE = Where("Services of type LoadBalancer", "LoadBalancerReady, and an Event")
+_SERVICE_EVENT = Where("Events", "Service of type LoadBalancer")
 _DELETED = Where("Why a record was deleted, or is not made", "log")
 _GROUP_EVENT = Where("Events", "group")
 _LBCF = Where("What `lbcf` alone says", "`lbcf status`, `lbcf why`")
@@ -568,6 +570,42 @@ class Reason(Explained):
         "what answered was not a driver, or a broken one",
         "the message has more: [drivers](#drivers)",
     )
+    CLASS_NOT_FOUND = (
+        "ClassNotFound",
+        _SERVICE,
+        "there is no LoadBalancerClass of the name in `loadBalancerClass`; what the Service has already stays",
+        "create the LoadBalancerClass, or give the Service another type and class",
+    )
+    PROTOCOL_NOT_SERVED = (
+        "ProtocolNotServed",
+        _SERVICE,
+        "a port is neither TCP nor UDP; the others are served",
+        "take the port out of the Service",
+    )
+    SELECTOR_MISSING = (
+        "SelectorMissing",
+        _SERVICE,
+        "the Service selects no pods",
+        "give it a selector, or write a LoadBalancer and a BackendGroup",
+    )
+    NAME_TAKEN = (
+        "NameTaken",
+        _SERVICE,
+        "a LoadBalancer or BackendGroup that somebody else made has the name that the Service's own would have",
+        "delete or rename it",
+    )
+    INGRESS_UNKNOWN = (
+        "IngressUnknown",
+        _SERVICE,
+        "the load balancers are there, and nobody says where clients reach them",
+        "`ingress` of the LoadBalancerClass",
+    )
+    DERIVATION_REFUSED = (
+        "DerivationRefused",
+        _SERVICE,
+        "the API server refuses to store the LoadBalancer or BackendGroup of a port",
+        "the message says which rule, quota or webhook refuses it",
+    )
     POD_TERMINATING = ("PodTerminating", _DELETED, "the pod is being deleted")
     POD_FINISHED = ("PodFinished", _DELETED, "the pod has ended for good")
     POD_NOT_READY = (
@@ -674,6 +712,32 @@ class EventReason(Explained):
         Where("Events", "pod"),
         "its readiness gate was opened although it is not registered everywhere",
         "the message names whom it waited for",
+    )
+    ENSURING_LOAD_BALANCER = (
+        "EnsuringLoadBalancer",
+        _SERVICE_EVENT,
+        "it was taken up, with the class that is named",
+    )
+    ENSURED_LOAD_BALANCER = (
+        "EnsuredLoadBalancer",
+        _SERVICE_EVENT,
+        "all its ports are served, at the address that is named",
+    )
+    SYNC_LOAD_BALANCER_FAILED = (
+        "SyncLoadBalancerFailed",
+        _SERVICE_EVENT,
+        "a port is not served, with the reason of `LoadBalancerReady`",
+        "the reasons [above](#services-of-type-loadbalancer)",
+    )
+    DELETING_LOAD_BALANCER = (
+        "DeletingLoadBalancer",
+        _SERVICE_EVENT,
+        "its load balancers are drained and deleted",
+    )
+    DELETED_LOAD_BALANCER = (
+        "DeletedLoadBalancer",
+        _SERVICE_EVENT,
+        "nothing is left of its load balancers",
     )
     ABANDONED = (
         "Abandoned",

@@ -18,6 +18,7 @@ from lbcf.core.model.resources import (
     LoadBalancerDriver,
     Meta,
 )
+from lbcf.core.model.services import LoadBalancerClass
 from lbcf.core.model.values import ObjectKey
 from lbcf.wire.binds import parse_bind
 from lbcf.wire.kube import (
@@ -29,6 +30,7 @@ from lbcf.wire.kube import (
 )
 from lbcf.wire.records import parse_record
 from lbcf.wire.resources import parse_driver, parse_group, parse_load_balancer
+from lbcf.wire.services import parse_class
 
 
 class HasMeta(Protocol):
@@ -104,5 +106,13 @@ GROUPS: Final[Resource[BackendGroup]] = Resource(
 )
 RECORDS: Final[Resource[BackendRecord]] = Resource(
     API_GROUP, "v1beta1", "backendrecords", "BackendRecord", parse_record
+)
+CLASSES: Final[Resource[LoadBalancerClass]] = Resource(
+    API_GROUP,
+    "v1beta1",
+    "loadbalancerclasses",
+    "LoadBalancerClass",
+    parse_class,
+    namespaced=False,
 )
 BINDS: Final[Resource[Bind]] = Resource(API_GROUP, "v1", "binds", "Bind", parse_bind)

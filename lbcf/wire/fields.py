@@ -141,12 +141,15 @@ class WireIngress(msgspec.Struct, rename="camel"):
     ip: str = ""
     hostname: str = ""
     ports: list[WirePort] | None = None
+    ip_mode: str = ""
 
 
 def parse_ingress(found: Iterable[WireIngress] | None) -> tuple[Ingress, ...]:
     """Read where a load balancer is reached."""
     return tuple(
-        Ingress(one.ip, one.hostname, tuple(map(parse_port, one.ports or ())))
+        Ingress(
+            one.ip, one.hostname, tuple(map(parse_port, one.ports or ())), one.ip_mode
+        )
         for one in found or ()
     )
 
@@ -157,6 +160,7 @@ def render_ingress(ingress: Iterable[Ingress]) -> list[dict[str, object]]:
         {
             **({"ip": one.ip} if one.ip else {"hostname": one.hostname}),
             **({"ports": [render_port(p) for p in one.ports]} if one.ports else {}),
+            **({"ipMode": one.ip_mode} if one.ip_mode else {}),
         }
         for one in ingress
     ]
@@ -216,6 +220,17 @@ def render_drain(drain: DrainPolicy) -> dict[str, object] | None:
     if not drain.enabled:
         return None
     return {"timeoutSeconds": int(drain.timeout.total_seconds())}
+
+
+def replaced(before: object, after: object) -> object:
+    """Return the merge patch that makes one value another, whatever its depth.
+
+    A merge patch takes out of a map only what it says to be null.
+    """
+    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+        return after
+    changed = {key: replaced(before.get(key), value) for key, value in after.items()}
+    return {**dict.fromkeys(before, None), **changed}
 
 
 _STATUSES = {"True": True, "False": False}

@@ -15,7 +15,11 @@ import msgspec
 
 from lbcf.core.model.access import Secret
 from lbcf.core.model.cluster import Pod
-from lbcf.core.model.names import ANNOTATION_TRAFFIC_POLICY, READINESS_GATE
+from lbcf.core.model.names import (
+    ANNOTATION_CLASS,
+    ANNOTATION_TRAFFIC_POLICY,
+    READINESS_GATE,
+)
 from lbcf.core.model.node_backends import IpFamily
 from lbcf.core.model.nodes import (
     LEAVING_TAINTS,
@@ -27,9 +31,17 @@ from lbcf.core.model.nodes import (
     ServicePort,
 )
 from lbcf.core.model.readiness import PodCondition, can_serve, gate_of
+from lbcf.core.model.resources import Meta
+from lbcf.core.model.services import ExposedPort, Exposure
 from lbcf.core.model.values import NamedPort, Port, Protocol
 from lbcf.wire.errors import Malformed
-from lbcf.wire.fields import render_time
+from lbcf.wire.fields import (
+    WireCondition,
+    WireIngress,
+    parse_conditions,
+    parse_ingress,
+    render_time,
+)
 from lbcf.wire.metadata import ObjectMeta, decode
 
 
@@ -190,6 +202,15 @@ class _ServicePort(msgspec.Struct, rename="camel"):
     name: str = ""
     protocol: str = "TCP"
     node_port: int = 0
+    target_port: int | str = 0
+
+
+class _ClientIp(msgspec.Struct, rename="camel"):
+    timeout_seconds: int = 0
+
+
+class _AffinityConfig(msgspec.Struct):
+    client_ip: _ClientIp = msgspec.field(default_factory=_ClientIp, name="clientIP")
 
 
 class _ServiceSpec(msgspec.Struct, rename="camel"):
@@ -197,11 +218,29 @@ class _ServiceSpec(msgspec.Struct, rename="camel"):
     ports: list[_ServicePort] | None = None
     external_traffic_policy: str = ""
     ip_families: list[str] | None = None
+    load_balancer_class: str = ""
+    selector: dict[str, str] | None = None
+    publish_not_ready_addresses: bool = False
+    session_affinity: str = ""
+    session_affinity_config: _AffinityConfig | None = None
+    health_check_node_port: int = 0
+    load_balancer_source_ranges: list[str] | None = None
+    load_balancer_ip: str = msgspec.field(default="", name="loadBalancerIP")
+
+
+class _ServiceBalancer(msgspec.Struct):
+    ingress: list[WireIngress] | None = None
+
+
+class _ServiceStatus(msgspec.Struct, rename="camel"):
+    load_balancer: _ServiceBalancer = msgspec.field(default_factory=_ServiceBalancer)
+    conditions: list[WireCondition] | None = None
 
 
 class _Service(msgspec.Struct):
     metadata: ObjectMeta
     spec: _ServiceSpec
+    status: _ServiceStatus = msgspec.field(default_factory=_ServiceStatus)
 
 
 class _EndpointConditions(msgspec.Struct):
@@ -265,7 +304,50 @@ def parse_service(raw: bytes) -> NodePortService:
         ports=tuple(_parse_ports(spec.ports or ())),
         is_local="Local" in {spec.external_traffic_policy, announced},
         family=_parse_family(families[0]) if families else None,
+        exposure=_parse_exposure(meta, spec, service.status),
     )
+
+
+def _parse_exposure(
+    meta: Meta, spec: _ServiceSpec, status: _ServiceStatus
+) -> Exposure | None:
+    """Read how a Service is to be balanced; None: it is not, and was not by us."""
+    is_balanced = spec.type == "LoadBalancer"
+    if not is_balanced and not meta.annotations.get(ANNOTATION_CLASS):
+        return None
+    ports = (
+        ExposedPort(p.port, p.protocol, p.target_port or p.port, p.name, p.node_port)
+        for p in spec.ports or ()
+    )
+    return Exposure(
+        is_balanced=is_balanced,
+        class_name=intern(spec.load_balancer_class),
+        selector=spec.selector or {},
+        ports=tuple(ports),
+        options={k: v for k, v in _options(spec).items() if v},
+        takes_unready=spec.publish_not_ready_addresses,
+        ingress=parse_ingress(status.load_balancer.ingress),
+        conditions=parse_conditions(status.conditions),
+    )
+
+
+def _options(spec: _ServiceSpec) -> dict[str, str]:
+    """Return what a Service asks for; empty where that is the usual."""
+    config = spec.session_affinity_config or _AffinityConfig()
+    is_sticky = spec.session_affinity == "ClientIP"
+    is_local = spec.external_traffic_policy == "Local"
+    seconds = config.client_ip.timeout_seconds if is_sticky else 0
+    families = spec.ip_families or []
+    is_usual = families in ([], ["IPv4"])
+    return {
+        "sessionAffinity": "ClientIP" if is_sticky else "",
+        "sessionAffinityTimeoutSeconds": str(seconds or ""),
+        "externalTrafficPolicy": "Local" if is_local else "",
+        "healthCheckNodePort": str(spec.health_check_node_port or ""),
+        "loadBalancerSourceRanges": ",".join(spec.load_balancer_source_ranges or ()),
+        "loadBalancerIP": spec.load_balancer_ip,
+        "ipFamilies": "" if is_usual else ",".join(families),
+    }
 
 
 def _parse_ports(ports: Iterable[_ServicePort]) -> Iterable[ServicePort]:

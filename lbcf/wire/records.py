@@ -8,7 +8,6 @@ changed since.
 
 import math
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from sys import intern
 
@@ -46,6 +45,7 @@ from lbcf.wire.fields import (
     render_port,
     render_time,
     render_time_after,
+    replaced,
 )
 from lbcf.wire.metadata import ObjectMeta, decode, interned_map
 
@@ -304,7 +304,7 @@ def render_settling(settling: timedelta) -> dict[str, object]:
 def render_spec_update(record: BackendRecord, spec: RecordSpec) -> dict[str, object]:
     """Patch what may change in a record's life."""
     before, after = _render_changeable(record.spec), _render_changeable(spec)
-    changed = {k: _replaced(before[k], v) for k, v in after.items() if before[k] != v}
+    changed = {k: replaced(before[k], v) for k, v in after.items() if before[k] != v}
     return {"spec": changed}
 
 
@@ -313,15 +313,8 @@ def render_status_update(
 ) -> dict[str, object]:
     """Patch what differs of the status."""
     before, after = _render_status(record.status), _render_status(status)
-    changed = {k: _replaced(before[k], v) for k, v in after.items() if before[k] != v}
+    changed = {k: replaced(before[k], v) for k, v in after.items() if before[k] != v}
     return {"status": changed}
-
-
-def _replaced(before: object, after: object) -> object:
-    # A merge patch takes out of a map only what it says to be null.
-    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
-        return after
-    return {**dict.fromkeys(before, None), **after}
 
 
 def _render_status(status: RecordStatus) -> dict[str, object]:

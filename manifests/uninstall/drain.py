@@ -4,6 +4,7 @@ After it, `removal` finds nothing that has a finalizer.
 """
 
 import argparse
+import time
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,7 +21,8 @@ from manifests.uninstall.kubectl import (
     name_of,
     say,
 )
-from manifests.uninstall.waiting import until_gone
+from manifests.uninstall.services import let_go_of_services
+from manifests.uninstall.waiting import PAUSE, until_gone
 
 
 PROTECTED: Final = f"{GROUP}/do-not-delete"
@@ -32,10 +34,14 @@ def drain(flags: argparse.Namespace) -> None:
     Raises:
         UninstallError: something is protected, or does not go in time.
     """
-    groups, binds, records, balancers, drivers = (
+    classes, groups, binds, records, balancers, drivers = (
         [kind] if kind in known() else [] for kind in KINDS
     )
     _refuse_protected([*groups, *binds, *balancers])
+    delete(classes)
+    if classes:
+        # What Services are derived into is not made anew once the controller has heard.
+        time.sleep(PAUSE)
     delete([*groups, *binds])
     until_gone(groups, flags)
     # Nobody makes new ones any more; these have an end even where no owner is told.
@@ -44,6 +50,7 @@ def drain(flags: argparse.Namespace) -> None:
     until_gone([*records, *binds], flags)
     delete(balancers)
     until_gone(balancers, flags)
+    let_go_of_services(empty=True)
     if drivers:
         _delete_drivers(flags)
 

@@ -15,6 +15,7 @@ Item = dict[str, Any]
 
 GROUP: Final = "lbcf.tkestack.io"
 KINDS: Final = (
+    "loadbalancerclasses",
     "backendgroups",
     "binds",
     "backendrecords",
@@ -78,7 +79,8 @@ def everywhere(kinds: Sequence[str]) -> list[Item]:
 
 def plural(item: Item) -> str:
     """Say how kubectl calls an object's kind."""
-    return f"{item['kind'].lower()}s"
+    kind = item["kind"].lower()
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
 
 
 def name_of(item: Item) -> str:

@@ -22,6 +22,7 @@ from manifests.uninstall.kubectl import (
     plural,
     say,
 )
+from manifests.uninstall.services import let_go_of_services
 from manifests.uninstall.waiting import PAUSE, until_no_pods
 
 
@@ -49,6 +50,7 @@ def retain(flags: argparse.Namespace) -> None:
     )
     binding = ("validatingadmissionpolicybindings", GUARD)
     kubectl("delete", *binding, "--ignore-not-found")
+    let_go_of_services(empty=False)
     held = [kind for kind in known() if kind in HELD]
     for _ in range(TRIES):
         tied = [one for one in everywhere(held) if HELD[plural(one)] in finalizers(one)]

@@ -28,7 +28,7 @@ GOOD_IF_FALSE = {
 GOOD_IF_TRUE = {
     *(conditions.REGISTERED, conditions.DRAINED, conditions.DEREGISTERED),
     *(conditions.CREATED, conditions.ATTRIBUTES_SYNCED, conditions.REACHABLE),
-    conditions.IN_SERVICE,
+    *(conditions.IN_SERVICE, conditions.LOAD_BALANCER_READY),
     *(conditions.READY, conditions.ACCEPTED, conditions.HEALTHY),
 }
 

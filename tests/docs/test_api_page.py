@@ -12,7 +12,13 @@ from tests.manifests.documents import Document, schemas
 
 
 PAGE = Path("docs/api.md")
-KINDS = ("LoadBalancerDriver", "LoadBalancer", "BackendGroup", "Bind")
+KINDS = (
+    "LoadBalancerDriver",
+    "LoadBalancerClass",
+    "LoadBalancer",
+    "BackendGroup",
+    "Bind",
+)
 """Records are written by the controller alone."""
 
 

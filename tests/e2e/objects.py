@@ -40,6 +40,15 @@ PODS = Resource("", "v1", "pods", "Pod", parse_whole)
 SECRETS = Resource("", "v1", "secrets", "Secret", parse_whole)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", parse_whole)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", parse_whole)
+SERVICES = Resource("", "v1", "services", "Service", parse_whole)
+CLASSES = Resource(
+    API_GROUP,
+    "v1beta1",
+    "loadbalancerclasses",
+    "LoadBalancerClass",
+    parse_whole,
+    namespaced=False,
+)
 DRIVERS = _ours("loadbalancerdrivers", "LoadBalancerDriver")
 LOAD_BALANCERS = _ours("loadbalancers", "LoadBalancer")
 GROUPS = _ours("backendgroups", "BackendGroup")

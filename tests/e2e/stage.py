@@ -341,6 +341,8 @@ class Stage:
             if process.runs:
                 await process.end(signal.SIGKILL)
         for kind in (
+            # What they are derived into would come back.
+            objects.SERVICES,
             objects.GROUPS,
             objects.BINDS,
             objects.RECORDS,

@@ -39,7 +39,7 @@ PROCESSES = ("admission", "controller", "deregistrar")
 FOR_A_PLUGIN = {
     Right("", "lbcf.tkestack.io", f"{kind}/finalizers", "update")
     for kind in ("backendgroups", "binds")
-}
+} | {Right("", "", "services/finalizers", "update")}
 """Asked for by OwnerReferencesPermissionEnforcement, which is not on here."""
 IN_NAMESPACE = ("--namespace", NAMESPACE)
 
@@ -75,6 +75,7 @@ async def _live(stage: Stage) -> None:
     await _read_after_conflict(stage)
     await stage.delete(objects.BINDS, "both")
     await stage.until_registered()
+    await _balance_service(stage)
 
     async def gone() -> bool:
         return await stage.get(objects.LOAD_BALANCERS, "front") is None
@@ -95,6 +96,43 @@ async def _serve_from_nodes(stage: Stage) -> None:
         await stage.until_registered()
     finally:
         await nodes.end()
+
+
+async def _balance_service(stage: Stage) -> None:
+    """Take a Service of type LoadBalancer through its life."""
+    spec = {"driver": "memory", "lbSpec": {"name": "{service}"}}
+    whole = {"metadata": {"name": stage.namespace}, "spec": spec}
+    await stage.client.create(objects.CLASSES, "", whole)
+    ports = [{"port": 80}]
+    exposed = {
+        "type": "LoadBalancer",
+        "loadBalancerClass": f"lbcf.tkestack.io/{stage.namespace}",
+        "selector": {"app": "web"},
+        "ports": ports,
+    }
+    service = {"metadata": {"name": "exposed"}, "spec": exposed}
+    await stage.create(objects.SERVICES, service)
+    await stage.until_registered("10.0.0.2:80")
+    nobody = {"spec": {"selector": {"app": "nobody"}}}
+    await stage.patch(objects.SERVICES, "exposed", nobody)
+    await stage.until_registered()
+    await _read_after_creates_without_answers(stage)
+    await stage.delete(objects.SERVICES, "exposed")
+
+    async def gone() -> bool:
+        return await stage.get(objects.SERVICES, "exposed") is None
+
+    await stage.until("the Service is gone", gone)
+    await stage.client.delete(objects.CLASSES, ObjectKey("", stage.namespace))
+
+
+async def _read_after_creates_without_answers(stage: Stage) -> None:
+    """Read what was derived, as the controller does when its name is taken."""
+    connection = await connect(str(stage.logins["controller"]))
+    async with connected(connection, SystemClock()) as client:
+        key = stage.key("svc-exposed-80-tcp")
+        await client.get(kinds.LOAD_BALANCERS, key)
+        await client.get(kinds.GROUPS, key)
 
 
 async def _read_after_conflict(stage: Stage) -> None:

@@ -65,11 +65,43 @@ async def _installed(own: Cluster, tmp_path: Path) -> AsyncIterator[Stage]:
             }
             bind = objects.a_bind("both", objects.an_entry("back"), pods=selector)
             await stage.create(objects.BINDS, bind)
+            await _expose(stage)
             await stage.until_epoch()
             await stage.add_pod("a", "10.0.0.1")
             await stage.add_pod("b", "10.0.0.2", app="bound")
             await stage.until_registered(*BOTH)
             yield stage
+
+
+async def _expose(stage: Stage) -> None:
+    """Have a Service of type LoadBalancer taken up that has no pods yet."""
+    spec = {"driver": "memory", "lbSpec": {"name": "{service}", "address": "192.0.2.1"}}
+    edge = {"metadata": {"name": "edge"}, "spec": spec}
+    await stage.client.create(objects.CLASSES, "", edge)
+    exposed = {
+        "type": "LoadBalancer",
+        "loadBalancerClass": "lbcf.tkestack.io/edge",
+        "selector": {"app": "nobody"},
+        "ports": [{"port": 80}],
+    }
+    service = {"metadata": {"name": "exposed"}, "spec": exposed}
+    await stage.create(objects.SERVICES, service)
+    await stage.until("the Service has an address", lambda: _addresses(stage))
+
+
+async def _addresses(stage: Stage) -> list[object]:
+    """Where the Service is reached."""
+    found = await stage.get(objects.SERVICES, "exposed")
+    assert found is not None
+    listed: list[object] = found.body["status"]["loadBalancer"].get("ingress", [])
+    return listed
+
+
+async def _marks(stage: Stage) -> list[str]:
+    """What of us is on the Service."""
+    found = await stage.get(objects.SERVICES, "exposed")
+    assert found is not None
+    return [*found.meta.finalizers, *found.meta.annotations]
 
 
 async def _uninstall(stage: Stage, *words: str) -> tuple[int, str]:
@@ -107,7 +139,8 @@ async def test_drain_takes_everything_out_first(installed: Stage) -> None:
     status, said = await _uninstall(installed, "drain", "--timeout", "60")
     assert (0, []) == (status, _traces(installed.cluster)), said
     assert set() == await installed.members()
-    assert 2 == len(await installed.calls("deleteLoadBalancer"))
+    assert 3 == len(await installed.calls("deleteLoadBalancer"))
+    assert ([], []) == (await _marks(installed), await _addresses(installed))
 
 
 async def test_retain_keeps_what_load_balancers_have(installed: Stage) -> None:
@@ -123,6 +156,8 @@ async def test_retain_keeps_what_load_balancers_have(installed: Stage) -> None:
 
     assert (0, []) == (status, _traces(installed.cluster)), said
     assert BOTH == await installed.members()
+    assert [] == await _marks(installed)
+    assert [] != await _addresses(installed)
     assert [] == await installed.calls("deregisterBackend")
     assert [] == await installed.calls("deleteLoadBalancer")
 

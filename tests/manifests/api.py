@@ -93,7 +93,8 @@ class Api:
         group = f"/apis/{spec['group']}/{spec['versions'][0]['name']}"
         plural = spec["names"]["plural"]
         namespace = document["metadata"].get("namespace", self.namespace)
-        path = f"{group}/namespaces/{namespace}/{plural}"
+        inside = "" if spec["scope"] == "Cluster" else f"/namespaces/{namespace}"
+        path = f"{group}{inside}/{plural}"
         return f"{path}/{document['metadata']['name']}" if named else path
 
     def create(self, document: Document, how: str = TRIAL) -> Answer:

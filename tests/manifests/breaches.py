@@ -54,6 +54,7 @@ PODS, NAMES, SERVICE = "BackendGroup pods", "BackendGroup names", "BackendGroup 
 STATIC, NODES = "BackendGroup static", "BackendGroup nodes"
 RECORD, NODE_PORT = "BackendRecord pod", "BackendRecord service"
 BIND = "Bind labels"
+CLASS = "LoadBalancerClass edge"
 ADDRESS, NODE = "BackendRecord static", "BackendRecord node"
 
 DURATION = "must be a duration such as 10s or 1m30s (units ns, us, ms, s, m, h)"
@@ -163,6 +164,22 @@ def _expressions(sample: str, place: str) -> Iterator[Breach]:
             expression["values"] = values
         what, edits = f"{place} {operator} {values}", {place: [expression]}
         yield Breach(what, sample, f"{place}[]", f"{place}[0]", says, edits)
+
+
+def _class() -> Iterator[Breach]:
+    """Rules of LoadBalancerClass."""
+    yield from _total(CLASS, "spec.lbSpec", "spec.attributes", "spec.parameters")
+    place, says = "spec.ingress[]", "exactly one of ip and hostname must be set"
+    for what, edits in (
+        ("neither", {f"{place}": {}}),
+        ("both", {f"{place}.hostname": "a.example.com"}),
+    ):
+        field = "spec.ingress[0]"
+        yield Breach(f"ingress {what}", CLASS, place, field, says, edits)
+    place, says = "spec.ingress[].ip", "ip must be an IPv4 or IPv6 address"
+    field = "spec.ingress[0].ip"
+    for bad in ("10.0.0.256", "front", ""):
+        yield Breach(f"ip {bad!r}", CLASS, place, field, says, {place: bad})
 
 
 def _load_balancer() -> Iterator[Breach]:
@@ -366,4 +383,4 @@ def _identity() -> Iterator[Breach]:
             )
 
 
-BREACHES = (*_driver(), *_load_balancer(), *_group(), *_record(), *_bind())
+BREACHES = (*_driver(), *_class(), *_load_balancer(), *_group(), *_record(), *_bind())

@@ -7,7 +7,7 @@ import pytest
 
 from tests.lab.cluster import Cluster
 from tests.manifests.api import Api
-from tests.manifests.documents import Document, samples
+from tests.manifests.documents import Document, crds, samples
 
 
 @pytest.fixture(scope="module", name="api")
@@ -26,5 +26,6 @@ def _stored(api: Api) -> Iterator[dict[str, Document]]:
     """Every sample, stored; nobody changes them."""
     yield {name: api.store(sample) for name, sample in samples().items()}
     for sample in samples().values():
-        if sample["metadata"].get("namespace"):
+        is_outside = crds()[sample["kind"]]["spec"]["scope"] == "Cluster"
+        if is_outside or sample["metadata"].get("namespace"):
             api.remove(sample)

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.cluster
 COLUMNS = {
     "lbd": "NAME URL ACCEPTED HEALTHY AGE",
     "driver": "NAME URL ACCEPTED HEALTHY AGE",
+    "lbclass": "NAME DRIVER DEFAULT AGE",
     "lb": "NAME DRIVER CREATED SYNCED REACHABLE BACKENDS DRIFTED AGE",
     "bg": "NAME LB BACKENDS REGISTERED DRAINING READY HELD AGE",
     "br": "NAME LB BACKEND ADDRESS REGISTERED INSERVICE REASON LEAVING AGE",
@@ -128,8 +129,9 @@ def test_columns(short: str, control_plane: Cluster) -> None:
     get = ("get", short, "-A")
     table, wide = (control_plane.kubectl(*get, *more) for more in ((), ("-o", "wide")))
 
-    assert f"NAMESPACE {COLUMNS[short]}".split() == table.splitlines()[0].split()
-    assert f"NAMESPACE {WIDE[short]}".split() == wide.splitlines()[0].split()
+    where = "" if short == "lbclass" else "NAMESPACE"
+    assert f"{where} {COLUMNS[short]}".split() == table.splitlines()[0].split()
+    assert f"{where} {WIDE[short]}".split() == wide.splitlines()[0].split()
 
 
 @pytest.fixture(name="table", scope="module")

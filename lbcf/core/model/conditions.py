@@ -21,6 +21,7 @@ IN_SERVICE = "InService"
 READY = "Ready"
 REMOVALS_HELD = "RemovalsHeld"
 DRAINED_BY_HAND = "DrainedByHand"
+LOAD_BALANCER_READY = "LoadBalancerReady"
 ACCEPTED = "Accepted"
 HEALTHY = "Healthy"
 

@@ -7,6 +7,7 @@ import attrs
 
 from lbcf.core.model.node_backends import AddressType, IpFamily
 from lbcf.core.model.resources import Meta
+from lbcf.core.model.services import Exposure
 from lbcf.core.model.values import Port
 from lbcf.core.reasons import Explanation
 
@@ -96,6 +97,7 @@ class NodePortService:
             Local, or is announced to become so. kube-proxy acts upon the field at once,
             so that nodes without pods must have left before.
         family: of its node ports' addresses, the first of them; None where unsaid.
+        exposure: how it is to be balanced, where its type is LoadBalancer.
     """
 
     meta: Meta
@@ -103,6 +105,7 @@ class NodePortService:
     ports: tuple[ServicePort, ...] = ()
     is_local: bool = False
     family: IpFamily | None = None
+    exposure: Exposure | None = None
 
     def find_port(self, port: Port) -> ServicePort | None:
         """Return one of its ports."""

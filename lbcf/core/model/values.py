@@ -47,11 +47,14 @@ class Ingress:
         ip: empty where it has a host name.
         hostname: empty where it has an IP.
         ports: that answer there; empty where that is not said.
+        ip_mode: in a Service's status: whether nodes may take a short cut to an IP (VIP) or
+            leave it to the load balancer (Proxy); empty elsewhere.
     """
 
     ip: str = ""
     hostname: str = ""
     ports: tuple[Port, ...] = ()
+    ip_mode: str = ""
 
     def __str__(self) -> str:
         """Write the address."""
