@@ -15,7 +15,7 @@ SAME := --constraint requirements/dev.txt
 # its own control plane; one file stays with one worker.
 WORKERS ?= 3
 CORE := $(addprefix tests/,core wire controller deregistrar executor runtime process)
-ALONE := not cluster and not nodes and not haproxy and not prometheus and not interop and not helm
+ALONE := not cluster and not nodes and not haproxy and not envoy and not prometheus and not interop and not helm
 # SECONDS is a variable of bash, too: only one from make's own command line counts.
 SOAK_SECONDS := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600)
 
@@ -164,6 +164,7 @@ lock: $(TOUCHED) ## 1 min | Choose versions anew for pyproject.toml, and write t
 	$(LOCK) --extra admission $(SAME) --output-file requirements/image-admission.txt
 	$(LOCK) --extra devices $(SAME) --output-file requirements/image-devices.txt
 	$(LOCK) --extra elbv2 $(SAME) --output-file requirements/image-elbv2.txt
+	$(LOCK) --extra envoy $(SAME) --output-file requirements/image-envoy.txt
 
 .PHONY: clean
 clean: ## at once | Remove the virtual environment and caches of tools.

@@ -46,6 +46,7 @@ _MEMORY = (
 IMAGES: Mapping[str, Image] = {
     "lbcf": Image("lbcf", ("-m", "lbcf"), lock="image-admission"),
     "elbv2": _driver("elbv2", "elbv2", "shared", lock="image-elbv2"),
+    "envoy": _driver("envoy", "envoy", "shared", lock="image-envoy"),
     "f5": _driver("f5", "f5", "device", "shared", lock="image-devices"),
     "haproxy": _driver("haproxy", "haproxy", "shared"),
     "memory": _driver("memory", *_MEMORY),

@@ -22,6 +22,12 @@ from webhooks.elbv2.driver import Elbv2Driver
 from webhooks.elbv2.errors import Elbv2Error
 from webhooks.elbv2.load_balancers import parse_spec
 from webhooks.elbv2.parameters import parse_options as elbv2_options
+from webhooks.envoy import __main__ as envoy
+from webhooks.envoy.attributes import parse_attributes
+from webhooks.envoy.balancers import parse_identity as envoy_identity
+from webhooks.envoy.driver import EnvoyDriver
+from webhooks.envoy.errors import EnvoyError
+from webhooks.envoy.parameters import parse_options as envoy_options
 from webhooks.f5 import __main__ as f5
 from webhooks.f5.driver import F5Driver
 from webhooks.f5.load_balancers import parse_identity as f5_identity
@@ -47,7 +53,7 @@ OPTIONAL = {Operation.DRAIN_BACKEND.value, Operation.LIST_BACKENDS.value}
 SHORTEST = 6
 """Letters of a message that are worth looking for."""
 
-REFUSALS = (DeviceError, Elbv2Error, HaproxyError, Fail)
+REFUSALS = (DeviceError, Elbv2Error, EnvoyError, HaproxyError, Fail)
 
 
 @attrs.frozen
@@ -61,6 +67,7 @@ class Shipped:
         add_flags: describes its flags.
         parse_spec: reads an lbSpec.
         parse_options: reads parameters of a group.
+        parse_attributes: reads attributes of a load balancer; None: it has none.
     """
 
     name: str
@@ -69,6 +76,7 @@ class Shipped:
     add_flags: Callable[[argparse.ArgumentParser], None]
     parse_spec: Callable[[Mapping[str, str]], object]
     parse_options: Callable[[Mapping[str, str]], object]
+    parse_attributes: Callable[[Mapping[str, str]], object] | None = None
 
     @property
     def page(self) -> Path:
@@ -120,6 +128,15 @@ SHIPPED = (
         haproxy_identity,
         haproxy_options,
     ),
+    Shipped(
+        "envoy",
+        EnvoyDriver,
+        envoy.DEFAULT_PORT,
+        envoy.add_flags,
+        envoy_identity,
+        envoy_options,
+        parse_attributes,
+    ),
 )
 
 each = pytest.mark.parametrize("shipped", SHIPPED, ids=lambda one: one.name)
@@ -154,6 +171,9 @@ def test_load_balancers_are_taken(shipped: Shipped) -> None:
     found = shipped.specs("LoadBalancer")
     for spec in found:
         shipped.parse_spec(spec["lbSpec"])
+        if shipped.parse_attributes is not None:
+            shipped.parse_attributes(spec.get("attributes", {}))
+            continue
         assert shipped.name == "elbv2" or not spec.get("attributes")
     assert found
 
@@ -197,6 +217,7 @@ def _texts() -> str:
         "tests/netscaler",
         "tests/elbv2",
         "tests/haproxy",
+        "tests/envoy",
     )
     files = [path for place in places for path in (ROOT / place).rglob("*.py")]
     nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]

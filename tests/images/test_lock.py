@@ -28,6 +28,7 @@ NEEDED = {
     "image-admission": ("extra", "admission"),
     "image-devices": ("extra", "devices"),
     "image-elbv2": ("extra", "elbv2"),
+    "image-envoy": ("extra", "envoy"),
 }
 """What each lock is made for, beside what the package needs anyway."""
 

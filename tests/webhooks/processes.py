@@ -39,7 +39,9 @@ async def running(
     child = await started(module, *where, *flags, environ=environ)
     assert child.stderr is not None
     try:
-        event = json.loads(await child.stderr.readline())
+        event: dict[str, list[str]] = {}
+        while "addresses" not in event:
+            event = json.loads(await child.stderr.readline())
         yield Running(child, f"http://{event['addresses'][0]}")
     finally:
         if child.returncode is None:

@@ -96,6 +96,7 @@ class Rig(abc.ABC):
         removal_is_loss: whether a removal by hand changes the epoch.
         unchecked: how a new member that nobody listens at is listed.
         has_sessions: whether the driver logs in.
+        has_hands: whether others can change its members beside the driver.
         bad_flags: flags that cannot be, each with what is said of it.
     """
 
@@ -129,6 +130,7 @@ class Rig(abc.ABC):
     removal_is_loss: ClassVar[bool] = False
     unchecked: ClassVar[BackendState] = BackendState.ACTIVE
     has_sessions: ClassVar[bool] = False
+    has_hands: ClassVar[bool] = True
     bad_flags: ClassVar[Sequence[tuple[Sequence[str], str]]] = ()
 
     @classmethod

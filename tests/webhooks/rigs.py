@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 import pytest
 
 from tests.elbv2.rig import Elbv2Rig
+from tests.envoy.rig import EnvoyRig
 from tests.f5.rig import F5Rig
 from tests.haproxy.rig import HaproxyRig, SlotsRig
 from tests.netscaler.rig import NetscalerRig
@@ -17,6 +18,7 @@ RIGS: Mapping[str, type[Rig]] = {
     "elbv2": Elbv2Rig,
     "haproxy": HaproxyRig,
     "slots": SlotsRig,
+    "envoy": EnvoyRig,
 }
 
 

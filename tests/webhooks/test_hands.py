@@ -11,6 +11,7 @@ from tests.webhooks.rigs import those
 from tests.webhooks.troubled import settled
 
 
+@those(lambda kind: kind.has_hands)
 async def test_removed_by_hand_is_done(rig: Rig) -> None:
     """Nothing is left to drain; what came with the member goes."""
     driver = rig.start()
@@ -22,6 +23,7 @@ async def test_removed_by_hand_is_done(rig: Rig) -> None:
     assert [] == await rig.left()
 
 
+@those(lambda kind: kind.has_hands)
 async def test_removed_while_it_should_be_there(rig: Rig) -> None:
     """It is listed no more; the next ensure puts it back.
 

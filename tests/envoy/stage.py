@@ -1,0 +1,133 @@
+"""A driver, its Envoys and requests about one load balancer, for the tests of this folder."""
+
+import contextlib
+
+from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Self
+
+import attrs
+
+from lbcf.runtime.flags import BindAddress
+from lbcf.sdk import (
+    CreateLoadBalancerRequest,
+    DeleteLoadBalancerRequest,
+    DeregisterBackendRequest,
+    DrainBackendRequest,
+    EnsureBackendRequest,
+    EnsureLoadBalancerRequest,
+    ListBackendsRequest,
+)
+from tests.envoy.proxy import FLEET, Envoy, free_port
+from tests.envoy.relay import Relay
+from tests.envoy.rig import HERE, QUICK
+from tests.webhooks import requests
+from webhooks.envoy.driver import EnvoyDriver
+from webhooks.envoy.keeper import Keeper
+from webhooks.envoy.store import Store
+
+
+SOON = timedelta(seconds=2)
+"""After which an Envoy that is not connected is taken for gone."""
+
+
+@attrs.define(eq=False)
+class Stage:
+    """What a test of this driver plays with.
+
+    Attributes:
+        folder: of the driver's state.
+        stack: closed when the test is over.
+        relay: what is between Envoys and driver.
+        port: of the driver, for Envoys.
+        listen: where the load balancer listens.
+        drivers: those that were started.
+    """
+
+    folder: Path
+    stack: contextlib.AsyncExitStack
+    port: int = attrs.field(factory=free_port)
+    listen: str = attrs.field(factory=lambda: f"127.0.0.1:{free_port()}")
+    relay: Relay = attrs.field(init=False)
+    drivers: list[EnvoyDriver] = attrs.field(factory=list, init=False)
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def running(cls, folder: Path) -> AsyncIterator[Self]:
+        """Keep the relay for a block; stop whatever was started."""
+        async with contextlib.AsyncExitStack() as stack:
+            stage = cls(folder, stack)
+            stage.relay = await stack.enter_async_context(Relay.running(stage.port))
+            yield stage
+            for driver in stage.drivers:
+                await driver.stop()
+
+    async def driver(self, folder: Path | None = None) -> EnvoyDriver:
+        """Start a driver."""
+        keeper = Keeper(
+            Store(folder or self.folder),
+            BindAddress("127.0.0.1", self.port),
+            forget_after=SOON,
+        )
+        driver = EnvoyDriver(keeper, ("*",), HERE, timedelta(seconds=1.5))
+        self.drivers.append(driver)
+        await driver.start()
+        return driver
+
+    async def envoy(self, node: str = "envoy-1") -> Envoy:
+        """Start an Envoy."""
+        return await self.stack.enter_async_context(
+            Envoy.running(self.relay.port, node)
+        )
+
+    @property
+    def lb_info(self) -> dict[str, str]:
+        """The load balancer."""
+        return {"fleet": FLEET, "listen": self.listen}
+
+    @property
+    def url(self) -> str:
+        """Where clients reach it."""
+        return f"http://{self.listen}/"
+
+    def create(self, **attributes: str) -> CreateLoadBalancerRequest:
+        """Return a request to make it."""
+        return CreateLoadBalancerRequest(
+            record_id="lb", lb_spec=self.lb_info, attributes={**QUICK, **attributes}
+        )
+
+    def remake(self, **attributes: str) -> EnsureLoadBalancerRequest:
+        """Return a request to give it these attributes."""
+        return EnsureLoadBalancerRequest(
+            record_id="lb", lb_info=self.lb_info, attributes={**QUICK, **attributes}
+        )
+
+    def delete(self, owner: str = "lb") -> DeleteLoadBalancerRequest:
+        """Return a request to delete it."""
+        return DeleteLoadBalancerRequest(record_id=owner, lb_info=self.lb_info)
+
+    def ensure(
+        self, record: str, address: str, parameters: Mapping[str, str] | None = None
+    ) -> EnsureBackendRequest:
+        """Return a request to ensure a member."""
+        return EnsureBackendRequest(
+            record_id=record,
+            lb_info=self.lb_info,
+            backend_addr=address,
+            parameters=dict(parameters or {}),
+        )
+
+    def drain(self, record: str, address: str) -> DrainBackendRequest:
+        """Return a request to drain it."""
+        return requests.a_drain(self.lb_info, address, record)
+
+    def deregister(
+        self, record: str, address: str, *, drained: bool = True
+    ) -> DeregisterBackendRequest:
+        """Return a request to take it out."""
+        return requests.a_deregister(self.lb_info, address, record, drained=drained)
+
+    def list(self) -> ListBackendsRequest:
+        """Return a request to list the members."""
+        return requests.a_list(self.lb_info)

@@ -1,0 +1,238 @@
+"""The driver is killed, its state is lost, its Envoys are: what is there afterwards."""
+
+import asyncio
+import contextlib
+import itertools
+import json
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+import msgspec
+import pytest
+
+from aiohttp import ClientSession
+
+from lbcf.sdk import BackendState, Fail, RetryAfter, Succ
+from tests.envoy.conftest import StartServer
+from tests.envoy.stage import Stage
+from tests.haproxy.waiting import until
+from tests.haproxy.web import Traffic, ask
+from tests.webhooks.processes import Running, running
+from tests.webhooks.troubled import settled, told
+
+
+pytestmark = pytest.mark.envoy
+
+
+@contextlib.asynccontextmanager
+async def process(stage: Stage, die_at: int = -1) -> AsyncIterator[Running]:
+    """Run the driver as a process for a block."""
+    async with running(
+        "tests.envoy.crashing",
+        *("--state-directory", str(stage.folder)),
+        *("--xds-address", f"127.0.0.1:{stage.port}"),
+        *("--allow-listeners", "*", "--allow-addresses", "127.0.0.0/8"),
+        *("--die-at", str(die_at)),
+    ) as child:
+        yield child
+
+
+async def call(client: ClientSession, url: str, name: str, request: object) -> bool:
+    """Call an operation until it is done, or a drain waits; False: the driver died."""
+    body = msgspec.json.encode(request)
+    while True:
+        try:
+            async with client.post(f"{url}/{name}", data=body) as response:
+                answer = await response.json()
+        except aiohttp.ClientError:
+            return False
+        if answer["status"] == "Succ" or "left: " in answer.get("msg", ""):
+            return True
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.timeout(300)
+async def test_killed_at_any_step(
+    stage: Stage, start_server: StartServer, client: ClientSession
+) -> None:
+    """Who stays is never missing, and no request fails; who left is gone at last.
+
+    Each process begins with what the one before has left.
+    """
+    envoy = await stage.envoy()
+    stays, comes = await start_server("stays"), await start_server("comes")
+    life = (
+        ("ensureBackend", stage.ensure("comes", comes.address)),
+        ("drainBackend", stage.drain("comes", comes.address)),
+        ("deregisterBackend", stage.deregister("comes", comes.address)),
+    )
+    async with process(stage) as healthy:
+        await call(client, healthy.url, "createLoadBalancer", stage.create())
+        ensure = stage.ensure("stays", stays.address)
+        await call(client, healthy.url, "ensureBackend", ensure)
+    traffic = Traffic(stage.url)
+
+    deaths = 0
+    async with traffic.flowing(people=3):
+        for die_at in itertools.count():
+            async with process(stage, die_at) as child:
+                is_alive = all([await call(client, child.url, *one) for one in life])
+            members = await envoy.members(stage.listen)
+            assert "HEALTHY" == members[stays.address], die_at
+            if is_alive:
+                break
+            deaths += 1
+
+    assert {stays.address: "HEALTHY"} == await envoy.members(stage.listen)
+    assert deaths >= 12
+    assert 0 == traffic.failed, traffic.answers
+
+
+async def test_killed_again_and_again(
+    stage: Stage, start_server: StartServer, client: ClientSession
+) -> None:
+    """Five times under load: no request fails, and the members are the same."""
+    envoy = await stage.envoy()
+    servers = [await start_server(f"s{number}") for number in range(3)]
+    ensures = [stage.ensure(one.name, one.address) for one in servers]
+    async with process(stage) as driver:
+        await call(client, driver.url, "createLoadBalancer", stage.create())
+        for one in ensures:
+            await call(client, driver.url, "ensureBackend", one)
+    traffic = Traffic(stage.url)
+
+    async with traffic.flowing(people=4):
+        for _ in range(5):
+            async with process(stage) as driver:
+                await call(client, driver.url, "ensureBackend", ensures[0])
+                driver.child.kill()
+                await driver.child.wait()
+            assert 3 == len(await envoy.members(stage.listen))
+
+    assert 0 == traffic.failed, traffic.answers
+    assert {"s0", "s1", "s2"} == set(traffic.answers)
+
+
+async def test_a_restart_sends_nothing(stage: Stage, start_server: StartServer) -> None:
+    """An Envoy that comes back has the versions that the driver would send."""
+    envoy = await stage.envoy()
+    driver = await stage.driver()
+    await driver.create_load_balancer(stage.create())
+    server = await start_server("one")
+    await driver.ensure_backend(stage.ensure("one", server.address))
+    before = json.loads(await envoy.ask("/config_dump?include_eds"))
+    epoch = (await driver.list_backends(stage.list())).epoch
+    await driver.stop()
+
+    driver = await stage.driver()
+    listed = await driver.list_backends(stage.list())
+
+    assert epoch == listed.epoch
+    assert [BackendState.ACTIVE] == [one.state for one in listed.backends]
+    assert before == json.loads(await envoy.ask("/config_dump?include_eds"))
+
+
+async def test_envoy_restarts(
+    stage: Stage, start_server: StartServer, client: ClientSession
+) -> None:
+    """The first request that it answers is answered by a member."""
+    envoy = await stage.envoy()
+    driver = await stage.driver()
+    await driver.create_load_balancer(stage.create())
+    server = await start_server("one")
+    await driver.ensure_backend(stage.ensure("one", server.address))
+    await envoy.kill()
+
+    starting = asyncio.create_task(envoy.start())
+    answers: list[str] = []
+
+    async def is_back() -> bool:
+        answers.append(await ask(client, stage.url))
+        return answers[-1] == "one"
+
+    await until(is_back)
+    await starting
+
+    assert {"one", "ClientConnectorError"} >= set(answers), answers
+
+
+async def test_a_driver_with_other_state_does_no_harm(
+    stage: Stage, start_server: StartServer, client: ClientSession
+) -> None:
+    """It neither takes members away nor puts its own beside; Envoy goes on."""
+    envoy = await stage.envoy()
+    driver = await stage.driver()
+    await driver.create_load_balancer(stage.create())
+    server = await start_server("one")
+    await driver.ensure_backend(stage.ensure("one", server.address))
+    await driver.stop()
+
+    lost = await stage.driver(stage.folder / "other")
+    asks = (
+        lambda: lost.create_load_balancer(stage.create()),
+        lambda: lost.ensure_backend(stage.ensure("two", "198.18.0.2:80")),
+        lambda: lost.deregister_backend(stage.deregister("one", server.address)),
+        lambda: lost.delete_load_balancer(stage.delete()),
+    )
+    said = [await told(one) for one in asks[:3]]
+
+    assert all("from a driver with another state directory" in one for one in said)
+    assert {server.address: "HEALTHY"} == await envoy.members(stage.listen)
+    assert "one" == await ask(client, stage.url)
+    await envoy.kill()
+    await envoy.start()
+    await settled(asks[1])
+    assert {"198.18.0.2:80": "HEALTHY"} == await envoy.members(stage.listen)
+
+
+async def test_a_second_process_stands_by(
+    stage: Stage, start_server: StartServer
+) -> None:
+    """It says whom to call, and takes over without a change at Envoy."""
+    await stage.envoy()
+    first, second = await stage.driver(), await stage.driver()
+    await first.create_load_balancer(stage.create())
+    server = await start_server("one")
+
+    with pytest.raises(RetryAfter, match="another process of this driver has"):
+        await second.ensure_backend(stage.ensure("one", server.address))
+    assert [True, False] == [await one.healthz() for one in (first, second)]
+    await first.stop()
+    await settled(lambda: second.ensure_backend(stage.ensure("one", server.address)))
+
+    assert await second.healthz()
+
+
+async def test_a_full_disk(stage: Stage, start_server: StartServer) -> None:
+    """No Envoy is told of what is not on disk."""
+    envoy = await stage.envoy()
+    driver = await stage.driver()
+    await driver.create_load_balancer(stage.create())
+    server = await start_server("one")
+
+    def full(_: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    driver.keeper.store.step = full
+    with pytest.raises(Fail, match=r"cannot be written .*No space left"):
+        await driver.ensure_backend(stage.ensure("one", server.address))
+    assert {} == await envoy.members(stage.listen)
+    driver.keeper.store.step = lambda _: None
+
+    assert isinstance(
+        await driver.ensure_backend(stage.ensure("one", server.address)), Succ
+    )
+
+
+async def test_state_that_cannot_be_read(stage: Stage) -> None:
+    """The driver does not start: what it does not know it would take away."""
+    await stage.envoy()
+    driver = await stage.driver()
+    await driver.create_load_balancer(stage.create())
+    await driver.stop()
+    path = next((stage.folder / "balancers").iterdir())
+    path.write_text("{")
+
+    with pytest.raises(OSError, match="put it back from a backup"):
+        await stage.driver()

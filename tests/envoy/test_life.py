@@ -1,0 +1,318 @@
+"""A load balancer and its members on a real Envoy, with requests under way."""
+
+import asyncio
+import itertools
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import msgspec
+import pytest
+
+from aiohttp import ClientSession
+
+from lbcf.sdk import Fail, RetryAfter, Running, Succ
+from tests.envoy.conftest import StartServer
+from tests.envoy.proxy import free_port
+from tests.envoy.stage import Stage
+from tests.haproxy.waiting import until
+from tests.haproxy.web import Traffic, ask
+from tests.webhooks.troubled import settled, told
+
+
+pytestmark = pytest.mark.envoy
+
+
+async def test_a_rollout_loses_no_request(
+    stage: Stage, start_server: StartServer
+) -> None:
+    """Members come and go under load: drained, taken out, replaced."""
+    driver = await stage.driver()
+    await stage.envoy()
+    await driver.create_load_balancer(stage.create())
+    old = await start_server("old")
+    await driver.ensure_backend(stage.ensure("old", old.address))
+    traffic = Traffic(stage.url)
+
+    async with traffic.flowing(people=6):
+        for number in range(3):
+            new = await start_server(f"new{number}")
+            await driver.ensure_backend(stage.ensure(new.name, new.address))
+            drain = stage.drain(old.name, old.address)
+            await settled(partial(driver.drain_backend, drain))
+            await driver.deregister_backend(stage.deregister(old.name, old.address))
+            await old.stop()
+            old = new
+
+    assert 0 == traffic.failed, traffic.answers
+    assert traffic.answers["new1"] > 0
+
+
+async def test_a_drain_waits_for_the_last_request(
+    stage: Stage, start_server: StartServer, client: ClientSession
+) -> None:
+    """It tells how many there are, and at which Envoy; new ones go elsewhere."""
+    driver = await stage.driver()
+    await stage.envoy()
+    await driver.create_load_balancer(stage.create())
+    first, second = await start_server("first"), await start_server("second")
+    await driver.ensure_backend(stage.ensure("first", first.address))
+    slow = asyncio.create_task(ask(client, f"{stage.url}slow"))
+
+    async def is_held() -> bool:
+        return first.waiting == 1
+
+    await until(is_held)
+    await driver.ensure_backend(stage.ensure("second", second.address))
+
+    async def is_counted() -> bool:
+        answer = await driver.drain_backend(stage.drain("first", first.address))
+        assert isinstance(answer, Running), answer
+        return answer.active_connections == 1 and "1 at envoy-1" in str(answer.msg)
+
+    await until(is_counted)
+    answers = {await ask(client, stage.url) for _ in range(8)}
+    first.release()
+    await settled(lambda: driver.drain_backend(stage.drain("first", first.address)))
+
+    assert "first" == await slow
+    assert {"second"} == answers
+
+
+async def test_nothing_new_goes_to_the_last_member_that_drains(
+    stage: Stage, start_server: StartServer, client: ClientSession
+) -> None:
+    """Also where most members are out, which is a panic to Envoy by default."""
+    driver = await stage.driver()
+    await stage.envoy()
+    await driver.create_load_balancer(stage.create())
+    only = await start_server("only")
+    await driver.ensure_backend(stage.ensure("only", only.address))
+
+    await settled(lambda: driver.drain_backend(stage.drain("only", only.address)))
+
+    assert "503" == await ask(client, stage.url)
+
+
+async def test_connections_are_counted_in_tcp(
+    stage: Stage, start_server: StartServer
+) -> None:
+    """A drain waits until the client has closed its connection."""
+    driver = await stage.driver()
+    await stage.envoy()
+    await driver.create_load_balancer(stage.create(protocol="tcp"))
+    server = await start_server("one")
+    await driver.ensure_backend(stage.ensure("one", server.address))
+    host, _, port = stage.listen.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert b"200 OK" in await reader.readline()
+
+    async def is_counted() -> bool:
+        answer = await driver.drain_backend(stage.drain("one", server.address))
+        assert isinstance(answer, Running), answer
+        return answer.active_connections == 1
+
+    await until(is_counted)
+    writer.close()
+    await writer.wait_closed()
+    await settled(lambda: driver.drain_backend(stage.drain("one", server.address)))
+
+
+async def test_two_records_at_one_address(
+    stage: Stage, start_server: StartServer, client: ClientSession
+) -> None:
+    """The end of one takes nothing from the other."""
+    driver = await stage.driver()
+    envoy = await stage.envoy()
+    await driver.create_load_balancer(stage.create())
+    server = await start_server("one")
+    for record in ("old", "new"):
+        await driver.ensure_backend(stage.ensure(record, server.address))
+
+    drained = await driver.drain_backend(stage.drain("old", server.address))
+    await driver.deregister_backend(stage.deregister("old", server.address))
+
+    assert isinstance(drained, Succ)
+    assert {server.address: "HEALTHY"} == await envoy.members(stage.listen)
+    assert "one" == await ask(client, stage.url)
+
+
+async def test_every_envoy_has_to_acknowledge(
+    stage: Stage, start_server: StartServer
+) -> None:
+    """One that hangs is named; so is one that is not connected, until it is forgotten."""
+    driver = await stage.driver()
+    server, listen = await start_server("one"), stage.listen
+    await stage.envoy("a")
+    stage.listen = f"127.0.0.2:{listen.rpartition(':')[2]}"
+    await driver.create_load_balancer(stage.create())
+
+    stage.relay.hang()
+    slow = await told(
+        lambda: driver.ensure_backend(stage.ensure("one", server.address))
+    )
+    stage.relay.flow()
+    await settled(lambda: driver.ensure_backend(stage.ensure("one", server.address)))
+    await stage.relay.cut()
+    absent = await told(
+        lambda: driver.deregister_backend(stage.deregister("one", server.address))
+    )
+    await settled(
+        lambda: driver.deregister_backend(stage.deregister("one", server.address))
+    )
+    none = await told(
+        lambda: driver.ensure_backend(stage.ensure("one", server.address))
+    )
+
+    assert "Envoy a has not acknowledged it yet" == slow
+    assert "Envoy a of fleet 'edge' is not connected" in absent
+    assert "no Envoy of fleet 'edge' is connected to this driver" in none
+
+
+async def test_what_an_envoy_refuses_is_told_in_its_words(
+    stage: Stage, start_server: StartServer
+) -> None:
+    """A port that is taken concerns this load balancer alone, and not who leaves it."""
+    driver = await stage.driver()
+    await stage.envoy()
+    server, good = await start_server("one"), stage.listen
+    await driver.create_load_balancer(stage.create())
+    taken = await asyncio.start_server(lambda _r, _w: None, "127.0.0.1", 0)
+    stage.listen = f"127.0.0.1:{taken.sockets[0].getsockname()[1]}"
+
+    with pytest.raises(Fail, match=r"Envoy envoy-1 refused it: .*[Aa]ddress"):
+        await driver.create_load_balancer(stage.create())
+    with pytest.raises(Fail, match="Envoy envoy-1 refused it"):
+        await driver.ensure_backend(stage.ensure("one", server.address))
+    gone = await driver.deregister_backend(stage.deregister("one", server.address))
+    stage.listen = good
+    other = await driver.ensure_backend(stage.ensure("two", server.address))
+
+    assert [Succ, Succ] == [type(gone), type(other)]
+    taken.close()
+
+
+async def test_a_load_balancer_goes_with_its_last_owner(
+    stage: Stage, start_server: StartServer
+) -> None:
+    """Then nothing of it is left at Envoy; a delete again is done."""
+    driver = await stage.driver()
+    envoy = await stage.envoy()
+    await driver.create_load_balancer(stage.create())
+    other = msgspec.structs.replace(stage.create(), record_id="other")
+    await driver.create_load_balancer(other)
+    server = await start_server("one")
+    await driver.ensure_backend(stage.ensure("one", server.address))
+
+    first = await driver.delete_load_balancer(stage.delete("other"))
+    between = await envoy.listeners()
+    last = [await driver.delete_load_balancer(stage.delete()) for _ in range(2)]
+
+    assert "stays" in str(first.msg)
+    assert [f"lbcf/{stage.listen}"] == between
+    assert [Succ, Succ] == [type(one) for one in last]
+    assert [] == await envoy.listeners()
+    assert {} == await envoy.members(stage.listen)
+    with pytest.raises(Fail, match="there is no load balancer"):
+        await driver.ensure_backend(stage.ensure("one", server.address))
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [("127.0.0.1", "0.0.0.0"), ("0.0.0.0", "127.0.0.1")],  # noqa: S104
+)
+async def test_nobody_gets_connections_of_others(
+    stage: Stage, mine: str, theirs: str
+) -> None:
+    """The same port at all addresses, or at one of them, is taken."""
+    driver, port = await stage.driver(), free_port()
+    await stage.envoy()
+    stage.listen = f"{mine}:{port}"
+    await driver.create_load_balancer(stage.create())
+    other = msgspec.structs.replace(stage.create(), namespace="shop")
+
+    with pytest.raises(Fail, match="of another namespace"):
+        await driver.create_load_balancer(other)
+    stage.listen = f"{theirs}:{port}"
+    with pytest.raises(Fail, match="would also be those of"):
+        await driver.create_load_balancer(stage.create())
+
+
+Said = Mapping[str, str]
+PROTOCOLS: Sequence[Said] = ({}, {"upstreamProtocol": "http2"}, {"protocol": "tcp"})
+ALGORITHMS = ("roundrobin", "leastrequest", "random", "source", "maglev")
+CHECKS: Sequence[Said] = (
+    {},
+    {"check": "tcp", "checkInterval": "500ms"},
+    {"check": "http", "checkPath": "/", "checkRise": "2", "checkFall": "2"},
+)
+
+
+@pytest.mark.timeout(120)
+async def test_envoy_takes_all_attributes(
+    stage: Stage, start_server: StartServer
+) -> None:
+    """Each protocol with each algorithm and each check, changed with a member in."""
+    driver = await stage.driver()
+    envoy = await stage.envoy()
+    await driver.create_load_balancer(stage.create())
+    server = await start_server("one")
+    member = stage.ensure("one", server.address, {"weight": "5", "zone": "a"})
+    await driver.ensure_backend(member)
+
+    for protocol, algorithm, check in itertools.product(PROTOCOLS, ALGORITHMS, CHECKS):
+        said = {**protocol, "algorithm": algorithm, **check, "accessLog": "stdout"}
+        if algorithm in {"roundrobin", "leastrequest"}:
+            said["slowStart"] = "1s"
+        if "protocol" not in protocol:
+            said |= {"stickyCookie": "LB", "requestTimeout": "30s"}
+        await settled(partial(driver.ensure_load_balancer, stage.remake(**said)))
+
+    assert [server.address] == list(await envoy.members(stage.listen))
+    await driver.ensure_backend(member)
+
+
+async def test_a_cookie_leads_to_a_draining_member(
+    stage: Stage, start_server: StartServer
+) -> None:
+    """Who was there goes on there; others do not come."""
+    driver = await stage.driver()
+    await stage.envoy()
+    await driver.create_load_balancer(stage.create(stickyCookie="LB"))
+    first, second = await start_server("first"), await start_server("second")
+    await driver.ensure_backend(stage.ensure("first", first.address))
+    async with ClientSession() as known, ClientSession() as new:
+        known.cookie_jar.clear()
+        async with known.get(stage.url) as response:
+            cookie = response.headers["Set-Cookie"].partition(";")[0]
+        await driver.ensure_backend(stage.ensure("second", second.address))
+        await driver.drain_backend(stage.drain("first", first.address))
+
+        async def answer(session: ClientSession, **headers: str) -> str:
+            async with session.get(stage.url, headers=headers) as response:
+                return await response.text()
+
+        assert {"first"} == {await answer(known, Cookie=cookie) for _ in range(4)}
+        assert {"second"} == {await answer(new) for _ in range(4)}
+
+
+async def test_a_member_keeps_its_address(stage: Stage) -> None:
+    """A record that comes with another address is refused while the first is in."""
+    driver = await stage.driver()
+    await stage.envoy()
+    await driver.create_load_balancer(stage.create())
+    await driver.ensure_backend(stage.ensure("one", "198.18.0.1:80"))
+
+    with pytest.raises(Fail, match="a member keeps its address"):
+        await driver.ensure_backend(stage.ensure("one", "198.18.0.2:80"))
+
+
+async def test_nothing_is_succ_without_an_envoy(stage: Stage) -> None:
+    """Not even the load balancer itself; once one comes, all is."""
+    driver = await stage.driver()
+
+    with pytest.raises(RetryAfter, match="no Envoy of fleet 'edge'"):
+        await driver.create_load_balancer(stage.create())
+    await stage.envoy()
+    await settled(lambda: driver.create_load_balancer(stage.create()))

@@ -1,0 +1,191 @@
+"""The attributes of a load balancer, checked before anything is changed. Pure."""
+
+import re
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import attrs
+
+from webhooks.envoy.errors import InvalidInput
+
+
+_TIME = re.compile(r"([1-9][0-9]{0,5})(ms|s|m|h)")
+_IN_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_COOKIE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
+_PATH = re.compile(r"/[!-~]{0,255}")
+_COUNT = re.compile(r"[1-9][0-9]?")
+
+ALGORITHMS = {
+    "roundrobin": "ROUND_ROBIN",
+    "leastrequest": "LEAST_REQUEST",
+    "random": "RANDOM",
+    "source": "RING_HASH",
+    "maglev": "MAGLEV",
+}
+"""Names, and what Envoy calls them; the last two hash the client's address."""
+
+_BY_HASH = ("source", "maglev")
+_ONLY_HTTP = ("upstreamProtocol", "requestTimeout", "stickyCookie")
+_ONLY_CHECKED = ("checkPath", "checkInterval", "checkTimeout", "checkRise", "checkFall")
+
+_T = TypeVar("_T")
+
+
+@attrs.frozen
+class Check:
+    """How Envoys find out whether a member is well; none asks where `path` is None.
+
+    Attributes:
+        path: that is asked for over HTTP; empty: a connection is enough.
+        interval, timeout: in seconds.
+        rise, fall: so many checks of one kind change the verdict.
+    """
+
+    path: str
+    interval: float
+    timeout: float
+    rise: int
+    fall: int
+
+
+@attrs.frozen
+class Settings:
+    """What a load balancer is like; times are in seconds, 0: without end.
+
+    Attributes:
+        http: whether requests are balanced, else TCP connections.
+        algorithm: Envoy's name.
+        http2: whether members are spoken to in HTTP/2, as gRPC needs.
+        connect_timeout: for a connection to a member.
+        idle_timeout: of clients' connections.
+        request_timeout: of a request as a whole.
+        slow_start: how long a new member has until its full share.
+        sticky_cookie: by which a client stays with a member; empty: none.
+        check: health checks of the Envoys; None: none.
+        access_log: whether each request is logged to the Envoys' standard output.
+    """
+
+    http: bool
+    algorithm: str
+    http2: bool
+    connect_timeout: float
+    idle_timeout: float
+    request_timeout: float
+    slow_start: float
+    sticky_cookie: str
+    check: Check | None
+    access_log: bool
+
+    @property
+    def by_hash(self) -> bool:
+        """Whether the client's address chooses the member."""
+        return self.algorithm in {ALGORITHMS[one] for one in _BY_HASH}
+
+
+DEFAULTS: Mapping[str, str] = {
+    "protocol": "http",
+    "algorithm": "roundrobin",
+    "upstreamProtocol": "http1",
+    "connectTimeout": "1s",
+    "idleTimeout": "1h",
+    "requestTimeout": "",
+    "slowStart": "",
+    "stickyCookie": "",
+    "check": "none",
+    "checkPath": "/",
+    "checkInterval": "2s",
+    "checkTimeout": "1s",
+    "checkRise": "1",
+    "checkFall": "3",
+    "accessLog": "none",
+}
+"""All attributes that there are, and what holds where one is unsaid."""
+
+
+def parse_attributes(attributes: Mapping[str, str]) -> Settings:
+    """Read a load balancer's attributes.
+
+    Raises:
+        InvalidInput: an unknown attribute, a bad value, or two that contradict.
+    """
+    unknown = sorted(set(attributes) - set(DEFAULTS))
+    if unknown:
+        raise InvalidInput(
+            f"attributes: {unknown[0]!r:.60} is unknown; known are {', '.join(DEFAULTS)}"
+        )
+    said = {**DEFAULTS, **attributes}
+    http = _one_of(said, "protocol", {"http": True, "tcp": False})
+    _check_together(attributes, said, http)
+    return Settings(
+        http=http,
+        algorithm=_one_of(said, "algorithm", ALGORITHMS),
+        http2=_one_of(said, "upstreamProtocol", {"http1": False, "http2": True}),
+        connect_timeout=_time(said, "connectTimeout"),
+        idle_timeout=_time(said, "idleTimeout"),
+        request_timeout=_time(said, "requestTimeout"),
+        slow_start=_time(said, "slowStart"),
+        sticky_cookie=_matching(said, "stickyCookie", _COOKIE, "the name of a cookie"),
+        check=_check(said),
+        access_log=_one_of(said, "accessLog", {"none": False, "stdout": True}),
+    )
+
+
+def _check_together(
+    attributes: Mapping[str, str], said: Mapping[str, str], http: bool
+) -> None:
+    """Refuse attributes that would have no effect beside the others.
+
+    Raises:
+        InvalidInput: names the one, and what it needs.
+    """
+    needs = dict.fromkeys(_ONLY_HTTP, (http, "protocol: http"))
+    needs |= dict.fromkeys(_ONLY_CHECKED, (said["check"] != "none", "check"))
+    needs["checkPath"] = (said["check"] == "http", "check: http")
+    even = said["algorithm"] in {"roundrobin", "leastrequest"}
+    needs["slowStart"] = (even, "algorithm: roundrobin or leastrequest")
+    for name, (is_met, need) in needs.items():
+        if attributes.get(name) and not is_met:
+            raise InvalidInput(f"attributes: {name} means nothing without {need}")
+
+
+def _check(said: Mapping[str, str]) -> Check | None:
+    """Read the health check."""
+    kind = _one_of(said, "check", {"none": None, "tcp": "tcp", "http": "http"})
+    if kind is None:
+        return None
+    path = _matching(said, "checkPath", _PATH, "a path such as /healthz")
+    return Check(
+        path if kind == "http" else "",
+        _time(said, "checkInterval"),
+        _time(said, "checkTimeout"),
+        int(_matching(said, "checkRise", _COUNT, "a number from 1 to 99")),
+        int(_matching(said, "checkFall", _COUNT, "a number from 1 to 99")),
+    )
+
+
+def _one_of(said: Mapping[str, str], name: str, known: Mapping[str, _T]) -> _T:
+    """Return what a word stands for."""
+    if said[name] not in known:
+        words = ", ".join(known)
+        raise InvalidInput(
+            f"attributes: {name} is one of {words}, not {said[name]!r:.60}"
+        )
+    return known[said[name]]
+
+
+def _matching(
+    said: Mapping[str, str], name: str, pattern: re.Pattern[str], what: str
+) -> str:
+    """Return a text of that form; empty where it may be unsaid."""
+    text = said[name]
+    if pattern.fullmatch(text) is None and (text or DEFAULTS[name]):
+        raise InvalidInput(f"attributes: {name} must be {what}, not {text!r:.60}")
+    return text
+
+
+def _time(said: Mapping[str, str], name: str) -> float:
+    """Return seconds; 0: unsaid."""
+    text = _matching(said, name, _TIME, "a time such as 500ms, 2s, 1m or 1h")
+    found = _TIME.fullmatch(text)
+    return int(found[1]) * _IN_SECONDS[found[2]] if found else 0.0

@@ -1,0 +1,188 @@
+"""Load balancers and their members as values, and what changes them. Pure.
+
+A load balancer is one listener of one fleet. Its members are known by their records, so
+that two records may have one address.
+"""
+
+import re
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+import msgspec
+
+from webhooks.envoy.errors import InvalidInput
+from webhooks.shared import identity
+from webhooks.shared.addresses import Address, read_address
+from webhooks.shared.parameters import wrong_field
+from webhooks.shared.reach import spelling
+
+
+_KNOWN = ("fleet", "listen")
+_FLEET = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
+@attrs.frozen
+class Identity:
+    """What a load balancer is known by.
+
+    Attributes:
+        fleet: `node.cluster` of its Envoys.
+        listen: where they listen; the unspecified address is all of theirs.
+    """
+
+    fleet: str
+    listen: Address
+
+    @property
+    def name(self) -> str:
+        """Name of its listener, cluster and endpoints; no static one is called so."""
+        return f"lbcf/{self.listen}"
+
+    @property
+    def lock_key(self) -> str:
+        """What its members are known by."""
+        return identity.lock_key("envoy", [self.fleet], str(self.listen))
+
+    def render(self) -> dict[str, str]:
+        """Return it as the controller keeps it."""
+        return {"fleet": self.fleet, "listen": str(self.listen)}
+
+    def __str__(self) -> str:
+        return f"{self.fleet}/{self.listen}"
+
+
+def parse_identity(fields: Mapping[str, str]) -> Identity:
+    """Read `fleet` and `listen` of an lbSpec or lbInfo.
+
+    Raises:
+        InvalidInput: one is missing, unknown or cannot be used.
+    """
+    wrong = wrong_field(fields, _KNOWN, _KNOWN)
+    if wrong:
+        raise InvalidInput(f"load balancer: {wrong}; it has {', '.join(_KNOWN)}")
+    if _FLEET.fullmatch(fields["fleet"]) is None:
+        raise InvalidInput(
+            f"fleet: {fields['fleet']!r:.80} is no node.cluster: write letters, digits, "
+            "`.`, `_` and `-`, at most 63"
+        )
+    listen = read_address(fields["listen"])
+    if listen is None or listen.ip.is_multicast:
+        raise InvalidInput(
+            f"listen: {fields['listen']!r:.80} is not IP:port, such as 0.0.0.0:80"
+        )
+    if wrong := spelling(fields["listen"], listen):
+        raise InvalidInput(f"listen: {wrong}")
+    return Identity(fields["fleet"], listen)
+
+
+class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A member as it shall be at all Envoys.
+
+    Attributes:
+        record: id of the record that it stands for.
+        address: `IP:port`.
+        weight: 1 to 128.
+        zone: of its locality; empty: unsaid.
+        draining: whether it is sent nothing new.
+    """
+
+    record: str
+    address: str
+    weight: int = 1
+    zone: str = ""
+    draining: bool = False
+
+
+class Balancer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A load balancer as it shall be.
+
+    Attributes:
+        fleet, listen: its identity.
+        namespace: of the LoadBalancers that it is; those of others are refused.
+        owners: ids of these, of which the last one takes it away.
+        attributes: as users said them, checked.
+        members: by record, in the order in which they came.
+    """
+
+    fleet: str
+    listen: str
+    namespace: str
+    owners: frozenset[str]
+    attributes: dict[str, str]
+    members: dict[str, Member] = {}
+
+    @property
+    def identity(self) -> Identity:
+        """What it is known by."""
+        return parse_identity({"fleet": self.fleet, "listen": self.listen})
+
+    def having(self, member: Member) -> "Balancer":
+        """Return it with a member, new or changed."""
+        return self._with({**self.members, member.record: member})
+
+    def draining(self, record: str) -> "Balancer":
+        """Return it with a member that is sent nothing new."""
+        member = self.members[record]
+        return self.having(msgspec.structs.replace(member, draining=True))
+
+    def without(self, record: str) -> "Balancer":
+        """Return it without a member."""
+        return self._with({r: m for r, m in self.members.items() if r != record})
+
+    def owned(self, owner: str, attributes: Mapping[str, str]) -> "Balancer":
+        """Return it as one of its owners wants it."""
+        owners = self.owners | {owner}
+        return msgspec.structs.replace(self, owners=owners, attributes=dict(attributes))
+
+    def left_by(self, owner: str) -> "Balancer | None":
+        """Return it without an owner; None: there is no other."""
+        owners = self.owners - {owner}
+        return msgspec.structs.replace(self, owners=owners) if owners else None
+
+    def shares(self, record: str) -> bool:
+        """Tell whether another record in service has the address of a record."""
+        mine = self.members[record].address
+        return any(
+            one.address == mine and one.record != record and not one.draining
+            for one in self.members.values()
+        )
+
+    def _with(self, members: dict[str, Member]) -> "Balancer":
+        return msgspec.structs.replace(self, members=members)
+
+
+@attrs.frozen
+class Endpoint:
+    """All members at one address, which Envoy knows as one host.
+
+    Attributes:
+        address: of them.
+        weight: the largest of those in service.
+        zone: that of the first.
+        draining: whether all of them are.
+    """
+
+    address: str
+    weight: int
+    zone: str
+    draining: bool
+
+
+def endpoints(members: Mapping[str, Member]) -> Sequence[Endpoint]:
+    """Return the hosts that members are, in order of their addresses."""
+    by_address: dict[str, list[Member]] = {}
+    for member in members.values():
+        by_address.setdefault(member.address, []).append(member)
+    return [_joined(by_address[address]) for address in sorted(by_address)]
+
+
+def _joined(members: Sequence[Member]) -> Endpoint:
+    """Return the host of members at one address."""
+    serving = [one for one in members if not one.draining] or members
+    return Endpoint(
+        members[0].address,
+        max(one.weight for one in serving),
+        serving[0].zone,
+        all(one.draining for one in members),
+    )

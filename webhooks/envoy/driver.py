@@ -1,0 +1,433 @@
+"""The driver's operations: requests in, answers out.
+
+`lbcf.sdk` reads the requests and writes the answers. Each operation changes the state, and
+then looks at which Envoys have taken it up; it waits for them for a moment, since most
+answer within milliseconds. The controller should know this driver as `memberKey: Record`
+and `addressSource: Backend`.
+
+When a member counts as registered: as soon as every Envoy of the fleet that is connected,
+or may come back, has acknowledged it with the whole load balancer.
+"""
+
+import asyncio
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from functools import partial
+
+import attrs
+
+from lbcf.sdk import (
+    BackendState,
+    CreateLoadBalancerRequest,
+    DeleteLoadBalancerRequest,
+    DeregisterBackendRequest,
+    DrainBackendRequest,
+    Driver,
+    EnsureBackendRequest,
+    EnsureLoadBalancerRequest,
+    Fail,
+    ListBackendsAnswer,
+    ListBackendsRequest,
+    ListedBackend,
+    MemberKey,
+    RetryAfter,
+    Running,
+    Succ,
+    ValidateBackendRequest,
+    ValidateLoadBalancerRequest,
+)
+from webhooks.envoy.attributes import parse_attributes
+from webhooks.envoy.balancers import Balancer, Identity, Member, parse_identity
+from webhooks.envoy.errors import EnvoyError, InvalidInput, NotCreated, NotYet
+from webhooks.envoy.fleets import Fleet
+from webhooks.envoy.keeper import Keeper
+from webhooks.envoy.parameters import parse_options
+from webhooks.shared.addresses import Address, read_address
+from webhooks.shared.outcomes import DRY_RUN
+from webhooks.shared.reach import AllowedAddresses, spelling
+from webhooks.shared.rules import why_not
+
+
+ASK_AGAIN = timedelta(seconds=1)
+"""An Envoy may be back, or a request over, so soon."""
+
+PATIENCE = timedelta(seconds=3)
+"""How long an operation waits for acknowledgements; callers wait 10 s by default."""
+
+ANY_LISTENER = ("*/*:80", "*/*:443", "*/*:8???")
+"""What load balancers may listen on where the operator said nothing."""
+
+
+@attrs.define(eq=False)
+class EnvoyDriver(Driver):
+    """Serves Envoys their listeners, clusters and members.
+
+    Attributes:
+        keeper: of the state.
+        listeners: rules of `FLEET/IP:PORT` that load balancers may listen on.
+        addresses: which ones members may have.
+        patience: how long an operation waits for Envoys.
+    """
+
+    member_key = MemberKey.RECORD
+    summary = "Registers backends at Envoys, as their management server (xDS v3)."
+
+    keeper: Keeper
+    listeners: Sequence[str] = ANY_LISTENER
+    addresses: AllowedAddresses = attrs.field(factory=AllowedAddresses)
+    patience: timedelta = PATIENCE
+
+    async def start(self) -> None:
+        """Serve Envoys from now on."""
+        await self.keeper.open()
+
+    async def stop(self) -> None:
+        """End all streams; Envoys go on with what they have."""
+        await self.keeper.close()
+
+    async def healthz(self) -> bool:
+        """Tell whether this process has the state directory."""
+        return self.keeper.is_open
+
+    async def validate_load_balancer(
+        self, request: ValidateLoadBalancerRequest
+    ) -> None:
+        """Refuse what no Envoy could be told, and say why."""
+        async with _attempt():
+            self._identity(request.lb_spec, request.namespace)
+            parse_attributes(request.attributes)
+
+    async def create_load_balancer(self, request: CreateLoadBalancerRequest) -> Succ:
+        """Make listener and cluster at all Envoys of the fleet."""
+        async with _attempt():
+            known = self._identity(request.lb_spec, request.namespace)
+            return await self._made(known, request)
+
+    async def ensure_load_balancer(self, request: EnsureLoadBalancerRequest) -> Succ:
+        """Give them these attributes; requests under way go on."""
+        async with _attempt():
+            known = self._identity(request.lb_info, request.namespace)
+            return await self._made(known, request)
+
+    async def delete_load_balancer(self, request: DeleteLoadBalancerRequest) -> Succ:
+        """Take all of it away from the Envoys."""
+        async with _attempt():
+            await self.keeper.ready()
+            known = parse_identity(request.lb_info or request.lb_spec)
+            if request.dry_run:
+                return DRY_RUN
+            await self.keeper.change(known, partial(_left_by, request.record_id))
+            if self.keeper.find(known) is not None:
+                return Succ(
+                    msg=f"{known} stays: it is that of another LoadBalancer, too"
+                )
+            await self._acknowledged(known)
+        return Succ()
+
+    async def validate_backend(self, request: ValidateBackendRequest) -> None:
+        """Refuse parameters that no member can have."""
+        async with _attempt():
+            parse_options(request.parameters)
+
+    async def ensure_backend(self, request: EnsureBackendRequest) -> Succ:
+        """Put the member into full service at all Envoys."""
+        async with _attempt():
+            known = self._identity(request.lb_info, request.namespace)
+            address = self._member_address(request.backend_addr)
+            options = parse_options(request.parameters)
+            member = Member(
+                request.record_id, str(address), options.weight, options.zone
+            )
+            await self.keeper.ready()
+            _checked(known, self.keeper.find(known), member)
+            if request.dry_run:
+                return DRY_RUN
+            await self.keeper.change(
+                known, lambda one: _checked(known, one, member).having(member)
+            )
+            await self._acknowledged(known, needs_envoy=True)
+        return Succ()
+
+    async def drain_backend(self, request: DrainBackendRequest) -> Succ | Running:
+        """Send nothing new to the member; finished when no Envoy has any of it left."""
+        async with _attempt():
+            known, record = parse_identity(request.lb_info), request.record_id
+            balancer = await self._with(known, record)
+            if balancer is None:
+                await self._acknowledged(known, members_alone=True)
+                return Succ(msg="no such member")
+            if request.dry_run:
+                return DRY_RUN
+            await self.keeper.change(known, partial(_drained, record))
+            await self._acknowledged(known, members_alone=True)
+            after = self.keeper.find(known)
+            if after is None or record not in after.members:
+                return Succ(msg="the member was taken out meanwhile")
+            return self._left(known, after, record)
+
+    async def deregister_backend(self, request: DeregisterBackendRequest) -> Succ:
+        """Take the member out; requests that it still has are left to end by themselves."""
+        async with _attempt():
+            known, record = parse_identity(request.lb_info), request.record_id
+            balancer = await self._with(known, record)
+            if request.dry_run:
+                return DRY_RUN
+            if balancer is not None:
+                await self.keeper.change(known, partial(_taken_out, record))
+            await self._acknowledged(known, members_alone=True)
+        return Succ()
+
+    async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:
+        """List the members; the epoch is that of the state directory."""
+        async with _attempt():
+            known = parse_identity(request.lb_info)
+            await self.keeper.ready()
+            balancer = self.keeper.find(known)
+            if balancer is None:
+                raise _no_such(known)
+            late = await self._late(known)
+        return ListBackendsAnswer(
+            epoch=self.keeper.epoch,
+            backends=[_listed(one, late) for one in balancer.members.values()],
+        )
+
+    def _identity(self, fields: Mapping[str, str], namespace: str) -> Identity:
+        """Read what is to have members, or to be made, for a namespace.
+
+        Raises:
+            InvalidInput: it cannot be, or may not.
+        """
+        known = parse_identity(fields)
+        why = why_not(self.listeners, partial(fnmatchcase, str(known)), namespace)
+        if why:
+            raise InvalidInput(f"listen: {known} {why} (--allow-listeners)")
+        return known
+
+    async def _made(
+        self,
+        known: Identity,
+        request: CreateLoadBalancerRequest | EnsureLoadBalancerRequest,
+    ) -> Succ:
+        """Make a load balancer, or make it so.
+
+        Raises:
+            EnvoyError: not all Envoys have it.
+        """
+        parse_attributes(request.attributes)
+        await self.keeper.ready()
+        rivals = self.keeper.rivals(known)
+        if rivals:
+            raise InvalidInput(
+                f"listen: connections to {known} would also be those of the load balancer "
+                f"that listens on {rivals[0].listen}: choose another port or address"
+            )
+        if request.dry_run:
+            return DRY_RUN
+        await self.keeper.change(known, partial(_owned, known, request))
+        await self._acknowledged(known, needs_envoy=True)
+        return (
+            Succ(lb_info=known.render(), lock_key=known.lock_key)
+            if isinstance(request, CreateLoadBalancerRequest)
+            else Succ(lock_key=known.lock_key)
+        )
+
+    def _member_address(self, text: str) -> Address:
+        """Read the address of a member that is to come.
+
+        Raises:
+            InvalidInput: it is none, or not one that members may have.
+        """
+        address = read_address(text)
+        if address is None:
+            raise InvalidInput(f"backendAddr: {text!r:.120} is not IP:port")
+        own = read_address(str(self.keeper.address))
+        control = [own] if own is not None else []
+        wrong = self.addresses.objection(address, control) or spelling(text, address)
+        if wrong:
+            raise InvalidInput(f"backendAddr: {wrong}")
+        return address
+
+    async def _with(self, known: Identity, record: str) -> Balancer | None:
+        """Return a load balancer that has a record's member; None: it has not."""
+        await self.keeper.ready()
+        balancer = self.keeper.find(known)
+        return balancer if balancer and record in balancer.members else None
+
+    async def _acknowledged(
+        self, known: Identity, *, members_alone: bool = False, needs_envoy: bool = False
+    ) -> None:
+        """Wait until all Envoys have what they shall have.
+
+        Raises:
+            EnvoyError: one has not, for now or for good.
+        """
+        fleet = self.keeper.fleet(known)
+
+        def objection() -> EnvoyError | None:
+            absent = self.keeper.fleets.absent(fleet)
+            if needs_envoy and not fleet.sessions and not absent:
+                return _none(fleet)
+            return fleet.objection(known.name, absent, members_alone=members_alone)
+
+        await self._waited(fleet, objection)
+
+    async def _waited(
+        self, fleet: Fleet, objection: Callable[[], EnvoyError | None]
+    ) -> None:
+        """Wait until nothing is objected to.
+
+        Raises:
+            EnvoyError: it is, for good or when the patience is at its end.
+        """
+        found: EnvoyError | None = None
+        try:
+            async with asyncio.timeout(self.patience.total_seconds()):
+                while isinstance(found := objection(), NotYet):
+                    await fleet.change()
+        except TimeoutError:
+            pass  # what is objected to is said below
+        if found is not None:
+            raise found
+
+    async def _late(self, known: Identity) -> EnvoyError | None:
+        """Return what a connected Envoy has not of a load balancer; None: all have it.
+
+        Raises:
+            NotYet: none is connected.
+        """
+        fleet = self.keeper.fleet(known)
+
+        def objection() -> EnvoyError | None:
+            if not fleet.sessions:
+                return _none(fleet)
+            return fleet.objection(known.name, (), members_alone=False)
+
+        try:
+            await self._waited(fleet, objection)
+        except EnvoyError as error:
+            if not fleet.sessions:
+                raise
+            return error
+        return None
+
+    def _left(self, known: Identity, balancer: Balancer, record: str) -> Succ | Running:
+        """Tell what Envoys still have of a member that is sent nothing new.
+
+        A request that chose the member just before may still be connecting: so reports
+        count from then on when that has ended.
+        """
+        if balancer.shares(record):
+            return Succ(msg="another record has the same address, and goes on there")
+        address = balancer.members[record].address
+        settling = parse_attributes(balancer.attributes).connect_timeout
+        left = self.keeper.fleet(known).left(known.name, address, settling)
+        if not left:
+            return Succ()
+        counts = [one for one in left.values() if one is not None]
+        where = ", ".join(
+            f"{'?' if one is None else one} at {envoy}"
+            for envoy, one in sorted(left.items())[:3]
+        )
+        return Running(
+            msg=f"requests or connections left: {where} (?: it has not reported yet)",
+            retry_after=ASK_AGAIN,
+            active_connections=sum(counts) if counts else None,
+        )
+
+
+@asynccontextmanager
+async def _attempt() -> AsyncIterator[None]:
+    """Turn what goes wrong into an answer.
+
+    Raises:
+        RetryAfter: Envoys have not taken it up yet.
+        Fail: all else.
+    """
+    try:
+        yield
+    except NotYet as error:
+        raise RetryAfter(ASK_AGAIN, str(error)) from error
+    except EnvoyError as error:
+        raise Fail(str(error)) from error
+
+
+def _none(fleet: Fleet) -> NotYet:
+    """Return what to say where there is no Envoy."""
+    return NotYet(
+        f"no Envoy of fleet {fleet.name!r} is connected to this driver: is one running "
+        "with that node.cluster, and does it reach the driver's xDS address?"
+    )
+
+
+def _no_such(known: Identity) -> NotCreated:
+    """Return what to say of a load balancer that there is not."""
+    return NotCreated(f"there is no load balancer {known}: create it first")
+
+
+def _owned(
+    known: Identity,
+    request: CreateLoadBalancerRequest | EnsureLoadBalancerRequest,
+    before: Balancer | None,
+) -> Balancer:
+    """Return a load balancer as one of its owners wants it.
+
+    Raises:
+        InvalidInput: it is that of another namespace.
+    """
+    if before is None:
+        namespace = request.namespace
+        before = Balancer(known.fleet, str(known.listen), namespace, frozenset(), {})
+    if before.namespace != request.namespace:
+        raise InvalidInput(
+            f"listen: {known} is that of a load balancer of another namespace: choose "
+            "another port or address"
+        )
+    return before.owned(request.record_id, request.attributes)
+
+
+def _checked(known: Identity, balancer: Balancer | None, member: Member) -> Balancer:
+    """Return the load balancer that a member comes to.
+
+    Raises:
+        NotCreated: there is none.
+        InvalidInput: its record is there with another address.
+    """
+    if balancer is None:
+        raise _no_such(known)
+    before = balancer.members.get(member.record)
+    if before is not None and before.address != member.address:
+        raise InvalidInput(
+            f"backendAddr: the record's member is there at {before.address}, and a member "
+            f"keeps its address: deregister it before it comes at {member.address}"
+        )
+    return balancer
+
+
+def _left_by(owner: str, balancer: Balancer | None) -> Balancer | None:
+    """Return what is left of a load balancer without an owner."""
+    return balancer.left_by(owner) if balancer else None
+
+
+def _drained(record: str, balancer: Balancer | None) -> Balancer | None:
+    """Return it with a member that is sent nothing new, if it is still there."""
+    is_there = balancer is not None and record in balancer.members
+    return balancer.draining(record) if balancer and is_there else balancer
+
+
+def _taken_out(record: str, balancer: Balancer | None) -> Balancer | None:
+    """Return it without a member."""
+    return balancer.without(record) if balancer else None
+
+
+def _listed(member: Member, late: EnvoyError | None) -> ListedBackend:
+    """Return one member as the list has it."""
+    state = BackendState.DOWN if late else BackendState.ACTIVE
+    return ListedBackend(
+        backend_addr=member.address,
+        record_id=member.record,
+        state=BackendState.DRAINING if member.draining else state,
+        reason=str(late) if late and not member.draining else "",
+    )

@@ -1,0 +1,228 @@
+"""The Envoys of each fleet: which are there, and what all of them have taken up.
+
+An Envoy whose stream broke may be serving still, with what it had. So it counts for as
+long as it may take to come back; only then is it taken for gone. Which Envoys there were
+is on disk: a driver that starts waits for them as well.
+"""
+
+import asyncio
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+
+import attrs
+
+from webhooks.envoy.errors import EnvoyError, Foreign, NotYet, Rejected
+from webhooks.envoy.loads import Reporting
+from webhooks.envoy.messages import Node
+from webhooks.envoy.resources import Kind, Resource, Snapshot
+from webhooks.envoy.sessions import Session
+
+
+MOST_ENVOYS = 1000
+"""Envoys of one fleet that are remembered."""
+
+
+@attrs.define(eq=False)
+class Fleet:
+    """All Envoys with one `node.cluster`.
+
+    Attributes:
+        name: the `node.cluster`.
+        resources: what they shall have.
+        sessions: streams that are open.
+        reports: by `node.id`, its streams of load reports.
+        left_at: Envoys without a stream, and since when.
+    """
+
+    name: str
+    resources: dict[Kind, dict[str, Resource]] = attrs.field(
+        factory=lambda: {kind: {} for kind in Kind}
+    )
+    sessions: set[Session] = attrs.field(factory=set)
+    reports: dict[str, list[Reporting]] = attrs.field(factory=dict)
+    left_at: dict[str, float] = attrs.field(factory=dict)
+    _changed: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What they shall have."""
+        return self.resources
+
+    def connected(self) -> Sequence[str]:
+        """Return the Envoys that are."""
+        return sorted({one.envoy for one in self.sessions})
+
+    def tell(self) -> None:
+        """Wake all who wait for a change."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def change(self) -> None:
+        """Wait for the next change."""
+        await self._changed.wait()
+
+    def put(self, resources: Sequence[Resource]) -> None:
+        """Have a load balancer be so."""
+        for one in resources:
+            self.resources[one.kind][one.name] = one
+        self.tell()
+
+    def take_away(self, name: str) -> None:
+        """Have a load balancer be no more."""
+        for known in self.resources.values():
+            known.pop(name, None)
+        self.tell()
+
+    def left(
+        self, name: str, address: str, settling: float
+    ) -> Mapping[str, int | None]:
+        """Return the Envoys that have something left at a draining address, and how much.
+
+        Args:
+            name: of the load balancer.
+            address: of the member.
+            settling: seconds after which no request can be on its way there unseen.
+
+        Returns:
+            counts by Envoy; None: it has not reported since.
+        """
+        found: dict[str, int | None] = {}
+        for session in self.sessions:
+            since = session.drained_since.get(name, {}).get(address)
+            if since is None:
+                continue  # it has no such member
+            reports = self.reports.get(session.envoy, ())
+            counts = [one.left(name, address, since + settling) for one in reports]
+            known = [one for one in counts if one is not None]
+            if len(known) < max(len(counts), 1):
+                found[session.envoy] = None
+            elif sum(known):
+                found[session.envoy] = sum(known)
+        return found
+
+    def objection(
+        self, name: str, absent: Sequence[str], *, members_alone: bool
+    ) -> EnvoyError | None:
+        """Return why not all Envoys have a load balancer as it shall be; None: they do.
+
+        Args:
+            name: of it.
+            absent: Envoys without a stream that count.
+            members_alone: whether listener and cluster do not matter.
+        """
+        snapshot = self.snapshot
+        late: list[str] = []
+        for session in self.sessions:
+            if session.is_foreign(name):
+                return _foreign(session.envoy, name)
+            has = session.has_members if members_alone else session.has_all
+            if has(name, snapshot):
+                continue
+            kinds = [Kind.ENDPOINTS] if members_alone else Kind
+            refused = session.refusal(name, snapshot, kinds)
+            if refused is not None:
+                return Rejected(f"Envoy {session.envoy} refused it: {refused.text}")
+            late.append(session.envoy)
+        if absent:
+            return NotYet(
+                f"Envoy {_some(absent)} of fleet {self.name!r} is not connected, and may "
+                "be serving with what it had"
+            )
+        if late:
+            return NotYet(f"Envoy {_some(late)} has not acknowledged it yet")
+        return None
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first names, and how many there are beside."""
+    shown = ", ".join(sorted(names)[:3])
+    more = len(names) - 3
+    return f"{shown} (and {more} more)" if more > 0 else shown
+
+
+def _foreign(envoy: str, name: str) -> Foreign:
+    """Return what to say of an Envoy with somebody else's state."""
+    return Foreign(
+        f"Envoy {envoy} has {name} from a driver with another state directory, so it is "
+        "left as it is: give this driver that directory, or restart the Envoy if it is lost"
+    )
+
+
+@attrs.define(eq=False)
+class Fleets:
+    """All fleets.
+
+    Attributes:
+        now: the monotonic clock, in seconds.
+        forget_after: when an Envoy without a stream is taken for gone.
+    """
+
+    now: Callable[[], float]
+    forget_after: timedelta
+    _fleets: dict[str, Fleet] = attrs.field(factory=dict, init=False)
+    _unsaved: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+
+    def fleet(self, name: str) -> Fleet:
+        """Return a fleet."""
+        return self._fleets.setdefault(name, Fleet(name))
+
+    def peek(self, name: str) -> Fleet:
+        """Return a fleet, or an empty one that nobody else sees."""
+        return self._fleets.get(name) or Fleet(name)
+
+    def __iter__(self) -> Iterator[Fleet]:
+        return iter(tuple(self._fleets.values()))
+
+    def remember(self, known: Mapping[str, Sequence[str]]) -> None:
+        """Expect these Envoys to come back."""
+        now = self.now()
+        for name, envoys in known.items():
+            self.fleet(name).left_at.update(dict.fromkeys(envoys, now))
+
+    def absent(self, fleet: Fleet) -> Sequence[str]:
+        """Return the Envoys without a stream that may be serving; forget the others."""
+        oldest = self.now() - self.forget_after.total_seconds()
+        for envoy in [one for one, at in fleet.left_at.items() if at < oldest]:
+            del fleet.left_at[envoy]
+            self._unsaved.set()
+        return sorted(fleet.left_at)
+
+    def known(self) -> Mapping[str, Sequence[str]]:
+        """Return all Envoys that are, or may be, there."""
+        return {
+            fleet.name: sorted({*fleet.connected(), *fleet.left_at})[:MOST_ENVOYS]
+            for fleet in self
+        }
+
+    async def unsaved(self) -> None:
+        """Wait until `known` may have changed."""
+        await self._unsaved.wait()
+        self._unsaved.clear()
+
+    def enter(self, fleet: Fleet, session: Session) -> None:
+        """Have a stream count."""
+        fleet.sessions.add(session)
+        fleet.left_at.pop(session.envoy, None)
+        self._unsaved.set()
+        fleet.tell()
+
+    def leave(self, fleet: Fleet, session: Session) -> None:
+        """Have a stream count no more."""
+        fleet.sessions.discard(session)
+        if session.envoy not in fleet.connected():
+            fleet.left_at[session.envoy] = self.now()
+        fleet.tell()
+
+    def report(self, node: Node) -> Reporting:
+        """Return where a stream of load reports is kept."""
+        reporting = Reporting()
+        self.fleet(node.fleet).reports.setdefault(node.envoy, []).append(reporting)
+        return reporting
+
+    def end_report(self, node: Node, reporting: Reporting) -> None:
+        """Forget a stream of load reports."""
+        reports = self.fleet(node.fleet).reports
+        reports[node.envoy].remove(reporting)
+        if not reports[node.envoy]:
+            del reports[node.envoy]

@@ -1,0 +1,238 @@
+"""The gRPC server that Envoys connect to: delta ADS for configuration, LRS for loads."""
+
+import asyncio
+import contextlib
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import grpc
+import structlog
+
+from envoy.service.discovery.v3 import ads_pb2_grpc
+from envoy.service.load_stats.v3 import lrs_pb2_grpc
+
+from lbcf.runtime.flags import BindAddress
+from webhooks.envoy import messages
+from webhooks.envoy.fleets import Fleet, Fleets
+from webhooks.envoy.messages import Message, Node
+from webhooks.envoy.sessions import Session, opened
+from webhooks.envoy.store import Step
+
+
+LARGEST_MESSAGE = 16 * 1024 * 1024
+"""Bytes of a message; a load report of 10,000 members has about 1 MiB."""
+
+_OPTIONS = (
+    ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a share
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+    ("grpc.max_send_message_length", LARGEST_MESSAGE),
+)
+"""An Envoy that hangs is noticed within 15 s."""
+
+_GRACE = 0.2
+"""Seconds for streams to end: they have none of their own."""
+
+_log = structlog.get_logger(__name__)
+
+
+@attrs.frozen
+class Files:
+    """PEM files of the server; read again for each connection.
+
+    Attributes:
+        certificate, key: its own.
+        clients: who signed the certificates of Envoys.
+    """
+
+    certificate: Path
+    key: Path
+    clients: Path
+
+    def configuration(self) -> Any:
+        """Read the files.
+
+        Raises:
+            OSError: one cannot be read.
+        """
+        pair = (self.key.read_bytes(), self.certificate.read_bytes())
+        return grpc.ssl_server_certificate_configuration(
+            [pair], root_certificates=self.clients.read_bytes()
+        )
+
+    def renewed(self) -> Any:
+        """Read the files again; None: they cannot be read now, so the last ones stay."""
+        try:
+            return self.configuration()
+        except (OSError, ValueError) as error:
+            _log.warning("envoy.certificate_unreadable", error=str(error))
+            return None
+
+    def credentials(self) -> Any:
+        """Return what serves Envoys with certificates of these alone.
+
+        Raises:
+            OSError: one cannot be read.
+        """
+        return grpc.dynamic_ssl_server_credentials(
+            self.configuration(), self.renewed, require_client_authentication=True
+        )
+
+
+@attrs.define(eq=False)
+class Management:
+    """Serves all Envoys.
+
+    Attributes:
+        address: where.
+        fleets: the Envoys, and what they shall have.
+        epoch: of the state.
+        files: for TLS in both directions; None: none, for loopback.
+        step: is told of each response before it is sent, so that tests can end there.
+    """
+
+    address: BindAddress
+    fleets: Fleets
+    epoch: str
+    files: Files | None
+    step: Step
+    _server: Any = attrs.field(default=None, init=False)
+
+    async def open(self) -> int:
+        """Listen; return the port.
+
+        Raises:
+            OSError: the address cannot be listened on, or a file cannot be read.
+        """
+        server = grpc.aio.server(options=_OPTIONS)
+        ads_pb2_grpc.add_AggregatedDiscoveryServiceServicer_to_server(
+            _Ads(self), server
+        )
+        lrs_pb2_grpc.add_LoadReportingServiceServicer_to_server(_Lrs(self), server)
+        where = str(self.address) if self.address.host else f"[::]:{self.address.port}"
+        try:
+            if self.files is None:
+                port = server.add_insecure_port(where)
+            else:
+                port = server.add_secure_port(where, self.files.credentials())
+        except RuntimeError as error:
+            raise OSError(f"Envoys cannot be served on {where}: {error}") from error
+        await server.start()
+        self._server = server
+        _log.info("envoy.listening", address=where, port=port)
+        return int(port)
+
+    async def close(self) -> None:
+        """End all streams; Envoys keep what they have."""
+        if self._server is not None:
+            await self._server.stop(_GRACE)
+            self._server = None
+
+    async def configure(
+        self, node: Node, first: Message, requests: AsyncIterator[Message]
+    ) -> AsyncGenerator[Message, None]:
+        """Answer one stream of an Envoy as long as it lasts."""
+        fleet = self.fleets.fleet(node.fleet)
+        session = opened(node.envoy, self.epoch)
+        self._take(fleet, session, first)
+        self.fleets.enter(fleet, session)
+        _log.info("envoy.connected", fleet=node.fleet, envoy=node.envoy)
+        reader = asyncio.create_task(self._read(fleet, session, requests))
+        try:
+            while not reader.done():
+                changed = asyncio.create_task(fleet.change())
+                for kind, offer, nonce in session.owed(fleet.snapshot):
+                    self.step("send")
+                    yield messages.response(kind, offer, nonce)
+                await asyncio.wait(
+                    {changed, reader}, return_when=asyncio.FIRST_COMPLETED
+                )
+                changed.cancel()
+        finally:
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+            self.fleets.leave(fleet, session)
+            _log.info("envoy.disconnected", fleet=node.fleet, envoy=node.envoy)
+
+    async def _read(
+        self, fleet: Fleet, session: Session, requests: AsyncIterator[Message]
+    ) -> None:
+        """Take the requests of a stream until it ends."""
+        async for request in requests:
+            self._take(fleet, session, request)
+
+    def _take(self, fleet: Fleet, session: Session, request: Message) -> None:
+        """Take one request."""
+        kind = messages.kind_of(request)
+        if kind is None:
+            return
+        asked = messages.read_request(request)
+        if asked.error:
+            _log.warning("envoy.refused", envoy=session.envoy, error=asked.error)
+        session.take(kind, asked, fleet.snapshot, self.fleets.now())
+        fleet.tell()
+
+
+class _Ads(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):  # type: ignore[misc]
+    """Serves configuration, of all kinds in one stream."""
+
+    def __init__(self, management: Management) -> None:
+        self._management = management
+
+    async def DeltaAggregatedResources(  # noqa: N802  (gRPC's name)
+        self,
+        requests: AsyncIterator[Message],
+        context: Any,
+    ) -> AsyncIterator[Message]:
+        """Serve one Envoy."""
+        first = await _first(requests, context)
+        node = messages.node_of(first)
+        stream = self._management.configure(node, first, requests)
+        async with contextlib.aclosing(stream):
+            async for response in stream:
+                yield response
+
+
+class _Lrs(lrs_pb2_grpc.LoadReportingServiceServicer):  # type: ignore[misc]
+    """Takes load reports."""
+
+    def __init__(self, management: Management) -> None:
+        self._fleets = management.fleets
+
+    async def StreamLoadStats(  # noqa: N802  (gRPC's name)
+        self,
+        requests: AsyncIterator[Message],
+        context: Any,
+    ) -> AsyncIterator[Message]:
+        """Serve one Envoy."""
+        node = messages.node_of(await _first(requests, context))
+        reporting = self._fleets.report(node)
+        try:
+            yield messages.wish_for_reports()
+            async for request in requests:
+                report = messages.read_report(request)
+                reporting.take(report, self._fleets.now())
+                self._fleets.fleet(node.fleet).tell()
+        finally:
+            self._fleets.end_report(node, reporting)
+
+
+async def _first(requests: AsyncIterator[Message], context: Any) -> Message:
+    """Return the first request of a stream, which says who sends it."""
+    try:
+        first = await anext(requests)
+    except StopAsyncIteration:
+        first = None
+    if first is None or not first.node.id or not first.node.cluster:
+        await context.abort(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "say node.id and node.cluster (Envoy: --service-node, --service-cluster)",
+        )
+    return first

@@ -1,0 +1,196 @@
+"""What one stream has subscribed to of one kind, has, and is owed (delta xDS). Pure.
+
+At most one response is on its way, so a slow Envoy makes nobody's memory grow: what changes
+meanwhile goes into the next one. A response that an Envoy refuses as a whole does not tell
+which resource was wrong; each of them is sent alone then.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+
+import attrs
+
+from webhooks.envoy.resources import Resource, is_of
+
+
+@attrs.frozen
+class Asked:
+    """One request of an Envoy.
+
+    Attributes:
+        subscribe, unsubscribe: names; `*` is all.
+        has: versions that it has from an earlier stream; in the first request alone.
+        nonce: of the response that it answers; empty: of none.
+        error: why it refuses that one; empty: it does not.
+    """
+
+    subscribe: AbstractSet[str] = frozenset()
+    unsubscribe: AbstractSet[str] = frozenset()
+    has: Mapping[str, str] = {}
+    nonce: str = ""
+    error: str = ""
+
+
+@attrs.frozen
+class Offer:
+    """One response: resources that changed, and names of those that are gone."""
+
+    resources: Mapping[str, Resource]
+    gone: AbstractSet[str]
+
+    @property
+    def names(self) -> AbstractSet[str]:
+        """All that it is about."""
+        return {*self.resources, *self.gone}
+
+
+@attrs.frozen
+class Refusal:
+    """A version that an Envoy does not take, and why not in its own words."""
+
+    version: str
+    text: str
+
+
+@attrs.define
+class Subscription:
+    """One stream's resources of one kind.
+
+    Attributes:
+        epoch: of the driver's state.
+        held: versions that the Envoy has taken up; empty: it asked, and has none.
+        refused: what it does not take.
+        offered: the response that it has not answered, and its nonce.
+        is_open: whether it has asked for anything.
+    """
+
+    epoch: str
+    held: dict[str, str] = attrs.field(factory=dict, init=False)
+    refused: dict[str, Refusal] = attrs.field(factory=dict, init=False)
+    offered: Offer | None = attrs.field(default=None, init=False)
+    is_open: bool = attrs.field(default=False, init=False)
+    _all: bool = attrs.field(default=False, init=False)
+    _names: set[str] = attrs.field(factory=set, init=False)
+    _greeted: bool = attrs.field(default=False, init=False)
+    _alone: set[str] = attrs.field(factory=set, init=False)
+    _again: set[str] = attrs.field(factory=set, init=False)
+    _nonce: int = attrs.field(default=0, init=False)
+
+    @property
+    def nonce(self) -> str:
+        """That of the latest response."""
+        return str(self._nonce)
+
+    def take(self, asked: Asked) -> Offer | None:
+        """Take a request; return the offer that it accepts."""
+        if not self.is_open:
+            self.is_open = True
+            self._all = not asked.subscribe
+            self.held.update(asked.has)
+            self._greeted = bool(asked.has)
+        self._subscribe(asked)
+        for name in self._again & self.held.keys():
+            self.held[name] = ""
+        if self.offered is None or asked.nonce != self.nonce:
+            return None
+        offer, self.offered = self.offered, None
+        if asked.error:
+            self._refuse(offer, asked.error)
+            return None
+        self._accept(offer)
+        return offer
+
+    def _subscribe(self, asked: Asked) -> None:
+        """Take the names; one that is asked for again is sent again."""
+        self._all = (self._all or "*" in asked.subscribe) and (
+            "*" not in asked.unsubscribe
+        )
+        for name in asked.subscribe - {"*"}:
+            self._names.add(name)
+            self.held[name] = asked.has.get(name, "")
+        for name in asked.unsubscribe - {"*"}:
+            self._names.discard(name)
+            self.held.pop(name, None)
+            self.refused.pop(name, None)
+
+    def _accept(self, offer: Offer) -> None:
+        """Note what the Envoy has now."""
+        for name, resource in offer.resources.items():
+            if self._all or name in self._names:
+                self.held[name] = resource.version
+            self.refused.pop(name, None)
+        for name in offer.gone:
+            self.held.pop(name, None)
+            self.refused.pop(name, None)
+        self._alone -= offer.names
+
+    def _refuse(self, offer: Offer, text: str) -> None:
+        """Note what the Envoy does not take, or find out which it is."""
+        if len(offer.names) > 1:
+            self._alone |= offer.names
+            return
+        for name in offer.names:
+            resource = offer.resources.get(name)
+            self.refused[name] = Refusal(resource.version if resource else "", text)
+            self._alone.discard(name)
+
+    def again(self, name: str) -> None:
+        """Have a resource sent again that the Envoy has, or will say that it has."""
+        self._again.add(name)
+        if name in self.held:
+            self.held[name] = ""
+
+    def is_foreign(self, name: str) -> bool:
+        """Tell whether the Envoy has a resource of a driver with other state."""
+        held = self.held.get(name, "")
+        return bool(held) and not is_of(held, self.epoch)
+
+    def owed(
+        self, wanted: Mapping[str, Resource], held_back: AbstractSet[str] = frozenset()
+    ) -> Offer | None:
+        """Return the next response, which is on its way from now on; None: none is due.
+
+        What a driver with other state has put there is neither changed nor removed: this
+        one does not know what belongs to it.
+
+        Args:
+            wanted: all that there is of this kind.
+            held_back: names that must wait for resources of other kinds.
+        """
+        if not self.is_open or self.offered is not None:
+            return None
+        names = wanted if self._all else self._names & wanted.keys()
+        changed = {
+            name: wanted[name]
+            for name in names
+            if name not in held_back and self._is_due(name, wanted[name].version)
+        }
+        gone = {
+            name
+            for name in self.held
+            if name not in wanted and name not in held_back and self._is_due(name, "")
+        }
+        if not changed and not gone and (self._greeted or not self._all):
+            return None
+        self._greeted = True
+        self._nonce += 1
+        self.offered = self._cut(changed, gone)
+        self._again -= self.offered.names
+        return self.offered
+
+    def _is_due(self, name: str, version: str) -> bool:
+        """Tell whether a version is to be sent; empty: the name is to be removed."""
+        refused = self.refused.get(name)
+        if self.is_foreign(name) or (refused and refused.version == version):
+            return False
+        return self.held.get(name) != version or not version
+
+    def _cut(self, changed: dict[str, Resource], gone: set[str]) -> Offer:
+        """Return a response with all, or with one of those that are sent alone."""
+        suspects = sorted(self._alone & {*changed, *gone})
+        if not suspects:
+            return Offer(changed, gone)
+        one = suspects[0]
+        if one in changed:
+            return Offer({one: changed[one]}, set())
+        return Offer({}, {one})
