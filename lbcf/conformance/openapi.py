@@ -32,7 +32,8 @@ else is a failed attempt, which the caller repeats.
 
 Both sides skip fields that they do not know, take null for missing, and take field
 names in any letter case. drainBackend and listBackends are asked only of a driver that
-declares them; a driver need not serve operations whose results nobody needs.
+declares them, ensureBackends, deregisterBackends and drainBackends only where it declares
+a batch; a driver need not serve operations whose results nobody needs.
 """
 
 _REFUSALS = {

@@ -172,7 +172,7 @@ class Registrar:
         shares, namespace = self._shares, record.meta.key.namespace
         balancer = record.load_balancer_key
         return (
-            *shares.at_balancer(balancer, self._view.limit(balancer)),
+            *shares.at_balancer(balancer, driver, self._view.limit(balancer)),
             *shares.at_driver(record.driver_key, driver, namespace),
             shares.of_namespace(namespace),
         )

@@ -160,7 +160,7 @@ class Deregistrar:
         shares, namespace = self._shares, record.meta.key.namespace
         balancer = record.load_balancer_key
         return (
-            *shares.at_balancer(balancer, self._limit(balancer), phase),
+            *shares.at_balancer(balancer, driver, self._limit(balancer), phase),
             *shares.at_driver(record.driver_key, driver, namespace, phase),
             shares.of_namespace(namespace),
         )

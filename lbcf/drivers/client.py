@@ -20,7 +20,7 @@ import yarl
 
 from aiohttp.abc import ResolveResult
 
-from lbcf.core.model.operations import Operation
+from lbcf.core.model.operations import SINGLE, Operation
 from lbcf.drivers.access import Access
 from lbcf.drivers.errors import (
     BadAnswer,
@@ -42,7 +42,7 @@ LARGEST_ANSWER = 1024 * 1024
 """Bytes of an answer's body, counted after decompression."""
 
 LARGEST_LIST = 8 * LARGEST_ANSWER
-"""The same of listBackends: some 70,000 members."""
+"""The same of listBackends, some 70,000 members, and of batches."""
 
 _LARGE_LISTS = 4
 """Lists beyond `LARGEST_ANSWER` that a process reads at a time; others wait meanwhile."""
@@ -276,7 +276,7 @@ class DriverClient:
 
 def largest_answer(operation: Operation) -> int:
     """Return how many bytes the answer to an operation may have."""
-    is_list = operation is Operation.LIST_BACKENDS
+    is_list = operation is Operation.LIST_BACKENDS or operation in SINGLE
     return LARGEST_LIST if is_list else LARGEST_ANSWER
 
 

@@ -58,7 +58,9 @@ _CHANGES_NOTHING = frozenset(
 
 
 class DryDriverPool(DriverPool):
-    """Calls drivers for show."""
+    """Calls drivers for show, each member by itself."""
+
+    sends_batches = False
 
     def __init__(
         self,

@@ -11,6 +11,8 @@ class CallMetrics:
         unanswered: those of them that may have had their effect, although no valid
             answer came; by driver and operation.
         duration: seconds from the request to the outcome, without waiting for a slot.
+        batch_items: how many members batches are about, by driver and operation.
+        batch_results: what became of each of them, by driver, operation and outcome.
         in_flight: calls under way, by driver.
         waiting: calls that wait for a slot, by driver.
     """
@@ -35,6 +37,19 @@ class CallMetrics:
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
             registry=registry,
         )
+        self.batch_items = Histogram(
+            "lbcf_driver_batch_items",
+            "Members that calls of batches are about.",
+            ["driver", "operation"],
+            buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
+            registry=registry,
+        )
+        self.batch_results = Counter(
+            "lbcf_driver_batch_results_total",
+            "Members of answered batches by driver, operation and outcome.",
+            ["driver", "operation", "outcome"],
+            registry=registry,
+        )
         self.in_flight = Gauge(
             "lbcf_driver_calls_in_flight",
             "Driver calls under way.",
@@ -54,6 +69,8 @@ class CallMetrics:
             self.calls,
             self.unanswered,
             self.duration,
+            self.batch_items,
+            self.batch_results,
             self.in_flight,
             self.waiting,
         ):

@@ -19,7 +19,7 @@ from collections.abc import (
     Sequence,
 )
 from datetime import timedelta
-from typing import Self, TypeVar, cast
+from typing import ClassVar, Self, TypeVar, cast
 
 import structlog
 
@@ -27,7 +27,7 @@ from prometheus_client import CollectorRegistry
 
 from lbcf.core.lifecycle.turn import namespace_share
 from lbcf.core.model.access import Secret
-from lbcf.core.model.operations import Operation
+from lbcf.core.model.operations import SINGLE, Operation
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.access import (
@@ -73,12 +73,17 @@ _log = structlog.get_logger(__name__)
 class DriverPool:
     """Calls drivers, each within its limit. Make it and close it in one event loop.
 
+    Attributes:
+        sends_batches: calls of drivers that take batches may be gathered.
+
     Args:
         clock: the time.
         registry: counts the calls.
         find: looks up the Secrets that drivers name.
         allowlist: which drivers may be called.
     """
+
+    sends_batches: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -138,6 +143,13 @@ class DriverPool:
                 del self._users[driver]
                 if driver in self._gone:
                     self._drop(driver)
+
+    def count_item(
+        self, driver: LoadBalancerDriver, operation: Operation, outcome: str
+    ) -> None:
+        """Count what became of one item of a batch."""
+        name = str(driver.meta.key)
+        self._metrics.batch_results.labels(name, operation, outcome).inc()
 
     def refusal(self, driver: LoadBalancerDriver) -> DriverError | None:
         """Return why a driver would not be called at all; None: it would be."""
@@ -219,6 +231,9 @@ class DriverPool:
             raise ValueError(f"{operation} is not asked by {type(request).__name__}")  # noqa: TRY004
         name = str(driver.meta.key)
         body = render_request(request)
+        items = getattr(request, "items", None)
+        if items is not None:
+            self._metrics.batch_items.labels(name, operation).observe(len(items))
         with (
             self._used(driver.meta.key),
             self._counted(name, operation) as (outcome, trace),
@@ -235,7 +250,9 @@ class DriverPool:
                     name, operation, body, limit, headers=trace.headers()
                 )
             parsed = _parsed(name, operation, answer, read)
-            outcome.append(outcome_of(parsed))
+            # A batch has no success of the whole: `count_item` tells of each.
+            is_batch = operation in SINGLE
+            outcome.append("Answered" if is_batch else outcome_of(parsed))
         return cast("_A", parsed)
 
     def _limit(self, call: str, timeout: timedelta, until: float | None) -> timedelta:

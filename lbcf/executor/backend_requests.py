@@ -31,7 +31,7 @@ _R = TypeVar("_R", bound="requests.BackendRequest[answers.BackendAnswer]")
 
 def backend_request(
     step: CallDriver, retry_id: str, not_after: datetime
-) -> requests.Request[RetriedAnswer]:
+) -> requests.BackendRequest[answers.BackendAnswer]:
     """Write the request of an operation on a member.
 
     Raises:

@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 import attrs
 import structlog
@@ -13,6 +13,7 @@ import structlog
 from lbcf.core.lifecycle.steps import (
     Abandoned,
     CallDriver,
+    CallRefused,
     Conflicted,
     Finish,
     LockHeld,
@@ -28,6 +29,8 @@ from lbcf.core.lifecycle.steps import (
     ReleaseRecord,
     Reply,
     Step,
+    StillRunning,
+    Succeeded,
     Superseded,
     TakeLock,
     WriteSettling,
@@ -41,6 +44,7 @@ from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Reason
+from lbcf.drivers.batches import Batches, Item, Lane, Permit, Permitted
 from lbcf.drivers.errors import DriverError, TimedOut, TooLate
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor.backend_requests import ask_for_address, backend_request, reply_of
@@ -58,10 +62,10 @@ from lbcf.kube.errors import (
 from lbcf.kube.kinds import PODS, RECORDS
 from lbcf.kube.reader import KubeReader
 from lbcf.kube.store import Store
-from lbcf.runtime import failpoints
+from lbcf.runtime import failpoints, spans
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.queue import ReconnectNotifier
-from lbcf.wire.driver_answers import RetriedAnswer
+from lbcf.wire.driver_answers import BackendResult, RetriedAnswer
 from lbcf.wire.driver_requests import Request
 from lbcf.wire.metadata import render_finalizer_removed
 from lbcf.wire.records import render_settling, render_status_update
@@ -123,6 +127,7 @@ class Executor:
         self._clock = clock
         self._locks = locks
         self._limit = limit
+        self._batches = Batches(drivers, clock)
         self._recall = recall
         self._told = told
 
@@ -287,31 +292,102 @@ class Executor:
         return await failpoints.through(self._locks.take(step), answer_lost)
 
     async def _call_driver(self, subject: Subject, step: CallDriver) -> Reply:
-        """Call the driver when it has a free place, under a permission still good."""
+        """Call the driver, together with others where it takes them so."""
+        uid = step.permission.record.meta.uid
+        if not self._batches.takes(step.driver, step.operation, uid):
+            return await self._call_alone(subject, step)
+        name = str(step.driver.meta.key)
+        with spans.open_span(step.operation, driver=name) as span:
+            reply = await self._call_in_batch(subject, step)
+            span.tell("outcome", type(reply).__name__)
+        return reply
+
+    async def _call_in_batch(self, subject: Subject, step: CallDriver) -> Reply:
+        """Have the call go out in a batch, by a permission that is judged just before."""
+        withheld: list[Reply | KubeError] = []
+        held = step.permission
+
+        async def permit() -> Permitted | None:
+            nonlocal held
+            try:
+                found = await self._permission(subject, step, held)
+            except KubeError as error:
+                withheld.append(error)
+                return None
+            if not isinstance(found, Permission):
+                withheld.append(found)
+                return None
+            held = found
+            until, not_after = self._bounds(step, held)
+            request = backend_request(step, self._clock.new_id(), not_after)
+            return Permitted(request, until, held.at + _USE_WITHIN.total_seconds())
+
+        reply = await self._answered(
+            step, self._batches.send(*self._item(subject, step, permit))
+        )
+        if reply is None:
+            reason = withheld[-1]
+            if isinstance(reason, KubeError):
+                raise reason
+            return reason
+        if isinstance(reply, _Singly):
+            return await self._call_alone(subject, step)
+        return reply
+
+    def _item(
+        self, subject: Subject, step: CallDriver, permit: Permit
+    ) -> tuple[Lane, Item]:
+        """Return where a call waits for others, and as what."""
         record, driver = step.permission.record, step.driver
         where = record.load_balancer_key
-        limit = self._limit(where)
+        info = frozenset(record.spec.lb_info.items())
+        lane = Lane(driver.meta.key, step.operation, where, info, subject.key.namespace)
+        uid, limit = record.meta.uid, self._limit(where)
+        return lane, Item(uid, driver, permit, urgent=step.urgent, limit=limit)
+
+    async def _call_alone(self, subject: Subject, step: CallDriver) -> Reply:
+        """Call the driver when it has a free place, under a permission still good."""
+        where = step.permission.record.load_balancer_key
         async with self._drivers.slot(
-            driver,
+            step.driver,
             where,
             namespace=subject.key.namespace,
-            limit=limit,
+            limit=self._limit(where),
             ahead=step.urgent,
         ):
-            permission = step.permission
-            if self._clock.monotonic() > permission.at + _USE_WITHIN.total_seconds():
-                fresh = await self._read(subject)
-                if isinstance(fresh, RecordGone):
-                    return fresh
-                permission = fresh.permission
-                before, now = record.meta, permission.record.meta
-                if before.resource_version != now.resource_version:
-                    return Superseded(permission)
-            until = permission.at + driver.window(step.operation).total_seconds()
-            rest = timedelta(seconds=until - self._clock.monotonic())
-            not_after = self._clock.now() + rest
+            permission = await self._permission(subject, step, step.permission)
+            if not isinstance(permission, Permission):
+                return permission
+            until, not_after = self._bounds(step, permission)
             request = await self._request(step, self._clock.new_id(), not_after)
-            return await self._ask(step, request, until)
+            call = self._sent(step, request, until)
+            reply = await self._answered(step, call)
+            if isinstance(reply, Succeeded | StillRunning | CallRefused):
+                self._batches.answered(step.permission.record.meta.uid)
+            return cast("Reply", reply)
+
+    async def _permission(
+        self, subject: Subject, step: CallDriver, held: Permission
+    ) -> Permission | RecordGone | Superseded:
+        """Return a permission that is good still; of a record that has changed, none."""
+        if self._clock.monotonic() <= held.at + _USE_WITHIN.total_seconds():
+            return held
+        fresh = await self._read(subject)
+        if isinstance(fresh, RecordGone):
+            return fresh
+        before, now = step.permission.record.meta, fresh.permission.record.meta
+        if before.resource_version != now.resource_version:
+            return Superseded(fresh.permission)
+        return fresh.permission
+
+    def _bounds(
+        self, step: CallDriver, permission: Permission
+    ) -> tuple[float, datetime]:
+        """Return when a call must be over: in monotonic seconds, and for its driver."""
+        window = step.driver.window(step.operation)
+        until = permission.at + window.total_seconds()
+        rest = timedelta(seconds=until - self._clock.monotonic())
+        return until, self._clock.now() + rest
 
     async def _request(
         self, step: CallDriver, retry_id: str, not_after: datetime
@@ -321,16 +397,27 @@ class Executor:
         record = step.permission.record
         return await ask_for_address(self._client, record, retry_id, not_after)
 
-    async def _ask(
+    async def _sent(
         self, step: CallDriver, request: Request[RetriedAnswer], until: float
-    ) -> Reply:
-        """Send the request, unless its permission has run out, and read the answer."""
+    ) -> RetriedAnswer:
+        """Send the request, unless its permission has run out.
+
+        Raises:
+            DriverError: there was no valid answer.
+        """
         driver, limit = step.driver, step.driver.timeout(step.operation)
+        call = self._drivers.call(
+            driver, step.operation, request, timeout=limit, until=until
+        )
+        return await failpoints.through(call, TimedOut)
+
+    async def _answered(
+        self, step: CallDriver, call: Awaitable[RetriedAnswer | None]
+    ) -> "Reply | _Singly | None":
+        """Read what came of a call; None: it was not to be sent."""
+        driver = step.driver
         try:
-            call = self._drivers.call(
-                driver, step.operation, request, timeout=limit, until=until
-            )
-            answer = await failpoints.through(call, TimedOut)
+            answer = await call
         except TooLate:
             return Superseded(step.permission)  # read anew: it is too old by now
         except DriverError as error:
@@ -347,7 +434,10 @@ class Executor:
             _log.exception("driver.call_broke", driver=str(driver.meta.key))
             message = f"{type(error).__name__} in this process"
             return NoAnswer(Reason.DRIVER_CALL_BROKE, message, may_land=True)
-        reply = reply_of(answer)
+        if answer is None:
+            return None
+        if isinstance(answer, BackendResult) and answer.retry_singly:
+            return _Singly()
         _log.debug(
             "driver.answered",
             driver=str(driver.meta.key),
@@ -356,7 +446,12 @@ class Executor:
             status=answer.status.value,
             message=answer.msg,
         )
-        return reply
+        return reply_of(answer)
+
+
+@attrs.frozen
+class _Singly:
+    """The driver has tried nothing, and wants to be asked for this one alone."""
 
 
 def _unconfirmed(step: Step, error: BaseException) -> WriteUnconfirmed | None:

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from lbcf.core.lifecycle.turn import max_concurrent_calls, namespace_share
+from lbcf.core.lifecycle.turn import namespace_share, turns_at_once
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Explanation
@@ -84,7 +84,7 @@ class Shares:
         """Return the limits of a driver's turns.
 
         Half of the turns that it bears calls may wait for the other half: they write what
-        they know meanwhile. A driver that other namespaces may use too leaves them room.
+        they know meanwhile. A batch is one call for many turns. A driver that other namespaces may use too leaves them room.
 
         Args:
             key: of the driver.
@@ -92,7 +92,7 @@ class Shares:
             namespace: for whom it is called.
             tag: tells apart turns of one driver that do not count together.
         """
-        most = max(1, min(2 * max_concurrent_calls(driver), self.of_driver))
+        most = max(1, min(2 * turns_at_once(driver), self.of_driver))
         # Texts, because the hash of a text is computed once: turns are many.
         name = f"driver {key.namespace}/{key.name} {tag}"
         whole = Limit(name, most)
@@ -102,19 +102,25 @@ class Shares:
         return (whole, Limit(f"{name} for {namespace}", part))
 
     def at_balancer(
-        self, key: ObjectKey, calls: int | None, tag: str = ""
+        self,
+        key: ObjectKey,
+        driver: LoadBalancerDriver | Explanation,
+        calls: int | None,
+        tag: str = "",
     ) -> tuple[Limit, ...]:
         """Return the limit of a load balancer's turns, if it has one of its own.
 
         Args:
             key: of the load balancer.
+            driver: of it, as far as it is known.
             calls: how many it bears at a time.
             tag: as for `at_driver`.
         """
         if calls is None:
             return ()
         name = f"load balancer {key.namespace}/{key.name} {tag}"
-        return (Limit(name, max(1, 2 * calls)),)
+        items = 1 if isinstance(driver, Explanation) else driver.largest_batch
+        return (Limit(name, max(1, 2 * calls * items)),)
 
 
 class ConcurrencyLimiter(Generic[K]):

@@ -8,12 +8,15 @@ from lbcf.core.model.values import MemberKey
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.sdk.credentials import CredentialFiles
 from lbcf.sdk.driver import (
+    Batch,
     Driver,
     Fail,
     NotThere,
+    Outcome,
     Permanent,
     Refusal,
     RetryAfter,
+    RetrySingly,
     Running,
     Succ,
 )
@@ -62,6 +65,7 @@ __all__ = [
     "BackendRequest",
     "BackendState",
     "BackendType",
+    "Batch",
     "Clock",
     "CreateLoadBalancerRequest",
     "CredentialFiles",
@@ -85,6 +89,7 @@ __all__ = [
     "NodeBackend",
     "NotThere",
     "Operation",
+    "Outcome",
     "Permanent",
     "PodBackend",
     "PortSelector",
@@ -92,6 +97,7 @@ __all__ = [
     "Request",
     "RetriedRequest",
     "RetryAfter",
+    "RetrySingly",
     "Running",
     "Service",
     "ServiceBackend",

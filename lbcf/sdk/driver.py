@@ -7,7 +7,8 @@ for its load balancer. All methods are idempotent, and touch only what they were
     Exception
     |- Refusal
     |  |- Fail         the attempt failed
-    |  |  `- Permanent   and so will others, until somebody changes something
+    |  |  |- Permanent   and so will others, until somebody changes something
+    |  |  `- RetrySingly  of a batch: ask for this member alone
     |  `- RetryAfter   not yet: ask again
     `- NotThere        (a LookupError) what is to be taken out is not there
 """
@@ -42,6 +43,20 @@ from lbcf.wire.driver_requests import (
     ValidateBackendRequest,
     ValidateLoadBalancerRequest,
 )
+
+
+@attrs.frozen(kw_only=True)
+class Batch:
+    """How many members may come in one call: `batch` of spec.webhooks.
+
+    Attributes:
+        max_items: at most so many, up to 1000.
+        max_delay: how long the caller may gather them while another batch is under way,
+            up to 5 s; a call that finds nothing under way is sent at once.
+    """
+
+    max_items: int = 100
+    max_delay: timedelta = timedelta(milliseconds=100)
 
 
 @attrs.frozen(kw_only=True)
@@ -134,8 +149,20 @@ class RetryAfter(Refusal):
         super().__init__(msg, delay)
 
 
+class RetrySingly(Fail):
+    """In a batch: nothing was tried of this item; the caller asks for it alone at once.
+
+    For a load balancer that takes all of a change or nothing, where it cannot be told
+    whose fault it was.
+    """
+
+
 class NotThere(LookupError):  # noqa: N818  (it is no error: it is done)
     """What is to be drained, deregistered or deleted is not there: that is done."""
+
+
+Outcome = Succ | Running | Refusal | NotThere
+"""What became of an item of a batch: what a method for one member returns, or raises."""
 
 
 class Driver(abc.ABC):
@@ -153,12 +180,18 @@ class Driver(abc.ABC):
         late_effect: how long after a time-out an operation may still take effect.
         max_concurrent_calls: how many it bears at a time.
         timeouts: of operations that need other than 10 s, up to a minute.
+        batch: how many members ensureBackends, deregisterBackends and drainBackends
+            bring at a time; one: the manifest does not declare them.
+        batch_concurrency: how many items of a batch are performed at a time, by the
+            methods for one member.
     """
 
     member_key: MemberKey = MemberKey.ADDRESS
     late_effect: timedelta = timedelta(seconds=10)
     max_concurrent_calls: int = 32
     timeouts: ClassVar[Mapping[Operation, timedelta]] = MappingProxyType({})
+    batch: Batch = Batch(max_items=1)
+    batch_concurrency: int = 32
 
     summary: ClassVar[str] = "A driver of load balancers."
     """What `--help` says of it."""
@@ -197,6 +230,29 @@ class Driver(abc.ABC):
 
     async def drain_backend(self, request: DrainBackendRequest) -> Succ | Running:
         """Send nothing new to the member; `Succ` when nothing is left on it."""
+        raise NotImplementedError
+
+    async def ensure_backends(
+        self, requests: Sequence[EnsureBackendRequest]
+    ) -> Mapping[str, Outcome]:
+        """Put many members of one load balancer into service: outcomes by record id.
+
+        Without this method `ensure_backend` is called for each. Here what that would raise
+        is a value; of an item that is not named nobody knows what became of it. A
+        `Refusal` that is raised is that of each item.
+        """
+        raise NotImplementedError
+
+    async def deregister_backends(
+        self, requests: Sequence[DeregisterBackendRequest]
+    ) -> Mapping[str, Outcome]:
+        """Take many members of one load balancer out; as `ensure_backends`."""
+        raise NotImplementedError
+
+    async def drain_backends(
+        self, requests: Sequence[DrainBackendRequest]
+    ) -> Mapping[str, Outcome]:
+        """Send nothing new to many members; as `ensure_backends`."""
         raise NotImplementedError
 
     async def generate_backend_addr(

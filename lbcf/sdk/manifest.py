@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 
 from lbcf.core.model.names import API_VERSION
-from lbcf.core.model.operations import Operation
+from lbcf.core.model.operations import BATCHED, SINGLE, Operation
 from lbcf.core.model.values import AddressSource
 from lbcf.sdk.credentials import CredentialFiles, read_file
 from lbcf.sdk.driver import Driver
@@ -64,9 +64,10 @@ def manifest(driver: Driver, shown: Shown) -> dict[str, object]:
             {
                 "name": operation.value,
                 "timeout": _duration(driver.timeouts.get(operation, _TIMEOUT)),
+                **_batch(driver, operation),
             }
             for operation in Operation
-            if operation in served
+            if operation in served and operation not in SINGLE
         ],
     }
     name = shown.name.replace("_", "-").lower()
@@ -97,6 +98,15 @@ def _security(name: str, shown: Shown) -> dict[str, object]:
         reference = {"name": f"{name}-token", "key": "token"}
         found["auth"] = {"bearerTokenSecretRef": reference}
     return found
+
+
+def _batch(driver: Driver, operation: Operation) -> dict[str, object]:
+    """Return what is declared of an operation's batches: nothing unless there are any."""
+    if driver.batch.max_items == 1 or operation not in BATCHED:
+        return {}
+    delay = round(driver.batch.max_delay.total_seconds() * 1000)
+    shape = {"maxItems": driver.batch.max_items, "maxDelayMilliseconds": delay}
+    return {"batch": shape}
 
 
 def _duration(time: timedelta) -> str:

@@ -24,6 +24,7 @@ class ServiceMetrics:
         registry: for further series, of the driver's own.
         operations: by operation and outcome (Succ, Fail, Running).
         refused: requests that became no operation, by HTTP status.
+        batch_items: how many items batches have, by operation.
     """
 
     def __init__(self, clock: Clock, busy_members: Callable[[], float]) -> None:
@@ -49,6 +50,13 @@ class ServiceMetrics:
             "Time that operations took, without waiting for their turn.",
             ["operation"],
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+            registry=registry,
+        )
+        self.batch_items = Histogram(
+            "lbcf_sdk_batch_items",
+            "Items of batches; each is an operation of its own, too.",
+            ["operation"],
+            buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
             registry=registry,
         )
         self._in_flight = Gauge(

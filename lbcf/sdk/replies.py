@@ -13,7 +13,7 @@ from typing import cast
 import attrs
 import structlog
 
-from lbcf.core.model.operations import Operation
+from lbcf.core.model.operations import SINGLE, Operation
 from lbcf.runtime.clock import Clock
 from lbcf.sdk.driver import Driver, Fail, NotThere, Refusal, RetryAfter, Running, Succ
 from lbcf.sdk.mistakes import METHODS
@@ -43,12 +43,18 @@ _log = structlog.get_logger(__name__)
 
 
 def served_operations(driver: Driver) -> frozenset[Operation]:
-    """Return the operations that the author has overridden, and healthz."""
-    return frozenset(
+    """Return the operations that the author has overridden, healthz, and all batches.
+
+    A batch is served where the operation on one member is, whoever has written it.
+    """
+    own = {
         operation
         for operation, name in METHODS.items()
         if operation is Operation.HEALTHZ
         or getattr(type(driver), name) is not getattr(Driver, name)
+    }
+    return frozenset(
+        operation for operation in Operation if SINGLE.get(operation, operation) in own
     )
 
 
@@ -57,18 +63,33 @@ async def reply(
 ) -> Answer:
     """Perform the operation once; what it raises becomes an answer too."""
     try:
-        return _answer(operation, await _result(driver, operation, request))
-    except Refusal as refusal:
-        return refused(operation, refusal)
-    except NotThere as missing:
+        result = await _result(driver, operation, request)
+    except Exception as error:  # noqa: BLE001  (becomes an answer)
+        return answer_of_error(operation, error, clock)
+    return answer_of_result(operation, result, clock)
+
+
+def answer_of_result(operation: Operation, result: object, clock: Clock) -> Answer:
+    """Return the answer that an author's result stands for."""
+    try:
+        return _answer(operation, result)
+    except Exception as error:  # noqa: BLE001  (a result that is none is a mistake, too)
+        return answer_of_error(operation, error, clock)
+
+
+def answer_of_error(operation: Operation, error: Exception, clock: Clock) -> Answer:
+    """Return the answer to what an author's method raised."""
+    if isinstance(error, Refusal):
+        return refused(operation, error)
+    if isinstance(error, NotThere):
         if operation in _REMOVALS:
-            return _retried(operation, Status.SUCC, msg=str(missing))
-        return refused(operation, Fail(str(missing) or "not there"))
-    except Exception:  # noqa: BLE001  (an author's mistake must not leak, nor be lost)
-        incident = clock.new_id()
-        _log.exception("driver.broken", operation=operation, incident=incident)
-        text = f"unexpected error in the driver; its log tells more under {incident}"
-        return refused(operation, Fail(text))
+            return _retried(operation, Status.SUCC, msg=str(error))
+        return refused(operation, Fail(str(error) or "not there"))
+    # An author's mistake must not leak, nor be lost.
+    incident = clock.new_id()
+    _log.error("driver.broken", operation=operation, incident=incident, exc_info=error)
+    text = f"unexpected error in the driver; its log tells more under {incident}"
+    return refused(operation, Fail(text))
 
 
 def refused(operation: Operation, refusal: Refusal) -> Answer:

@@ -2,6 +2,8 @@
 
     request -> parsed -> [lock of its member] -> reply -> answer
 
+Each item of a batch goes that way, too (`lbcf.sdk.batches`).
+
 An operation that has begun is carried to its end, whether or not its caller is still
 there: half an operation is what nobody could repair.
 """
@@ -9,8 +11,9 @@ there: half an operation is what nobody could repair.
 import asyncio
 import contextlib
 
-from collections.abc import AsyncIterator, Coroutine, Hashable
+from collections.abc import AsyncIterator, Hashable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 import attrs
 import structlog
@@ -19,15 +22,24 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client import generate_latest
 
-from lbcf.core.model.operations import Operation
+from lbcf.core.model.operations import SINGLE, Operation
 from lbcf.core.model.values import MemberKey
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.metrics import CONTENT_TYPE
 from lbcf.runtime.spans import TRACE_HEADER, Trace, parse_trace
+from lbcf.sdk.batches import (
+    Item,
+    OneByOne,
+    Performer,
+    answer_batch,
+    batch_request,
+    performer,
+    refused_batch,
+)
 from lbcf.sdk.credentials import Guard
 from lbcf.sdk.driver import Driver, Fail
 from lbcf.sdk.metrics import ServiceMetrics
-from lbcf.sdk.replies import refused, reply, served_operations
+from lbcf.sdk.replies import refused, served_operations
 from lbcf.wire.driver import Answer, Malformed, Request, parse_request, render_answer
 from lbcf.wire.driver_answers import Status, outcome_of
 from lbcf.wire.driver_requests import (
@@ -106,6 +118,8 @@ _FIRST_ERROR = 400
 _PATIENCE = 30.0
 """Seconds that a caller may take to send a request."""
 
+_STOPPING = Fail("the driver is stopping: ask again")
+
 _log = structlog.get_logger(__name__)
 
 
@@ -126,7 +140,7 @@ class Service:
         self._metrics = ServiceMetrics(self._clock, lambda: len(self._locks))
         driver.register_series(self._metrics.registry)
         self._served = served_operations(driver)
-        self._under_way: set[asyncio.Task[Answer]] = set()
+        self._under_way: set[asyncio.Task[Answer | None]] = set()
         self._stopping = False
 
     @property
@@ -223,18 +237,41 @@ class Service:
             Malformed: the body is not a request of this operation.
         """
         request = parse_request(operation, body)
+        if operation in SINGLE:
+            return await self._batch(operation, batch_request(request), trace)
         if self._stopping:
-            return refused(operation, Fail("the driver is stopping: ask again"))
-        key = member_lock_key(self._driver.member_key, request)
-        # Shielded: aiohttp cancels its own task when it closes a connection. Tasks
-        # begin in the order of their creation, which is that of the arrivals.
-        return await asyncio.shield(
-            self._begun(operation, self._logged(key, operation, request, trace))
+            return refused(operation, _STOPPING)
+        by = OneByOne(self._driver, operation, self._clock)
+        # Shielded: aiohttp cancels its own task when it closes a connection.
+        return cast(
+            "Answer",
+            await asyncio.shield(self._begun(operation, request, trace, by)),
         )
 
+    async def _batch(
+        self, operation: Operation, items: Sequence[Item], trace: Trace | None
+    ) -> Answer:
+        """Carry out each item of a batch as a call of its own."""
+        self._metrics.batch_items.labels(operation).observe(len(items))
+        one = SINGLE[operation]
+        if self._stopping:
+            return refused_batch(one, items, _STOPPING)
+        by = performer(self._driver, one, self._clock)
+        tasks = {
+            item.record_id: self._begun(one, cast("Request[Answer]", item), trace, by)
+            for item in items
+        }
+        return await answer_batch(one, tasks, by)
+
     def _begun(
-        self, operation: Operation, work: Coroutine[None, None, Answer]
-    ) -> asyncio.Task[Answer]:
+        self,
+        operation: Operation,
+        request: Request[Answer],
+        trace: Trace | None,
+        by: Performer,
+    ) -> asyncio.Task[Answer | None]:
+        # Tasks begin in the order of their creation, which is that of the arrivals.
+        work = self._logged(operation, request, trace, by)
         task = asyncio.create_task(work, name=operation)
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -242,11 +279,11 @@ class Service:
 
     async def _logged(
         self,
-        key: Hashable,
         operation: Operation,
         request: Request[Answer],
         trace: Trace | None,
-    ) -> Answer:
+        by: Performer,
+    ) -> Answer | None:
         """Perform the operation; all that is logged meanwhile names the call."""
         said = {
             "operation": operation,
@@ -256,24 +293,25 @@ class Service:
         }
         named = {name: value for name, value in said.items() if value}
         with structlog.contextvars.bound_contextvars(**named):
-            answer = await self._in_turn(key, operation, request)
-            outcome = outcome_of(answer)
+            answer = await self._in_turn(operation, request, by)
+            outcome = "Broken" if answer is None else outcome_of(answer)
             self._metrics.operations.labels(operation, outcome).inc()
             tell = _log.info if outcome is Status.FAIL else _log.debug
             tell("operation.ended", outcome=outcome, msg=getattr(answer, "msg", ""))
             return answer
 
     async def _in_turn(
-        self, key: Hashable, operation: Operation, request: Request[Answer]
-    ) -> Answer:
+        self, operation: Operation, request: Request[Answer], by: Performer
+    ) -> Answer | None:
         """Perform the operation when those before it are through, if not too late."""
         if late := self._lateness(request):
             return refused(operation, Fail(late))
-        async with self._locks.held(key):
+        key = member_lock_key(self._driver.member_key, request)
+        async with self._locks.held(key), by.places:
             if late := self._lateness(request):
                 return refused(operation, Fail(late))
             with self._metrics.timed(operation):
-                return await reply(self._driver, operation, request, self._clock)
+                return await by.perform(cast("Item", request))
 
     def _lateness(self, request: Request[Answer]) -> str:
         """Return why a call is not performed whose caller has given up; empty: it has not."""

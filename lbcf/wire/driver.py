@@ -13,11 +13,11 @@ import math
 import re
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 
-from lbcf.core.model.operations import Operation
+from lbcf.core.model.operations import SINGLE, Operation
 from lbcf.wire import driver_answers as answers
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver_answers import LONGEST_DELAY, Answer, Message
@@ -69,6 +69,9 @@ REQUESTS: Mapping[Operation, type[Request[Answer]]] = {
     Operation.JUDGE_POD_DEREGISTER: requests.JudgePodDeregisterRequest,
     Operation.LIST_BACKENDS: requests.ListBackendsRequest,
     Operation.DRAIN_BACKEND: requests.DrainBackendRequest,
+    Operation.ENSURE_BACKENDS: requests.EnsureBackendsRequest,
+    Operation.DEREGISTER_BACKENDS: requests.DeregisterBackendsRequest,
+    Operation.DRAIN_BACKENDS: requests.DrainBackendsRequest,
 }
 
 ANSWERS: Mapping[Operation, type[Answer]] = {
@@ -84,6 +87,9 @@ ANSWERS: Mapping[Operation, type[Answer]] = {
     Operation.JUDGE_POD_DEREGISTER: answers.JudgePodDeregisterAnswer,
     Operation.LIST_BACKENDS: answers.ListBackendsAnswer,
     Operation.DRAIN_BACKEND: answers.DrainBackendAnswer,
+    Operation.ENSURE_BACKENDS: answers.BackendsAnswer,
+    Operation.DEREGISTER_BACKENDS: answers.BackendsAnswer,
+    Operation.DRAIN_BACKENDS: answers.DrainBackendsAnswer,
 }
 
 _PARTS: Mapping[str, type[Message]] = {
@@ -98,6 +104,15 @@ _PARTS: Mapping[str, type[Message]] = {
     "ports": answers.IngressPort,
 }
 """Fields that hold messages of their own (or a list of them), where they are not int."""
+
+_ITEMS: Mapping[type[Message], type[Message]] = {
+    requests.EnsureBackendsRequest: requests.EnsureBackendRequest,
+    requests.DeregisterBackendsRequest: requests.DeregisterBackendRequest,
+    requests.DrainBackendsRequest: requests.DrainBackendRequest,
+    answers.BackendsAnswer: answers.BackendResult,
+    answers.DrainBackendsAnswer: answers.DrainResult,
+}
+"""What batches are made of, in their one list."""
 
 _STRING_MAPS = frozenset(
     {
@@ -121,7 +136,9 @@ _OLD_SPELLINGS = {
 _DELAY = "minRetryDelayInSeconds"
 _KEPT = "doNotDeregister"
 
+_Fields = dict[str, object]
 _M = TypeVar("_M", bound=Message)
+_A = TypeVar("_A", bound=Answer)
 
 
 def render_request(request: Request[Answer]) -> bytes:
@@ -150,7 +167,17 @@ def parse_answer(operation: Operation, body: bytes) -> Answer:
         Malformed: not JSON, a field of the wrong type, an unknown status, a field that
             must be there, or more than can be kept.
     """
-    answer = _parse(ANSWERS[operation], body)
+    if operation in SINGLE:
+        return _parse_results(ANSWERS[operation], body)
+    return _checked(_parse(ANSWERS[operation], body))
+
+
+def _checked(answer: _A) -> _A:
+    """Cut an answer's message to size.
+
+    Raises:
+        Malformed: it has more than can be kept, or what must not be shown.
+    """
     if isinstance(answer, answers.BackendAnswer):
         _check_size("injectedInfo", answer.injected_info or {})
     elif isinstance(answer, answers.EnsureLoadBalancerAnswer):
@@ -199,6 +226,43 @@ def _is_ip(text: str) -> bool:
     return not getattr(address, "scope_id", None)
 
 
+def _parse_results(kind: type[Answer], body: bytes) -> Answer:
+    """Read the answer to a batch, without the results that are not valid.
+
+    Such a one says nothing of its own item, and must not silence those of all others. So
+    it is with two results of one item.
+
+    Raises:
+        Malformed: it is no list of results at all.
+    """
+    try:
+        said = msgspec.json.decode(body)
+    except _UNREADABLE as error:
+        raise Malformed(f"not a valid {kind.__name__}: {_unquoted(error)}") from error
+    fields = said if isinstance(said, dict) else {}
+    listed = {name.casefold(): value for name, value in fields.items()}.get("results")
+    if not isinstance(listed, list):
+        raise Malformed(f"not a valid {kind.__name__}: `results` must be a list")
+    found: dict[str, answers.BackendResult | None] = {}
+    for one in listed:
+        result = _parse_result(_ITEMS[kind], one)
+        if result is not None:
+            known = result.record_id in found
+            found[result.record_id] = None if known else result
+    valid = [result for result in found.values() if result is not None]
+    if kind is answers.DrainBackendsAnswer:
+        return kind(results=cast("list[answers.DrainResult]", valid))
+    return answers.BackendsAnswer(results=valid)
+
+
+def _parse_result(kind: type[Message], said: object) -> answers.BackendResult | None:
+    try:
+        result = msgspec.convert(_straightened(kind, said), kind)
+        return _checked(cast("answers.BackendResult", result))
+    except (*_UNREADABLE, Malformed):
+        return None
+
+
 def _check_plain(name: str, text: str) -> None:
     """Refuse what people would read differently than we do.
 
@@ -225,15 +289,22 @@ def _check_size(name: str, kept: Mapping[str, str]) -> None:
 
 def _render(message: Message) -> bytes:
     """Write a message without the fields that are not said."""
-    written: dict[str, object] = {
-        name: value
-        for name, value in msgspec.to_builtins(message).items()
-        if value is not None
-    }
+    written = _spelled(msgspec.to_builtins(message))
+    if type(message) in _ITEMS:
+        name = "results" if isinstance(message, Answer) else "items"
+        written[name] = [
+            _spelled(item) for item in cast("list[_Fields]", written[name])
+        ]
+    return msgspec.json.encode(written)
+
+
+def _spelled(fields: _Fields) -> _Fields:
+    """Return what is said of fields, in all spellings."""
+    written = {name: value for name, value in fields.items() if value is not None}
     for name, old in _OLD_SPELLINGS.items():
         if name in written:
             written[old] = written[name]
-    return msgspec.json.encode(written)
+    return written
 
 
 # What comes in is foreign: so are its encoding and its depth.
@@ -278,7 +349,8 @@ def _straightened(kind: type[Message], value: object) -> object:
     for said, content in value.items():
         name = names.get(said.casefold())
         if name is not None and content is not None:
-            straight[name] = _straightened_field(name, content)
+            part = _ITEMS.get(kind) if name == "items" else _PARTS.get(name)
+            straight[name] = _straightened_field(name, content, part)
     return straight
 
 
@@ -288,7 +360,9 @@ def _names(kind: type[Message]) -> Mapping[str, str]:
     return {field.encode_name.casefold(): field.encode_name for field in fields}
 
 
-def _straightened_field(name: str, content: object) -> object:
+def _straightened_field(
+    name: str, content: object, part: type[Message] | None
+) -> object:
     """Straighten what is inside a field; whole objects and unknown parts stay."""
     if name == _DELAY:
         return _seconds(content)
@@ -296,7 +370,6 @@ def _straightened_field(name: str, content: object) -> object:
         return [_whole(item) for item in content]
     if name in _STRING_MAPS and isinstance(content, dict):
         return {key: "" if value is None else value for key, value in content.items()}
-    part = _PARTS.get(name)
     if part is None:
         return content
     if isinstance(content, list):

@@ -186,6 +186,48 @@ class DrainBackendAnswer(BackendAnswer, frozen=True, kw_only=True):
     active_connections: Count | None = None
 
 
+class BackendResult(BackendAnswer, frozen=True, kw_only=True):
+    """How the attempt at one item of a batch ended.
+
+    Attributes:
+        record_id: of the item.
+        retry_singly: with `Fail`: nothing was tried of it; the caller asks for this item
+            alone, at once, by the operation on one member.
+    """
+
+    record_id: str = msgspec.field(name="recordID")
+    retry_singly: bool = False
+
+
+class DrainResult(BackendResult, frozen=True, kw_only=True):
+    """`active_connections` is what is left on the backend, where it can be told."""
+
+    active_connections: Count | None = None
+
+
+class BackendsAnswer(Answer, frozen=True, kw_only=True):
+    """What became of each item of a batch; there is no success of the whole.
+
+    Attributes:
+        results: one for each item, in any order; an item without one had no answer.
+    """
+
+    results: Sequence[BackendResult]
+
+
+class DrainBackendsAnswer(Answer, frozen=True, kw_only=True):
+    """How far each drain of a batch is.
+
+    Attributes:
+        results: one for each item, in any order; an item without one had no answer.
+    """
+
+    results: Sequence[DrainResult]
+
+
+BatchAnswer = BackendsAnswer | DrainBackendsAnswer
+
+
 class ListedBackend(Message, frozen=True, kw_only=True):
     """A member that the driver put there.
 

@@ -14,8 +14,10 @@ import msgspec
 from lbcf.wire.driver_answers import (
     Answer,
     BackendAnswer,
+    BackendsAnswer,
     CreateLoadBalancerAnswer,
     DrainBackendAnswer,
+    DrainBackendsAnswer,
     EnsureLoadBalancerAnswer,
     GenerateBackendAddrAnswer,
     HealthzAnswer,
@@ -264,6 +266,67 @@ class DrainBackendRequest(
     """Send nothing new to the member, let what runs go on, tell what is left."""
 
     drain: Drain | None = None
+
+
+MOST_ITEMS = 1000
+"""Items of a batch, at most."""
+
+
+def _check_items(items: Sequence[BackendRequest[BackendAnswer]]) -> None:
+    """Refuse a batch that cannot be answered by recordID.
+
+    Raises:
+        ValueError: it has too many items, none, or two of one record.
+    """
+    if not 0 < len(items) <= MOST_ITEMS:
+        raise ValueError(f"`items` must be 1 to {MOST_ITEMS}")
+    if len({item.record_id for item in items}) != len(items):
+        raise ValueError("`items` must have each recordID once")
+
+
+class EnsureBackendsRequest(Request[BackendsAnswer], frozen=True, kw_only=True):
+    """Put many members of one load balancer into full service.
+
+    Attributes:
+        items: the calls of ensureBackend that it stands for, one for each record.
+    """
+
+    items: Sequence[EnsureBackendRequest]
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be answered."""
+        _check_items(self.items)
+
+
+class DeregisterBackendsRequest(Request[BackendsAnswer], frozen=True, kw_only=True):
+    """Take many members of one load balancer out.
+
+    Attributes:
+        items: the calls of deregisterBackend that it stands for, one for each record.
+    """
+
+    items: Sequence[DeregisterBackendRequest]
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be answered."""
+        _check_items(self.items)
+
+
+class DrainBackendsRequest(Request[DrainBackendsAnswer], frozen=True, kw_only=True):
+    """Send nothing new to many members of one load balancer.
+
+    Attributes:
+        items: the calls of drainBackend that it stands for, one for each record.
+    """
+
+    items: Sequence[DrainBackendRequest]
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be answered."""
+        _check_items(self.items)
+
+
+BatchRequest = EnsureBackendsRequest | DeregisterBackendsRequest | DrainBackendsRequest
 
 
 class JudgePodDeregisterRequest(

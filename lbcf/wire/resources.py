@@ -26,6 +26,7 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.values import (
     AddressSource,
+    BatchShape,
     DeregisterPolicy,
     DeregisterWebhook,
     FailurePolicy,
@@ -98,9 +99,15 @@ def parse_node_selection(found: WireNodes) -> NodeSelection:
     return NodeSelection(ports, selector, found.address_type, found.ip_family)
 
 
-class _WebhookTimeout(msgspec.Struct):
+class _Batch(msgspec.Struct, rename="camel"):
+    max_items: int
+    max_delay_milliseconds: int = 100
+
+
+class _Webhook(msgspec.Struct):
     name: str
     timeout: str = "10s"
+    batch: _Batch | None = None
 
 
 class _SecretRef(msgspec.Struct):
@@ -121,7 +128,7 @@ class _Auth(msgspec.Struct, rename="camel"):
 class _DriverSpec(msgspec.Struct, rename="camel"):
     url: str
     accept_dry_run_call: bool = False
-    webhooks: list[_WebhookTimeout] | None = None
+    webhooks: list[_Webhook] | None = None
     member_key: MemberKey = MemberKey.ADDRESS
     address_source: AddressSource = AddressSource.DRIVER
     late_effect_seconds: int = 10
@@ -245,6 +252,14 @@ def parse_driver(raw: bytes) -> LoadBalancerDriver:
         meta=driver.metadata.to_meta(),
         url=spec.url,
         timeouts={w.name: parse_duration(w.timeout) for w in spec.webhooks or ()},
+        batches={
+            w.name: BatchShape(
+                w.batch.max_items,
+                timedelta(milliseconds=w.batch.max_delay_milliseconds),
+            )
+            for w in spec.webhooks or ()
+            if w.batch is not None
+        },
         accept_dry_run=spec.accept_dry_run_call,
         member_key=spec.member_key,
         address_source=spec.address_source,

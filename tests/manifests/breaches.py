@@ -106,6 +106,14 @@ def _driver() -> Iterator[Breach]:
             "timeout must be more than 0s and at most 1m",
         )
         yield Breach(f"timeout {bad}", DRIVER, place, field, says, {place: bad})
+    yield Breach(
+        "batch of load balancers",
+        DRIVER,
+        "spec.webhooks[]",
+        "spec.webhooks[0].batch",
+        "batch is allowed for ensureBackend, deregisterBackend and drainBackend only",
+        {"spec.webhooks[].name": "createLoadBalancer"},
+    )
 
 
 def _duration(sample: str, place: str, field: str, name: str) -> Iterator[Breach]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lbcf.core.model.operations import Operation
+from lbcf.core.model.operations import SINGLE, Operation
 from lbcf.core.model.selectors import Operator
 from lbcf.core.model.values import (
     AddressSource,
@@ -37,6 +37,8 @@ BOUNDS = {
 RANGES = {
     "LoadBalancerDriver spec.lateEffectSeconds": (0, 3600),
     "LoadBalancerDriver spec.maxConcurrentCalls": (1, 10000),
+    "LoadBalancerDriver spec.webhooks[].batch.maxItems": (2, 1000),
+    "LoadBalancerDriver spec.webhooks[].batch.maxDelayMilliseconds": (0, 5000),
     "LoadBalancer spec.maxConcurrentCalls": (1, 10000),
     "LoadBalancer spec.drain.timeoutSeconds": (0, 86400),
     "LoadBalancerClass spec.drain.timeoutSeconds": (0, 86400),
@@ -52,7 +54,9 @@ RANGES = {
     "Bind spec.ensurePolicy.resyncPeriodInSeconds": (10, 86400),
 }
 ENUMERATIONS = {
-    "LoadBalancerDriver spec.webhooks[].name": Operation,
+    "LoadBalancerDriver spec.webhooks[].name": [
+        one for one in Operation if one not in SINGLE
+    ],
     "LoadBalancerDriver spec.memberKey": MemberKey,
     "LoadBalancerDriver spec.addressSource": AddressSource,
     "LoadBalancer spec.ensurePolicy.policy": Repeat,
@@ -67,6 +71,7 @@ ENUMERATIONS = {
 DEFAULTS = {
     "LoadBalancerDriver spec.acceptDryRunCall": False,
     "LoadBalancerDriver spec.webhooks[].timeout": "10s",
+    "LoadBalancerDriver spec.webhooks[].batch.maxDelayMilliseconds": 100,
     "LoadBalancerDriver spec.memberKey": "Address",
     "LoadBalancerDriver spec.addressSource": "Driver",
     "LoadBalancerDriver spec.lateEffectSeconds": 10,

@@ -3,6 +3,7 @@
 import asyncio
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import attrs
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver
-from lbcf.core.model.values import ObjectKey
+from lbcf.core.model.values import BatchShape, ObjectKey
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares, Slot
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, Result
@@ -351,4 +353,16 @@ def test_load_balancer_has_a_limit_where_it_says_so() -> None:
     """Half of its turns may wait for the other half."""
     shares, key = Shares(1024), ObjectKey("shop", "front")
 
-    assert [[6], []] == [most_of(shares.at_balancer(key, n)) for n in (3, None)]
+    found = [most_of(shares.at_balancer(key, bearing(32), n)) for n in (3, None)]
+
+    assert [[6], []] == found
+
+
+def test_a_batch_is_one_call_for_many_turns() -> None:
+    """A driver that takes many members in a call has as many turns for each call."""
+    shares, key = Shares(1024), ObjectKey("shop", "front")
+    shape = BatchShape(10, timedelta(milliseconds=100))
+    driver = attrs.evolve(bearing(3), batches={Operation.ENSURE_BACKEND: shape})
+
+    assert [60] == most_of(shares.at_driver(key, driver, "shop"))
+    assert [20] == most_of(shares.at_balancer(key, driver, 1))

@@ -71,6 +71,25 @@ def test_what_is_served_is_declared(capsys: pytest.CaptureFixture[str]) -> None:
     } == found["spec"]
 
 
+class Batching(Draining):
+    """Takes many members at once."""
+
+    batch = sdk.Batch(max_items=50, max_delay=timedelta(milliseconds=250))
+
+
+def test_batches_are_declared_by_operation(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of those on one member that are served."""
+    found = printed(capsys, Batching, "--print-manifest", "http://driver:9000")
+
+    shape = {"maxItems": 50, "maxDelayMilliseconds": 250}
+    assert {
+        "healthz": None,
+        "ensureBackend": shape,
+        "deregisterBackend": shape,
+        "drainBackend": shape,
+    } == {one["name"]: one.get("batch") for one in found["spec"]["webhooks"]}
+
+
 def test_who_finds_addresses_is_asked_for_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

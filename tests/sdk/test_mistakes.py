@@ -105,7 +105,7 @@ def a_class(**methods: object) -> type[sdk.Driver]:
         ("ensure_backand", "ensure_backend"),
         ("ensureBackend", "ensure_backend"),
         ("register_backend", "ensure_backend"),
-        ("drain_backends", "drain_backend"),
+        ("drain_backnd", "drain_backend"),
         ("deregsiter_backend", "deregister_backend"),
         ("list_backend", "list_backends"),
         ("generate_backend_address", "generate_backend_addr"),

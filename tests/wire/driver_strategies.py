@@ -4,7 +4,7 @@ from datetime import UTC
 
 from hypothesis import strategies as st
 
-from lbcf.core.model.operations import Operation
+from lbcf.core.model.operations import BATCHED, Operation
 from lbcf.wire import driver_answers as answers
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver import LONGEST_DELAY, LONGEST_MESSAGE
@@ -143,6 +143,25 @@ REQUESTS: dict[Operation, st.SearchStrategy[requests.Request[answers.Answer]]] =
         | st.builds(requests.Drain, started_at=moments, deadline=moments),
     ),
 }
+for _one, _kind in (
+    (Operation.ENSURE_BACKEND, requests.EnsureBackendsRequest),
+    (Operation.DEREGISTER_BACKEND, requests.DeregisterBackendsRequest),
+    (Operation.DRAIN_BACKEND, requests.DrainBackendsRequest),
+):
+    _items = st.lists(
+        REQUESTS[_one],
+        min_size=1,
+        max_size=3,
+        unique_by=lambda item: getattr(item, "record_id", ""),
+    )
+    REQUESTS[BATCHED[_one]] = st.builds(_kind, items=_items)
+
+results = {
+    **ending,
+    "injected_info": optional_maps,
+    "record_id": texts,
+    "retry_singly": st.booleans(),
+}
 
 ANSWERS: dict[Operation, st.SearchStrategy[answers.Answer]] = {
     Operation.HEALTHZ: st.builds(answers.HealthzAnswer, healthy=st.booleans()),
@@ -197,5 +216,28 @@ ANSWERS: dict[Operation, st.SearchStrategy[answers.Answer]] = {
         **ending,
         injected_info=optional_maps,
         active_connections=st.none() | st.integers(0, 99),
+    ),
+    **dict.fromkeys(
+        (Operation.ENSURE_BACKENDS, Operation.DEREGISTER_BACKENDS),
+        st.builds(
+            answers.BackendsAnswer,
+            results=st.lists(
+                st.builds(answers.BackendResult, **results),
+                max_size=3,
+                unique_by=lambda result: result.record_id,
+            ),
+        ),
+    ),
+    Operation.DRAIN_BACKENDS: st.builds(
+        answers.DrainBackendsAnswer,
+        results=st.lists(
+            st.builds(
+                answers.DrainResult,
+                **results,
+                active_connections=st.none() | st.integers(0, 99),
+            ),
+            max_size=3,
+            unique_by=lambda result: result.record_id,
+        ),
     ),
 }

@@ -28,6 +28,7 @@ from lbcf.core.model.resources import (
 from lbcf.core.model.selectors import Operator, Requirement, Selector
 from lbcf.core.model.values import (
     AddressSource,
+    BatchShape,
     DeregisterPolicy,
     DeregisterWebhook,
     DrainPolicy,
@@ -133,6 +134,24 @@ def test_driver_says_all_of_it() -> None:
     )
     assert seconds(60) == found.timeout(Operation.ENSURE_BACKEND)
     assert seconds(10) == found.timeout(Operation.DRAIN_BACKEND)
+    assert found.batch(Operation.ENSURE_BACKEND) is None
+
+
+def test_driver_says_which_calls_it_takes_together() -> None:
+    """By operation; gathered for a tenth of a second where nothing is said."""
+    batch = {"maxItems": 50, "maxDelayMilliseconds": 250}
+    found = driver(
+        maxConcurrentCalls=2,
+        webhooks=[
+            {"name": "ensureBackend", "batch": batch},
+            {"name": "drainBackend", "batch": {"maxItems": 100}},
+        ],
+    )
+
+    assert BatchShape(50, seconds(0.25)) == found.batch(Operation.ENSURE_BACKEND)
+    assert BatchShape(100, seconds(0.1)) == found.batch(Operation.DRAIN_BACKEND)
+    assert found.batch(Operation.DEREGISTER_BACKEND) is None
+    assert (100, 200) == (found.largest_batch, found.turns_at_once)
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,9 @@ def driver_for_namespace(
     )
 
 
-def max_concurrent_calls(driver: LoadBalancerDriver | Explanation) -> int:
-    """Return how many calls a driver takes at the same time."""
-    return 32 if isinstance(driver, Explanation) else driver.max_concurrent_calls
+def turns_at_once(driver: LoadBalancerDriver | Explanation) -> int:
+    """Return how many members a driver's calls may be about at the same time."""
+    return 32 if isinstance(driver, Explanation) else driver.turns_at_once
 
 
 def namespace_share(driver: ObjectKey, namespace: str, places: int) -> int:

@@ -1,5 +1,6 @@
 """The operations that a driver may offer, by their names on the wire."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 
@@ -18,3 +19,17 @@ class Operation(StrEnum):
     JUDGE_POD_DEREGISTER = "judgePodDeregister"
     LIST_BACKENDS = "listBackends"
     DRAIN_BACKEND = "drainBackend"
+    ENSURE_BACKENDS = "ensureBackends"
+    DEREGISTER_BACKENDS = "deregisterBackends"
+    DRAIN_BACKENDS = "drainBackends"
+
+
+BATCHED: Mapping[Operation, Operation] = {
+    Operation.ENSURE_BACKEND: Operation.ENSURE_BACKENDS,
+    Operation.DEREGISTER_BACKEND: Operation.DEREGISTER_BACKENDS,
+    Operation.DRAIN_BACKEND: Operation.DRAIN_BACKENDS,
+}
+"""The operations on one member, and what does the same to many in one call."""
+
+SINGLE: Mapping[Operation, Operation] = {many: one for one, many in BATCHED.items()}
+"""The operation that a batch has items of."""

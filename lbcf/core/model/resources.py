@@ -34,6 +34,7 @@ from lbcf.core.model.selectors import Selector
 from lbcf.core.model.values import (
     NO_DRAIN,
     AddressSource,
+    BatchShape,
     BootTime,
     DeregisterPolicy,
     DeregisterWebhook,
@@ -132,6 +133,7 @@ class LoadBalancerDriver:
     Attributes:
         url: where its operations live.
         timeouts: by operation, for those that the driver lists.
+        batches: by operation on one member, for those whose calls it takes together.
         late_effect: how long after a time-out a call may still take effect.
         max_concurrent_calls: how many calls it takes at the same time.
         security: how it is known, and how it knows us.
@@ -142,6 +144,7 @@ class LoadBalancerDriver:
     meta: Meta
     url: str
     timeouts: Mapping[str, timedelta] = attrs.Factory(dict)
+    batches: Mapping[str, BatchShape] = attrs.Factory(dict)
     accept_dry_run: bool = False
     member_key: MemberKey = MemberKey.ADDRESS
     address_source: AddressSource = AddressSource.DRIVER
@@ -174,6 +177,20 @@ class LoadBalancerDriver:
     def declares(self, operation: Operation) -> bool:
         """Return whether the driver lists this operation (needed for optional ones)."""
         return operation in self.timeouts
+
+    def batch(self, operation: Operation) -> BatchShape | None:
+        """Return how calls of an operation on one member are gathered; None: not at all."""
+        return self.batches.get(operation)
+
+    @property
+    def largest_batch(self) -> int:
+        """Return how many members one call may be about."""
+        return max((shape.max_items for shape in self.batches.values()), default=1)
+
+    @property
+    def turns_at_once(self) -> int:
+        """Return how many members its calls under way may be about at the same time."""
+        return self.max_concurrent_calls * self.largest_batch
 
     def timeout(self, operation: Operation) -> timedelta:
         """Return the time-out of one call of an operation."""

@@ -21,6 +21,19 @@ class ObjectKey(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
+@attrs.frozen
+class BatchShape:
+    """How calls of one operation may be gathered into one.
+
+    Attributes:
+        max_items: at most so many in a batch.
+        max_delay: how long they are gathered while another batch is under way.
+    """
+
+    max_items: int
+    max_delay: timedelta
+
+
 class Protocol(StrEnum):
     """The transport protocol of a backend's port."""
 

@@ -208,13 +208,13 @@ ACTING: dict[str, Mutant] = {
         "a permission that waited for its turn is renewed",
         (
             Value(perform, "_USE_WITHIN", timedelta(days=1)),
-            Edit(Executor, "_ask", "until=until", "until=None"),
+            Edit(Executor, "_sent", "until=until", "until=None"),
         ),
         ("crowd-orphaned",),
     ),
     "sent-too-late": Mutant(
         "and one that ran out while it was renewed permits nothing",
-        (Edit(Executor, "_ask", "until=until", "until=None"),),
+        (Edit(Executor, "_sent", "until=until", "until=None"),),
         ("looked-at",),
         modes=("slow",),
     ),
@@ -223,7 +223,7 @@ ACTING: dict[str, Mutant] = {
         (
             Edit(
                 Executor,
-                "_call_driver",
+                "_permission",
                 "if before.resource_version != now.resource_version:",
                 "if False:",
             ),

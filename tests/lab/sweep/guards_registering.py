@@ -78,7 +78,7 @@ REGISTERING: dict[str, Mutant] = {
         (
             Edit(
                 Executor,
-                "_ask",
+                "_answered",
                 "may_land=not error.definite",
                 "may_land=False",
             ),
@@ -88,7 +88,7 @@ REGISTERING: dict[str, Mutant] = {
     ),
     "cut-call-forgotten": Mutant(
         "a call that was cut off below us may still land",
-        (Edit(Executor, "_ask", "if _is_ending():", "if True:"),),
+        (Edit(Executor, "_answered", "if _is_ending():", "if True:"),),
         _LIFE,
         modes=("cancel-late",),
     ),

@@ -1,0 +1,355 @@
+"""Many members in one call: gathers calls of one operation at one load balancer.
+
+    reply = await batches.send(lane, item)      one for each turn; comes back with its result
+
+A lane has the calls of one operation about one load balancer of one driver, for one
+namespace: nobody's items fill another's batch. What is alone goes out at once; what comes
+while a batch is under way waits for that one's end, for company up to `maxItems`, or for
+`maxDelayMilliseconds`, whichever is first. A batch holds one of the driver's places, and
+what goes into it is decided only then: each item is permitted anew, or says that it is not
+to be sent any more, and the others go without it.
+"""
+
+import asyncio
+import contextlib
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
+
+import attrs
+
+from lbcf.core.model.operations import BATCHED, Operation
+from lbcf.core.model.resources import LoadBalancerDriver
+from lbcf.core.model.values import ObjectKey
+from lbcf.drivers.errors import BadAnswer, NotSent, TimedOut
+from lbcf.drivers.pool import DriverPool
+from lbcf.runtime import failpoints
+from lbcf.runtime.clock import Clock
+from lbcf.wire import driver_requests as requests
+from lbcf.wire.driver import Request
+from lbcf.wire.driver_answers import BackendAnswer, BackendResult, BatchAnswer
+
+
+Member = requests.BackendRequest[BackendAnswer]
+
+_LINGER = timedelta(milliseconds=2)
+"""How long the first call of an idle lane waits for others: a storm comes as one."""
+
+_PERMITTING = timedelta(seconds=1)
+"""How long a batch waits for permissions that are being renewed; who comes later goes
+with the next one."""
+
+_ALONE = timedelta(minutes=10)
+"""How long an item goes alone whose batch had no answer, unless it is answered before."""
+_MOST_ALONE = 10_000
+
+_KINDS: Mapping[Operation, Callable[..., Request[BatchAnswer]]] = {
+    Operation.ENSURE_BACKENDS: requests.EnsureBackendsRequest,
+    Operation.DEREGISTER_BACKENDS: requests.DeregisterBackendsRequest,
+    Operation.DRAIN_BACKENDS: requests.DrainBackendsRequest,
+}
+
+
+@attrs.frozen
+class Lane:
+    """What may go into one batch.
+
+    Attributes:
+        driver: its key.
+        operation: on one member.
+        load_balancer: what the calls are about.
+        info: its identity, as the driver knows it.
+        namespace: for whom they are.
+    """
+
+    driver: ObjectKey
+    operation: Operation
+    load_balancer: ObjectKey
+    info: frozenset[tuple[str, str]]
+    namespace: str
+
+
+@attrs.frozen
+class Permitted:
+    """A call that may be sent.
+
+    Attributes:
+        request: the item.
+        until: monotonic seconds at which it must be over.
+        good_until: monotonic seconds at which it must have been sent.
+    """
+
+    request: Member
+    until: float
+    good_until: float
+
+
+Permit = Callable[[], Awaitable[Permitted | None]]
+"""Looks at a permission just before a batch goes out; None: it is not to be sent."""
+
+
+@attrs.define(eq=False)
+class Item:
+    """A call that waits for its batch.
+
+    Attributes:
+        record_id: of the record, as the answer names it.
+        driver: as its turn knows it.
+        permit: of the call; raises nothing.
+        urgent: goes first.
+        limit: how many calls the load balancer bears at a time, None: any number.
+    """
+
+    record_id: str
+    driver: LoadBalancerDriver
+    permit: Permit
+    urgent: bool = False
+    limit: int | None = None
+    result: "asyncio.Future[BackendResult | None]" = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Make what its turn waits for."""
+        self.result = asyncio.get_running_loop().create_future()
+
+
+@attrs.define(eq=False)
+class _Queue:
+    """The items of a lane.
+
+    Attributes:
+        waiting: in order of arrival.
+        forming: the batch that they will go with.
+        under_way: how many batches have been sent and not answered.
+        changed: another item has come, or a batch has ended.
+    """
+
+    waiting: list[Item] = attrs.field(factory=list)
+    forming: "asyncio.Task[None] | None" = None
+    under_way: int = 0
+    changed: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+    def take(self, most: int) -> list[Item]:
+        """Take those that go next: urgent ones, then in order of arrival."""
+        self.waiting = [one for one in self.waiting if not one.result.done()]
+        self.waiting.sort(key=lambda one: not one.urgent)
+        taken, self.waiting = self.waiting[:most], self.waiting[most:]
+        return taken
+
+
+class Batches:
+    """Gathers calls into batches.
+
+    Args:
+        pool: sends them.
+        clock: the time.
+    """
+
+    def __init__(self, pool: DriverPool, clock: Clock) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._queues: dict[Lane, _Queue] = {}
+        self._alone: OrderedDict[str, float] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return how many lanes there are that have something to do."""
+        return len(self._queues)
+
+    def takes(
+        self, driver: LoadBalancerDriver, operation: Operation, record_id: str
+    ) -> bool:
+        """Return whether a call is to go with others.
+
+        An item whose batch had no answer goes alone until it has one: a member on which a
+        driver breaks costs its neighbours one attempt.
+        """
+        alone_until = self._alone.get(record_id)
+        return (
+            driver.batch(operation) is not None
+            and self._pool.sends_batches
+            and (alone_until is None or alone_until < self._clock.monotonic())
+        )
+
+    def answered(self, record_id: str) -> None:
+        """Take in that a call for an item alone was answered."""
+        self._alone.pop(record_id, None)
+
+    async def send(self, lane: Lane, item: Item) -> BackendResult | None:
+        """Have an item sent with others; return its result, None: it was not to be sent.
+
+        Raises:
+            DriverError: there was no answer, or none about this item.
+            Exception: what `permit` raised.
+        """
+        queue = self._queues.setdefault(lane, _Queue())
+        queue.waiting.append(item)
+        queue.changed.set()
+        self._form(lane, queue)
+        try:
+            return await item.result
+        finally:
+            if item in queue.waiting:  # its turn was cancelled
+                queue.waiting.remove(item)
+
+    def _form(self, lane: Lane, queue: _Queue) -> None:
+        """Begin a batch, unless one is being gathered already."""
+        if queue.waiting and queue.forming is None:
+            queue.forming = asyncio.create_task(self._batch(lane, queue))
+        elif not queue.waiting and queue.forming is None and not queue.under_way:
+            self._queues.pop(lane, None)
+
+    async def _batch(self, lane: Lane, queue: _Queue) -> None:
+        """Gather a batch, wait for a place, and send it."""
+        sent = cancelled = False
+        try:
+            await self._gather(lane, queue)
+            if not queue.waiting:
+                return
+            newest = queue.waiting[-1]
+            async with self._pool.slot(
+                newest.driver,
+                lane.load_balancer,
+                namespace=lane.namespace,
+                limit=newest.limit,
+                ahead=any(one.urgent for one in queue.waiting),
+            ):
+                taken = queue.take(_most_items(newest.driver, lane.operation))
+                queue.forming, sent = None, True
+                queue.under_way += 1
+                self._form(lane, queue)
+                await self._settle(lane, queue, taken, newest.driver)
+        except asyncio.CancelledError:
+            cancelled = True  # the process ends: nothing more is sent
+            raise
+        finally:
+            if sent:
+                queue.under_way -= 1
+            else:
+                queue.forming = None
+            queue.changed.set()
+            if not cancelled:
+                self._form(lane, queue)
+
+    async def _gather(self, lane: Lane, queue: _Queue) -> None:
+        """Wait for company as long as that is worth it."""
+        driver = queue.waiting[-1].driver
+        shape = driver.batch(lane.operation)
+        if shape is None:
+            return
+        is_idle = not queue.under_way
+        wait = min(_LINGER, shape.max_delay) if is_idle else shape.max_delay
+        end = self._clock.monotonic() + wait.total_seconds()
+        while len(queue.waiting) < shape.max_items:
+            rest = end - self._clock.monotonic()
+            if rest <= 0 or (not is_idle and not queue.under_way):
+                return
+            queue.changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(rest):
+                    await queue.changed.wait()
+
+    async def _settle(
+        self,
+        lane: Lane,
+        queue: _Queue,
+        taken: Sequence[Item],
+        driver: LoadBalancerDriver,
+    ) -> None:
+        """Send what may be sent of some items, and tell each what came of it."""
+        permitted = await self._permitted(queue, taken)
+        if permitted:
+            await self._call(lane, permitted, driver)
+
+    async def _permitted(
+        self, queue: _Queue, taken: Sequence[Item]
+    ) -> dict[Item, Permitted]:
+        """Have items permitted; those for which that takes long wait for the next batch."""
+        asked = {asyncio.ensure_future(item.permit()): item for item in taken}
+        done, late = await asyncio.wait(asked, timeout=_PERMITTING.total_seconds())
+        if not done:
+            done, late = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        now = self._clock.monotonic()
+        ready: dict[Item, Permitted] = {}
+        for task, item in asked.items():
+            if task in late:
+                task.cancel()
+                queue.waiting.append(item)
+            elif (error := task.exception()) is not None:
+                _fail(item, error)
+            elif (permitted := task.result()) is None:
+                _end(item, None)
+            elif now > permitted.good_until:
+                queue.waiting.append(item)
+            elif not item.result.done():
+                ready[item] = permitted
+        return ready
+
+    async def _call(
+        self,
+        lane: Lane,
+        permitted: Mapping[Item, Permitted],
+        driver: LoadBalancerDriver,
+    ) -> None:
+        """Make the call, and tell each item what came of it."""
+        many = BATCHED[lane.operation]
+        request = _KINDS[many](items=[one.request for one in permitted.values()])
+        # No item's call may go on for longer than its own permission.
+        until = min(one.until for one in permitted.values())
+        call = self._pool.call(
+            driver, many, request, timeout=driver.timeout(lane.operation), until=until
+        )
+        try:
+            answer = await failpoints.through(call, TimedOut)
+        except (Exception, asyncio.CancelledError) as error:
+            # Each turn tells its own record. Also where something below was cancelled,
+            # and not this task: the call may be out.
+            for item in permitted:
+                self._remember(item, error)
+                _fail(item, error)
+            if isinstance(error, asyncio.CancelledError) and _is_ending():
+                raise
+            return
+        results = {one.record_id: one for one in answer.results}
+        for item in permitted:
+            result = results.get(item.record_id)
+            if result is None:
+                text = (
+                    f"{many} of driver {driver.meta.key}: no valid result for this one"
+                )
+                _fail(item, BadAnswer(text))
+            else:
+                _end(item, result)
+            said = "NoResult" if result is None else result.status.value
+            self._pool.count_item(driver, many, said)
+
+    def _remember(self, item: Item, error: BaseException) -> None:
+        """Have an item sent alone next, if what it was sent with may have been the cause."""
+        if isinstance(error, NotSent):
+            return
+        self._alone[item.record_id] = self._clock.monotonic() + _ALONE.total_seconds()
+        while len(self._alone) > _MOST_ALONE:
+            self._alone.popitem(last=False)
+
+
+def _most_items(driver: LoadBalancerDriver, operation: Operation) -> int:
+    shape = driver.batch(operation)
+    return 1 if shape is None else shape.max_items
+
+
+def _end(item: Item, result: BackendResult | None) -> None:
+    if not item.result.done():
+        item.result.set_result(result)
+
+
+def _fail(item: Item, error: BaseException) -> None:
+    if item.result.done():
+        return
+    if isinstance(error, asyncio.CancelledError):
+        item.result.cancel()
+    else:
+        item.result.set_exception(error)
+
+
+def _is_ending() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
