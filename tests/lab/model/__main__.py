@@ -1,8 +1,8 @@
 """`python -m tests.lab.model`: every built variant holds, every weaker one is refuted.
 
 Takes names of variants, or the beginnings of names; without any it runs all of them, then
-the drain's clock and SPIN. Runs under pypy3 by choice: CPython takes about ten times as
-long.
+the drain's clock, batches and SPIN. Runs under pypy3 by choice: CPython takes about ten
+times as long.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 from pathlib import Path
 
-from tests.lab.model import drain_clock, gate, page, spin
+from tests.lab.model import batches, drain_clock, gate, page, spin
 from tests.lab.model.built import BUILT
 from tests.lab.model.search import Found, search
 from tests.lab.model.variants import Variant
@@ -50,6 +50,7 @@ def main(argv: list[str] | None = None) -> int:
         prog="python -m tests.lab.model", description=__doc__
     )
     parser.add_argument("names", nargs="*", help="such as b01, w, spin, drain, gate")
+    parser.add_argument("names", nargs="*", help="such as b01, w, spin, drain, batches")
     parser.add_argument("--traces", action="store_true", help="print each trace")
     parser.add_argument("--page", metavar="FILE", help="write it all as a page, too")
     chosen = parser.parse_args(argv)
@@ -68,6 +69,8 @@ def main(argv: list[str] | None = None) -> int:
         wrong += drain_clock.show()
     if not names or "gate".startswith(names):
         wrong += gate.show()
+    if not names or "batches".startswith(names):
+        wrong += batches.show()
     if not names or "spin".startswith(names):
         wrong += spin.show()
     print("all as expected" if not wrong else f"{wrong} NOT AS EXPECTED")

@@ -5,7 +5,7 @@ Each section stands alone, so that a test can look for it in the page.
 
 from __future__ import annotations
 
-from tests.lab.model import drain_clock, gate, spin
+from tests.lab.model import batches, drain_clock, gate, spin
 from tests.lab.model.search import Found
 from tests.lab.model.variants import Variant
 
@@ -112,6 +112,7 @@ def tail() -> str:
     rows = "".join(_spin_row(switches) for switches in spin.BUILT + spin.WEAKER)
     gates = "".join(f"{line}\n" for line in gate.lines())
     return f"{DRAIN_HEAD}{drains}{GATE_HEAD}{gates}```\n{SPIN_HEAD}{rows}"
+    return f"{DRAIN_HEAD}{drains}```\n{batches.page()}{SPIN_HEAD}{rows}"
 
 
 def _spin_row(switches: tuple[str, ...]) -> str:

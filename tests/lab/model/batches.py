@@ -1,0 +1,364 @@
+"""Two calls that may go out in one batch: each is what the lifecycle takes a call for.
+
+The searches of `built` know single calls: one takes effect within its life after its
+permission, and what its caller learns is true. Here that is shown of the items of a batch,
+whatever becomes of it: late, done in part, answered in part, in another order, or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, combinations
+from typing import NamedTuple
+
+
+FRESH = 1
+"""Ticks for which a permission may be sent."""
+WINDOW = 2
+"""Ticks from a permission to the end of its call (W)."""
+LATE = 1
+"""Ticks after that end in which a call may still take effect (L)."""
+
+WAITING, SENT, TOLD = range(3)
+NOT_YET, DONE, NEVER = range(3)
+NOTHING, SUCCESS, NO_EFFECT, UNKNOWN, NOT_SENT = range(5)
+
+
+class Item(NamedTuple):
+    """One call.
+
+    Attributes:
+        stage: where it is.
+        age: ticks since its permission.
+        changed: its record is another version than the permission shows.
+        batch: which one it went with.
+        left: ticks until the call that it went with is over; its effect may be later.
+        effect: whether the driver has performed it, or never will.
+        learnt: what its turn was told.
+    """
+
+    stage: int = WAITING
+    age: int = 0
+    changed: bool = False
+    batch: int = 0
+    left: int = 0
+    effect: int = NOT_YET
+    learnt: int = NOTHING
+
+
+State = tuple[Item, ...]
+START: State = (Item(), Item())
+
+
+@dataclass(frozen=True)
+class Rules:
+    """A way of sending batches; what is built, unless a rule is taken away.
+
+    Attributes:
+        name: of the variant.
+        text: what it does.
+        breaks: the promise that it breaks, empty for none.
+        judged_at_sending: permissions are looked at when the batch has its place.
+        oldest_bounds: the call is over when the oldest permission says.
+        renewed_by_version: a permission is renewed for the same version only.
+        by_item: what is said of an item is its own result.
+        by_record: results are told apart by recordID, not by their place.
+        missing_is_unknown: an item without a result had no answer.
+        error_is_unknown: so had all where the call failed.
+    """
+
+    name: str
+    text: str
+    breaks: str = ""
+    judged_at_sending: bool = True
+    oldest_bounds: bool = True
+    renewed_by_version: bool = True
+    by_item: bool = True
+    by_record: bool = True
+    missing_is_unknown: bool = True
+    error_is_unknown: bool = True
+
+
+VARIANTS = (
+    Rules("b60", "two calls, in one batch or in two"),
+    Rules(
+        "w60",
+        "permissions are judged when calls begin to wait",
+        "B1",
+        judged_at_sending=False,
+    ),
+    Rules(
+        "w61",
+        "the newest permission of a batch bounds it",
+        "B1",
+        oldest_bounds=False,
+    ),
+    Rules("w62", "a success of the whole is each item's", "B2", by_item=False),
+    Rules("w63", "results are in the order of the items", "B2", by_record=False),
+    Rules(
+        "w64",
+        "an item without a result was not performed",
+        "B3",
+        missing_is_unknown=False,
+    ),
+    Rules(
+        "w65",
+        "nothing of a batch that failed was performed",
+        "B3",
+        error_is_unknown=False,
+    ),
+    Rules(
+        "w66",
+        "a permission is renewed whatever its record has become",
+        "B4",
+        renewed_by_version=False,
+    ),
+)
+
+PROMISES = {
+    "B1": "an item takes effect within the life of its own permission",
+    "B2": "what counts as done was done",
+    "B3": "what counts as without effect has none, and will have none",
+    "B4": "an item goes out for the version that its permission shows",
+    "G": "every item is told something in the end, or is not sent",
+}
+
+
+class Step(NamedTuple):
+    """What may come next, in words, and the promise that it breaks."""
+
+    text: str
+    state: State
+    broken: str = ""
+
+
+def steps(s: State, rules: Rules) -> Iterator[Step]:
+    """Go through all that may come next."""
+    yield from _time(s)
+    yield from _waits(s, rules)
+    yield from _send(s, rules)
+    yield from _driver(s)
+    for batch in sorted({one.batch for one in s if one.stage == SENT}):
+        yield from _answers(s, batch, rules)
+
+
+def _with(s: State, i: int, **changes: object) -> State:
+    return (*s[:i], s[i]._replace(**changes), *s[i + 1 :])  # type: ignore[arg-type]
+
+
+def _is_out(one: Item) -> bool:
+    return one.batch > 0 and one.effect == NOT_YET
+
+
+def _time(s: State) -> Iterator[Step]:
+    """Let time pass, unless something is to be over by now."""
+    late = any(_is_out(one) and one.left + LATE <= 0 for one in s)
+    unanswered = any(one.stage == SENT and one.left <= 0 for one in s)
+    if not late and not unanswered:
+        yield Step("time passes", tuple(_older(one) for one in s))
+
+
+def _older(one: Item) -> Item:
+    if one.stage == WAITING or _is_out(one) or one.stage == SENT:
+        oldest = WINDOW + LATE + 1
+        age = min(one.age + 1, oldest)
+        return one._replace(age=age, left=one.left - 1 if one.batch else 0)
+    return one
+
+
+def _waits(s: State, rules: Rules) -> Iterator[Step]:
+    """Let records change, and permissions be renewed."""
+    for i, one in enumerate(s):
+        if one.stage != WAITING:
+            continue
+        if not one.changed:
+            yield Step(f"R{i + 1} is changed", _with(s, i, changed=True))
+        if not one.age:
+            continue
+        read = f"A reads R{i + 1} again"
+        if not one.changed:
+            yield Step(f"{read}: as it was", _with(s, i, age=0))
+        elif rules.renewed_by_version:
+            told = _with(s, i, stage=TOLD, learnt=NOT_SENT)
+            yield Step(f"{read}: changed; it is not sent", told)
+        else:
+            broken = f"B4: R{i + 1} goes out although it has changed"
+            yield Step(f"{read}: changed", _with(s, i, age=0), broken)
+
+
+def _send(s: State, rules: Rules) -> Iterator[Step]:
+    """Send those that wait and may be sent."""
+    ready = [
+        i
+        for i, one in enumerate(s)
+        if one.stage == WAITING and (one.age <= FRESH or not rules.judged_at_sending)
+    ]
+    batch = 1 + max(one.batch for one in s)
+    for chosen in chain.from_iterable(combinations(ready, n) for n in (1, 2)):
+        ages = [s[i].age for i in chosen]
+        bound = max(ages) if rules.oldest_bounds else min(ages)
+        left, n = max(WINDOW - bound, 0), s
+        for i in chosen:
+            n = _with(n, i, stage=SENT, batch=batch, left=left)
+        yield Step(f"A sends {_names(chosen)} in a batch", n)
+
+
+def _names(chosen: tuple[int, ...]) -> str:
+    return " and ".join(f"R{i + 1}" for i in chosen) or "nothing"
+
+
+def _driver(s: State) -> Iterator[Step]:
+    """Let the driver perform an item that is out, or see to it that it never will."""
+    for i, one in enumerate(s):
+        if not _is_out(one):
+            continue
+        broken = ""
+        if one.age > WINDOW + LATE:
+            broken = f"B1: R{i + 1} is performed when its permission is long over"
+        elif one.learnt == NO_EFFECT:
+            broken = f"B3: R{i + 1} is performed, and counts as without effect"
+        yield Step(f"the driver performs R{i + 1}", _with(s, i, effect=DONE), broken)
+        yield Step(f"the driver refuses R{i + 1}", _with(s, i, effect=NEVER))
+
+
+def _answers(s: State, batch: int, rules: Rules) -> Iterator[Step]:
+    """Let a batch be answered, for some of its items, or end without an answer."""
+    items = [i for i, one in enumerate(s) if one.batch == batch and one.stage == SENT]
+    failed = UNKNOWN if rules.error_is_unknown else NO_EFFECT
+    yield _told(s, "the batch has no answer", dict.fromkeys(items, failed))
+    known = [i for i in items if s[i].effect != NOT_YET]
+    for n in range(len(known) + 1):
+        for some in combinations(known, n):
+            for order in {some, some[::-1]}:
+                text = f"the batch is answered, for {_names(order)}"
+                yield _told(s, text, _learnt(s, items, order, rules))
+
+
+def _learnt(
+    s: State, items: list[int], order: tuple[int, ...], rules: Rules
+) -> dict[int, int]:
+    """Say what the caller makes of results in an order."""
+    if not rules.by_item:
+        return dict.fromkeys(items, SUCCESS)
+    missing = UNKNOWN if rules.missing_is_unknown else NO_EFFECT
+    said = [SUCCESS if s[i].effect == DONE else NO_EFFECT for i in order]
+    whose = order if rules.by_record else items
+    return dict.fromkeys(items, missing) | dict(zip(whose, said, strict=False))
+
+
+def _told(s: State, text: str, learnt: dict[int, int]) -> Step:
+    """Tell turns what came of their items."""
+    n, broken = s, ""
+    for i, what in learnt.items():
+        n = _with(n, i, stage=TOLD, learnt=what)
+        if what == SUCCESS and s[i].effect != DONE:
+            broken = f"B2: R{i + 1} counts as done, and was not performed"
+        elif what == NO_EFFECT and s[i].effect == DONE:
+            broken = f"B3: R{i + 1} counts as without effect, and was performed"
+    return Step(text, n, broken)
+
+
+class Found(NamedTuple):
+    """What a search has found.
+
+    Attributes:
+        states: how many there are.
+        broken: the promise that is broken, in words; empty for none.
+        trace: the shortest way there.
+    """
+
+    states: int
+    broken: str = ""
+    trace: tuple[str, ...] = ()
+
+
+def search(rules: Rules) -> Found:
+    """Search all states; in a variant that holds, each leads to an end."""
+    before: dict[State, tuple[State, str] | None] = {START: None}
+    back: dict[State, list[State]] = {}
+    level = [START]
+    while level:
+        following: list[State] = []
+        for s in level:
+            for step in steps(s, rules):
+                if step.broken:
+                    return Found(
+                        len(before), step.broken, (*_way(before, s), step.text)
+                    )
+                back.setdefault(step.state, []).append(s)
+                if step.state not in before:
+                    before[step.state] = (s, step.text)
+                    following.append(step.state)
+        level = following
+    stuck = len(before) - len(_leading_to_an_end(back, list(before)))
+    return Found(len(before), f"G: {stuck} states lead to no end" if stuck else "")
+
+
+def _leading_to_an_end(
+    back: dict[State, list[State]], states: list[State]
+) -> set[State]:
+    work = [s for s in states if all(one.stage == TOLD for one in s)]
+    found = set(work)
+    while work:
+        for s in back.get(work.pop(), ()):
+            if s not in found:
+                found.add(s)
+                work.append(s)
+    return found
+
+
+def _way(before: dict[State, tuple[State, str] | None], s: State) -> tuple[str, ...]:
+    way: list[str] = []
+    came = before[s]
+    while came is not None:
+        way.append(came[1])
+        came = before[came[0]]
+    return tuple(reversed(way))
+
+
+def is_as_expected(rules: Rules, found: Found) -> bool:
+    """Tell whether a search came out as the variant says."""
+    return found.broken[:2] == rules.breaks
+
+
+def show() -> int:
+    """Print what was found; answers how many did not come out as they should."""
+    wrong = 0
+    for rules in VARIANTS:
+        found = search(rules)
+        wrong += not is_as_expected(rules, found)
+        print(
+            f"{rules.name}  {found.states:>6,} states  {rules.text}: {_verdict(found)}"
+        )
+    return wrong
+
+
+def _verdict(found: Found) -> str:
+    return found.broken or "holds, an end is reachable"
+
+
+def page() -> str:
+    """Return the section of the page."""
+    promises = "".join(f"| {name} | {text} |\n" for name, text in PROMISES.items())
+    parts = [_HEAD, promises]
+    for rules in VARIANTS:
+        found = search(rules)
+        parts.append(f"\n### {rules.name}: {rules.text}\n\n")
+        if not found.broken:
+            parts.append(f"Holds in all of {found.states:,} states.\n")
+            continue
+        way = (f"{number:>3} {line}\n" for number, line in enumerate(found.trace, 1))
+        parts.append(f"{found.broken}.\n\n```text\n{''.join(way)}```\n")
+    return "".join(parts)
+
+
+_HEAD = f"""
+## Batches
+
+Two calls that may go out together. A permission may be sent for {FRESH} tick, its call is over {WINDOW} ticks after
+it, and may take effect for {LATE} more. Each item is a call as the searches above know it:
+
+| promise | means |
+|---|---|
+"""
