@@ -118,6 +118,10 @@ soak: build ## 16 min | Traffic while all of ours is killed every second (SECOND
 bench: build ## ~30 min | Measure speed, cost and memory on a real control plane (BENCH_ARGS=...).
 	$(BIN)/python -m tests.lab.bench $(BENCH_ARGS)
 
+.PHONY: batches
+batches: install ## ~1 min | Measure members registered in batches and singly, driver by driver (BATCHES_ARGS=...).
+	$(BIN)/python -m tests.lab.batches $(BATCHES_ARGS)
+
 ##@ Make what people get
 
 .PHONY: pictures

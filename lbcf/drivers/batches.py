@@ -4,14 +4,13 @@
 
 A lane has the calls of one operation about one load balancer of one driver, for one
 namespace: nobody's items fill another's batch. What is alone goes out at once; what comes
-while a batch is under way waits for that one's end, for company up to `maxItems`, or for
-`maxDelayMilliseconds`, whichever is first. A batch holds one of the driver's places, and
+while a batch is under way waits for company up to `maxItems` or for
+`maxDelayMilliseconds`, and no longer than until that batch has ended and nobody comes any more. A batch holds one of the driver's places, and
 what goes into it is decided only then: each item is permitted anew, or says that it is not
 to be sent any more, and the others go without it.
 """
 
 import asyncio
-import contextlib
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -34,7 +33,7 @@ from lbcf.wire.driver_answers import BackendAnswer, BackendResult, BatchAnswer
 Member = requests.BackendRequest[BackendAnswer]
 
 _LINGER = timedelta(milliseconds=2)
-"""How long the first call of an idle lane waits for others: a storm comes as one."""
+"""How long a lane with nothing under way waits for another call: a storm comes as one."""
 
 _PERMITTING = timedelta(seconds=1)
 """How long a batch waits for permissions that are being renewed; who comes later goes
@@ -236,17 +235,26 @@ class Batches:
         shape = driver.batch(lane.operation)
         if shape is None:
             return
-        is_idle = not queue.under_way
-        wait = min(_LINGER, shape.max_delay) if is_idle else shape.max_delay
+        wait = shape.max_delay if queue.under_way else min(_LINGER, shape.max_delay)
         end = self._clock.monotonic() + wait.total_seconds()
         while len(queue.waiting) < shape.max_items:
             rest = end - self._clock.monotonic()
-            if rest <= 0 or (not is_idle and not queue.under_way):
+            if not queue.under_way:
+                # Those whose batch has ended come again soon, one by one.
+                rest = min(rest, _LINGER.total_seconds())
+            if rest <= 0 or not await self._changes(queue, rest):
                 return
-            queue.changed.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(rest):
-                    await queue.changed.wait()
+
+    async def _changes(self, queue: _Queue, seconds: float) -> bool:
+        """Wait for news of a lane; return whether there was any in time, or may be more."""
+        queue.changed.clear()
+        was_busy = bool(queue.under_way)
+        try:
+            async with asyncio.timeout(seconds):
+                await queue.changed.wait()
+        except TimeoutError:
+            return was_busy
+        return True
 
     async def _settle(
         self,

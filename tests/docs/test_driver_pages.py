@@ -191,6 +191,9 @@ def test_drivers_are_declared_as_they_are(shipped: Shipped) -> None:
         assert shipped.kind.member_key.value == one["memberKey"]
         calls = one.get("maxConcurrentCalls", shipped.kind.max_concurrent_calls)
         assert calls <= shipped.kind.max_concurrent_calls
+        batches = [webhook.get("batch") for webhook in one["webhooks"]]
+        largest = max((batch["maxItems"] for batch in batches if batch), default=1)
+        assert largest <= shipped.kind.batch.max_items
 
 
 @each

@@ -28,6 +28,8 @@ THEIRS = "AKIASOMEBODYELSE"
 """Access key of other people."""
 BURST, REFILL = 40, 10.0
 """Describing calls that AWS bears at once, and per second after that."""
+CHANGING_BURST, CHANGING_REFILL = 20, 4.0
+"""The same of calls that change something (elb-api-throttling)."""
 
 _CHANGING = ("RegisterTargets", "DeregisterTargets", "ModifyTargetGroupAttributes")
 
@@ -53,6 +55,36 @@ class Call:
 
 
 @attrs.define(eq=False)
+class Bucket:
+    """A token bucket, by which AWS counts calls.
+
+    Attributes:
+        burst: calls at once.
+        refill: calls per second after that.
+    """
+
+    clock: Clock
+    burst: int
+    refill: float
+    _tokens: float = attrs.field(init=False)
+    _counted: float = attrs.field(default=0.0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Begin full."""
+        self._tokens = float(self.burst)
+
+    def take(self) -> bool:
+        """Take a token, if there is one."""
+        now = self.clock.monotonic()
+        grown = self._tokens + (now - self._counted) * self.refill
+        self._tokens, self._counted = min(float(self.burst), grown), now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
+@attrs.define(eq=False)
 class Emulator:
     """The service.
 
@@ -64,7 +96,8 @@ class Emulator:
         faults: what calls of an action are answered with in place of the truth.
         late: seconds by which answers are late; the call takes effect at once.
         mute: actions that take effect, and are answered when nobody waits any more.
-        throttles: describing calls are counted as AWS counts them.
+        throttles: calls are counted as AWS counts them.
+        throttled: how many were too many.
     """
 
     clock: Clock
@@ -75,11 +108,17 @@ class Emulator:
     late: float = 0.0
     mute: set[str] = attrs.field(factory=set)
     throttles: bool = False
+    throttled: int = 0
     url: str = attrs.field(default="", init=False)
     _closing: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-    _tokens: float = attrs.field(default=float(BURST), init=False)
-    _counted: float = attrs.field(default=0.0, init=False)
+    _describing: "Bucket" = attrs.field(init=False)
+    _changing: "Bucket" = attrs.field(init=False)
     _numbers: "itertools.count[int]" = attrs.field(factory=itertools.count, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Count the two kinds of calls apart."""
+        self._describing = Bucket(self.clock, BURST, REFILL)
+        self._changing = Bucket(self.clock, CHANGING_BURST, CHANGING_REFILL)
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -227,15 +266,11 @@ class Emulator:
         return group
 
     def _throttle(self, action: str) -> None:
-        """Count a describing call."""
-        if not self.throttles or action in _CHANGING:
-            return
-        now = self.clock.monotonic()
-        grown = self._tokens + (now - self._counted) * REFILL
-        self._tokens, self._counted = min(float(BURST), grown), now
-        if self._tokens < 1:
+        """Count a call."""
+        bucket = self._changing if action in _CHANGING else self._describing
+        if self.throttles and not bucket.take():
+            self.throttled += 1
             raise ApiError("Throttling", "Rate exceeded")
-        self._tokens -= 1
 
     def _error(self, error: ApiError) -> web.Response:
         """Answer with an error."""

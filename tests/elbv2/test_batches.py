@@ -7,12 +7,16 @@ from datetime import timedelta
 
 import pytest
 
-from lbcf.sdk import Fail, Succ
+from lbcf.core.model.operations import Operation
+from lbcf.sdk import Fail, Service, Succ
 from tests.elbv2.clients import RECORD, a_deregister, a_drain, an_ensure, an_identity
 from tests.elbv2.clocks import QuickClock
+from tests.elbv2.conftest import MakeDriver
 from tests.elbv2.emulator import Emulator
 from tests.elbv2.state import EmulatedGroup
 from tests.fakes.clock import VirtualClock
+from tests.lab.batches.caller import Caller, as_object, members
+from tests.sdk.services import serving
 from webhooks.elbv2.changes import MOST_TARGETS, Action, Change, Changes
 from webhooks.elbv2.driver import Elbv2Driver
 from webhooks.elbv2.errors import Answered, InvalidTarget, Uncertain
@@ -259,3 +263,41 @@ async def test_no_answer_is_told_to_all(clock: QuickClock) -> None:
     )
 
     assert [Uncertain] * 3 == [type(one) for one in answers]
+
+
+async def test_a_thousand_members_under_the_throttle(
+    make_driver: MakeDriver,
+    emulator: Emulator,
+    group: EmulatedGroup,
+    clock: QuickClock,
+) -> None:
+    """Ten calls of 100 put them there, ten take them out, and polls are few."""
+    emulator.throttles = True
+    driver, lb_info = make_driver(), an_identity(group)
+    async with (
+        serving(Service(driver)) as url,
+        Caller.of(as_object(driver, url, batched=True), lb_info, turns=1000) as caller,
+    ):
+        wanted = members(1000)
+        ensured = await caller.all(Operation.ENSURE_BACKEND, wanted)
+        before = len(group.owners)
+        polls = len(emulator.calls)
+        drains = asyncio.create_task(caller.all(Operation.DRAIN_BACKEND, wanted))
+        # Nothing tells of it but the calls themselves.
+        while len(emulator.made("DeregisterTargets")) < 10:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        clock.advance(timedelta(seconds=60))
+        drained = await drains
+        ended = await caller.all(Operation.DEREGISTER_BACKEND, wanted)
+
+    registers, deregisters = (
+        [len(call.targets) for call in emulator.made(action)]
+        for action in ("RegisterTargets", "DeregisterTargets")
+    )
+    assert ([], [], []) == (ensured.failures, drained.failures, ended.failures)
+    assert 1000 == before
+    assert [100] * 10 == registers
+    assert [100] * 10 == deregisters
+    assert 0 == emulator.throttled
+    assert 0 == len([one for one in group.targets.values() if one.left_at is None])
+    assert len(emulator.calls) - polls < 60

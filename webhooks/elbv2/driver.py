@@ -15,6 +15,7 @@ import attrs
 
 from lbcf.sdk import (
     BackendState,
+    Batch,
     CreateLoadBalancerRequest,
     DeleteLoadBalancerRequest,
     DeregisterBackendRequest,
@@ -37,6 +38,7 @@ from lbcf.sdk import (
 )
 from webhooks.elbv2.backends import backend_target
 from webhooks.elbv2.balancer import LoadBalancer, LoadBalancers
+from webhooks.elbv2.changes import MOST_TARGETS
 from webhooks.elbv2.errors import Elbv2Error, Throttled, Uncertain
 from webhooks.elbv2.load_balancers import parse_identity, parse_spec
 from webhooks.elbv2.members import Listing, Member, Outcome
@@ -70,6 +72,9 @@ class Elbv2Driver(Driver):
     # AWS' client sends again, by itself, what was not answered.
     late_effect = timedelta(seconds=20)
     summary = "Registers backends as targets of AWS ELBv2 target groups."
+    # All items of a batch meet in `changes`, and share a call.
+    batch = Batch(max_items=MOST_TARGETS, max_delay=timedelta(milliseconds=500))
+    batch_concurrency = MOST_TARGETS
 
     load_balancers: LoadBalancers
     patience: timedelta = PATIENCE
