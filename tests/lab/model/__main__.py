@@ -49,8 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.lab.model", description=__doc__
     )
-    parser.add_argument("names", nargs="*", help="such as b01, w, spin, drain, gate")
-    parser.add_argument("names", nargs="*", help="such as b01, w, spin, drain, batches")
+    parser.add_argument("names", nargs="*", help="such as b01, w, drain, gate, batches")
     parser.add_argument("--traces", action="store_true", help="print each trace")
     parser.add_argument("--page", metavar="FILE", help="write it all as a page, too")
     chosen = parser.parse_args(argv)

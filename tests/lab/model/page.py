@@ -111,8 +111,8 @@ def tail() -> str:
     drains = "".join(f"{line}\n" for line in drain_clock.lines())
     rows = "".join(_spin_row(switches) for switches in spin.BUILT + spin.WEAKER)
     gates = "".join(f"{line}\n" for line in gate.lines())
-    return f"{DRAIN_HEAD}{drains}{GATE_HEAD}{gates}```\n{SPIN_HEAD}{rows}"
-    return f"{DRAIN_HEAD}{drains}```\n{batches.page()}{SPIN_HEAD}{rows}"
+    apart = f"{DRAIN_HEAD}{drains}{GATE_HEAD}{gates}```\n{batches.page()}"
+    return f"{apart}{SPIN_HEAD}{rows}"
 
 
 def _spin_row(switches: tuple[str, ...]) -> str:
