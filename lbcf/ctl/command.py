@@ -24,6 +24,14 @@ from lbcf.ctl.drivers import why_driver
 from lbcf.ctl.errors import CtlError, ObjectNotFound, refusal
 from lbcf.ctl.flags import Kind, ObjectReference, parser_for
 from lbcf.ctl.groups import why_group
+from lbcf.ctl.hand_drain import (
+    HandDrain,
+    HandDrainReport,
+    annotate,
+    concerned,
+    follow,
+    hand_drain_report,
+)
 from lbcf.ctl.load_balancers import why_load_balancer
 from lbcf.ctl.output import ReportWriter, is_interactive, report_writer, screen
 from lbcf.ctl.plan import plan_report
@@ -139,7 +147,8 @@ def _check_scope(flags: argparse.Namespace) -> None:
 
 async def _connect_and_answer(flags: argparse.Namespace) -> int:
     _check_scope(flags)
-    write = report_writer(flags.output, watching=getattr(flags, "watch", False))
+    several = getattr(flags, "watch", False) or getattr(flags, "wait", False)
+    write = report_writer(flags.output, watching=several)
     connection = await connect(flags.kubeconfig, flags.context)
     if flags.user:
         acted_for = acting_as(flags.user, flags.groups or ())
@@ -257,6 +266,38 @@ async def _abandon(question: Question, write: ReportWriter) -> int:
     order = Order(question.target, question.key, flags.reason)
     confirm = None if flags.yes else confirm_at_terminal
     write(await abandon(question.client, order, confirm))
+    return FINE
+
+
+async def _drain(question: Question, write: ReportWriter) -> int:
+    reason = question.flags.reason.strip()
+    if not reason:
+        raise CtlError("--reason is empty: say why, others will read it")
+    return await _drain_by_hand(question, write, reason)
+
+
+async def _undrain(question: Question, write: ReportWriter) -> int:
+    return await _drain_by_hand(question, write, "")
+
+
+async def _drain_by_hand(question: Question, write: ReportWriter, reason: str) -> int:
+    order = HandDrain(question.target, question.key, reason)
+    await annotate(question.client, order)
+
+    async def look() -> HandDrainReport:
+        """Read all that may be concerned."""
+        everywhere = question.target.kind is Kind.NODE
+        reading = Reading(question.client, None if everywhere else question.namespace)
+        await asyncio.gather(reading.read_resources(), reading.read_pods())
+        await reading.read_dependencies(concerned(reading, order))
+        return hand_drain_report(reading, order, question.clock.now())
+
+    if question.flags.wait:
+        output = question.flags.output
+        with screen(output) as show:
+            write(await follow(look, show, question.clock))
+    else:
+        write(await look())
     return FINE
 
 
@@ -380,5 +421,7 @@ _COMMANDS: Mapping[str, Callable[[Question, ReportWriter], Awaitable[int]]] = {
     "why": _why,
     "drains": _drains,
     "plan": _plan,
+    "drain": _drain,
+    "undrain": _undrain,
     "abandon": _abandon,
 }

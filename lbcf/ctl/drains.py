@@ -76,7 +76,7 @@ def drains_report(reading: Reading, now: datetime) -> DrainsReport:
     """Report the records that are being deleted."""
     found = [record for record in reading.view.records.values() if record.is_deleting]
     found.sort(key=lambda one: (_deadline(one) or _NO_DEADLINE, one.meta.key))
-    drains = tuple(_row(record, reading, now) for record in found)
+    drains = tuple(row_of(record, reading, now) for record in found)
     return DrainsReport(now, reading.namespace or "", drains, reading.unread())
 
 
@@ -84,7 +84,8 @@ def _deadline(record: BackendRecord) -> datetime | None:
     return None if record.status.drain is None else record.status.drain.deadline
 
 
-def _row(record: BackendRecord, reading: Reading, now: datetime) -> DrainRow:
+def row_of(record: BackendRecord, reading: Reading, now: datetime) -> DrainRow:
+    """Return a record as it is shown: how far it is, and whom it waits for."""
     drain, deadline = record.status.drain, _deadline(record)
     return DrainRow(
         namespace=record.meta.key.namespace,

@@ -180,6 +180,16 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "plan": Command(
         "What the controller would write for a group now.", (Kind.GROUP, Kind.BIND)
     ),
+    "drain": Command(
+        "Take it out of service, drained, until undrain.",
+        (Kind.POD, Kind.NODE, Kind.GROUP, Kind.BIND),
+        ("--reason", "--wait"),
+    ),
+    "undrain": Command(
+        "Put back what drain took out.",
+        (Kind.POD, Kind.NODE, Kind.GROUP, Kind.BIND),
+        ("--wait",),
+    ),
     "abandon": Command(
         "Let go of a deleted object without its driver.",
         (Kind.RECORD, Kind.LOAD_BALANCER),
@@ -222,6 +232,7 @@ _USER = Flag("--as", "ask as this user; needs `impersonate`")
 _GROUP = Flag("--as-group", "and as a member of this group; may be given again")
 _WATCH = Flag("--watch", "tell of each change until Ctrl-C", False, False)
 _REASON = Flag("--reason", "is kept in the annotation", is_common=False)
+_WAIT = Flag("--wait", "tell who is left until nobody is", False, False)
 _YES = Flag("--yes", "do not ask", False, False)
 _TO = Flag("--to", "the folder that is made; default: NAME", is_common=False)
 
@@ -234,7 +245,7 @@ FLAGS: Final[Mapping[str, Flag]] = {
         flag.name: flag
         for flag in (
             *(_NAMESPACE, _EVERYWHERE, _OUTPUT, _KUBECONFIG, _CONTEXT),
-            *(_USER, _GROUP, _WATCH, _REASON, _YES, _TO),
+            *(_USER, _GROUP, _WATCH, _REASON, _WAIT, _YES, _TO),
         )
     },
 }
@@ -281,6 +292,10 @@ def _add_reason(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(_REASON.name, required=True, help=_REASON.text)
 
 
+def _add_wait(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(_WAIT.name, action="store_true", help=_WAIT.text)
+
+
 def _add_yes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(_YES.name, action="store_true", help=_YES.text)
 
@@ -292,6 +307,7 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
 _OWN_FLAGS: Final[Mapping[str, Callable[[argparse.ArgumentParser], None]]] = {
     _WATCH.name: _add_watch,
     _REASON.name: _add_reason,
+    _WAIT.name: _add_wait,
     _YES.name: _add_yes,
     _TO.name: _add_folder,
 }

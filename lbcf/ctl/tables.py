@@ -20,6 +20,7 @@ from rich.text import Text
 from lbcf.core.reasons import Reason
 from lbcf.ctl.abandon import Abandonment
 from lbcf.ctl.drains import DrainsReport
+from lbcf.ctl.hand_drain import HandDrainReport
 from lbcf.ctl.plan import Change, PlanReport
 from lbcf.ctl.project import NewProject
 from lbcf.ctl.records import next_attempt
@@ -244,6 +245,16 @@ def _(report: DrainsReport) -> RenderableType:
     return Group(
         _with_namespaces(header, rows, report.namespace), *_unread(report.unread)
     )
+
+
+@draw.register
+def _(report: HandDrainReport) -> RenderableType:
+    what = f"drained by hand: {report.reason}" if report.reason else "back in service"
+    head = Text.assemble((report.subject, "bold"), f": {what}")
+    if not report.left:
+        done = "nothing of it is in service" if report.reason else "nobody is missing"
+        return Group(head, Text(done), *_unread(report.unread))
+    return Group(head, draw(DrainsReport(report.at, report.namespace, report.left)))
 
 
 @draw.register

@@ -48,7 +48,7 @@ async def test_commands_are_told_with_what_they_answer() -> None:
     """As kubectl writes them: a tab before the description, the directive last."""
     assert set(COMMANDS) == set((await asked("")).words)
     text = COMMANDS["drains"].text
-    assert f"drains\t{text}\n:4\n" == str(await asked("dr"))
+    assert f"drains\t{text}\n:4\n" == str(await asked("drains"))
 
 
 @pytest.mark.parametrize(
