@@ -7,7 +7,7 @@ is on disk: a driver that starts waits for them as well.
 
 import asyncio
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import timedelta
 
 import attrs
@@ -58,9 +58,13 @@ class Fleet:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def change(self) -> None:
-        """Wait for the next change."""
-        await self._changed.wait()
+    def change(self) -> Coroutine[None, None, bool]:
+        """Return what waits for the next change, from now on.
+
+        A coroutine function would look at the event only when its task begins: a change
+        between would be lost, and with it what an Envoy is owed.
+        """
+        return self._changed.wait()
 
     def put(self, resources: Sequence[Resource]) -> None:
         """Have a load balancer be so."""
