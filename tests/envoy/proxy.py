@@ -7,7 +7,7 @@ import socket
 import sysconfig
 import tempfile
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,7 +33,7 @@ def free_port() -> int:
 
 
 def bootstrap(
-    xds_port: int, admin: str, tls: dict[str, object] | None
+    xds_port: int, admin: str, tls: Mapping[str, object] | None
 ) -> dict[str, object]:
     """Return what an Envoy starts with: as docs/envoy.md has it, with an admin socket."""
     driver = {
@@ -113,7 +113,10 @@ class Envoy:
     @classmethod
     @contextlib.asynccontextmanager
     async def running(
-        cls, xds_port: int, node: str = "envoy-1", tls: dict[str, object] | None = None
+        cls,
+        xds_port: int,
+        node: str = "envoy-1",
+        tls: Mapping[str, object] | None = None,
     ) -> AsyncIterator[Self]:
         """Run one for a block."""
         with tempfile.TemporaryDirectory(prefix="envoy-") as folder:

@@ -15,6 +15,7 @@ _IN_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _COOKIE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _PATH = re.compile(r"/[!-~]{0,255}")
 _COUNT = re.compile(r"[1-9][0-9]?")
+_DIGIT = re.compile(r"[0-9]")
 
 ALGORITHMS = {
     "roundrobin": "ROUND_ROBIN",
@@ -26,7 +27,7 @@ ALGORITHMS = {
 """Names, and what Envoy calls them; the last two hash the client's address."""
 
 _BY_HASH = ("source", "maglev")
-_ONLY_HTTP = ("upstreamProtocol", "requestTimeout", "stickyCookie")
+_ONLY_HTTP = ("upstreamProtocol", "requestTimeout", "retries", "stickyCookie")
 _ONLY_CHECKED = ("checkPath", "checkInterval", "checkTimeout", "checkRise", "checkFall")
 
 _T = TypeVar("_T")
@@ -60,6 +61,7 @@ class Settings:
         connect_timeout: for a connection to a member.
         idle_timeout: of clients' connections.
         request_timeout: of a request as a whole.
+        retries: how often a request that no member has begun to serve is tried again.
         slow_start: how long a new member has until its full share.
         sticky_cookie: by which a client stays with a member; empty: none.
         check: health checks of the Envoys; None: none.
@@ -72,6 +74,7 @@ class Settings:
     connect_timeout: float
     idle_timeout: float
     request_timeout: float
+    retries: int
     slow_start: float
     sticky_cookie: str
     check: Check | None
@@ -90,6 +93,7 @@ DEFAULTS: Mapping[str, str] = {
     "connectTimeout": "1s",
     "idleTimeout": "1h",
     "requestTimeout": "",
+    "retries": "2",
     "slowStart": "",
     "stickyCookie": "",
     "check": "none",
@@ -124,6 +128,7 @@ def parse_attributes(attributes: Mapping[str, str]) -> Settings:
         connect_timeout=_time(said, "connectTimeout"),
         idle_timeout=_time(said, "idleTimeout"),
         request_timeout=_time(said, "requestTimeout"),
+        retries=int(_matching(said, "retries", _DIGIT, "a number from 0 to 9")),
         slow_start=_time(said, "slowStart"),
         sticky_cookie=_matching(said, "stickyCookie", _COOKIE, "the name of a cookie"),
         check=_check(said),

@@ -96,6 +96,7 @@ class Management:
         epoch: of the state.
         files: for TLS in both directions; None: none, for loopback.
         step: is told of each response before it is sent, so that tests can end there.
+        is_closing: whether it is what ends the streams.
     """
 
     address: BindAddress
@@ -103,6 +104,7 @@ class Management:
     epoch: str
     files: Files | None
     step: Step
+    is_closing: bool = attrs.field(default=False, init=False)
     _server: Any = attrs.field(default=None, init=False)
 
     async def open(self) -> int:
@@ -131,6 +133,7 @@ class Management:
 
     async def close(self) -> None:
         """End all streams; Envoys keep what they have."""
+        self.is_closing = True
         if self._server is not None:
             await self._server.stop(_GRACE)
             self._server = None
@@ -204,6 +207,7 @@ class _Lrs(lrs_pb2_grpc.LoadReportingServiceServicer):  # type: ignore[misc]
     """Takes load reports."""
 
     def __init__(self, management: Management) -> None:
+        self._management = management
         self._fleets = management.fleets
 
     async def StreamLoadStats(  # noqa: N802  (gRPC's name)
@@ -220,6 +224,9 @@ class _Lrs(lrs_pb2_grpc.LoadReportingServiceServicer):  # type: ignore[misc]
                 report = messages.read_report(request)
                 reporting.take(report, self._fleets.now())
                 self._fleets.fleet(node.fleet).tell()
+        except asyncio.CancelledError:
+            if not self._management.is_closing:
+                raise
         finally:
             self._fleets.end_report(node, reporting)
 

@@ -266,38 +266,39 @@ def _http(known: Identity, settings: Settings) -> Json:
 
 
 def _route(known: Identity, settings: Settings) -> Json:
-    """Return where all requests go.
-
-    Only what no member has begun to serve is tried again, at another member.
-    """
+    """Return where all requests go."""
     hashed = (
         {"hash_policy": [{"connection_properties": {"source_ip": True}}]}
         if settings.by_hash
         else {}
     )
-    retries = {
-        "retry_on": "connect-failure,refused-stream,reset-before-request",
-        "num_retries": 2,
-        "retry_host_predicate": [
-            {
-                "name": "envoy.retry_host_predicates.previous_hosts",
-                "typed_config": {
-                    "@type": "type.googleapis.com/envoy.extensions.retry.host."
-                    "previous_hosts.v3.PreviousHostsPredicate"
-                },
-            }
-        ],
-        "host_selection_retry_max_attempts": 3,
-    }
     return {
         "match": {"prefix": "/"},
         "route": {
             "cluster": known.name,
             "timeout": _seconds(settings.request_timeout),
-            "retry_policy": retries,
+            **_retries(settings.retries),
             **hashed,
         },
     }
+
+
+def _retries(most: int) -> Json:
+    """Return what is tried again, at another member: what none has begun to serve."""
+    if not most:
+        return {}
+    kind = "envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"
+    another = {
+        "name": "envoy.retry_host_predicates.previous_hosts",
+        "typed_config": {"@type": f"type.googleapis.com/{kind}"},
+    }
+    policy = {
+        "retry_on": "connect-failure,refused-stream,reset-before-request",
+        "num_retries": most,
+        "retry_host_predicate": [another],
+        "host_selection_retry_max_attempts": 3,
+    }
+    return {"retry_policy": policy}
 
 
 def _http_filters(settings: Settings) -> Sequence[Json]:

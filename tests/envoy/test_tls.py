@@ -1,0 +1,82 @@
+"""Who may connect to the driver as an Envoy: certificates on both sides."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import trustme
+
+from lbcf.runtime.flags import BindAddress
+from lbcf.sdk import RetryAfter
+from tests.envoy.proxy import Envoy
+from tests.envoy.rig import HERE
+from tests.envoy.stage import Stage
+from tests.webhooks.troubled import settled
+from webhooks.envoy.driver import EnvoyDriver
+from webhooks.envoy.keeper import Keeper
+from webhooks.envoy.management import Files
+from webhooks.envoy.store import Store
+
+
+pytestmark = pytest.mark.envoy
+
+
+def issued(ca: trustme.CA, folder: Path, name: str) -> tuple[Path, Path]:
+    """Write a certificate and its key."""
+    made = ca.issue_cert(name)
+    certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
+    made.cert_chain_pems[0].write_to_path(certificate)
+    made.private_key_pem.write_to_path(key)
+    return certificate, key
+
+
+def transport(pair: tuple[Path, Path] | None, ca: Path) -> Mapping[str, object]:
+    """Return how an Envoy speaks TLS to the driver."""
+    own = [
+        {"certificate_chain": {"filename": str(c)}, "private_key": {"filename": str(k)}}
+        for c, k in ([pair] if pair else [])
+    ]
+    said = {
+        "tls_certificates": own,
+        "validation_context": {"trusted_ca": {"filename": str(ca)}},
+        "alpn_protocols": ["h2"],
+    }
+    kind = "envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"
+    return {
+        "name": "envoy.transport_sockets.tls",
+        "typed_config": {
+            "@type": f"type.googleapis.com/{kind}",
+            "common_tls_context": said,
+        },
+    }
+
+
+async def test_only_envoys_with_a_certificate_are_served(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """One without, and one of another authority, learn nothing."""
+    ours, theirs = trustme.CA(), trustme.CA()
+    ca = tmp_path / "ca.pem"
+    ours.cert_pem.write_to_path(ca)
+    certificate, key = issued(ours, tmp_path, "driver.example")
+    keeper = Keeper(
+        Store(stage.folder),
+        BindAddress("127.0.0.1", stage.port),
+        Files(certificate, key, ca),
+        timedelta(seconds=1),
+    )
+    driver = EnvoyDriver(keeper, ("*",), HERE, timedelta(seconds=1.5))
+    stage.drivers.append(driver)
+    await driver.start()
+
+    strangers = (None, issued(theirs, tmp_path, "stranger"))
+    for pair in strangers:
+        async with Envoy.running(stage.relay.port, tls=transport(pair, ca)) as envoy:
+            with pytest.raises(RetryAfter, match="no Envoy of fleet"):
+                await driver.create_load_balancer(stage.create())
+            assert [] == await envoy.listeners()
+    good = transport(issued(ours, tmp_path, "envoy-1"), ca)
+    async with Envoy.running(stage.relay.port, tls=good) as envoy:
+        await settled(lambda: driver.create_load_balancer(stage.create()))
+        assert [f"lbcf/{stage.listen}"] == await envoy.listeners()
