@@ -1,55 +1,24 @@
 """The driver is killed, its state is lost, its Envoys are: what is there afterwards."""
 
 import asyncio
-import contextlib
 import itertools
 import json
 
-from collections.abc import AsyncIterator
-
-import aiohttp
-import msgspec
 import pytest
 
 from aiohttp import ClientSession
 
 from lbcf.sdk import BackendState, Fail, RetryAfter, Succ
 from tests.envoy.conftest import StartServer
+from tests.envoy.kills import killed
+from tests.envoy.process import call, process
 from tests.envoy.stage import Stage
 from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic, ask
-from tests.webhooks.processes import Running, running
 from tests.webhooks.troubled import settled, told
 
 
 pytestmark = pytest.mark.envoy
-
-
-@contextlib.asynccontextmanager
-async def process(stage: Stage, die_at: int = -1) -> AsyncIterator[Running]:
-    """Run the driver as a process for a block."""
-    async with running(
-        "tests.envoy.crashing",
-        *("--state-directory", str(stage.folder)),
-        *("--xds-address", f"127.0.0.1:{stage.port}"),
-        *("--allow-listeners", "*", "--allow-addresses", "127.0.0.0/8"),
-        *("--die-at", str(die_at)),
-    ) as child:
-        yield child
-
-
-async def call(client: ClientSession, url: str, name: str, request: object) -> bool:
-    """Call an operation until it is done, or a drain waits; False: the driver died."""
-    body = msgspec.json.encode(request)
-    while True:
-        try:
-            async with client.post(f"{url}/{name}", data=body) as response:
-                answer = await response.json()
-        except aiohttp.ClientError:
-            return False
-        if answer["status"] == "Succ" or "left: " in answer.get("msg", ""):
-            return True
-        await asyncio.sleep(0.02)
 
 
 @pytest.mark.timeout(300)
@@ -89,29 +58,19 @@ async def test_killed_at_any_step(
     assert 0 == traffic.failed, traffic.answers
 
 
-async def test_killed_again_and_again(
-    stage: Stage, start_server: StartServer, client: ClientSession
-) -> None:
-    """Five times under load: no request fails, and the members are the same."""
+@pytest.mark.timeout(120)
+async def test_killed_again_and_again(stage: Stage, start_server: StartServer) -> None:
+    """Five times under load: no request fails, and no member is missing at any look."""
     envoy = await stage.envoy()
-    servers = [await start_server(f"s{number}") for number in range(3)]
-    ensures = [stage.ensure(one.name, one.address) for one in servers]
-    async with process(stage) as driver:
-        await call(client, driver.url, "createLoadBalancer", stage.create())
-        for one in ensures:
-            await call(client, driver.url, "ensureBackend", one)
-    traffic = Traffic(stage.url)
+    servers = [await start_server(f"s{number}") for number in range(4)]
 
-    async with traffic.flowing(people=4):
-        for _ in range(5):
-            async with process(stage) as driver:
-                await call(client, driver.url, "ensureBackend", ensures[0])
-                driver.child.kill()
-                await driver.child.wait()
-            assert 3 == len(await envoy.members(stage.listen))
+    losses = await killed(stage, envoy, servers, 5)
 
-    assert 0 == traffic.failed, traffic.answers
-    assert {"s0", "s1", "s2"} == set(traffic.answers)
+    assert (5, 0) == (losses.kills, losses.lost)
+    assert 0 == losses.traffic.failed, losses.traffic.answers
+    assert {one.address for one in servers[:3]} == set(
+        await envoy.members(stage.listen)
+    )
 
 
 async def test_a_restart_sends_nothing(stage: Stage, start_server: StartServer) -> None:
