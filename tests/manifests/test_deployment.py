@@ -24,6 +24,7 @@ FOLDERS = (
     "overlays/cert-manager",
     "overlays/gates",
     "drivers/haproxy",
+    "drivers/envoy",
 )
 FOREIGN = "cert-manager.io"
 WORKLOADS = {"Deployment"}
@@ -46,8 +47,8 @@ def _ready(
     """The namespace, the accounts and the priority class are there."""
     assert crds
     accounts.apply(control_plane)
-    for document in built["drivers/haproxy"]:
-        if document["kind"] == "ServiceAccount":
+    for document in [*built["drivers/haproxy"], *built["drivers/envoy"]]:
+        if document["kind"] in {"Namespace", "ServiceAccount"}:
             control_plane.kubectl("apply", "-f", "-", stdin=json.dumps(document))
     priority = MANIFESTS / "deploy" / "priority.yaml"
     control_plane.kubectl("apply", "-f", priority)

@@ -1,0 +1,82 @@
+"""The manifests of the driver and its Envoys fit together, and real programs take them."""
+
+import asyncio
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+import yaml
+
+from lbcf.sdk.run import check_exposed, credential_files, driver_parser
+from tests.envoy.proxy import BINARY
+from tests.manifests.documents import ROOT
+from webhooks.envoy.__main__ import DEFAULT_PORT, add_flags, make_driver
+from webhooks.envoy.driver import EnvoyDriver
+
+
+FOLDER = ROOT / "manifests" / "drivers" / "envoy"
+
+
+def objects(name: str) -> dict[str, dict[str, Any]]:
+    """Return the objects of a file, by kind."""
+    text = (FOLDER / name).read_text()
+    return {one["kind"]: one for one in yaml.safe_load_all(text)}
+
+
+def pod(workload: dict[str, Any]) -> dict[str, Any]:
+    """Return what a workload runs in."""
+    found: dict[str, Any] = workload["spec"]["template"]["spec"]
+    return found
+
+
+def test_the_driver_takes_its_flags() -> None:
+    """Callers show a token, Envoys certificates; each file is in a volume."""
+    found = objects("deployment.yaml")
+    container = pod(found["Deployment"])["containers"][0]
+    parser = driver_parser(EnvoyDriver, DEFAULT_PORT)
+    add_flags(parser)
+    flags = parser.parse_args(container["args"])
+    check_exposed(flags, credential_files(flags))
+    driver = make_driver(flags)
+    mounts = {Path(one["mountPath"]) for one in container["volumeMounts"]}
+    files = driver.keeper.files
+    reference = found["LoadBalancerDriver"]["spec"]["auth"]["bearerTokenSecretRef"]
+
+    assert files is not None
+    assert {files.certificate.parent, files.key.parent, files.clients.parent} <= mounts
+    assert driver.keeper.store.folder.parent in mounts
+    assert flags.token_file.parent in mounts
+    assert flags.token_file.name == reference["key"]
+    assert f":{DEFAULT_PORT}" in found["LoadBalancerDriver"]["spec"]["url"]
+
+
+@pytest.mark.envoy
+async def test_envoy_takes_its_configuration(tmp_path: Path) -> None:
+    """It names the driver's Service and port, and a real Envoy finds nothing wrong."""
+    found = objects("proxies.yaml")
+    text = found["ConfigMap"]["data"]["envoy.yaml"]
+    ca = trustme.CA()
+    made = ca.issue_cert("lbcf-envoy.lbcf-system.svc")
+    ca.cert_pem.write_to_path(tmp_path / "ca.crt")
+    made.cert_chain_pems[0].write_to_path(tmp_path / "tls.crt")
+    made.private_key_pem.write_to_path(tmp_path / "tls.key")
+    path = tmp_path / "envoy.yaml"
+    path.write_text(text.replace("/etc/lbcf/xds", str(tmp_path)))
+    container = pod(found["DaemonSet"])["containers"][0]
+    places = {"$(NODE_NAME)": "n1", "/etc/lbcf/envoy/envoy.yaml": str(path)}
+    args = [places.get(one, one) for one in container["args"]]
+
+    child = await asyncio.create_subprocess_exec(
+        *(BINARY, "--mode", "validate", *args),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await child.communicate()
+
+    assert 0 == child.returncode, said.decode()
+    service = objects("deployment.yaml")["Service"]
+    ports = {one["name"]: one["port"] for one in service["spec"]["ports"]}
+    where = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
+    assert f"{{address: {where}, port_value: {ports['xds']}}}" in text
