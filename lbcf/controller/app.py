@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from lbcf.controller.addresses import Addresses
 from lbcf.controller.apply import Applier
 from lbcf.controller.bind_view import BindView
 from lbcf.controller.binds import Binds
@@ -39,6 +40,7 @@ from lbcf.core.model.resources import (
     LoadBalancer,
     LoadBalancerDriver,
 )
+from lbcf.core.model.services import LoadBalancerClass
 from lbcf.core.model.values import ObjectKey
 from lbcf.executor import Executor, LoadBalancerCalls
 from lbcf.executor.binds import BindWriter
@@ -52,7 +54,7 @@ from lbcf.executor.object_events import (
 )
 from lbcf.executor.pod_judge import PodJudge
 from lbcf.executor.refusals import StatusRefusals
-from lbcf.executor.services import ServiceWriter
+from lbcf.executor.services import ClassWriter, ServiceWriter
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.informer import Informer
@@ -103,6 +105,7 @@ class _Writers:
     drivers: ObjectWriter[LoadBalancerDriver]
     pods: ObjectWriter[Pod]
     services: ObjectWriter[NodePortService]
+    classes: ObjectWriter[LoadBalancerClass]
 
     @classmethod
     def of(cls, parts: Dependencies, view: View) -> "_Writers":
@@ -118,6 +121,7 @@ class _Writers:
             ObjectWriter(client, DRIVERS, view.drivers, refusals),
             ObjectWriter(client, PODS, view.pods),
             ObjectWriter(client, SERVICES, view.services),
+            ObjectWriter(client, CLASSES, view.classes),
         )
 
 
@@ -337,6 +341,7 @@ class Controller:
             parts.client,
             parts.recorder,
             parts.clock,
+            addresses=Addresses(self._view, ClassWriter(writers.classes), parts.client),
             queue=queue,
         )
         services.listen()

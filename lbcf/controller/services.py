@@ -7,8 +7,10 @@ says what has become of it in the Service's status and in Events.
 from collections.abc import Iterable
 from datetime import timedelta
 
+import attrs
 import structlog
 
+from lbcf.controller.addresses import Addresses
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.services import (
     Derived,
@@ -45,7 +47,9 @@ from lbcf.runtime.worker import Done, RequeueAfter, Result
 _SOON = RequeueAfter(timedelta(seconds=1))
 _RECHECK = RequeueAfter(timedelta(seconds=30))
 """Nobody tells when a name that strangers had, or a refusal's cause, is gone."""
-_UNTOLD = frozenset({Reason.NAME_TAKEN, Reason.DERIVATION_REFUSED})
+_UNTOLD = frozenset(
+    {Reason.NAME_TAKEN, Reason.DERIVATION_REFUSED, Reason.POOLS_OVERLAP}
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -59,6 +63,7 @@ class Services:
         reader: says by a quorum read that nothing is left.
         recorder: of events.
         clock: the time.
+        addresses: gives them those of their class.
         queue: of the Services' keys.
     """
 
@@ -70,9 +75,11 @@ class Services:
         recorder: EventRecorder,
         clock: Clock,
         *,
+        addresses: Addresses,
         queue: WorkQueue[ObjectKey],
     ) -> None:
         self._view = view
+        self._addresses = addresses
         self._writer = writer
         self._reader = reader
         self._recorder = recorder
@@ -91,8 +98,9 @@ class Services:
         self, old: NodePortService | None, new: NodePortService | None
     ) -> None:
         """Look at a Service that is, or was, to be balanced."""
-        if new is not None and (new.exposure or (old and old.exposure)):
-            self._queue.add(new.meta.key)
+        for one in (old, new):
+            if one is not None and one.exposure:
+                self._queue.add(one.meta.key)
 
     def derived_changed(self, old: Derived | None, new: Derived | None) -> None:
         """Look at the Service that something is derived from."""
@@ -101,18 +109,30 @@ class Services:
                 self._queue.add(ObjectKey(one.meta.key.namespace, name))
 
     def class_changed(
-        self, _old: LoadBalancerClass | None, _new: LoadBalancerClass | None
+        self, old: LoadBalancerClass | None, new: LoadBalancerClass | None
     ) -> None:
-        """Look at all Services: classes are few, and seldom change."""
+        """Look at all Services, where more has changed than who has an address.
+
+        Classes are few, and seldom change. Who has got an address knows it; when one is
+        given back, those look again that wait for one.
+        """
+        before, after = (frozenset(one.given if one else ()) for one in (old, new))
+        for given in before ^ after:
+            self._queue.add(given.service)
         for service in self._view.services.by_index("exposed", True):
-            self._queue.add(service.meta.key)
+            if not _is_only_given(old, new) or (before - after and _waits(service)):
+                self._queue.add(service.meta.key)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Take one Service as far as it goes."""
         service = self._view.services.get(key)
-        if service is None or key in self._view.services.unreadable:
+        if key in self._view.services.unreadable:
             return Done()
         try:
+            uid = None if service is None else service.meta.uid
+            is_done = await self._addresses.collect(key, uid)
+            if service is None:
+                return Done() if is_done else _SOON
             return await self._turn(service)
         except* (Conflict, NotFound):
             _log.debug("service.met_another_version", service=str(key))
@@ -128,14 +148,19 @@ class Services:
         if isinstance(kind, Explanation):
             await self._tell(service, exposure, _failing(kind), None)
             return Done()
+        if self._addresses.is_releasing(service.meta.uid):
+            return await self._empty(service)
         if not is_held(service.meta):
             service = await self._take_up(service, name)
-        parts = list(derive(service.meta, exposure, kind))
-        plan = plan_service(
-            service.meta, parts, self._owned(service.meta.key), self._taken(parts)
-        )
+        # Before the address is asked for: it may be written into these alone.
+        owned = self._owned(service.meta.key)
+        address = await self._addresses.of(service, exposure, kind, owned)
+        unaddressed = [address] if isinstance(address, Explanation) else []
+        given = "" if isinstance(address, Explanation) else address
+        parts = list(derive(service.meta, exposure, kind, given))
+        plan = plan_service(service.meta, parts, owned, self._taken(parts))
         refused = await self._writer.carry_out(plan, service.meta)
-        troubles = [*plan.troubles, *refused]
+        troubles = [*unaddressed, *plan.troubles, *refused]
         await self._report(service, kind, parts, troubles)
         is_untold = any(one.reason in _UNTOLD for one in troubles)
         return _RECHECK if is_untold else Done()
@@ -241,10 +266,20 @@ class Services:
         )
         self._record(service, reason, "Ensure", note, warning=warning)
 
+    async def _empty(self, service: NodePortService) -> Result:
+        """Take away what has an address that is being released, then give it back."""
+        meta, owned = service.meta, self._owned(service.meta.key)
+        doomed = tuple(one for one in owned if one.meta.deleting_since is None)
+        await self._writer.carry_out(ServicePlan(delete=doomed), meta)
+        if not await self._is_anything_left(service):
+            await self._addresses.release(meta.uid)
+        return _SOON
+
     async def _clean_up(self, service: NodePortService) -> Result:
         """Take away what was made for a Service, then our mark."""
         meta, owned = service.meta, self._owned(service.meta.key)
         held = is_held(meta)
+        await self._addresses.mark(meta.uid)
         doomed = [one for one in owned if one.meta.deleting_since is None]
         if doomed:
             if held:
@@ -257,6 +292,7 @@ class Services:
             return Done()
         if await self._is_anything_left(service):
             return _SOON
+        await self._addresses.release(meta.uid)
         if meta.deleting_since is None and service.exposure is not None:
             service = await self._clear(service, service.exposure)
         await self._writer.let_go(service.meta)
@@ -297,6 +333,22 @@ class Services:
         self._recorder.record(
             about, reason=reason, action=action, note=note, warning=warning
         )
+
+
+def _is_only_given(
+    old: LoadBalancerClass | None, new: LoadBalancerClass | None
+) -> bool:
+    """Return whether a class differs in nothing but who has its addresses."""
+    if old is None or new is None:
+        return False
+    return attrs.evolve(old, meta=new.meta, given=new.given) == new
+
+
+def _waits(service: NodePortService) -> bool:
+    """Return whether a Service waits for an address."""
+    said = service.exposure.conditions if service.exposure else ()
+    found = conditions.find(said, conditions.LOAD_BALANCER_READY)
+    return found is not None and found.reason is Reason.ADDRESSES_EXHAUSTED
 
 
 def _failing(why: Explanation) -> Condition:

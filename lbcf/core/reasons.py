@@ -576,6 +576,24 @@ class Reason(Explained):
         "there is no LoadBalancerClass of the name in `loadBalancerClass`; what the Service has already stays",
         "create the LoadBalancerClass, or give the Service another type and class",
     )
+    AWAITING_ADDRESS = (
+        "AwaitingAddress",
+        Where("Services of type LoadBalancer", "Created of a LoadBalancer"),
+        "it is of a Service that has no address of its class yet",
+        "`LoadBalancerReady` of the Service says what it waits for",
+    )
+    ADDRESSES_EXHAUSTED = (
+        "AddressesExhausted",
+        _SERVICE,
+        "all addresses that its class may give are with other Services",
+        "add to `addresses` of the LoadBalancerClass, or delete Services; it gets the first that is free",
+    )
+    POOLS_OVERLAP = (
+        "PoolsOverlap",
+        _SERVICE,
+        "two LoadBalancerClasses may give the same addresses: neither gives any",
+        "change `addresses` of one of them",
+    )
     PROTOCOL_NOT_SERVED = (
         "ProtocolNotServed",
         _SERVICE,

@@ -9,13 +9,15 @@ from lbcf.core.lifecycle.services import Derived, ServicePlan
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.nodes import NodePortService
 from lbcf.core.model.resources import BackendGroup, LoadBalancer, Meta
-from lbcf.core.model.values import Ingress
+from lbcf.core.model.services import GivenAddress, LoadBalancerClass
+from lbcf.core.model.values import Ingress, ObjectKey
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import AlreadyExists, Forbidden, Invalid
 from lbcf.kube.kinds import HasMeta
 from lbcf.wire.services import (
     render_derived,
+    render_given,
     render_let_go,
     render_rederived,
     render_service_status,
@@ -128,6 +130,35 @@ class ServiceWriter:
             await self._balancers.delete(found.meta)
         else:
             await self._groups.delete(found.meta)
+
+
+class ClassWriter:
+    """Writes which addresses a class has given, by compare-and-swap.
+
+    Args:
+        writer: writes LoadBalancerClasses.
+    """
+
+    def __init__(self, writer: ObjectWriter[LoadBalancerClass]) -> None:
+        self._writer = writer
+
+    async def read(self, key: ObjectKey) -> LoadBalancerClass:
+        """Return a class as the API server has it.
+
+        Raises:
+            NotFound: there is none.
+            KubeError: the API server could not be asked.
+        """
+        return await self._writer.read(key)
+
+    async def write_given(self, meta: Meta, given: Iterable[GivenAddress]) -> None:
+        """Write the whole record, if the class still is the version that was read.
+
+        Raises:
+            Conflict: it is another one.
+            KubeError: it was not written, or nobody knows.
+        """
+        await self._writer.patch(meta, render_given(given), "status")
 
 
 async def _created(

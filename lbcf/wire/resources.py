@@ -157,6 +157,8 @@ class _LoadBalancerSpec(msgspec.Struct, rename="camel"):
     drain: WireDrain | None = None
     max_concurrent_calls: int | None = None
     gate: Gate = Gate.REQUIRED
+    address_pool: str = ""
+    address: str = ""
 
 
 class _LoadBalancerStatus(msgspec.Struct, rename="camel"):
@@ -306,6 +308,8 @@ def parse_load_balancer(raw: bytes) -> LoadBalancer:
         gate=spec.gate,
         conditions=parse_conditions(status.conditions),
         ingress=parse_ingress(status.ingress),
+        pool=spec.address_pool,
+        address=spec.address,
     )
 
 

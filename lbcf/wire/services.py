@@ -11,8 +11,15 @@ from lbcf.core.model import names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.node_backends import ServiceSelection
 from lbcf.core.model.resources import BackendGroup, LoadBalancer, Meta, PodSelection
-from lbcf.core.model.services import LoadBalancerClass
-from lbcf.core.model.values import DrainPolicy, Ingress, NamedPort, Port
+from lbcf.core.model.services import GivenAddress, LoadBalancerClass
+from lbcf.core.model.values import (
+    DrainPolicy,
+    Ingress,
+    NamedPort,
+    ObjectKey,
+    Port,
+    Uid,
+)
 from lbcf.wire.fields import (
     WireDrain,
     WireIngress,
@@ -36,11 +43,26 @@ class _ClassSpec(msgspec.Struct, rename="camel"):
     default: bool = False
     ignored_options: list[str] | None = None
     drain: WireDrain | None = None
+    addresses: list[str] | None = None
+
+
+class _Given(msgspec.Struct, rename="camel"):
+    address: str
+    namespace: str
+    service: str
+    uid: str
+    sharing: str = ""
+    releasing: bool = False
+
+
+class _ClassStatus(msgspec.Struct):
+    addresses: list[_Given] | None = None
 
 
 class _Class(msgspec.Struct):
     metadata: ObjectMeta
     spec: _ClassSpec
+    status: _ClassStatus = msgspec.field(default_factory=_ClassStatus)
 
 
 _CLASS = msgspec.json.Decoder(_Class)
@@ -65,7 +87,31 @@ def parse_class(raw: bytes) -> LoadBalancerClass:
         is_default=spec.default,
         ignored=frozenset(spec.ignored_options or ()),
         drain=None if spec.drain is None else parse_drain(spec.drain),
+        addresses=tuple(spec.addresses or ()),
+        given=tuple(map(_parse_given, found.status.addresses or ())),
     )
+
+
+def _parse_given(found: _Given) -> GivenAddress:
+    key = ObjectKey(found.namespace, found.service)
+    uid = Uid(found.uid)
+    return GivenAddress(found.address, key, uid, found.sharing, found.releasing)
+
+
+def render_given(given: Iterable[GivenAddress]) -> dict[str, object]:
+    """Patch which addresses a class has given; the list needs compare-and-swap."""
+    addresses = [
+        {
+            "address": one.address,
+            "namespace": one.service.namespace,
+            "service": one.service.name,
+            "uid": one.uid,
+            **({"sharing": one.sharing} if one.sharing else {}),
+            **({"releasing": True} if one.is_releasing else {}),
+        }
+        for one in given
+    ]
+    return {"status": {"addresses": addresses}}
 
 
 def render_taken_up(meta: Meta, class_name: str) -> dict[str, object]:
@@ -131,8 +177,13 @@ def _bare(body: dict[str, object]) -> dict[str, object]:
 def _render(wanted: LoadBalancer | BackendGroup) -> dict[str, object]:
     """Write the whole spec."""
     if isinstance(wanted, LoadBalancer):
-        fixed = {"lbDriver": wanted.driver, "lbSpec": dict(wanted.spec)}
-        return {**fixed, **_changeable(wanted)}
+        fixed = {
+            "lbDriver": wanted.driver,
+            "lbSpec": dict(wanted.spec),
+            "addressPool": wanted.pool or None,
+        }
+        # What is new gets its address by a later write: see lbcf.core.lifecycle.addresses.
+        return {**fixed, **_changeable(wanted), "address": None}
     return _changeable(wanted)
 
 
@@ -142,6 +193,7 @@ def _changeable(one: LoadBalancer | BackendGroup) -> dict[str, object]:
         return {
             "attributes": dict(one.attributes) or None,
             "drain": None if one.drain is None else _render_drain(one.drain),
+            "address": one.address or None,
         }
     selection = one.selection
     pods = service = None

@@ -229,6 +229,19 @@ def test_driver_is_left_alone_for_as_long_as_it_asked(make: Make) -> None:
     assert "createLoadBalancer" == named(world.steps)[0]
 
 
+def test_nothing_is_made_before_it_has_its_address() -> None:
+    """One of a pool: its driver is not asked, and it says what it waits for."""
+    world = an_object_world()
+    world.stored = attrs.evolve(world.balancer, pool="edge")
+    world.turn()
+    assert (False, "AwaitingAddress") == condition(world, conditions.CREATED)
+    assert "createLoadBalancer" not in named(world.steps)
+
+    world.stored = attrs.evolve(world.balancer, address="192.0.2.1")
+    world.turn()
+    assert "createLoadBalancer" in named(world.steps)
+
+
 def test_change_of_the_spec_ends_the_pause() -> None:
     """What was refused may be right now."""
     world = an_object_world()

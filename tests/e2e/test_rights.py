@@ -100,7 +100,11 @@ async def _serve_from_nodes(stage: Stage) -> None:
 
 async def _balance_service(stage: Stage) -> None:
     """Take a Service of type LoadBalancer through its life."""
-    spec = {"driver": "memory", "lbSpec": {"name": "{service}"}}
+    spec = {
+        "driver": "memory",
+        "lbSpec": {"name": "{service}"},
+        "addresses": ["192.0.2.0/28"],
+    }
     whole = {"metadata": {"name": stage.namespace}, "spec": spec}
     await stage.client.create(objects.CLASSES, "", whole)
     ports = [{"port": 80}]

@@ -358,6 +358,76 @@ async def test_node_ports_by_annotation(running: Stage) -> None:
     await until_members(running, ("web-80-TCP", "10.0.0.1:80"))
 
 
+def pooled(name: str, network: str) -> dict[str, Any]:
+    """A class that gives addresses, which its load balancers have as an attribute."""
+    return a_class(
+        name,
+        lbSpec={"name": "{service}-{port}-{protocol}"},
+        attributes={"address": "{address}"},
+        addresses=[network],
+    )
+
+
+async def _given(stage: Stage, name: str) -> dict[str, str]:
+    """Which Service has which address, by the record of a class."""
+    found = await stage.client.get(objects.CLASSES, ObjectKey("", name))
+    listed = found.body.get("status", {}).get("addresses", [])
+    return {one["service"]: one["address"] for one in listed}
+
+
+async def test_addresses_are_given_to_one_service_each(running: Stage) -> None:
+    """The last one is told that there is none, and has it as soon as another is gone."""
+    name, create = f"{running.namespace}-pool", running.create
+    await running.client.create(objects.CLASSES, "", pooled(name, "198.51.100.0/31"))
+    own = f"lbcf.tkestack.io/{name}"
+    two = [{"name": "a", "port": 80}, {"name": "b", "port": 443}]
+    await create(objects.SERVICES, a_service(own, "first", ports=two))
+    await until_told(running, "True", "Ready", "first")
+    shared = a_service(own, "second")
+    shared["metadata"]["annotations"] = {names.ANNOTATION_SHARED: "front"}
+    await create(objects.SERVICES, shared)
+    await create(
+        objects.SERVICES,
+        {**shared, "metadata": {**shared["metadata"], "name": "beside"}},
+    )
+    await until_told(running, "True", "Ready", "second")
+    await until_told(running, "True", "Ready", "beside")
+    await create(objects.SERVICES, a_service(own, "third"))
+    message = await until_told(running, "False", "AddressesExhausted", "third")
+    assert f"LoadBalancerClass {name} has no IPv4 address left" in message
+    one, other = "198.51.100.0", "198.51.100.1"
+    assert {"first": one, "second": other, "beside": other} == await _given(
+        running, name
+    )
+    [reached_first] = reached(await service(running, "first"))
+    assert one == reached_first["ip"]
+    assert 4 == len(await running.calls("createLoadBalancer"))
+
+    await running.processes["controller"].end()
+    await running.delete(objects.SERVICES, "first")
+    await running.processes["controller"].start()
+    await until_told(running, "True", "Ready", "third")
+    [reached_third] = reached(await service(running, "third"))
+    assert one == reached_third["ip"]
+    await _end_all(running, "second", "beside", "third")
+    assert {} == await _given(running, name)
+    await running.client.delete(objects.CLASSES, ObjectKey("", name))
+
+
+async def test_classes_that_overlap_give_nothing(running: Stage) -> None:
+    """Else one could give what the other has given."""
+    pool = f"{running.namespace}-pool"
+    for name, network in ((pool, "203.0.113.0/28"), (f"{pool}-2", "203.0.113.8/29")):
+        await running.client.create(objects.CLASSES, "", pooled(name, network))
+    await running.create(objects.SERVICES, a_service(f"lbcf.tkestack.io/{pool}"))
+    message = await until_told(running, "False", "PoolsOverlap")
+    assert f"203.0.113.0/28 of LoadBalancerClass {pool} overlaps" in message
+
+    await running.client.delete(objects.CLASSES, ObjectKey("", f"{pool}-2"))
+    await until_told(running, "True", "Ready")
+    await running.client.delete(objects.CLASSES, ObjectKey("", pool))
+
+
 async def test_killed_controller_goes_on(running: Stage) -> None:
     """A new process takes nothing twice, and cleans up what the old one began."""
     await running.create(objects.SERVICES, a_service(ours(running)))

@@ -184,6 +184,10 @@ def _class() -> Iterator[Breach]:
     ):
         field = "spec.ingress[0]"
         yield Breach(f"ingress {what}", CLASS, place, field, says, edits)
+    place, says = "spec.addresses[]", "addresses must be networks such as 192.0.2.0/28"
+    field = "spec.addresses[0]"
+    for bad in ("192.0.2.1", "192.0.2.0-192.0.2.9", "192.0.2.0/33", "all"):
+        yield Breach(f"addresses {bad!r}", CLASS, place, field, says, {place: bad})
     place, says = "spec.ingress[].ip", "ip must be an IPv4 or IPv6 address"
     field = "spec.ingress[0].ip"
     for bad in ("10.0.0.256", "front", ""):
@@ -195,6 +199,10 @@ def _load_balancer() -> Iterator[Breach]:
     for field, new in (("lbDriver", "other"), ("lbSpec", {"id": "lb-2"})):
         place, says = f"spec.{field}", f"{field} cannot be changed: make another"
         edits = {place: new}
+        yield Breach(f"{field} changed", SHARED, place, place, says, edits, update=True)
+    for field in ("addressPool", "address"):
+        place, says = f"spec.{field}", f"{field} cannot be changed: make another"
+        edits = {place: "other"}
         yield Breach(f"{field} changed", SHARED, place, place, says, edits, update=True)
     place, edits = "spec.lbSpec", {"spec.lbSpec": GONE}
     says = "lbSpec cannot be changed"

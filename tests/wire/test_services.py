@@ -9,8 +9,13 @@ import pytest
 from lbcf.core.model import names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.nodes import NodePortService
-from lbcf.core.model.services import DerivedPort, ExposedPort, derive
-from lbcf.core.model.values import DrainPolicy, Ingress, Port
+from lbcf.core.model.services import (
+    DerivedPort,
+    ExposedPort,
+    GivenAddress,
+    derive,
+)
+from lbcf.core.model.values import DrainPolicy, Ingress, Port, Uid
 from lbcf.core.reasons import ForeignReason
 from lbcf.wire.errors import Malformed
 from lbcf.wire.kube import parse_service
@@ -18,12 +23,13 @@ from lbcf.wire.resources import parse_group, parse_load_balancer
 from lbcf.wire.services import (
     parse_class,
     render_derived,
+    render_given,
     render_let_go,
     render_rederived,
     render_service_status,
     render_taken_up,
 )
-from tests.builders import a_meta, seconds
+from tests.builders import a_key, a_meta, seconds
 from tests.core.test_services import EDGE, EXPOSURE, META, derived, on_nodes
 
 
@@ -160,6 +166,7 @@ def test_class_is_read() -> None:
         "default": True,
         "ignoredOptions": ["sessionAffinity"],
         "drain": {"timeoutSeconds": 5},
+        "addresses": ["192.0.2.0/28"],
     }
     metadata = {**METADATA, "namespace": ""}
     found, bare = (
@@ -181,9 +188,42 @@ def test_class_is_read() -> None:
         found.ignored,
         found.drain,
     )
+    assert (("192.0.2.0/28",), ()) == (found.addresses, bare.addresses)
     assert ("Proxy", False, None) == (bare.ip_mode, bare.is_default, bare.drain)
     with pytest.raises(Malformed):
         parse_class(msgspec.json.encode({"metadata": metadata, "spec": {}}))
+
+
+def test_record_of_addresses_is_written_and_read_back() -> None:
+    """It says all that decides; what is not so is left out."""
+    given = (
+        GivenAddress("192.0.2.1", a_key("web"), Uid("u-1")),
+        GivenAddress("192.0.2.2", a_key("api"), Uid("u-2"), "shop/front", True),
+    )
+    body: dict[str, Any] = render_given(given)
+    metadata = {**METADATA, "namespace": ""}
+    whole = {"metadata": metadata, "spec": {"driver": "proxy"}, **body}
+
+    assert given == parse_class(msgspec.json.encode(whole)).given
+    assert {"address", "namespace", "service", "uid"} == set(
+        body["status"]["addresses"][0]
+    )
+
+
+def test_new_load_balancer_has_no_address_yet() -> None:
+    """It gets it by a later write, into what is there (lbcf.core.lifecycle.addresses)."""
+    kind = attrs.evolve(
+        EDGE, addresses=("192.0.2.0/28",), attributes={"address": "{address}"}
+    )
+    [found, *_] = derive(META, EXPOSURE, kind, "192.0.2.1")
+    assert isinstance(found, DerivedPort)
+    body = _stored(render_derived(found.balancer, META))
+    stored = parse_load_balancer(body)
+    patch: dict[str, Any] = render_rederived(stored, found.balancer)
+
+    assert ("edge", "") == (stored.pool, stored.address)
+    assert "192.0.2.1" == patch["spec"]["address"]
+    assert "192.0.2.1" == found.balancer.attributes["address"]
 
 
 def _stored(body: dict[str, Any]) -> bytes:
@@ -218,9 +258,8 @@ def test_changes_take_out_what_is_not_said_any_more() -> None:
     [after, _] = (one for one in derive(META, exposure, kind))
     assert isinstance(after, DerivedPort)
 
-    assert {"spec": {"attributes": None, "drain": None}} == render_rederived(
-        before.balancer, after.balancer
-    )
+    gone = {"attributes": None, "drain": None, "address": None}
+    assert {"spec": gone} == render_rederived(before.balancer, after.balancer)
     patch: dict[str, Any] = render_rederived(before.group, after.group)
     spec = patch["spec"]
     assert {"app": None, "tier": "front"} == spec["pods"]["byLabel"]["selector"]

@@ -375,6 +375,10 @@ def _hindered(
     state = attrs.evolve(state, observed=attrs.evolve(seen, driver=driver))
     if seen.is_entry and not _is_ensure_due(state, seen, now):
         return _stopped(state, None)
+    if seen.balancer.pool and not seen.balancer.address:
+        message = f"it has no address of LoadBalancerClass {seen.balancer.pool} yet"
+        why = Explanation(Reason.AWAITING_ADDRESS, message)
+        return _blocked(state, _CREATE, why)
     rest = _call_rest(state, seen, now)
     if isinstance(driver, Explanation):
         if seen.is_entry and rest:

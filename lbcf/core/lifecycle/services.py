@@ -104,13 +104,19 @@ def _is_replaced(meta: Meta, found: Derived, wanted: Derived) -> bool:
     """Return whether one has to go first: it is a namesake's, or cannot become the other."""
     if not is_of(meta, found):
         return True
-    return _fixed(found) != _fixed(wanted)
+    return _fixed(found) != _fixed(wanted) or _has_another_address(found, wanted)
+
+
+def _has_another_address(found: Derived, wanted: Derived) -> bool:
+    if not isinstance(found, LoadBalancer) or not isinstance(wanted, LoadBalancer):
+        return False
+    return found.address not in {"", wanted.address}
 
 
 def _fixed(one: Derived) -> tuple[object, ...]:
     """Return what cannot be changed."""
     if isinstance(one, LoadBalancer):
-        return (one.driver, one.spec)
+        return (one.driver, one.spec, one.pool)
     return (type(one.selection),)
 
 
@@ -120,7 +126,7 @@ def _is_same(found: Derived, wanted: Derived) -> bool:
 
 def _changeable(one: Derived) -> tuple[object, ...]:
     if isinstance(one, LoadBalancer):
-        return (one.attributes, one.drain)
+        return (one.attributes, one.drain, one.address)
     return (one.load_balancers, one.selection, one.parameters, one.deregister_policy)
 
 
@@ -219,7 +225,8 @@ def reached_at(
         balancer = found.get(port.balancer.meta.key.name)
         if balancer is None or balancer.info is None or balancer.meta.deleting_since:
             continue
-        for one in balancer.ingress or kind.ingress:
+        own = (Ingress(balancer.address),) if balancer.address else kind.ingress
+        for one in balancer.ingress or own:
             places.setdefault((one.ip, one.hostname), []).extend(one.ports)
     return tuple(
         Ingress(

@@ -223,6 +223,8 @@ class LoadBalancer:
             `locking`), the newest first; empty where that is not written down yet.
         gate: whether readiness gates wait for registrations there.
         ingress: where clients reach it, as its driver says.
+        pool: the class of whose addresses it is to have one; empty: of none.
+        address: that it has been given; empty: none yet.
     """
 
     meta: Meta
@@ -240,6 +242,8 @@ class LoadBalancer:
     conditions: tuple[Condition, ...] = ()
     gate: Gate = Gate.REQUIRED
     ingress: tuple[Ingress, ...] = ()
+    pool: str = ""
+    address: str = ""
 
     @property
     def driver_key(self) -> ObjectKey:

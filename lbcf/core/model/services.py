@@ -44,6 +44,24 @@ _HEALTH_CHECK: Final = "healthCheckNodePort"
 
 
 @attrs.frozen
+class GivenAddress:
+    """An address of a class that a Service has.
+
+    Attributes:
+        service: whose it is.
+        uid: of that very Service.
+        sharing: under what it is shared: namespace and key; empty: it is not.
+        is_releasing: its Service is to go, or was: nothing new gets it.
+    """
+
+    address: str
+    service: ObjectKey
+    uid: Uid
+    sharing: str = ""
+    is_releasing: bool = False
+
+
+@attrs.frozen
 class LoadBalancerClass:
     """What Services of type LoadBalancer that name it are given.
 
@@ -60,6 +78,8 @@ class LoadBalancerClass:
         is_default: Services that name no class have this one.
         ignored: what Services ask for and its driver is not told of.
         drain: of its load balancers; None: as they have it by default.
+        addresses: networks whose addresses are given to Services; empty: none are given.
+        given: the addresses that Services have: the record of it.
     """
 
     meta: Meta
@@ -72,6 +92,8 @@ class LoadBalancerClass:
     is_default: bool = False
     ignored: frozenset[str] = frozenset()
     drain: DrainPolicy | None = None
+    addresses: tuple[str, ...] = ()
+    given: tuple[GivenAddress, ...] = ()
 
 
 @attrs.frozen
@@ -153,13 +175,20 @@ def class_of(meta: Meta, exposure: Exposure, default: str) -> str:
 
 
 def derive(
-    meta: Meta, exposure: Exposure, kind: LoadBalancerClass
+    meta: Meta, exposure: Exposure, kind: LoadBalancerClass, address: str = ""
 ) -> Iterator[DerivedPort | Explanation]:
-    """Derive the load balancer and the group of each port, or say why there is none."""
+    """Derive the load balancer and the group of each port, or say why there is none.
+
+    Args:
+        meta: of the Service.
+        exposure: of it.
+        kind: its class.
+        address: that it has been given; empty: none, or not yet.
+    """
     on_nodes = meta.annotations.get(names.ANNOTATION_BACKENDS) == ON_NODES
     for port in exposure.ports:
         why = _objection(exposure, port, on_nodes=on_nodes)
-        yield why or _derive(meta, exposure, kind, port, on_nodes=on_nodes)
+        yield why or _derive(meta, exposure, kind, port, address, on_nodes=on_nodes)
 
 
 def _objection(
@@ -188,6 +217,7 @@ def _derive(
     exposure: Exposure,
     kind: LoadBalancerClass,
     port: ExposedPort,
+    address: str,
     *,
     on_nodes: bool,
 ) -> DerivedPort:
@@ -198,14 +228,17 @@ def _derive(
     }
     own = Meta(key, Uid(""), "", labels=labels)
     said = placeholders(meta, port)
+    told = {**said, "address": address} if address else said
     untold = kind.ignored if on_nodes else kind.ignored | {_HEALTH_CHECK}
     asked = {k: v for k, v in exposure.options.items() if k not in untold}
     balancer = LoadBalancer(
         own,
         driver=kind.driver,
         spec=filled(kind.spec, said),
-        attributes=filled(kind.attributes, said) | asked,
+        attributes=filled(kind.attributes, told) | asked,
         drain=kind.drain,
+        pool=kind.meta.key.name if kind.addresses else "",
+        address=address,
     )
     policy = DeregisterPolicy.IF_NOT_READY
     if exposure.takes_unready:

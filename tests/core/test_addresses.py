@@ -1,0 +1,128 @@
+"""Addresses of classes: which one a Service gets, and when it gets none."""
+
+import attrs
+import pytest
+
+from lbcf.core.lifecycle.addresses import (
+    address_of,
+    given_to,
+    overlapping,
+    released,
+    releasing,
+)
+from lbcf.core.model import names
+from lbcf.core.model.resources import Meta
+from lbcf.core.model.services import Exposure, GivenAddress, LoadBalancerClass
+from lbcf.core.reasons import Explanation, Reason
+from tests.builders import a_meta
+
+
+EDGE = LoadBalancerClass(
+    a_meta("edge", namespace=""),
+    "proxy",
+    addresses=("192.0.2.0/30", "2001:db8::/64"),
+)
+PLAIN = Exposure(is_balanced=True)
+IPV6 = Exposure(is_balanced=True, options={"ipFamilies": "IPv6"})
+
+
+def sharing(name: str, key: str = "front", namespace: str = "shop") -> Meta:
+    """Say that a Service shares its address."""
+    said = {names.ANNOTATION_SHARED: key}
+    return a_meta(
+        name, namespace=namespace, annotations=said, uid=f"{namespace}-{name}"
+    )
+
+
+def giving(
+    kind: LoadBalancerClass, meta: Meta, exposure: Exposure = PLAIN
+) -> LoadBalancerClass:
+    """Give a Service its address."""
+    found = given_to(kind, meta, exposure)
+    assert not isinstance(found, Explanation)
+    return attrs.evolve(kind, given=found)
+
+
+def addresses(kind: LoadBalancerClass) -> list[str]:
+    """The addresses in the order in which they were given."""
+    return [one.address for one in kind.given]
+
+
+def test_each_service_gets_the_first_that_is_free() -> None:
+    """The first and the last of a network, too; then there is none."""
+    kind = EDGE
+    for number in range(4):
+        kind = giving(kind, a_meta(f"web-{number}"))
+    assert [f"192.0.2.{n}" for n in range(4)] == addresses(kind)
+
+    none = given_to(kind, a_meta("late"), PLAIN)
+    assert isinstance(none, Explanation)
+    assert Reason.ADDRESSES_EXHAUSTED == none.reason
+    freed = attrs.evolve(kind, given=released(kind, a_meta("web-2").uid))
+    assert "192.0.2.2" == addresses(giving(freed, a_meta("late")))[-1]
+
+
+def test_family_is_the_first_of_the_service() -> None:
+    """A network of 2^64 addresses is not counted through."""
+    both = Exposure(is_balanced=True, options={"ipFamilies": "IPv6,IPv4"})
+
+    assert ["2001:db8::"] == addresses(giving(EDGE, a_meta("web"), IPV6))
+    assert ["2001:db8::"] == addresses(giving(EDGE, a_meta("web"), both))
+    only_4 = attrs.evolve(EDGE, addresses=("192.0.2.0/30",))
+    none = given_to(only_4, a_meta("web"), IPV6)
+    assert isinstance(none, Explanation)
+    assert "no IPv6 address left" in none.message
+
+
+def test_shared_by_those_of_a_namespace_that_say_the_same() -> None:
+    """Nobody of another namespace gets in, whatever they say."""
+    kind = EDGE
+    for meta in (
+        sharing("a"), sharing("b"), sharing("c", "back"), sharing("d", namespace="other"),
+    ):  # fmt: skip
+        kind = giving(kind, meta)
+
+    assert ["192.0.2.0", "192.0.2.0", "192.0.2.1", "192.0.2.2"] == addresses(kind)
+
+
+def test_address_that_is_being_released_is_given_to_nobody() -> None:
+    """It is taken until it is out of the record; who shared it keeps it."""
+    kind = giving(EDGE, sharing("a"))
+    kind = attrs.evolve(kind, given=releasing(kind, sharing("a").uid))
+    found = address_of(kind, sharing("a").uid)
+    assert found is not None
+    assert found.is_releasing
+
+    assert "192.0.2.1" == addresses(giving(kind, sharing("b")))[-1]
+    assert "192.0.2.1" == addresses(giving(kind, a_meta("c")))[-1]
+
+
+def test_release_is_of_one_service_alone() -> None:
+    """By uid: a namesake has another."""
+    kind = giving(giving(EDGE, a_meta("web")), a_meta("api"))
+
+    assert kind.given == releasing(kind, a_meta("web", uid="anew").uid)
+    assert kind.given[1:] == released(kind, a_meta("web").uid)
+    assert (
+        GivenAddress("192.0.2.1", a_meta("api").key, a_meta("api").uid) == kind.given[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("network", "is_shared"),
+    [
+        ("192.0.2.0/24", True),
+        ("192.0.2.3/32", True),
+        ("192.0.2.4/30", False),
+        ("none", False),
+    ],
+)
+def test_classes_with_an_address_in_common_give_none(
+    network: str, is_shared: bool
+) -> None:
+    """Each for itself could give it."""
+    other = LoadBalancerClass(a_meta("z", namespace=""), "p", addresses=(network,))
+    why = overlapping(EDGE, [EDGE, other])
+
+    assert is_shared == (why is not None)
+    assert why is None or Reason.POOLS_OVERLAP == why.reason
