@@ -210,6 +210,8 @@ class Io:
         error: what the sender is told at the endings that tell something.
         said: the driver's answer instead of its own, None for the API server.
         watch: the kind that a watch is of; what breaks is that one.
+        first_part: takes effect at once where the step fails after it was sent; None:
+            all of it is one.
         is_over: tells whether the driver has answered Succ to such a call of that record
             since a second; what it has left running by then takes no effect any more.
     """
@@ -224,3 +226,4 @@ class Io:
     said: Callable[[Ending], bytes] | None = None
     watch: str = ""
     is_over: Callable[[float], bool] = lambda _since: False
+    first_part: Callable[[], None] | None = None

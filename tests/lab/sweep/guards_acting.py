@@ -16,6 +16,7 @@ from lbcf.core.lifecycle.deregistration import DeregistrationState
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.selection import plan, replacement
 from lbcf.deregistrar.reconciler import Deregistrar
+from lbcf.drivers.batches import Batches
 from lbcf.executor import perform
 from lbcf.executor.locks import AddressLocker
 from lbcf.executor.perform import Executor
@@ -217,6 +218,46 @@ ACTING: dict[str, Mutant] = {
         (Edit(Executor, "_sent", "until=until", "until=None"),),
         ("looked-at",),
         modes=("slow",),
+    ),
+    "batch-permission-for-ever": Mutant(
+        "an item's permission is judged when its batch has a place",
+        (
+            Edit(
+                Executor,
+                "_call_in_batch",
+                "found = await self._permission(subject, step, held)",
+                "found = held",
+            ),
+            Edit(
+                Batches, "_permitted", "elif now > permitted.good_until:", "elif False:"
+            ),
+            Edit(Batches, "_call", "until=until", "until=None"),
+        ),
+        ("batch-orphaned",),
+    ),
+    "batch-as-one": Mutant(
+        "what is said of one item is not said of another",
+        (
+            Edit(
+                Batches,
+                "_call",
+                "result = results.get(item.record_id)",
+                "result = next(iter(results.values()), None)",
+            ),
+        ),
+        ("batch-answered-in-part",),
+    ),
+    "silence-in-a-batch-is-an-answer": Mutant(
+        "an item without a result may have taken effect",
+        (
+            Edit(
+                Batches,
+                "_call",
+                "_fail(item, BadAnswer(text))",
+                "_fail(item, NotSent(text))",
+            ),
+        ),
+        ("batch-done-late-in-part",),
     ),
     "renewed-unseen": Mutant(
         "a renewed permission counts for the same version only",

@@ -9,17 +9,19 @@ import asyncio
 import contextvars
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from prometheus_client import CollectorRegistry
 
 from lbcf.core.model.access import Secret
-from lbcf.core.model.operations import Operation
+from lbcf.core.model.operations import SINGLE, Operation
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.drivers.client import DriverClient
 from lbcf.drivers.errors import (
@@ -33,9 +35,9 @@ from lbcf.drivers.pool import DriverPool
 from lbcf.kube.errors import Conflict, KubeError, Throttled, Unavailable
 from lbcf.kube.requests import ApiRequest
 from lbcf.runtime.clock import Clock
-from lbcf.wire.driver import Answer, parse_request
+from lbcf.wire.driver import Answer, parse_answer, parse_request
 from lbcf.wire.driver import Request as DriverRequest
-from lbcf.wire.driver_answers import Status
+from lbcf.wire.driver_answers import BackendResult, DrainResult, Status
 from lbcf.wire.driver_requests import RetriedRequest
 from tests.kube.tiny_history import TOO_OLD, Watch
 from tests.kube.tiny_rules import metadata_of, place_of
@@ -259,6 +261,10 @@ class _DriverWire(DriverClient):
         """Send one call; it is one step."""
         request = parse_request(operation, body)
         limit = timeout.total_seconds()
+        if operation in SINGLE:
+            parts = Parts(self._world, self._url, operation, request)
+            rest = max(self._rest_of(item, limit) for item in parts.items)
+            return await self._carried(name, operation, parts, limit, rest)
         world = self._world
         named = getattr(request, "record_id", "")
         rest = self._rest_of(request, limit)
@@ -292,12 +298,120 @@ class _DriverWire(DriverClient):
         finally:
             over(heard)
 
+    async def _carried(
+        self,
+        name: str,
+        operation: Operation,
+        parts: "Parts",
+        limit: float,
+        rest: float,
+    ) -> bytes:
+        """Send a batch; it is one step, of which a part may be done when it fails."""
+        setting = self._world.setting
+        io = Io(
+            Kind.CALL,
+            f"{operation} {parts}",
+            parts.perform,
+            setting.latency_of(SINGLE[operation]),
+            limit,
+            rest + _LATE_EFFECT.get() + DRIVER_BEHIND - _JUST_UNDER,
+            partial(_driver_error, f"{operation} of driver {name}"),
+            parts.said,
+            is_over=parts.is_over,
+            first_part=parts.perform_first,
+        )
+        parts.leaves_out_late = io.late
+        sent = [self._world.oracle.sent(self._process, one) for one in parts.items]
+        heard = True
+        try:
+            return await self._process.carry(io)
+        except NotSent:
+            heard = False
+            raise
+        finally:
+            for over in sent:
+                over(heard)
+
     def _rest_of(self, request: DriverRequest[Answer], limit: float) -> float:
         """Say for how long the permission of a call is good, at least its time-out."""
         until = request.not_after if isinstance(request, RetriedRequest) else None
         if until is None:
             return limit
         return max(limit, (until - self._process.clock.now()).total_seconds())
+
+
+class Parts:
+    """A batch at the far end, which may be done in parts.
+
+    Attributes:
+        items: the calls that it stands for.
+        leaves_out_late: seconds after which the driver performs what it leaves out.
+    """
+
+    def __init__(
+        self, world: "World", url: str, operation: Operation, request: Any
+    ) -> None:
+        self.items: list[Any] = list(request.items)
+        self.leaves_out_late = 0.0
+        self._world = world
+        self._url = url
+        self._one = SINGLE[operation]
+        self._done: dict[str, Any] = {}
+        self._since: float | None = None
+
+    def __str__(self) -> str:
+        """Name the members, for people."""
+        return " ".join(f"{one.record_id} {one.backend_addr}" for one in self.items)
+
+    def perform(self) -> bytes:
+        """Take effect, all that has not; answer as the play wants it."""
+        leaves_out = self._world.leaves_out
+        left = leaves_out.pop(0) if len(self.items) > 1 and leaves_out else ""
+        last = self.items[-1]
+        if left == "late":
+            self._world.later(self.leaves_out_late, self._one_now, last)
+        for item in self.items:
+            if not left or item is not last:
+                self._one_now(item)
+        return self._answer(self._done.values())
+
+    def perform_first(self) -> None:
+        """Let the first of several take effect, where the rest will not, or later."""
+        if len(self.items) > 1:
+            self._one_now(self.items[0])
+
+    def said(self, ending: Ending) -> bytes:
+        """Say of each item what does not succeed."""
+        status = Status.FAIL if ending is Ending.FAIL else Status.RUNNING
+        return self._answer(
+            BackendResult(record_id=one.record_id, status=status) for one in self.items
+        )
+
+    def is_over(self, since: float) -> bool:
+        """Remember since when an item is over if its record has had a success."""
+        self._since = since
+        return False
+
+    def _one_now(self, item: Any) -> None:
+        """Perform an item, unless it is over."""
+        task = (item.record_id, self._one is Operation.ENSURE_BACKEND)
+        succeeded = self._world.succeeded.get(task, -1.0)
+        if item.record_id in self._done or (
+            self._since is not None and succeeded >= self._since
+        ):
+            return
+        body = self._world.behind(self._url).perform(self._one, item)
+        answer = parse_answer(self._one, body)
+        said = msgspec.structs.asdict(answer)
+        kind = DrainResult if "active_connections" in said else BackendResult
+        self._done[item.record_id] = kind(record_id=item.record_id, **said)
+        if said["status"] is Status.SUCC:
+            self._world.succeeded[task] = self._world.second()
+        self._world.oracle.look()
+
+    def _answer(self, results: Iterable[Any]) -> bytes:
+        found = [msgspec.to_builtins(one) for one in results]
+        return msgspec.json.encode({"results": found})
 
 
 def _kind_of(request: ApiRequest) -> Kind:

@@ -17,7 +17,7 @@ from lbcf.core.model.names import (
     SHARED_PREFIX,
     SYSTEM_NAMESPACE,
 )
-from lbcf.core.model.operations import Operation
+from lbcf.core.model.operations import BATCHED, Operation
 from lbcf.core.model.values import AddressSource, MemberKey
 from lbcf.settings import Settings
 from tests.kube.tiny_rules import Json
@@ -93,6 +93,7 @@ class Setting:
         elect: processes work only while they hold their Lease.
         events: processes record events.
         late_effect: seconds; the driver's own word on lateEffectSeconds.
+        batches: how many members the driver takes in a call; 1: it declares no batches.
         at_once: how many calls the driver bears at a time.
         latency: seconds that an ensure takes.
         drain_timeout: seconds; the driver's own word on drainBackend.
@@ -108,6 +109,7 @@ class Setting:
     elect: bool = False
     events: bool = False
     late_effect: int = 10
+    batches: int = 1
     at_once: int = 32
     latency: float = _LATENCY
     drain_timeout: int = 10
@@ -176,6 +178,10 @@ def condition(kind: str, reason: str) -> Json:
 def driver(setting: Setting, url: str = PROXY_URL) -> Json:
     """Make a driver; the controller has accepted it already."""
     declared: dict[Operation, int] = {}
+    if setting.batches > 1:
+        declared |= dict.fromkeys(
+            (Operation.ENSURE_BACKEND, Operation.DEREGISTER_BACKEND), 10
+        )
     if setting.drains:
         declared[Operation.DRAIN_BACKEND] = setting.drain_timeout
     if setting.lists:
@@ -190,12 +196,19 @@ def driver(setting: Setting, url: str = PROXY_URL) -> Json:
             "lateEffectSeconds": setting.late_effect,
             "maxConcurrentCalls": setting.at_once,
             "webhooks": [
-                {"name": name, "timeout": f"{seconds}s"}
+                {"name": name, "timeout": f"{seconds}s", **_batch(setting, name)}
                 for name, seconds in declared.items()
             ],
         },
         "status": {"conditions": [condition("Accepted", "Accepted")]},
     }
+
+
+def _batch(setting: Setting, operation: Operation) -> Json:
+    """Say how many members may come in a call of an operation."""
+    if setting.batches == 1 or operation not in BATCHED:
+        return {}
+    return {"batch": {"maxItems": setting.batches, "maxDelayMilliseconds": 500}}
 
 
 def load_balancer(

@@ -59,6 +59,9 @@ LEAP = 3600.0
 _AHEAD = (0.8, -0.7, 0.3, -0.4)
 """Seconds that wall clocks of nodes are ahead of the API server's, one after another."""
 
+_NOTHING_DONE = {Ending.UNSENT, Ending.FAIL, Ending.RUNNING}
+"""Endings after which nothing of a batch was done before, or is to be done."""
+
 _PAUSES = {Trouble.PAUSE: DISTURBED, Trouble.STALL: STALLED}
 _LEAPS = {Trouble.AHEAD: LEAP, Trouble.BACK: -LEAP}
 
@@ -219,6 +222,8 @@ class Process:
             wait = io.limit - _BEFORE_THE_LIMIT - io.latency if late else 0.0
             self._world.later(io.latency, self._act, io, answer, wait)
             return
+        if io.first_part is not None and mode.ending not in _NOTHING_DONE:
+            self._world.later(io.latency, io.first_part)
         if (mode.effect, mode.ending) == (Effect.LATE, Ending.RUNNING):
             io = _unless_over(io, self._world.second())
         if mode.effect is not Effect.NONE:

@@ -1,6 +1,7 @@
 """All scenarios, by name: what users and kubelets do while steps fail."""
 
 from tests.lab.sweep import (
+    batched,
     by_hand,
     clockwork,
     crowds,
@@ -17,6 +18,7 @@ from tests.lab.sweep.stage import SCENARIOS
 
 __all__ = [
     "SCENARIOS",
+    "batched",
     "by_hand",
     "clockwork",
     "crowds",

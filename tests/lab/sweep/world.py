@@ -56,6 +56,8 @@ class World(Cluster):
         played_at: seconds at which users did their last.
         troubles: modes of the next steps of a kind, or that have this in their text, as a
             play wants them.
+        leaves_out: what the next batches do with their last item, of which they say
+            nothing: perform it `never`, or `late`.
         ahead: seconds that the wall clock is ahead where the next process of a role starts.
     """
 
@@ -68,6 +70,7 @@ class World(Cluster):
         self.faults_until = math.inf
         self.succeeded: dict[tuple[str, bool], float] = {}
         self.troubles: dict[str, list[str]] = {}
+        self.leaves_out: list[str] = []
         self.ahead: dict[str, float] = {}
         self.on_step: Callable[[Step], None] = lambda _step: None
         self._plan = plan
