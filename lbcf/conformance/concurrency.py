@@ -176,11 +176,11 @@ async def nothing_after_succ(bench: Bench) -> None:
 @rule(OPERATIONS, LIST)
 async def losses_change_the_epoch(bench: Bench) -> None:
     """Members that are lost at a restart are told by another epoch."""
-    _expect_restartable(bench)
+    expect_restartable(bench)
     member = bench.member()
     await bench.ensure(member)
     before = (await bench.listing()).epoch
-    await _restart(bench)
+    await restart(bench)
     is_there = bool(await bench.listed(member))
     after = (await bench.listing()).epoch
     text = f"{member.address} is listed no more after a restart, at the same epoch"
@@ -190,7 +190,7 @@ async def losses_change_the_epoch(bench: Bench) -> None:
 @rule(BOTH_SIDES, presumes=(*_AGAIN, "drain-ends-when-idle"))
 async def restart_in_the_middle(bench: Bench) -> None:
     """After a crash in the middle, asking again brings about what was asked for."""
-    _expect_restartable(bench)
+    expect_restartable(bench)
     stays, comes, goes, drained = (bench.member() for _ in range(4))
     for member in (stays, goes, drained):
         await bench.ensure(member)
@@ -200,7 +200,7 @@ async def restart_in_the_middle(bench: Bench) -> None:
         await bench.start_call(operation, bench.fields(member))
         for operation, member in ((ENSURE, comes), (DEREGISTER, goes))
     ]
-    await _restart(bench)
+    await restart(bench)
     await asyncio.wait(interrupted)
     for member in (stays, comes, drained):
         await bench.ensure(member)
@@ -210,13 +210,22 @@ async def restart_in_the_middle(bench: Bench) -> None:
         await bench.expect_absent(member, "deregistered after a restart")
 
 
-def _expect_restartable(bench: Bench) -> None:
+def expect_restartable(bench: Bench) -> None:
+    """Check that the driver can be killed.
+
+    Raises:
+        NotApplicable: nothing was said of how.
+    """
     if bench.target.restart is None:
         raise NotApplicable("nothing restarts the driver (--restart-command)")
 
 
-async def _restart(bench: Bench) -> None:
-    """Kill the driver, start it again, and wait until it serves."""
+async def restart(bench: Bench) -> None:
+    """Kill the driver, start it again, and wait until it serves.
+
+    Raises:
+        Broken: it does not.
+    """
     assert bench.target.restart is not None  # noqa: S101  (asked for before)
     await bench.target.restart()
     patience = bench.target.patience

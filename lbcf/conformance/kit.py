@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from lbcf.conformance import backends, concurrency, load_balancers, messages
+from lbcf.conformance import backends, batches, concurrency, load_balancers, messages
 from lbcf.conformance.bench import Bench, Rule
 from lbcf.conformance.client import RecordingClient
 from lbcf.conformance.findings import Broken, Exchange, Finding, NotApplicable, Outcome
@@ -33,7 +33,7 @@ def _in_order(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 CATALOGUE: Sequence[Rule] = _in_order(
     [
         found
-        for module in (load_balancers, backends, messages, concurrency)
+        for module in (load_balancers, backends, messages, concurrency, batches)
         for found in vars(module).values()
         if isinstance(found, Rule)
     ]

@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import attrs
 
-from lbcf.core.model.operations import Operation
+from lbcf.core.model.operations import SINGLE, Operation
 from lbcf.core.model.values import MemberKey
 
 
-OPTIONAL = frozenset({Operation.DRAIN_BACKEND, Operation.LIST_BACKENDS})
+OPTIONAL = frozenset({Operation.DRAIN_BACKEND, Operation.LIST_BACKENDS, *SINGLE})
 """Operations that are called only where the driver declares them."""
 
 DEFAULT_ADDRESSES = tuple(f"198.18.0.{last}:8080" for last in range(1, 33))

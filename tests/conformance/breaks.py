@@ -12,6 +12,7 @@ from aiohttp import web
 
 from lbcf import sdk
 from lbcf.core.model.values import MemberKey
+from tests.conformance import batch_breaks
 from tests.conformance.stages import Json, Twist, decoded
 from webhooks.memory import MemoryDriver
 from webhooks.memory_control import Control
@@ -741,5 +742,24 @@ BREAKS = (
         "forgets in a crash",
         ("restart-in-the-middle",),
         _forgetful(),
+    ),
+    Break(
+        "answers a batch as one",
+        ("batch-items-have-results",),
+        twist=Twist(answer=batch_breaks.as_one),
+    ),
+    Break(
+        "answers a batch twice",
+        ("batch-items-have-results",),
+        twist=Twist(answer=batch_breaks.twice),
+    ),
+    Break("ensures a batch once", ("batch-twice",), batch_breaks.OnceTogether),
+    Break("all or nothing", ("batch-poisoned-item",), batch_breaks.AllOrNothing),
+    Break("overtakes batches", ("batch-in-order",), twist=batch_breaks.SLOW),
+    Break("drains in part", ("batch-drains",), batch_breaks.DrainsWhatIsThere),
+    Break(
+        "forgets batches in a crash",
+        ("batch-killed-in-the-middle",),
+        batch_breaks.forgetful,
     ),
 )

@@ -46,11 +46,13 @@ class Twist:
         answer: given operation and body; returns the body, or a response, for the kit.
         is_late: registrations take a while, all else waits for them, and they are
             delivered once more, much later, where the caller hung up.
+        slow: an operation that takes a while on its way, when others do not.
     """
 
     request: Callable[[str, bytes], bytes | web.Response] = lambda _name, body: body
     answer: Callable[[str, bytes], bytes | web.Response] = lambda _name, body: body
     is_late: bool = False
+    slow: str = ""
 
 
 @attrs.define(eq=False)
@@ -141,6 +143,8 @@ class Front:
                 if name == "ensureBackend":
                     await self._delay(body)
                 return await self._send_on(name, body)
+        if name == self.twist.slow:
+            await asyncio.sleep(_LATE)
         return await self._send_on(name, body)
 
     async def _send_on(self, name: str, body: bytes) -> web.Response:

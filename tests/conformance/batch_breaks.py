@@ -1,0 +1,107 @@
+"""Drivers that each do one thing wrong with batches, and all else right."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from lbcf import sdk
+from lbcf.core.model.values import MemberKey
+from tests.conformance.stages import Twist, decoded
+from webhooks.memory import MemoryDriver
+from webhooks.memory_control import Control
+from webhooks.memory_members import Members
+
+
+Outcomes = Mapping[str, sdk.Outcome]
+
+
+def as_one(name: str, body: bytes) -> bytes:
+    """Answer for the whole batch, as for a single call."""
+    is_batch = name == "ensureBackends" and "results" in decoded(body)
+    return msgspec.json.encode({"results": [], "status": "Succ"}) if is_batch else body
+
+
+def twice(name: str, body: bytes) -> bytes:
+    """Give each result two times."""
+    results = decoded(body).get("results")
+    if name != "ensureBackends" or not isinstance(results, list):
+        return body
+    return msgspec.json.encode({"results": results * 2})
+
+
+class OnceTogether(MemoryDriver):
+    """Refuses, in a batch, what is there already."""
+
+    async def ensure_backends(
+        self, requests: Sequence[sdk.EnsureBackendRequest]
+    ) -> Outcomes:
+        """Look at who is there."""
+        found: dict[str, sdk.Outcome] = {}
+        for one in requests:
+            if self.members.has(one):
+                found[one.record_id] = sdk.Fail("it is there already")
+            else:
+                found[one.record_id] = await self.ensure_backend(one)
+        return found
+
+
+class AllOrNothing(MemoryDriver):
+    """Refuses a whole batch because of one item."""
+
+    async def ensure_backends(
+        self, requests: Sequence[sdk.EnsureBackendRequest]
+    ) -> Outcomes:
+        """Look at all addresses first."""
+        if any(":" not in one.backend_addr for one in requests):
+            raise sdk.Fail("one of these has no port")
+        return {one.record_id: await self.ensure_backend(one) for one in requests}
+
+
+class DrainsWhatIsThere(MemoryDriver):
+    """Says nothing of drains of what is not there."""
+
+    async def drain_backends(
+        self, requests: Sequence[sdk.DrainBackendRequest]
+    ) -> Outcomes:
+        """Leave them out."""
+        there = [one for one in requests if self.members.has(one)]
+        return {one.record_id: await self.drain_backend(one) for one in there}
+
+
+class ForgetsBatches(MemoryDriver):
+    """Takes out, in a batch, only what it remembers, which a crash makes it forget."""
+
+    def __init__(self, members: Members) -> None:
+        super().__init__()
+        self.members = members
+        self.control = Control(members)
+        self.known: set[str] = set()
+
+    async def ensure_backend(
+        self, request: sdk.EnsureBackendRequest
+    ) -> sdk.Succ | sdk.Running:
+        """Remember it."""
+        self.known.add(request.backend_addr)
+        return await super().ensure_backend(request)
+
+    async def deregister_backends(
+        self, requests: Sequence[sdk.DeregisterBackendRequest]
+    ) -> Outcomes:
+        """Leave what it does not remember."""
+        return {
+            one.record_id: await self.deregister_backend(one)
+            if one.backend_addr in self.known and self.members.has(one)
+            else sdk.Succ()
+            for one in requests
+        }
+
+
+def forgetful() -> ForgetsBatches:
+    """Return one of the drivers of a load balancer that outlives them."""
+    return ForgetsBatches(_MEMBERS)
+
+
+_MEMBERS = Members(MemberKey.ADDRESS, sdk.SystemClock())
+
+SLOW = Twist(slow="ensureBackends")
+"""Lets single calls overtake batches on their way."""
