@@ -39,6 +39,7 @@ from lbcf.ctl.project import write_project
 from lbcf.ctl.reading import Reading, not_found
 from lbcf.ctl.records import why_record
 from lbcf.ctl.report import WhyReport
+from lbcf.ctl.services import why_service
 from lbcf.ctl.status import LEASE_NAMES, StatusReport, leaders_of, status_report
 from lbcf.ctl.watching import follow_status
 from lbcf.ctl.workloads import WORKLOADS, why_workload
@@ -53,6 +54,7 @@ from lbcf.kube.kinds import (
     NODES,
     PODS,
     RECORDS,
+    SERVICES,
     HasMeta,
     Resource,
 )
@@ -383,6 +385,17 @@ async def _why_load_balancer(question: Question) -> WhyReport:
     return why_load_balancer(reading, question.key, question.clock.now())
 
 
+async def _why_service(question: Question) -> WhyReport:
+    reading, key = question.reading(), question.key
+    service, _ = await asyncio.gather(
+        _get(question, SERVICES, key), reading.read_resources()
+    )
+    if service is None:
+        called = f"svc/{key.name}"
+        raise ObjectNotFound(f"there is no {called} in namespace {key.namespace}")
+    return why_service(reading, service, question.clock.now())
+
+
 async def _why_driver(question: Question) -> WhyReport:
     reading = await _read_users(question, LOAD_BALANCERS, GROUPS, BINDS, RECORDS)
     return why_driver(reading, question.key, question.clock.now())
@@ -413,6 +426,7 @@ _REPORTS: Mapping[Kind, Callable[[Question], Awaitable[WhyReport]]] = {
     Kind.BIND: _why_group,
     Kind.LOAD_BALANCER: _why_load_balancer,
     Kind.DRIVER: _why_driver,
+    Kind.SERVICE: _why_service,
     **dict.fromkeys(WORKLOADS, _why_workload),
 }
 

@@ -36,6 +36,7 @@ from lbcf.kube.kinds import (
     NODES,
     PODS,
     RECORDS,
+    SERVICES,
     Resource,
 )
 from lbcf.kube.list_watch import Selection
@@ -78,6 +79,7 @@ RESOURCES: Final[Mapping[Kind, Resource[Any]]] = {
     Kind.BIND: BINDS,
     Kind.LOAD_BALANCER: LOAD_BALANCERS,
     Kind.DRIVER: DRIVERS,
+    Kind.SERVICE: SERVICES,
     **WORKLOADS,
 }
 """How the objects of each kind are read; of them only their names are."""

@@ -32,6 +32,7 @@ class Kind(StrEnum):
     BIND = "bind"
     LOAD_BALANCER = "lb"
     DRIVER = "driver"
+    SERVICE = "svc"
     DEPLOYMENT = "deployment"
     STATEFUL_SET = "statefulset"
     REPLICA_SET = "replicaset"
@@ -46,6 +47,7 @@ _SPELLINGS = {
     Kind.BIND: ("binds",),
     Kind.LOAD_BALANCER: ("loadbalancer", "loadbalancers"),
     Kind.DRIVER: ("drivers", "lbd", "loadbalancerdriver", "loadbalancerdrivers"),
+    Kind.SERVICE: ("service", "services"),
     Kind.DEPLOYMENT: ("deploy", "deployments"),
     Kind.STATEFUL_SET: ("sts", "statefulsets"),
     Kind.REPLICA_SET: ("rs", "replicasets"),
