@@ -18,6 +18,8 @@ from tests.envoy.stage import Stage
 from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic, ask
 from tests.webhooks.troubled import settled, told
+from webhooks.envoy.attributes import parse_attributes
+from webhooks.envoy.errors import InvalidInput
 
 
 pytestmark = pytest.mark.envoy
@@ -295,6 +297,54 @@ async def test_a_cookie_leads_to_a_draining_member(
 
         assert {"first"} == {await answer(known, Cookie=cookie) for _ in range(4)}
         assert {"second"} == {await answer(new) for _ in range(4)}
+
+
+async def test_clients_of_other_networks_are_turned_away(
+    stage: Stage, start_server: StartServer, client: ClientSession
+) -> None:
+    """What a Service's loadBalancerSourceRanges says; taken away, all are served."""
+    driver = await stage.driver()
+    await stage.envoy()
+    made = await driver.create_load_balancer(
+        stage.create(loadBalancerSourceRanges="198.18.0.0/15, 2001:db8::/32")
+    )
+    server = await start_server("one")
+    await driver.ensure_backend(stage.ensure("one", server.address))
+
+    before = await ask(client, stage.url)
+    await driver.ensure_load_balancer(
+        stage.remake(loadBalancerSourceRanges="127.0.0.0/8", sessionAffinity="ClientIP")
+    )
+
+    assert before != "one"
+
+    async def is_served() -> bool:
+        return await ask(client, stage.url) == "one"
+
+    await until(is_served)
+    assert ["127.0.0.1"] == [one.ip for one in made.ingress or ()]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ({"colour": "red"}, "'colour' is unknown; known are protocol"),
+        ({"protocol": "udp"}, "protocol is one of http, tcp, not 'udp'"),
+        ({"connectTimeout": "soon"}, "connectTimeout must be a time"),
+        ({"connectTimeout": ""}, "connectTimeout must be a time"),
+        ({"protocol": "tcp", "stickyCookie": "LB"}, "stickyCookie means nothing"),
+        ({"checkRise": "2"}, "checkRise means nothing without check"),
+        ({"check": "tcp", "checkPath": "/"}, "nothing without check: http"),
+        ({"algorithm": "random", "slowStart": "9s"}, "slowStart means nothing"),
+        ({"sessionAffinity": "ClientIP", "algorithm": "random"}, "needs algorithm"),
+        ({"loadBalancerSourceRanges": "10.0.0.1/8"}, "has host bits set"),
+        ({"retries": "10"}, "retries must be a number from 0 to 9"),
+    ],
+)
+def test_attributes_that_are_refused(attributes: dict[str, str], said: str) -> None:
+    """Each with what is taken in its place."""
+    with pytest.raises(InvalidInput, match=said):
+        parse_attributes(attributes)
 
 
 async def test_a_member_keeps_its_address(stage: Stage) -> None:

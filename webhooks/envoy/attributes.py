@@ -1,5 +1,6 @@
 """The attributes of a load balancer, checked before anything is changed. Pure."""
 
+import ipaddress
 import re
 
 from collections.abc import Mapping
@@ -8,6 +9,7 @@ from typing import TypeVar
 import attrs
 
 from webhooks.envoy.errors import InvalidInput
+from webhooks.shared.reach import Network
 
 
 _TIME = re.compile(r"([1-9][0-9]{0,5})(ms|s|m|h)")
@@ -66,6 +68,7 @@ class Settings:
         sticky_cookie: by which a client stays with a member; empty: none.
         check: health checks of the Envoys; None: none.
         access_log: whether each request is logged to the Envoys' standard output.
+        sources: networks of clients that are served; none: all.
     """
 
     http: bool
@@ -79,6 +82,7 @@ class Settings:
     sticky_cookie: str
     check: Check | None
     access_log: bool
+    sources: tuple[Network, ...] = ()
 
     @property
     def by_hash(self) -> bool:
@@ -103,6 +107,8 @@ DEFAULTS: Mapping[str, str] = {
     "checkRise": "1",
     "checkFall": "3",
     "accessLog": "none",
+    "sessionAffinity": "None",
+    "loadBalancerSourceRanges": "",
 }
 """All attributes that there are, and what holds where one is unsaid."""
 
@@ -123,7 +129,7 @@ def parse_attributes(attributes: Mapping[str, str]) -> Settings:
     _check_together(attributes, said, http)
     return Settings(
         http=http,
-        algorithm=_one_of(said, "algorithm", ALGORITHMS),
+        algorithm=_algorithm(said),
         http2=_one_of(said, "upstreamProtocol", {"http1": False, "http2": True}),
         connect_timeout=_time(said, "connectTimeout"),
         idle_timeout=_time(said, "idleTimeout"),
@@ -133,6 +139,7 @@ def parse_attributes(attributes: Mapping[str, str]) -> Settings:
         sticky_cookie=_matching(said, "stickyCookie", _COOKIE, "the name of a cookie"),
         check=_check(said),
         access_log=_one_of(said, "accessLog", {"none": False, "stdout": True}),
+        sources=_networks(said, "loadBalancerSourceRanges"),
     )
 
 
@@ -147,11 +154,34 @@ def _check_together(
     needs = dict.fromkeys(_ONLY_HTTP, (http, "protocol: http"))
     needs |= dict.fromkeys(_ONLY_CHECKED, (said["check"] != "none", "check"))
     needs["checkPath"] = (said["check"] == "http", "check: http")
-    even = said["algorithm"] in {"roundrobin", "leastrequest"}
+    even = _algorithm(said) in {"ROUND_ROBIN", "LEAST_REQUEST"}
     needs["slowStart"] = (even, "algorithm: roundrobin or leastrequest")
     for name, (is_met, need) in needs.items():
         if attributes.get(name) and not is_met:
             raise InvalidInput(f"attributes: {name} means nothing without {need}")
+
+
+def _algorithm(said: Mapping[str, str]) -> str:
+    """Return Envoy's name; with session affinity the client's address chooses."""
+    chosen = _one_of(said, "algorithm", ALGORITHMS)
+    sticky = _one_of(said, "sessionAffinity", {"None": False, "ClientIP": True})
+    if not sticky or said["algorithm"] in _BY_HASH:
+        return chosen
+    if said["algorithm"] != DEFAULTS["algorithm"]:
+        raise InvalidInput(
+            "attributes: sessionAffinity: ClientIP needs algorithm source or maglev, not "
+            f"{said['algorithm']}"
+        )
+    return ALGORITHMS["source"]
+
+
+def _networks(said: Mapping[str, str], name: str) -> tuple[Network, ...]:
+    """Return networks that are written with commas between."""
+    try:
+        texts = [one.strip() for one in said[name].split(",")]
+        return tuple(ipaddress.ip_network(one) for one in texts if one)
+    except ValueError as error:
+        raise InvalidInput(f"attributes: {name}: {error}") from error
 
 
 def _check(said: Mapping[str, str]) -> Check | None:

@@ -29,6 +29,7 @@ from lbcf.sdk import (
     EnsureBackendRequest,
     EnsureLoadBalancerRequest,
     Fail,
+    Ingress,
     ListBackendsAnswer,
     ListBackendsRequest,
     ListedBackend,
@@ -228,10 +229,11 @@ class EnvoyDriver(Driver):
             return DRY_RUN
         await self.keeper.change(known, partial(_owned, known, request))
         await self._acknowledged(known, needs_envoy=True)
-        return (
-            Succ(lb_info=known.render(), lock_key=known.lock_key)
-            if isinstance(request, CreateLoadBalancerRequest)
-            else Succ(lock_key=known.lock_key)
+        is_new = isinstance(request, CreateLoadBalancerRequest)
+        return Succ(
+            lb_info=known.render() if is_new else None,
+            lock_key=known.lock_key,
+            ingress=_ingress(known),
         )
 
     def _member_address(self, text: str) -> Address:
@@ -352,6 +354,13 @@ async def _attempt() -> AsyncIterator[None]:
         raise RetryAfter(ASK_AGAIN, str(error)) from error
     except EnvoyError as error:
         raise Fail(str(error)) from error
+
+
+def _ingress(known: Identity) -> Sequence[Ingress] | None:
+    """Return where clients reach a listener; None: at all addresses of the Envoys."""
+    if known.listen.ip.is_unspecified:
+        return None
+    return [Ingress(ip=str(known.listen.ip))]
 
 
 def _none(fleet: Fleet) -> NotYet:

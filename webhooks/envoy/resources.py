@@ -213,10 +213,17 @@ def _health_check(check: Check, http2: bool) -> Json:
 def _listener(known: Identity, settings: Settings) -> Json:
     """Return the listener."""
     made = _http(known, settings) if settings.http else _tcp(known, settings)
+    ranges = [
+        {"address_prefix": str(one.network_address), "prefix_len": one.prefixlen}
+        for one in settings.sources
+    ]
+    match: Json = (
+        {"filter_chain_match": {"source_prefix_ranges": ranges}} if ranges else {}
+    )
     return {
         "name": known.name,
         "address": _socket(str(known.listen)),
-        "filter_chains": [{"filters": [made]}],
+        "filter_chains": [{"filters": [made], **match}],
     }
 
 
