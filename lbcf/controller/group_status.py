@@ -5,7 +5,7 @@ a handful of writes.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 
 import attrs
@@ -17,6 +17,7 @@ from lbcf.controller.snapshot import count_nodes
 from lbcf.controller.view import View
 from lbcf.core.model import conditions
 from lbcf.core.model.binds import Bind
+from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import API_VERSION, BIND_VERSION, bind_of
 from lbcf.core.model.resources import (
     BackendGroup,
@@ -28,6 +29,7 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import EventReason, Reason
+from lbcf.core.selection.drain_gate import gate_condition
 from lbcf.core.selection.hand_drain import said_of
 from lbcf.core.wording import some_of
 from lbcf.executor.writes import ObjectWriter
@@ -143,11 +145,14 @@ class GroupStatusReconciler:
         records = self._view.records_of(group.meta.key)
         found = group.status.conditions
         decision = self._decisions.get(group.meta.key, Decision())
+        told = list(conditions_of(decision, group.meta.generation))
         drained = said_of(self._view.drained_by_hand(group), group.meta.generation)
-        told = conditions_of(decision, group.meta.generation)
         # Of a group of which nothing ever was drained by hand nothing is said.
-        was_told = conditions.find(found, conditions.DRAINED_BY_HAND) is not None
-        for condition in (*told, drained) if drained.status or was_told else told:
+        if drained.status or conditions.find(found, conditions.DRAINED_BY_HAND):
+            told.append(drained)
+        if gate := self._gate(group, records):
+            told.append(gate)
+        for condition in told:
             found = conditions.with_condition(found, condition, self._clock.now())
         return GroupStatus(
             backends=self._count(group),
@@ -155,6 +160,20 @@ class GroupStatusReconciler:
             draining=sum(1 for r in records if r.is_deleting),
             observed_generation=group.meta.generation,
             conditions=found,
+        )
+
+    def _gate(
+        self, group: BackendGroup, records: Collection[BackendRecord]
+    ) -> Condition | None:
+        """Return what is to be said of pods that wait for their drain."""
+        if not isinstance(group.selection, PodSelection):
+            return None
+        told = conditions.find(group.status.conditions, conditions.DRAIN_GATED)
+        return gate_condition(
+            records,
+            self._view.selected_pods(group),
+            is_told=told is not None,
+            generation=group.meta.generation,
         )
 
     def _count(self, group: BackendGroup) -> int:

@@ -31,6 +31,7 @@ _GATE = Where("Pods", "`lbcf.tkestack.io/registered`")
 _IN_SERVICE = Where("Records", "InService")
 _READY = Where("Groups", "Ready")
 _HELD = Where("Groups", "RemovalsHeld")
+_GATED = Where("Groups", "DrainGated")
 _CREATED = Where("Load balancers", "Created")
 _DRIFTED = Where("Load balancers", "Drifted")
 _REACHABLE = Where("Load balancers", "Reachable")
@@ -413,6 +414,20 @@ class Reason(Explained):
         "NotDrained",
         Where("Groups", "DrainedByHand"),
         "nothing is kept out by hand any more",
+    )
+    GATED = ("Gated", _GATED, "pods that ask for it get SIGTERM when they are drained")
+    NOT_GATED = ("NotGated", _GATED, "no pod of the group asks for it any more")
+    GRACE_TOO_SHORT = (
+        "GraceTooShort",
+        _GATED,
+        "pods wait for less than their drain may take: what still runs by then is cut",
+        "`terminationGracePeriodSeconds` of the pods above the drain's timeout and what the app needs ([gates.md](gates.md))",
+    )
+    OWN_PRE_STOP = (
+        "OwnPreStop",
+        _GATED,
+        "containers have a preStop hook of their own, and get SIGTERM when that has ended",
+        "take it out, or let it call the waiter ([gates.md](gates.md))",
     )
     NOT_HELD = ("NotHeld", _HELD, "no guard holds anything")
     TOO_MANY_UNREADY = (

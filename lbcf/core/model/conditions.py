@@ -22,6 +22,7 @@ READY = "Ready"
 REMOVALS_HELD = "RemovalsHeld"
 DRAINED_BY_HAND = "DrainedByHand"
 LOAD_BALANCER_READY = "LoadBalancerReady"
+DRAIN_GATED = "DrainGated"
 ACCEPTED = "Accepted"
 HEALTHY = "Healthy"
 

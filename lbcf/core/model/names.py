@@ -52,6 +52,8 @@ ANNOTATION_SETTLING: Final = f"{API_GROUP}/settling-seconds"
 ANNOTATION_DRAIN_GATE: Final = f"{API_GROUP}/drain-gate-seconds"
 """On a pod whose preStop waits until no record names it: for how long at most. Its records
 say so, too: before their first ensure the pod is read."""
+ANNOTATION_OWN_PRE_STOP: Final = f"{API_GROUP}/own-pre-stop"
+"""On such a pod: its containers with a preStop hook of their own, which do not wait."""
 ANNOTATION_TRAFFIC_POLICY: Final = f"{API_GROUP}/external-traffic-policy"
 """Ours, on a Service: `Local` announces a switch of its externalTrafficPolicy."""
 

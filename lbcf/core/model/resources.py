@@ -513,6 +513,13 @@ class BackendRecord:
         return ANNOTATION_DRAIN_GATE in self.meta.annotations
 
     @property
+    def gate_wait(self) -> timedelta | None:
+        """Return for how long its pod waits for that; None: it does not say."""
+        said = self.meta.annotations.get(ANNOTATION_DRAIN_GATE, "")
+        is_number = said.isascii() and said.isdecimal() and len(said) <= _DIGITS
+        return timedelta(seconds=int(said)) if is_number else None
+
+    @property
     def load_balancer_key(self) -> ObjectKey:
         """Return the key of its load balancer."""
         where = self.meta.key.namespace

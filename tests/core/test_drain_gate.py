@@ -1,0 +1,75 @@
+"""What a group says of its pods that wait for their drain."""
+
+import attrs
+import pytest
+
+from lbcf.core.model.cluster import Pod
+from lbcf.core.model.names import ANNOTATION_DRAIN_GATE, ANNOTATION_OWN_PRE_STOP
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.reasons import Reason
+from lbcf.core.selection.drain_gate import gate_condition
+from tests.builders import a_pod, a_record, a_spec, seconds
+
+
+def gated(wait: str = "25", drain: float = 20.0) -> BackendRecord:
+    """Make a record of a pod that waits for so long, with a drain of so long."""
+    spec = a_spec(drain_timeout=seconds(drain))
+    return a_record(spec=spec, annotations={ANNOTATION_DRAIN_GATE: wait})
+
+
+def with_own_hook(containers: str) -> Pod:
+    """Make a pod some of whose containers do not wait."""
+    pod = a_pod()
+    said = {ANNOTATION_OWN_PRE_STOP: containers, ANNOTATION_DRAIN_GATE: "25"}
+    return attrs.evolve(pod, meta=attrs.evolve(pod.meta, annotations=said))
+
+
+def told(
+    *records: BackendRecord, pods: tuple[Pod, ...] = (), is_told: bool = False
+) -> tuple[bool | None, str] | None:
+    """Say what the condition says."""
+    found = gate_condition(records, pods, is_told=is_told, generation=3)
+    assert found is None or 3 == found.observed_generation
+    return None if found is None else (found.status, found.reason)
+
+
+@pytest.mark.parametrize(
+    ("wait", "drain", "expected"),
+    [
+        ("25", 20.0, (True, Reason.GATED)),
+        ("25", 25.0, (True, Reason.GATED)),
+        ("25", 30.0, (False, Reason.GRACE_TOO_SHORT)),
+        ("soon", 30.0, (True, Reason.GATED)),
+    ],
+)
+def test_pods_have_to_wait_for_as_long_as_a_drain_may_take(
+    wait: str, drain: float, expected: tuple[bool, Reason]
+) -> None:
+    """What somebody else wrote instead of a number says nothing."""
+    assert expected == told(gated(wait, drain))
+
+
+def test_message_says_what_is_missing() -> None:
+    """So that nobody has to reckon."""
+    found = gate_condition([gated("10", 30.0)], (), is_told=False, generation=1)
+
+    assert found is not None
+    assert "raise terminationGracePeriodSeconds by 20 s" in found.message
+    assert "web-1" in found.message
+
+
+def test_containers_with_hooks_of_their_own_are_named() -> None:
+    """They get SIGTERM when their own hook has ended, whatever the others do."""
+    found = gate_condition([], [with_own_hook("a,b")], is_told=False, generation=1)
+
+    assert found is not None
+    assert (False, Reason.OWN_PRE_STOP) == (found.status, found.reason)
+    assert "do not wait: a, b; pods: web-1" in found.message
+
+
+def test_groups_without_such_pods_say_nothing() -> None:
+    """Until there was one; and records on their way out do not count."""
+    assert told(a_record(), pods=(a_pod(),)) is None
+    assert (None, Reason.NOT_GATED) == told(a_record(), is_told=True)
+    leaving = a_record(deleting=True, annotations={ANNOTATION_DRAIN_GATE: "1"})
+    assert told(leaving) is None
