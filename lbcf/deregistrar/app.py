@@ -103,7 +103,7 @@ class DeregistrarProgram:
         drivers.on_end(series.forget)
         trouble = TroubleReporter(parts.recorder, _TOLD, "Deregister", calls_told=told)
         trouble.listen(records)
-        gate_series = GateMetrics(parts.metrics.registry)
+        gate_series = GateMetrics(parts.metrics)
         gate = DrainGate(client, records, clock, gate_series)
         records.on_change(gate.record_changed)
         self._gate = GateServer(gate, gate_series)

@@ -17,7 +17,7 @@ from typing import Final
 import attrs
 import structlog
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import Counter, Gauge
 
 from lbcf.core.backoff import delay_for
 from lbcf.core.model.names import LABEL_POD_UID
@@ -29,6 +29,7 @@ from lbcf.kube.list_watch import Selection
 from lbcf.kube.reader import KubeReader
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.metrics import Metrics
 from lbcf.wire.metadata import MetaOnly, parse_meta_only
 
 
@@ -51,9 +52,10 @@ def pod_of(record: BackendRecord) -> Iterator[Uid]:
 
 
 class GateMetrics:
-    """What Prometheus is told of pods that wait."""
+    """What Prometheus is told of pods that wait; without a registry nobody is."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, metrics: Metrics | None) -> None:
+        registry = None if metrics is None else metrics.registry
         self.waiting = Gauge(
             "lbcf_gate_pods_waiting",
             "Pods whose preStop waits here until no record names them.",

@@ -7,8 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from prometheus_client import CollectorRegistry
-
 from lbcf.core.model.names import FINALIZER_RECORD, LABEL_POD_UID
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import Uid
@@ -17,6 +15,7 @@ from lbcf.kube.client import KubeClient
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.store import Store
+from lbcf.runtime.metrics import Metrics
 from lbcf.wire.metadata import render_finalizer_removed
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
@@ -37,8 +36,9 @@ class Scene:
         self.records: Store[BackendRecord] = Store(
             {"pod": pod_of}, keep=lambda record: record.is_deleting
         )
-        self.registry = CollectorRegistry()
-        series = GateMetrics(self.registry)
+        metrics = Metrics()
+        self.registry = metrics.registry
+        series = GateMetrics(metrics)
         self.gate = DrainGate(self.client, self.records, self.clock, series)
         self.records.on_change(self.gate.record_changed)
         self._tasks = [asyncio.create_task(self.gate.run())]

@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from prometheus_client import CollectorRegistry
-
 from lbcf.core.model.names import LABEL_POD_UID
 from lbcf.deregistrar.drain_gate import DrainGate, GateMetrics, pod_of
 from lbcf.deregistrar.gate_server import GateServer, Limits
@@ -20,6 +18,7 @@ from lbcf.kube.store import Store
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.flags import BindAddress
 from lbcf.runtime.health import CannotListen
+from lbcf.runtime.metrics import Metrics
 from tests.kube.tiny_api import TinyApi
 
 
@@ -33,8 +32,9 @@ class Service:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.client = KubeClient(TinyApi())
-        self.registry = CollectorRegistry()
-        series = GateMetrics(self.registry)
+        metrics = Metrics()
+        self.registry = metrics.registry
+        series = GateMetrics(metrics)
         gate = DrainGate(self.client, Store({"pod": pod_of}), SystemClock(), series)
         self.server = GateServer(gate, series, limits)
         self.port = 0

@@ -52,11 +52,17 @@ class Cluster(Estate):
         loop.call_later(seconds, act, *args, context=self._nobody)
 
     def put_pod(
-        self, name: str, address: str, *, ready: bool = True, node: str = ""
+        self,
+        name: str,
+        address: str,
+        *,
+        ready: bool = True,
+        node: str = "",
+        waits: bool = False,
     ) -> None:
         """Let a pod run, or change it."""
         path = objects.pod_path(name)
-        fresh = objects.pod(address, ready=ready)
+        fresh = objects.pod(address, ready=ready, waits=waits)
         if node:
             fresh = {**fresh, "spec": {"nodeName": node}}
         found = self.api.objects.get(path)

@@ -47,6 +47,18 @@ REGISTERING: dict[str, Mutant] = {
         _LIFE,
         modes=("timeout-late", "reset-late", "5xx-late"),
     ),
+    "waiting-unseen": Mutant(
+        "a pod that waits for its records is read before the first ensure of each",
+        (
+            Edit(
+                registration,
+                "_read_pod",
+                "return ReadPod(ObjectKey(record.meta.key.namespace, backend.name), backend.uid)",
+                "return None",
+            ),
+        ),
+        ("waiting-for-records",),
+    ),
     "unheard-write-forgotten": Mutant(
         "whoever may have signed off unheard marks the record before its next call",
         (

@@ -50,6 +50,16 @@ async def early(world: World) -> None:
     world.drop_pod("web-1")
 
 
+@scenario(short=True)
+async def waiting_for_records(world: World) -> None:
+    """Pods that wait for their records go while they are being registered, and after it."""
+    await asyncio.sleep(1)
+    for number, moment in enumerate((0.01, 0.02, 0.026, 0.03, 0.05, 0.5), 1):
+        world.put_pod(f"web-{number}", f"{ONE}{number}", waits=True)
+        await asyncio.sleep(moment)
+        world.end_pod(f"web-{number}")
+
+
 @scenario()
 async def at_once(world: World) -> None:
     """A pod goes before anything was called."""

@@ -9,6 +9,7 @@ from typing import cast
 import attrs
 
 from lbcf.core.model.names import (
+    ANNOTATION_DRAIN_GATE,
     API_GROUP,
     API_VERSION,
     FINALIZER_DRIVER,
@@ -280,10 +281,11 @@ def group(
     }
 
 
-def pod(address: str, *, ready: bool = True) -> Json:
-    """Make a pod that runs."""
+def pod(address: str, *, ready: bool = True, waits: bool = False) -> Json:
+    """Make a pod that runs, and that perhaps waits for the end of its records."""
+    said = {ANNOTATION_DRAIN_GATE: "25"} if waits else {}
     return {
-        "metadata": {"labels": {"app": "web"}},
+        "metadata": {"labels": {"app": "web"}, "annotations": said},
         "status": {
             "phase": "Running",
             "podIP": address,

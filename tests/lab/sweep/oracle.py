@@ -7,7 +7,8 @@ S1 nothing is registered that no record names; S2 a record that is gone left not
 behind; S3 a live registered record's member is in, in full service, with its parameters;
 S4 a drain is as long as its record says (`drains`), unless its backend is gone, and its
 deadline never moves; S5 the finalizer goes after the member; S8 somebody serves as long as
-somebody can (`serving`); S9 and S10, readiness gates (`gates`).
+somebody can (`serving`); S9 and S10, readiness gates (`gates`); S11 a pod that waits for its records is
+told to end only when none of them can be in any more (`waiting_pods`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +27,7 @@ from tests.lab.sweep.estate import Place
 from tests.lab.sweep.gates import Gates
 from tests.lab.sweep.seen import Seen, see
 from tests.lab.sweep.serving import Serving
+from tests.lab.sweep.waiting_pods import WaitingPods
 
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ class Oracle:
         drains: looks at those.
         serving: looks at whether anybody serves.
         gates: looks at readiness gates.
+        waiting: tells pods that wait for their records to end, and looks at what follows.
     """
 
     def __init__(self, world: "World") -> None:
@@ -52,6 +55,7 @@ class Oracle:
         self.drains = Drains(world)
         self.serving = Serving(world)
         self.gates = Gates(world)
+        self.waiting = WaitingPods(world)
         self._departed: set[tuple[str, str]] = set()
 
     def stored(self, path: str, whole: Json | None) -> None:
@@ -72,6 +76,7 @@ class Oracle:
 
     def backend_changed(self, before: Json, after: Json | None) -> None:
         """Note who is not any more where it was: nothing of it is left to drain."""
+        self.waiting.pod_changed(after)
         place = objects.place_of_backend(before)
         if place is not None and (
             after is None or objects.place_of_backend(after) != place
@@ -94,6 +99,8 @@ class Oracle:
         """
         self.looks += 1
         self.serving.look()
+        self.gates.look()
+        self.waiting.look()
         for place, member in self.members():
             self._lost.discard(member.record_id)
             if not any(self._names(s, place, member) for s in self.records.values()):
