@@ -1,7 +1,8 @@
 """Serves `GET /v1/pods/UID/drained?timeoutSeconds=N` to pods that wait (docs/gates.md).
 
 The answer is `{"drained": true}` as soon as no record names the pod, `{"drained": false}`
-when the time is over. Whoever reaches the port may ask: a uid is random, and yes or no is all
+when the time is over. The head of the answer comes at once: a pod whose question is cut off, as
+this process ends, knows then that somebody was there. Whoever reaches the port may ask: a uid is random, and yes or no is all
 that it brings. What a caller may cost is bounded here. Thousands wait at a time, each
 with a connection of its own, so that one has to cost little: an HTTP framework's took
 ten times the memory.
@@ -98,7 +99,7 @@ class GateServer:
 
     @contextlib.asynccontextmanager
     async def serve(self, address: BindAddress) -> AsyncIterator[int]:
-        """Serve until the block is left, then tell all who wait to ask another; gives the port.
+        """Serve until the block is left, then cut off all who wait; gives the port.
 
         Raises:
             CannotListen: the address cannot be used.
@@ -120,7 +121,7 @@ class GateServer:
             server.close()
             answering.cancel()
             for connection in list(self.open):
-                connection.answer(HTTPStatus.SERVICE_UNAVAILABLE, "ending\n")
+                connection.close()
 
 
 class Connection(asyncio.Protocol):
@@ -173,15 +174,17 @@ class Connection(asyncio.Protocol):
     def answer(self, status: HTTPStatus, text: str) -> None:
         """Answer, and close."""
         self._rest()
-        if self._transport is None or self._transport.is_closing():
-            return
-        head = (
-            f"HTTP/1.1 {status.value} {status.phrase}\r\n"
-            "Content-Type: application/json\r\n"
-            f"Content-Length: {len(text)}\r\nConnection: close\r\n\r\n"
-        )
-        self._transport.write(f"{head}{text}".encode())
-        self._transport.close()
+        self._write(_head(status) + text)
+        self.close()
+
+    def close(self) -> None:
+        """Close, answered or not."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _write(self, text: str) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(text.encode())
 
     def _ask(self, line: str) -> None:
         asked = _ASKED.fullmatch(line)
@@ -191,6 +194,7 @@ class Connection(asyncio.Protocol):
         self._head = b""
         longest = self._server.limits.longest
         seconds = min(int(asked[2] or longest), longest)
+        self._write(_head(HTTPStatus.OK))
         waiting = self._wait(Uid(asked[1]), timedelta(seconds=seconds))
         if self._timer is not None:
             self._timer.cancel()
@@ -200,10 +204,19 @@ class Connection(asyncio.Protocol):
     async def _wait(self, uid: Uid, within: timedelta) -> None:
         drained = await self._server.gate.drained(uid, within)
         self._asking = None
-        self.answer(HTTPStatus.OK, _YES if drained else _NO)
+        self._write(_YES if drained else _NO)
+        self.close()
 
     def _rest(self) -> None:
         for ending in (self._timer, self._asking):
             if ending is not None:
                 ending.cancel()
         self._timer = self._asking = None
+
+
+def _head(status: HTTPStatus) -> str:
+    # Without a length: the body ends with the connection.
+    return (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+        "Content-Type: application/json\r\nConnection: close\r\n\r\n"
+    )
