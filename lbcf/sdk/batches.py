@@ -33,7 +33,7 @@ from lbcf.wire.driver_requests import BackendRequest, BatchRequest
 
 Item = BackendRequest[BackendAnswer]
 Perform = Callable[[Item], Awaitable[Answer | None]]
-LAST_ONES = timedelta(seconds=1)
+LAST_ONES = timedelta(seconds=0.5)
 """How long an answer waits for the other half of its items once one half has ended."""
 
 _UNDER_WAY = "still under way; the driver has answered without it: ask again"

@@ -16,15 +16,18 @@ not show in a drain.
 import asyncio
 import contextlib
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import attrs
 
 from lbcf.sdk import (
+    BackendAnswer,
+    BackendRequest,
     BackendState,
+    Batch,
     CreateLoadBalancerRequest,
     DeleteLoadBalancerRequest,
     DeregisterBackendRequest,
@@ -44,6 +47,7 @@ from lbcf.sdk import (
     ValidateLoadBalancerRequest,
     ValidationOperation,
 )
+from lbcf.sdk import Outcome as ItemOutcome
 from webhooks.haproxy.errors import HaproxyError, InvalidInput, Uncertain
 from webhooks.haproxy.load_balancers import LoadBalancers, parse_identity
 from webhooks.haproxy.members import (
@@ -52,10 +56,11 @@ from webhooks.haproxy.members import (
     checked_prefix,
 )
 from webhooks.haproxy.parameters import check_change, parse_options
-from webhooks.haproxy.pool import Listing, Pool
+from webhooks.haproxy.pool import Listing, Pool, Wanted
 from webhooks.haproxy.replies import Server
 from webhooks.haproxy.restoring import Watch
 from webhooks.shared.addresses import Address
+from webhooks.shared.batches import one_by_one
 from webhooks.shared.outcomes import DRY_RUN, Finished, Outcome
 from webhooks.shared.parameters import check_no_attributes
 
@@ -82,6 +87,7 @@ class HaproxyDriver(Driver):
 
     member_key = MemberKey.RECORD
     summary = "Registers backends as servers of HAProxy, over its runtime API."
+    batch = Batch(max_items=100)
 
     load_balancers: LoadBalancers
     prefix: str = attrs.field(default="lbcf", converter=checked_prefix)
@@ -145,19 +151,86 @@ class HaproxyDriver(Driver):
         """Put the member into full service on all HAProxys."""
         async with self._attempt():
             balancer = self.load_balancers.find(request.lb_info, request.namespace)
-            wanted = Member(
-                self._name(request.record_id),
-                self.load_balancers.member_address(request.backend_addr),
-                parse_options(request.parameters),
-            )
+            wanted, added_with = self._wanted(request)
             if request.dry_run:
                 return DRY_RUN
-            added_with = request.injected_info.get(_OPTIONS)
             outcome = await balancer.settle(
                 lambda pool: pool.ensure(wanted, added_with=added_with)
             )
         kept = {_OPTIONS: wanted.options.fixed}
         return Succ(msg=outcome.note, injected_info=kept)
+
+    async def ensure_backends(
+        self, requests: Sequence[EnsureBackendRequest]
+    ) -> Mapping[str, ItemOutcome]:
+        """Put many members into service by few lines; each that resists by itself."""
+        first, wanted = requests[0], dict[MemberName, Wanted]()
+        for one in _alike(requests):
+            with contextlib.suppress(HaproxyError):
+                wanted[self._name(one.record_id)] = self._wanted(one)
+        found = await self._together(
+            first, first.namespace, lambda pool: pool.ensure_all(wanted)
+        )
+        said = {
+            name.record_id: Succ(
+                msg=note, injected_info={_OPTIONS: wanted[name][0].options.fixed}
+            )
+            for name, note in found.items()
+        }
+        left = [one for one in requests if one.record_id not in said]
+        return said | await one_by_one(self.ensure_backend, left)
+
+    async def deregister_backends(
+        self, requests: Sequence[DeregisterBackendRequest]
+    ) -> Mapping[str, ItemOutcome]:
+        """Take many members out by few lines; each that has connections by itself."""
+        names: list[MemberName] = []
+        for one in _alike(requests):
+            with contextlib.suppress(HaproxyError):
+                names.append(self._name(one.record_id))
+        found = await self._together(
+            requests[0], None, lambda pool: pool.deregister_all(names)
+        )
+        said = {name.record_id: Succ() for name in found}
+        left = [one for one in requests if one.record_id not in said]
+        return said | await one_by_one(self.deregister_backend, left)
+
+    async def _together(
+        self,
+        request: BackendRequest[BackendAnswer],
+        namespace: str | None,
+        operation: Callable[[Pool], Awaitable[Mapping[MemberName, str]]],
+    ) -> Mapping[MemberName, str]:
+        """Perform an operation on all HAProxys; return who is through on each of them.
+
+        Raises:
+            RetryAfter: what was sent may still take effect.
+        """
+        try:
+            async with self._attempt():
+                balancer = self.load_balancers.find(request.lb_info, namespace)
+                found = await balancer.on_all(operation)
+        except Fail:
+            return {}  # who asks for each by itself is told why
+        first, *others = found
+        return {
+            name: note
+            for name, note in first.items()
+            if all(name in other for other in others)
+        }
+
+    def _wanted(self, request: EnsureBackendRequest) -> Wanted:
+        """Return what a member is to be like.
+
+        Raises:
+            HaproxyError: it cannot be.
+        """
+        member = Member(
+            self._name(request.record_id),
+            self.load_balancers.member_address(request.backend_addr),
+            parse_options(request.parameters),
+        )
+        return member, request.injected_info.get(_OPTIONS)
 
     async def drain_backend(self, request: DrainBackendRequest) -> Succ | Running:
         """Send nothing new to the member; finished when nothing is left anywhere."""
@@ -246,6 +319,21 @@ class HaproxyDriver(Driver):
             raise RetryAfter(ASK_AGAIN, str(error)) from error
         except HaproxyError as error:
             raise Fail(str(error)) from error
+
+
+_Item = TypeVar("_Item", bound=BackendRequest[BackendAnswer])
+
+
+def _alike(requests: Sequence[_Item]) -> list[_Item]:
+    """Return those that may be performed together: one load balancer, and in earnest."""
+    info, namespace = requests[0].lb_info, getattr(requests[0], "namespace", "")
+    return [
+        one
+        for one in requests
+        if not one.dry_run
+        and one.lb_info == info
+        and getattr(one, "namespace", "") == namespace
+    ]
 
 
 def answer_of(outcome: Outcome, *, counted: bool) -> Succ | Running:

@@ -6,19 +6,23 @@ a step concludes was always read after the last change, from one process.
 """
 
 import asyncio
+import contextlib
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from typing import cast
 
 import attrs
 
 from webhooks.haproxy import commands, decisions
 from webhooks.haproxy.commands import Command, Target
 from webhooks.haproxy.errors import (
+    AddressConflict,
     NoCookie,
     NoSuchBackend,
     NoSuchServer,
     NotInMaintenance,
+    OptionConflict,
     ServerExists,
     StillConnected,
     Unsettled,
@@ -43,6 +47,11 @@ BETWEEN_DELETIONS = timedelta(milliseconds=50)
 
 
 GONE = Finished("the backend is gone")
+
+_STARTING = "waits for its first health checks to pass"
+
+Wanted = tuple[Member, str | None]
+"""What a member is to be like, and the fixed options that it was added with, if known."""
 
 
 async def until_quiet(step: Callable[[], Awaitable[Outcome | None]]) -> Outcome:
@@ -131,12 +140,80 @@ class Pool:
                 if server is not None:
                     self._remember(target, wanted, server)
                 if server is not None and server.starting:
-                    return Finished("waits for its first health checks to pass")
+                    return Finished(_STARTING)
                 return Finished()
         raise Unsettled(
             f"{target} did not come into service in {MOST_STEPS} steps: does somebody "
             "else change its state?"
         )
+
+    async def ensure_all(
+        self, wanted: Mapping[MemberName, Wanted]
+    ) -> Mapping[MemberName, str]:
+        """Put members into full service by few lines; return those that are, with notes.
+
+        Who is refused, or does not come on, is left as it is: whoever asks for that one
+        alone is told why.
+
+        Raises:
+            NoSuchBackend, Unreachable, Uncertain: as `ensure`.
+        """
+        done: dict[MemberName, str] = {}
+
+        def next_command(target: Target, server: Server | None) -> Command | None:
+            member, added_with = wanted[cast("MemberName", target.name)]
+            command = decisions.next_to_ensure(target, member, server, added_with)
+            if command is None and server is not None:
+                self._remember(target, member, server)
+                done[member.name] = _STARTING if server.starting else ""
+            return command
+
+        await self._bring_on(list(wanted), next_command)
+        return done
+
+    async def deregister_all(
+        self, names: Sequence[MemberName]
+    ) -> Mapping[MemberName, str]:
+        """Take members out by few lines; return those that are out; as `ensure_all`.
+
+        None of them is cut: who has connections is left in maintenance.
+        """
+        done: dict[MemberName, str] = {}
+        for name in names:
+            self.api.memory.forget(Target(self.backend, name))
+
+        def next_command(target: Target, server: Server | None) -> Command | None:
+            if server is not None:
+                return decisions.next_to_deregister(target, server)
+            if not self.api.memory.may_return(target):
+                done[cast("MemberName", target.name)] = ""
+            return None
+
+        await self._bring_on(names, next_command)
+        return done
+
+    async def _bring_on(
+        self,
+        names: Sequence[MemberName],
+        next_command: Callable[[Target, Server | None], Command | None],
+    ) -> None:
+        """Read all members, change all that have a next step, and again; none twice."""
+        before: Mapping[MemberName, Command] = {}
+        left = list(names)
+        for _ in range(MOST_STEPS):
+            steps: dict[MemberName, Command] = {}
+            async with self.api.turn():
+                snapshot = await self._snapshot()
+                for name in left:
+                    target = Target(self.backend, name, self.cookies)
+                    with contextlib.suppress(AddressConflict, OptionConflict):
+                        command = next_command(target, snapshot.server(str(name)))
+                        if command is not None and command != before.get(name):
+                            steps[name] = command
+                if not steps:
+                    return
+                await self.api.change_all(list(steps.values()))
+            before, left = steps, list(steps)
 
     async def drain(self, name: MemberName) -> Outcome:
         """Stop new traffic, and tell what is left; gone members have nothing left."""

@@ -11,14 +11,14 @@ together, a reading and the change that follows from it, is done in one turn.
 import asyncio
 
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import attrs
 
 from webhooks.haproxy.commands import Command, checked_backend
-from webhooks.haproxy.connection import Limits, exchange
+from webhooks.haproxy.connection import Limits, exchange, longest_line
 from webhooks.haproxy.endpoints import Endpoint
 from webhooks.haproxy.errors import NoAnswer, Uncertain, Unreachable, refusal
 from webhooks.haproxy.memory import Memory
@@ -39,6 +39,18 @@ LOOK = timedelta(milliseconds=250)
 
 RELOAD_STEP = timedelta(milliseconds=50)
 """An old process takes connections for 0.12 s at most (measured on HAProxy 2.6.12)."""
+
+
+def _in_lines(commands: Sequence[str], longest: int) -> Iterator[list[str]]:
+    """Put as many commands into each line as it has room for, with its end."""
+    line: list[str] = []
+    for command in commands:
+        if line and sum(map(len, line)) + len(line) + len(command) >= longest:
+            yield line
+            line = []
+        line.append(command)
+    if line:
+        yield line
 
 
 @attrs.define(eq=False)
@@ -99,6 +111,22 @@ class RuntimeApi:
         done = command.success in answer if command.success else not answer.strip()
         if not done:
             raise refusal(self.endpoint, answer)
+
+    async def change_all(self, commands: Sequence[Command]) -> None:
+        """Carry out commands, many in a line; what became of each the next reading tells.
+
+        HAProxy goes on with a line where one command of it is refused.
+
+        Raises:
+            Unreachable: it was not sent, or not all.
+            Uncertain: a line was sent. HAProxy may take it from its queue much later.
+        """
+        longest = longest_line(self.endpoint)
+        for line in _in_lines([command.line for command in commands], longest):
+            try:
+                await self.ask(";".join(line))
+            except NoAnswer as error:
+                raise Uncertain(str(error)) from error
 
     async def snapshot(self, backend: str) -> Snapshot:
         """Return the servers of a backend.

@@ -12,6 +12,7 @@ import attrs
 from lbcf.sdk import (
     DeregisterBackendRequest,
     DrainBackendRequest,
+    Driver,
     EnsureBackendRequest,
     Fail,
     ListBackendsAnswer,
@@ -36,6 +37,10 @@ class SlotDriver(HaproxyDriver):
 
     member_key = MemberKey.ADDRESS
     summary = "Registers backends in server slots of HAProxy, over its runtime API."
+
+    # Who takes which slot is found out one by one.
+    ensure_backends = Driver.ensure_backends
+    deregister_backends = Driver.deregister_backends
 
     async def validate_backend(self, request: ValidateBackendRequest) -> None:
         """Refuse parameters: what members are like is said by the `server-template`."""

@@ -16,12 +16,20 @@ from lbcf.runtime.clock import SystemClock
 from tests.elbv2.clients import an_identity, write_credentials
 from tests.elbv2.emulator import OURS, Emulator
 from tests.elbv2.state import DELAY, EmulatedGroup
+from tests.haproxy.conftest import ANYWHERE, HERE
+from tests.haproxy.proxy import Haproxy
+from tests.haproxy.requests import NO_CHECK
+from tests.haproxy.requests import an_identity as proxy_identity
 from tests.lab.batches.caller import Caller, Member, as_object, members
+from tests.lab.batches.kills import killed
+from tests.lab.batches.poison import MEMBERS, slowest
 from tests.sdk.services import serving
 from webhooks.elbv2 import changes
-from webhooks.elbv2.balancer import LoadBalancers
+from webhooks.elbv2.balancer import LoadBalancers as TargetGroups
 from webhooks.elbv2.driver import Elbv2Driver
 from webhooks.elbv2.regions import Aws, Settings
+from webhooks.haproxy.driver import HaproxyDriver
+from webhooks.haproxy.load_balancers import LoadBalancers
 
 
 @attrs.frozen
@@ -55,7 +63,7 @@ async def elbv2(number: int) -> AsyncIterator[Scene]:
             group.attributes[DELAY] = "0"
             write_credentials(Path(folder), OURS, emulator.keys[OURS].secret)
             settings = Settings(endpoint_url=emulator.url, credentials=Path(folder))
-            driver = Elbv2Driver(LoadBalancers(Aws(settings, clock)))
+            driver = Elbv2Driver(TargetGroups(Aws(settings, clock)))
 
             def behind() -> Mapping[str, int]:
                 made = ("RegisterTargets", "DeregisterTargets", "DescribeTargetHealth")
@@ -80,8 +88,26 @@ async def elbv2_ungathered(number: int) -> AsyncIterator[Scene]:
         changes.MOST_TARGETS = usual
 
 
+@contextlib.asynccontextmanager
+async def haproxy(number: int) -> AsyncIterator[Scene]:
+    """Run a real HAProxy; members without health checks, at which nobody listens."""
+    async with Haproxy.running() as proxy:
+        driver = HaproxyDriver(LoadBalancers(ANYWHERE, addresses=HERE))
+        of = [
+            Member(
+                f"00000000-0000-4000-8000-{n:012}",
+                f"127.0.{2 + n // 250}.{n % 250 + 1}:80",
+                NO_CHECK,
+            )
+            for n in range(number)
+        ]
+        yield Scene(driver, proxy_identity(proxy), of, dict)
+        await driver.stop()
+
+
 STAGES: Mapping[str, tuple[Stage, int]] = {
     "elbv2": (elbv2, 1000),
+    "haproxy": (haproxy, 500),
     "elbv2-one-by-one": (elbv2_ungathered, 1000),
 }
 """By name: what is measured, and on how many members."""
@@ -114,8 +140,25 @@ async def main(argv: Sequence[str] | None = None) -> None:
         prog="python -m tests.lab.batches", description=__doc__
     )
     parser.add_argument("names", nargs="*", help=f"of {', '.join(STAGES)}")
+    parser.add_argument(
+        "--kills", type=int, help="kill the driver for HAProxy so often, instead"
+    )
+    parser.add_argument(
+        "--poison",
+        action="store_true",
+        help="have the driver hang with one member of 200, instead",
+    )
     parser.add_argument("--members", type=int, help="in place of the usual number")
     chosen = parser.parse_args(argv)
+    if chosen.poison:
+        well, poisoned = await slowest(""), await slowest("record-7")
+        print(f"{MEMBERS} members: the last healthy one after {well:.2f} s")
+        print(f"with one on which the driver hangs: after {poisoned:.2f} s")
+        return
+    if chosen.kills:
+        async with Haproxy.running() as proxy:
+            print(await killed(proxy, chosen.kills))
+        return
     for name, (stage, usual) in STAGES.items():
         if name not in chosen.names and (chosen.names or name.endswith("one-by-one")):
             continue

@@ -66,7 +66,9 @@ class Outcome:
     failures: Sequence[str]
 
 
-def as_object(driver: sdk.Driver, url: str, *, batched: bool) -> LoadBalancerDriver:
+def as_object(
+    driver: sdk.Driver | type[sdk.Driver], url: str, *, batched: bool
+) -> LoadBalancerDriver:
     """Return the LoadBalancerDriver of a driver that is served at a URL."""
     shape = BatchShape(driver.batch.max_items, driver.batch.max_delay)
     return LoadBalancerDriver(
