@@ -16,6 +16,7 @@ from tests.envoy.stage import Stage
 from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic, ask
 from tests.webhooks.troubled import settled, told
+from webhooks.envoy.loads import INTERVAL
 
 
 pytestmark = pytest.mark.envoy
@@ -90,6 +91,20 @@ async def test_a_restart_sends_nothing(stage: Stage, start_server: StartServer) 
     assert epoch == listed.epoch
     assert [BackendState.ACTIVE] == [one.state for one in listed.backends]
     assert before == json.loads(await envoy.ask("/config_dump?include_eds"))
+
+
+async def test_an_orderly_end_is_no_error(stage: Stage, client: ClientSession) -> None:
+    """SIGTERM ends the streams of Envoys without a word about it."""
+    async with process(stage) as driver:
+        await stage.envoy()
+        await call(client, driver.url, "createLoadBalancer", stage.create())
+        await asyncio.sleep(INTERVAL)  # load reports flow, too
+        driver.child.terminate()
+        assert driver.child.stderr is not None
+        said = await driver.child.stderr.read()
+
+    assert b"driver.stopped" in said
+    assert b'"level":"error"' not in said
 
 
 async def test_envoy_restarts(

@@ -17,6 +17,7 @@ from envoy.service.load_stats.v3 import lrs_pb2_grpc
 from lbcf.runtime.flags import BindAddress
 from webhooks.envoy import messages
 from webhooks.envoy.fleets import Fleet, Fleets
+from webhooks.envoy.loads import Reporting
 from webhooks.envoy.messages import Message, Node
 from webhooks.envoy.sessions import Session, opened
 from webhooks.envoy.store import Step
@@ -96,7 +97,7 @@ class Management:
         epoch: of the state.
         files: for TLS in both directions; None: none, for loopback.
         step: is told of each response before it is sent, so that tests can end there.
-        is_closing: whether it is what ends the streams.
+        closing: set when streams are to end because the driver does.
     """
 
     address: BindAddress
@@ -104,7 +105,7 @@ class Management:
     epoch: str
     files: Files | None
     step: Step
-    is_closing: bool = attrs.field(default=False, init=False)
+    closing: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     _server: Any = attrs.field(default=None, init=False)
 
     async def open(self) -> int:
@@ -133,7 +134,7 @@ class Management:
 
     async def close(self) -> None:
         """End all streams; Envoys keep what they have."""
-        self.is_closing = True
+        self.closing.set()
         if self._server is not None:
             await self._server.stop(_GRACE)
             self._server = None
@@ -218,17 +219,25 @@ class _Lrs(lrs_pb2_grpc.LoadReportingServiceServicer):  # type: ignore[misc]
         """Serve one Envoy."""
         node = messages.node_of(await _first(requests, context))
         reporting = self._fleets.report(node)
+        reader = asyncio.create_task(self._read(node, reporting, requests))
+        closing = asyncio.create_task(self._management.closing.wait())
         try:
             yield messages.wish_for_reports()
-            async for request in requests:
-                report = messages.read_report(request)
-                reporting.take(report, self._fleets.now())
-                self._fleets.fleet(node.fleet).tell()
-        except asyncio.CancelledError:
-            if not self._management.is_closing:
-                raise
+            await asyncio.wait({reader, closing}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            closing.cancel()
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
             self._fleets.end_report(node, reporting)
+
+    async def _read(
+        self, node: Node, reporting: Reporting, requests: AsyncIterator[Message]
+    ) -> None:
+        """Take reports until the stream ends."""
+        async for request in requests:
+            report = messages.read_report(request)
+            reporting.take(report, self._fleets.now())
+            self._fleets.fleet(node.fleet).tell()
 
 
 async def _first(requests: AsyncIterator[Message], context: Any) -> Message:
