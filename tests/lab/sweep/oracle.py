@@ -99,7 +99,6 @@ class Oracle:
         """
         self.looks += 1
         self.serving.look()
-        self.gates.look()
         self.waiting.look()
         for place, member in self.members():
             self._lost.discard(member.record_id)
