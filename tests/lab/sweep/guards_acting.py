@@ -111,9 +111,9 @@ ACTING: dict[str, Mutant] = {
         (
             Edit(
                 AddressLocker,
-                "_rest",
-                "return quarantine - timedelta(seconds=now - since.at)",
-                "return timedelta(0)",
+                "_judged",
+                "rest = wait - timedelta(seconds=now.monotonic - since)",
+                "rest = timedelta(0)",
             ),
         ),
         ("two-deregistrars/backend", "reuse/backend", "drain-in-vain/backend"),
