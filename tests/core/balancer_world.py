@@ -116,6 +116,11 @@ class World:
         return at(self.monotonic)
 
     @property
+    def is_out(self) -> bool:
+        """Whether a create may still take effect, to what timedelta rounds off."""
+        return self.monotonic < self.may_land - 1e-6
+
+    @property
     def status(self) -> EntryStatus:
         """The status of the Bind's load balancer."""
         assert isinstance(self.stored, Bind)
