@@ -3,7 +3,10 @@
 The order that keeps an address from being with two is in `lbcf.core.lifecycle.addresses`.
 """
 
-from collections.abc import Iterable, Iterator
+import asyncio
+
+from collections import defaultdict
+from collections.abc import Iterable
 
 import structlog
 
@@ -39,6 +42,8 @@ class Addresses:
         self._view = view
         self._writer = writer
         self._reader = reader
+        # Services of one class write one object: each conflict would cost a second.
+        self._turns: defaultdict[ObjectKey, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def of(
         self,
@@ -64,7 +69,14 @@ class Addresses:
         known = addresses.address_of(kind, service.meta.uid)
         if known is not None and not known.is_releasing and _have(owned, known.address):
             return known.address
-        fresh = await self._writer.read(kind.meta.key)
+        async with self._turns[kind.meta.key]:
+            return await self._find_or_give(service, exposure, kind.meta.key)
+
+    async def _find_or_give(
+        self, service: NodePortService, exposure: Exposure, key: ObjectKey
+    ) -> str | Explanation:
+        """Return the address that a class has given to a Service, or gives it now."""
+        fresh = await self._writer.read(key)
         found = addresses.address_of(fresh, service.meta.uid)
         if found is not None and found.is_releasing:
             message = f"its address {found.address} of before is being released"
@@ -100,10 +112,12 @@ class Addresses:
         Raises:
             KubeError: a class could not be written.
         """
-        for kind in self._giving(uid):
-            given = addresses.releasing(kind, uid)
-            if given != kind.given:
-                await self._writer.write_given(kind.meta, given)
+        for key in self._giving(uid):
+            async with self._turns[key]:
+                kind = await self._writer.read(key)
+                given = addresses.releasing(kind, uid)
+                if given != kind.given:
+                    await self._writer.write_given(kind.meta, given)
 
     async def release(self, uid: Uid) -> None:
         """Take back what was marked; the API server has said that no load balancer is left.
@@ -111,11 +125,14 @@ class Addresses:
         Raises:
             KubeError: a class could not be written.
         """
-        for kind in self._giving(uid):
-            found = addresses.address_of(kind, uid)
-            if found is not None and found.is_releasing:
-                await self._writer.write_given(kind.meta, addresses.released(kind, uid))
-                _log.info("address.released", address=found.address)
+        for key in self._giving(uid):
+            async with self._turns[key]:
+                kind = await self._writer.read(key)
+                found = addresses.address_of(kind, uid)
+                if found is not None and found.is_releasing:
+                    left = addresses.released(kind, uid)
+                    await self._writer.write_given(kind.meta, left)
+                    _log.info("address.released", address=found.address)
 
     async def collect(self, key: ObjectKey, living: Uid | None) -> bool:
         """Take back what Services of a name have that do not exist any more.
@@ -147,11 +164,13 @@ class Addresses:
         await self.release(uid)
         return True
 
-    def _giving(self, uid: Uid) -> Iterator[LoadBalancerClass]:
+    def _giving(self, uid: Uid) -> list[ObjectKey]:
         """Find the classes of which a Service has an address."""
-        for kind in list(self._view.classes.values()):
-            if addresses.address_of(kind, uid) is not None:
-                yield kind
+        return [
+            kind.meta.key
+            for kind in self._view.classes.values()
+            if addresses.address_of(kind, uid) is not None
+        ]
 
 
 def _have(owned: Iterable[Derived], address: str) -> bool:
