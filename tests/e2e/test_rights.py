@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from lbcf.admission.objects import WEBHOOK_CONFIGURATIONS
-from lbcf.core.model.names import API_VERSION
+from lbcf.core.model.names import API_VERSION, READINESS_GATE
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.kube import kinds
@@ -56,16 +56,10 @@ async def _live(stage: Stage) -> None:
     await stage.behave("deregisterBackend", "fail", times=2, msg="busy")
     await stage.add_pod("a", "10.0.0.1")
     await stage.until_registered("10.0.0.1:80")
-    heavier = {"spec": {"parameters": {"weight": "2"}}}
-    await stage.patch(objects.GROUPS, "web", heavier)
-
-    async def changed() -> bool:
-        [record] = await stage.listed(objects.RECORDS)
-        return bool(record.body["spec"].get("parameters"))
-
-    await stage.until("the record has the new parameters", changed)
+    await _change_parameters(stage)
     await stage.delete(objects.PODS, "a")
     await stage.until_registered()
+    await _open_gate(stage)
     await stage.delete(objects.GROUPS, "web")
     await _serve_from_nodes(stage)
     await stage.delete(objects.LOAD_BALANCERS, "front")
@@ -81,6 +75,37 @@ async def _live(stage: Stage) -> None:
         return await stage.get(objects.LOAD_BALANCERS, "front") is None
 
     await stage.until("the load balancer is gone", gone)
+
+
+async def _change_parameters(stage: Stage) -> None:
+    """Give the one record other parameters."""
+    heavier = {"spec": {"parameters": {"weight": "2"}}}
+    await stage.patch(objects.GROUPS, "web", heavier)
+
+    async def changed() -> bool:
+        [record] = await stage.listed(objects.RECORDS)
+        return bool(record.body["spec"].get("parameters"))
+
+    await stage.until("the record has the new parameters", changed)
+
+
+async def _open_gate(stage: Stage) -> None:
+    """Let a pod wait for its readiness gate."""
+    body = objects.a_pod("gated")
+    body["spec"]["readinessGates"] = [{"conditionType": READINESS_GATE}]
+    await stage.create(objects.PODS, body)
+    status = objects.pod_status("10.0.0.3", ready=False)
+    status["status"]["conditions"].append({"type": "ContainersReady", "status": "True"})
+    await stage.patch(objects.PODS, "gated", status, "status")
+
+    async def is_open() -> bool:
+        found = await stage.get(objects.PODS, "gated")
+        conditions = [] if found is None else found.body["status"]["conditions"]
+        return READINESS_GATE in {one["type"] for one in conditions}
+
+    await stage.until("the gate is open", is_open)
+    await stage.delete(objects.PODS, "gated")
+    await stage.until_registered()
 
 
 async def _serve_from_nodes(stage: Stage) -> None:
