@@ -248,7 +248,11 @@ class World(Cluster):
         self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]
     ) -> None:
         """Look at what a callback raised: the loop's handler of exceptions."""
-        self._strike(context.get("exception"))
+        error = context.get("exception")
+        self._strike(error)
+        if "handle" in context and isinstance(error, Exception):
+            # An oracle that raises would see nothing from then on.
+            self.fail(f"a callback raised {error!r}")
         loop.default_exception_handler(context)
 
     def _strike(self, error: BaseException | None) -> None:
