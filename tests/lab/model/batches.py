@@ -81,35 +81,35 @@ class Rules:
 
 
 VARIANTS = (
-    Rules("b60", "two calls, in one batch or in two"),
+    Rules("b70", "two calls, in one batch or in two"),
     Rules(
-        "w60",
+        "w70",
         "permissions are judged when calls begin to wait",
         "B1",
         judged_at_sending=False,
     ),
     Rules(
-        "w61",
+        "w71",
         "the newest permission of a batch bounds it",
         "B1",
         oldest_bounds=False,
     ),
-    Rules("w62", "a success of the whole is each item's", "B2", by_item=False),
-    Rules("w63", "results are in the order of the items", "B2", by_record=False),
+    Rules("w72", "a success of the whole is each item's", "B2", by_item=False),
+    Rules("w73", "results are in the order of the items", "B2", by_record=False),
     Rules(
-        "w64",
+        "w74",
         "an item without a result was not performed",
         "B3",
         missing_is_unknown=False,
     ),
     Rules(
-        "w65",
+        "w75",
         "nothing of a batch that failed was performed",
         "B3",
         error_is_unknown=False,
     ),
     Rules(
-        "w66",
+        "w76",
         "a permission is renewed whatever its record has become",
         "B4",
         renewed_by_version=False,
