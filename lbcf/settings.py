@@ -34,7 +34,7 @@ class Settings:
         namespace: where the Leases live.
         metrics: where to serve /metrics; None: nowhere.
         probes: where to serve /healthz and /readyz; None: nowhere.
-        gate: where the deregistrar answers pods that wait; None: nowhere.
+        drain_gate: where the deregistrar answers pods that wait; None: nowhere.
         leader_elect: wait for the Lease before working.
         grace: how long calls under way may take once the process is told to end.
         list_period: between two readings of a load balancer's members.
@@ -50,7 +50,7 @@ class Settings:
     namespace: str = SYSTEM_NAMESPACE
     metrics: BindAddress | None = None
     probes: BindAddress | None = None
-    gate: BindAddress | None = None
+    drain_gate: BindAddress | None = None
     leader_elect: bool = True
     log_level: str = "info"
     log_format: str = "json"
@@ -107,7 +107,7 @@ def add_flags(parser: argparse.ArgumentParser, process: str) -> None:
         )
     if process == "deregistrar":
         add(
-            "--gate-bind-address",
+            "--drain-gate-bind-address",
             default="0",
             metavar="[HOST]:PORT",
             help="where to answer pods that wait until no record names them, such as "
@@ -177,7 +177,9 @@ def read_settings(process: str, flags: argparse.Namespace) -> Settings:
         namespace=flags.namespace,
         metrics=_address("--metrics-bind-address", flags.metrics_bind_address),
         probes=_address("--health-probe-bind-address", flags.health_probe_bind_address),
-        gate=_address("--gate-bind-address", getattr(flags, "gate_bind_address", "0")),
+        drain_gate=_address(
+            "--drain-gate-bind-address", getattr(flags, "drain_gate_bind_address", "0")
+        ),
         # A Lease would be written.
         leader_elect=getattr(flags, "leader_elect", False) and not dry_run,
         log_level=flags.log_level,

@@ -48,13 +48,13 @@ class GateMetrics(Collector):
     def __init__(self, view: View, metrics: Metrics) -> None:
         self._view = view
         self._opened = Counter(
-            "lbcf_gates_opened",
+            "lbcf_readiness_gates_opened",
             "Readiness gates of pods that this process has opened, by reason.",
             ["reason"],
             registry=metrics.registry,
         )
         self._wait = Histogram(
-            "lbcf_gate_wait_seconds",
+            "lbcf_readiness_gate_wait_seconds",
             "Time for which a readiness gate kept a pod that could serve from being "
             "Ready, as this process saw it.",
             buckets=_BUCKETS,
@@ -67,7 +67,7 @@ class GateMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Count the pods that wait."""
         family = GaugeMetricFamily(
-            "lbcf_gates_waiting",
+            "lbcf_readiness_gates_waiting",
             "Pods that could serve and wait for their readiness gate.",
             labels=["namespace"],
         )

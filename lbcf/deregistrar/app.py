@@ -128,7 +128,7 @@ class DeregistrarProgram:
     @contextlib.asynccontextmanager
     async def beside(self) -> AsyncIterator[None]:
         """Answer pods that wait for their records' end, leading or not."""
-        address = self._parts.settings.gate
+        address = self._parts.settings.drain_gate
         if address is None:
             yield
             return

@@ -57,12 +57,12 @@ class GateMetrics:
     def __init__(self, metrics: Metrics | None) -> None:
         registry = None if metrics is None else metrics.registry
         self.waiting = Gauge(
-            "lbcf_gate_pods_waiting",
+            "lbcf_drain_gate_pods_waiting",
             "Pods whose preStop waits here until no record names them.",
             registry=registry,
         )
         self.answers = Counter(
-            "lbcf_gate_answers_total",
+            "lbcf_drain_gate_answers_total",
             "Answers to pods that wait: no record names it (Drained), one does when the "
             "request ends (Waiting), or there is no room for it (Refused).",
             ["answer"],

@@ -159,8 +159,10 @@ def _runbooks() -> Iterator[Place]:
 
 
 _SOCKETS = (
-    "{{ $flags := list (first (fromJsonArray @found)) }}{{ range .Values.drivers.haproxy.allowSockets }}"
+    '{{ $flags := list }}{{ range (fromJsonArray @found) }}{{ if hasPrefix "--allow-sockets=" . }}'
+    "{{ range $.Values.drivers.haproxy.allowSockets }}"
     '{{ $flags = append $flags (printf "--allow-sockets=%s" .) }}{{ end }}'
+    "{{ else }}{{ $flags = append $flags . }}{{ end }}{{ end }}"
     "{{ toJson $flags }}"
 )
 _LABELS = "{{ merge (fromJson @found) .Values.monitoring.labels | toJson }}"
@@ -169,7 +171,7 @@ _PARTS = [_process(name) for name in OURS]
 _OURS = _reference(IMAGES["lbcf"].reference)
 _DRIVER, _WAITER = _reference(IMAGES["haproxy"].reference), _reference(WAITER)
 _GATE_POLICY = ("MutatingAdmissionPolicy", "drain-gate.lbcf.tkestack.io")
-_GATE_IMAGE = ".Values.gates.image.repository .Values.gates.image.tag"
+_GATE_IMAGE = ".Values.drainGate.image.repository .Values.drainGate.image.tag"
 
 VALUES: Final[Sequence[Value]] = (
     Value("image.repository", "Of all of our processes.", TEXT, _OURS[0]),
@@ -211,15 +213,15 @@ VALUES: Final[Sequence[Value]] = (
     ),
     Value("drivers.haproxy.resources", "Requests and limits.", RESOURCES),
     Value(
-        "gates.enabled",
+        "drainGate.enabled",
         "SIGTERM when drained, for pods that ask for it; Kubernetes 1.36 or newer.",
         FLAG,
         False,
     ),
-    Value("gates.image.repository", "Of their init container.", TEXT, _WAITER[0]),
-    Value("gates.image.tag", "Its version.", TEXT, _WAITER[1]),
+    Value("drainGate.image.repository", "Of their init container.", TEXT, _WAITER[0]),
+    Value("drainGate.image.tag", "Its version.", TEXT, _WAITER[1]),
     Value(
-        "gates.fallbackSeconds",
+        "drainGate.fallbackSeconds",
         "How long a pod waits at most while nothing of ours answers.",
         {"type": "integer", "minimum": 1, "maximum": 3600},
         30,
@@ -276,7 +278,7 @@ PLACES: Final[Sequence[Place]] = (
     Place(
         *_GATE_POLICY,
         ("spec", "variables", 1, "expression"),
-        expression="""{{ printf "'%d'" (int .Values.gates.fallbackSeconds) | toJson }}""",
+        expression="""{{ printf "'%d'" (int .Values.drainGate.fallbackSeconds) | toJson }}""",
     ),
     *(
         Place(kind, "lbcf", ("metadata", "labels"), expression=_LABELS)

@@ -17,7 +17,7 @@ import yaml
 MANIFESTS: Final = Path(__file__).parents[1]
 COMPONENT: Final = "app.kubernetes.io/component"
 WEBHOOK: Final = ".Values.admission.enabled"
-GATES: Final = ".Values.gates.enabled"
+DRAIN_GATE: Final = ".Values.drainGate.enabled"
 MONITORING: Final = ".Values.monitoring.enabled"
 READINESS_GATE: Final = ".Values.readinessGate.enabled"
 CERT_MANAGER: Final = 'eq .Values.admission.certificate "cert-manager"'
@@ -76,7 +76,7 @@ def read() -> list[Piece]:
     return [
         *variants(*overlays),
         *map(_of_haproxy, build("drivers/haproxy")),
-        *(Piece(one, "gates", GATES) for one in build("gates")),
+        *(Piece(one, "drain-gate", DRAIN_GATE) for one in build("drain-gate")),
         *(Piece(one, "monitoring", MONITORING) for one in build("monitoring")),
         *(
             Piece(one, "readiness-gate", READINESS_GATE)

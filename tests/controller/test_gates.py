@@ -207,7 +207,7 @@ async def test_gate_opens_by_time_with_an_event(scene: Scene) -> None:
     assert "GateTimedOut" == scene.reason()
     labels = {"reason": "GateTimedOut"}
     assert 1 == scene.metrics.registry.get_sample_value(
-        "lbcf_gates_opened_total", labels
+        "lbcf_readiness_gates_opened_total", labels
     )
 
 
@@ -215,11 +215,16 @@ async def test_waiting_pods_are_counted(scene: Scene) -> None:
     """By namespace, and none once the gate is open."""
     scene.put()
     labels = {"namespace": "shop"}
-    assert 1 == scene.metrics.registry.get_sample_value("lbcf_gates_waiting", labels)
+    assert 1 == scene.metrics.registry.get_sample_value(
+        "lbcf_readiness_gates_waiting", labels
+    )
 
     scene.register()
     await scene.work()
-    assert scene.metrics.registry.get_sample_value("lbcf_gates_waiting", labels) is None
+    assert (
+        scene.metrics.registry.get_sample_value("lbcf_readiness_gates_waiting", labels)
+        is None
+    )
 
 
 async def test_pod_that_changed_meanwhile_is_read_again(scene: Scene) -> None:

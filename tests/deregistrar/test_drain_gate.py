@@ -79,7 +79,7 @@ class Scene:
     def answers(self, said: str) -> float:
         """How often something was answered."""
         found = self.registry.get_sample_value(
-            "lbcf_gate_answers_total", {"answer": said}
+            "lbcf_drain_gate_answers_total", {"answer": said}
         )
         return found or 0.0
 

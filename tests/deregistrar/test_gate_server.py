@@ -128,7 +128,7 @@ async def test_there_is_room_for_so_many(limits: Limits) -> None:
         assert "true" in await service.say(ASKED.format(FREE, 1))
         refused = {"answer": "Refused"}
         assert 1.0 == service.registry.get_sample_value(
-            "lbcf_gate_answers_total", refused
+            "lbcf_drain_gate_answers_total", refused
         )
 
 

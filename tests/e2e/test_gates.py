@@ -165,7 +165,7 @@ class Shop:
             *(sys.executable, "-m", "lbcf", "deregistrar", "--no-leader-elect"),
             *("--kubeconfig", self.cluster.kubeconfig, "--namespace", "lbcf-system"),
             *("--metrics-bind-address", "0", "--health-probe-bind-address", "0"),
-            *("--gate-bind-address", f"{GATE}:11037"),
+            *("--drain-gate-bind-address", f"{GATE}:11037"),
         )
         with (self.folder / "deregistrar.log").open("ab") as log:
             process = subprocess.Popen(
@@ -200,7 +200,7 @@ def _shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         cluster.load(build_waiter(folder))
         cluster.kubectl("apply", "--server-side", "-k", ROOT / "manifests" / "crds")
         cluster.kubectl("create", "namespace", "lbcf-system")
-        policy = ROOT / "manifests" / "gates" / "policy.yaml"
+        policy = ROOT / "manifests" / "drain-gate" / "policy.yaml"
         cluster.kubectl("apply", "--server-side", "-f", policy)
         shop = Shop(cluster, folder)
         shop.apply(*SERVICE)

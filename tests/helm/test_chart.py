@@ -45,7 +45,7 @@ def _objects(text: str) -> dict[Key, dict[str, Any]]:
         ("default", ()),
         ("without-webhook", ("--set", "admission.enabled=false")),
         ("cert-manager", ("--set", "admission.certificate=cert-manager")),
-        ("gates", ("--set", "gates.enabled=true")),
+        ("drain-gate", ("--set", "drainGate.enabled=true")),
         ("readiness-gate", ("--set", "readinessGate.enabled=true")),
     ],
 )
@@ -159,7 +159,7 @@ SET: list[tuple[str, Key, str]] = [
         "image=r.io/lbcf:7",
     ),
     (
-        "gates.enabled=true,gates.image.repository=r.io/wait,gates.fallbackSeconds=20",
+        "drainGate.enabled=true,drainGate.image.repository=r.io/wait,drainGate.fallbackSeconds=20",
         ("MutatingAdmissionPolicy", "drain-gate.lbcf.tkestack.io"),
         "expression='r.io/wait:0.1.0'",
     ),
@@ -188,7 +188,7 @@ SET: list[tuple[str, Key, str]] = [
         ("Deployment", "lbcf-haproxy"),
         (
             "args=['--token-file=/etc/lbcf/token/token', '--allow-sockets=a:1', "
-            "'--allow-sockets=b:2']"
+            "'--allow-sockets=b:2', '--restore']"
         ),
     ),
 ]
@@ -219,7 +219,7 @@ def test_namespace_is_everywhere(helm: Helm) -> None:
     """No object stays behind in the one of the manifests."""
     values = (
         "--set",
-        "namespace.name=elsewhere,drivers.haproxy.enabled=true,gates.enabled=true",
+        "namespace.name=elsewhere,drivers.haproxy.enabled=true,drainGate.enabled=true",
     )
     sockets = ("--set", "drivers.haproxy.allowSockets={haproxy:9999}")
     made = _objects(helm.template(*values, *sockets, *HAPROXY, *MONITORED))
@@ -243,7 +243,7 @@ def test_namespace_is_everywhere(helm: Helm) -> None:
         ("controller.resources.requests.cpu=much", "pattern"),
         ("crds.install=maybe", "boolean"),
         ("monitoring.enabled=perhaps", "boolean"),
-        ("gates.fallbackSeconds=0", "minimum"),
+        ("drainGate.fallbackSeconds=0", "minimum"),
         ("monitoring.labels.release=1", "string"),
         ("monitoring.runbookBase=git.example.com", "runbookBase"),
     ],

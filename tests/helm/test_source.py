@@ -18,5 +18,5 @@ def test_chart_can_be_made(chart: Path) -> None:
             inner = inner[step]
     templates = {path.name for path in (chart / "templates").iterdir()}
 
-    parts = {"crds", "controller", "gates", "haproxy", "monitoring"}
+    parts = {"crds", "controller", "drain-gate", "haproxy", "monitoring"}
     assert {"NOTES.txt", *(f"{part}.yaml" for part in parts)} < templates

@@ -22,7 +22,7 @@ MANIFESTS = ROOT / "manifests"
 FOLDERS = (
     "overlays/default",
     "overlays/cert-manager",
-    "overlays/gates",
+    "overlays/drain-gate",
     "drivers/haproxy",
     "drivers/envoy",
 )

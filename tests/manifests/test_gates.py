@@ -17,7 +17,7 @@ from tests.manifests.documents import ROOT
 
 pytestmark = pytest.mark.cluster
 
-GATES = ROOT / "manifests" / "gates"
+GATES = ROOT / "manifests" / "drain-gate"
 LABEL = "lbcf.tkestack.io/drain-gate"
 WAITS = "lbcf.tkestack.io/drain-gate-seconds"
 OWN = "lbcf.tkestack.io/own-pre-stop"
