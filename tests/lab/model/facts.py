@@ -9,7 +9,9 @@ overlap. A STEP has
 
     actor      a registrar's incarnation as `status.ensuring` has it, any name for the
                others; a restart has a new name
-    step       create, update, delete, read, write, lock, call, release, abandon or crash
+    step       create, update, delete, read, write, lock, call, release, abandon, crash, or
+               inherit: of a deregistrar in the place of one that had ended at `began`
+    name       of an inherit: whose name it goes by from then on
     record     uid
     began, ended   seconds of one clock; `began` is what Permission.at says
     of         the version that it was based on, or the whole FACTS of it: a watch may
@@ -85,6 +87,7 @@ class Event:
     final: bool
     proof: str
     lock: str
+    name: str = ""
 
 
 def facts_of(given: Mapping[str, Any]) -> Facts:
@@ -120,4 +123,5 @@ def event_of(number: int, given: Mapping[str, Any]) -> Event:
         final=given.get("final", False),
         proof=given.get("proof", ""),
         lock=given.get("lock", ""),
+        name=given.get("name", ""),
     )

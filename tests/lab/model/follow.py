@@ -173,7 +173,7 @@ def _take_out(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
     """A drain or deregister goes out for a record that ends, and counts or does not."""
     if not (seen.deleting and seen.held):
         return "the record is not being deleted, or not ours to end"
-    if not f.keyed and seen.deregistrar not in ("", "*", e.actor):
+    if not f.keyed and seen.deregistrar not in ("", "*", f.name_of(e.actor)):
         return f"deregistrar {seen.deregistrar!r} is not told that it is not alone"
     memory.unanswered |= e.outcome in ("unanswered", "unknown")
     if e.op == "drain":
@@ -202,7 +202,7 @@ def _release(f: Witness, e: Event, memory: Memory) -> str:
         return f"address {seen.address} is written: something may be registered"
     if e.proof == "deregistered" and not memory.final:
         return "no deregister of this incarnation has succeeded that counts"
-    alone = seen.deregistrar == e.actor and not memory.unanswered
+    alone = seen.deregistrar == f.name_of(e.actor) and not memory.unanswered
     if e.outcome == "released" and (alone or e.proof == "never"):
         f.clean.add(e.record)
     return ""
@@ -228,7 +228,9 @@ def judge(witness: Witness, e: Event) -> str:
         return ""
     if e.actor in witness.ended:
         return "this incarnation has ended"
-    memory = witness.memories.setdefault((e.actor, e.record), Memory())
+    if e.step == "inherit":
+        return witness.inherit(e)
+    memory = witness.memory_of(e.actor, e.record)
     why = witness.learn_version(e) or TAKING[e.step](witness, e, memory)
     if not why:
         witness.observe(e, memory)

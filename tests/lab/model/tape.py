@@ -128,6 +128,11 @@ class Tape:
         crash: Json = {"actor": actor, "step": "crash", "began": at, "ended": at}
         self._steps.append(crash)
 
+    def inherited(self, actor: str, name: str, began: float) -> None:
+        """Note that a deregistrar which began then goes by the name of one before it."""
+        inherit: Json = {"actor": actor, "step": "inherit", "name": name}
+        self._steps.append({**inherit, "began": began, "ended": began})
+
 
 def _step(step: Step) -> Json:
     """Write down what was asked."""

@@ -308,3 +308,38 @@ def test_a_call_that_the_one_who_is_named_would_not_know_of_is_refused() -> None
 
     assert refusal is not None
     assert "is not told that it is not alone" in refusal.why
+
+
+def with_heir(trace: Json, began: float, *, is_dead: bool = True) -> Json:
+    """Let B3, which goes by the name of B1, end what B1 had only seen."""
+    steps = trace["steps"]
+    assert isinstance(steps, list)
+    crash = {"actor": "B1", "step": "crash", "began": 0.0, "ended": 0.0}
+    delete = {"actor": "A1", "step": "delete", "outcome": "observed", "record": UID}
+    deleted = {**delete, "began": 0.0, "ended": 0.0, "now": steps[0]["now"]}
+    heir = {"actor": "B3", "step": "inherit", "name": "B1"}
+    inherited = {**heir, "began": began, "ended": began}
+    others = [{**step, "actor": "B3"} for step in steps]
+    before = [deleted, steps[0], *([crash] if is_dead else [])]
+    return {**trace, "steps": [*before, inherited, *others]}
+
+
+def test_an_heir_frees_the_address_of_what_was_deleted_after_it_began() -> None:
+    """It goes by the name that the record has, and the dead one had not called."""
+    assert follow(with_takeover(with_heir(an_end("B1"), began=-1.0))) is None
+
+
+def test_an_heir_frees_no_address_of_what_was_being_deleted() -> None:
+    """A call of the dead one may be out."""
+    refusal = follow(with_takeover(with_heir(an_end("B1"), began=1.0)))
+
+    assert refusal is not None
+    assert "lock" == refusal.event.step
+
+
+def test_nobody_inherits_the_name_of_one_that_works() -> None:
+    """Each would think that it is alone."""
+    refusal = follow(with_heir(an_end("B1"), began=-1.0, is_dead=False))
+
+    assert refusal is not None
+    assert "who has that name may be at work" in refusal.why

@@ -59,6 +59,7 @@ class Witness:
         takeovers: locks taken from others, to be judged when all ends are known: who is
             paused tells of a release long after it was made.
         clean: records whose end left no call out, as whoever let them go knows.
+        heirs: when a deregistrar began that goes by another one's name, and that name.
     """
 
     keyed: bool
@@ -72,6 +73,29 @@ class Witness:
     takeovers: list[tuple[Event, str]] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
     clean: set[str] = field(default_factory=set)
+    heirs: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    def inherit(self, e: Event) -> str:
+        """Let a deregistrar go by another one's name, if nobody else does any more."""
+        heirs = {heir for heir, (_, name) in self.heirs.items() if name == e.name}
+        self.heirs[e.actor] = (e.began, e.name)
+        works = ({e.name} | heirs) - self.ended
+        return "who has that name may be at work" if works else ""
+
+    def name_of(self, actor: str) -> str:
+        """Return the name by which records know a deregistrar."""
+        return self.heirs[actor][1] if actor in self.heirs else actor
+
+    def memory_of(self, actor: str, record: str) -> Memory:
+        """Return what an actor knows of a record.
+
+        Of one that was being deleted when it began, an heir knows no answer to the calls
+        of the one before it.
+        """
+        began = self.heirs[actor][0] if actor in self.heirs else float("-inf")
+        doubts = self.deleted.get(record, float("inf")) < began
+        fresh = Memory(unanswered=doubts)
+        return self.memories.setdefault((actor, record), fresh)
 
     def learn_version(self, e: Event) -> str:
         """Note a version; what it says can never change."""

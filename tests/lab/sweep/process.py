@@ -83,6 +83,7 @@ class Process:
         host: the machine that it runs on.
         clock: what it knows of the time.
         is_alive: it has not crashed.
+        began: seconds at which it was started.
         tasks: all that it started.
     """
 
@@ -102,6 +103,7 @@ class Process:
         self.number = number
         self.clock = HostClock(self.host, seed=number)
         self.is_alive = True
+        self.began = 0.0
         self.tasks: list[asyncio.Task[Any]] = []
         self.api = ApiLine(self, world, behind)
         self._world = world
@@ -111,6 +113,7 @@ class Process:
 
     def start(self) -> None:
         """Begin; the program runs in a task of its own."""
+        self.began = asyncio.get_running_loop().time()
         context = contextvars.copy_context()
         context.run(OWNER.set, self)
         _ = asyncio.get_running_loop().create_task(self._live(), context=context)

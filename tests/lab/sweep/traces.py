@@ -16,6 +16,7 @@ from lbcf.controller.registrar import Registrar
 from lbcf.core.lifecycle.steps import Permission, Reply, Step
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.deregistrar.reconciler import Deregistrar
 from lbcf.executor import Executor, Subject
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import RECORDS, Resource
@@ -35,6 +36,7 @@ def taped(driver: LoadBalancerDriver) -> Iterator[Tape]:
             (Registrar, "take_up", _taking_up(tape)),
             (KubeClient, "delete", _deleting(tape)),
             (World, "crash", _crashing(tape)),
+            (Deregistrar, "inherit", _inheriting(tape)),
         ):
             stack.enter_context(Value(owner, name, made).made())
         yield tape
@@ -104,6 +106,19 @@ def _deleting(tape: Tape) -> Any:
         return left
 
     return deleted
+
+
+def _inheriting(tape: Tape) -> Any:
+    """Note under whose name a deregistrar goes on."""
+    inherit = Deregistrar.inherit
+
+    def inherited(self: Deregistrar, name: str) -> None:
+        process = OWNER.get()
+        assert process is not None
+        tape.inherited(process.name, name, process.began)
+        inherit(self, name)
+
+    return inherited
 
 
 def _crashing(tape: Tape) -> Any:
