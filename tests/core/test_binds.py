@@ -356,4 +356,5 @@ def test_records_are_named_and_labelled_for_the_bind() -> None:
         "lbcf.tkestack.io/lb": "front",
         "lbcf.tkestack.io/driver": "proxy",
         "lbcf.tkestack.io/pod": "web-1",
+        "lbcf.tkestack.io/backend-pod-uid": "uid-web-1",
     } == record.labels()
