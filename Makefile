@@ -7,6 +7,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 TOUCHED := $(VENV)/.installed
 PIP_INSTALL := $(BIN)/pip install --quiet --require-hashes --no-deps
+# xds-protos has an older opentelemetry.proto in it: the exporter's own must come last.
+OWN_PROTO = sed -n '/^opentelemetry-proto==/,/\# via/{/\#/!p}' requirements/dev.txt \
+	| $(PIP_INSTALL) --force-reinstall --requirement /dev/stdin
 LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \
 	--generate-hashes --custom-compile-command "make lock" --no-emit-index-url
 # One version of everything, wherever it is installed.
@@ -147,6 +150,7 @@ install: $(TOUCHED) ## 1 min | Make the virtual environment, of just what requir
 $(TOUCHED): pyproject.toml requirements/dev.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) --requirement requirements/dev.txt
+	$(OWN_PROTO)
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 

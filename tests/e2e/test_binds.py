@@ -115,6 +115,7 @@ def _has_the_labels_of_v1(record: Whole, bind: Whole) -> None:
         "lbcf.tkestack.io/lb": spec["lbName"],
         "lbcf.tkestack.io/driver": "memory",
         "lbcf.tkestack.io/pod": spec["podBackend"]["name"],
+        "lbcf.tkestack.io/backend-pod-uid": spec["podBackend"]["uid"],
     } == labels
     [owner] = record.body["metadata"]["ownerReferences"]
     assert ("lbcf.tkestack.io/v1", "Bind", bind.meta.uid, True) == (

@@ -263,7 +263,7 @@ async def test_kubectl_completes_what_may_come_next(
 
     assert ["pod/web-1", ":4"] == pods
     assert bare.namespace in places
-    assert ["drains", ":4"] == [line.partition("\t")[0] for line in commands]
+    assert ["drains", "drain", ":4"] == [line.partition("\t")[0] for line in commands]
 
 
 async def test_somebody_else_s_rights_can_be_tried(bare: Stage) -> None:
