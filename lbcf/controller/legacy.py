@@ -68,11 +68,17 @@ class LegacyLocks:
     async def take(self, step: TakeLock) -> LockTaken | LockHeld:
         """Take a lock for another record, unless its address waits for an inherited one.
 
-        Its spelling alone is compared: one that waits needlessly harms nobody.
+        Its spelling alone is compared: one that waits needlessly harms nobody. Nor is one
+        taken before the load balancer's key is written down: under the name of its driver
+        alone another driver with the same members would not see it.
 
         Raises:
             KubeError: the API server could not be asked, or the address is not free yet.
         """
+        load_balancer = step.record.load_balancer_key
+        if self._view.lacks_lock_key(load_balancer):
+            text = f"the lock key of load balancer {load_balancer} is not written yet"
+            raise Unavailable(text, sent=False)
         for record in self._left:
             if (
                 record.address == step.address

@@ -218,6 +218,11 @@ class View:
         found = self.driver(load_balancer.driver_key)
         return driver_for_namespace(found, load_balancer.meta.key.namespace)
 
+    def lacks_lock_key(self, load_balancer: ObjectKey) -> bool:
+        """Return whether a load balancer that is there has no lock key written down yet."""
+        found = self.load_balancers.get(load_balancer)
+        return found is not None and not found.lock_keys
+
     def lock_keys(self, load_balancer: ObjectKey) -> tuple[str, ...]:
         """Return under which keys addresses are locked there; empty: none is known."""
         found = self.load_balancers.get(load_balancer)

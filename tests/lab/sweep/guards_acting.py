@@ -8,6 +8,7 @@ from lbcf.controller import registrar as registrar_module
 from lbcf.controller.apply import WriteBackoff
 from lbcf.controller.driver_decisions import Judgements, Validations
 from lbcf.controller.groups import GroupReconciler
+from lbcf.controller.legacy import LegacyLocks
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
 from lbcf.controller.triggers import Triggers
@@ -145,6 +146,19 @@ ACTING: dict[str, Mutant] = {
         "a deregistrar in the place of one that ended keeps its name",
         (Edit(Deregistrar, "inherit", "self._incarnation = name", "pass"),),
         ("taken-after-a-restart",),
+    ),
+    "lock-without-a-key": Mutant(
+        "no lock is taken before the load balancer's key is written down",
+        (
+            Edit(
+                LegacyLocks,
+                "take",
+                "if self._view.lacks_lock_key(load_balancer):",
+                "if False:",
+            ),
+        ),
+        ("driver-twice/driver",),
+        modes=("timeout-late",),
     ),
     "lock-by-spelling": Mutant(
         "one physical load balancer has one lock for an address, however it is spelled",
