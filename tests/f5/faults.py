@@ -19,6 +19,10 @@ class Faults:
         bogus: adds of members that are made, and answered 404.
         slow: seconds that each request takes; not counted.
         slow_saves: the same of saving.
+        slow_changes: seconds that each change takes, one after the other: one made by
+            itself, or the commit of a transaction; not counted.
+        slow_commands: seconds that a transaction takes a command in.
+        without_transactions: whether there are none, as for a user who may not.
         absent_is_ok: members that are not there are answered 200, as of old.
     """
 
@@ -30,6 +34,9 @@ class Faults:
     bogus: int = 0
     slow: float = 0
     slow_saves: float = 0
+    slow_changes: float = 0
+    slow_commands: float = 0
+    without_transactions: bool = False
     absent_is_ok: bool = False
 
     def take(self, name: str) -> bool:

@@ -49,18 +49,24 @@ class Routes:
             """Do it when the transaction is committed."""
             return self._ltm(method, parts[1:], said)
 
-        self.unit.queue(int(number), later)
-        return said
+        uri = documents.link(f"/mgmt/tm/{'/'.join(parts)}")
+        command: Document = {"method": method, "uri": uri, "body": said}
+        return self.unit.queue(int(number), later, command)
 
     def _transaction(
         self, method: str, rest: list[str], said: Document
     ) -> Document | None:
-        """Begin or commit a transaction."""
+        """Begin, commit or delete a transaction."""
+        if self.faults.without_transactions:
+            raise Refusal(403, "Operation is not supported for this user.", 1)
         match (method, rest):
             case ("POST", []):
                 return self.unit.begin()
             case ("PATCH", [number]) if said.get("state") == "VALIDATING":
                 return self.unit.commit(int(number))
+            case ("DELETE", [number]):
+                self.unit.abandon(int(number))
+                return None
             case _:
                 raise Refusal(400, f"no such transaction call: {method} {rest}", 2)
 

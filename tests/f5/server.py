@@ -32,6 +32,8 @@ LONGEST_LIFE = 36000
 PAGE = "<html><head><title>503</title></head><body><h1>Starting up</h1></body></html>"
 SAVE = "/mgmt/tm/sys/config"
 CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+TRANSACTION = "/mgmt/tm/transaction"
+COORDINATED = "X-F5-REST-Coordination-Id"
 
 
 async def at_once(_request: str) -> None:
@@ -66,6 +68,7 @@ class Bigip:
     before_change: Callable[[str], Awaitable[None]] = at_once
     port: int = 0
     _writing: int = 0
+    _worker: asyncio.Lock = attrs.field(factory=asyncio.Lock)
     _numbers: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1))
     _runner: web.AppRunner | None = None
     _tls: ssl.SSLContext | None = None
@@ -107,7 +110,7 @@ class Bigip:
         if self.faults.take("pages"):
             status = self.faults.page_status
             return web.Response(status=status, text=PAGE, content_type="text/html")
-        changes = request.method in CHANGES and path.startswith("/mgmt/tm/ltm")
+        changes = _changes(request, path)
         if changes and self.faults.take("unmade"):
             return _hung_up(request)
         if changes:
@@ -115,7 +118,7 @@ class Bigip:
         self._writing += changes
         self.writes_at_once = max(self.writes_at_once, self._writing)
         try:
-            await asyncio.sleep(0)
+            await self._work(request, changes=changes)
             status, document = self._answered(request, path, body)
         finally:
             self._writing -= changes
@@ -123,6 +126,15 @@ class Bigip:
             return _hung_up(request)
         text = "" if document is None else json.dumps(document)
         return web.Response(status=status, text=text, content_type="application/json")
+
+    async def _work(self, request: web.Request, *, changes: bool) -> None:
+        """Take the time that a change takes, or a command of a transaction."""
+        await asyncio.sleep(0)
+        if changes and self.faults.slow_changes:
+            async with self._worker:
+                await asyncio.sleep(self.faults.slow_changes)
+        elif COORDINATED in request.headers:
+            await asyncio.sleep(self.faults.slow_commands)
 
     async def _hesitate(self, *, is_save: bool) -> None:
         """Be as slow as is wished, and no longer than it is."""
@@ -187,7 +199,7 @@ class Bigip:
             case ["GET", "mgmt", "shared", "echo-query"]:
                 return {"stage": "STARTED"}
             case [method, "mgmt", "tm", *rest]:
-                number = request.headers.get("X-F5-REST-Coordination-Id")
+                number = request.headers.get(COORDINATED)
                 if self.faults.take("busy"):
                     text = "There is an active asynchronous task executing."
                     raise Refusal(503, text, 32964609)
@@ -209,6 +221,16 @@ class Bigip:
         if life > LONGEST_LIFE:
             raise Refusal(406, "absolute timeout exceeded", 0)
         return documents.token_document(token, self.tokens[token], "tmos", life)
+
+
+def _changes(request: web.Request, path: str) -> bool:
+    """Tell whether a request changes something now: queued ones do with their commit."""
+    if path.startswith(TRANSACTION):
+        return request.method == "PATCH"
+    is_queued = COORDINATED in request.headers
+    return (
+        request.method in CHANGES and path.startswith("/mgmt/tm/ltm") and not is_queued
+    )
 
 
 def _hung_up(request: web.Request) -> web.Response:

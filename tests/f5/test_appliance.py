@@ -6,13 +6,15 @@ of 14.1; the texts of refusals are those that clients of other people branch on.
 
 import base64
 
+from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
 import pytest
 
 from tests.f5.requests import MEMBER, NODE, WEB
-from tests.f5.server import PASSWORD, USER, Bigip
+from tests.f5.server import COORDINATED, PASSWORD, USER, Bigip
+from tests.f5.unit import EXPIRES
 from tests.webhooks.requests import ADDRESS
 
 
@@ -62,11 +64,17 @@ RECORDED_TEXTS = {
 
 
 async def ask(
-    bigip: Bigip, method: str, path: str, body: object = None, password: str = PASSWORD
+    bigip: Bigip,
+    method: str,
+    path: str,
+    body: object = None,
+    *,
+    password: str = PASSWORD,
+    header: Mapping[str, str] | None = None,
 ) -> tuple[int, Any]:
     """Ask with name and password; return status and document, empty where none is."""
     both = base64.b64encode(f"{USER}:{password}".encode()).decode()
-    shown = {"Authorization": f"Basic {both}"}
+    shown = {"Authorization": f"Basic {both}"} | dict(header or {})
     async with (
         aiohttp.ClientSession(headers=shown) as session,
         session.request(method, f"{bigip.url}{path}", json=body) as answer,
@@ -183,3 +191,42 @@ async def test_generations_grow(bigip: Bigip) -> None:
 
     assert before["generation"] < after["generation"]
     assert "user-disabled" == after["session"]
+
+
+async def test_transactions_are_all_or_nothing(bigip: Bigip) -> None:
+    """Commands are numbered and not looked at before the commit; one that fails undoes all."""
+    _, begun = await ask(bigip, "POST", "/mgmt/tm/transaction", {})
+    where = f"/mgmt/tm/transaction/{begun['transId']}"
+    header = {COORDINATED: str(begun["transId"])}
+    bodies = [{"name": "198.18.0.7:80"}, {"name": ADDRESS}]
+    said = [
+        await ask(bigip, "POST", f"{POOL}/members", one, header=header)
+        for one in bodies
+    ]
+    _, meanwhile = await ask(bigip, "GET", f"{POOL}/members")
+    events = list(bigip.unit.events)
+    status, error = await ask(bigip, "PATCH", where, {"state": "VALIDATING"})
+    _, after = await ask(bigip, "GET", f"{POOL}/members")
+
+    assert [(200, 1), (200, 2)] == [(code, one["commandId"]) for code, one in said]
+    assert ("STARTED", 120) == (begun["state"], begun["timeoutSeconds"])
+    assert bodies[0] == said[0][1]["body"]
+    assert 400 == status
+    assert error["message"].startswith("transaction failed:01020066:3: The requested")
+    assert meanwhile == after
+    assert events == bigip.unit.events
+    assert 404 == (await ask(bigip, "PATCH", where, {"state": "VALIDATING"}))[0]
+
+
+async def test_transactions_end_unused(bigip: Bigip) -> None:
+    """Deleted, or left alone for longer than it says, one cannot be committed."""
+    numbers = [
+        (await ask(bigip, "POST", "/mgmt/tm/transaction", {}))[1]["transId"]
+        for _ in range(2)
+    ]
+    deleted, left = [f"/mgmt/tm/transaction/{one}" for one in numbers]
+    assert 200 == (await ask(bigip, "DELETE", deleted))[0]
+    bigip.unit.transactions[numbers[1]].touched -= EXPIRES + 1
+
+    for path in (deleted, left):
+        assert 404 == (await ask(bigip, "PATCH", path, {"state": "VALIDATING"}))[0]

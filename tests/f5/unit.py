@@ -5,6 +5,7 @@ another on disk; a reboot goes back to that one.
 """
 
 import itertools
+import time
 
 from collections.abc import Callable, Mapping
 
@@ -32,6 +33,23 @@ class Event:
     connections: int
 
 
+EXPIRES = 120
+"""Seconds after the last command at which a transaction is gone."""
+
+
+@attrs.define
+class Transaction:
+    """Commands that wait for their commit.
+
+    Attributes:
+        commands: in the order in which they are evaluated.
+        touched: monotonic seconds at which the last one came.
+    """
+
+    commands: list[Callable[[], object]] = attrs.field(factory=list)
+    touched: float = attrs.field(factory=time.monotonic)
+
+
 @attrs.define(eq=False)
 class Unit:
     """A BIG-IP.
@@ -47,6 +65,9 @@ class Unit:
         events: what happened to members, in order.
         saves: how many times it was saved.
         syncs: groups that were brought up to date from here.
+        spoilt: what is said, with 400, to the adding of a member, by its address.
+        transactions: those that are open.
+        commits: how many commands each transaction had that was committed.
     """
 
     name: str = "bigip1"
@@ -59,7 +80,9 @@ class Unit:
     events: list[Event] = attrs.field(factory=list)
     saves: int = 0
     syncs: list[str] = attrs.field(factory=list)
-    _transactions: dict[int, list[Callable[[], object]]] = attrs.field(factory=dict)
+    spoilt: dict[str, str] = attrs.field(factory=dict)
+    transactions: dict[int, Transaction] = attrs.field(factory=dict)
+    commits: list[int] = attrs.field(factory=list)
     _numbers: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1))
 
     def add_pool(self, path: str, monitor: str = "") -> None:
@@ -71,6 +94,7 @@ class Unit:
         """Come up with what is on disk."""
         self.running = self.saved.copy()
         self.connections.clear()
+        self.transactions.clear()
 
     def save(self) -> Document:
         """Write what runs to disk."""
@@ -123,6 +147,9 @@ class Unit:
     def add_member(self, pool: str, body: Mapping[str, object]) -> Document:
         """Add a member."""
         member = self.running.add_member(pool, body)
+        if member.address in self.spoilt:
+            del self.running.pool(pool).members[member.path]
+            raise Refusal(400, self.spoilt[member.address])
         self._note("added", pool, member.path)
         return self.member(pool, member.path)
 
@@ -180,32 +207,68 @@ class Unit:
     def begin(self) -> Document:
         """Open a transaction."""
         number = next(self._numbers)
-        self._transactions[number] = []
+        self.transactions[number] = Transaction()
         return self._transaction(number, "STARTED")
 
-    def queue(self, number: int, change: Callable[[], object]) -> None:
-        """Have a change made when the transaction is committed."""
-        if number not in self._transactions:
-            raise Refusal(404, f"there is no transaction {number}", 2)
-        self._transactions[number].append(change)
+    def queue(
+        self, number: int, change: Callable[[], object], command: Document
+    ) -> Document:
+        """Have a change made when the transaction is committed; nothing looks at it yet.
+
+        Args:
+            number: of the transaction.
+            change: what is to be done.
+            command: the request, as it is answered.
+        """
+        transaction = self._open(number)
+        transaction.commands.append(change)
+        place = len(transaction.commands)
+        where = f"/mgmt/tm/transaction/{number}/commands/{place}"
+        return command | {
+            "evalOrder": place,
+            "commandId": place,
+            "kind": "tm:transaction:commandsstate",
+            "selfLink": documents.link(where),
+        }
 
     def commit(self, number: int) -> Document:
-        """Make all changes of a transaction, or none."""
-        before = self.running.copy()
+        """Make all changes of a transaction, or none; it is gone in both cases."""
+        commands = self._open(number).commands
+        del self.transactions[number]
+        before, happened = self.running.copy(), len(self.events)
+        connections = dict(self.connections)
         try:
-            for change in self._transactions.pop(number):
+            for change in commands:
                 change()
         except Refusal as refusal:
-            self.running = before
+            self.running, self.connections = before, connections
+            del self.events[happened:]
             raise Refusal(400, f"transaction failed:{refusal}", 2) from refusal
+        self.commits.append(len(commands))
         return self._transaction(number, "COMPLETED")
+
+    def abandon(self, number: int) -> None:
+        """Delete a transaction: nothing of it is made."""
+        self._open(number)
+        del self.transactions[number]
+
+    def _open(self, number: int) -> Transaction:
+        """Return a transaction that is open, and was not left alone for too long."""
+        now = time.monotonic()
+        for one, transaction in list(self.transactions.items()):
+            if now - transaction.touched > EXPIRES:
+                del self.transactions[one]
+        if number not in self.transactions:
+            raise Refusal(404, f"there is no transaction {number}", 2)
+        self.transactions[number].touched = now
+        return self.transactions[number]
 
     def _transaction(self, number: int, state: str) -> Document:
         """Return a transaction."""
         return {
             "transId": number,
             "state": state,
-            "timeoutSeconds": 120,
+            "timeoutSeconds": EXPIRES,
             "asyncExecution": False,
             "validateOnly": False,
             "executionTimeout": 300,

@@ -9,12 +9,18 @@ A member counts as registered as soon as it is in the pool and enabled; from the
 the pool's monitors decide whether it is sent anything.
 """
 
+import contextlib
+
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import attrs
 
 from lbcf.sdk import (
+    BackendAnswer,
+    BackendRequest,
     BackendState,
+    Batch,
     Clock,
     CreateLoadBalancerRequest,
     DeleteLoadBalancerRequest,
@@ -33,11 +39,15 @@ from lbcf.sdk import (
     ValidateLoadBalancerRequest,
     ValidationOperation,
 )
+from lbcf.sdk import Outcome as ItemOutcome
 from webhooks.device.attempts import ASK_AGAIN, PATIENCE, attempt
-from webhooks.f5.load_balancers import LoadBalancers, parse_identity
+from webhooks.device.errors import InvalidInput
+from webhooks.f5.load_balancers import LoadBalancer, LoadBalancers, parse_identity
 from webhooks.f5.members import Member, Wanted
+from webhooks.f5.names import Address
 from webhooks.f5.parameters import parse_options
 from webhooks.f5.pool import Listed
+from webhooks.shared.batches import earliest, together
 from webhooks.shared.outcomes import DRY_RUN, Finished, Outcome
 from webhooks.shared.parameters import check_no_attributes
 
@@ -55,6 +65,8 @@ class F5Driver(Driver):
     member_key = MemberKey.ADDRESS
     max_concurrent_calls = 8
     summary = "Registers backends as pool members of F5 BIG-IP, over iControl REST."
+    # A unit makes one transaction at a time: what comes meanwhile goes with the next one.
+    batch = Batch(max_items=100, max_delay=timedelta(milliseconds=500))
 
     load_balancers: LoadBalancers
     clock: Clock
@@ -105,18 +117,44 @@ class F5Driver(Driver):
         """Put the member into full service."""
         async with attempt(self.clock, request.not_after, self.patience):
             balancer = self.load_balancers.find(request.lb_info, request.namespace)
-            address = balancer.address(request.backend_addr)
-            self.load_balancers.allowed.check_address(
-                request.backend_addr, address, balancer.identity.devices
-            )
-            wanted = Wanted(
-                address,
-                self.load_balancers.mark.of_member(balancer.owner(request.record_id)),
-                parse_options(request.parameters),
-            )
+            wanted = self._wanted(balancer, request)
             if request.dry_run:
                 return DRY_RUN
             return _answer(await balancer.ensure(wanted, request.record_id))
+
+    async def ensure_backends(
+        self, requests: Sequence[EnsureBackendRequest]
+    ) -> Mapping[str, ItemOutcome]:
+        """Put many members into full service, by a transaction."""
+        return await together(requests, self._ensure_alike)
+
+    async def _ensure_alike(
+        self, requests: Sequence[EnsureBackendRequest]
+    ) -> Mapping[str, ItemOutcome]:
+        first, wanted = requests[0], dict[str, Wanted]()
+        async with attempt(self.clock, earliest(requests), self.patience):
+            balancer = self.load_balancers.find(first.lb_info, first.namespace)
+            for one in requests:
+                with contextlib.suppress(InvalidInput):
+                    wanted[one.record_id] = self._wanted(balancer, one)
+            return _answers(await balancer.ensure_all(wanted))
+
+    def _wanted(self, balancer: LoadBalancer, request: EnsureBackendRequest) -> Wanted:
+        """Return what a member is to be like.
+
+        Raises:
+            InvalidInput: it cannot be.
+        """
+        address = balancer.address(request.backend_addr)
+        self.load_balancers.allowed.check_address(
+            request.backend_addr, address, balancer.identity.devices
+        )
+        owner = balancer.owner(request.record_id)
+        return Wanted(
+            address,
+            self.load_balancers.mark.of_member(owner),
+            parse_options(request.parameters),
+        )
 
     async def drain_backend(self, request: DrainBackendRequest) -> Succ | Running:
         """Disable the member; finished when no connection is left."""
@@ -126,6 +164,19 @@ class F5Driver(Driver):
             if request.dry_run:
                 return DRY_RUN
             return _answer(await balancer.drain(address, request.record_id))
+
+    async def drain_backends(
+        self, requests: Sequence[DrainBackendRequest]
+    ) -> Mapping[str, ItemOutcome]:
+        """Disable many members by a transaction; one reading tells what is left on all."""
+        return await together(requests, self._drain_alike)
+
+    async def _drain_alike(
+        self, requests: Sequence[DrainBackendRequest]
+    ) -> Mapping[str, ItemOutcome]:
+        async with attempt(self.clock, earliest(requests), self.patience):
+            balancer = self.load_balancers.find(requests[0].lb_info)
+            return _answers(await balancer.drain_all(_addresses(balancer, requests)))
 
     async def deregister_backend(
         self, request: DeregisterBackendRequest
@@ -142,6 +193,20 @@ class F5Driver(Driver):
                 return DRY_RUN
             return _answer(await balancer.deregister(address, request.record_id))
 
+    async def deregister_backends(
+        self, requests: Sequence[DeregisterBackendRequest]
+    ) -> Mapping[str, ItemOutcome]:
+        """Force many members offline, then take them out, by a transaction each."""
+        return await together(requests, self._deregister_alike)
+
+    async def _deregister_alike(
+        self, requests: Sequence[DeregisterBackendRequest]
+    ) -> Mapping[str, ItemOutcome]:
+        async with attempt(self.clock, earliest(requests), self.patience):
+            balancer = self.load_balancers.find(requests[0].lb_info)
+            of = _addresses(balancer, requests)
+            return _answers(await balancer.deregister_all(of))
+
     async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:
         """List our members on the unit that is active."""
         async with attempt(self.clock, patience=self.patience):
@@ -150,6 +215,22 @@ class F5Driver(Driver):
         return ListBackendsAnswer(
             epoch=listing.epoch, backends=[_listed(one) for one in listing.members]
         )
+
+
+def _addresses(
+    balancer: LoadBalancer, requests: Sequence[BackendRequest[BackendAnswer]]
+) -> Mapping[str, Address]:
+    """Return the addresses of members by record, but for those that are none."""
+    found: dict[str, Address] = {}
+    for one in requests:
+        with contextlib.suppress(InvalidInput):
+            found[one.record_id] = balancer.address(one.backend_addr)
+    return found
+
+
+def _answers(outcomes: Mapping[str, Outcome]) -> Mapping[str, ItemOutcome]:
+    """Return the answers that outcomes stand for."""
+    return {record: _answer(outcome) for record, outcome in outcomes.items()}
 
 
 def _answer(outcome: Outcome) -> Succ | Running:

@@ -32,6 +32,8 @@ TOKENS_PAUSE = timedelta(minutes=1)
 _BUSY = frozenset({429, 502, 503, 504})
 _UNREGISTERED = "Public URI path not registered"
 """So says a management interface whose parts are not all up yet, with 404."""
+_FAILED = "transaction failed:"
+"""So begins what is said of a commit; what is wrong with one of its changes follows."""
 _TOO_MANY_TOKENS = "maximum active login tokens"
 
 
@@ -133,7 +135,8 @@ def _is_starting(reply: Reply, message: str) -> bool:
 
 def _refusal(device: object, status: int, message: str) -> Refused:
     """Return the error that stands for what the unit said."""
-    kind = _NUMBERS.get(message[:8]) or _STATUSES.get(status, Refused)
+    number = message.removeprefix(_FAILED).strip()[:8]
+    kind = _NUMBERS.get(number) or _STATUSES.get(status, Refused)
     text = f"{device} answered {status}: {message or 'nothing more'}"
     advice = _ADVICE.get(kind)
     return kind(f"{text} ({advice})" if advice else text, status, message)

@@ -13,15 +13,16 @@ from typing import TypeVar
 
 import attrs
 
-from webhooks.device.errors import Unreadable
-from webhooks.device.replies import Document
+from webhooks.device.errors import Uncertain, Unreadable
+from webhooks.device.replies import Document, Reply
 from webhooks.f5.errors import Missing, NoSuchPool
 from webhooks.f5.members import Member, Node, Wanted, read_member, read_node
 from webhooks.f5.names import ObjectPath
-from webhooks.f5.session import Session
+from webhooks.f5.session import Request, Session
 
 
 _LTM = "/mgmt/tm/ltm"
+_TRANSACTION = "/mgmt/tm/transaction"
 _CONNECTIONS = "serverside.curConns"
 
 SLOW = timedelta(minutes=1)
@@ -32,9 +33,15 @@ _T = TypeVar("_T")
 
 @attrs.frozen
 class Icontrol:
-    """One unit's objects. What changes something needs a turn of the session."""
+    """One unit's objects. What changes something needs a turn of the session.
+
+    Attributes:
+        session: with the unit.
+        transaction: id of the one that changes are queued in; empty: they are made at once.
+    """
 
     session: Session
+    transaction: str = ""
 
     async def check_pool(self, pool: ObjectPath) -> None:
         """Find the pool.
@@ -106,7 +113,7 @@ class Icontrol:
             "session": "user-enabled",
             "description": it.description,
         }
-        await self.session.change("POST", f"{_pool(pool)}/members", named | fields)
+        await self._change("POST", f"{_pool(pool)}/members", named | fields)
 
     async def modify_member(
         self, pool: ObjectPath, path: ObjectPath, fields: Mapping[str, object]
@@ -116,7 +123,7 @@ class Icontrol:
         Raises:
             Missing: it is not there.
         """
-        await self.session.change("PATCH", _member(pool, path), fields)
+        await self._change("PATCH", _member(pool, path), fields)
 
     async def remove_member(self, pool: ObjectPath, path: ObjectPath) -> None:
         """Take a member out.
@@ -124,7 +131,7 @@ class Icontrol:
         Raises:
             Missing: it is not there.
         """
-        await self.session.change("DELETE", _member(pool, path))
+        await self._change("DELETE", _member(pool, path))
 
     async def node(self, path: ObjectPath) -> Node | None:
         """Return a node; None: it is not there."""
@@ -151,7 +158,7 @@ class Icontrol:
             "address": node.address,
             "description": node.description,
         }
-        await self.session.change("POST", f"{_LTM}/node", fields)
+        await self._change("POST", f"{_LTM}/node", fields)
 
     async def remove_node(self, path: ObjectPath) -> None:
         """Remove a node.
@@ -160,7 +167,7 @@ class Icontrol:
             NodeInUse: members refer to it.
             Missing: it is not there.
         """
-        await self.session.change("DELETE", _node(path))
+        await self._change("DELETE", _node(path))
 
     async def failover_state(self) -> str:
         """Return what this unit says of itself: active, standby, offline ..."""
@@ -169,15 +176,60 @@ class Icontrol:
                 return str(one.get("failoverState", ""))
         return ""
 
+    async def begin(self) -> "Icontrol":
+        """Begin a transaction; return calls whose changes wait in it for `commit`.
+
+        It is gone where it had no command for as long as `timeoutSeconds` says, mostly two
+        minutes. Reads would be queued, too: let those of these calls be.
+        """
+        reply = await self._change("POST", _TRANSACTION, {})
+        number = reply.expect_document(self.session.device).get("transId")
+        if not isinstance(number, int):
+            raise Unreadable(f"a transaction whose transId is {number!r:.60}")
+        return attrs.evolve(self, transaction=str(number))
+
+    async def commit(self) -> None:
+        """Make all changes of the transaction.
+
+        Raises:
+            Refused: one cannot be made, and none was; which class says why.
+            Uncertain: the unit does not say that they are made.
+        """
+        path = f"{_TRANSACTION}/{self.transaction}"
+        reply = await self.session.change(
+            Request("PATCH", path, {"state": "VALIDATING"})
+        )
+        state = reply.expect_document(self.session.device).get("state")
+        if state != "COMPLETED":
+            text = f"{self.session.device}: a transaction is {state!r:.60} after its commit"
+            raise Uncertain(text)
+
+    async def abandon(self) -> None:
+        """Delete the transaction: nothing of it is made."""
+        path = f"{_TRANSACTION}/{self.transaction}"
+        await self.session.change(Request("DELETE", path))
+
     async def save(self) -> None:
         """Write the running configuration to disk."""
         body = {"command": "save"}
-        await self.session.change("POST", "/mgmt/tm/sys/config", body, SLOW)
+        await self._change("POST", "/mgmt/tm/sys/config", body, SLOW)
 
     async def synchronize(self, group: ObjectPath) -> None:
         """Bring this unit's configuration to the others of a device group."""
         body = {"command": "run", "utilCmdArgs": f"config-sync to-group {group}"}
-        await self.session.change("POST", "/mgmt/tm/cm", body, SLOW)
+        await self._change("POST", "/mgmt/tm/cm", body, SLOW)
+
+    async def _change(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        patience: timedelta | None = None,
+    ) -> Reply:
+        """Have a change made, or queued."""
+        return await self.session.change(
+            Request(method, path, body, patience, self.transaction)
+        )
 
 
 def _pool(path: ObjectPath) -> str:

@@ -171,6 +171,34 @@ class LoadBalancer:
             self.memory.has_taken_out(address, record_id)
         return outcome
 
+    async def ensure_all(self, wanted: Mapping[str, Wanted]) -> Mapping[str, Outcome]:
+        """Put members into full service by few transactions; return who is, by record."""
+        pool, _ = await self._pool()
+        for record_id, one in wanted.items():
+            self.memory.wants(one.address, record_id)
+        done = await pool.ensure_all(wanted)
+        for record_id in done:
+            self.memory.has_put(wanted[record_id].address, record_id)
+        return done
+
+    async def drain_all(self, of: Mapping[str, Address]) -> Mapping[str, Outcome]:
+        """Stop new traffic to members by a transaction."""
+        pool, _ = await self._pool()
+        try:
+            return await pool.drain_all(of)
+        finally:
+            self.memory.changes()
+
+    async def deregister_all(self, of: Mapping[str, Address]) -> Mapping[str, Outcome]:
+        """Take members out by few transactions; return who is through, by record."""
+        pool, _ = await self._pool()
+        for record_id, address in of.items():
+            self.memory.takes_out(address, record_id)
+        done = await pool.deregister_all(of)
+        for record_id in done:
+            self.memory.has_taken_out(of[record_id], record_id)
+        return done
+
     async def list_members(self) -> Listing:
         """Return our members, as they are or were a short while ago."""
         now = self.settings.clock.monotonic()

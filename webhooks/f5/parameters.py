@@ -44,6 +44,11 @@ class Options:
     priority_group: int = 0
     monitor: str = "default"
 
+    @property
+    def monitors(self) -> list[str]:
+        """Paths of its own monitors."""
+        return paths_of(self.monitor)
+
     def render(self) -> dict[str, object]:
         """Return it as fields of iControl."""
         return {
@@ -91,6 +96,12 @@ def normal_monitor(text: str) -> str:
     if words == "default" or words.startswith("min "):
         return words
     return " and ".join(sorted(_MONITOR_PATH.findall(words)))
+
+
+def paths_of(monitor: str) -> list[str]:
+    """Return the paths of monitors that there are; none has none."""
+    found = _MONITOR_PATH.findall(monitor)
+    return [one for one in found if one != _NO_MONITOR]
 
 
 def _number(parameters: Mapping[str, str], name: str, default: str) -> int:

@@ -7,7 +7,7 @@ what a step concludes was always read after the last change.
 
 import contextlib
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import attrs
 
@@ -26,6 +26,8 @@ from webhooks.f5.errors import (
 from webhooks.f5.icontrol import Icontrol
 from webhooks.f5.members import Member, Node, Wanted
 from webhooks.f5.names import Address, Mark, ObjectPath
+from webhooks.f5.parameters import paths_of
+from webhooks.f5.transactions import Step, Transactions
 from webhooks.shared.outcomes import Finished, Outcome, Unfinished
 
 
@@ -42,6 +44,10 @@ class Listed:
     member: Member
     record_id: str
     connections: int
+
+
+NextChange = Callable[[str, Member | None], Change | None]
+"""What brings the member of a record on; None: nothing is to be changed about it."""
 
 
 def _always() -> bool:
@@ -99,11 +105,7 @@ class Pool:
             left = await self.api.connections(self.path, member.path)
         except NoSuchPool:
             return GONE
-        if left is None:
-            return Finished()
-        if change is not None:
-            return Unfinished(left, "disabled; connections are counted from now on")
-        return Unfinished(left, "connections are open") if left else Finished()
+        return _draining(left, was_changed=change is not None)
 
     async def deregister(
         self,
@@ -135,6 +137,163 @@ class Pool:
         except NoSuchPool:
             return GONE
         raise self._unsettled(address)
+
+    async def ensure_all(self, wanted: Mapping[str, Wanted]) -> Mapping[str, Outcome]:
+        """Put members into full service by few transactions; return who is, by record.
+
+        Who resists is left as it is: `ensure` tells why.
+
+        Raises:
+            NoSuchPool: there is nothing to be a member of.
+        """
+        done: dict[str, Outcome] = {}
+
+        def next_change(record: str, member: Member | None) -> Change | None:
+            change = decisions.next_to_ensure(self.mark, wanted[record], member)
+            if change is None:
+                done[record] = Finished()
+            return change
+
+        await self._bring_on(
+            {record: one.address for record, one in wanted.items()}, next_change
+        )
+        return done
+
+    async def drain_all(self, of: Mapping[str, Address]) -> Mapping[str, Outcome]:
+        """Stop new traffic to members by a transaction; tell of each what is left."""
+        done: dict[str, Outcome] = {}
+        draining: dict[str, Member] = {}
+        changed: set[str] = set()
+
+        def next_change(record: str, member: Member | None) -> Change | None:
+            if member is None or not decisions.is_of(self.mark, member, record):
+                done[record] = Finished(_not_ours(member))
+                return None
+            change = decisions.next_to_drain(member)
+            if change is None:
+                draining[record] = member
+            else:
+                changed.add(record)
+            return change
+
+        try:
+            await self._bring_on(of, next_change)
+            loads = await self.api.loads(self.path) if draining else {}
+        except NoSuchPool:
+            return dict.fromkeys(of, GONE)
+        for record, member in draining.items():
+            left = loads.get(member.path.in_url)
+            done[record] = _draining(left, was_changed=record in changed)
+        return done
+
+    async def deregister_all(self, of: Mapping[str, Address]) -> Mapping[str, Outcome]:
+        """Take members out by few transactions, then nodes of ours that nobody uses.
+
+        Returns those that are through, by record.
+        """
+        done: dict[str, Outcome] = {}
+        out: dict[str, Address] = {}
+
+        def next_change(record: str, member: Member | None) -> Change | None:
+            if member is None:
+                out[record] = of[record]
+                return None
+            if not decisions.is_of(self.mark, member, record):
+                done[record] = Finished(_not_ours(member))
+                return None
+            return decisions.next_to_deregister(member)
+
+        try:
+            await self._bring_on(of, next_change)
+        except NoSuchPool:
+            return dict.fromkeys(of, GONE)
+        there = await self._drop_nodes({self._home(one) for one in out.values()})
+        gone = [one for one, at in out.items() if self._home(at) not in there]
+        return done | dict.fromkeys(gone, Finished())
+
+    async def _bring_on(
+        self, of: Mapping[str, Address], next_change: NextChange
+    ) -> None:
+        """Read all members, change those that have a next step, and again.
+
+        Who is refused something is not looked at any more.
+        """
+        left = dict(of)
+        for _ in range(MOST_STEPS):
+            members = {
+                (one.address, one.port): one
+                for one in await self.api.members(self.path)
+            }
+            changes: dict[str, Change] = {}
+            for record, address in left.items():
+                with contextlib.suppress(Foreign):
+                    change = next_change(
+                        record, members.get((address.host, address.port))
+                    )
+                    if change is not None:
+                        changes[record] = change
+            if not changes:
+                return
+            refused = await self._make(changes)
+            left = {one: left[one] for one in changes if one not in refused}
+
+    async def _make(self, changes: Mapping[str, Change]) -> Collection[str]:
+        """Make changes in a transaction; return the records whose were not made."""
+        adding = any(isinstance(change, Add) for change in changes.values())
+        nodes = await self.api.nodes() if adding else ()
+        at = {node.address: node.path for node in nodes}
+        steps = [self._step(record, one, at) for record, one in changes.items()]
+        return await Transactions(self.api, self.changed).make(steps)
+
+    def _step(
+        self, record: str, change: Change, nodes: Mapping[str, ObjectPath]
+    ) -> Step:
+        """Return a change as a step, with the node that it needs and that there is not."""
+        match change:
+            case Add(wanted):
+                home = nodes.get(wanted.address.host)
+                made = self._home(wanted.address)
+                missing = Node(made, wanted.address.host, self.mark.of_node)
+                names = [str(home or made), wanted.address.host]
+                return Step(
+                    record,
+                    lambda api: api.add_member(self.path, home or made, wanted),
+                    names + wanted.options.monitors,
+                    node=missing if home is None else None,
+                )
+            case Modify(member, fields):
+                monitors = paths_of(str(fields.get("monitor", "")))
+                return Step(
+                    record,
+                    lambda api: api.modify_member(self.path, member.path, fields),
+                    _names(member) + monitors,
+                )
+            case Remove(member):
+                return Step(
+                    record,
+                    lambda api: api.remove_member(self.path, member.path),
+                    _names(member),
+                )
+
+    async def _drop_nodes(self, of: Collection[ObjectPath]) -> Collection[ObjectPath]:
+        """Remove nodes that we made, unless a member of anybody's needs them.
+
+        Returns those that nobody could tell this of.
+        """
+        found = await self.api.nodes() if of else ()
+        ours = {
+            str(node.path): node.path
+            for node in found
+            if node.path in of and node.description == self.mark.of_node
+        }
+        steps = [_removal(path) for path in ours.values()]
+        refused = await Transactions(self.api, self.changed).make(steps)
+        return {
+            ours[key]
+            for key, error in refused.items()
+            if not isinstance(error, NodeInUse | Missing)
+            or not _removal(ours[key]).is_named(error.said)
+        }
 
     async def list_members(self) -> Sequence[Listed]:
         """Return our members.
@@ -253,6 +412,29 @@ class Pool:
             f"{address} in {self.path} did not settle in {MOST_STEPS} steps: does "
             "somebody else change it?"
         )
+
+
+def _removal(path: ObjectPath) -> Step:
+    """Return the step that removes a node."""
+    return Step(str(path), lambda api: api.remove_node(path), [str(path)])
+
+
+def _names(member: Member) -> list[str]:
+    """Return what a unit may call a member in a message: its node and port, or its name."""
+    node = str(member.path).removesuffix(f"{member.port}")[:-1]
+    return [str(member.path), node, member.address]
+
+
+def _draining(left: int | None, *, was_changed: bool) -> Outcome:
+    """Return the outcome of a drain; None: the member is gone.
+
+    A count that is read right after the change is not believed.
+    """
+    if left is None:
+        return Finished()
+    if was_changed:
+        return Unfinished(left, "disabled; connections are counted from now on")
+    return Unfinished(left, "connections are open") if left else Finished()
 
 
 def _not_ours(member: Member | None) -> str:

@@ -22,18 +22,30 @@ from webhooks.f5.errors import Denied, Starting, check
 from webhooks.f5.tokens import HEADER, Token, Tokens
 
 
+COORDINATED = "X-F5-REST-Coordination-Id"
+"""The header that puts a request into a transaction."""
+
 READS_AT_ONCE = 3
 """A unit has three or four workers for all who look in."""
 
 
 @attrs.frozen
-class _Request:
-    """What is asked; the patience is the connection's where it is None."""
+class Request:
+    """What is asked of a unit.
+
+    Attributes:
+        method: of HTTP.
+        path: with the query, encoded.
+        body: what JSON is made of; None: none is sent.
+        patience: None: the connection's.
+        transaction: id of the one that it waits in for its commit; empty: in none.
+    """
 
     method: str
     path: str
     body: Mapping[str, object] | None = None
     patience: timedelta | None = None
+    transaction: str = ""
 
 
 @attrs.define(eq=False)
@@ -77,49 +89,46 @@ class Session:
             Busy, Refused, Unreachable, NoAnswer, Unreadable: as they say.
         """
         async with self._reading:
-            reply = await self._patiently(_Request("GET", path))
+            reply = await self._patiently(Request("GET", path))
         return reply.expect_document(self.device)
 
-    async def change(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, object] | None = None,
-        patience: timedelta | None = None,
-    ) -> None:
-        """Make a change, in a turn that the caller has.
+    async def change(self, request: Request) -> Reply:
+        """Make a change, in a turn that the caller has; return the answer.
 
         Raises:
             Uncertain: it was sent and not answered.
             Busy, Refused, Unreachable, Unreadable: as they say.
         """
-        await self._patiently(_Request(method, path, body, patience))
+        return await self._patiently(request)
 
     async def close(self) -> None:
         """Give the token back and close the connections."""
         await self.tokens.close()
         await self.connection.close()
 
-    async def _patiently(self, request: _Request) -> Reply:
+    async def _patiently(self, request: Request) -> Reply:
         """Ask again while the unit is busy."""
         return await until_free(self.clock, lambda: self._authorized(request))
 
-    async def _authorized(self, request: _Request) -> Reply:
+    async def _authorized(self, request: Request) -> Reply:
         """Ask with a token; once more where it is not taken any longer."""
         try:
             return await self._once(request)
         except Denied:
             return await self._once(request)
 
-    async def _once(self, request: _Request) -> Reply:
+    async def _once(self, request: Request) -> Reply:
         """Ask with the current token."""
         try:
             token = await self.tokens.current()
+            headers = {HEADER: token.text}
+            if request.transaction:
+                headers[COORDINATED] = request.transaction
             reply = await self.connection.exchange(
                 request.method,
                 request.path,
                 request.body,
-                {HEADER: token.text},
+                headers,
                 request.patience,
             )
             return self._checked(reply, token)

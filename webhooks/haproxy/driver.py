@@ -19,7 +19,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 import attrs
 
@@ -60,7 +60,7 @@ from webhooks.haproxy.pool import Listing, Pool, Wanted
 from webhooks.haproxy.replies import Server
 from webhooks.haproxy.restoring import Watch
 from webhooks.shared.addresses import Address
-from webhooks.shared.batches import one_by_one
+from webhooks.shared.batches import alike, one_by_one
 from webhooks.shared.outcomes import DRY_RUN, Finished, Outcome
 from webhooks.shared.parameters import check_no_attributes
 
@@ -165,7 +165,7 @@ class HaproxyDriver(Driver):
     ) -> Mapping[str, ItemOutcome]:
         """Put many members into service by few lines; each that resists by itself."""
         first, wanted = requests[0], dict[MemberName, Wanted]()
-        for one in _alike(requests):
+        for one in alike(requests):
             with contextlib.suppress(HaproxyError):
                 wanted[self._name(one.record_id)] = self._wanted(one)
         found = await self._together(
@@ -185,7 +185,7 @@ class HaproxyDriver(Driver):
     ) -> Mapping[str, ItemOutcome]:
         """Take many members out by few lines; each that has connections by itself."""
         names: list[MemberName] = []
-        for one in _alike(requests):
+        for one in alike(requests):
             with contextlib.suppress(HaproxyError):
                 names.append(self._name(one.record_id))
         found = await self._together(
@@ -319,21 +319,6 @@ class HaproxyDriver(Driver):
             raise RetryAfter(ASK_AGAIN, str(error)) from error
         except HaproxyError as error:
             raise Fail(str(error)) from error
-
-
-_Item = TypeVar("_Item", bound=BackendRequest[BackendAnswer])
-
-
-def _alike(requests: Sequence[_Item]) -> list[_Item]:
-    """Return those that may be performed together: one load balancer, and in earnest."""
-    info, namespace = requests[0].lb_info, getattr(requests[0], "namespace", "")
-    return [
-        one
-        for one in requests
-        if not one.dry_run
-        and one.lb_info == info
-        and getattr(one, "namespace", "") == namespace
-    ]
 
 
 def answer_of(outcome: Outcome, *, counted: bool) -> Succ | Running:

@@ -1,0 +1,290 @@
+"""Many members in one transaction, and one that spoils it for the others."""
+
+import asyncio
+
+from collections.abc import Mapping
+
+import pytest
+
+from lbcf.sdk import (
+    EnsureBackendRequest,
+    Fail,
+    Outcome,
+    RetryAfter,
+    RetrySingly,
+    Running,
+    Succ,
+)
+from tests.f5.requests import WEB, an_ensure, an_identity
+from tests.f5.server import Bigip
+from tests.webhooks.requests import a_deregister, a_drain
+from webhooks.f5.driver import F5Driver
+from webhooks.f5.icontrol import Icontrol
+from webhooks.f5.transactions import Step
+
+
+MANY = 100
+
+
+def at(number: int) -> str:
+    """Return the address of one of many."""
+    return f"198.18.7.{number + 1}:80"
+
+
+def ensures(
+    bigip: Bigip, number: int = MANY, parameters: dict[str, str] | None = None
+) -> list[EnsureBackendRequest]:
+    """Return requests for so many members."""
+    lb_info = an_identity(bigip)
+    return [an_ensure(lb_info, at(n), f"record-{n}", parameters) for n in range(number)]
+
+
+def others(bigip: Bigip) -> dict[str, object]:
+    """Have a member and a node of other people; return how they are."""
+    bigip.unit.running.add_member(
+        WEB, {"name": "198.18.9.9:80", "description": "theirs"}
+    )
+    return strangers(bigip)
+
+
+def strangers(bigip: Bigip) -> dict[str, object]:
+    """Return members and nodes of other people."""
+    running = bigip.unit.running
+    found: dict[str, object] = {
+        path: repr(one)
+        for path, one in running.pool(WEB).members.items()
+        if one.fields.get("description") == "theirs"
+    }
+    return found | {
+        path: repr(one)
+        for path, one in running.nodes.items()
+        if not one.description.startswith("lbcf")
+    }
+
+
+def kinds(outcomes: Mapping[str, Outcome]) -> set[type]:
+    """Return the types of outcomes."""
+    return {type(one) for one in outcomes.values()}
+
+
+def commits(bigip: Bigip) -> int:
+    """Return how many commits were tried."""
+    return sum(one.startswith("PATCH /mgmt/tm/transaction") for one in bigip.seen)
+
+
+async def test_many_come_and_go(driver: F5Driver, bigip: Bigip) -> None:
+    """By one transaction in, three to be drained and out, nothing of it is left."""
+    lb_info, before = an_identity(bigip), others(bigip)
+    ensured = await driver.ensure_backends(ensures(bigip))
+    inside = len(bigip.unit.running.pool(WEB).members)
+    drains = [a_drain(lb_info, at(n), f"record-{n}") for n in range(MANY)]
+    first = await driver.drain_backends(drains)
+    drained = await driver.drain_backends(drains)
+    ended = await driver.deregister_backends(
+        [a_deregister(lb_info, at(n), f"record-{n}") for n in range(MANY)]
+    )
+
+    assert [{Succ}] * 3 == [kinds(ensured), kinds(drained), kinds(ended)]
+    assert "counted from now on" in str(first["record-0"])
+    assert MANY + 1 == inside
+    # Nodes and members; disabled; offline; out; nodes.
+    assert [2 * MANY, MANY, MANY, MANY, MANY] == bigip.unit.commits
+    assert {"/Common/198.18.9.9:80"} == set(bigip.unit.running.pool(WEB).members)
+    assert before == strangers(bigip)
+    assert {} == bigip.unit.transactions
+
+
+async def test_what_is_left_on_each_is_told(driver: F5Driver, bigip: Bigip) -> None:
+    """One reading has the connections of all."""
+    lb_info = an_identity(bigip)
+    await driver.ensure_backends(ensures(bigip, 3))
+    bigip.unit.connections[WEB, f"/Common/{at(1)}"] = 7
+    drains = [a_drain(lb_info, at(n), f"record-{n}") for n in range(3)]
+    await driver.drain_backends(drains)
+    bigip.seen.clear()
+    outcomes = await driver.drain_backends(drains)
+
+    said = [outcomes[f"record-{n}"] for n in range(3)]
+    assert [None, 7, None] == [getattr(one, "active_connections", None) for one in said]
+    assert [Succ, Running, Succ] == [type(one) for one in said]
+    assert 1 == sum("stats" in one for one in bigip.seen)
+
+
+SPOILT = {
+    "named": (
+        "01070704:3: Pool member /Common/198.18.7.8 80 cannot be used here.",
+        2,
+    ),
+    "unnamed": ("01070734:3: Configuration error: something is wrong.", 11),
+}
+"""What is said of the eighth of 32 members, and how many commits that takes at most."""
+
+
+@pytest.mark.parametrize("how", SPOILT)
+async def test_one_spoils_it_for_nobody(
+    driver: F5Driver, bigip: Bigip, how: str
+) -> None:
+    """It alone is to be asked for singly, and is told there what is wrong."""
+    said, most = SPOILT[how]
+    bigip.unit.spoilt["198.18.7.8"] = said
+    before, requests = others(bigip), ensures(bigip, 32)
+
+    outcomes = await driver.ensure_backends(requests)
+
+    sick = {name for name, one in outcomes.items() if isinstance(one, RetrySingly)}
+    assert {"record-7"} == sick
+    assert {Succ, RetrySingly} == kinds(outcomes)
+    assert 32 == len(bigip.unit.running.pool(WEB).members)
+    assert commits(bigip) <= most
+    assert before == {
+        path: one for path, one in strangers(bigip).items() if "198.18.7" not in path
+    }
+    with pytest.raises(Fail, match=said[:8]):
+        await driver.ensure_backend(requests[7])
+
+
+async def test_a_monitor_that_is_not_there(driver: F5Driver, bigip: Bigip) -> None:
+    """All whose parameters name it are out after one refusal; the others are in."""
+    wrong = "01020036:3: The requested monitor (/Common/nope) was not found."
+    well = ensures(bigip, 60)
+    sick = ensures(bigip, 90, {"monitor": "/Common/nope"})[60:]
+    bigip.unit.spoilt |= {f"198.18.7.{n + 1}": wrong for n in range(60, 90)}
+
+    outcomes = await driver.ensure_backends([*sick, *well])
+
+    assert {one.record_id for one in well} == {
+        name for name, one in outcomes.items() if isinstance(one, Succ)
+    }
+    assert 2 == commits(bigip)
+
+
+async def test_strangers_are_left_out(driver: F5Driver, bigip: Bigip) -> None:
+    """An address of somebody else, and one that is none, cost the others no attempt."""
+    bigip.unit.running.add_member(WEB, {"name": at(3), "description": "theirs"})
+    requests = [*ensures(bigip, 5), an_ensure(an_identity(bigip), "nonsense", "bad")]
+
+    outcomes = await driver.ensure_backends(requests)
+
+    assert {"record-3", "bad"} == {
+        name for name, one in outcomes.items() if isinstance(one, RetrySingly)
+    }
+    assert [8] == bigip.unit.commits
+
+
+async def test_records_at_one_address(driver: F5Driver, bigip: Bigip) -> None:
+    """Two of one batch spoil each other's transaction, and nobody else's."""
+    lb_info = an_identity(bigip)
+    twins = [an_ensure(lb_info, at(0), name) for name in ("one", "other")]
+
+    outcomes = await driver.ensure_backends([*twins, *ensures(bigip, 5)[1:]])
+
+    assert {"one", "other"} == {
+        name for name, one in outcomes.items() if isinstance(one, RetrySingly)
+    }
+    assert 4 == len(bigip.unit.running.pool(WEB).members)
+
+
+async def test_ports_of_one_node_share_it(driver: F5Driver, bigip: Bigip) -> None:
+    """It is made once, and goes with the last of them, whichever pool that is in."""
+    lb_info, other = an_identity(bigip), an_identity(bigip, pool="/Common/other")
+    bigip.unit.add_pool("/Common/other")
+    host = "198.18.7.1"
+    ports = [an_ensure(lb_info, f"{host}:{port}", f"p{port}") for port in (80, 81)]
+    await driver.ensure_backends(ports)
+    await driver.ensure_backends([an_ensure(other, f"{host}:82", "p82")])
+    ended = await driver.deregister_backends(
+        [a_deregister(lb_info, f"{host}:{port}", f"p{port}") for port in (80, 81)]
+    )
+    kept = set(bigip.unit.running.nodes)
+    last = await driver.deregister_backends([a_deregister(other, f"{host}:82", "p82")])
+
+    assert [{Succ}, {Succ}] == [kinds(ended), kinds(last)]
+    assert {f"/Common/{host}"} == kept
+    assert {} == bigip.unit.running.nodes
+
+
+@pytest.mark.parametrize("fault", ["lost", "unmade"])
+async def test_a_commit_without_an_answer(
+    driver: F5Driver, bigip: Bigip, fault: str
+) -> None:
+    """Nobody knows of any item; asking again settles it, made or not."""
+    setattr(bigip.faults, fault, 1)
+    requests = ensures(bigip, 10)
+
+    first = await driver.ensure_backends(requests)
+    second = await driver.ensure_backends(requests)
+
+    assert [{RetryAfter}, {Succ}] == [kinds(first), kinds(second)]
+    assert 10 == len(bigip.unit.running.pool(WEB).members)
+
+
+async def test_a_unit_that_knows_no_transactions(
+    driver: F5Driver, bigip: Bigip
+) -> None:
+    """Each is asked for singly, and nothing is tried again and again."""
+    bigip.faults.without_transactions = True
+
+    outcomes = await driver.ensure_backends(ensures(bigip, 40))
+
+    assert {RetrySingly} == kinds(outcomes)
+    assert bigip.seen.count("POST /mgmt/tm/transaction") == 1
+
+
+async def test_a_pool_that_is_gone(driver: F5Driver, bigip: Bigip) -> None:
+    """Nobody comes in, and everybody is out."""
+    lb_info = an_identity(bigip, pool="/Common/nowhere")
+    ensured = await driver.ensure_backends([an_ensure(lb_info, at(0), "one")])
+    drained = await driver.drain_backends([a_drain(lb_info, at(0), "one")])
+    ended = await driver.deregister_backends([a_deregister(lb_info, at(0), "one")])
+
+    assert [{Fail}, {Succ}, {Succ}] == [kinds(ensured), kinds(drained), kinds(ended)]
+
+
+async def test_a_record_that_has_been_succeeded(driver: F5Driver, bigip: Bigip) -> None:
+    """Neither a drain nor a removal of the record before touches the member."""
+    lb_info = an_identity(bigip)
+    await driver.ensure_backend(an_ensure(lb_info, at(0), "old"))
+    await driver.ensure_backend(an_ensure(lb_info, at(0), "new"))
+    drained = await driver.drain_backends([a_drain(lb_info, at(0), "old")])
+    ended = await driver.deregister_backends([a_deregister(lb_info, at(0), "old")])
+
+    assert "left alone" in str(drained["old"])
+    assert "left alone" in str(ended["old"])
+    member = bigip.unit.member(WEB, f"/Common/{at(0)}")
+    assert "user-enabled" == member["session"]
+
+
+async def test_one_change_at_a_time(driver: F5Driver, bigip: Bigip) -> None:
+    """Batches and single calls wait for each other at a unit."""
+    bigip.faults.slow_changes = 0.01
+    lb_info = an_identity(bigip)
+    await asyncio.gather(
+        driver.ensure_backends(ensures(bigip, 20)[:10]),
+        driver.ensure_backends(ensures(bigip, 20)[10:]),
+        driver.ensure_backend(an_ensure(lb_info, at(30), "alone")),
+    )
+
+    assert 1 == bigip.writes_at_once
+    assert 21 == len(bigip.unit.running.pool(WEB).members)
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "expected"),
+    [
+        ("/Common/10.0.0.1", "Member (/Common/web /Common/10.0.0.1 80) is", True),
+        ("/Common/10.0.0.1", "Member (/Common/web /Common/10.0.0.10 80) is", False),
+        ("/Common/10.0.0.1", "Node address '/Common/10.0.0.1' is referenced", True),
+        ("10.0.0.1", "the IP address 10.0.0.1 already exists.", True),
+        ("10.0.0.1", "the IP address 110.0.0.1 already exists.", False),
+        ("10.0.0.1", "the IP address 10.0.0.1.", True),
+        ("2001:db8::1", "the IP address 2001:db8::11 already exists.", False),
+        ("/Common/http", "The requested monitor (/Common/http_2) was", False),
+    ],
+)
+def test_whom_a_message_names(name: str, message: str, *, expected: bool) -> None:
+    """Parts of longer names mean somebody else."""
+
+    async def nothing(_api: Icontrol) -> None:
+        """Queue nothing."""
+
+    assert expected == Step("", nothing, [name]).is_named(message)

@@ -1,0 +1,125 @@
+"""Many changes in one transaction: the unit makes all of them, or none.
+
+`pool` hands in a step for each member. Where the unit refuses a transaction, the steps that
+its message names are left out, and the others are made without them; where it names none,
+the step that spoils it is found by halving. Steps that were not made are left to whoever
+changes one member at a time: that one is told why.
+"""
+
+import contextlib
+import re
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import attrs
+
+from webhooks.device.errors import DeviceError, Refused
+from webhooks.f5.errors import Denied
+from webhooks.f5.icontrol import Icontrol
+from webhooks.f5.members import Node
+
+
+MOST_COMMITS = 20
+"""For one set of steps: halving finds one of a hundred in 15. What is left then is not made."""
+
+
+@attrs.frozen(eq=False)
+class Step:
+    """A change of one member or node.
+
+    Attributes:
+        key: what it is told apart by.
+        queue: hands it to the unit.
+        names: words by which a message of the unit may mean it.
+        node: one that is to be made before it, by whichever step needs it first.
+    """
+
+    key: str
+    queue: Callable[[Icontrol], Awaitable[object]]
+    names: Sequence[str]
+    node: Node | None = None
+
+    def is_named(self, message: str) -> bool:
+        """Tell whether a message of the unit means this one: no part of a longer name."""
+        return any(
+            re.search(rf"(?<![\w.:/-]){re.escape(name)}(?![\w:%-]|\.\w)", message)
+            for name in self.names
+        )
+
+
+@attrs.define(eq=False)
+class Transactions:
+    """Makes steps together.
+
+    Attributes:
+        api: the unit's.
+        changed: told before and after a commit.
+        commits_left: how many more may be tried.
+    """
+
+    api: Icontrol
+    changed: Callable[[], object]
+    commits_left: int = MOST_COMMITS
+    _last: Refused = attrs.field(factory=lambda: Refused("nothing was tried"))
+
+    async def make(self, steps: Sequence[Step]) -> dict[str, Refused]:
+        """Make steps; return those that were not made by their keys, with what was said.
+
+        Raises:
+            Uncertain: a commit was sent and not answered.
+            DeviceError: nothing was made, for a reason that is no step's.
+        """
+        if not steps:
+            return {}
+        if not self.commits_left:
+            return {step.key: self._last for step in steps}
+        refused = await self._attempt(steps)
+        if refused is None:
+            return {}
+        named = [step for step in steps if step.is_named(refused.said)]
+        if named or len(steps) == 1:
+            out = {step.key: refused for step in named or steps}
+            return out | await self.make([one for one in steps if one.key not in out])
+        middle = len(steps) // 2
+        return await self.make(steps[:middle]) | await self.make(steps[middle:])
+
+    async def _attempt(self, steps: Sequence[Step]) -> Refused | None:
+        """Make all steps, or none; return what the unit said to that, None: it made them."""
+        self.commits_left -= 1
+        try:
+            async with self.api.session.turn():
+                await self._commit(await self._begin(), steps)
+        except Denied:
+            raise
+        except Refused as refused:
+            self._last = refused
+            return refused
+        return None
+
+    async def _begin(self) -> Icontrol:
+        """Begin a transaction; a unit that refuses even that is not asked again."""
+        try:
+            return await self.api.begin()
+        except Refused:
+            self.commits_left = 0
+            raise
+
+    async def _commit(self, queued: Icontrol, steps: Sequence[Step]) -> None:
+        """Queue steps in a transaction, and commit it."""
+        nodes = {step.node.path: step.node for step in steps if step.node}
+        try:
+            for node in nodes.values():
+                await queued.add_node(node)
+            for step in steps:
+                await step.queue(queued)
+        except DeviceError:
+            # Left open, it would be gone two minutes later.
+            with contextlib.suppress(DeviceError):
+                await queued.abandon()
+            raise
+        self.changed()
+        try:
+            await queued.commit()
+        finally:
+            # A save that began since the first note may not have it.
+            self.changed()
