@@ -55,8 +55,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--allow-listeners",
         action="append",
         metavar="GLOB[=NAMESPACE,...]",
-        help="FLEET/IP:PORT that load balancers may listen on, with * for what varies; "
-        "with = and namespaces for load balancers of these alone; may be repeated "
+        help="FLEET/IP:PORT that load balancers may listen on, for TCP and UDP, with * for "
+        "what varies; with = and namespaces for load balancers of these alone; may be repeated "
         f"(default: {' '.join(ANY_LISTENER)})",
     )
     parser.add_argument(

@@ -57,7 +57,7 @@ class Settings:
     """What a load balancer is like; times are in seconds, 0: without end.
 
     Attributes:
-        http: whether requests are balanced, else TCP connections.
+        http: whether requests are balanced, else connections, or datagrams of UDP.
         algorithm: Envoy's name.
         http2: whether members are spoken to in HTTP/2, as gRPC needs.
         connect_timeout: for a connection to a member.
@@ -112,9 +112,17 @@ DEFAULTS: Mapping[str, str] = {
 }
 """All attributes that there are, and what holds where one is unsaid."""
 
+_OF_UDP: Mapping[str, str] = {"idleTimeout": "1m"}
+"""Nobody says when a client's datagrams are over."""
 
-def parse_attributes(attributes: Mapping[str, str]) -> Settings:
+
+def parse_attributes(attributes: Mapping[str, str], *, udp: bool = False) -> Settings:
     """Read a load balancer's attributes.
+
+    Args:
+        attributes: as users said them.
+        udp: whether it is for datagrams: then `protocol` has no meaning, since a class says
+            it for all ports of its Services.
 
     Raises:
         InvalidInput: an unknown attribute, a bad value, or two that contradict.
@@ -124,9 +132,9 @@ def parse_attributes(attributes: Mapping[str, str]) -> Settings:
         raise InvalidInput(
             f"attributes: {unknown[0]!r:.60} is unknown; known are {', '.join(DEFAULTS)}"
         )
-    said = {**DEFAULTS, **attributes}
-    http = _one_of(said, "protocol", {"http": True, "tcp": False})
-    _check_together(attributes, said, http)
+    said = {**DEFAULTS, **(_OF_UDP if udp else {}), **attributes}
+    http = _one_of(said, "protocol", {"http": not udp, "tcp": False})
+    _check_together(attributes, said, http=http, udp=udp)
     return Settings(
         http=http,
         algorithm=_algorithm(said),
@@ -144,14 +152,15 @@ def parse_attributes(attributes: Mapping[str, str]) -> Settings:
 
 
 def _check_together(
-    attributes: Mapping[str, str], said: Mapping[str, str], http: bool
+    attributes: Mapping[str, str], said: Mapping[str, str], *, http: bool, udp: bool
 ) -> None:
     """Refuse attributes that would have no effect beside the others.
 
     Raises:
         InvalidInput: names the one, and what it needs.
     """
-    needs = dict.fromkeys(_ONLY_HTTP, (http, "protocol: http"))
+    needs = dict.fromkeys(_ONLY_HTTP, (http, "protocol: http, and TCP"))
+    needs["check"] = (said["check"] == "none" or not udp, "TCP")
     needs |= dict.fromkeys(_ONLY_CHECKED, (said["check"] != "none", "check"))
     needs["checkPath"] = (said["check"] == "http", "check: http")
     even = _algorithm(said) in {"ROUND_ROBIN", "LEAST_REQUEST"}

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 import msgspec
 
+from webhooks.envoy.attributes import Settings, parse_attributes
 from webhooks.envoy.errors import InvalidInput
 from webhooks.shared import identity
 from webhooks.shared.addresses import Address, read_address
@@ -20,6 +21,9 @@ from webhooks.shared.reach import spelling
 
 _KNOWN = ("fleet", "listen")
 _FLEET = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_UDP = "/udp"
+_TRANSPORT = re.compile(r"/(tcp|udp)", re.IGNORECASE)
+"""As a LoadBalancerClass has it from `{protocol}`; TCP is left out of what is kept."""
 
 
 @attrs.frozen
@@ -29,27 +33,34 @@ class Identity:
     Attributes:
         fleet: `node.cluster` of its Envoys.
         listen: where they listen; the unspecified address is all of theirs.
+        udp: whether for datagrams, else for TCP.
     """
 
     fleet: str
     listen: Address
+    udp: bool = False
+
+    @property
+    def listener(self) -> str:
+        """Where they listen and for what."""
+        return f"{self.listen}{_UDP if self.udp else ''}"
 
     @property
     def name(self) -> str:
         """Name of its listener, cluster and endpoints; no static one is called so."""
-        return f"lbcf/{self.listen}"
+        return f"lbcf/{self.listener}"
 
     @property
     def lock_key(self) -> str:
         """What its members are known by."""
-        return identity.lock_key("envoy", [self.fleet], str(self.listen))
+        return identity.lock_key("envoy", [self.fleet], self.listener)
 
     def render(self) -> dict[str, str]:
         """Return it as the controller keeps it."""
-        return {"fleet": self.fleet, "listen": str(self.listen)}
+        return {"fleet": self.fleet, "listen": self.listener}
 
     def __str__(self) -> str:
-        return f"{self.fleet}/{self.listen}"
+        return f"{self.fleet}/{self.listener}"
 
 
 def parse_identity(fields: Mapping[str, str]) -> Identity:
@@ -66,14 +77,17 @@ def parse_identity(fields: Mapping[str, str]) -> Identity:
             f"fleet: {fields['fleet']!r:.80} is no node.cluster: write letters, digits, "
             "`.`, `_` and `-`, at most 63"
         )
-    listen = read_address(fields["listen"])
-    if listen is None or listen.ip.is_multicast:
+    address, slash, transport = fields["listen"].partition("/")
+    listen = read_address(address)
+    is_said = _TRANSPORT.fullmatch(slash + transport) or not slash
+    if listen is None or listen.ip.is_multicast or not is_said:
         raise InvalidInput(
-            f"listen: {fields['listen']!r:.80} is not IP:port, such as 0.0.0.0:80"
+            f"listen: {fields['listen']!r:.80} is not IP:port, such as 0.0.0.0:80, or "
+            "0.0.0.0:53/udp"
         )
-    if wrong := spelling(fields["listen"], listen):
+    if wrong := spelling(address, listen):
         raise InvalidInput(f"listen: {wrong}")
-    return Identity(fields["fleet"], listen)
+    return Identity(fields["fleet"], listen, transport.lower() == "udp")
 
 
 class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -116,6 +130,11 @@ class Balancer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def identity(self) -> Identity:
         """What it is known by."""
         return parse_identity({"fleet": self.fleet, "listen": self.listen})
+
+    @property
+    def settings(self) -> Settings:
+        """What it is like."""
+        return parse_attributes(self.attributes, udp=self.identity.udp)
 
     def having(self, member: Member) -> "Balancer":
         """Return it with a member, new or changed."""

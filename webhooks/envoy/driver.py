@@ -98,8 +98,8 @@ class EnvoyDriver(Driver):
     ) -> None:
         """Refuse what no Envoy could be told, and say why."""
         async with _attempt():
-            self._identity(request.lb_spec, request.namespace)
-            parse_attributes(request.attributes)
+            known = self._identity(request.lb_spec, request.namespace)
+            parse_attributes(request.attributes, udp=known.udp)
 
     async def create_load_balancer(self, request: CreateLoadBalancerRequest) -> Succ:
         """Make listener and cluster at all Envoys of the fleet."""
@@ -202,7 +202,8 @@ class EnvoyDriver(Driver):
             InvalidInput: it cannot be, or may not.
         """
         known = parse_identity(fields)
-        why = why_not(self.listeners, partial(fnmatchcase, str(known)), namespace)
+        place = f"{known.fleet}/{known.listen}"  # for TCP and UDP alike
+        why = why_not(self.listeners, partial(fnmatchcase, place), namespace)
         if why:
             raise InvalidInput(f"listen: {known} {why} (--allow-listeners)")
         return known
@@ -217,7 +218,7 @@ class EnvoyDriver(Driver):
         Raises:
             EnvoyError: not all Envoys have it.
         """
-        parse_attributes(request.attributes)
+        parse_attributes(request.attributes, udp=known.udp)
         await self.keeper.ready()
         rivals = self.keeper.rivals(known)
         if rivals:
@@ -324,7 +325,7 @@ class EnvoyDriver(Driver):
         if balancer.shares(record):
             return Succ(msg="another record has the same address, and goes on there")
         address = balancer.members[record].address
-        settling = parse_attributes(balancer.attributes).connect_timeout
+        settling = balancer.settings.connect_timeout
         left = self.keeper.fleet(known).left(known.name, address, settling)
         if not left:
             return Succ()
@@ -388,7 +389,7 @@ def _owned(
     """
     if before is None:
         namespace = request.namespace
-        before = Balancer(known.fleet, str(known.listen), namespace, frozenset(), {})
+        before = Balancer(known.fleet, known.listener, namespace, frozenset(), {})
     if before.namespace != request.namespace:
         raise InvalidInput(
             f"listen: {known} is that of a load balancer of another namespace: choose "

@@ -230,7 +230,11 @@ class Keeper:
 
 def _overlaps(one: Identity, other: Identity) -> bool:
     """Tell whether two listeners of a fleet may be sent the same connections."""
-    if (one.fleet, one.listen.port) != (other.fleet, other.listen.port):
+    if (one.fleet, one.listen.port, one.udp) != (
+        other.fleet,
+        other.listen.port,
+        other.udp,
+    ):
         return False
     if one.listen.ip.version != other.listen.ip.version:
         return False

@@ -23,7 +23,14 @@ from envoy.extensions.filters.network.http_connection_manager.v3 import (
     http_connection_manager_pb2,  # noqa: F401
 )
 from envoy.extensions.filters.network.tcp_proxy.v3 import tcp_proxy_pb2  # noqa: F401
+from envoy.extensions.filters.udp.udp_proxy.v3 import (
+    route_pb2,  # noqa: F401
+    udp_proxy_pb2,  # noqa: F401
+)
 from envoy.extensions.http.stateful_session.cookie.v3 import cookie_pb2  # noqa: F401
+from envoy.extensions.matching.common_inputs.network.v3 import (
+    network_inputs_pb2,  # noqa: F401
+)
 from envoy.extensions.retry.host.previous_hosts.v3 import (
     previous_hosts_pb2,  # noqa: F401
 )
@@ -31,6 +38,7 @@ from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2  # noqa
 from envoy.service.discovery.v3 import discovery_pb2
 from envoy.service.load_stats.v3 import lrs_pb2
 from google.protobuf import any_pb2, duration_pb2, json_format
+from xds.type.matcher.v3 import ip_pb2  # noqa: F401
 
 from webhooks.envoy.loads import INTERVAL, Load, Report
 from webhooks.envoy.resources import Kind, Resource

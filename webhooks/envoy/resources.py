@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 import msgspec
 
-from webhooks.envoy.attributes import Check, Settings, parse_attributes
+from webhooks.envoy.attributes import Check, Settings
 from webhooks.envoy.balancers import Balancer, Endpoint, Identity, endpoints
 from webhooks.shared.addresses import read_address
 
@@ -34,6 +34,12 @@ _HCM = (
 _TCP_PROXY = (
     "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy"
 )
+_UDP_PROXY = (
+    "type.googleapis.com/envoy.extensions.filters.udp.udp_proxy.v3.UdpProxyConfig"
+)
+_UDP_ROUTE = "type.googleapis.com/envoy.extensions.filters.udp.udp_proxy.v3.Route"
+_SOURCE = "type.googleapis.com/envoy.extensions.matching.common_inputs.network.v3.SourceIPInput"
+_IP_MATCHER = "type.googleapis.com/xds.type.matcher.v3.IPMatcher"
 _FILTERS = "type.googleapis.com/envoy.extensions.filters.http"
 _STDOUT = (
     "type.googleapis.com/envoy.extensions.access_loggers.stream.v3.StdoutAccessLog"
@@ -72,7 +78,7 @@ Snapshot = Mapping[Kind, Mapping[str, Resource]]
 
 def resources(balancer: Balancer, epoch: str) -> Sequence[Resource]:
     """Return the resources of a load balancer, one of each kind."""
-    known, settings = balancer.identity, parse_attributes(balancer.attributes)
+    known, settings = balancer.identity, balancer.settings
     hosts = endpoints(balancer.members)
     content = {
         Kind.CLUSTER: _cluster(known, settings),
@@ -212,11 +218,13 @@ def _health_check(check: Check, http2: bool) -> Json:
 
 def _listener(known: Identity, settings: Settings) -> Json:
     """Return the listener."""
-    made = _http(known, settings) if settings.http else _tcp(known, settings)
     ranges = [
         {"address_prefix": str(one.network_address), "prefix_len": one.prefixlen}
         for one in settings.sources
     ]
+    if known.udp:
+        return _udp_listener(known, settings, ranges)
+    made = _http(known, settings) if settings.http else _tcp(known, settings)
     match: Json = (
         {"filter_chain_match": {"source_prefix_ranges": ranges}} if ranges else {}
     )
@@ -224,6 +232,41 @@ def _listener(known: Identity, settings: Settings) -> Json:
         "name": known.name,
         "address": _socket(str(known.listen)),
         "filter_chains": [{"filters": [made], **match}],
+    }
+
+
+def _udp_listener(known: Identity, settings: Settings, ranges: Sequence[Json]) -> Json:
+    """Return the listener for datagrams: those of other clients than may come are dropped."""
+    route: Json = {
+        "action": {
+            "name": "route",
+            "typed_config": {"@type": _UDP_ROUTE, "cluster": known.name},
+        }
+    }
+    among: Json = {
+        "@type": _IP_MATCHER,
+        "range_matchers": [{"ranges": ranges, "on_match": route}],
+    }
+    source: Json = {
+        "input": {"name": "source", "typed_config": {"@type": _SOURCE}},
+        "custom_match": {"name": "among", "typed_config": among},
+    }
+    hashed: Json = {"hash_policies": [{"source_ip": True}]} if settings.by_hash else {}
+    config = {
+        "@type": _UDP_PROXY,
+        "stat_prefix": known.name,
+        "matcher": {"matcher_tree": source} if ranges else {"on_no_match": route},
+        "idle_timeout": _seconds(settings.idle_timeout),
+        **hashed,
+        **_logs(settings),
+    }
+    address = {"address": str(known.listen.ip), "port_value": known.listen.port}
+    proxy = {"name": "envoy.filters.udp_listener.udp_proxy", "typed_config": config}
+    return {
+        "name": known.name,
+        "address": {"socket_address": {"protocol": "UDP", **address}},
+        "udp_listener_config": {},
+        "listener_filters": [proxy],
     }
 
 
