@@ -29,6 +29,8 @@ _ADMISSION = "admission"
 _CONFORMANCE = "conformance"
 _CTL = "ctl"
 _PLUGIN = "Say what lbcf does, and why; the same as `kubectl lbcf`."
+_TOKEN = "driver-token"  # noqa: S105 - the name of a command
+_TOKENS = "Give the Secrets of a driver and of its callers one bearer token."
 _KIT = "Find out over HTTP whether a driver keeps to the driver protocol."
 
 
@@ -39,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _examine(given[1:])
     if given[:1] == [_CTL]:
         return _explain(given[1:])
+    if given[:1] == [_TOKEN]:
+        return _fill_tokens(given[1:])
     parser = _parser()
     flags = parser.parse_args(given)
     try:
@@ -67,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
             admission_flags.add_flags(one)
     processes.add_parser(_CONFORMANCE, help=_KIT)
     processes.add_parser(_CTL, help=_PLUGIN)
+    processes.add_parser(_TOKEN, help=_TOKENS)
     return parser
 
 
@@ -83,6 +88,14 @@ def _explain(argv: Sequence[str]) -> int:
     from lbcf.ctl import command  # noqa: PLC0415
 
     return command.run(f"lbcf {_CTL}", argv)
+
+
+def _fill_tokens(argv: Sequence[str]) -> int:
+    from lbcf import driver_token  # noqa: PLC0415
+
+    parser = OneLineParser(prog=f"lbcf {_TOKEN}", description=_TOKENS)
+    driver_token.add_flags(parser)
+    return driver_token.run(parser.parse_args(argv))
 
 
 def _run_again_and_again(

@@ -28,10 +28,6 @@ OUTSIDE: Final = (
     "clusterroles",
     "priorityclasses",
 )
-SINCE_1_36: Final = (
-    "mutatingadmissionpolicybindings",
-    "mutatingadmissionpolicies",
-)
 MUTATING: Final = ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies")
 """What gives new pods our readiness gate; Kubernetes before 1.36 may not have these kinds."""
 LOCK: Final = "addr-"
@@ -43,12 +39,12 @@ def remove(flags: argparse.Namespace) -> None:
     inside = ("-n", flags.namespace)
     say(f"deleting what is labelled {OURS}")
     # Before the controller: nobody would open the gates of pods that are made meanwhile.
-    served = kubectl("api-resources", "--api-group=admissionregistration.k8s.io")
-    if kinds := [kind for kind in MUTATING if f"{kind} " in served]:
+    listed = kubectl("api-resources", "--api-group", ADMISSION, "-o", "name")
+    if kinds := [kind for kind in MUTATING if f"{kind}.{ADMISSION}\n" in listed]:
         kubectl("delete", ",".join(kinds), "-l", OURS, "--ignore-not-found")
-    kubectl("delete", "deployments", *inside, "-l", OURS, "--ignore-not-found")
+    kubectl("delete", "deployments,jobs", *inside, "-l", OURS, "--ignore-not-found")
     until_no_pods(flags)
-    kubectl("delete", ",".join(_outside()), "-l", OURS, "--ignore-not-found")
+    kubectl("delete", ",".join(OUTSIDE), "-l", OURS, "--ignore-not-found")
     kubectl("delete", INSIDE, *inside, "-l", OURS, "--ignore-not-found")
     kubectl("delete", GRANTED, *SHARED, "-l", OURS, "--ignore-not-found")
     leases = [one["metadata"]["name"] for one in items("leases", *inside)]
@@ -62,10 +58,3 @@ def remove(flags: argparse.Namespace) -> None:
     ):
         say(f"deleting namespace {flags.namespace}")
         kubectl("delete", "namespace", flags.namespace)
-
-
-def _outside() -> list[str]:
-    """Return the kinds outside of namespaces that this cluster has."""
-    listed = kubectl("api-resources", "--api-group", ADMISSION, "-o", "name")
-    served = [kind for kind in SINCE_1_36 if f"{kind}.{ADMISSION}\n" in listed]
-    return [*served, *OUTSIDE]

@@ -23,11 +23,12 @@ FOLDERS = (
     "overlays/default",
     "overlays/cert-manager",
     "overlays/drain-gate",
+    "overlays/release",
     "drivers/haproxy",
     "drivers/envoy",
 )
 FOREIGN = "cert-manager.io"
-WORKLOADS = {"Deployment"}
+WORKLOADS = {"Deployment", "Job"}
 
 
 @pytest.fixture(scope="module", name="built")
@@ -47,7 +48,7 @@ def _ready(
     """The namespace, the accounts and the priority class are there."""
     assert crds
     accounts.apply(control_plane)
-    for document in [*built["drivers/haproxy"], *built["drivers/envoy"]]:
+    for document in [*built["overlays/release"], *built["drivers/envoy"]]:
         if document["kind"] in {"Namespace", "ServiceAccount"}:
             control_plane.kubectl("apply", "-f", "-", stdin=json.dumps(document))
     priority = MANIFESTS / "deploy" / "priority.yaml"
@@ -101,11 +102,11 @@ def test_restricted_standard_is_enforced(ready: Cluster) -> None:
 
 
 def test_images_are_those_that_we_make(built: dict[str, list[dict[str, Any]]]) -> None:
-    """Name and version; a driver's is left to the operator's own registry."""
+    """Name and version, of the driver, too."""
     known = {image.reference for image in IMAGES.values()}
     used = {
         container["image"]
-        for workload in _workloads(built["overlays/default"])
+        for workload in _workloads(built["overlays/release"])
         for container in workload["spec"]["template"]["spec"]["containers"]
     }
 
@@ -148,5 +149,5 @@ def _selector(document: dict[str, Any]) -> dict[str, str]:
 
 
 def _workloads(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The Deployments."""
+    """What makes pods."""
     return [d for d in documents if d["kind"] in WORKLOADS]
