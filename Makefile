@@ -142,6 +142,10 @@ chart: build ## ~3 min | Make the Helm chart in build/chart, and try it with Hel
 	PATH="$$($(BIN)/python -m tests.lab.cluster build | head -1):$$PATH" $(BIN)/python -m manifests.helm
 	$(BIN)/pytest -m helm tests/helm $(TEST_ARGS)
 
+.PHONY: release
+release: build ## ~5 min | Make all that is published of a version, in dist (RELEASE_ARGS=...).
+	PATH="$$($(BIN)/python -m tests.lab.cluster build | head -1):$$PATH" $(BIN)/python -m manifests.release $(RELEASE_ARGS)
+
 ##@ Install and build
 
 .PHONY: install

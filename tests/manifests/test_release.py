@@ -1,0 +1,212 @@
+"""The folder that `make release` makes: what is in it, and that it is always the same."""
+
+import hashlib
+import json
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from images.table import IMAGES
+from lbcf import __version__
+from manifests.release.folder import REGISTRY, make
+from tests.lab.cluster import Cluster
+from tests.manifests import accounts
+from tests.manifests.documents import EXAMPLES, ROOT, is_ours, published, read_all
+
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+CHART = f"lbcf-{__version__}.tgz"
+WHEEL = f"lbcf-{__version__}-py3-none-any.whl"
+INSTALL, EXAMPLE = "install.yaml", "example-haproxy.yaml"
+
+
+@pytest.fixture(scope="module", name="path")
+def _path(control_plane: Cluster) -> str:
+    """A PATH with the cluster's kubectl."""
+    return control_plane.environment()["PATH"]
+
+
+@pytest.fixture(name="found")
+def _found(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process finds kubectl."""
+    monkeypatch.setenv("PATH", path)
+
+
+@pytest.fixture(scope="module", name="release")
+def _release(path: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release without images."""
+    folder = tmp_path_factory.mktemp("release") / "dist"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", path)
+        make(folder, REGISTRY, [], print)
+    return folder
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    """The checksums of a release, by file."""
+    lines = (folder / "SHA256SUMS").read_text().splitlines()
+    return {name: digest for digest, name in (line.split("  ") for line in lines)}
+
+
+def _names(documents: list[dict[str, Any]]) -> set[tuple[str, ...]]:
+    """Which objects these are."""
+    return {
+        (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"])
+        for one in documents
+    }
+
+
+def test_everything_is_there_with_its_checksum(release: Path) -> None:
+    """Nothing else, and each sum is right."""
+    found = _sums(release)
+    files = {
+        str(path.relative_to(release)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in release.rglob("*")
+        if path.is_file() and path.name != "SHA256SUMS"
+    }
+
+    assert files == found
+    assert {INSTALL, EXAMPLE, CHART, WHEEL} == found.keys()
+
+
+@pytest.mark.usefixtures("found")
+def test_made_again_all_files_are_the_same(release: Path, tmp_path: Path) -> None:
+    """Whoever builds a version can compare."""
+    make(tmp_path, REGISTRY, [], print)
+    first = _sums(tmp_path)
+
+    make(tmp_path, REGISTRY, [], print)
+
+    assert _sums(release) == first == _sums(tmp_path)
+
+
+def test_another_folder_is_left_alone(tmp_path: Path) -> None:
+    """Only an earlier release is replaced."""
+    kept = tmp_path / "thesis.txt"
+    kept.write_text("three years")
+    argv = (sys.executable, "-m", "manifests.release", "--to", str(tmp_path))
+
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert 1 == done.returncode
+    assert "SHA256SUMS is missing" in done.stderr
+    assert [kept] == list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("found")
+def test_manifests_and_chart_name_the_registry(tmp_path: Path) -> None:
+    """All that somebody would have to edit by hand otherwise."""
+    make(tmp_path, "example.com/team/", [], print)
+
+    with tarfile.open(tmp_path / CHART) as chart:
+        member = chart.extractfile("lbcf/values.yaml")
+        assert member is not None
+        texts = [member.read().decode()]
+    texts += [(tmp_path / name).read_text() for name in (INSTALL, EXAMPLE)]
+    for text in texts:
+        assert "example.com/team/lbcf" in text
+        assert "lbcf.local" not in text
+
+
+def test_one_apply_installs_everything(control_plane: Cluster, release: Path) -> None:
+    """Without an object of a kind that comes with it, which kubectl could not apply."""
+    documents = read_all(release / INSTALL)
+    deployments = {name for kind, _, name in _names(documents) if kind == "Deployment"}
+
+    assert [] == [one["kind"] for one in documents if is_ours(one)]
+    assert {
+        "lbcf-admission",
+        "lbcf-controller",
+        "lbcf-deregistrar",
+        "lbcf-haproxy",
+    } == deployments
+    kinds = [one["kind"] for one in documents]
+    assert kinds.index("Namespace") < kinds.index("Deployment")
+    taken = control_plane.kubectl("apply", "--dry-run=client", "-f", release / INSTALL)
+    assert len(documents) == len(taken.splitlines())
+
+
+def test_images_of_the_manifests_are_those_that_we_make(release: Path) -> None:
+    """By name and version; HAProxy alone is somebody else's."""
+    known = {image.reference for image in IMAGES.values()}
+    used = {
+        container["image"]
+        for name in (INSTALL, EXAMPLE)
+        for one in read_all(release / name)
+        if one["kind"] in {"Deployment", "Job"}
+        for container in one["spec"]["template"]["spec"]["containers"]
+    }
+
+    assert used - known == {"docker.io/library/haproxy:3.2-alpine"}
+
+
+def test_example_collides_with_nothing_that_ships(
+    control_plane: Cluster, release: Path
+) -> None:
+    """Neither with what install.yaml and the chart bring, nor with another example."""
+    example = _names(read_all(release / EXAMPLE))
+    driver = control_plane.kubectl(
+        "kustomize", ROOT / "manifests" / "drivers" / "haproxy"
+    )
+    shipped = _names([*read_all(release / INSTALL), *yaml.safe_load_all(driver)])
+
+    assert not example & shipped
+    assert not example & _names([one for _, one in published()])
+
+
+def test_example_is_taken(control_plane: Cluster, crds: object, release: Path) -> None:
+    """Every field is known, no policy objects, and HAProxy's pod is a restricted one."""
+    assert crds
+    accounts.apply(control_plane)
+    documents = read_all(release / EXAMPLE)
+    [own] = [one for one in documents if one["kind"] == "Namespace"]
+    flags = ("--dry-run=server", "--validate=strict", "-f", "-")
+    control_plane.kubectl("apply", "-f", "-", stdin=json.dumps(own))
+    try:
+        for one in documents:
+            control_plane.kubectl("apply", *flags, stdin=json.dumps(one))
+            if one["kind"] == "Deployment":
+                spec = one["spec"]["template"]["spec"]
+                meta = {"name": "a", "namespace": one["metadata"]["namespace"]}
+                pod = {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": meta,
+                    "spec": spec,
+                }
+                made = ("create", *flags)
+                assert "created" in control_plane.kubectl(*made, stdin=json.dumps(pod))
+    finally:
+        control_plane.kubectl(
+            "delete", "-f", "-", "--wait=false", stdin=json.dumps(own)
+        )
+
+
+def test_ready_made_examples_collide_with_nothing_that_ships(
+    control_plane: Cluster,
+) -> None:
+    """They can be applied beside the driver of the manifests."""
+    folder = ROOT / "manifests" / "drivers" / "haproxy"
+    shipped = yaml.safe_load_all(control_plane.kubectl("kustomize", folder))
+    shown = [one for path in EXAMPLES.glob("*.yaml") for one in read_all(path)]
+
+    assert not _names(list(shipped)) & _names(shown)
+
+
+def test_wheel_has_both_programs(release: Path) -> None:
+    """`kubectl` finds its plugin by its name."""
+    with zipfile.ZipFile(release / WHEEL) as wheel:
+        programs = wheel.read(f"lbcf-{__version__}.dist-info/entry_points.txt").decode()
+        folders = {name.partition("/")[0] for name in wheel.namelist()}
+
+    assert "kubectl-lbcf = " in programs
+    assert "\nlbcf = lbcf.cli:main" in programs
+    assert {"lbcf", f"lbcf-{__version__}.dist-info"} == folders
