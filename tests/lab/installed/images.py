@@ -32,7 +32,7 @@ def archives(folder: Path) -> Iterator[Path]:
         later = retagged(archive, NEXT)
         yield archive
         yield later
-    yield _haproxy(folder)
+    yield haproxy(folder, HAPROXY)
 
 
 def retagged(archive: Path, tag: str) -> Path:
@@ -52,8 +52,12 @@ def retagged(archive: Path, tag: str) -> Path:
     return path
 
 
-def _haproxy(folder: Path) -> Path:
-    """Make an image of this machine's HAProxy."""
+def haproxy(folder: Path, reference: str) -> Path:
+    """Make an image of this machine's HAProxy, under the name that pods ask for.
+
+    Raises:
+        MissingError: there is none.
+    """
     found = find_program("haproxy")
     if found is None:
         raise MissingError("there is no haproxy: run `make packages` as root")
@@ -64,5 +68,12 @@ def _haproxy(folder: Path) -> Path:
         layer.add_file(shared)
     path = folder / "haproxy-test.tar"
     start = ["/usr/sbin/haproxy", "-db", "-f", "/etc/haproxy/haproxy.cfg"]
-    save_image(HAPROXY, layer, path, Entrypoint=start, User="65532:65532")
+    save_image(
+        reference,
+        layer,
+        path,
+        Entrypoint=start,
+        Env=["PATH=/usr/sbin"],
+        User="65532:65532",
+    )
     return path
