@@ -77,6 +77,15 @@ def test_driver_starts(image: Unpacked) -> None:
     assert not image.config["User"].startswith("0")
 
 
+def test_image_made_again_is_the_same(image: Unpacked, tmp_path: Path) -> None:
+    """Byte for byte, its bill of materials too: whoever builds a version can compare."""
+    again = build(IMAGES["memory"], tmp_path)
+
+    assert _hash(image.archive) == _hash(again)
+    bills = [path.with_suffix(".cdx.json") for path in (image.archive, again)]
+    assert bills[0].read_text() == bills[1].read_text()
+
+
 def test_there_is_no_shell_and_nothing_to_become_root_with(image: Unpacked) -> None:
     """Nothing to start but Python, and nothing with the rights of somebody else."""
     files = [path for path in image.files.rglob("*") if path.is_file()]
