@@ -110,7 +110,6 @@ LOAD_BALANCERS = {
     "static-rr": ({"backend": "fixed"}, "set `balance` to"),
     "map-based source": ({"backend": "hashed"}, "set `balance` to"),
     "not admin": ({"sockets": "{folder}/user.sock"}, "level admin"),
-    "nothing there": ({"sockets": "{folder}/no.sock"}, "cannot be reached"),
     "not allowed": ({"sockets": "/etc/some.sock"}, "--allow-sockets"),
     "a way around": ({"sockets": "/tmp/../etc/some.sock"}, "without `.`, `..`"),
     "no socket": ({"sockets": ""}, "sockets is missing"),
@@ -162,17 +161,22 @@ async def test_a_load_balancer_that_works(
     assert before == (await proxy.rows(backend) if backend == "web" else {})
 
 
-async def test_an_update_while_haproxy_is_down(
-    driver: HaproxyDriver, proxy: Haproxy
+@pytest.mark.parametrize("operation", ValidationOperation)
+async def test_a_load_balancer_while_haproxy_is_down(
+    driver: HaproxyDriver, proxy: Haproxy, operation: ValidationOperation
 ) -> None:
-    """An update is not refused because HAProxy does not answer for the moment."""
+    """It is not refused for that: both may have been applied together. Creating tells."""
+    lb_spec = an_identity(proxy)
     await proxy.stop()
 
     await driver.validate_load_balancer(
-        ValidateLoadBalancerRequest(
-            lb_spec=an_identity(proxy), operation=ValidationOperation.UPDATE
-        )
+        ValidateLoadBalancerRequest(lb_spec=lb_spec, operation=operation)
     )
+
+    with pytest.raises(Fail, match="cannot be reached"):
+        await driver.create_load_balancer(
+            CreateLoadBalancerRequest(record_id=RECORD, lb_spec=lb_spec)
+        )
 
 
 BAD_BACKENDS = [

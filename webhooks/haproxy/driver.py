@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import NoReturn
 
@@ -48,7 +48,7 @@ from lbcf.sdk import (
     ValidationOperation,
 )
 from lbcf.sdk import Outcome as ItemOutcome
-from webhooks.haproxy.errors import HaproxyError, InvalidInput, Uncertain
+from webhooks.haproxy.errors import HaproxyError, InvalidInput, Uncertain, Unreachable
 from webhooks.haproxy.load_balancers import LoadBalancers, parse_identity
 from webhooks.haproxy.members import (
     Member,
@@ -111,13 +111,14 @@ class HaproxyDriver(Driver):
     ) -> None:
         """Refuse what no member could be added to, and say why.
 
-        An update of one whose HAProxy is down for the moment is let pass.
+        One whose HAProxy is down for the moment is let pass: that says nothing about the
+        load balancer, and both may have been applied together. createLoadBalancer tells.
         """
         async with self._attempt():
             balancer = self.load_balancers.find(request.lb_spec, request.namespace)
             check_no_attributes(request.attributes)
             if request.operation is ValidationOperation.CREATE:
-                await balancer.on_all(self._examine)
+                await balancer.on_all(self._examine_if_up)
 
     async def create_load_balancer(self, request: CreateLoadBalancerRequest) -> Succ:
         """Find the backend in all HAProxys; it is the operator who makes it."""
@@ -292,6 +293,10 @@ class HaproxyDriver(Driver):
     async def _examine(self, pool: Pool) -> None:
         """Find out whether members can be added to a backend."""
         await pool.probe(self.prefix)
+
+    async def _examine_if_up(self, pool: Pool) -> None:
+        with suppress(Unreachable):
+            await self._examine(pool)
 
     def _name(self, record_id: str) -> MemberName:
         """Return the name of a record's server."""
