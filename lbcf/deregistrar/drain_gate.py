@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final
 
-import attrs
 import structlog
 
 from prometheus_client import Counter, Gauge
@@ -72,19 +71,6 @@ class GateMetrics:
             self.answers.labels(answer)
 
 
-@attrs.define
-class _Question:
-    """One pod that somebody asks about.
-
-    Attributes:
-        askers: how many of its containers wait.
-        is_drained: set with the answer.
-    """
-
-    askers: int = 0
-    is_drained: asyncio.Event = attrs.Factory(asyncio.Event)
-
-
 class DrainGate:
     """Knows which pods are asked for, and answers them.
 
@@ -105,7 +91,7 @@ class DrainGate:
         self._client = client
         self._records = records
         self._clock = clock
-        self._open: dict[Uid, _Question] = {}
+        self._open: dict[Uid, set[asyncio.Event]] = {}
         self._due: dict[Uid, None] = {}
         self._wake = asyncio.Event()
         self._series = series
@@ -125,10 +111,10 @@ class DrainGate:
             uid: of a pod that is being deleted already.
             within: how long to wait.
         """
-        with self._asking(uid) as question:
+        with self._asking(uid) as is_drained:
             try:
                 async with asyncio.timeout(within.total_seconds()):
-                    await question.is_drained.wait()
+                    await is_drained.wait()
             except TimeoutError:
                 self._series.answers.labels("Waiting").inc()
                 return False
@@ -136,18 +122,22 @@ class DrainGate:
         return True
 
     @contextlib.contextmanager
-    def _asking(self, uid: Uid) -> Iterator[_Question]:
-        """Count who asks for a pod, and forget it with the last."""
-        question = self._open.setdefault(uid, _Question())
-        question.askers += 1
+    def _asking(self, uid: Uid) -> Iterator[asyncio.Event]:
+        """Keep a pod among those that are asked for until the block ends."""
+        is_drained = asyncio.Event()
+        self._open.setdefault(uid, set()).add(is_drained)
         self._ask_for([uid])
         try:
-            yield question
+            yield is_drained
         finally:
-            question.askers -= 1
-            if not question.askers and self._open.get(uid) is question:
-                del self._open[uid]
-                self._due.pop(uid, None)
+            self._forget(uid, {is_drained})
+
+    def _forget(self, uid: Uid, askers: Iterable[asyncio.Event]) -> None:
+        left = self._open.get(uid, set())
+        left.difference_update(askers)
+        if not left:
+            self._open.pop(uid, None)
+            self._due.pop(uid, None)
 
     def _ask_for(self, uids: Iterable[Uid]) -> None:
         self._due.update(dict.fromkeys(uids))
@@ -186,21 +176,24 @@ class DrainGate:
                 failures += 1
                 continue
             failures = 0
-            for uid, question in asked.items():
-                if uid not in named and self._open.get(uid) is question:
-                    # Who asks from now on asks anew: this LIST is older.
-                    del self._open[uid]
-                    self._due.pop(uid, None)
-                    question.is_drained.set()
+            for uid, askers in asked.items():
+                if uid not in named:
+                    self._forget(uid, askers)
+                    for is_drained in askers:
+                        is_drained.set()
 
-    def _take_due(self) -> dict[Uid, _Question]:
-        """Take out the next pods to ask for; those with records on their way out wait."""
-        taken: dict[Uid, _Question] = {}
+    def _take_due(self) -> dict[Uid, frozenset[asyncio.Event]]:
+        """Take out the next pods to ask for; those with records on their way out wait.
+
+        With each are those who asked until now: the LIST that follows is older than the
+        question of whoever comes while it is under way.
+        """
+        taken: dict[Uid, frozenset[asyncio.Event]] = {}
         while self._due and len(taken) < _TOGETHER:
             uid = next(iter(self._due))
             del self._due[uid]
             if uid in self._open and not self._records.by_index("pod", uid):
-                taken[uid] = self._open[uid]
+                taken[uid] = frozenset(self._open[uid])
         return taken
 
     async def _named(self, asked: Iterable[Uid]) -> frozenset[str]:

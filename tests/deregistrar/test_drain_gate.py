@@ -14,6 +14,7 @@ from lbcf.deregistrar.drain_gate import DrainGate, GateMetrics, pod_of
 from lbcf.kube.client import KubeClient
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import RECORDS
+from lbcf.kube.requests import ApiRequest
 from lbcf.kube.store import Store
 from lbcf.runtime.metrics import Metrics
 from lbcf.wire.metadata import render_finalizer_removed
@@ -26,11 +27,27 @@ POD = Uid("11111111-2222-3333-4444-555555555555")
 LONG = timedelta(seconds=50)
 
 
+class FarApi(TinyApi):
+    """An API server whose answers take a while to come back.
+
+    Attributes:
+        way: how many seconds.
+    """
+
+    way = 0.0
+
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
+        """Carry a request out at once; the answer is that of this moment."""
+        answer = await super().send(request, within)
+        await asyncio.sleep(self.way)
+        return answer
+
+
 class Scene:
     """An API server in memory, and a gate; the watch of its replica is begun by `follow`."""
 
     def __init__(self) -> None:
-        self.api = TinyApi()
+        self.api = FarApi()
         self.client = KubeClient(self.api)
         self.clock = VirtualClock()
         self.records: Store[BackendRecord] = Store(
@@ -82,6 +99,11 @@ class Scene:
             "lbcf_drain_gate_answers_total", {"answer": said}
         )
         return found or 0.0
+
+    @property
+    def waiting(self) -> float:
+        """How many pods wait."""
+        return self.registry.get_sample_value("lbcf_drain_gate_pods_waiting") or 0.0
 
     async def end(self) -> None:
         """End what runs."""
@@ -226,5 +248,26 @@ def test_answer_is_of_a_list_that_was_sent_after_the_question() -> None:
         await scene.create()
         assert await first
         assert not await scene.ask(within=timedelta(seconds=2))
+
+    played(story)
+
+
+def test_who_asks_while_a_list_is_under_way_is_not_answered_from_it() -> None:
+    """The first container is restarted in a pod that lives; the other's pod is deleted."""
+
+    async def story(scene: Scene) -> None:
+        scene.api.way = 1.0
+        first = scene.ask()
+        await asyncio.sleep(0.1)  # its LIST is sent, and not read yet
+        scene.api.way = 0.0
+        record = await scene.create()
+        later = scene.ask(within=timedelta(seconds=20))
+        assert await first
+        await asyncio.sleep(2)
+        assert not later.done()
+        await scene.client.delete(RECORDS, record.meta.key)
+        await scene.release(record)
+        assert await later
+        assert 0 == scene.waiting
 
     played(story)
