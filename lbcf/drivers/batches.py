@@ -231,6 +231,8 @@ class Batches:
 
     async def _gather(self, lane: Lane, queue: _Queue) -> None:
         """Wait for company as long as that is worth it."""
+        if not queue.waiting:
+            return  # its turn was cancelled at once
         driver = queue.waiting[-1].driver
         shape = driver.batch(lane.operation)
         if shape is None:
@@ -264,7 +266,7 @@ class Batches:
         driver: LoadBalancerDriver,
     ) -> None:
         """Send what may be sent of some items, and tell each what came of it."""
-        permitted = await self._permitted(queue, taken)
+        permitted = await self._permitted(queue, taken) if taken else {}
         if permitted:
             await self._call(lane, permitted, driver)
 
@@ -282,7 +284,7 @@ class Batches:
             if task in late:
                 task.cancel()
                 queue.waiting.append(item)
-            elif (error := task.exception()) is not None:
+            elif (error := _error_of(task)) is not None:
                 _fail(item, error)
             elif (permitted := task.result()) is None:
                 _end(item, None)
@@ -356,6 +358,11 @@ def _fail(item: Item, error: BaseException) -> None:
         item.result.cancel()
     else:
         item.result.set_exception(error)
+
+
+def _error_of(task: "asyncio.Task[Permitted | None]") -> BaseException | None:
+    """Return what ended a task; where something below it was cancelled, only its item ends."""
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
 def _is_ending() -> bool:

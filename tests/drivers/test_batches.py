@@ -1,6 +1,7 @@
 """Calls that go out together: how they are gathered, permitted, and told what became of each."""
 
 import asyncio
+import gc
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
@@ -403,3 +404,53 @@ def test_an_answer_that_is_none_is_told_to_each() -> None:
         assert isinstance(found[0].__cause__, Malformed)  # type: ignore[union-attr]
 
     play(story, lambda: Scene(Far(single)))
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_permission_that_is_cut_off_below_is_told_to_its_item_alone(
+    others: int,
+) -> None:
+    """Nothing of it was sent; its neighbours go, and so does what comes later."""
+    found: list[Any] = []
+
+    async def cut() -> Permitted | None:
+        raise asyncio.CancelledError
+
+    async def story(scene: Scene) -> None:
+        turns = [scene.send("cut", permit=cut), *map(scene.send, names(others))]
+        async with asyncio.timeout(60):
+            found.extend(await asyncio.gather(*turns, return_exceptions=True))
+            await scene.send("after")
+
+    scene = play(story, Scene)
+
+    assert isinstance(found[0], asyncio.CancelledError)
+    assert names(others) == [one.record_id for one in found[1:]]
+    assert "after" == scene.far.sent[-1][0]
+
+
+def test_turns_that_are_all_cut_off_before_a_place_is_free_leave_nothing() -> None:
+    """The place goes to whoever comes next."""
+    failures: list[Any] = []
+
+    async def story(scene: Scene) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: failures.append(context))
+        first = scene.send("r", namespace="one")
+        await asyncio.sleep(TRIP / 2)
+        waiting = [scene.send(one, namespace="two") for one in names(2)]
+        await asyncio.sleep(TRIP / 4)
+        for turn in waiting:
+            turn.cancel()
+        begun = scene.send("begun", namespace="three")
+        await asyncio.sleep(0)
+        begun.cancel()
+        await asyncio.gather(first, begun, *waiting, return_exceptions=True)
+        await scene.send("after", namespace="two")
+        gc.collect()
+        await asyncio.sleep(0)
+
+    scene = play(story, lambda: Scene(driver=a_driver(calls=1)))
+
+    assert [["r"], ["after"]] == scene.far.sent
+    assert [] == failures
