@@ -7,7 +7,7 @@ of the next requests are answered by something else.
 import asyncio
 import json
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import unquote
 
 import attrs
@@ -16,13 +16,14 @@ from aiohttp import web
 from yarl import URL
 
 from tests.netscaler.errors import (
+    BULK_FAILED,
     INVALID_ARGUMENT,
     NO_SUCH_ARGUMENT,
     OTHERWISE,
     STATUS,
     NitroRefusal,
 )
-from tests.netscaler.operations import CONFIG, STAT, Asked
+from tests.netscaler.operations import CONFIG, STAT, Asked, Operation
 from tests.netscaler.unit import Unit
 
 
@@ -95,12 +96,20 @@ class Nitro:
         heard: all requests that came in.
         troubles: what the next ones meet with.
         silent: whether nothing is answered at all, as by a host that is dead.
+        slow_changes: seconds that each changing request takes, one after the other.
+        slow_items: seconds that each resource of a bulk request takes beside that.
+        at_once: the most changing requests that were under way together.
     """
 
     unit: Unit
     heard: list[Heard] = attrs.field(factory=list)
     troubles: list[Trouble] = attrs.field(factory=list)
     silent: bool = False
+    slow_changes: float = 0
+    slow_items: float = 0
+    at_once: int = 0
+    _under_way: int = 0
+    _worker: asyncio.Lock = attrs.field(factory=asyncio.Lock)
 
     def application(self) -> web.Application:
         """Return the endpoints."""
@@ -110,12 +119,7 @@ class Nitro:
 
     def changes(self) -> list[Heard]:
         """Return the requests that change configuration, beside sessions and saving."""
-        kinds = {"login", "logout", "nsconfig"}
-        return [
-            one
-            for one in self.heard
-            if one.method != "GET" and one.resource not in kinds
-        ]
+        return [one for one in self.heard if is_change(one)]
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         """Answer a request, or what stands in its way."""
@@ -124,6 +128,7 @@ class Nitro:
         if self.silent:
             await asyncio.Event().wait()
         trouble = self._next_trouble(heard)
+        await self._work(heard)
         if trouble is None:
             return self._answer(request, heard)
         if trouble.late:
@@ -133,6 +138,20 @@ class Nitro:
             request.transport.close()
             return web.Response()
         return trouble.answer()
+
+    async def _work(self, heard: Heard) -> None:
+        """Take the time that a changing request takes."""
+        if not is_change(heard):
+            return
+        said = heard.body.get(heard.resource)
+        seconds = self.slow_changes
+        seconds += self.slow_items * (len(said) if isinstance(said, list) else 0)
+        self._under_way += 1
+        self.at_once = max(self.at_once, self._under_way)
+        if seconds:
+            async with self._worker:
+                await asyncio.sleep(seconds)
+        self._under_way -= 1
 
     def _next_trouble(self, heard: Heard) -> Trouble | None:
         """Return what this request meets with, and count it."""
@@ -167,8 +186,13 @@ class Nitro:
         if operation is None:
             text = f"Invalid object type or method [{heard.method} {resource}]"
             raise NitroRefusal(INVALID_ARGUMENT, text)
-        found = operation(_asked(self.unit, name, request, heard, resource))
         created = heard.method == "POST" and "action" not in request.query
+        said = heard.body.get(resource)
+        if isinstance(said, list):
+            asked = [_asked(self.unit, name, request, heard, one) for one in said]
+            return bulk(operation, asked, goes_on(request), 201 if created else 200)
+        fields = _fields(heard.body, resource)
+        found = operation(_asked(self.unit, name, request, heard, fields))
         return done({resource: found} if found else {}, 201 if created else 200)
 
     def _log_in(self, body: Fields) -> web.Response:
@@ -190,17 +214,62 @@ class Nitro:
             self.unit.check_session(_token(request))
 
 
+def is_change(heard: Heard) -> bool:
+    """Tell whether a request changes configuration, beside sessions and saving."""
+    kinds = {"login", "logout", "nsconfig"}
+    return heard.method != "GET" and heard.resource not in kinds
+
+
+def goes_on(request: web.Request) -> bool:
+    """Tell whether a bulk request goes on behind an error; unsaid, it ends there."""
+    return request.headers.get("X-NITRO-ONERROR", "exit").lower() == "continue"
+
+
+def bulk(
+    operation: Operation, asked: Sequence[Asked], continues: bool, status: int
+) -> web.Response:
+    """Perform an operation on each resource of a bulk request, in order.
+
+    Where all are done the answer is that of one. Else it is 207 and has a result for each
+    that was tried; or for the one that failed alone, where that ended it.
+    """
+    results: list[Fields] = []
+    for one in asked:
+        try:
+            operation(one)
+            results.append(said_of(None))
+        except NitroRefusal as refusal:
+            results.append(said_of(refusal))
+            if not continues:
+                results = results[-1:]
+                break
+    if not any(one["errorcode"] for one in results):
+        return done({}, status)
+    failed = said_of(NitroRefusal(BULK_FAILED, "Bulk operation failed"))
+    body = {**failed, "response": results}
+    return web.json_response(body, status=207, reason="Multi Status")
+
+
+def said_of(refusal: NitroRefusal | None) -> Fields:
+    """Return what is said of one operation."""
+    if refusal is None:
+        return {"errorcode": 0, "message": "Done", "severity": "NONE"}
+    return {
+        "errorcode": refusal.code,
+        "message": refusal.text,
+        "severity": "ERROR",
+    }
+
+
 def done(more: Fields, status: int) -> web.Response:
     """Return a success; what is empty is not in it."""
-    said = {"errorcode": 0, "message": "Done", "severity": "NONE"}
-    return web.json_response({**said, **more}, status=status)
+    return web.json_response({**said_of(None), **more}, status=status)
 
 
 def refused(refusal: NitroRefusal) -> web.Response:
     """Return a refusal."""
     status, reason = STATUS.get(refusal.code, OTHERWISE)
-    body = {"errorcode": refusal.code, "message": refusal.text, "severity": "ERROR"}
-    return web.json_response(body, status=status, reason=reason)
+    return web.json_response(said_of(refusal), status=status, reason=reason)
 
 
 def _token(request: web.Request) -> str | None:
@@ -243,14 +312,14 @@ def _taken_apart(path: str) -> tuple[str, str, str]:
 
 
 def _asked(
-    unit: Unit, name: str, request: web.Request, heard: Heard, resource: str
+    unit: Unit, name: str, request: web.Request, heard: Heard, fields: Fields
 ) -> Asked:
     """Take a request apart."""
     return Asked(
         unit=unit,
         name=name,
         action=request.query.get("action", ""),
-        fields=_fields(heard.body, resource),
+        fields=fields,
         args=heard.args,
         filter=request.query.get("filter", ""),
         statbindings=request.query.get("statbindings") == "yes",

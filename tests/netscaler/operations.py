@@ -72,7 +72,10 @@ def _number(name: str, value: object) -> int:
 
 
 def _add_server(asked: Asked) -> None:
-    """Add a server object."""
+    """Add a server object; or, as bulk requests say it, remove one."""
+    if asked.action == "rm":
+        _delete_server(attrs.evolve(asked, name=asked.text("name")))
+        return
     name, address = asked.text("name"), asked.text("ipaddress")
     comment = str(asked.fields.get("comment", ""))
     asked.unit.change(lambda config: config.add_server(name, address, comment))
@@ -95,7 +98,14 @@ def _delete_server(asked: Asked) -> None:
 
 
 def _bind(asked: Asked) -> None:
-    """Bind a member; with an address in place of a server, make that one too."""
+    """Bind a member; with an address in place of a server, make that one too.
+
+    With `action=unbind`, as bulk requests say it, unbind one.
+    """
+    if asked.action == "unbind":
+        said = {name: str(value) for name, value in asked.fields.items()}
+        _unbind(attrs.evolve(asked, args=said))
+        return
     group, port = asked.text("servicegroupname"), asked.number("port", 0)
     if not port:
         raise missing("port")
@@ -117,6 +127,9 @@ def _bind(asked: Asked) -> None:
         """Bind it."""
         if address and address not in config.servers:
             config.add_server(address, address)
+        at = config.find_server(member.server).ipaddress
+        if at in asked.unit.spoilt:
+            raise NitroRefusal(INVALID_ARGUMENT, asked.unit.spoilt[at])
         config.bind(member)
 
     asked.unit.change(bind)

@@ -63,6 +63,7 @@ class Unit:
         in_pair: whether there is another unit.
         reboots: how often it was started anew.
         saves: how often its configuration was saved.
+        spoilt: what is said to the binding of a member, by its address.
     """
 
     clock: Callable[[], float]
@@ -77,9 +78,11 @@ class Unit:
     in_pair: bool = False
     reboots: int = 0
     saves: int = 0
+    spoilt: dict[str, str] = attrs.field(factory=dict)
     changed: bool = False
     sessions: dict[str, float] = attrs.field(factory=dict)
     hand_on: Callable[[], None] = attrs.field(default=lambda: None)
+    _last: dict[MemberKey, str] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         """Have no traffic yet."""
@@ -171,24 +174,28 @@ class Unit:
     def tick(self) -> None:
         """Cut what is left on members whose delay is over."""
         for member in self.running.members.values():
-            if not is_disabled(self.running, member):
-                continue
-            idle = not self.traffic.count(member.key)
-            if idle or not member.waits(self.clock(), 1):
-                self._note_idle(member.key)
-                self.traffic.cut(member.key)
+            self._tick(member)
+
+    def _tick(self, member: Member) -> None:
+        """Cut what is left on a member whose delay is over."""
+        if not is_disabled(self.running, member):
+            return
+        idle = not self.traffic.count(member.key)
+        if idle or not member.waits(self.clock(), 1):
+            self._note_idle(member.key)
+            self.traffic.cut(member.key)
 
     def svrstate(self, member: Member) -> str:
         """Return how a member is now."""
-        self.tick()
+        self._tick(member)
         return svrstate(self.running, member, self.traffic, self.clock())
 
     def _note(self, what: str, key: MemberKey) -> None:
         """Write down what happened."""
         self.events.append(Event(what, key, self.traffic.count(key)))
+        self._last[key] = what
 
     def _note_idle(self, key: MemberKey) -> None:
         """Write down, once, that a disabled member has nothing left to wait for."""
-        mine = [event.what for event in self.events if event.key == key]
-        if mine and mine[-1] == "disabled":
+        if self._last.get(key) == "disabled":
             self._note("idle", key)

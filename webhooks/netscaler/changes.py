@@ -9,6 +9,7 @@ changing one is PUT on servicegroup, enabling and disabling are actions of servi
 that take the whole group where the member's name is missing.
 """
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 from urllib.parse import quote
@@ -31,12 +32,15 @@ class Call:
         path: behind /nitro/v1/config/, encoded.
         body: what JSON is made of; None: none is sent.
         patience: for what takes longer than all else; None: the usual time.
+        goes_on: of several resources in the body: the others are changed, too, where one
+            cannot be.
     """
 
     method: str
     path: str
     body: object = None
     patience: timedelta | None = None
+    goes_on: bool = False
 
 
 def named(resource: str, name: str) -> str:
@@ -91,6 +95,10 @@ class Change(Protocol):
         """Which member."""
 
     @property
+    def item(self) -> Mapping[str, object]:
+        """What a body says of it."""
+
+    @property
     def call(self) -> Call:
         """How it is done."""
 
@@ -103,20 +111,18 @@ class Bind:
     options: Options
 
     @property
+    def item(self) -> Mapping[str, object]:
+        """What a body says of it."""
+        return self.target.fields | {
+            "weight": self.options.weight,
+            "customserverid": str(self.target.mark),
+            "state": "ENABLED" if self.options.serves else "DISABLED",
+        }
+
+    @property
     def call(self) -> Call:
         """How it is done."""
-        return Call(
-            "PUT",
-            BINDING,
-            {
-                BINDING: self.target.fields
-                | {
-                    "weight": self.options.weight,
-                    "customserverid": str(self.target.mark),
-                    "state": "ENABLED" if self.options.serves else "DISABLED",
-                }
-            },
-        )
+        return Call("PUT", BINDING, {BINDING: self.item})
 
 
 @attrs.frozen
@@ -127,15 +133,17 @@ class Adjust:
     options: Options
 
     @property
-    def call(self) -> Call:
-        """How it is done."""
-        wanted = {
+    def item(self) -> Mapping[str, object]:
+        """What a body says of it."""
+        return self.target.fields | {
             "weight": self.options.weight,
             "customserverid": str(self.target.mark),
         }
-        return Call(
-            "PUT", "servicegroup", {"servicegroup": self.target.fields | wanted}
-        )
+
+    @property
+    def call(self) -> Call:
+        """How it is done."""
+        return Call("PUT", "servicegroup", {"servicegroup": self.item})
 
 
 @attrs.frozen
@@ -145,11 +153,14 @@ class Enable:
     target: Target
 
     @property
+    def item(self) -> Mapping[str, object]:
+        """What a body says of it."""
+        return self.target.fields
+
+    @property
     def call(self) -> Call:
         """How it is done."""
-        return Call(
-            "POST", "servicegroup?action=enable", {"servicegroup": self.target.fields}
-        )
+        return Call("POST", "servicegroup?action=enable", {"servicegroup": self.item})
 
 
 @attrs.frozen
@@ -166,16 +177,17 @@ class Disable:
     )
 
     @property
-    def call(self) -> Call:
-        """How it is done."""
+    def item(self) -> Mapping[str, object]:
+        """What a body says of it."""
         how: dict[str, object] = {"graceful": "YES"}
         if self.delay is not None:
             how["delay"] = self.delay
-        return Call(
-            "POST",
-            "servicegroup?action=disable",
-            {"servicegroup": self.target.fields | how},
-        )
+        return self.target.fields | how
+
+    @property
+    def call(self) -> Call:
+        """How it is done."""
+        return Call("POST", "servicegroup?action=disable", {"servicegroup": self.item})
 
 
 @attrs.frozen
@@ -185,8 +197,31 @@ class Unbind:
     target: Target
 
     @property
+    def item(self) -> Mapping[str, object]:
+        """What a body says of it, where there are several."""
+        return self.target.fields
+
+    @property
     def call(self) -> Call:
         """How it is done."""
         path = named(BINDING, self.target.group)
         chosen = {"servername": self.target.server, "port": self.target.port}
         return Call("DELETE", argued(path, "args", **chosen))
+
+
+def bulk(changes: Sequence[Change]) -> Call:
+    """Return how changes of one kind are made by one request.
+
+    A list in the body makes it a bulk request; the vendor's own libraries take bindings
+    out by `action=unbind`, as DELETE has no body. Nothing here says what the whole group
+    is to be like, as `servicegroup_servicegroupmemberlist_binding` does: whoever such a
+    list does not name is unbound, strangers included.
+    """
+    first = changes[0].call
+    path = first.path
+    method = first.method
+    if method == "DELETE":
+        method, path = "POST", f"{BINDING}?action=unbind"
+    resource = path.partition("?")[0]
+    items = [one.item for one in changes]
+    return Call(method, path, {resource: items}, goes_on=True)

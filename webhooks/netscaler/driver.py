@@ -8,12 +8,18 @@ When a member counts as registered: as soon as it is bound and enabled. The grou
 monitors decide when it is sent requests, and go on deciding.
 """
 
-from collections.abc import Mapping
+import contextlib
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 import attrs
 
 from lbcf.sdk import (
+    BackendAnswer,
+    BackendRequest,
     BackendState,
+    Batch,
     Clock,
     CreateLoadBalancerRequest,
     DeleteLoadBalancerRequest,
@@ -33,9 +39,12 @@ from lbcf.sdk import (
     ValidateLoadBalancerRequest,
     ValidationOperation,
 )
+from lbcf.sdk import Outcome as ItemOutcome
 from webhooks.device.attempts import ASK_AGAIN, attempt
+from webhooks.device.errors import InvalidInput
 from webhooks.device.flags import Ground
 from webhooks.netscaler.decisions import Wanted
+from webhooks.netscaler.group import Group
 from webhooks.netscaler.load_balancers import LoadBalancers, parse_identity
 from webhooks.netscaler.members import (
     DEFAULT_PREFIX,
@@ -46,6 +55,7 @@ from webhooks.netscaler.members import (
 from webhooks.netscaler.parameters import parse_options
 from webhooks.netscaler.replies import MemberRow
 from webhooks.shared.addresses import Address
+from webhooks.shared.batches import earliest, together
 from webhooks.shared.outcomes import DRY_RUN, Finished, Outcome
 from webhooks.shared.parameters import check_no_attributes
 
@@ -63,6 +73,8 @@ class NetscalerDriver(Driver):
     member_key = MemberKey.ADDRESS
     max_concurrent_calls = 16
     summary = "Registers backends as service group members of Citrix ADC, over NITRO."
+    # An appliance makes one bulk request at a time: who comes meanwhile goes with the next.
+    batch = Batch(max_items=100, max_delay=timedelta(milliseconds=500))
 
     ground: Ground
     prefix: str = attrs.field(default=DEFAULT_PREFIX, converter=checked_prefix)
@@ -118,18 +130,44 @@ class NetscalerDriver(Driver):
         """Put the member into the state that its parameters ask for."""
         async with attempt(self.clock, request.not_after):
             group = self._load_balancers.find(request.lb_info, request.namespace)
-            address = parse_address(request.backend_addr)
-            devices = parse_identity(request.lb_info).devices
-            self.ground.allowed.check_address(request.backend_addr, address, devices)
-            wanted = Wanted(
-                Mark(self.prefix, request.record_id, group.pool),
-                address,
-                parse_options(request.parameters),
-            )
+            wanted = self._wanted(group, request)
             if request.dry_run:
                 return DRY_RUN
             outcome = await group.ensure(wanted)
         return _answer(outcome, counted=False)
+
+    async def ensure_backends(
+        self, requests: Sequence[EnsureBackendRequest]
+    ) -> Mapping[str, ItemOutcome]:
+        """Put many members into service by few bulk requests."""
+        return await together(requests, self._ensure_alike)
+
+    async def _ensure_alike(
+        self, requests: Sequence[EnsureBackendRequest]
+    ) -> Mapping[str, ItemOutcome]:
+        first, wanted = requests[0], dict[str, Wanted]()
+        async with attempt(self.clock, earliest(requests)):
+            group = self._load_balancers.find(first.lb_info, first.namespace)
+            for one in requests:
+                with contextlib.suppress(InvalidInput):
+                    wanted[one.record_id] = self._wanted(group, one)
+            done = await group.ensure_all(wanted)
+        return _answers(done, counted=False)
+
+    def _wanted(self, group: Group, request: EnsureBackendRequest) -> Wanted:
+        """Return what a member is to be like.
+
+        Raises:
+            InvalidInput: it cannot be.
+        """
+        address = parse_address(request.backend_addr)
+        devices = parse_identity(request.lb_info).devices
+        self.ground.allowed.check_address(request.backend_addr, address, devices)
+        return Wanted(
+            Mark(self.prefix, request.record_id, group.pool),
+            address,
+            parse_options(request.parameters),
+        )
 
     async def drain_backend(self, request: DrainBackendRequest) -> Succ | Running:
         """Disable the member gracefully; finished when nothing is left on it."""
@@ -141,6 +179,24 @@ class NetscalerDriver(Driver):
             until = request.drain.deadline if request.drain else None
             outcome = await group.drain(address, request.record_id, until)
         return _answer(outcome, counted=True)
+
+    async def drain_backends(
+        self, requests: Sequence[DrainBackendRequest]
+    ) -> Mapping[str, ItemOutcome]:
+        """Disable many members by a bulk request; one reading tells what is on all."""
+        return await together(requests, self._drain_alike)
+
+    async def _drain_alike(
+        self, requests: Sequence[DrainBackendRequest]
+    ) -> Mapping[str, ItemOutcome]:
+        async with attempt(self.clock, earliest(requests)):
+            group = self._load_balancers.find(requests[0].lb_info)
+            until = {
+                one.record_id: one.drain.deadline if one.drain else None
+                for one in requests
+            }
+            done = await group.drain_all(_addresses(requests), until)
+        return _answers(done, counted=True)
 
     async def deregister_backend(
         self, request: DeregisterBackendRequest
@@ -156,6 +212,21 @@ class NetscalerDriver(Driver):
             )
         return _answer(outcome, counted=False)
 
+    async def deregister_backends(
+        self, requests: Sequence[DeregisterBackendRequest]
+    ) -> Mapping[str, ItemOutcome]:
+        """Unbind many members by a bulk request; each is done once that is saved."""
+        return await together(requests, self._deregister_alike)
+
+    async def _deregister_alike(
+        self, requests: Sequence[DeregisterBackendRequest]
+    ) -> Mapping[str, ItemOutcome]:
+        async with attempt(self.clock, earliest(requests)):
+            group = self._load_balancers.find(requests[0].lb_info)
+            drained = {one.record_id for one in requests if one.drained}
+            done = await group.deregister_all(_addresses(requests), drained)
+        return _answers(done, counted=False)
+
     async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:
         """List our members; the epoch changes with a reboot and with a failover."""
         async with attempt(self.clock):
@@ -167,6 +238,24 @@ class NetscalerDriver(Driver):
                 for address, (mark, row) in listing.members.items()
             ],
         )
+
+
+def _addresses(
+    requests: Sequence[BackendRequest[BackendAnswer]],
+) -> Mapping[str, Address]:
+    """Return the addresses of members by record, but for those that are none."""
+    found: dict[str, Address] = {}
+    for one in requests:
+        with contextlib.suppress(InvalidInput):
+            found[one.record_id] = parse_address(one.backend_addr)
+    return found
+
+
+def _answers(
+    outcomes: Mapping[str, Outcome], *, counted: bool
+) -> Mapping[str, ItemOutcome]:
+    """Return the answers that outcomes stand for."""
+    return {record: _answer(one, counted=counted) for record, one in outcomes.items()}
 
 
 def _answer(outcome: Outcome, *, counted: bool) -> Succ | Running:

@@ -5,16 +5,19 @@ there, ask `decisions`, make at most one change. Then the next step reads again;
 a step concludes was read after the last change, from the unit that is primary.
 """
 
-from collections.abc import Mapping
+import contextlib
+
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
 import attrs
 
 from webhooks.netscaler import decisions, servers
-from webhooks.netscaler.changes import Bind, Change, Target
+from webhooks.netscaler.changes import Bind, Change, Target, bulk
 from webhooks.netscaler.decisions import Wanted
 from webhooks.netscaler.errors import (
     AlreadyExists,
+    ForeignMember,
     NitroRefused,
     NoSuchResource,
     Unsettled,
@@ -23,7 +26,7 @@ from webhooks.netscaler.members import Mark
 from webhooks.netscaler.pair import Pair, Unit
 from webhooks.netscaler.replies import MemberRow, is_unsaved
 from webhooks.netscaler.view import Members, View
-from webhooks.shared.addresses import Address
+from webhooks.shared.addresses import Address, IPAddress
 from webhooks.shared.outcomes import Finished, Outcome, Unfinished
 
 
@@ -44,6 +47,10 @@ class Listing:
     epoch: str
     members: Mapping[Address, tuple[Mark, MemberRow]]
     loads: Mapping[Address, int]
+
+
+NextStep = Callable[[Members, str], Change | Wanted | None]
+"""What brings the member of a record on; Wanted: it is to be bound; None: nothing is."""
 
 
 @attrs.define(eq=False)
@@ -155,6 +162,175 @@ class Group:
                 last = error
         raise self._unsettled(address, last)
 
+    async def ensure_all(self, wanted: Mapping[str, Wanted]) -> Mapping[str, Outcome]:
+        """Put members into the state that is asked for; return who is, by record.
+
+        Who resists is left as it is: `ensure` tells why.
+
+        Raises:
+            NoSuchGroup: there is nothing to be a member of.
+        """
+        done: dict[str, Outcome] = {}
+
+        def next_step(seen: Members, record: str) -> Change | Wanted | None:
+            seen.check()
+            one = wanted[record]
+            member = seen.rows.get(one.address)
+            if member is None:
+                return one
+            change = decisions.next_to_ensure(self.name, one, member)
+            if change is None:
+                done[record] = _ensured(member)
+            return change
+
+        of = {record: one.address for record, one in wanted.items()}
+        await self._bring_on(of, next_step)
+        return done
+
+    async def drain_all(
+        self, of: Mapping[str, Address], until: Mapping[str, datetime | None]
+    ) -> Mapping[str, Outcome]:
+        """Stop new traffic to members; tell of each what is left."""
+        done: dict[str, Outcome] = {}
+        draining: dict[str, MemberRow] = {}
+        now = self.pair.clock.now()
+
+        def next_step(seen: Members, record: str) -> Change | None:
+            found = self._that_of(seen, of[record], record)
+            if not isinstance(found, tuple):
+                done[record] = found or Finished()
+                return None
+            target, member = found
+            end = until[record]
+            delay = decisions.delay_until(end, now) if end else None
+            change = decisions.next_to_drain(target, member, delay)
+            if change is None:
+                draining[record] = member
+            return change
+
+        await self._bring_on(of, next_step)
+        loads = await self._view.loads() if draining else {}
+        for record, member in draining.items():
+            done[record] = _drained(member, loads.get(of[record], 0))
+        return done
+
+    async def deregister_all(
+        self, of: Mapping[str, Address], drained: Collection[str]
+    ) -> Mapping[str, Outcome]:
+        """Take members out; each is done when that is on the appliance's disk, too.
+
+        Args:
+            of: addresses by record.
+            drained: those of the records that were drained to their end.
+        """
+        done: dict[str, Outcome] = {}
+        out: dict[str, Address] = {}
+        loads = await self._view.loads() if drained else {}
+
+        def next_step(seen: Members, record: str) -> Change | None:
+            address = of[record]
+            found = self._that_of(seen, address, record)
+            if found is None:
+                out[record] = address
+                return None
+            if not isinstance(found, tuple):
+                done[record] = found
+                return None
+            left = loads.get(address, 0) if record in drained else 0
+            change = decisions.next_to_deregister(
+                *found, left, drained=record in drained
+            )
+            if change is None:
+                done[record] = Unfinished(left, "it got connections after its drain")
+            return change
+
+        unit = await self._bring_on(of, next_step)
+        left = await self._clean_up_all(unit, set(out.values()))
+        for record, address in out.items():
+            if address not in left:
+                done[record] = await self._on_disk(unit, address)
+        return done
+
+    async def _bring_on(self, of: Mapping[str, Address], next_step: NextStep) -> Unit:
+        """Read the group, change all members that have a next step, and again; none twice.
+
+        Returns the unit that was primary at the end.
+        """
+        before: Mapping[str, Change | Wanted] = {}
+        left = list(of)
+        while True:
+            seen = await self._view.members()
+            steps: dict[str, Change | Wanted] = {}
+            for record in left:
+                with contextlib.suppress(ForeignMember):
+                    step = next_step(seen, record)
+                    if step is not None and step != before.get(record):
+                        steps[record] = step
+            if not steps:
+                return seen.unit
+            pairs = [(of[record], step) for record, step in steps.items()]
+            await self._make_all(seen.unit, pairs)
+            before, left = steps, list(steps)
+
+    async def _make_all(
+        self, unit: Unit, steps: Sequence[tuple[Address, Change | Wanted]]
+    ) -> None:
+        """Make changes by a bulk request for each kind; whatever comes of it is to be saved."""
+        async with self.pair.changing:
+            try:
+                new = [step for _, step in steps if isinstance(step, Wanted)]
+                kinds: dict[type, list[Change]] = {Bind: await self._binds(unit, new)}
+                for _, step in steps:
+                    if not isinstance(step, Wanted):
+                        kinds.setdefault(type(step), []).append(step)
+                for changes in filter(None, kinds.values()):
+                    await unit.nitro.call_all(bulk(changes))
+            finally:
+                for address, _ in steps:
+                    self._note(address)
+
+    async def _binds(self, unit: Unit, new: Sequence[Wanted]) -> list[Change]:
+        """Return how members are bound to the server objects that their addresses have."""
+        ips = {one.address.ip for one in new}
+        names: Mapping[IPAddress, str] = {}
+        if ips:
+            names = await servers.find_or_add_all(unit.nitro, self.prefix, ips)
+        return [
+            Bind(
+                Target(self.name, names[one.address.ip], one.address.port, one.mark),
+                one.options,
+            )
+            for one in new
+            if one.address.ip in names
+        ]
+
+    async def _clean_up_all(
+        self, unit: Unit, addresses: Collection[Address]
+    ) -> Collection[Address]:
+        """Remove server objects of members that are gone; return where it did not work."""
+        todo = {one: one.ip for one in addresses if one not in self._tidy}
+        if not todo:
+            return ()
+        async with self.pair.changing:
+            removed = await servers.remove_all_unused(
+                unit.nitro, self.prefix, set(todo.values())
+            )
+            for address, ip in todo.items():
+                if ip in removed:
+                    self.pair.ledger.note(self._key(address))
+        left = [address for address, ip in todo.items() if not removed.get(ip, True)]
+        self._tidy.update(todo.keys() - set(left))
+        return left
+
+    def _that_of(
+        self, seen: Members, address: Address, record_id: str
+    ) -> tuple[Target, MemberRow] | Outcome | None:
+        """Return the member of a record; an Outcome: it is another one's; None: none is."""
+        found = self._ours(seen, address)
+        if found is not None and found[0].mark.record_id != record_id:
+            return _left_alone(found[0])
+        return found
+
     async def list_members(self) -> Listing:
         """Return our members.
 
@@ -176,14 +352,15 @@ class Group:
 
     async def _drained(self, address: Address, member: MemberRow) -> Outcome:
         """Tell how far the drain of a disabled member is."""
-        left = await self._left(address)
-        if decisions.is_drained(member, left):
-            return Finished()
-        return Unfinished(left, f"{member.svrstate.lower()}: connections are to end")
+        return _drained(member, await self._left(address))
 
     async def _settled(self, unit: Unit, address: Address) -> Outcome:
         """End the deregistration of a member that is gone."""
         await self._clean_up(unit, address)
+        return await self._on_disk(unit, address)
+
+    async def _on_disk(self, unit: Unit, address: Address) -> Outcome:
+        """Tell whether the appliance would come up without a member that is gone."""
         ledger = self.pair.ledger
         if not ledger.knows_before:
             found = await unit.nitro.config("nsconfig")
@@ -223,8 +400,12 @@ class Group:
         try:
             await unit.nitro.call(change.call)
         finally:
-            self.pair.ledger.note(self._key(address))
-            self._tidy.discard(address)
+            self._note(address)
+
+    def _note(self, address: Address) -> None:
+        """Have what was changed about a member saved."""
+        self.pair.ledger.note(self._key(address))
+        self._tidy.discard(address)
 
     def _key(self, address: Address) -> tuple[str, Address]:
         """Return what a member's changes are noted by."""
@@ -241,6 +422,13 @@ class Group:
             f"{address} of service group {self.name} did not come to rest in "
             f"{MOST_STEPS} steps: {why}"
         )
+
+
+def _drained(member: MemberRow, left: int) -> Outcome:
+    """Return the outcome of the drain of a disabled member."""
+    if decisions.is_drained(member, left):
+        return Finished()
+    return Unfinished(left, f"{member.svrstate.lower()}: connections are to end")
 
 
 def _left_alone(target: Target) -> Outcome:

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 
 import attrs
+import structlog
 
 from lbcf.sdk import Clock
 from webhooks.device.connection import Connection
@@ -21,7 +22,14 @@ from webhooks.device.replies import Document, Reply
 from webhooks.device.retries import until_free
 from webhooks.device.secrets import Login, Secrets
 from webhooks.netscaler.changes import Call
-from webhooks.netscaler.errors import BUSY, SessionEnded, refusal
+from webhooks.netscaler.errors import (
+    BUSY,
+    NitroRefused,
+    NotPermitted,
+    SessionEnded,
+    WrongLogin,
+    refusal,
+)
 from webhooks.netscaler.replies import number_of, text_of
 
 
@@ -31,6 +39,8 @@ _CONFIG = "/nitro/v1/config/"
 _STAT = "/nitro/v1/stat/"
 _LOGOUT = Call("POST", _CONFIG + "logout", {"logout": {}})
 _SERVER_ERROR = 500
+
+_log = structlog.get_logger(__name__)
 
 
 @attrs.frozen
@@ -91,6 +101,24 @@ class Nitro:
         """
         return await self._asked(attrs.evolve(call, path=_CONFIG + call.path))
 
+    async def call_all(self, call: Call) -> bool:
+        """Make a bulk request; return whether all of it was done.
+
+        What was not is found by the next reading, and told to whoever asks for one alone.
+
+        Raises:
+            WrongLogin, NotPermitted, SessionEnded: nothing else can be done either.
+            Busy, DeviceError: as `call`.
+        """
+        try:
+            await self.call(call)
+        except (WrongLogin, NotPermitted, SessionEnded):
+            raise
+        except NitroRefused as error:
+            _log.info("netscaler.bulk_refused", path=call.path, reason=str(error))
+            return False
+        return True
+
     async def close(self) -> None:
         """End the session, if the unit is there to hear it."""
         session, self._session = self._session, None
@@ -131,6 +159,8 @@ class Nitro:
     async def _said(self, call: Call, session: Session | None) -> Document:
         """Send one request; return what the unit says if it is no error."""
         headers = {"Cookie": f"{COOKIE}={session.token}"} if session else {}
+        if call.goes_on:
+            headers["X-NITRO-ONERROR"] = "continue"
         reply = await self.connection.exchange(
             call.method, call.path, call.body, headers, call.patience
         )

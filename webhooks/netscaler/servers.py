@@ -5,9 +5,10 @@ the one to bind to, and tells when a member is gone. Ours have a name and a comm
 nobody else would give; others are used, and never changed.
 """
 
+import asyncio
 import ipaddress
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from webhooks.netscaler.changes import Call, argued, named
 from webhooks.netscaler.errors import AlreadyExists, NoSuchResource
@@ -19,12 +20,16 @@ from webhooks.shared.addresses import IPAddress
 
 def add_call(prefix: str, ip: IPAddress) -> Call:
     """Return how a server object of ours is made."""
-    wanted = {
+    return Call("POST", "server", {"server": _fields(prefix, ip)})
+
+
+def _fields(prefix: str, ip: IPAddress) -> Mapping[str, object]:
+    """Return what a server object of ours is like."""
+    return {
         "name": server_name(prefix, ip),
         "ipaddress": str(ip),
         "comment": server_comment(prefix),
     }
-    return Call("POST", "server", {"server": wanted})
 
 
 def remove_call(prefix: str, ip: IPAddress) -> Call:
@@ -56,6 +61,75 @@ async def find_or_add(nitro: Nitro, prefix: str, ip: IPAddress) -> str:
     return server_name(prefix, ip)
 
 
+async def find_or_add_all(
+    nitro: Nitro, prefix: str, ips: Collection[IPAddress]
+) -> Mapping[IPAddress, str]:
+    """Return the names of the server objects of addresses; make those that are missing.
+
+    An address for which there is none, even then, is left out: `find_or_add` tells why.
+
+    Raises:
+        DeviceError: the unit could not be asked.
+    """
+    known = await _names(nitro, ips)
+    missing = [_fields(prefix, ip) for ip in ips if ip not in known]
+    if not missing:
+        return known
+    await nitro.call_all(Call("POST", "server", {"server": missing}, goes_on=True))
+    return await _names(nitro, ips)
+
+
+async def remove_all_unused(
+    nitro: Nitro, prefix: str, ips: Collection[IPAddress]
+) -> Mapping[IPAddress, bool]:
+    """Remove the server objects of addresses, as `remove_unused` does with one.
+
+    Returns:
+        Whether it was removed, for each address whose server object was to be.
+    """
+    found = [
+        ip
+        for server in map(server_of, rows(await nitro.config("server"), "server"))
+        for ip in ips
+        if _is_ours(server, prefix, ip) and server.name == server_name(prefix, ip)
+    ]
+    bound = await asyncio.gather(*(_is_bound(nitro, prefix, ip) for ip in found))
+    unused = [
+        ip for ip, has_members in zip(found, bound, strict=True) if not has_members
+    ]
+    if not unused:
+        return {}
+    names = [{"name": server_name(prefix, ip)} for ip in unused]
+    call = Call("POST", "server?action=rm", {"server": names}, goes_on=True)
+    if await nitro.call_all(call):
+        return dict.fromkeys(unused, True)
+    left = await _names(nitro, unused)
+    return {ip: ip not in left for ip in unused}
+
+
+async def _names(nitro: Nitro, ips: Collection[IPAddress]) -> dict[IPAddress, str]:
+    """Return the names of the server objects that there are of addresses."""
+    found: dict[IPAddress, str] = {}
+    for server in map(server_of, rows(await nitro.config("server"), "server")):
+        try:
+            ip = ipaddress.ip_address(server.ip)
+        except ValueError:
+            continue  # known by its domain
+        if ip in ips:
+            found.setdefault(ip, server.name)
+    return found
+
+
+async def _is_bound(nitro: Nitro, prefix: str, ip: IPAddress) -> bool:
+    """Tell whether anything is bound to our server object of an address."""
+    path = named("server_binding", server_name(prefix, ip))
+    try:
+        found = rows(await nitro.config(path), "server_binding")
+    except NoSuchResource:
+        return False
+    return any(map(_has_bindings, found))
+
+
 async def remove_unused(nitro: Nitro, prefix: str, ip: IPAddress) -> bool:
     """Remove the server object of an address if it is ours, and no member has it.
 
@@ -74,10 +148,7 @@ async def remove_unused(nitro: Nitro, prefix: str, ip: IPAddress) -> bool:
         found = rows(await nitro.config(named("server", name)), "server")
         if not any(_is_ours(server_of(row), prefix, ip) for row in found):
             return False
-        bound = rows(
-            await nitro.config(named("server_binding", name)), "server_binding"
-        )
-        if any(map(_has_bindings, bound)):
+        if await _is_bound(nitro, prefix, ip):
             return False
         await nitro.call(remove_call(prefix, ip))
     except NoSuchResource:
