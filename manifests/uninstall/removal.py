@@ -29,7 +29,7 @@ OUTSIDE: Final = (
     "priorityclasses",
 )
 MUTATING: Final = ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies")
-"""What gives new pods our readiness gate; Kubernetes before 1.36 may not have these kinds."""
+"""What gives new pods our two gates; Kubernetes before 1.36 may not have these kinds."""
 LOCK: Final = "addr-"
 """Names of the Leases that lock addresses begin so."""
 
@@ -39,8 +39,8 @@ def remove(flags: argparse.Namespace) -> None:
     inside = ("-n", flags.namespace)
     say(f"deleting what is labelled {OURS}")
     # Before the controller: nobody would open the gates of pods that are made meanwhile.
-    listed = kubectl("api-resources", "--api-group", ADMISSION, "-o", "name")
-    if kinds := [kind for kind in MUTATING if f"{kind}.{ADMISSION}\n" in listed]:
+    served = kubectl("api-resources", "--api-group", ADMISSION, "-o", "name")
+    if kinds := [kind for kind in MUTATING if f"{kind}.{ADMISSION}" in served]:
         kubectl("delete", ",".join(kinds), "-l", OURS, "--ignore-not-found")
     kubectl("delete", "deployments,jobs", *inside, "-l", OURS, "--ignore-not-found")
     until_no_pods(flags)

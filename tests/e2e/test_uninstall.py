@@ -5,6 +5,7 @@ shipped holds there, so that our processes have their own accounts.
 """
 
 import asyncio
+import json
 import sys
 
 from collections.abc import AsyncIterator, Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from lbcf.core.model.names import API_GROUP
 from tests.e2e import objects
 from tests.e2e.stage import Stage, staged
 from tests.lab.cluster import Cluster
@@ -28,8 +30,11 @@ WAIT = "--timeout=60s"
 TRACES = (
     "customresourcedefinitions,clusterroles,clusterrolebindings,priorityclasses,"
     "validatingadmissionpolicies,validatingadmissionpolicybindings,"
+    "mutatingadmissionpolicies,mutatingadmissionpolicybindings,"
     "validatingwebhookconfigurations,namespaces"
 )
+GIVEN = ("lbcf-gate", f"{API_GROUP}/registered", f"{API_GROUP}/drain-gate-seconds")
+"""What pods have of the two gates."""
 BOTH = {"10.0.0.1:80", "10.0.0.2:80"}
 
 
@@ -42,7 +47,7 @@ def _own() -> Iterator[Cluster]:
 
 @pytest.fixture(name="installed")
 async def _installed(own: Cluster, tmp_path: Path) -> AsyncIterator[Stage]:
-    """All is applied, our processes run, a group and a Bind have a pod each.
+    """All is applied, with both gates, our processes run, a group and a Bind have a pod each.
 
     The epochs of both load balancers are known.
     """
@@ -50,7 +55,8 @@ async def _installed(own: Cluster, tmp_path: Path) -> AsyncIterator[Stage]:
     own.kubectl("apply", "--server-side", "-k", manifests / "crds")
     established = ("wait", "--for=condition=Established", WAIT)
     own.kubectl(*established, "-f", manifests / "crds")
-    own.kubectl("apply", "--server-side", "-k", manifests / "overlays/without-webhook")
+    for parts in ("overlays/without-webhook", "drain-gate", "readiness-gate"):
+        own.kubectl("apply", "--server-side", "-k", manifests / parts)
     with own.namespace() as name:
         async with staged(own, name, tmp_path) as stage:
             await stage.start_driver()
@@ -70,6 +76,7 @@ async def _installed(own: Cluster, tmp_path: Path) -> AsyncIterator[Stage]:
             await stage.add_pod("a", "10.0.0.1")
             await stage.add_pod("b", "10.0.0.2", app="bound")
             await stage.until_registered(*BOTH)
+            await stage.until("pods get both gates", lambda: _are_gated(stage))
             yield stage
 
 
@@ -124,6 +131,26 @@ def _traces(cluster: Cluster) -> list[str]:
     return [name for name in listed if "lbcf" in name]
 
 
+def _gated(stage: Stage) -> set[str]:
+    """What a pod of ours would have that asks for both gates now."""
+    labels = {
+        f"{API_GROUP}/drain-gate": "enabled",
+        f"{API_GROUP}/readiness-gate": "true",
+    }
+    asked = objects.a_pod("asks")
+    asked["metadata"]["labels"] = labels
+    flags = ("create", "-n", stage.namespace, "--dry-run=server", "-ojson", "-f", "-")
+    kind = {"apiVersion": "v1", "kind": "Pod"}
+    made = json.loads(stage.cluster.kubectl(*flags, stdin=json.dumps(kind | asked)))
+    del made["metadata"]["labels"]
+    return {word for word in GIVEN if word in json.dumps(made)}
+
+
+async def _are_gated(stage: Stage) -> bool:
+    """Whether it would have both."""
+    return set(GIVEN) == _gated(stage)
+
+
 async def test_drain_takes_everything_out_first(installed: Stage) -> None:
     """Load balancers are empty and deleted before the kinds and our rights go."""
     cluster, where = installed.cluster, ("-n", installed.namespace)
@@ -141,6 +168,7 @@ async def test_drain_takes_everything_out_first(installed: Stage) -> None:
     assert set() == await installed.members()
     assert 3 == len(await installed.calls("deleteLoadBalancer"))
     assert ([], []) == (await _marks(installed), await _addresses(installed))
+    assert set() == _gated(installed)
 
 
 async def test_retain_keeps_what_load_balancers_have(installed: Stage) -> None:
@@ -156,7 +184,7 @@ async def test_retain_keeps_what_load_balancers_have(installed: Stage) -> None:
 
     assert (0, []) == (status, _traces(installed.cluster)), said
     assert BOTH == await installed.members()
-    assert [] == await _marks(installed)
+    assert ([], set()) == (await _marks(installed), _gated(installed))
     assert [] != await _addresses(installed)
     assert [] == await installed.calls("deregisterBackend")
     assert [] == await installed.calls("deleteLoadBalancer")
