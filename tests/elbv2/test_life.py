@@ -214,4 +214,7 @@ async def test_a_target_group_that_nobody_uses(
 
     assert isinstance(first, Succ)
     assert "no listener uses the target group yet" == second.msg
-    assert {ADDRESS: BackendState.DOWN} == await states(driver, group)
+    listed = await driver.list_backends(a_list(lb_info))
+    assert [(ADDRESS, BackendState.DOWN, "unused Target.NotInUse")] == [
+        (one.backend_addr, one.state, one.reason) for one in listed.backends
+    ]

@@ -245,8 +245,8 @@ async def test_one_of_two_target_groups_fails(
     listed = await driver.list_backends(a_list(lb_info))
 
     assert {KEY: OURS} == group.owners
-    assert [(ADDRESS, BackendState.DOWN)] == [
-        (one.backend_addr, one.state) for one in listed.backends
+    assert [(ADDRESS, BackendState.DOWN, "missing")] == [
+        (one.backend_addr, one.state, one.reason) for one in listed.backends
     ]
 
 

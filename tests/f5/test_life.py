@@ -235,11 +235,14 @@ async def test_states_are_listed(driver: F5Driver, bigip: Bigip) -> None:
     listed = (await driver.list_backends(a_list(lb_info))).backends
 
     assert [
-        (addresses[0], BackendState.ACTIVE, 0),
-        (addresses[1], BackendState.DRAINING, 7),
-        (addresses[2], BackendState.DOWN, 0),
-        (addresses[3], BackendState.DOWN, 0),
-    ] == [(one.backend_addr, one.state, one.active_connections) for one in listed]
+        (addresses[0], BackendState.ACTIVE, 0, ""),
+        (addresses[1], BackendState.DRAINING, 7, "user-disabled"),
+        (addresses[2], BackendState.DOWN, 0, "down"),
+        (addresses[3], BackendState.DOWN, 0, "user-down"),
+    ] == [
+        (one.backend_addr, one.state, one.active_connections, one.reason)
+        for one in listed
+    ]
 
 
 async def test_changes_are_made_one_at_a_time(driver: F5Driver, bigip: Bigip) -> None:

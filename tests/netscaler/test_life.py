@@ -133,7 +133,7 @@ async def test_member_that_its_monitors_hold_back(
 
     (listed,) = (await driver.list_backends(a_list(site.lb_info))).backends
     assert Succ(msg="DOWN: the group's monitors decide when it serves") == answer
-    assert BackendState.DOWN is listed.state
+    assert (BackendState.DOWN, "DOWN") == (listed.state, listed.reason)
 
 
 async def test_ipv6(site: Site, driver: NetscalerDriver) -> None:

@@ -254,8 +254,21 @@ def _listed(target: Target, listings: Sequence[Listing]) -> ListedBackend:
     records = [one.records[target] for one in listings if target in one.records]
     healths = [listing.targets.get(target) for listing in listings]
     return ListedBackend(
-        backend_addr=str(target), record_id=records[0], state=_state(healths)
+        backend_addr=str(target),
+        record_id=records[0],
+        state=_state(healths),
+        reason=_word(healths),
     )
+
+
+def _word(healths: Sequence[Health | None]) -> str:
+    """Return why it is not in full service, in AWS' words; empty: it is."""
+    words = dict.fromkeys(
+        "missing" if one is None else str(one)
+        for one in healths
+        if one is None or not one.serves
+    )
+    return ", ".join(words)
 
 
 def _state(healths: Sequence[Health | None]) -> BackendState:

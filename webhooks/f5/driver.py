@@ -256,7 +256,15 @@ def _listed(listed: Listed) -> ListedBackend:
         record_id=listed.record_id,
         state=_state(member),
         active_connections=listed.connections,
+        reason=_word(member),
     )
+
+
+def _word(member: Member) -> str:
+    """Return why it is not in full service, as the device has it; empty: it is."""
+    if member.is_offline or member.is_down:
+        return member.state
+    return member.session if member.is_disabled else ""
 
 
 def _state(member: Member) -> BackendState:

@@ -283,6 +283,7 @@ def _listed(
         record_id=mark.record_id,
         state=_state(row),
         active_connections=loads.get(address, 0),
+        reason="" if row.is_up else row.svrstate,
     )
 
 
