@@ -96,10 +96,15 @@ class Together:
         """Make one call; the items of a batch come to it in the same turn of the loop."""
         await asyncio.sleep(0)
         waiting, self._waiting = self._waiting, {}
-        outcomes = await self._outcomes([item for item, _ in waiting.values()])
-        for record, (_, ended) in waiting.items():
-            if not ended.done():
-                ended.set_result(self._answer(record, outcomes.get(record)))
+        outcomes: Mapping[str, object] = {}
+        try:
+            outcomes = await self._outcomes([item for item, _ in waiting.values()])
+        finally:
+            # Also where something that the method awaits was cancelled: an item that nobody
+            # ends would keep its member for ever.
+            for record, (_, ended) in waiting.items():
+                if not ended.done():
+                    ended.set_result(self._answer(record, outcomes.get(record)))
 
     async def _outcomes(self, items: Sequence[Item]) -> Mapping[str, object]:
         """Return what the author's method says of each; nothing where it broke."""

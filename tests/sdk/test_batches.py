@@ -220,7 +220,7 @@ class Gathering(PlainDriver):
         super().__init__()
         self.calls: list[list[str]] = []
         self.outcomes: dict[str, sdk.Outcome | None] = {}
-        self.raised: Exception | None = None
+        self.raised: BaseException | None = None
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -275,6 +275,19 @@ async def test_what_a_method_for_many_raises(
         results = await batch(url, "ensureBackends", an_item("a"), an_item("b"))
 
     assert expected == statuses(results)
+
+
+async def test_a_method_for_many_that_is_cut_off_below_keeps_no_member() -> None:
+    """Nobody knows what became of any; the next call has its turn."""
+    driver = Gathering()
+    driver.raised = asyncio.CancelledError()
+    async with serving(Service(driver)) as url, asyncio.timeout(20):
+        cut = await batch(url, "ensureBackends", an_item("a"), an_item("b"))
+        driver.raised = None
+        results = await batch(url, "ensureBackends", an_item("a"), an_item("b"))
+
+    assert {} == cut
+    assert {"a": "Succ", "b": "Succ"} == statuses(results)
 
 
 async def test_a_busy_member_comes_in_a_later_call() -> None:
