@@ -89,8 +89,17 @@ class Addresses:
         self, service: NodePortService, exposure: Exposure, kind: LoadBalancerClass
     ) -> str | Explanation:
         """Write down that a Service has an address from now on."""
-        why = addresses.overlapping(kind, self._view.classes.values())
-        given = why or addresses.given_to(kind, service.meta, exposure)
+        classes = self._view.classes.values()
+        own, others = self._carried(service)
+        others |= {
+            one.address
+            for other in classes
+            if other.meta.key != kind.meta.key
+            for one in other.given
+        }
+        given = addresses.overlapping(kind, classes) or addresses.given_to(
+            kind, service.meta, exposure, elsewhere=others, own=own
+        )
         if isinstance(given, Explanation):
             return given
         await self._writer.write_given(kind.meta, given)
@@ -98,6 +107,29 @@ class Addresses:
         key = str(service.meta.key)
         _log.info("address.given", service=key, address=address)
         return address
+
+    def _carried(self, service: NodePortService) -> tuple[list[str], set[str]]:
+        """Find the addresses that load balancers of a Service have, and those of others."""
+        own: list[str] = []
+        others: set[str] = set()
+        for one in self._view.load_balancers.values():
+            is_own = one.meta.labels.get(names.LABEL_EXPOSES_UID) == service.meta.uid
+            if one.address and is_own:
+                own.append(one.address)
+            elif one.address and not self._is_shared(one, service):
+                others.add(one.address)
+        return own, others
+
+    def _is_shared(self, balancer: LoadBalancer, service: NodePortService) -> bool:
+        """Return whether the Service of a load balancer shares its address with another."""
+        name = balancer.meta.labels.get(names.LABEL_EXPOSES, "")
+        owner = self._view.services.get(ObjectKey(balancer.meta.key.namespace, name))
+        sharing = addresses.sharing_of(service.meta)
+        return (
+            bool(sharing)
+            and owner is not None
+            and (addresses.sharing_of(owner.meta) == sharing)
+        )
 
     def is_releasing(self, uid: Uid) -> bool:
         """Return whether an address of a Service is on its way back."""

@@ -126,3 +126,41 @@ def test_classes_with_an_address_in_common_give_none(
 
     assert is_shared == (why is not None)
     assert why is None or Reason.POOLS_OVERLAP == why.reason
+
+
+def test_shared_address_is_of_the_family_that_a_service_has_first() -> None:
+    """Each family has one that is shared."""
+    kind = EDGE
+    for name, exposure in (("a", PLAIN), ("b", IPV6), ("c", IPV6), ("d", PLAIN)):
+        kind = giving(kind, sharing(name), exposure)
+
+    assert ["192.0.2.0", "2001:db8::", "2001:db8::", "192.0.2.0"] == addresses(kind)
+
+
+def test_what_others_have_is_given_to_nobody_by_another_record() -> None:
+    """A network that came from another class, or to a class that was made anew."""
+    kind = giving(EDGE, a_meta("web"))
+    found = given_to(kind, a_meta("api"), PLAIN, elsewhere={"192.0.2.1"})
+
+    assert not isinstance(found, Explanation)
+    assert "192.0.2.2" == found[-1].address
+
+
+@pytest.mark.parametrize(
+    ("own", "given"),
+    [
+        ("192.0.2.3", "192.0.2.3"),
+        ("192.0.2.0", "192.0.2.2"),
+        ("192.0.2.1", "192.0.2.2"),
+        ("203.0.113.9", "192.0.2.2"),
+        ("none", "192.0.2.2"),
+        ("2001:db8::1", "192.0.2.2"),
+    ],
+)
+def test_service_gets_back_what_its_load_balancers_have(own: str, given: str) -> None:
+    """If that is of its class and family, and nobody else has it."""
+    kind = giving(EDGE, a_meta("web"))
+    found = given_to(kind, a_meta("api"), PLAIN, elsewhere={"192.0.2.1"}, own={own})
+
+    assert not isinstance(found, Explanation)
+    assert given == found[-1].address

@@ -428,6 +428,44 @@ async def test_classes_that_overlap_give_nothing(running: Stage) -> None:
     await running.client.delete(objects.CLASSES, ObjectKey("", pool))
 
 
+async def test_address_stays_with_its_service_whatever_becomes_of_classes(
+    running: Stage,
+) -> None:
+    """A class is made anew, and gives its network to another one: nobody else gets it."""
+    name, network = f"{running.namespace}-pool", "198.51.100.16/31"
+    one, other = "198.51.100.16", "198.51.100.17"
+    own = f"lbcf.tkestack.io/{name}"
+    await running.client.create(objects.CLASSES, "", pooled(name, network))
+    for service_name in ("first", "second"):
+        await running.create(objects.SERVICES, a_service(own, service_name))
+        await until_told(running, "True", "Ready", service_name)
+    assert {"first": one, "second": other} == await _given(running, name)
+    await _end_all(running, "first")
+
+    await running.client.delete(objects.CLASSES, ObjectKey("", name))
+    await until_told(running, "False", "ClassNotFound", "second")
+    await running.client.create(objects.CLASSES, "", pooled(name, network))
+    await running.create(objects.SERVICES, a_service(own, "third"))
+    await until_told(running, "True", "Ready", "third")
+    await until_told(running, "True", "Ready", "second")
+    assert {"second": other, "third": one} == await _given(running, name)
+    assert 1 == len(await running.calls("deleteLoadBalancer"))
+
+    elsewhere = {"spec": {"addresses": ["198.51.100.32/31"]}}
+    await running.client.patch(objects.CLASSES, ObjectKey("", name), elsewhere)
+    await running.client.create(objects.CLASSES, "", pooled(f"{name}-2", network))
+    await running.create(
+        objects.SERVICES, a_service(f"lbcf.tkestack.io/{name}-2", "fourth")
+    )
+    await until_told(running, "False", "AddressesExhausted", "fourth")
+    await _end_all(running, "second")
+    await until_told(running, "True", "Ready", "fourth")
+    assert {"fourth": other} == await _given(running, f"{name}-2")
+    await _end_all(running, "third", "fourth")
+    for class_name in (name, f"{name}-2"):
+        await running.client.delete(objects.CLASSES, ObjectKey("", class_name))
+
+
 async def test_killed_controller_goes_on(running: Stage) -> None:
     """A new process takes nothing twice, and cleans up what the old one began."""
     await running.create(objects.SERVICES, a_service(ours(running)))

@@ -12,11 +12,18 @@ tests/core/test_address_interleavings.py):
    to be gone, then it is taken out of the record. *Else*, and without 1, a controller that
    stood still would make one with an address that is somebody else's by now.
 3. One that is being released is given to nothing: not to its own Service either.
+
+A network may come from another class, and a class may be deleted and made anew, without its
+record. So what a load balancer of another Service has, or another class has given, is taken
+as well, and a Service whose load balancers have an address gets that one again.
 """
 
+import contextlib
 import ipaddress
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
+from typing import Final
 
 import attrs
 
@@ -28,6 +35,8 @@ from lbcf.core.reasons import Explanation, Reason
 
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_V6: Final = 6
 
 
 def address_of(kind: LoadBalancerClass, uid: Uid) -> GivenAddress | None:
@@ -36,7 +45,12 @@ def address_of(kind: LoadBalancerClass, uid: Uid) -> GivenAddress | None:
 
 
 def given_to(
-    kind: LoadBalancerClass, meta: Meta, exposure: Exposure
+    kind: LoadBalancerClass,
+    meta: Meta,
+    exposure: Exposure,
+    *,
+    elsewhere: Collection[str] = (),
+    own: Iterable[str] = (),
 ) -> tuple[GivenAddress, ...] | Explanation:
     """Return the record with an address for a Service that has none, or why there is none.
 
@@ -44,16 +58,25 @@ def given_to(
         kind: its class, as it is now.
         meta: of the Service.
         exposure: of it.
+        elsewhere: what other classes have given, and load balancers have of Services
+            with which this one does not share.
+        own: what the load balancers of this Service have.
     """
     families = exposure.options.get("ipFamilies", "IPv4")
-    version = 6 if families.startswith("IPv6") else 4
-    sharing = _sharing(meta)
+    version = _V6 if families.startswith("IPv6") else 4
+    pool = [one for one in networks(kind) if one.version == version]
+    taken = set(_parsed([*elsewhere, *(one.address for one in kind.given)]))
+    sharing = sharing_of(meta)
     shared = (
         one.address
         for one in kind.given
         if sharing and one.sharing == sharing and not one.is_releasing
+        if (":" in one.address) == (version == _V6)
     )
-    address = next(shared, None) or _free(kind, version)
+    kept = (one for one in _parsed(own) if any(one in network for network in pool))
+    listed = (address for network in pool for address in network)
+    free = (str(one) for one in chain(kept, listed) if one not in taken)
+    address = next(chain(shared, free), None)
     if address is None:
         message = (
             f"LoadBalancerClass {kind.meta.key.name} has no IPv{version} address left; add "
@@ -63,21 +86,16 @@ def given_to(
     return (*kind.given, GivenAddress(address, meta.key, meta.uid, sharing))
 
 
-def _sharing(meta: Meta) -> str:
+def _parsed(texts: Iterable[str]) -> Iterator[_Address]:
+    for text in texts:
+        with contextlib.suppress(ValueError):
+            yield ipaddress.ip_address(text)
+
+
+def sharing_of(meta: Meta) -> str:
+    """Return under what a Service shares its address: empty: it does not."""
     key = meta.annotations.get(names.ANNOTATION_SHARED, "")
     return f"{meta.key.namespace}/{key}" if key else ""
-
-
-def _free(kind: LoadBalancerClass, version: int) -> str | None:
-    """Return the first address that nobody has."""
-    taken = {one.address for one in kind.given}
-    listed = (
-        str(address)
-        for network in networks(kind)
-        if network.version == version
-        for address in network
-    )
-    return next((address for address in listed if address not in taken), None)
 
 
 def networks(kind: LoadBalancerClass) -> Iterator[_Network]:
