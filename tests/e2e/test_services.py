@@ -458,12 +458,13 @@ async def test_address_stays_with_its_service_whatever_becomes_of_classes(
         objects.SERVICES, a_service(f"lbcf.tkestack.io/{name}-2", "fourth")
     )
     await until_told(running, "False", "AddressesExhausted", "fourth")
+    await running.client.delete(objects.CLASSES, ObjectKey("", name))
+    await until_told(running, "False", "ClassNotFound", "second")
     await _end_all(running, "second")
     await until_told(running, "True", "Ready", "fourth")
     assert {"fourth": other} == await _given(running, f"{name}-2")
     await _end_all(running, "third", "fourth")
-    for class_name in (name, f"{name}-2"):
-        await running.client.delete(objects.CLASSES, ObjectKey("", class_name))
+    await running.client.delete(objects.CLASSES, ObjectKey("", f"{name}-2"))
 
 
 async def test_killed_controller_goes_on(running: Stage) -> None:
