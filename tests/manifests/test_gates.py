@@ -203,6 +203,19 @@ def test_guaranteed_pod_stays_one_and_restricted_ones_are_let_in(
     assert "Guaranteed" == found["status"]["qosClass"]
 
 
+@pytest.mark.parametrize(("user", "own"), [(0, 65532), (1000, None), (None, None)])
+def test_waiter_is_not_root_where_the_pod_is(
+    policy: Cluster, shop: str, user: int | None, own: int | None
+) -> None:
+    """The kubelet starts no container that must not be root and is said to be."""
+    said = {} if user is None else {"securityContext": {"runAsUser": user}}
+    found = made(policy, shop, pod(enabled=True, **said))
+    secure = found["spec"]["initContainers"][0]["securityContext"]
+
+    assert secure["runAsNonRoot"]
+    assert own == secure.get("runAsUser")
+
+
 def test_pods_of_windows_and_of_the_system_are_left_alone(
     policy: Cluster, shop: str
 ) -> None:
