@@ -22,6 +22,7 @@ from lbcf.core.lifecycle.services import (
 from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.nodes import NodePortService
+from lbcf.core.model.resources import LoadBalancer
 from lbcf.core.model.services import (
     DerivedPort,
     Exposure,
@@ -107,6 +108,9 @@ class Services:
         for one in (old, new):
             if one is not None and (name := one.meta.labels.get(names.LABEL_EXPOSES)):
                 self._queue.add(ObjectKey(one.meta.key.namespace, name))
+        # Its class may be gone, so that no record tells that an address is back.
+        if new is None and isinstance(old, LoadBalancer) and old.address:
+            self._look_again(unaddressed=True)
 
     def class_changed(
         self, old: LoadBalancerClass | None, new: LoadBalancerClass | None
@@ -119,9 +123,16 @@ class Services:
         before, after = (frozenset(one.given if one else ()) for one in (old, new))
         for given in before ^ after:
             self._queue.add(given.service)
-        for service in self._view.services.by_index("exposed", True):
-            if not _is_only_given(old, new) or (before - after and _waits(service)):
-                self._queue.add(service.meta.key)
+        if not _is_only_given(old, new):
+            self._look_again(unaddressed=False)
+        elif before - after:
+            self._look_again(unaddressed=True)
+
+    def _look_again(self, *, unaddressed: bool) -> None:
+        """Look at all Services, or at those alone for which there was no address left."""
+        index = "unaddressed" if unaddressed else "exposed"
+        for service in self._view.services.by_index(index, True):
+            self._queue.add(service.meta.key)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Take one Service as far as it goes."""
@@ -342,13 +353,6 @@ def _is_only_given(
     if old is None or new is None:
         return False
     return attrs.evolve(old, meta=new.meta, given=new.given) == new
-
-
-def _waits(service: NodePortService) -> bool:
-    """Return whether a Service waits for an address."""
-    said = service.exposure.conditions if service.exposure else ()
-    found = conditions.find(said, conditions.LOAD_BALANCER_READY)
-    return found is not None and found.reason is Reason.ADDRESSES_EXHAUSTED
 
 
 def _failing(why: Explanation) -> Condition:

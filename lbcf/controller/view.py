@@ -15,7 +15,7 @@ from lbcf.controller.selector_index import (
 )
 from lbcf.core.lifecycle.listing import can_drift
 from lbcf.core.lifecycle.turn import driver_for_namespace, find_driver
-from lbcf.core.model import names
+from lbcf.core.model import conditions, names
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.node_backends import (
@@ -37,7 +37,7 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.services import LoadBalancerClass
 from lbcf.core.model.values import ObjectKey, Port
-from lbcf.core.reasons import Explanation
+from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.desired import host_port
 from lbcf.core.selection.legacy import is_about
 from lbcf.core.selection.location import may_be_marked, node_of
@@ -140,6 +140,14 @@ def _balanced_by(service: NodePortService) -> Iterator[bool]:
         yield True
 
 
+def _waits_for_address(service: NodePortService) -> Iterator[bool]:
+    """Index the Services whose class had no address left for them."""
+    said = service.exposure.conditions if service.exposure else ()
+    found = conditions.find(said, conditions.LOAD_BALANCER_READY)
+    if found is not None and found.reason is Reason.ADDRESSES_EXHAUSTED:
+        yield True
+
+
 def _namespace_of(group: BackendGroup) -> Iterator[str]:
     yield group.meta.key.namespace
 
@@ -175,7 +183,9 @@ class View:
         self._templates = LabelSets()
         self.pods.on_change(self._templates.pod_changed)
         self.nodes: Store[Node] = Store()
-        self.services: Store[NodePortService] = Store({"exposed": _balanced_by})
+        self.services: Store[NodePortService] = Store(
+            {"exposed": _balanced_by, "unaddressed": _waits_for_address}
+        )
         self.classes: Store[LoadBalancerClass] = Store()
         self.endpoints = EndpointSliceCache()
         self.drivers: Store[LoadBalancerDriver] = Store()

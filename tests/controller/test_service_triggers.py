@@ -1,0 +1,81 @@
+"""Which Services are looked at when something changes that they may wait for."""
+
+import attrs
+
+from lbcf.controller.addresses import Addresses
+from lbcf.controller.services import Services
+from lbcf.controller.view import View
+from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.nodes import NodePortService
+from lbcf.core.model.services import Exposure
+from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import ConditionReason, Reason
+from lbcf.executor.services import ClassWriter, ServiceWriter
+from lbcf.executor.writes import ObjectWriter
+from lbcf.kube.client import KubeClient
+from lbcf.kube.events import EventRecorder
+from lbcf.kube.kinds import CLASSES, GROUPS, LOAD_BALANCERS, SERVICES
+from lbcf.kube.list_watch import Removed
+from lbcf.runtime.queue import WorkQueue
+from lbcf.wire.metadata import identity_of
+from tests.builders import a_load_balancer, a_meta
+from tests.controller.views import show
+from tests.fakes.clock import VirtualClock
+from tests.fakes.loop import run_virtual
+from tests.kube.tiny_api import TinyApi
+
+
+def a_service(name: str, reason: ConditionReason) -> NodePortService:
+    """A Service that says why it is where it is."""
+    said = Condition(conditions.LOAD_BALANCER_READY, None, reason, "told", 1)
+    exposure = Exposure(is_balanced=True, conditions=(said,))
+    return NodePortService(a_meta(name), "LoadBalancer", exposure=exposure)
+
+
+def listening(view: View) -> WorkQueue[ObjectKey]:
+    """Let the controller listen to a view; return what it looks at from now on."""
+    client, clock = KubeClient(TinyApi()), VirtualClock()
+    queue: WorkQueue[ObjectKey] = WorkQueue("services", clock)
+    writer = ServiceWriter(
+        ObjectWriter(client, SERVICES, view.services),
+        ObjectWriter(client, LOAD_BALANCERS, view.load_balancers),
+        ObjectWriter(client, GROUPS, view.groups),
+    )
+    classes = ClassWriter(ObjectWriter(client, CLASSES, view.classes))
+    Services(
+        view,
+        writer,
+        client,
+        EventRecorder(client, clock, controller="test", instance="test"),
+        clock,
+        addresses=Addresses(view, classes, client),
+        queue=queue,
+    ).listen()
+    return queue
+
+
+def test_who_waits_for_an_address_is_looked_at_when_a_load_balancer_with_one_goes() -> (
+    None
+):
+    """Its class may be gone, so that no record of it says that the address is back."""
+
+    async def story() -> None:
+        balancers = [
+            attrs.evolve(a_load_balancer("with"), address="192.0.2.1"),
+            a_load_balancer("without"),
+        ]
+        view = show(
+            View(),
+            a_service("served", Reason.READY),
+            a_service("waits", Reason.ADDRESSES_EXHAUSTED),
+            *balancers,
+        )
+        queue = listening(view)
+        view.load_balancers.apply(Removed(identity_of(balancers[1].meta)))
+        assert 0 == len(queue)
+        view.load_balancers.apply(Removed(identity_of(balancers[0].meta)))
+        assert 1 == len(queue)
+        assert "waits" == (await queue.get()).name
+
+    run_virtual(story())
