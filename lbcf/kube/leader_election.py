@@ -264,6 +264,7 @@ class LeaderElector:
 
     async def _create(self) -> Lease | None:
         """Write the first Lease of that name."""
+        self._inherited = ""  # the one that was deleted may have had others meanwhile
         started = self._clock.monotonic()
         spec = self._spec() | {
             "acquireTime": micro_time(self._clock.now()),

@@ -20,6 +20,7 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.leader_election import LeaderElector, LeadershipLostError, Timing
 from lbcf.kube.leases import LEASES, Lease
+from lbcf.kube.requests import ApiRequest
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.process_identity import ProcessIdentity, ProcessWitness
 from tests.fakes.clock import VirtualClock
@@ -350,6 +351,29 @@ class TestElection:
                 witness=Witness(2, ended=frozenset({1, 9})),
                 between=lead_in_between,
             )
+            assert "two" == await stage.name_that_leads("two")
+            await ended(two)
+
+        run_virtual(main())
+
+    def test_name_is_not_kept_where_the_lease_had_to_be_created(self) -> None:
+        """Nobody knows who led before somebody deleted it."""
+
+        class Deleted(TinyApi):
+            """Has no Lease any more as soon as `two` writes it."""
+
+            def perform(self, request: ApiRequest, *, at: int | None = None) -> bytes:
+                """Carry a request out."""
+                if request.method == "PATCH" and b'"two"' in (request.body or b""):
+                    self.objects.pop(PATH, None)
+                return super().perform(request, at=at)
+
+        stage = Stage(Deleted())
+
+        async def main() -> None:
+            await stage.kill(stage.start("dead", witness=Witness(1)))
+            two = stage.start("two", witness=Witness(2, ended=frozenset({1})))
+            await asyncio.sleep(1)
             assert "two" == await stage.name_that_leads("two")
             await ended(two)
 
