@@ -117,7 +117,10 @@ def test_polarity_of_each_condition_is_known() -> None:
         for name, value in vars(conditions).items()
         if name.isupper() and not name.startswith("_") and isinstance(value, str)
     }
-    assert types == GOOD_IF_TRUE | GOOD_IF_FALSE
+    assert types == GOOD_IF_TRUE | GOOD_IF_FALSE, (
+        "put it into one of these two sets; False is good: also _BETTER_FALSE of "
+        "lbcf/ctl/report.py"
+    )
     for kind in types:
         for status in (True, False):
             said = Condition(kind, status, ForeignReason(""), "", 1, START)

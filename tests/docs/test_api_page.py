@@ -39,7 +39,7 @@ def test_fields_and_their_words_are_told(kind: str) -> None:
     words = set(words_in(schemas()[kind]["properties"]["spec"]))
 
     assert words
-    assert [] == sorted(words - told)
+    assert [] == sorted(words - told), f"they need a place in {PAGE}"
 
 
 def test_conditions_are_told() -> None:
@@ -48,4 +48,4 @@ def test_conditions_are_told() -> None:
     cells = (row.split("|")[1] for row in table.splitlines()[2:])
     told = {word for cell in cells for word in re.findall(r"\w+", cell)}
 
-    assert condition_types() == told
+    assert condition_types() == told, f"the table of conditions in {PAGE}"

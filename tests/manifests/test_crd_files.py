@@ -138,7 +138,10 @@ def node_at(name: str) -> Document:
 @pytest.mark.parametrize(("name", "node"), NODES, ids=[name for name, _ in NODES])
 def test_every_value_is_bounded(name: str, node: Document) -> None:
     """No string, list, map or number is without a limit: CEL's budget counts on them."""
-    assert any(bound <= node.keys() for bound in BOUNDS[node["type"]]), name
+    wanted = [sorted(bound) for bound in BOUNDS[node["type"]]]
+    assert any(node.keys() >= set(bound) for bound in wanted), (
+        f"{name}: its schema needs all of one of {wanted}"
+    )
 
 
 def test_every_field_is_described() -> None:
@@ -160,7 +163,7 @@ def test_every_default_is_described() -> None:
         if "default" in node and "Default: " not in node["description"]
     ]
 
-    assert [] == hidden
+    assert [] == hidden, "their descriptions have to end with 'Default: VALUE.'"
 
 
 @pytest.mark.parametrize(("name", "bounds"), RANGES.items(), ids=list(RANGES))
@@ -176,7 +179,9 @@ def test_ranges(name: str, bounds: tuple[int, int]) -> None:
 )
 def test_enumerations_are_those_of_the_code(name: str, words: Any) -> None:
     """The schema takes exactly the words that the code knows."""
-    assert {word.value for word in words} == set(node_at(name)["enum"])
+    assert {word.value for word in words} == set(node_at(name)["enum"]), (
+        f"the enum of {name} in manifests/crds differs from the code"
+    )
 
 
 @pytest.mark.parametrize(("name", "default"), DEFAULTS.items(), ids=list(DEFAULTS))
@@ -200,14 +205,18 @@ def test_no_other_defaults() -> None:
     )
     rest = {name for name in found - DEFAULTS.keys() if not name.endswith(copies)}
 
-    assert {"LoadBalancerDriver spec.auth.bearerTokenSecretRef.key"} == rest
+    assert {"LoadBalancerDriver spec.auth.bearerTokenSecretRef.key"} == rest, (
+        "a field with a default needs a line in DEFAULTS"
+    )
 
 
 @pytest.mark.parametrize(("what", "one", "other"), ALIKE, ids=[row[0] for row in ALIKE])
 def test_alike_things_have_one_schema(what: str, one: str, other: str) -> None:
     """What means the same in two places takes the same values there."""
     assert what
-    assert _bare(node_at(one)) == _bare(node_at(other))
+    assert _bare(node_at(one)) == _bare(node_at(other)), (
+        f"the schemas of {one} and {other} in manifests/crds differ"
+    )
 
 
 def _bare(node: Document) -> Document:

@@ -14,7 +14,7 @@ def test_tables_are_made_of_the_reasons() -> None:
     """Of all of them; written by `python -m tests.monitoring`."""
     page = PAGE.read_text()
 
-    assert page == with_tables(page)
+    assert page == with_tables(page), "python -m tests.monitoring writes the page anew"
 
 
 def test_every_reason_is_written_by_some_code() -> None:
@@ -22,7 +22,9 @@ def test_every_reason_is_written_by_some_code() -> None:
     code = " ".join(path.read_text() for path in Path("lbcf").rglob("*.py"))
     used = set(re.findall(r"\b(?:Event)?Reason\.([A-Z_]+)\b", code))
 
-    assert used == {one.name for one in (*Reason, *EventReason)}
+    assert used == {one.name for one in (*Reason, *EventReason)}, (
+        "no code in lbcf/ gives a reason of lbcf/core/reasons.py, or names one it lacks"
+    )
 
 
 def test_answers_have_an_event_for_each_outcome() -> None:
