@@ -14,13 +14,13 @@ PATIENT = DeregisterPolicy.IF_NOT_RUNNING
 CAREFREE = DeregisterPolicy.IF_TERMINATING
 
 
-@pytest.mark.parametrize("policy", [STRICT, PATIENT, CAREFREE])
+@pytest.mark.parametrize("policy", DeregisterPolicy)
 def test_ready_pod_with_an_address_is_a_backend(policy: DeregisterPolicy) -> None:
     """All that is needed is an address and a readiness probe that says yes."""
     assert Eligible() == judge_pod(a_pod(), policy)
 
 
-@pytest.mark.parametrize("policy", [STRICT, PATIENT, CAREFREE])
+@pytest.mark.parametrize("policy", DeregisterPolicy)
 def test_terminating_pod_leaves_whatever_it_still_serves(
     policy: DeregisterPolicy,
 ) -> None:
@@ -30,7 +30,7 @@ def test_terminating_pod_leaves_whatever_it_still_serves(
     assert Ineligible(Reason.POD_TERMINATING, "pod web-1 is being deleted") == verdict
 
 
-@pytest.mark.parametrize("policy", [STRICT, PATIENT, CAREFREE])
+@pytest.mark.parametrize("policy", DeregisterPolicy)
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_finished_pod_leaves(policy: DeregisterPolicy, phase: str) -> None:
     """A terminal phase is the end, even before readiness and address say so."""
@@ -78,7 +78,7 @@ def test_phase_that_is_not_terminal_ends_nothing(phase: str) -> None:
     assert Eligible() == judge_pod(a_pod(phase=phase), PATIENT)
 
 
-@pytest.mark.parametrize("policy", [STRICT, PATIENT, CAREFREE])
+@pytest.mark.parametrize("policy", DeregisterPolicy)
 def test_ready_pod_without_an_address_waits(policy: DeregisterPolicy) -> None:
     """There is nothing to register yet, and no reason to deregister."""
     verdict = judge_pod(a_pod(address=""), policy)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lbcf.core.model.values import DeregisterPolicy
 from tests.docs.names import condition_types
 from tests.manifests.documents import Document, schemas
 
@@ -40,6 +41,23 @@ def test_fields_and_their_words_are_told(kind: str) -> None:
 
     assert words
     assert [] == sorted(words - told), f"they need a place in {PAGE}"
+
+
+@pytest.mark.parametrize("name", ["api.md", "glossary.md", "status.md"])
+def test_policies_are_listed_in_one_line(name: str) -> None:
+    """Each page that lists the policies has all of them."""
+    page = Path("docs") / name
+    lines = [
+        re.findall(r"\w+", line)
+        for line in page.read_text().splitlines()
+        if "deregisterPolicy" in line and DeregisterPolicy.IF_NOT_READY.value in line
+    ]
+
+    assert any(
+        {one.value for one in DeregisterPolicy} <= set(line) for line in lines
+    ), (
+        f"{page}: the line about deregisterPolicy has to name {', '.join(DeregisterPolicy)}"
+    )
 
 
 def test_conditions_are_told() -> None:
