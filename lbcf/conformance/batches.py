@@ -82,7 +82,6 @@ async def _results(
 
 
 def _usual(bench: Bench, operation: Operation) -> Mapping[str, object]:
-    """Return the fields that only one operation has."""
     if operation is Operation.DRAIN_BACKEND:
         return {"drain": bench.drain_times()}
     return {"drained": False} if operation is Operation.DEREGISTER_BACKEND else {}

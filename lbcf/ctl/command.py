@@ -218,7 +218,6 @@ async def _status(question: Question, write: ReportWriter) -> int:
     if question.flags.watch:
 
         async def look() -> StatusReport:
-            """Look again."""
             _, report = await _look_at_status(question)
             return report
 

@@ -271,7 +271,6 @@ class Reading:
 
 
 def _depends_on_nodes(group: BackendGroup) -> bool:
-    """Return whether nodes decide about a group: its own, or one drained by hand."""
     # Nodes are many, and most who ask may not read them: only where the controller said so.
     drained = find(group.status.conditions, DRAINED_BY_HAND)
     by_hand = drained is not None and drained.status is True

@@ -74,7 +74,6 @@ def _general(reason: str) -> str:
 
 
 def _plain_link(found: re.Match[str]) -> str:
-    """Return a link as the name of the file below docs, where it leads to one."""
     label, target = found.groups()
     page = target if not target.startswith("#") else f"troubleshoot.md{target}"
     where = f"docs/{page}"

@@ -348,7 +348,6 @@ def _fitting(
 
 
 def _widest(widths: Sequence[int], least: Sequence[int]) -> int | None:
-    """Return which column is to be made narrower, None: none can be."""
     able = [n for n in range(len(widths)) if widths[n] > least[n]]
     return max(able, key=lambda n: widths[n], default=None)
 

@@ -191,7 +191,6 @@ class Batches:
                 queue.waiting.remove(item)
 
     def _form(self, lane: Lane, queue: _Queue) -> None:
-        """Begin a batch, unless one is being gathered already."""
         if queue.waiting and queue.forming is None:
             queue.forming = asyncio.create_task(self._batch(lane, queue))
         elif not queue.waiting and queue.forming is None and not queue.under_way:
@@ -265,7 +264,6 @@ class Batches:
         taken: Sequence[Item],
         driver: LoadBalancerDriver,
     ) -> None:
-        """Send what may be sent of some items, and tell each what came of it."""
         permitted = await self._permitted(queue, taken) if taken else {}
         if permitted:
             await self._call(lane, permitted, driver)

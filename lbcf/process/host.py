@@ -203,7 +203,6 @@ class Host:
         )
 
     async def _lead(self, elector: LeaderElector | None) -> None:
-        """Work, as the one process of its kind that does."""
         if elector is None:
             await self._work()
         else:

@@ -194,7 +194,6 @@ class Connection:
 
 
 def _kind(content_type: str) -> str:
-    """Return a content type without its parameters."""
     return content_type.partition(";")[0].strip().lower()
 
 

@@ -84,7 +84,6 @@ def parse_devices(text: str) -> Sequence[Device]:
 
 
 def _not_a_device(text: str) -> InvalidInput:
-    """Return the error for a text that is no device."""
     return InvalidInput(
         f"device {text!r:.120}: write https://HOST or https://HOST:PORT, nothing behind"
     )

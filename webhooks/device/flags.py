@@ -110,7 +110,6 @@ def read_flags(chosen: argparse.Namespace) -> Ground:
 
 
 def _sample(pattern: str) -> str:
-    """Return a text that a pattern stands for, to find typing errors by."""
     return pattern.replace("*", "1").replace("?", "1")
 
 

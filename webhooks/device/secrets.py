@@ -71,6 +71,5 @@ class Secrets:
         return Login(self.read(device, "username"), self.read(device, "password"))
 
     def _folder_of(self, device: Device) -> Path:
-        """Return the folder whose files are for this device."""
         own = self.folder / device.host
         return own if own.is_dir() else self.folder

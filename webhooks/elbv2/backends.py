@@ -43,14 +43,12 @@ def _target(request: GenerateBackendAddrRequest, wanted: TargetType) -> Target:
 
 
 def _instance(backend: NodeBackend) -> str:
-    """Return the instance that a node is; empty if it does not say."""
     provider_id = objects.read_node(backend.node).spec.provider_id
     is_aws = provider_id.startswith("aws://")
     return provider_id.rpartition("/")[2] if is_aws else ""
 
 
 def _node_ip(backend: NodeBackend) -> str:
-    """Return the address of a node inside of its network."""
     return objects.internal_ip(objects.read_node(backend.node).status.addresses)
 
 

@@ -196,7 +196,6 @@ class LoadBalancers:
         self.claims.close()
 
     async def _described(self, group: str, region: str) -> list[GroupDescription]:
-        """Look up a target group, by ARN or by name."""
         calls = await self.aws.region(arn_region(group) or region)
         return await calls.describe(group)
 

@@ -167,5 +167,4 @@ class Claims:
 
 
 def _claimed(state: str, record: str, pool: str) -> Claimed:
-    """Return a claim as it was written."""
     return Claimed(Claim(state), Owner(record, pool))

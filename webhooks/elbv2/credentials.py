@@ -75,7 +75,6 @@ def _read(folder: Path, name: str, *, optional: bool = False) -> str:
 
 @functools.cache
 def _models() -> Loader:
-    """Return what reads the descriptions of AWS' services, once for all regions."""
     return create_loader()
 
 

@@ -216,7 +216,6 @@ class Elbv2Driver(Driver):
             )
 
     def _answer(self, outcome: Outcome) -> Succ | Running:
-        """Return the answer that an outcome stands for."""
         if isinstance(outcome, Finished):
             return Succ(msg=outcome.note)
         return Running(msg=outcome.note, retry_after=self.ask_again)

@@ -204,11 +204,9 @@ class TargetGroup:
         return claim.state if claim.record == member.owner.record else None
 
     def _put(self, member: Member, claim: Claim) -> None:
-        """Write down what holds for a member from now on."""
         self.claims.put(self.arn, {member.target: Claimed(claim, member.owner)})
 
     async def _read(self) -> Reading:
-        """Return a reading that is fresh, and shows our own changes."""
         recent = self.clock.monotonic() - self.fresh.total_seconds()
         return await self._readings.since(max(recent, self._changes.ended))
 
@@ -226,7 +224,6 @@ class TargetGroup:
             self._note(changes, Claim.OUT)
 
     def _note(self, changes: Sequence[Change], claim: Claim) -> None:
-        """Write down what holds for targets from now on."""
         claims = {one.target: Claimed(claim, one.owner) for one in changes}
         self.claims.put(self.arn, claims)
 
@@ -241,7 +238,6 @@ class TargetGroup:
             self._put(member, Claim.OUT)
 
     def _gone(self) -> Finished:
-        """Take in that the target group is gone, and all of its targets with it."""
         self.claims.drop_group(self.arn)
         return Finished(f"{self} is gone")
 
@@ -268,7 +264,6 @@ class TargetGroup:
 
 
 def _is_taken(claim: Claimed, member: Member) -> bool:
-    """Tell whether another record may still need what it has put in."""
     return claim.state in decisions.HAVING and claim.owner.is_taken(member.owner)
 
 

@@ -172,5 +172,4 @@ class AllowedGroups:
 
 
 def _matches(arn: str, pattern: str) -> bool:
-    """Tell whether the pattern allows the target group."""
     return fnmatchcase(arn if pattern.startswith("arn:") else arn_name(arn), pattern)

@@ -79,7 +79,6 @@ def _check_host(ip: IPAddress, text: str) -> None:
 
 
 def _no_target(text: str) -> InvalidInput:
-    """Return the error for a text that names no target."""
     return InvalidInput(
         f"backendAddr {text!r:.120}: write IP:port, [IPv6]:port without a zone, or "
         "i-INSTANCE:port, with a port of 1 to 65535"

@@ -176,7 +176,6 @@ def displaced_of(answer: str) -> int:
 
 
 def _variable(of: Target | str) -> str:
-    """Return the name of the variable of a slot, or of a backend."""
     return f"proc.lbcf_{digest(str(of))}"
 
 

@@ -99,7 +99,6 @@ async def _conversation(endpoint: Endpoint, sent: bytes, most: int) -> str:
 async def _opened(
     endpoint: Endpoint,
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Open a connection."""
     if endpoint.is_unix:
         return await asyncio.open_unix_connection(endpoint.path)
     return await asyncio.open_connection(endpoint.host, endpoint.port)

@@ -291,7 +291,6 @@ class HaproxyDriver(Driver):
             await balancer.on_all(self._examine)
 
     async def _examine(self, pool: Pool) -> None:
-        """Find out whether members can be added to a backend."""
         await pool.probe(self.prefix)
 
     async def _examine_if_up(self, pool: Pool) -> None:
@@ -299,7 +298,6 @@ class HaproxyDriver(Driver):
             await self._examine(pool)
 
     def _name(self, record_id: str) -> MemberName:
-        """Return the name of a record's server."""
         return MemberName(self.prefix, record_id)
 
     @asynccontextmanager

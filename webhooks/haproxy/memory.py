@@ -178,7 +178,6 @@ class Memory:
         return [one for one in self._of(backend) if str(one.target.name) not in there]
 
     def _of(self, backend: str) -> Sequence[Registered]:
-        """Return the members of a backend, in the order in which they came."""
         return [one for key, one in self._members.items() if key[0] == backend]
 
     def sending(self, members: Iterable[Registered], patience: timedelta) -> None:
@@ -201,7 +200,6 @@ class Memory:
 
 
 def _key(target: Target) -> _Key:
-    """Return what a member is known by, with or without cookie."""
     return target.backend, str(target.name)
 
 

@@ -63,7 +63,6 @@ def parse_options(parameters: Mapping[str, str]) -> Options:
 
 
 def _parsed_switch(text: str) -> bool:
-    """Read `true` or `false`."""
     if text not in {"true", "false"}:
         raise InvalidInput(f"parameters: check must be true or false, not {text!r:.60}")
     return text == "true"

@@ -311,19 +311,16 @@ class Pool:
         return Listing(snapshot.generation, members, counted)
 
     async def _server(self, target: Target) -> Server | None:
-        """Read the state of one member."""
         snapshot = await self._snapshot()
         return snapshot.server(str(target.name))
 
     async def _snapshot(self) -> Snapshot:
-        """Read the backend, with what a reload had lost put back."""
         snapshot = await self.api.snapshot(self.backend)
         while await restore(self.api):
             snapshot = await self.api.snapshot(self.backend)
         return snapshot
 
     def _remember(self, target: Target, member: Member, server: Server) -> None:
-        """Remember a member that is as it should be."""
         self.api.memory.register(target, member, server, self.api.generation)
 
     async def _change(self, command: Command) -> None:

@@ -156,7 +156,6 @@ class Snapshot:
         )
 
     def _cell(self, cells: Sequence[str], column: str) -> str:
-        """Return the text of a column."""
         try:
             return cells[self.columns[column]]
         except LookupError as error:
@@ -212,7 +211,6 @@ def parse_snapshot(text: str) -> Snapshot | None:
 
 
 def _field(text: str, name: str) -> int:
-    """Return a number of `show info`."""
     found = re.search(rf"^{name}: (\d+)$", text, re.MULTILINE)
     if found is None:
         raise Unreadable(f"`show info` has no {name}")

@@ -112,7 +112,6 @@ class SlotDriver(HaproxyDriver):
         await self._slots(pool).probe()
 
     def _slots(self, pool: Pool) -> SlotPool:
-        """Return the slots of a backend."""
         return SlotPool(pool, self.prefix)
 
 

@@ -178,11 +178,9 @@ class SlotPool:
         return SlotListing(epoch, members, loads)
 
     async def _snapshot(self) -> Snapshot:
-        """Read the backend."""
         return await self.pool.api.snapshot(self.pool.backend)
 
     def _slots(self, snapshot: Snapshot) -> list[Slot]:
-        """Return our slots."""
         cookie = self.pool.cookies
         return list(
             slots.slots_of(snapshot, self.pool.backend, self.prefix, cookie=cookie)
@@ -194,7 +192,6 @@ class SlotPool:
         return commands.owner_at(answer, address)
 
     async def _is_free(self, slot: Slot) -> bool:
-        """Tell whether the first free slot still is this one, as it was."""
         return slots.at(self._slots(await self._snapshot()), FREE) == slot
 
     async def _note_displaced(self) -> None:
@@ -204,22 +201,19 @@ class SlotPool:
         await self.pool.api.change(note)
 
     async def _displaced(self) -> int:
-        """Return how many members have lost their slots to others."""
         question = commands.ask_displaced(self.pool.backend)
         return commands.displaced_of(await self.pool.api.ask(question))
 
     async def _left(self, slot: Slot) -> int:
-        """Return the requests in progress and waiting on a slot."""
         return await self.pool.api.load(self.pool.backend, slot.server) or 0
 
 
 def _left_alone(slot: Slot, owner: Owner) -> Outcome:
-    """Return the outcome for a record that another one has succeeded in its slot."""
     return Finished(f"left alone: {slot.target} is that of record {owner.record}")
 
 
 def _ensured(slot: Slot) -> Outcome:
-    """Return the outcome for a member that is as it should be."""
+    """Return the outcome for a record that another one has succeeded in its slot."""
     if slot.server.starting:
         return Finished("waits for its first health checks to pass")
     return Finished()
