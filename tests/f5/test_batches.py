@@ -3,6 +3,7 @@
 import asyncio
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 import pytest
 
@@ -18,6 +19,7 @@ from lbcf.sdk import (
 from tests.f5.requests import WEB, an_ensure, an_identity
 from tests.f5.server import Bigip
 from tests.webhooks.requests import a_deregister, a_drain
+from webhooks.f5 import transactions
 from webhooks.f5.driver import F5Driver
 from webhooks.f5.icontrol import Icontrol
 from webhooks.f5.transactions import Step
@@ -216,6 +218,20 @@ async def test_a_commit_without_an_answer(
 
     assert [{RetryAfter}, {Succ}] == [kinds(first), kinds(second)]
     assert 10 == len(bigip.unit.running.pool(WEB).members)
+
+
+async def test_a_slow_unit_makes_some_in_time(
+    driver: F5Driver, bigip: Bigip, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a transaction has no time for goes into the next one."""
+    monkeypatch.setattr(transactions, "QUEUEING", timedelta(seconds=0.2))
+    bigip.faults.slow_commands = 0.05
+
+    outcomes = await driver.ensure_backends(ensures(bigip, 12))
+
+    assert {Succ} == kinds(outcomes)
+    assert len(bigip.unit.commits) > 1
+    assert 24 == sum(bigip.unit.commits)
 
 
 async def test_a_unit_that_knows_no_transactions(

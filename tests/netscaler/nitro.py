@@ -52,6 +52,12 @@ class Heard:
         return self.path.split("?", maxsplit=1)[0].split("/")[4]
 
     @property
+    def items(self) -> list[dict[str, object]]:
+        """The resources of a bulk request; none where it is of one."""
+        said = self.body.get(self.resource)
+        return said if isinstance(said, list) else []
+
+    @property
     def args(self) -> dict[str, str]:
         """What `args=` says, by names in small letters."""
         text = URL(self.path, encoded=True).query.get("args", "")
@@ -143,9 +149,7 @@ class Nitro:
         """Take the time that a changing request takes."""
         if not is_change(heard):
             return
-        said = heard.body.get(heard.resource)
-        seconds = self.slow_changes
-        seconds += self.slow_items * (len(said) if isinstance(said, list) else 0)
+        seconds = self.slow_changes + self.slow_items * len(heard.items)
         self._under_way += 1
         self.at_once = max(self.at_once, self._under_way)
         if seconds:

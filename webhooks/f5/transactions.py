@@ -10,6 +10,7 @@ import contextlib
 import re
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 
 import attrs
 
@@ -17,10 +18,16 @@ from webhooks.device.errors import DeviceError, Refused
 from webhooks.f5.errors import Denied
 from webhooks.f5.icontrol import Icontrol
 from webhooks.f5.members import Node
+from webhooks.f5.names import ObjectPath
 
 
 MOST_COMMITS = 20
 """For one set of steps: halving finds one of a hundred in 15. What is left then is not made."""
+
+
+QUEUEING = timedelta(seconds=2)
+"""How long a transaction is filled before it is committed: a unit that is slow makes some
+steps in the time that a call has, where it would make none if all had to be in one."""
 
 
 @attrs.frozen(eq=False)
@@ -60,6 +67,7 @@ class Transactions:
     api: Icontrol
     changed: Callable[[], object]
     commits_left: int = MOST_COMMITS
+    _nodes: set[ObjectPath] = attrs.field(factory=set, init=False)
     _last: Refused = attrs.field(factory=lambda: Refused("nothing was tried"))
 
     async def make(self, steps: Sequence[Step]) -> dict[str, Refused]:
@@ -73,9 +81,19 @@ class Transactions:
             return {}
         if not self.commits_left:
             return {step.key: self._last for step in steps}
-        refused = await self._attempt(steps)
-        if refused is None:
-            return {}
+        try:
+            made = await self._attempt(steps)
+        except Denied:
+            raise
+        except Refused as refused:
+            self._last = refused
+            return await self._without_culprit(steps, refused)
+        return await self.make(steps[made:])
+
+    async def _without_culprit(
+        self, steps: Sequence[Step], refused: Refused
+    ) -> dict[str, Refused]:
+        """Make steps without those that spoil it for the others."""
         named = [step for step in steps if step.is_named(refused.said)]
         if named or len(steps) == 1:
             out = {step.key: refused for step in named or steps}
@@ -83,18 +101,15 @@ class Transactions:
         middle = len(steps) // 2
         return await self.make(steps[:middle]) | await self.make(steps[middle:])
 
-    async def _attempt(self, steps: Sequence[Step]) -> Refused | None:
-        """Make all steps, or none; return what the unit said to that, None: it made them."""
+    async def _attempt(self, steps: Sequence[Step]) -> int:
+        """Make steps from the first on, or none; return how many there was time for.
+
+        Raises:
+            Refused: one cannot be made, and none was.
+        """
         self.commits_left -= 1
-        try:
-            async with self.api.session.turn():
-                await self._commit(await self._begin(), steps)
-        except Denied:
-            raise
-        except Refused as refused:
-            self._last = refused
-            return refused
-        return None
+        async with self.api.session.turn():
+            return await self._commit(await self._begin(), steps)
 
     async def _begin(self) -> Icontrol:
         """Begin a transaction; a unit that refuses even that is not asked again."""
@@ -104,14 +119,10 @@ class Transactions:
             self.commits_left = 0
             raise
 
-    async def _commit(self, queued: Icontrol, steps: Sequence[Step]) -> None:
-        """Queue steps in a transaction, and commit it."""
-        nodes = {step.node.path: step.node for step in steps if step.node}
+    async def _commit(self, queued: Icontrol, steps: Sequence[Step]) -> int:
+        """Queue steps in a transaction while there is time, and commit it."""
         try:
-            for node in nodes.values():
-                await queued.add_node(node)
-            for step in steps:
-                await step.queue(queued)
+            number, nodes = await self._queue(queued, steps)
         except DeviceError:
             # Left open, it would be gone two minutes later.
             with contextlib.suppress(DeviceError):
@@ -123,3 +134,24 @@ class Transactions:
         finally:
             # A save that began since the first note may not have it.
             self.changed()
+        self._nodes |= nodes
+        return number
+
+    async def _queue(
+        self, queued: Icontrol, steps: Sequence[Step]
+    ) -> tuple[int, set[ObjectPath]]:
+        """Queue steps, each behind the node that it needs.
+
+        Returns how many there was time for, and the nodes that are made with them.
+        """
+        clock = self.api.session.clock
+        end = clock.monotonic() + QUEUEING.total_seconds()
+        nodes: set[ObjectPath] = set()
+        for number, step in enumerate(steps):
+            if number and clock.monotonic() > end:
+                return number, nodes
+            if step.node is not None and step.node.path not in nodes | self._nodes:
+                nodes.add(step.node.path)
+                await queued.add_node(step.node)
+            await step.queue(queued)
+        return len(steps), nodes

@@ -43,6 +43,34 @@ class Call:
     goes_on: bool = False
 
 
+@attrs.frozen
+class Bulk:
+    """The same for several resources of a kind, by as few requests as may be.
+
+    Attributes:
+        method: of HTTP.
+        path: behind /nitro/v1/config/, encoded.
+        items: what is said of each.
+    """
+
+    method: str
+    path: str
+    items: Sequence[Mapping[str, object]]
+
+    def parts(self, most: int) -> Sequence[Call]:
+        """Return the requests, with so many items each at most."""
+        resource = self.path.partition("?")[0]
+        return [
+            Call(
+                self.method,
+                self.path,
+                {resource: self.items[first : first + most]},
+                goes_on=True,
+            )
+            for first in range(0, len(self.items), most)
+        ]
+
+
 def named(resource: str, name: str) -> str:
     """Return the path of one resource; both official clients encode names twice."""
     return f"{resource}/{quote(quote(name, safe=''), safe='')}"
@@ -209,8 +237,8 @@ class Unbind:
         return Call("DELETE", argued(path, "args", **chosen))
 
 
-def bulk(changes: Sequence[Change]) -> Call:
-    """Return how changes of one kind are made by one request.
+def bulk(changes: Sequence[Change]) -> Bulk:
+    """Return how changes of one kind are made together.
 
     A list in the body makes it a bulk request; the vendor's own libraries take bindings
     out by `action=unbind`, as DELETE has no body. Nothing here says what the whole group
@@ -218,10 +246,7 @@ def bulk(changes: Sequence[Change]) -> Call:
     list does not name is unbound, strangers included.
     """
     first = changes[0].call
-    path = first.path
-    method = first.method
+    method, path = first.method, first.path
     if method == "DELETE":
         method, path = "POST", f"{BINDING}?action=unbind"
-    resource = path.partition("?")[0]
-    items = [one.item for one in changes]
-    return Call(method, path, {resource: items}, goes_on=True)
+    return Bulk(method, path, [one.item for one in changes])

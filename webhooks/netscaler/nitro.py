@@ -21,7 +21,7 @@ from webhooks.device.errors import Busy, DeviceError, Unreadable
 from webhooks.device.replies import Document, Reply
 from webhooks.device.retries import until_free
 from webhooks.device.secrets import Login, Secrets
-from webhooks.netscaler.changes import Call
+from webhooks.netscaler.changes import Bulk, Call
 from webhooks.netscaler.errors import (
     BUSY,
     NitroRefused,
@@ -39,6 +39,10 @@ _CONFIG = "/nitro/v1/config/"
 _STAT = "/nitro/v1/stat/"
 _LOGOUT = Call("POST", _CONFIG + "logout", {"logout": {}})
 _SERVER_ERROR = 500
+
+MOST_ITEMS = 50
+"""In one bulk request: a slow appliance, too, is to be through with it in the time that an
+answer has."""
 
 _log = structlog.get_logger(__name__)
 
@@ -101,8 +105,8 @@ class Nitro:
         """
         return await self._asked(attrs.evolve(call, path=_CONFIG + call.path))
 
-    async def call_all(self, call: Call) -> bool:
-        """Make a bulk request; return whether all of it was done.
+    async def call_all(self, call: Bulk) -> bool:
+        """Make bulk requests, one after the other; return whether all of it was done.
 
         What was not is found by the next reading, and told to whoever asks for one alone.
 
@@ -110,6 +114,11 @@ class Nitro:
             WrongLogin, NotPermitted, SessionEnded: nothing else can be done either.
             Busy, DeviceError: as `call`.
         """
+        parts = [await self._call_part(part) for part in call.parts(MOST_ITEMS)]
+        return all(parts)
+
+    async def _call_part(self, call: Call) -> bool:
+        """Make one bulk request; return whether all of it was done."""
         try:
             await self.call(call)
         except (WrongLogin, NotPermitted, SessionEnded):

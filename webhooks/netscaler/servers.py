@@ -10,7 +10,7 @@ import ipaddress
 
 from collections.abc import Collection, Iterable, Mapping
 
-from webhooks.netscaler.changes import Call, argued, named
+from webhooks.netscaler.changes import Bulk, Call, argued, named
 from webhooks.netscaler.errors import AlreadyExists, NoSuchResource
 from webhooks.netscaler.members import server_comment, server_name
 from webhooks.netscaler.nitro import Nitro
@@ -75,7 +75,7 @@ async def find_or_add_all(
     missing = [_fields(prefix, ip) for ip in ips if ip not in known]
     if not missing:
         return known
-    await nitro.call_all(Call("POST", "server", {"server": missing}, goes_on=True))
+    await nitro.call_all(Bulk("POST", "server", missing))
     return await _names(nitro, ips)
 
 
@@ -100,8 +100,7 @@ async def remove_all_unused(
     if not unused:
         return {}
     names = [{"name": server_name(prefix, ip)} for ip in unused]
-    call = Call("POST", "server?action=rm", {"server": names}, goes_on=True)
-    if await nitro.call_all(call):
+    if await nitro.call_all(Bulk("POST", "server?action=rm", names)):
         return dict.fromkeys(unused, True)
     left = await _names(nitro, unused)
     return {ip: ip not in left for ip in unused}
