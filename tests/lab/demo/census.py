@@ -46,6 +46,7 @@ class Record:
         state: one of the four states above.
         reason: what its conditions say about that, for people.
         waited: its drain had to wait, and said so.
+        pod: the name of its pod.
     """
 
     uid: str
@@ -53,6 +54,7 @@ class Record:
     state: str
     reason: str
     waited: bool
+    pod: str
 
 
 def read_pod(found: Mapping[str, Any]) -> Pod:
@@ -79,7 +81,9 @@ def read_record(found: Mapping[str, Any]) -> Record:
     else:
         told = conditions.get("Registered", {})
         state = REGISTERED if told.get("status") == "True" else PENDING
-    return Record(meta["uid"], meta["name"], state, told.get("reason", ""), waited)
+    pod = found.get("spec", {}).get("podBackend", {}).get("name", "")
+    reason = told.get("reason", "")
+    return Record(meta["uid"], meta["name"], state, reason, waited, pod)
 
 
 class Census:
@@ -91,6 +95,7 @@ class Census:
         created: uids of all records seen.
         finished: names of the records that are gone, by uid.
         waited: uids of the records whose drain had to wait.
+        owners: the pod of each record seen, by the record's name.
     """
 
     def __init__(self, api: Api, namespace: str) -> None:
@@ -102,6 +107,7 @@ class Census:
         self.created: set[str] = set()
         self.finished: dict[str, str] = {}
         self.waited: set[str] = set()
+        self.owners: dict[str, str] = {}
 
     @property
     def states(self) -> Counter[str]:
@@ -157,5 +163,6 @@ class Census:
         """Note a record that exists."""
         self.records[record.uid] = record
         self.created.add(record.uid)
+        self.owners[record.name] = record.pod
         if record.waited:
             self.waited.add(record.uid)

@@ -19,7 +19,8 @@ from tests.lab.demo.ground import Ground
 GRACE = 10.0
 RESTART_DELAY = 0.2
 TAIL = 600
-WORKING = b'"work.started"'  # event in the logs of our processes
+# Events in the logs of our processes: one that leads works, one that does not answers pods.
+WORKING = (b"work.started", b"gate.serving", b"driver.serving")
 
 
 async def start(
@@ -82,6 +83,8 @@ class Supervised:
         self._child: asyncio.subprocess.Process | None = None
         self._expected = False
         self._begin = 0
+        self._may_run = asyncio.Event()
+        self._may_run.set()
 
     def more(self, *words: str) -> None:
         """Give it further arguments from its next start on."""
@@ -94,7 +97,8 @@ class Supervised:
             return False
         with self._log.open("rb") as log:
             log.seek(self._begin)
-            return WORKING in log.read()
+            text = log.read()
+        return any(event in text for event in WORKING)
 
     async def run(self, tell: Callable[[str], None]) -> None:
         """Keep it running until cancelled, then end it.
@@ -107,6 +111,7 @@ class Supervised:
         """
         try:
             while True:
+                await self._may_run.wait()
                 await self._once(tell)
                 if self.crashes > 5:
                     raise DemoError(
@@ -124,10 +129,26 @@ class Supervised:
         self._expected = False
         self._begin = self._log.stat().st_size if self._log.exists() else 0
         self._child = await start(self._ground, self._log, self._argv)
+        if self.held:
+            self.kill()
         code = await self._child.wait()
         if not self._expected:
             self.crashes += 1
             tell(f"{self.name} ended by itself with code {code}")
+
+    @property
+    def held(self) -> bool:
+        """It is kept from starting."""
+        return not self._may_run.is_set()
+
+    def hold(self) -> None:
+        """Kill it, and keep it from starting again until `release`."""
+        self._may_run.clear()
+        self.kill()
+
+    def release(self) -> None:
+        """Let it start again."""
+        self._may_run.set()
 
     def kill(self) -> bool:
         """Kill it with SIGKILL; False if it is not running just now."""

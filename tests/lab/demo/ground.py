@@ -21,6 +21,7 @@ from pathlib import Path
 
 import attrs
 
+from images.waiter import build_waiter
 from tests.lab.cluster import Cluster, up
 from tests.lab.demo.errors import DemoError
 from tests.lab.demo.options import Options
@@ -45,6 +46,7 @@ class Ground:
         nodes: names of the nodes that may be drained.
         audit_log: the API server's audit log, if it can be read.
         foreign: the cluster is not ours.
+        cluster: the own one; None where it is foreign.
     """
 
     folder: Path
@@ -55,6 +57,7 @@ class Ground:
     nodes: tuple[str, ...]
     audit_log: Path | None
     foreign: bool
+    cluster: Cluster | None = None
 
     def command(self, *argv: str) -> list[str]:
         """A command line that runs `argv` in the cluster's network."""
@@ -92,7 +95,10 @@ def start_cluster(
     Raises:
         tests.lab.cluster.ClusterError: it cannot be started; the message says why.
     """
-    return up(folder / "cluster", nodes=options.nodes, say=say)
+    cluster = up(folder / "cluster", nodes=options.nodes, say=say)
+    if options.gates:
+        cluster.load(build_waiter(folder))
+    return cluster
 
 
 @contextlib.contextmanager
@@ -131,6 +137,7 @@ def own_ground(cluster: Cluster, folder: Path, options: Options) -> Ground:
         nodes=tuple(f"n{number}" for number in range(1, options.nodes + 1)),
         audit_log=cluster.audit_log,
         foreign=False,
+        cluster=cluster,
     )
 
 

@@ -5,7 +5,7 @@
 Requests are sent at a fixed rate, whether or not earlier ones have been answered: a
 client that waits for answers would send least when most goes wrong. Of ten requests
 seven use kept connections and three a new one each; one of forty-one asks the app to take
-one to three seconds, so that a drain has something to wait for.
+one to five seconds, so that a drain has something to wait for.
 
 What counts as failed says `exchange`. At most `MAX_IN_FLIGHT` requests are under way:
 where that many are unanswered, further ones are held back and counted as such.
@@ -38,6 +38,7 @@ MAX_IN_FLIGHT = 500
 LIMIT = 10.0
 PROGRESS_INTERVAL = 0.5
 SLOW_EVERY = 41
+LONGEST = 5  # seconds
 TICK = 0.005
 NEW_OF_TEN = 3
 
@@ -50,7 +51,7 @@ def order_number(number: int) -> Order:
     fresh = number * 7 % 10 < NEW_OF_TEN
     if number % SLOW_EVERY:
         return Order(f"/?n={number}", fresh, 0.0, LIMIT)
-    seconds = 1.0 + number // SLOW_EVERY % 5 * 0.5
+    seconds = 1.0 + number // SLOW_EVERY % LONGEST
     return Order(f"/slow?s={seconds}&n={number}", fresh, seconds, LIMIT + seconds)
 
 

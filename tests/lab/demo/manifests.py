@@ -1,12 +1,14 @@
 """What the demo puts into the cluster: the web app, and how it is load-balanced.
 
-The web app is made as somebody would make it who means it. Its pods go on serving for
-`GRACE` seconds after they were told to end (`preStop`): that is the time within which
-the load balancer has to be told, also when controller and deregistrar were killed just
-then and have to start first. New pods count as available only after `MIN_READY` seconds
-(`minReadySeconds`): a rolling update knows nothing of the load balancer and would else
-take the old pods away before the new ones are registered. With the drain switched off
-there is neither a drain in the group nor a preStop, and the pods end at once.
+The web app does nothing for its load balancing: it ends at SIGTERM, in the middle of its answers,
+has no preStop, and counts as available as soon as its probe succeeds. What keeps requests from
+failing are the two gates, which its pods get by their labels: with the drain gate (docs/gates.md)
+they get SIGTERM when HAProxy has let go of them, with the readiness gate (docs/readiness.md)
+they are Ready when HAProxy has taken them in.
+
+In a foreign cluster, whose pods may not reach the deregistrar here, there are no gates: the app serves on
+for `GRACE` seconds after it was told to end (`preStop`), and new pods count as available after
+`MIN_READY` seconds (`minReadySeconds`).
 """
 
 import json
@@ -17,15 +19,18 @@ from typing import Any
 
 import attrs
 
+from lbcf.core.model.names import API_GROUP
 from tests.lab.demo.haproxy import BACKEND
 from tests.lab.demo.options import Options
 
 
 REPLICAS = 6
 SURGE = 3
+SURGING = {"maxUnavailable": 0, "maxSurge": SURGE}
+QUARTER = {"maxUnavailable": "25%", "maxSurge": 0}
 PORT = 8080
 GRACE = 10
-TERMINATION_GRACE = 30
+TERMINATION_GRACE = 120
 DRAIN_TIMEOUT = 15
 MIN_READY = 3
 APP = "web"
@@ -33,7 +38,7 @@ GROUP = "web"
 LOAD_BALANCER = "haproxy"
 DRIVER = "haproxy"
 RUN_LABEL = "lbcf-demo-run"  # a label that no pod of other people has
-API_VERSION = "lbcf.tkestack.io/v1beta1"
+API_VERSION = f"{API_GROUP}/v1beta1"
 
 Manifest = Mapping[str, Any]
 
@@ -46,11 +51,13 @@ class Place:
         namespace: the demo's namespace.
         driver_url: where the driver listens.
         sockets: HAProxy's runtime socket.
+        told: where pods tell of their SIGTERM, as HOST:PORT; empty: nowhere.
     """
 
     namespace: str
     driver_url: str
     sockets: Path
+    told: str = ""
 
 
 def render(manifests: list[Manifest]) -> str:
@@ -58,10 +65,20 @@ def render(manifests: list[Manifest]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
 
 
+def gate_labels() -> dict[str, str]:
+    """What a pod says to get both gates."""
+    return {
+        f"{API_GROUP}/drain-gate": "enabled",
+        f"{API_GROUP}/readiness-gate": "true",
+    }
+
+
 def web_app(place: Place, options: Options) -> list[Manifest]:
     """The web app and its disruption budget."""
     selector = {"matchLabels": {"app": APP}}
-    rolling = {"maxUnavailable": 0, "maxSurge": SURGE}
+    labels = {"app": APP, RUN_LABEL: place.namespace}
+    if options.gates:
+        labels |= gate_labels()
     return [
         {
             "apiVersion": "apps/v1",
@@ -69,12 +86,12 @@ def web_app(place: Place, options: Options) -> list[Manifest]:
             "metadata": {"name": APP, "namespace": place.namespace},
             "spec": {
                 "replicas": REPLICAS,
-                "minReadySeconds": MIN_READY,
+                "minReadySeconds": MIN_READY if options.foreign else 0,
                 "selector": selector,
-                "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
+                "strategy": {"type": "RollingUpdate", "rollingUpdate": SURGING},
                 "template": {
-                    "metadata": {"labels": {"app": APP, RUN_LABEL: place.namespace}},
-                    "spec": _pod_spec(options),
+                    "metadata": {"labels": labels},
+                    "spec": _pod_spec(place, options),
                 },
             },
         },
@@ -87,8 +104,10 @@ def web_app(place: Place, options: Options) -> list[Manifest]:
     ]
 
 
-def _pod_spec(options: Options) -> Manifest:
-    """The pods: spread over the nodes, serving on after they were told to end."""
+def _pod_spec(place: Place, options: Options) -> Manifest:
+    """The pods: spread over the nodes, at an end at SIGTERM."""
+    ends = {"DRAIN": "0"} if options.foreign else {"AT_ONCE": "yes", "TELL": place.told}
+    env = {"VERSION": "0"} | ends
     spread = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
@@ -99,7 +118,7 @@ def _pod_spec(options: Options) -> Manifest:
         "name": APP,
         "image": options.image,
         "imagePullPolicy": "IfNotPresent",
-        "env": [{"name": "VERSION", "value": "0"}, {"name": "DRAIN", "value": "0"}],
+        "env": [{"name": name, "value": value} for name, value in env.items()],
         "ports": [{"name": "http", "containerPort": PORT}],
         "readinessProbe": {
             "httpGet": {"path": "/readyz", "port": "http"},
@@ -107,7 +126,7 @@ def _pod_spec(options: Options) -> Manifest:
             "timeoutSeconds": 5,
         },
     }
-    if options.drain:
+    if options.foreign and options.drain:
         container["lifecycle"] = {"preStop": {"sleep": {"seconds": GRACE}}}
     return {
         "terminationGracePeriodSeconds": TERMINATION_GRACE,

@@ -2,7 +2,7 @@
 
 import argparse
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -13,6 +13,10 @@ scaling, deleted pods, drained nodes, killed controllers, a reloaded HAProxy. En
 exit code 1 if a request failed, or if too little happened to prove anything."""
 
 
+API_SERVER = "API server"
+KILLS = {"controller": 10, "deregistrar": 10, "driver": 4, API_SERVER: 0}
+
+
 @attrs.frozen
 class Options:
     """What was asked for.
@@ -21,8 +25,11 @@ class Options:
         nodes: nodes of the demo's own cluster.
         seconds: length of the script in seconds; the minima below hold all the same.
         rate: requests per second.
-        drain: False: neither does the group drain nor does the app wait to be
-            deregistered, to show what that does.
+        drain: False: the group does not drain, to show what that does.
+        gates: pods are Ready when they are registered, and get SIGTERM when they are drained;
+            False: when their probe succeeds, and when they are deleted, to show what that
+            does. In a foreign cluster, whose pods may not reach us, there are no gates.
+        seed: draws the order and the moments of kills.
         json: print one JSON object as the last line of standard output.
         keep: keep the folder with the logs also when nothing failed.
         foreign: use the cluster of KUBECONFIG instead of an own one.
@@ -34,6 +41,8 @@ class Options:
     seconds: float = 90.0
     rate: float = 400.0
     drain: bool = True
+    gates: bool = True
+    seed: int = 1
     json: bool = False
     keep: bool = False
     foreign: bool = False
@@ -49,21 +58,22 @@ class Minima:
         requests: requests sent.
         rollouts: rolling updates completed.
         node_drains: nodes drained and given back.
-        kills: kills of each of the two processes.
+        kills: kills of each process, all replicas of it together.
         reloads: reloads of HAProxy.
     """
 
     requests: int = 20_000
     rollouts: int = 3
     node_drains: int = 1
-    kills: int = 10
+    kills: Mapping[str, int] = attrs.field(factory=KILLS.copy)
     reloads: int = 1
 
 
 def minima(options: Options) -> Minima:
-    """What must be reached; no node drains where no node may be drained."""
-    drainable = options.drain_nodes or not options.foreign
-    return Minima(node_drains=1 if drainable else 0)
+    """What must be reached; not by what may not be done to a foreign cluster."""
+    if not options.foreign:
+        return Minima()
+    return Minima(node_drains=1 if options.drain_nodes else 0)
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -83,6 +93,8 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         seconds=found.seconds,
         rate=found.rate,
         drain=found.drain,
+        gates=found.gates and not found.use_kubeconfig,
+        seed=found.seed,
         json=found.json,
         keep=found.keep,
         foreign=found.use_kubeconfig,
@@ -113,8 +125,15 @@ def _parser() -> argparse.ArgumentParser:
         "--no-drain",
         dest="drain",
         action="store_false",
-        help="drain off, in the group and in the app: requests fail, and so the demo",
+        help="drain off: requests fail, and so the demo",
     )
+    add(
+        "--no-gates",
+        dest="gates",
+        action="store_false",
+        help="pods that do not wait for load balancers: requests fail, and so the demo",
+    )
+    add("--seed", type=int, default=default.seed, help="draws the moments of kills")
     add("--json", action="store_true", help="last line: the result as a JSON object")
     add("--keep", action="store_true", help="keep the logs though nothing failed")
     add(

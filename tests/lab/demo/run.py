@@ -7,18 +7,21 @@ While it runs, `Stage.refresh` shows everything twice a second.
 
 import asyncio
 import contextlib
+import random
 import time
 
 from tests.lab.cluster.audit import read_audit
-from tests.lab.demo import children, manifests, stack
+from tests.lab.demo import children, gates, manifests, stack
 from tests.lab.demo.census import REGISTERED, Census
 from tests.lab.demo.errors import DemoError
 from tests.lab.demo.ground import CONTROLLER, DEREGISTRAR, Ground, refuse_strangers
 from tests.lab.demo.journal import Journal
 from tests.lab.demo.kills import Killer, interval
+from tests.lab.demo.lags import Lags, gate_lags, percentile_ms, sigterm_lags
 from tests.lab.demo.options import Options, minima
 from tests.lab.demo.screen import Screen
 from tests.lab.demo.script import Script
+from tests.lab.demo.sigterms import listening
 from tests.lab.demo.stage import Stage
 from tests.lab.demo.traffic import Traffic
 from tests.lab.demo.verdict import Evidence, Verdict, judge, shortfalls
@@ -51,9 +54,18 @@ async def run(
         name = await enter(stack.namespace(ground))
         proxy = await enter(stack.running_haproxy(ground, addresses.web))
         census = Census(api, name)
-        place = manifests.Place(name, f"http://{addresses.driver}", proxy.socket)
+        url, told = f"http://{addresses.driver}", addresses.told
+        place = manifests.Place(name, url, proxy.socket, told)
         programs = stack.our_programs(ground, name, addresses, proxy)
         stage = Stage(ground, options, screen, journal, place, census, proxy, programs)
+        if not ground.foreign:
+            await gates.give_addresses(ground)
+            del programs["deregistrar"]
+            programs |= stack.two_deregistrars(ground, name)
+            stage.sigterms = await enter(listening(ground, told))
+            await enter(stack.beside(stage.sigterms.read()))
+        if options.gates:
+            await gates.install(ground, name)
         await enter(
             stack.beside(
                 *(program.run(journal.trouble) for program in programs.values()),
@@ -75,13 +87,16 @@ async def perform(stage: Stage, addresses: stack.Addresses) -> Verdict:
     await until_registered(stage)
     seconds = await with_traffic(stage, addresses.web)
     lifecycles = list(stage.census.finished.values())
-    writes = written(stage.ground, lifecycles)
+    writes, lags = audited(stage, lifecycles)
     await leave(stage)
     stage.screen.show(stage.view())
     traffic = stage.running_traffic()
     return judge(
         Evidence(
+            seed=stage.options.seed,
             drain=stage.options.drain,
+            gates=stage.options.gates,
+            lags=lags,
             seconds=seconds,
             figures=traffic.figures,
             failures=traffic.failures,
@@ -152,10 +167,25 @@ async def with_traffic(stage: Stage, address: str) -> float:
 async def break_things(stage: Stage, traffic: Traffic) -> None:
     """Run script and kills until the time is over and enough has happened."""
     options, journal, least = stage.options, stage.journal, minima(stage.options)
-    victims = [stage.programs[name] for name in ("controller", "deregistrar")]
-    killer = Killer(victims, journal, interval(options.seconds, least.kills))
+    controller, driver = stage.programs["controller"], stage.programs["driver"]
+    turns = [
+        victim
+        for name, program in stage.programs.items()
+        if name.startswith("deregistrar")
+        for victim in (controller, program)
+    ]
+    # Controller and deregistrars as often as `interval` says, whoever of these it is.
+    every = interval(options.seconds, least.kills["controller"]) * len(turns) / 2
+    chance = random.Random(options.seed)  # noqa: S311 - one that can be drawn again
+    killer = Killer([*turns, driver], journal, every, chance)
     script = Script(
-        stage.ground, stage.place.namespace, stage.proxy, stage.census, journal, killer
+        stage.ground,
+        stage.place.namespace,
+        stage.proxy,
+        stage.census,
+        journal,
+        killer,
+        stage.programs,
     )
     begin = time.monotonic()
 
@@ -221,9 +251,20 @@ async def leave(stage: Stage) -> None:
         stage.journal.trouble(f"members stay in HAProxy without a record: {names}")
 
 
-def written(ground: Ground, lifecycles: list[str]) -> Writes | None:
-    """What our processes wrote for these records, if there is an audit log."""
-    if ground.audit_log is None:
-        return None
-    users = (CONTROLLER, DEREGISTRAR)
-    return count_writes(read_audit(ground.audit_log), users, lifecycles)
+def audited(stage: Stage, lifecycles: list[str]) -> tuple[Writes | None, Lags]:
+    """What our processes wrote for these records, and when, if there is an audit log."""
+    if stage.ground.audit_log is None:
+        return None, Lags()
+    events, census = read_audit(stage.ground.audit_log), stage.census
+    controller = [event for event in events if event.user == CONTROLLER]
+    deregistrar = [event for event in events if event.user == DEREGISTRAR]
+    ready = gate_lags(controller, lambda record: census.owners.get(record, ""))
+    told = stage.sigterms.moments if stage.sigterms else {}
+    living = [record.name for record in census.records.values()]
+    ended = sigterm_lags(deregistrar, census.owners, living, told)
+    lags = Lags(
+        gate_p99_ms=percentile_ms(ready.values()),
+        sigterm_p99_ms=percentile_ms(lag for lag in ended.values() if lag >= 0),
+        early=tuple(pod for pod, lag in ended.items() if lag < 0),
+    )
+    return count_writes(events, (CONTROLLER, DEREGISTRAR), lifecycles), lags

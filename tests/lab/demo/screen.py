@@ -155,12 +155,20 @@ def summary(verdict: Verdict) -> list[str]:
     figures, counts = verdict.figures, verdict.counts
     steps = ", ".join(
         f"{counts[kind]} {kind}s"
-        for kind in ("rollout", "scaling", "deletion", "node drain", "reload")
+        for kind in (
+            "rollout",
+            "scaling",
+            "deletion",
+            "node drain",
+            "eviction",
+            "reload",
+        )
     )
     kills = ", ".join(f"{n} {name}" for name, n in verdict.kills.items())
     drain = "on" if verdict.drain else "off"
+    gates = "on" if verdict.gates else "off"
     lines = [
-        f"drain {drain}, {verdict.seconds:.0f} s: {steps}, kills: {kills}",
+        f"seed {verdict.seed}, drain {drain}, gates {gates}, {verdict.seconds:.0f} s: {steps}, kills: {kills}",
         f"requests: {figures.requests}, failed: {verdict.failed}",
         f"latency: p50 {figures.p50_ms} ms, p99 {figures.p99_ms} ms",
         f"reloads of HAProxy: no members for {verdict.reload_gap_ms:.0f} ms at most",
@@ -168,6 +176,12 @@ def summary(verdict: Verdict) -> list[str]:
         f"lifecycles of records: {verdict.lifecycles}",
         f"of them with a drain that had to wait: {verdict.drains_waited}",
     ]
+    if verdict.gates:
+        lags = verdict.lags
+        lines += [
+            f"SIGTERM after the end of the pod's record: p99 {lags.sigterm_p99_ms} ms",
+            f"readiness gate after the last Registered: p99 {lags.gate_p99_ms} ms",
+        ]
     if verdict.writes:
         per = verdict.writes.per_lifecycle
         lines.append(

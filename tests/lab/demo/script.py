@@ -1,25 +1,32 @@
 """What people do to a cluster, one thing after the other, while traffic flows.
 
 A round is: rolling update, scale out, pods deleted, node drained, rolling update,
-HAProxy reloaded, scale in, rolling update. Rounds go on until the time is over and all
-minima hold. Everything is done with kubectl, as people do it.
+HAProxy reloaded, scale in, rolling update by a quarter of the pods at a time, pods evicted; and with
+an own cluster two more rolling updates, one while the API server is killed, one while no
+deregistrar runs. Rounds go on until the time is over and all minima hold. Everything is done with
+kubectl, as people do it.
 """
 
 import asyncio
+import contextlib
+import functools
+import json
 import signal
 import time
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
 import attrs
 
-from tests.lab.demo import haproxy, manifests
+from tests.lab.demo import haproxy, load, manifests
 from tests.lab.demo.census import Census
+from tests.lab.demo.children import Supervised
 from tests.lab.demo.errors import DemoError
 from tests.lab.demo.ground import Ground
 from tests.lab.demo.journal import Journal, Span
-from tests.lab.demo.kills import Killer
+from tests.lab.demo.kills import Killer, until_working
+from tests.lab.demo.options import API_SERVER
 
 
 ROLLOUT_LIMIT = "--timeout=180s"
@@ -28,12 +35,18 @@ DELETED_PODS = 2
 LOOK_INTERVAL = 0.01
 RELOAD_LIMIT = 60.0
 BREATH = 1.0
+PATIENCE = 60.0
 
 ROLLOUT = "rollout"
 SCALING = "scaling"
 DELETION = "deletion"
 NODE_DRAIN = "node drain"
 RELOAD = "reload"
+EVICTION = "eviction"
+OUTAGE = "outage"
+
+SERVICE = "kube-apiserver"
+OUTAGE_SECONDS = 20.0
 
 
 @attrs.frozen
@@ -55,6 +68,7 @@ class Script:
         census: knows the pods.
         journal: told of each step.
         killer: paused during a reload.
+        programs: ours, by name.
         version: how often the pods were replaced.
         drains: how many node drains were begun.
         cordoned: nodes that are to be given back.
@@ -66,6 +80,7 @@ class Script:
     census: Census
     journal: Journal
     killer: Killer
+    programs: Mapping[str, Supervised]
     version: int = 0
     drains: int = 0
     cordoned: set[str] = attrs.field(factory=set)
@@ -77,8 +92,11 @@ class Script:
         """
         steps: list[Callable[[], Awaitable[None]]] = [
             *(self.roll_out, self.scale_out, self.delete_pods, self.drain_node),
-            *(self.roll_out, self.reload, self.scale_in, self.roll_out),
+            *(self.roll_out, self.reload, self.scale_in, self.roll_out_by_quarters),
+            self.evict,
         ]
+        if self.ground.cluster is not None:
+            steps += [self.kill_api_server, self.do_without_deregistrars]
         number = 0
         while not done():
             try:
@@ -94,11 +112,78 @@ class Script:
         Raises:
             DemoError: it does not come to its end.
         """
-        self.version += 1
-        with self.journal.step(ROLLOUT, f"rolling update {self.version}"):
-            variable = f"VERSION={self.version}"
-            await self._kubectl("set", "env", f"deployment/{manifests.APP}", variable)
+        with self._rolling_out():
+            await self._update()
             await self._settled()
+
+    async def roll_out_by_quarters(self) -> None:
+        """Replace all pods, old ones going before new ones are there.
+
+        Raises:
+            DemoError: it does not come to its end.
+        """
+        with self._rolling_out(" by quarters"):
+            await self._roll_by(manifests.QUARTER)
+            try:
+                await self._update()
+                await self._settled()
+            finally:
+                await self._roll_by(manifests.SURGING)
+
+    async def kill_api_server(self) -> None:
+        """Kill the API server in the middle of a rolling update.
+
+        Raises:
+            DemoError: it does not come to its end.
+        """
+        cluster = self.ground.cluster
+        if cluster is None:
+            return
+        with self._rolling_out(", the API server killed"):
+            await self._update()
+            await asyncio.sleep(BREATH)
+            await asyncio.to_thread(cluster.hold, SERVICE)
+            self.journal.killed(API_SERVER)
+            await asyncio.to_thread(cluster.release, SERVICE)
+            await self._patiently(self._settled)
+
+    async def do_without_deregistrars(self) -> None:
+        """Have no deregistrar for a while, in the middle of a rolling update.
+
+        Raises:
+            DemoError: it does not come to its end.
+        """
+        away = [
+            p for name, p in self.programs.items() if name.startswith("deregistrar")
+        ]
+        with self._rolling_out(f", no deregistrar for {OUTAGE_SECONDS:.0f} s"):
+            for program in away:
+                program.hold()
+            try:
+                await self._update()
+                await asyncio.sleep(OUTAGE_SECONDS)
+            finally:
+                for program in away:
+                    program.release()
+            self.journal.counts[OUTAGE] += 1
+            await self._settled()
+
+    @contextlib.contextmanager
+    def _rolling_out(self, how: str = "") -> Iterator[None]:
+        self.version += 1
+        with self.journal.step(ROLLOUT, f"rolling update {self.version}{how}"):
+            yield
+
+    async def _update(self) -> None:
+        """Have all pods replaced."""
+        variable = f"VERSION={self.version}"
+        await self._kubectl("set", "env", f"deployment/{manifests.APP}", variable)
+
+    async def _roll_by(self, rolling: Mapping[str, object]) -> None:
+        """Say how many pods may be missing, or too many, in a rolling update."""
+        patch = {"spec": {"strategy": {"rollingUpdate": rolling}}}
+        where = ("patch", f"deployment/{manifests.APP}", "--type=merge")
+        await self._kubectl(*where, "-p", json.dumps(patch))
 
     async def scale_out(self) -> None:
         """Add pods."""
@@ -134,6 +219,48 @@ class Script:
             await asyncio.sleep(BREATH)
             await self._settled()
 
+    async def evict(self) -> None:
+        """Evict two pods, by the API that autoscalers and others use.
+
+        Raises:
+            DemoError: there are none, or the others do not become available.
+        """
+        await self.census.list_pods()
+        names = [pod.name for pod in self.census.serving[:DELETED_PODS]]
+        if not names:
+            raise DemoError("no pod is ready, so none can be evicted")
+        with self.journal.step(EVICTION, f"evict pods {' '.join(names)}"):
+            for name in names:
+                await self._patiently(functools.partial(self._evict, name))
+            await asyncio.sleep(BREATH)
+            await self._settled()
+
+    async def _evict(self, name: str) -> None:
+        """Ask for the eviction of a pod, which its disruption budget may refuse."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": self.namespace},
+        }
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{name}/eviction"
+        words = ("create", "--raw", path, "-f", "-")
+        await self.ground.kubectl(*words, stdin=json.dumps(body))
+
+    async def _patiently(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Do something again that fails, for a while.
+
+        Raises:
+            DemoError: it fails all the time.
+        """
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return await act()
+            except DemoError:
+                if time.monotonic() > end:
+                    raise
+            await asyncio.sleep(BREATH)
+
     async def drain_node(self) -> None:
         """Drain a node and give it back; another node each time.
 
@@ -167,15 +294,25 @@ class Script:
     async def reload(self) -> None:
         """Reload HAProxy, which loses all members, and wait until traffic flows.
 
+        Requests that its old worker still answers are unknown to the new one, and hence to
+        the driver that drains: no pod ends while there are any.
+
         Raises:
-            DemoError: no member comes back.
+            DemoError: no member comes back, or a pod that is to end does not.
         """
+        await self.census.list_pods()
+        leaving = [f"pod/{pod.name}" for pod in self.census.pods if pod.terminating]
+        if leaving:
+            await self._kubectl("wait", "--for=delete", *leaving, ROLLOUT_LIMIT)
         self.killer.paused.set()
         try:
+            for program in self.programs.values():
+                await until_working(program)
             with self.journal.step(RELOAD, "reload HAProxy"):
                 gap = await reload(self.proxy)
                 self.journal.gaps.append(gap)
                 self.journal.tell(f"members back after {gap.end - gap.begin:.2f} s")
+                await asyncio.sleep(load.LONGEST + BREATH)
         finally:
             self.killer.paused.clear()
 

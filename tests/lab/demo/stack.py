@@ -2,8 +2,8 @@
 
 Each piece is a context: kubectl's proxy, the CRDs, the namespace, HAProxy, our three
 programs. `run` enters them in that order. Our programs run as they would in production,
-one of each, started again when they end; without leader election, as the Lease of a
-killed process would have to expire first, while its successor here starts at once.
+started again when they end: one controller, and two deregistrars that elect a leader. In a foreign
+cluster there is one of each.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ import attrs
 
 from tests.drivers.servers import ALLOW_BESIDE_US
 from tests.lab.cluster.ports import free_ports
-from tests.lab.demo import children, haproxy, manifests
+from tests.lab.demo import children, gates, haproxy, manifests
 from tests.lab.demo.api import Api
 from tests.lab.demo.census import Census
 from tests.lab.demo.errors import DemoError
@@ -38,18 +38,23 @@ CRDS = Path("manifests") / "crds"
 
 @attrs.frozen
 class Addresses:
-    """Where things listen, in the cluster's network."""
+    """Where things listen, in the cluster's network.
+
+    Attributes:
+        web: HAProxy.
+        driver: the driver.
+        told: who is told of SIGTERM by pods.
+    """
 
     web: str
     driver: str
-    metrics: tuple[str, str]
-    health: tuple[str, str]
+    told: str
 
     @classmethod
     def choose(cls) -> "Addresses":
         """Take free ports."""
-        web, driver, *rest = (f"{HOST}:{port}" for port in free_ports(6))
-        return cls(web, driver, (rest[0], rest[1]), (rest[2], rest[3]))
+        web, driver, told = free_ports(3)
+        return cls(f"{HOST}:{web}", f"{HOST}:{driver}", f"{gates.SIDES[0]}:{told}")
 
 
 @contextlib.asynccontextmanager
@@ -152,28 +157,48 @@ async def _until_answering(socket: Path, log: Path) -> None:
 def our_programs(
     ground: Ground, name: str, addresses: Addresses, proxy: Proxy
 ) -> dict[str, children.Supervised]:
-    """The driver, the controller and the deregistrar, not started yet."""
-    driver = [
-        *(sys.executable, "-m", "webhooks.haproxy"),
-        *("--bind-address", addresses.driver, "--allow-sockets", str(proxy.socket)),
-        *("--allow-addresses", "127.0.0.0/8"),
-    ]
-    commands = {"driver": driver}
-    for number, (role, user) in enumerate(
-        (("controller", CONTROLLER), ("deregistrar", DEREGISTRAR))
-    ):
-        commands[role] = [
-            *(sys.executable, "-m", "lbcf", role, "--namespace", name),
-            *("--kubeconfig", str(ground.kubeconfigs[user])),
-            *("--metrics-bind-address", addresses.metrics[number]),
-            *("--health-probe-bind-address", addresses.health[number]),
-            *("--log-format", "json", "--no-leader-elect"),
-            *ALLOW_BESIDE_US,
-        ]
-    commands["controller"] += ["--list-backends-period", LIST_PERIOD]
+    """The driver, the controller and one deregistrar, not started yet."""
+    commands = {
+        "driver": [
+            *(sys.executable, "-m", "webhooks.haproxy"),
+            *("--bind-address", addresses.driver, "--allow-sockets", str(proxy.socket)),
+            *("--allow-addresses", "127.0.0.0/8"),
+        ],
+        "controller": [
+            *_process(ground, "controller", CONTROLLER, name),
+            *("--no-leader-elect", "--list-backends-period", LIST_PERIOD),
+        ],
+        "deregistrar": [
+            *_process(ground, "deregistrar", DEREGISTRAR, name),
+            "--no-leader-elect",
+        ],
+    }
     return {
         role: children.Supervised(ground, role, argv) for role, argv in commands.items()
     }
+
+
+def two_deregistrars(ground: Ground, name: str) -> dict[str, children.Supervised]:
+    """Two replicas that elect a leader, and both answer pods that wait."""
+    programs = {}
+    for number, side in enumerate(gates.SIDES, 1):
+        replica = f"deregistrar-{number}"
+        argv = [
+            *_process(ground, "deregistrar", DEREGISTRAR, name),
+            *("--leader-elect", "--drain-gate-bind-address", f"{side}:{gates.PORT}"),
+        ]
+        programs[replica] = children.Supervised(ground, replica, argv)
+    return programs
+
+
+def _process(ground: Ground, role: str, user: str, name: str) -> list[str]:
+    """The command line of a process of ours, but for its leader election."""
+    return [
+        *(sys.executable, "-m", "lbcf", role, "--namespace", name),
+        *("--kubeconfig", str(ground.kubeconfigs[user])),
+        *("--metrics-bind-address", "0", "--health-probe-bind-address", "0"),
+        *("--log-format", "json", *ALLOW_BESIDE_US),
+    ]
 
 
 @contextlib.asynccontextmanager

@@ -17,6 +17,7 @@ from tests.lab.demo.journal import Journal
 from tests.lab.demo.options import Options
 from tests.lab.demo.screen import Screen, View
 from tests.lab.demo.script import Proxy
+from tests.lab.demo.sigterms import Sigterms
 from tests.lab.demo.traffic import Figures, Traffic, outside_gaps
 
 
@@ -38,6 +39,7 @@ class Stage:
         programs: ours, by role.
         members: HAProxy's members as last seen.
         traffic: the load generator, once it runs.
+        sigterms: told by the pods, where they reach us.
     """
 
     ground: Ground
@@ -50,6 +52,7 @@ class Stage:
     programs: dict[str, Supervised]
     members: tuple[haproxy.Member, ...] = ()
     traffic: Traffic | None = None
+    sigterms: Sigterms | None = None
 
     async def refresh(self) -> None:
         """Look and show until cancelled."""

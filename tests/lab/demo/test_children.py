@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from tests.lab.demo.children import Supervised
 from tests.lab.demo.errors import DemoError
 from tests.lab.demo.ground import Ground
+from tests.lab.demo.journal import Journal
+from tests.lab.demo.kills import Killer
 
 
 LIMIT = 20.0
@@ -108,6 +111,42 @@ async def test_is_working_once_its_log_says_so(ground: Ground) -> None:
     await watched.end()
 
     assert (False, False) == (before, watched.program.working)
+
+
+async def test_held_program_stays_down(sleeper: Watched) -> None:
+    """It is killed, and comes back when it is released, not before."""
+    (first,) = await pids(sleeper.log, 1)
+    sleeper.program.hold()
+    await until(lambda: not is_running(first))
+    await asyncio.sleep(0.5)
+    before = printed(sleeper.log)
+    sleeper.program.release()
+    await pids(sleeper.log, 2)
+
+    assert ([first], []) == (before, sleeper.told)
+
+
+async def test_is_not_killed_before_it_works(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long its start takes: killed in it each time, it would never come up."""
+    monkeypatch.setattr("tests.lab.demo.kills.LOOK_INTERVAL", 0.001)
+    script = "echo $$; while [ ! -e go ]; do sleep 0.1; done; echo work.started; exec sleep 60"
+    watched = Watched(ground, ["sh", "-c", script])
+    await pids(watched.log, 1)
+    chance = random.Random(1)  # noqa: S311 - any will do
+    journal = Journal()
+    killing = asyncio.create_task(
+        Killer([watched.program], journal, 0.01, chance).run()
+    )
+    await asyncio.sleep(1)
+    before = len(journal.kills)
+    (ground.folder / "go").touch()
+    await until(lambda: bool(journal.kills))
+    killing.cancel()
+    await watched.end()
+
+    assert 0 == before
 
 
 async def test_leaves_nothing_running(sleeper: Watched) -> None:

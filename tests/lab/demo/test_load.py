@@ -34,13 +34,13 @@ def test_three_of_ten_connections_are_new() -> None:
 
 
 def test_slow_requests_come_on_both_kinds_of_connection() -> None:
-    """One in forty-one is slow, for one to three seconds, on new and kept ones."""
+    """One in forty-one is slow, for one to five seconds, on new and kept ones."""
     slow = [load.order_number(number) for number in range(MANY)]
     slow = [order for order in slow if order.asked]
 
     assert MANY // load.SLOW_EVERY == len(slow)
     assert {True, False} == {order.fresh for order in slow}
-    assert {1.0, 1.5, 2.0, 2.5, 3.0} == {order.asked for order in slow}
+    assert {1.0, 2.0, 3.0, 4.0, 5.0} == {order.asked for order in slow}
 
 
 def test_tells_of_a_failure_at_once() -> None:

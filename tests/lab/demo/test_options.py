@@ -35,9 +35,15 @@ def test_switches() -> None:
     )
 
     expected = Options(
-        drain=False, json=True, keep=True, foreign=True, drain_nodes=("n1",)
+        drain=False,
+        gates=False,
+        json=True,
+        keep=True,
+        foreign=True,
+        drain_nodes=("n1",),
     )
     assert expected == found
+    assert Options(gates=False) == parse(["--no-gates"])
 
 
 @pytest.mark.parametrize(
@@ -104,16 +110,32 @@ def test_kills_fit_into_the_script(seconds: float) -> None:
     assert seconds < 60 or seconds / every >= 10
 
 
-@pytest.mark.parametrize("drain", [True, False])
-def test_no_drain_switches_both_off(drain: bool) -> None:
-    """Without the drain neither the group nor the app waits."""
-    place = manifests.Place("ns", "http://127.0.0.1:1", Path("s"))
-    text = manifests.render(
+def applied(options: Options) -> str:
+    """What the demo applies."""
+    place = manifests.Place("ns", "http://127.0.0.1:1", Path("s"), "198.18.0.1:1")
+    return manifests.render(
         [
-            *manifests.web_app(place, Options(drain=drain)),
-            *manifests.load_balancing(place, Options(drain=drain)),
+            *manifests.web_app(place, options),
+            *manifests.load_balancing(place, options),
         ]
     )
 
-    assert drain is ('"preStop"' in text)
-    assert drain is ('"enabled": true' in text)
+
+@pytest.mark.parametrize("drain", [True, False])
+def test_no_drain_switches_it_off(drain: bool) -> None:
+    """Without the drain the group does not wait; nor does the app in foreign clusters."""
+    assert drain is ('"enabled": true' in applied(Options(drain=drain)))
+    foreign = applied(Options(drain=drain, gates=False, foreign=True))
+    assert drain is ('"preStop"' in foreign)
+
+
+@pytest.mark.parametrize("gates", [True, False])
+def test_app_ends_at_once(gates: bool) -> None:
+    """It has no hook of its own; only its labels tell the one from the other."""
+    text = applied(Options(gates=gates))
+
+    assert '"AT_ONCE"' in text
+    assert '"preStop"' not in text
+    assert '"minReadySeconds": 0' in text
+    for label in manifests.gate_labels():
+        assert gates is (f'"{label}"' in text)

@@ -1,28 +1,36 @@
 """The verdict counts honestly: what excuses a failure, and what is missing."""
 
+import attrs
 import pytest
 
 from tests.lab.demo import script
 from tests.lab.demo.journal import Journal, Span
+from tests.lab.demo.lags import Lags
 from tests.lab.demo.options import Minima, Options, minima
 from tests.lab.demo.traffic import FailedRequest, Figures
 from tests.lab.demo.verdict import Evidence, Verdict, judge, render, shortfalls
 from tests.lab.demo.writes import Writes
 
 
-LEAST = Minima(requests=100, rollouts=1, node_drains=1, kills=2, reloads=1)
+KILLS = {"controller": 2, "deregistrar": 2}
+STEPS = [
+    (script.ROLLOUT, "0 rolling updates of 1"),
+    (script.NODE_DRAIN, "0 node drains of 1"),
+    (script.RELOAD, "0 reloads of HAProxy of 1"),
+]
+LEAST = Minima(requests=100, rollouts=1, node_drains=1, kills=KILLS, reloads=1)
 WRITES = Writes(2, {"create": 2, "patch": 7}, 0, {"leases": 3})
 
 
 def busy_journal() -> Journal:
     """A journal of a run in which enough happened; HAProxy was reloaded at 20 s."""
     journal = Journal(begin=0.0)
-    for kind in (script.ROLLOUT, script.NODE_DRAIN, script.RELOAD):
+    for kind, *_ in STEPS:
         journal.counts[kind] = 1
     journal.steps.append(Span("rolling update 1", 10.0, 15.0))
     journal.gaps.append(Span(script.RELOAD, 20.0, 21.5))
-    journal.kills += [(9.0, "controller"), (12.0, "deregistrar")]
-    journal.counts.update({"kill controller": 2, "kill deregistrar": 2})
+    journal.kills += [(8.0, "controller"), (9.0, "controller")]
+    journal.kills += [(11.0, "deregistrar-2"), (12.0, "deregistrar-1")]
     return journal
 
 
@@ -31,22 +39,27 @@ def failed_at(moment: float) -> FailedRequest:
     return FailedRequest(moment, 3.0, "/", "new", "status", 503, "m1")
 
 
-def verdict(journal: Journal, *moments: float) -> Verdict:
-    """The verdict on a run in which requests failed at these moments."""
-    figures = Figures(requests=200, failed=len(moments))
-    return judge(
-        Evidence(
-            drain=True,
-            seconds=60.0,
-            figures=figures,
-            failures=[failed_at(moment) for moment in moments],
-            journal=journal,
-            lifecycles=2,
-            waited=1,
-            writes=WRITES,
-            minima=LEAST,
-        )
+def evidence(journal: Journal, *moments: float) -> Evidence:
+    """What is known of a run in which requests failed at these moments."""
+    return Evidence(
+        seed=1,
+        drain=True,
+        gates=True,
+        lags=Lags(),
+        seconds=60.0,
+        figures=Figures(requests=200, failed=len(moments)),
+        failures=[failed_at(moment) for moment in moments],
+        journal=journal,
+        lifecycles=2,
+        waited=1,
+        writes=WRITES,
+        minima=LEAST,
     )
+
+
+def verdict(journal: Journal, *moments: float) -> Verdict:
+    """The verdict on it."""
+    return judge(evidence(journal, *moments))
 
 
 def test_succeeds_when_enough_happened_and_nothing_failed() -> None:
@@ -59,7 +72,7 @@ def test_one_failed_request_is_a_failure() -> None:
     found = verdict(busy_journal(), 13.0)
 
     assert (1, False) == (found.failed, found.succeeded)
-    assert "rolling update 1, 1.0 s after the kill of the deregistrar" in str(
+    assert "rolling update 1, 1.0 s after the kill of the deregistrar-1" in str(
         found.examples
     )
 
@@ -81,31 +94,12 @@ def test_a_reload_excuses_what_was_sent_in_its_gap(
 
 def test_failures_that_were_not_kept_count_all_the_same() -> None:
     """The load generator's count stands, also for failures without details."""
-    evidence = Evidence(
-        drain=True,
-        seconds=60.0,
-        figures=Figures(requests=200, failed=7),
-        failures=[failed_at(20.5)],
-        journal=busy_journal(),
-        lifecycles=2,
-        waited=1,
-        writes=None,
-        minima=LEAST,
-    )
+    found = attrs.evolve(evidence(busy_journal(), 20.5), figures=Figures(200, failed=7))
 
-    assert 6 == judge(evidence).failed
+    assert 6 == judge(found).failed
 
 
-@pytest.mark.parametrize(
-    ("count", "expected"),
-    [
-        (script.ROLLOUT, "0 rolling updates of 1"),
-        (script.NODE_DRAIN, "0 node drains of 1"),
-        (script.RELOAD, "0 reloads of HAProxy of 1"),
-        ("kill controller", "0 kills of the controller of 2"),
-        ("kill deregistrar", "0 kills of the deregistrar of 2"),
-    ],
-)
+@pytest.mark.parametrize(("count", "expected"), STEPS)
 def test_each_minimum_is_asked_for(count: str, expected: str) -> None:
     """A run in which one thing did not happen proves nothing, and says which."""
     journal = busy_journal()
@@ -114,6 +108,23 @@ def test_each_minimum_is_asked_for(count: str, expected: str) -> None:
     found = verdict(journal)
 
     assert ([expected], False) == (found.missing, found.succeeded)
+
+
+@pytest.mark.parametrize("name", ["controller", "deregistrar"])
+def test_kills_of_each_process_are_asked_for(name: str) -> None:
+    """Replicas of a process count together, and not for another one."""
+    journal = busy_journal()
+    journal.kills = [kill for kill in journal.kills if not kill[1].startswith(name)]
+
+    assert [f"0 kills of the {name} of 2"] == verdict(journal).missing
+
+
+def test_pod_that_ends_too_early_spoils_the_demo() -> None:
+    """With gates SIGTERM must not come before the record is gone; without, it does."""
+    found = attrs.evolve(evidence(busy_journal()), lags=Lags(early=("p1",)))
+
+    assert ["SIGTERM while a record names the pod: p1"] == judge(found).missing
+    assert judge(attrs.evolve(found, gates=False)).succeeded
 
 
 def test_too_few_requests_are_a_shortfall() -> None:

@@ -4,6 +4,7 @@ All that was gathered (`traffic`, `journal`, `census`, `writes`) comes together 
 one frozen value, which `screen` shows and `--json` prints.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,12 +12,12 @@ import attrs
 
 from tests.lab.demo import script
 from tests.lab.demo.journal import Journal
-from tests.lab.demo.options import Minima
+from tests.lab.demo.lags import Lags
+from tests.lab.demo.options import KILLS, Minima
 from tests.lab.demo.traffic import FailedRequest, Figures, outside_gaps
 from tests.lab.demo.writes import Writes
 
 
-PROCESSES = ("controller", "deregistrar")
 SHOWN = 10
 
 
@@ -25,7 +26,11 @@ class Evidence:
     """What is judged.
 
     Attributes:
+        seed: of the kills.
         drain: the drain was on.
+        gates: pods were Ready when they were registered, and got SIGTERM when they were
+            drained.
+        lags: of readiness gates, and of SIGTERM.
         seconds: length of the script in seconds.
         figures: the load generator's last ones.
         failures: the failed requests, or as many of them as were kept.
@@ -36,7 +41,10 @@ class Evidence:
         minima: what had to be reached.
     """
 
+    seed: int
     drain: bool
+    gates: bool
+    lags: Lags
     seconds: float
     figures: Figures
     failures: Sequence[FailedRequest]
@@ -52,7 +60,11 @@ class Verdict:
     """What came out.
 
     Attributes:
+        seed: of the kills.
         drain: the drain was on.
+        gates: pods were Ready when they were registered, and got SIGTERM when they were
+            drained.
+        lags: of readiness gates, and of SIGTERM.
         seconds: length of the script in seconds.
         figures: the load generator's, all failures included.
         failed: failed requests that no reload excuses.
@@ -67,7 +79,10 @@ class Verdict:
         examples: some of the failed requests, told to people.
     """
 
+    seed: int
     drain: bool
+    gates: bool
+    lags: Lags
     seconds: float
     figures: Figures
     failed: int
@@ -95,7 +110,10 @@ def judge(evidence: Evidence) -> Verdict:
     gaps = [gap.end - gap.begin for gap in journal.gaps]
     short = shortfalls(evidence.minima, figures.requests, journal)
     return Verdict(
+        seed=evidence.seed,
         drain=evidence.drain,
+        gates=evidence.gates,
+        lags=evidence.lags,
         seconds=evidence.seconds,
         figures=figures,
         failed=figures.failed - excused,
@@ -106,14 +124,23 @@ def judge(evidence: Evidence) -> Verdict:
         lifecycles=evidence.lifecycles,
         drains_waited=evidence.waited,
         writes=evidence.writes,
-        missing=[*short, *journal.troubles],
+        missing=[*short, *journal.troubles, *_early(evidence)],
         examples=[explain(failure, journal) for failure in real[:SHOWN]],
     )
 
 
+def _early(evidence: Evidence) -> list[str]:
+    """Tell of pods that were told to end though their gate should have held them."""
+    early = evidence.lags.early
+    if not evidence.gates or not early:
+        return []
+    return [f"SIGTERM while a record names the pod: {' '.join(early)}"]
+
+
 def kills_by_name(journal: Journal) -> dict[str, int]:
-    """How often each process was killed."""
-    return {name: journal.counts[f"kill {name}"] for name in PROCESSES}
+    """How often each process was killed, all replicas of it together."""
+    killed = Counter(name.partition("-")[0] for _, name in journal.kills)
+    return {name: killed[name] for name in KILLS}
 
 
 def shortfalls(minima: Minima, requests: int, journal: Journal) -> list[str]:
@@ -125,8 +152,8 @@ def shortfalls(minima: Minima, requests: int, journal: Journal) -> list[str]:
         ("node drains", counts[script.NODE_DRAIN], minima.node_drains),
         ("reloads of HAProxy", counts[script.RELOAD], minima.reloads),
         *(
-            (f"kills of the {name}", number, minima.kills)
-            for name, number in kills_by_name(journal).items()
+            (f"kills of the {name}", kills_by_name(journal)[name], need)
+            for name, need in minima.kills.items()
         ),
     ]
     return [f"{have} {what} of {need}" for what, have, need in figures if have < need]
@@ -149,13 +176,19 @@ def render(verdict: Verdict) -> dict[str, Any]:
     return {
         "ok": verdict.succeeded,
         "drain": verdict.drain,
+        "gates": verdict.gates,
+        "sigterm_lag_p99_ms": verdict.lags.sigterm_p99_ms,
+        "gate_true_p99_ms": verdict.lags.gate_p99_ms,
         "seconds": round(verdict.seconds, 1),
         "requests": verdict.figures.requests,
         "failed": verdict.failed,
+        "seed": verdict.seed,
         "rollouts": verdict.counts[script.ROLLOUT],
         "scalings": verdict.counts[script.SCALING],
         "deletions": verdict.counts[script.DELETION],
         "node_drains": verdict.counts[script.NODE_DRAIN],
+        "evictions": verdict.counts[script.EVICTION],
+        "outages": verdict.counts[script.OUTAGE],
         "kills": sum(verdict.kills.values()),
         "kills_by_process": dict(verdict.kills),
         "reloads": verdict.counts[script.RELOAD],

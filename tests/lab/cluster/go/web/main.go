@@ -1,7 +1,9 @@
 // webserver: the small web app behind the load balancer in tests and in the demo.
 //
 // Environment: PORT (8080), VERSION (1), NODE, and DRAIN: for so many seconds after
-// SIGTERM it goes on serving, with /readyz failing, and then shuts down in peace.
+// SIGTERM it goes on serving, with /readyz failing, and then shuts down in peace. With
+// AT_ONCE it ends on SIGTERM, whatever it is answering. TELL (HOST:PORT) gets a datagram with the
+// pod's name and the moment of SIGTERM, in nanoseconds since 1970.
 //
 //	/              who answered: pod, node, version, and who asked
 //	/slow?s=1.5    the same, after so many seconds
@@ -17,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -39,12 +42,28 @@ func main() {
 	go serve(server)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	log.Printf("got %v", <-signals)
+	caught := <-signals
+	tell(env("TELL", ""), time.Now())
+	log.Printf("got %v", caught)
+	if env("AT_ONCE", "") != "" {
+		os.Exit(0)
+	}
 	unready.Store(true)
 	time.Sleep(seconds(env("DRAIN", "0")))
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownPatience)
 	defer cancel()
 	log.Printf("shut down: %v", server.Shutdown(ctx))
+}
+
+func tell(address string, at time.Time) {
+	if address == "" {
+		return
+	}
+	pod, _ := os.Hostname()
+	if connection, err := net.Dial("udp", address); err == nil {
+		fmt.Fprintf(connection, "%s %d", pod, at.UnixNano())
+		connection.Close()
+	}
 }
 
 func serve(server *http.Server) {
