@@ -2,14 +2,11 @@
 
 import argparse
 import asyncio
-import math
-import statistics
 import sys
 import tempfile
 
 from collections import Counter
 from collections.abc import Coroutine, Sequence
-from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 
@@ -20,6 +17,7 @@ from tests.e2e import objects
 from tests.e2e.stage import Stage, staged
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.fixtures import running
+from tests.lab.demo.lags import gate_lags, percentile_ms
 from tests.manifests.documents import CRDS
 
 
@@ -163,37 +161,24 @@ def report(
 ) -> bool:
     """Print the figures; tell whether the promises were kept."""
     asked = cluster.audit(stage.user("controller"))
-    events = [e for e in asked if e.code < HTTPStatus.MULTIPLE_CHOICES]
-    refused = [e for e in asked if e.resource == "pods/status" and e not in events]
-    opened = [e for e in events if e.resource == "pods/status"]
-    writes = Counter(e.name for e in opened)
-    lags = []
-    for name in new:
-        done = [_moment(e.time) for e in opened if e.name == name]
-        # The last write of a record before its pod's gate is that of its registration.
-        last = [
-            _moment(e.time)
-            for e in events
-            if e.resource == "backendrecords/status"
-            and f"-{name}-" in e.name
-            and _moment(e.time) <= done[0]
-        ]
-        lags.append(1000 * (done[0] - max(last)))
-    lags.sort()
-    p99 = lags[math.ceil(0.99 * len(lags)) - 1]
+    opened = [event for event in asked if event.resource == "pods/status"]
+    done = [event for event in opened if event.code < HTTPStatus.MULTIPLE_CHOICES]
+    writes = Counter(event.name for event in done)
     most = max(writes[name] for name in new)
+    names = {f"-{name}-": name for name in new}
+    lags = gate_lags(
+        asked,
+        lambda record: next((names[part] for part in names if part in record), ""),
+    ).values()
+    p50, p99, worst = (percentile_ms(lags, share) for share in (0.5, 0.99, 1.0))
     print(
-        f"{len(new)} pods at {len(BALANCERS)} load balancers in {took:.1f} s\n"
-        f"gate after the last Registered: p50 {statistics.median(lags):.0f} ms, "
-        f"p99 {p99:.0f} ms, worst {lags[-1]:.0f} ms\n"
-        f"writes of a pod's status by us: {most} at most, {len(refused)} refused in all\n"
+        f"{len(lags)} of {len(new)} pods at {len(BALANCERS)} load balancers in {took:.1f} s\n"
+        f"gate after the last Registered: p50 {p50} ms, p99 {p99} ms, worst {worst} ms\n"
+        f"writes of a pod's status by us: {most} at most, {len(opened) - len(done)} "
+        "refused in all\n"
         f"fewest members at any load balancer: {rollout.fewest} of {rollout.count}"
     )
     return most == 1 and rollout.fewest >= rollout.count
-
-
-def _moment(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
 
 
 def main() -> int:
