@@ -83,7 +83,8 @@ class Api:
                 version = listed["metadata"]["resourceVersion"]
                 async for event in self._watch(path, version):
                     yield event
-            except (DemoError, aiohttp.ClientError, TimeoutError):
+            except (DemoError, aiohttp.ClientError, TimeoutError, ValueError):
+                # A watch that is cut off may end in the middle of a line.
                 await asyncio.sleep(0.5)
 
     async def _watch(

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 import attrs
 
 
+API_SERVER = "API server"
+LEASE_SHADOW = 30.0  # seconds after the API server's kill within which leaders may end
 KILL_SHADOW = (
     5.0  # seconds after a kill within which a failure is told together with it
 )
@@ -62,6 +64,19 @@ class Journal:
         """Note a line that makes the demo fail."""
         self.troubles.append(text)
         self.tell(f"TROUBLE: {text}")
+
+    def ended(self, text: str) -> None:
+        """Note the end of a program that nobody killed.
+
+        That is a trouble, unless the API server was killed shortly before: a leader that
+        cannot renew its Lease has to end.
+        """
+        now = time.monotonic()
+        last = max((at for at, name in self.kills if name == API_SERVER), default=None)
+        if last is not None and now < last + LEASE_SHADOW:
+            self.tell(text)
+        else:
+            self.trouble(text)
 
     def killed(self, name: str) -> None:
         """Note that a process was killed."""

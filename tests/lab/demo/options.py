@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from tests.lab.demo.journal import API_SERVER
+
 
 DESCRIPTION = """\
 Real nodes, a real HAProxy and steady traffic, while everything breaks: rolling updates,
@@ -13,7 +15,6 @@ scaling, deleted pods, drained nodes, killed controllers, a reloaded HAProxy. En
 exit code 1 if a request failed, or if too little happened to prove anything."""
 
 
-API_SERVER = "API server"
 KILLS = {"controller": 10, "deregistrar": 10, "driver": 4, API_SERVER: 0}
 
 
@@ -29,6 +30,8 @@ class Options:
         gates: pods are Ready when they are registered, and get SIGTERM when they are drained;
             False: when their probe succeeds, and when they are deleted, to show what that
             does. In a foreign cluster, whose pods may not reach us, there are no gates.
+        campaign: pods are evicted, too, and rolling updates go on by quarters of the pods,
+            while the API server is killed, and while there is no deregistrar.
         seed: draws the order and the moments of kills.
         json: print one JSON object as the last line of standard output.
         keep: keep the folder with the logs also when nothing failed.
@@ -42,6 +45,7 @@ class Options:
     rate: float = 400.0
     drain: bool = True
     gates: bool = True
+    campaign: bool = False
     seed: int = 1
     json: bool = False
     keep: bool = False
@@ -60,6 +64,8 @@ class Minima:
         node_drains: nodes drained and given back.
         kills: kills of each process, all replicas of it together.
         reloads: reloads of HAProxy.
+        evictions: times that pods were evicted.
+        outages: times that there was no deregistrar for a while.
     """
 
     requests: int = 20_000
@@ -67,13 +73,16 @@ class Minima:
     node_drains: int = 1
     kills: Mapping[str, int] = attrs.field(factory=KILLS.copy)
     reloads: int = 1
+    evictions: int = 0
+    outages: int = 0
 
 
 def minima(options: Options) -> Minima:
     """What must be reached; not by what may not be done to a foreign cluster."""
-    if not options.foreign:
-        return Minima()
-    return Minima(node_drains=1 if options.drain_nodes else 0)
+    if options.campaign:
+        return Minima(rollouts=4, kills=KILLS | {API_SERVER: 1}, evictions=1, outages=1)
+    drainable = options.drain_nodes or not options.foreign
+    return Minima(node_drains=1 if drainable else 0)
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -86,6 +95,8 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         parser.error("--rate must be between 1 and 2000 requests per second")
     if not 1 <= found.seconds <= 3600:
         parser.error("--seconds must be between 1 and 3600")
+    if found.campaign and found.use_kubeconfig:
+        parser.error("--campaign kills the API server: not that of --use-kubeconfig")
     if found.drain_node and not found.use_kubeconfig:
         parser.error("--drain-node goes with --use-kubeconfig; own nodes are drained")
     return Options(
@@ -94,6 +105,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         rate=found.rate,
         drain=found.drain,
         gates=found.gates and not found.use_kubeconfig,
+        campaign=found.campaign,
         seed=found.seed,
         json=found.json,
         keep=found.keep,
@@ -132,6 +144,12 @@ def _parser() -> argparse.ArgumentParser:
         dest="gates",
         action="store_false",
         help="pods that do not wait for load balancers: requests fail, and so the demo",
+    )
+    add(
+        "--campaign",
+        action="store_true",
+        help="more befalls the app: evictions, rolling updates by quarters, while the API "
+        "server is killed, and without any deregistrar",
     )
     add("--seed", type=int, default=default.seed, help="draws the moments of kills")
     add("--json", action="store_true", help="last line: the result as a JSON object")

@@ -68,7 +68,7 @@ async def run(
             await gates.install(ground, name)
         await enter(
             stack.beside(
-                *(program.run(journal.trouble) for program in programs.values()),
+                *(program.run(journal.ended) for program in programs.values()),
                 census.watch_pods(),
                 census.watch_records(),
                 stage.refresh(),
@@ -186,6 +186,7 @@ async def break_things(stage: Stage, traffic: Traffic) -> None:
         journal,
         killer,
         stage.programs,
+        campaign=options.campaign,
     )
     begin = time.monotonic()
 

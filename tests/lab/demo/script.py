@@ -1,10 +1,10 @@
 """What people do to a cluster, one thing after the other, while traffic flows.
 
-A round is: rolling update, scale out, pods deleted, node drained, rolling update,
-HAProxy reloaded, scale in, rolling update by a quarter of the pods at a time, pods evicted; and with
-an own cluster two more rolling updates, one while the API server is killed, one while no
-deregistrar runs. Rounds go on until the time is over and all minima hold. Everything is done with
-kubectl, as people do it.
+A round is: rolling update, scale out, pods deleted, node drained, rolling update, HAProxy
+reloaded, scale in, rolling update. In a campaign the second rolling update goes on while the API
+server is killed, and the third while no deregistrar runs; pods are evicted, too, and a fourth
+update goes by a quarter of the pods at a time. Rounds go on until the time is over and all minima
+hold. Everything is done with kubectl, as people do it.
 """
 
 import asyncio
@@ -24,9 +24,8 @@ from tests.lab.demo.census import Census
 from tests.lab.demo.children import Supervised
 from tests.lab.demo.errors import DemoError
 from tests.lab.demo.ground import Ground
-from tests.lab.demo.journal import Journal, Span
+from tests.lab.demo.journal import API_SERVER, Journal, Span
 from tests.lab.demo.kills import Killer, until_working
-from tests.lab.demo.options import API_SERVER
 
 
 ROLLOUT_LIMIT = "--timeout=180s"
@@ -69,6 +68,7 @@ class Script:
         journal: told of each step.
         killer: paused during a reload.
         programs: ours, by name.
+        campaign: see `Options`.
         version: how often the pods were replaced.
         drains: how many node drains were begun.
         cordoned: nodes that are to be given back.
@@ -81,6 +81,7 @@ class Script:
     journal: Journal
     killer: Killer
     programs: Mapping[str, Supervised]
+    campaign: bool = False
     version: int = 0
     drains: int = 0
     cordoned: set[str] = attrs.field(factory=set)
@@ -92,11 +93,12 @@ class Script:
         """
         steps: list[Callable[[], Awaitable[None]]] = [
             *(self.roll_out, self.scale_out, self.delete_pods, self.drain_node),
-            *(self.roll_out, self.reload, self.scale_in, self.roll_out_by_quarters),
-            self.evict,
+            *(self.roll_out, self.reload, self.scale_in, self.roll_out),
         ]
-        if self.ground.cluster is not None:
-            steps += [self.kill_api_server, self.do_without_deregistrars]
+        if self.campaign:
+            steps[4] = self.kill_api_server
+            steps[6:] = [self.evict, self.scale_in]
+            steps += [self.do_without_deregistrars, self.roll_out_by_quarters]
         number = 0
         while not done():
             try:

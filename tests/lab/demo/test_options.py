@@ -53,6 +53,7 @@ def test_switches() -> None:
         (["--rate", "0"], "--rate must be between"),
         (["--seconds", "0"], "--seconds must be between"),
         (["--drain-node", "n1"], "--drain-node goes with --use-kubeconfig"),
+        (["--campaign", "--use-kubeconfig"], "--campaign kills the API server"),
     ],
 )
 def test_refuses_nonsense(

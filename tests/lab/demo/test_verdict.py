@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from tests.lab.demo import script
-from tests.lab.demo.journal import Journal, Span
+from tests.lab.demo.journal import API_SERVER, Journal, Span
 from tests.lab.demo.lags import Lags
 from tests.lab.demo.options import Minima, Options, minima
 from tests.lab.demo.traffic import FailedRequest, Figures
@@ -17,8 +17,18 @@ STEPS = [
     (script.ROLLOUT, "0 rolling updates of 1"),
     (script.NODE_DRAIN, "0 node drains of 1"),
     (script.RELOAD, "0 reloads of HAProxy of 1"),
+    (script.EVICTION, "0 evictions of 1"),
+    (script.OUTAGE, "0 times without a deregistrar of 1"),
 ]
-LEAST = Minima(requests=100, rollouts=1, node_drains=1, kills=KILLS, reloads=1)
+LEAST = Minima(
+    requests=100,
+    rollouts=1,
+    node_drains=1,
+    kills=KILLS,
+    reloads=1,
+    evictions=1,
+    outages=1,
+)
 WRITES = Writes(2, {"create": 2, "patch": 7}, 0, {"leases": 3})
 
 
@@ -143,11 +153,31 @@ def test_a_trouble_spoils_the_demo() -> None:
     )
 
 
+def test_leader_may_end_after_the_kill_of_the_api_server() -> None:
+    """It cannot renew its Lease; whoever else ends by itself is a trouble."""
+    journal = busy_journal()
+    journal.killed(API_SERVER)
+    journal.ended("deregistrar-1 ended")
+    before = list(journal.troubles)
+    journal.kills.clear()
+    journal.ended("controller ended")
+
+    assert ([], ["controller ended"]) == (before, journal.troubles)
+
+
 def test_a_foreign_cluster_without_a_named_node_needs_no_node_drain() -> None:
     """Nodes of other people are drained only where they are named."""
     assert 0 == minima(Options(foreign=True)).node_drains
     assert 1 == minima(Options(foreign=True, drain_nodes=("n1",))).node_drains
     assert 1 == minima(Options()).node_drains
+
+
+def test_campaign_needs_what_it_is_for() -> None:
+    """Without it nobody's eviction, outage or API server is asked for."""
+    plain, found = minima(Options()), minima(Options(campaign=True))
+
+    assert (0, 0, 0) == (plain.evictions, plain.outages, plain.kills[API_SERVER])
+    assert (1, 1, 1) == (found.evictions, found.outages, found.kills[API_SERVER])
 
 
 def test_renders_what_was_promised() -> None:

@@ -151,6 +151,8 @@ def shortfalls(minima: Minima, requests: int, journal: Journal) -> list[str]:
         ("rolling updates", counts[script.ROLLOUT], minima.rollouts),
         ("node drains", counts[script.NODE_DRAIN], minima.node_drains),
         ("reloads of HAProxy", counts[script.RELOAD], minima.reloads),
+        ("evictions", counts[script.EVICTION], minima.evictions),
+        ("times without a deregistrar", counts[script.OUTAGE], minima.outages),
         *(
             (f"kills of the {name}", kills_by_name(journal)[name], need)
             for name, need in minima.kills.items()
