@@ -111,6 +111,10 @@ nodes: build ## ~10 min | What happens to nodes, done to three real ones under l
 e2e: build ## ~10 min | Install everything into three real nodes, stir it under load, uninstall it.
 	$(BIN)/python -m tests.lab.installed
 
+.PHONY: kubernetes-e2e
+kubernetes-e2e: build ## ~1 h | Run Kubernetes' own tests of Services of type LoadBalancer against Envoy (E2E_ARGS=...).
+	$(BIN)/python -m tests.lab.kubernetes_e2e $(E2E_ARGS)
+
 .PHONY: soak
 soak: build ## 16 min | Traffic while all of ours is killed every second (SECONDS=600); then how long ready pods are served.
 	$(BIN)/python -m tests.lab.soak --seconds $(SOAK_SECONDS)

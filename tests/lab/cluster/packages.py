@@ -44,14 +44,18 @@ def missing_packages(packages: Mapping[str, str] = PACKAGES) -> list[str]:
     ]
 
 
-def install_packages(say: Say) -> None:
+def install_packages(say: Say, packages: Mapping[str, str] = PACKAGES | SEARCH) -> None:
     """Install what is missing, if anything is.
+
+    Args:
+        say: Told what is installed.
+        packages: Each with a program of it.
 
     Raises:
         MissingError: Something is missing and this is not root on Debian.
         ClusterError: apt-get failed.
     """
-    missing = missing_packages(PACKAGES | SEARCH)
+    missing = missing_packages(packages)
     if not missing:
         return
     if os.geteuid() or find_program("apt-get") is None:

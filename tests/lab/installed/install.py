@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,32 +22,39 @@ ROOT = Path(__file__).parents[3]
 MANIFESTS = ROOT / "manifests"
 OBJECTS = Path(__file__).with_name("objects.yaml")
 SYSTEM = ("-n", "lbcf-system")
-OURS = ("controller", "deregistrar", "admission", "haproxy")
+PROCESSES = ("controller", "deregistrar", "admission")
+OURS = (*PROCESSES, "haproxy")
 WAIT = "--timeout=180s"
 PATIENCE = 120.0
 
 
-def write_overlay(folder: Path, tag: str = "") -> Path:
+def write_overlay(
+    folder: Path,
+    tag: str = "",
+    driver: str = "haproxy",
+    patches: Sequence[Mapping[str, Any]] = (),
+) -> Path:
     """Write an operator's own overlay: which manifests, and where the images are.
 
     Args:
         folder: where it goes.
         tag: of the images; where unsaid, that of the manifests.
+        driver: which one, of those that ship.
+        patches: of kustomize, that the operator has beside.
     """
     folder.mkdir(exist_ok=True)
-    parts = (MANIFESTS / "overlays" / "default", MANIFESTS / "drivers" / "haproxy")
+    parts = (MANIFESTS / "overlays" / "default", MANIFESTS / "drivers" / driver)
     images = []
-    for known, image in (("lbcf.local/lbcf", "lbcf"), ("lbcf-haproxy", "haproxy")):
+    for known, image in (("lbcf.local/lbcf", "lbcf"), (f"lbcf-{driver}", driver)):
         name, _, own = IMAGES[image].reference.partition(":")
         images.append({"name": known, "newName": name, "newTag": tag or own})
-    overlay = {
+    overlay: dict[str, Any] = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": [os.path.relpath(part, folder) for part in parts],
         "images": images,
     }
-    if tag:
-        overlay["patches"] = [_next_kinds()]
+    overlay["patches"] = [*patches, *([_next_kinds()] if tag else [])]
     (folder / "Kustomization").write_text(yaml.safe_dump(overlay))
     return folder
 
@@ -60,7 +68,7 @@ def _next_kinds() -> dict[str, Any]:
     return {"target": target, "patch": json.dumps(patch)}
 
 
-def install(cluster: Cluster, overlay: Path) -> None:
+def install(cluster: Cluster, overlay: Path, driver: str = "haproxy") -> None:
     """Install or upgrade: the kinds first, then the rest; wait until all of it is up."""
     built = list(yaml.safe_load_all(cluster.kubectl("kustomize", overlay)))
     crds = [one for one in built if one["kind"] == "CustomResourceDefinition"]
@@ -69,13 +77,13 @@ def install(cluster: Cluster, overlay: Path) -> None:
     established = ("wait", "--for=condition=Established", WAIT)
     cluster.kubectl(*established, *(f"crd/{one['metadata']['name']}" for one in crds))
     cluster.kubectl("apply", "--server-side", "-k", overlay)
-    add_token(cluster)
-    await_rollout(cluster)
+    add_token(cluster, driver)
+    await_rollout(cluster, driver)
 
 
-def add_token(cluster: Cluster) -> None:
+def add_token(cluster: Cluster, driver: str) -> None:
     """Make the driver's token for both sides, unless an install before this did."""
-    name, token = "lbcf-haproxy-token", secrets.token_hex(32)
+    name, token = f"lbcf-{driver}-token", secrets.token_hex(32)
     kept = ("get", "secret", name, "--ignore-not-found", "-o", "name")
     if cluster.kubectl("-n", "kube-system", *kept).strip():
         return
@@ -93,9 +101,9 @@ def add_token(cluster: Cluster) -> None:
         cluster.kubectl("create", "-f", "-", stdin=json.dumps(made))
 
 
-def await_rollout(cluster: Cluster) -> None:
+def await_rollout(cluster: Cluster, driver: str = "haproxy") -> None:
     """Wait until all of ours is up."""
-    for name in OURS:
+    for name in (*PROCESSES, driver):
         deployment = f"deployment/lbcf-{name}"
         cluster.kubectl(*SYSTEM, "rollout", "status", deployment, WAIT)
 
@@ -151,7 +159,10 @@ def left_over(cluster: Cluster) -> list[str]:
         "mutatingadmissionpolicies,mutatingadmissionpolicybindings,"
         "validatingwebhookconfigurations,namespaces"
     )
-    inside = "all,secrets,configmaps,roles,rolebindings,leases,serviceaccounts"
+    inside = (
+        "all,secrets,configmaps,roles,rolebindings,leases,serviceaccounts,"
+        "persistentvolumeclaims,networkpolicies"
+    )
     listed = cluster.kubectl("get", kinds, "-o", "name").splitlines()
     listed += cluster.kubectl("get", inside, "-A", "-o", "name").splitlines()
     return [name for name in listed if "lbcf" in name]
