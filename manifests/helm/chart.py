@@ -18,8 +18,10 @@ from manifests.helm.templates import Chart
 
 
 NOTES: Final = Path(__file__).with_name("NOTES.txt")
-TOKEN: Final = NOTES.with_name("haproxy-token.yaml")
-"""The one object that no manifest has: a file in a repository keeps no secret."""
+SECRETS: Final = tuple(
+    NOTES.with_name(name) for name in ("driver-tokens.yaml", "envoy-certificates.yaml")
+)
+"""What no manifest has: a file in a repository keeps no secret."""
 _ABOUT: Final = {
     "apiVersion": "v2",
     "name": "lbcf",
@@ -39,7 +41,7 @@ def write(chart: Chart, folder: Path) -> None:
     templates.mkdir(parents=True)
     for name, text in chart.templates.items():
         (templates / f"{name}.yaml").write_text(text)
-    for path in (NOTES, TOKEN):
+    for path in (NOTES, *SECRETS):
         shutil.copyfile(path, templates / path.name)
     (folder / "Chart.yaml").write_text(yaml.safe_dump(_ABOUT, sort_keys=False))
     (folder / "values.yaml").write_text("\n".join(_lines(chart.values)) + "\n")

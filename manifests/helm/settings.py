@@ -158,18 +158,54 @@ def _runbooks() -> Iterator[Place]:
             yield Place(*identity, ("spec", *inside), expression=_RUNBOOK)
 
 
-_SOCKETS = (
-    '{{ $flags := list }}{{ range (fromJsonArray @found) }}{{ if hasPrefix "--allow-sockets=" . }}'
-    "{{ range $.Values.drivers.haproxy.allowSockets }}"
-    '{{ $flags = append $flags (printf "--allow-sockets=%s" .) }}{{ end }}'
-    "{{ else }}{{ $flags = append $flags . }}{{ end }}{{ end }}"
-    "{{ toJson $flags }}"
-)
+def _flags(flag: str, values: str) -> str:
+    """Put a value's words in the place of those that a repeatable flag has."""
+    return (
+        "{{ $flags := list }}{{ $words := $.Values." + values + " }}"
+        "{{ range (fromJsonArray @found) }}"
+        f'{{{{ if hasPrefix "{flag}=" . }}}}'
+        f'{{{{ range $words }}}}{{{{ $flags = append $flags (printf "{flag}=%s" .) }}}}{{{{ end }}}}'
+        "{{ $words = list }}"
+        "{{ else }}{{ $flags = append $flags . }}{{ end }}{{ end }}"
+        "{{ toJson $flags }}"
+    )
+
+
+def _driver(name: str) -> tuple[list[Value], list[Place]]:
+    """Say what of any driver's can be set, and where."""
+    prefix, target = f"drivers.{name}", ("Deployment", f"lbcf-{name}")
+    repository, tag = _reference(IMAGES[name].reference)
+    values = [
+        Value(f"{prefix}.enabled", f"The driver of {_CALLED[name]}.", FLAG, False),
+        Value(f"{prefix}.image.repository", "Of the driver.", TEXT, repository),
+        Value(f"{prefix}.image.tag", "Its version.", TEXT, tag),
+        Value(
+            f"{prefix}.scope",
+            "Namespaces whose load balancers it serves beside kube-system; * for all.",
+            WORDS,
+        ),
+        Value(f"{prefix}.resources", "Requests and limits.", RESOURCES),
+    ]
+    places = [
+        Place(*target, (*CONTAINER, "image"), expression=_image(f"{prefix}.image")),
+        Place(*target, (*CONTAINER, "resources"), f"{prefix}.resources"),
+        Place(*target, (*POD, "imagePullSecrets"), "imagePullSecrets", is_new=True),
+        Place(
+            "LoadBalancerDriver", f"lbcf-{name}", ("spec", "scope"), f"{prefix}.scope"
+        ),
+    ]
+    return values, places
+
+
+_CALLED = {"haproxy": "HAProxy", "envoy": "Envoy, and Envoys on the nodes"}
 _LABELS = "{{ merge (fromJson @found) .Values.monitoring.labels | toJson }}"
 _HAPROXY = ("Deployment", "lbcf-haproxy")
+_ENVOY = ("Deployment", "lbcf-envoy")
+_PROXIES = ("DaemonSet", "lbcf-envoy-edge")
+_DRIVERS = [_driver(name) for name in _CALLED]
 _PARTS = [_process(name) for name in OURS]
 _OURS = _reference(IMAGES["lbcf"].reference)
-_DRIVER, _WAITER = _reference(IMAGES["haproxy"].reference), _reference(WAITER)
+_WAITER = _reference(WAITER)
 _GATE_POLICY = ("MutatingAdmissionPolicy", "drain-gate.lbcf.tkestack.io")
 _GATE_IMAGE = ".Values.drainGate.image.repository .Values.drainGate.image.tag"
 
@@ -197,9 +233,7 @@ VALUES: Final[Sequence[Value]] = (
         {"enum": ["own", "cert-manager"]},
         "own",
     ),
-    Value("drivers.haproxy.enabled", "The HAProxy driver.", FLAG, False),
-    Value("drivers.haproxy.image.repository", "Of the driver.", TEXT, _DRIVER[0]),
-    Value("drivers.haproxy.image.tag", "Its version.", TEXT, _DRIVER[1]),
+    *(value for values, _ in _DRIVERS for value in values),
     Value(
         "drivers.haproxy.allowSockets",
         "Runtime APIs that load balancers may name; make it narrow.",
@@ -207,11 +241,21 @@ VALUES: Final[Sequence[Value]] = (
         ["haproxy.lbcf-system.svc:9999"],
     ),
     Value(
-        "drivers.haproxy.scope",
-        "Namespaces whose load balancers it serves beside kube-system; * for all.",
-        WORDS,
+        "drivers.envoy.allowListeners",
+        "FLEET/IP:PORT that load balancers may listen on; * for what varies.",
+        WORDS | {"minItems": 1},
+        ["edge/0.0.0.0:80", "edge/0.0.0.0:443", "edge/0.0.0.0:8???"],
     ),
-    Value("drivers.haproxy.resources", "Requests and limits.", RESOURCES),
+    Value("drivers.envoy.proxies.image", "Of the Envoys.", TEXT),
+    Value("drivers.envoy.proxies.resources", "Requests and limits.", RESOURCES),
+    Value("drivers.envoy.proxies.nodeSelector", "Nodes with an Envoy.", LABELS, {}),
+    Value("drivers.envoy.storage", "Size of the driver's volume.", TEXT),
+    Value(
+        "drivers.envoy.storageClassName",
+        "Of that volume; empty: the cluster's default.",
+        {"type": "string"},
+        "",
+    ),
     Value(
         "drainGate.enabled",
         "SIGTERM when drained, for pods that ask for it; Kubernetes 1.36 or newer.",
@@ -260,15 +304,38 @@ PLACES: Final[Sequence[Place]] = (
         ("webhooks", 0, "failurePolicy"),
         "admission.failurePolicy",
     ),
-    Place(*_HAPROXY, (*CONTAINER, "image"), expression=_image("drivers.haproxy.image")),
-    Place(*_HAPROXY, (*CONTAINER, "resources"), "drivers.haproxy.resources"),
-    Place(*_HAPROXY, (*POD, "imagePullSecrets"), "imagePullSecrets", is_new=True),
-    Place(*_HAPROXY, (*CONTAINER, "args"), expression=_SOCKETS),
+    *(place for _, places in _DRIVERS for place in places),
     Place(
-        "LoadBalancerDriver",
-        "lbcf-haproxy",
-        ("spec", "scope"),
-        "drivers.haproxy.scope",
+        *_HAPROXY,
+        (*CONTAINER, "args"),
+        expression=_flags("--allow-sockets", "drivers.haproxy.allowSockets"),
+    ),
+    Place(
+        *_ENVOY,
+        (*CONTAINER, "args"),
+        expression=_flags("--allow-listeners", "drivers.envoy.allowListeners"),
+    ),
+    Place(*_PROXIES, (*CONTAINER, "image"), "drivers.envoy.proxies.image"),
+    Place(*_PROXIES, (*CONTAINER, "resources"), "drivers.envoy.proxies.resources"),
+    Place(
+        *_PROXIES,
+        (*POD, "nodeSelector"),
+        "drivers.envoy.proxies.nodeSelector",
+        is_new=True,
+    ),
+    Place(*_PROXIES, (*POD, "imagePullSecrets"), "imagePullSecrets", is_new=True),
+    Place(
+        "PersistentVolumeClaim",
+        "lbcf-envoy",
+        ("spec", "resources", "requests", "storage"),
+        "drivers.envoy.storage",
+    ),
+    Place(
+        "PersistentVolumeClaim",
+        "lbcf-envoy",
+        ("spec", "storageClassName"),
+        "drivers.envoy.storageClassName",
+        is_new=True,
     ),
     Place(
         *_GATE_POLICY,

@@ -75,7 +75,8 @@ def read() -> list[Piece]:
     overlays = build("overlays/default"), build("overlays/cert-manager")
     return [
         *variants(*overlays),
-        *map(_of_haproxy, build("drivers/haproxy")),
+        *(_of_driver("haproxy", one) for one in build("drivers/haproxy")),
+        *(_of_driver("envoy", one) for one in build("drivers/envoy")),
         *(Piece(one, "drain-gate", DRAIN_GATE) for one in build("drain-gate")),
         *(Piece(one, "monitoring", MONITORING) for one in build("monitoring")),
         *(
@@ -125,16 +126,16 @@ def _place(document: Document) -> Piece:
     return Piece(document, component or "shared")
 
 
-def _of_haproxy(document: Document) -> Piece:
-    """Say where an object of the driver goes.
+def _of_driver(name: str, document: Document) -> Piece:
+    """Say where an object of a driver goes.
 
     Helm looks each kind up before it creates anything: the driver's own object cannot
     come before the CRDs are there.
     """
-    condition = ".Values.drivers.haproxy.enabled"
+    condition = f".Values.drivers.{name}.enabled"
     if document["kind"] == "LoadBalancerDriver":
         condition = f"and {condition} ({DRIVER_KIND})"
-    return Piece(document, "haproxy", condition)
+    return Piece(document, name, condition)
 
 
 def labels(document: Document) -> Mapping[str, str]:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from cryptography import x509
+
 from manifests.helm.templates import KEEP, KEPT
 from tests.helm.conftest import Helm, HelmError
 from tests.lab.installed.install import write_overlay
@@ -24,6 +26,8 @@ DRIVER = "lbcf.tkestack.io/v1beta1/LoadBalancerDriver"
 TOKEN: Key = ("Secret", "lbcf-haproxy-token")
 MONITORED = ("--set", "monitoring.enabled=true")
 HAPROXY = ("--set", "drivers.haproxy.enabled=true", "--api-versions", DRIVER)
+ENVOY = ("--set", "drivers.envoy.enabled=true", "--api-versions", DRIVER)
+CERTIFICATES = ("lbcf-envoy-driver", "lbcf-envoy-proxies")
 
 
 def _objects(text: str) -> dict[Key, dict[str, Any]]:
@@ -69,6 +73,32 @@ def test_driver_is_that_of_an_overlay(
     assert made.pop(TOKEN)
 
     assert made == _objects(kustomized(write_overlay(tmp_path / "own")))
+
+
+def test_envoy_is_that_of_an_overlay(
+    helm: Helm, kustomized: Kustomized, tmp_path: Path
+) -> None:
+    """Driver and Envoys; beside them a token, and certificates of one authority."""
+    made = _objects(helm.template(*ENVOY))
+    assert made.pop(("Secret", "lbcf-envoy-token"))
+    files = [made.pop(("Secret", name)) for name in CERTIFICATES]
+
+    overlay = write_overlay(tmp_path / "own", driver="envoy")
+    assert made == _objects(kustomized(overlay))
+    assert ["lbcf-system", "lbcf-envoy"] == [f["metadata"]["namespace"] for f in files]
+    assert 1 == len({one["data"]["ca.crt"] for one in files})
+    for one in files:
+        [authority] = x509.load_pem_x509_certificates(_decoded(one, "ca.crt"))
+        [made_for] = x509.load_pem_x509_certificates(_decoded(one, "tls.crt"))
+        made_for.verify_directly_issued_by(authority)
+        names = made_for.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        known = names.value.get_values_for_type(x509.DNSName)
+        assert ["lbcf-envoy.lbcf-system.svc"] == known
+
+
+def _decoded(secret: dict[str, Any], name: str) -> bytes:
+    """One file of a Secret."""
+    return base64.b64decode(secret["data"][name])
 
 
 def test_token_is_made_for_both_sides(helm: Helm) -> None:
@@ -191,6 +221,16 @@ SET: list[tuple[str, Key, str]] = [
             "'--allow-sockets=b:2', '--restore']"
         ),
     ),
+    (
+        "drivers.envoy.enabled=true,drivers.envoy.proxies.nodeSelector.edge=yes",
+        ("DaemonSet", "lbcf-envoy-edge"),
+        "nodeSelector={'edge': 'yes'}",
+    ),
+    (
+        "drivers.envoy.enabled=true,drivers.envoy.storageClassName=fast",
+        ("PersistentVolumeClaim", "lbcf-envoy"),
+        "storageClassName=fast",
+    ),
 ]
 
 
@@ -219,7 +259,10 @@ def test_namespace_is_everywhere(helm: Helm) -> None:
     """No object stays behind in the one of the manifests."""
     values = (
         "--set",
-        "namespace.name=elsewhere,drivers.haproxy.enabled=true,drainGate.enabled=true",
+        (
+            "namespace.name=elsewhere,drivers.haproxy.enabled=true,"
+            "drivers.envoy.enabled=true,drainGate.enabled=true"
+        ),
     )
     sockets = ("--set", "drivers.haproxy.allowSockets={haproxy:9999}")
     made = _objects(helm.template(*values, *sockets, *HAPROXY, *MONITORED))
@@ -239,6 +282,7 @@ def test_namespace_is_everywhere(helm: Helm) -> None:
         ("image.tag=", "minLength"),
         ("namespace.name=No_Such", "pattern"),
         ("drivers.haproxy.allowSockets={}", "allowSockets"),
+        ("drivers.envoy.allowListeners={}", "allowListeners"),
         ("controller.resources.request.cpu=1", "request"),
         ("controller.resources.requests.cpu=much", "pattern"),
         ("crds.install=maybe", "boolean"),
