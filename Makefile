@@ -115,6 +115,10 @@ e2e: build ## ~10 min | Install everything into three real nodes, stir it under 
 kubernetes-e2e: build ## ~1 h | Run Kubernetes' own tests of Services of type LoadBalancer against Envoy (E2E_ARGS=...).
 	$(BIN)/python -m tests.lab.kubernetes_e2e $(E2E_ARGS)
 
+.PHONY: services
+services: build ## ~5 min | Make, roll and delete 500 Services of type LoadBalancer (SERVICES_ARGS=...).
+	$(BIN)/python -m tests.lab.services $(SERVICES_ARGS)
+
 .PHONY: soak
 soak: build ## 16 min | Traffic while all of ours is killed every second (SECONDS=600); then how long ready pods are served.
 	$(BIN)/python -m tests.lab.soak --seconds $(SOAK_SECONDS)
