@@ -29,6 +29,7 @@ from lbcf.core.model.services import (
     LoadBalancerClass,
     class_of,
     derive,
+    has_finalizer_of_ours,
     is_held,
 )
 from lbcf.core.model.values import Ingress, ObjectKey
@@ -289,7 +290,7 @@ class Services:
     async def _clean_up(self, service: NodePortService) -> Result:
         """Take away what was made for a Service, then our mark."""
         meta, owned = service.meta, self._owned(service.meta.key)
-        held = is_held(meta)
+        held = has_finalizer_of_ours(meta, service.exposure)
         await self._addresses.mark(meta.uid)
         doomed = [one for one in owned if one.meta.deleting_since is None]
         if doomed:

@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from lbcf.core.model import names
+from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.node_backends import ServiceSelection
 from lbcf.core.model.resources import (
@@ -155,6 +155,16 @@ def is_held(meta: Meta) -> bool:
     """Return whether a Service is ours to look after."""
     named = bool(meta.annotations.get(names.ANNOTATION_CLASS))
     return named and names.FINALIZER_SERVICE in meta.finalizers
+
+
+def has_finalizer_of_ours(meta: Meta, exposure: Exposure | None) -> bool:
+    """Return whether the finalizer of a Service is the one that we have put on.
+
+    Where somebody has taken our mark off, what its status says of us shows it.
+    """
+    said = () if exposure is None else exposure.conditions
+    is_told = conditions.find(said, conditions.LOAD_BALANCER_READY) is not None
+    return is_held(meta) or (is_told and names.FINALIZER_SERVICE in meta.finalizers)
 
 
 def class_of(meta: Meta, exposure: Exposure, default: str) -> str:

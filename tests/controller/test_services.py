@@ -1,11 +1,13 @@
-"""Which Services are looked at when something changes that they may wait for."""
+"""Services in the controller: which are looked at, and which are let go of."""
 
 import attrs
+import msgspec
+import pytest
 
 from lbcf.controller.addresses import Addresses
 from lbcf.controller.services import Services
 from lbcf.controller.view import View
-from lbcf.core.model import conditions
+from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.nodes import NodePortService
 from lbcf.core.model.services import Exposure
@@ -18,12 +20,17 @@ from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import CLASSES, GROUPS, LOAD_BALANCERS, SERVICES
 from lbcf.kube.list_watch import Removed
 from lbcf.runtime.queue import WorkQueue
+from lbcf.wire.kube import parse_service
 from lbcf.wire.metadata import identity_of
 from tests.builders import a_load_balancer, a_meta
 from tests.controller.views import show
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
 from tests.kube.tiny_api import TinyApi
+from tests.kube.tiny_rules import Json
+
+
+SERVICE = "/api/v1/namespaces/shop/services/web"
 
 
 def a_service(name: str, reason: ConditionReason) -> NodePortService:
@@ -33,17 +40,16 @@ def a_service(name: str, reason: ConditionReason) -> NodePortService:
     return NodePortService(a_meta(name), "LoadBalancer", exposure=exposure)
 
 
-def listening(view: View) -> WorkQueue[ObjectKey]:
-    """Let the controller listen to a view; return what it looks at from now on."""
-    client, clock = KubeClient(TinyApi()), VirtualClock()
-    queue: WorkQueue[ObjectKey] = WorkQueue("services", clock)
+def services(view: View, queue: WorkQueue[ObjectKey], api: TinyApi) -> Services:
+    """Make what takes Services through their life."""
+    client, clock = KubeClient(api), VirtualClock()
     writer = ServiceWriter(
         ObjectWriter(client, SERVICES, view.services),
         ObjectWriter(client, LOAD_BALANCERS, view.load_balancers),
         ObjectWriter(client, GROUPS, view.groups),
     )
     classes = ClassWriter(ObjectWriter(client, CLASSES, view.classes))
-    Services(
+    return Services(
         view,
         writer,
         client,
@@ -51,8 +57,7 @@ def listening(view: View) -> WorkQueue[ObjectKey]:
         clock,
         addresses=Addresses(view, classes, client),
         queue=queue,
-    ).listen()
-    return queue
+    )
 
 
 def test_who_waits_for_an_address_is_looked_at_when_a_load_balancer_with_one_goes() -> (
@@ -71,11 +76,44 @@ def test_who_waits_for_an_address_is_looked_at_when_a_load_balancer_with_one_goe
             a_service("waits", Reason.ADDRESSES_EXHAUSTED),
             *balancers,
         )
-        queue = listening(view)
+        queue: WorkQueue[ObjectKey] = WorkQueue("services", VirtualClock())
+        services(view, queue, TinyApi()).listen()
         view.load_balancers.apply(Removed(identity_of(balancers[1].meta)))
         assert 0 == len(queue)
         view.load_balancers.apply(Removed(identity_of(balancers[0].meta)))
         assert 1 == len(queue)
         assert "waits" == (await queue.get()).name
+
+    run_virtual(story())
+
+
+@pytest.mark.parametrize(("kind", "left"), [("LoadBalancerReady", 0), ("Other", 1)])
+def test_service_that_ends_is_let_go_of_though_somebody_took_the_mark_off(
+    kind: str, left: int
+) -> None:
+    """What its status says of us shows whose finalizer that is; it may be a provider's."""
+
+    async def story() -> None:
+        api, view = TinyApi(), View()
+        metadata = {
+            "name": "web",
+            "namespace": "shop",
+            "uid": "u",
+            "finalizers": [names.FINALIZER_SERVICE],
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+        }
+        said = {"type": kind, "status": "True", "reason": "Ready", "message": "told"}
+        spec = {"type": "LoadBalancer", "ports": [{"port": 80, "protocol": "TCP"}]}
+        whole: Json = {
+            "metadata": metadata,
+            "spec": spec,
+            "status": {"loadBalancer": {}, "conditions": [said]},
+        }
+        show(view, parse_service(msgspec.json.encode(api.put(SERVICE, whole))))
+        queue: WorkQueue[ObjectKey] = WorkQueue("services", VirtualClock())
+
+        await services(view, queue, api).reconcile(ObjectKey("shop", "web"))
+
+        assert left == [*api.objects].count(SERVICE)
 
     run_virtual(story())
