@@ -1,7 +1,7 @@
 """`python -m tests.lab.model`: every built variant holds, every weaker one is refuted.
 
-Takes names of variants, or the beginnings of names; without any it runs all of them, then
-the drain's clock, batches and SPIN. Runs under pypy3 by choice: CPython takes about ten
+Takes names of variants, or the beginnings of names; without any it runs all of them, safety
+and liveness, then the drain's clock, batches and SPIN. Runs under pypy3 by choice: CPython takes about ten
 times as long.
 """
 
@@ -12,9 +12,9 @@ import sys
 
 from pathlib import Path
 
-from tests.lab.model import batches, drain_clock, gate, page, spin
+from tests.lab.model import batches, drain_clock, gate, lasting, liveness, page, spin
 from tests.lab.model.built import BUILT
-from tests.lab.model.search import Found, search
+from tests.lab.model.search import Found, Search
 from tests.lab.model.variants import Variant
 from tests.lab.model.weaker import WEAKER
 
@@ -44,6 +44,30 @@ def show(variant: Variant, found: Found, *, traces: bool) -> None:
     sys.stdout.flush()
 
 
+def searched(
+    variant: Variant, entries: dict[str, str], lasts: dict[str, str], *, traces: bool
+) -> int:
+    """Search a variant, tell what was found, and note its entries of the page.
+
+    Returns:
+        How many verdicts are not those expected: of safety, and of liveness.
+    """
+    wrong = 0
+    search = Search(variant.rules, alive=variant.alive)
+    found = search.run()
+    if variant not in lasting.WEAKER:
+        wrong += not is_as_expected(variant, found)
+        show(variant, found, traces=traces or not is_as_expected(variant, found))
+        entries[variant.name] = page.entry(variant, found)
+    if variant in lasting.LASTING + lasting.WEAKER + lasting.STUCK:
+        ended = liveness.check(search, found, variant.rules)
+        expected = lasting.is_as_expected(variant, ended)
+        lasting.show(variant, ended, traces=traces or not expected)
+        wrong += not expected
+        lasts[variant.name] = lasting.entry(variant, ended)
+    return wrong
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run what is asked for; answers the exit code."""
     parser = argparse.ArgumentParser(
@@ -56,14 +80,11 @@ def main(argv: list[str] | None = None) -> int:
     names = tuple(chosen.names)
     wrong = 0
     entries: dict[str, str] = {}
-    for variant in BUILT + WEAKER:
-        if names and not variant.name.startswith(names):
-            continue
-        found = search(variant.rules, alive=variant.alive)
-        traces = chosen.traces or bool(names)
-        show(variant, found, traces=traces or not is_as_expected(variant, found))
-        wrong += not is_as_expected(variant, found)
-        entries[variant.name] = page.entry(variant, found)
+    lasts: dict[str, str] = {}
+    for variant in BUILT + WEAKER + lasting.WEAKER:
+        if not names or variant.name.startswith(names):
+            traces = chosen.traces or bool(names)
+            wrong += searched(variant, entries, lasts, traces=traces)
     if not names or "drain".startswith(names):
         wrong += drain_clock.show()
     if not names or "gate".startswith(names):
@@ -74,18 +95,20 @@ def main(argv: list[str] | None = None) -> int:
         wrong += spin.show()
     print("all as expected" if not wrong else f"{wrong} NOT AS EXPECTED")
     if chosen.page:
-        write(Path(chosen.page), entries)
+        write(Path(chosen.page), entries, lasts)
     return bool(wrong)
 
 
-def write(file: Path, entries: dict[str, str]) -> None:
+def write(file: Path, entries: dict[str, str], lasts: dict[str, str]) -> None:
     """Write the page, whole if all was searched, else its entries alone."""
     built = "".join(entries[v.name] for v in BUILT if v.name in entries)
     weaker = "".join(entries[v.name] for v in WEAKER if v.name in entries)
+    ends = "".join(lasts.values())
     if len(entries) == len(BUILT + WEAKER):
-        weaker = page.WEAKER_HEAD + weaker + page.tail()
         built = page.HEAD + built
-    file.write_text(built + weaker)
+        weaker = page.WEAKER_HEAD + weaker
+        ends = lasting.page(lasts) + page.tail()
+    file.write_text(built + weaker + ends)
 
 
 if __name__ == "__main__":

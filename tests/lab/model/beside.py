@@ -86,14 +86,15 @@ def survey(s: State, rules: Rules, w: int, out: Steps) -> None:
         n[a + at.SURVEYED] = 1
         for r in range(rules.records):
             _flag(n, rules, w, r)
-        out.append(Step(("{a} notices that the load balancer was reset", w, 0), n))
+        text = "{a} notices that the load balancer was reset"
+        out.append(Step((text, w, 0), n, beside=True))
         return
     flags = (s[at.memory(w, r) + at.MEMORY] for r in range(rules.records))
     if not any(flag & at.RESETTING for flag in flags):
         n[at.EPOCH] = 0
         for v in range(rules.registrars):
             n[at.registrar(v) + at.SURVEYED] = 0
-        out.append(Step(("{a} writes the new epoch", w, 0), n))
+        out.append(Step(("{a} writes the new epoch", w, 0), n, beside=True))
 
 
 def _flag(n: Draft, rules: Rules, w: int, r: int) -> None:

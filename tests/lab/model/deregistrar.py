@@ -61,7 +61,7 @@ def _free(s: State, w: int, out: Steps) -> None:
         for v in range(at.MAX_DEREGISTRARS):
             n[at.ending(v, holder - 1)] &= at.UNANSWERED
         text = "{b} writes that all calls for {r} were answered"
-        out.append(Step((text, w, holder - 1), n))
+        out.append(Step((text, w, holder - 1), n, beside=True))
 
 
 def _lose(n: bytearray, rules: Rules, w: int) -> None:
@@ -81,17 +81,22 @@ def _begin(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
     that shows the same, but for the version that a write must be based on.
     """
     d = at.record(r)
+    if s[at.ending(w, r)] & at.ENDING_GIVEN_UP:
+        return
     if s[d + at.PHASE] == at.GONE and s[d + at.ADDRESS] and not rules.fresh_deregister:
         text = "{b} still has {r} as deleting in its cache"
         out.append(_permitted(s, w, r, at.FINAL, text))
         if rules.drains:
             text += "; it drains first"
-            out.append(_permitted(s, w, r, at.DRAIN, text))
+            drain = _permitted(s, w, r, at.DRAIN, text)
+            out.append(drain._replace(trouble=True))
     if s[d + at.PHASE] != at.DELETING:
         return
     _begin_deleting(s, rules, w, r, out, current=True)
     if not rules.fresh_deregister:
-        _begin_deleting(s, rules, w, r, out, current=False)
+        older: Steps = []
+        _begin_deleting(s, rules, w, r, older, current=False)
+        out += [step._replace(trouble=True) for step in older]
 
 
 def _begin_deleting(
@@ -106,6 +111,10 @@ def _begin_deleting(
         out.append(Step((f"{reads}, without an address", w, r), n))
         return
     final = is_final(s, rules, r)
+    if not rules.deletion_ages:
+        n = bytearray(s)
+        n[at.record(r) + at.AGE] = 0
+        s = bytes(n)
     text = reads + ("" if final else "; this call will not count")
     if rules.frees and rules.signs and _is_anothers(s, w, r):
         n = bytearray(s)
@@ -118,7 +127,8 @@ def _begin_deleting(
     out.append(_permitted(s, w, r, call, text, current=current))
     if rules.drains:
         text = f"{reads}; it drains first"
-        out.append(_permitted(s, w, r, at.DRAIN, text, current=current))
+        drain = _permitted(s, w, r, at.DRAIN, text, current=current)
+        out.append(drain._replace(trouble=rules.drains_end))
 
 
 def _is_anothers(s: State, w: int, r: int) -> bool:
@@ -156,14 +166,23 @@ def _send(s: State, rules: Rules, w: int, out: Steps) -> None:
     b = at.deregistrar(w)
     r = s[b + at.WHICH]
     n = bytearray(s)
-    if world.may_send(s, rules, b):
+    may_send = world.may_send(s, rules, b)
+    if may_send:
         n[b + at.STAGE] = at.SENT
         if not rules.frees_ended and s[b + at.CARRIES] == at.FINAL:
             _let_go(n, rules, w, r)
         out.append(Step((f"{{b}} sends {_CALLS[s[b + at.CARRIES]]}", w, r), n))
         n = bytearray(s)
     world.rest(n, b)
-    out.append(Step(("{b} does not call for {r} now, or is refused", w, r), n))
+    _give_up(n, rules, w, r)
+    text = "{b} does not call for {r} now, or is refused"
+    out.append(Step((text, w, r), n, trouble=may_send))
+
+
+def _give_up(n: Draft, rules: Rules, w: int, r: int) -> None:
+    """Let nothing but a change of the record bring it back, in a weaker protocol."""
+    if not rules.end_comes_again:
+        n[at.ending(w, r)] |= at.ENDING_GIVEN_UP
 
 
 _CALLS = {
@@ -191,10 +210,12 @@ def _in_flight(s: State, rules: Rules, w: int, out: Steps) -> None:
         n = bytearray(s)
         drain = s[b + at.CARRIES] == at.DRAIN
         world.leave_running(n, b, at.LATE_DRAIN if drain else at.LATE_DEREGISTER)
-        out.append(Step((f"{{b}}'s {call} is answered by Running", w, r), n))
+        text = f"{{b}}'s {call} is answered by Running"
+        out.append(Step((text, w, r), n, trouble=True))
     if rules.silences:
         n = bytearray(s)
         _lose(n, rules, w)
+        _give_up(n, rules, w, r)
         text = f"{{b}}'s {call} is without a definite answer, and still out"
         out.append(Step((text, w, r), n, fault=True))
 

@@ -3,11 +3,14 @@
 One pod that is to take the place of another in a rollout, one record, and a controller that
 may end at any moment. The group may stop to select the pod, the record's end may be asked
 for, and the load balancer may lose its members. Five ways to keep a gate are compared.
+L3 is searched as a fair lasso (`fair`): whoever can act all the time does so in the end.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from tests.lab.model.fair import Graph, Move
 
 
 class Ways(NamedTuple):
@@ -82,10 +85,12 @@ class Outcome(NamedTuple):
     Attributes:
         broken: the promises that some moment breaks, in order.
         states: how many moments there are.
+        way: steps that go on for ever while the gate is shut, in words; empty: none do.
     """
 
     broken: tuple[str, ...]
     states: int
+    way: tuple[str, ...] = ()
 
 
 def steps(ways: Ways, now: Moment) -> list[Moment]:
@@ -151,23 +156,41 @@ def _would_shut(ways: Ways, now: Moment) -> bool:
 
 
 def outcome(ways: Ways) -> Outcome:
-    """Search all moments."""
+    """Search all moments, and all that may come after the last fault."""
     first = Moment()
-    behind: dict[Moment, set[Moment]] = {first: set()}
-    work = [first]
-    while work:
-        now = work.pop()
-        fair = set(fair_steps(ways, now))
+    seen, work = {first}, [first]
+    for now in work:
         for following in steps(ways, now):
-            if following not in behind:
-                behind[following] = set()
+            if following not in seen:
+                seen.add(following)
                 work.append(following)
-            if following in fair:
-                behind[following].add(now)
-    broken = {word for now in behind for word in _broken(now)}
-    if len(_leading(behind)) < len(behind):
-        broken.add(STUCK)
-    return Outcome(tuple(sorted(broken)), len(behind))
+    broken = {word for now in work for word in _broken(now)}
+    graph = Graph(work, lambda now: _moves(ways, now))
+    lasso = graph.lasso(lambda now: now.is_open, work.index)
+    if lasso is None:
+        return Outcome(tuple(sorted(broken)), len(work))
+    knot = _told(first, graph.states[lasso.knot])
+    way = (f"with {knot}", *(lasso.cycle or ("nothing happens any more",)))
+    return Outcome(tuple(sorted({*broken, STUCK})), len(work), way)
+
+
+def _moves(ways: Ways, now: Moment) -> list[Move]:
+    """Return what comes of itself; each kind of it is an actor's."""
+    return [
+        Move(text, text, following)
+        for following in fair_steps(ways, now)
+        for text in (_told(now, following),)
+    ]
+
+
+def _told(before: Moment, now: Moment) -> str:
+    """Say what has changed."""
+    changes = (
+        f"{name}: {after}"
+        for name, was, after in zip(Moment._fields, before, now)  # noqa: B905 - PyPy
+        if was != after
+    )
+    return ", ".join(changes)
 
 
 STUCK = "L3 a gate stays shut for ever"
@@ -181,27 +204,16 @@ def _broken(now: Moment) -> list[str]:
     return [*found, SHUT] if now.was_open and not now.is_open else found
 
 
-def _leading(behind: dict[Moment, set[Moment]]) -> set[Moment]:
-    """Return the moments from which a gate comes to be open of itself.
-
-    Args:
-        behind: by moment, those that it follows upon without anybody's doing.
-    """
-    reached = {now for now in behind if now.is_open}
-    work = list(reached)
-    while work:
-        for before in behind[work.pop()] - reached:
-            reached.add(before)
-            work.append(before)
-    return reached
-
-
 def lines() -> list[str]:
     """Say how each way comes out."""
     found = {name: outcome(ways) for name, ways in WAYS.items()}
     return [
-        f"{name:22} {'; '.join(one.broken) or 'holds'} ({one.states} moments)"
+        line
         for name, one in found.items()
+        for line in (
+            f"{name:22} {'; '.join(one.broken) or 'holds'} ({one.states} moments)",
+            *(f"{'':22} * {step}" for step in one.way),
+        )
     ]
 
 

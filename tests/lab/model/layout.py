@@ -45,8 +45,16 @@ KEPT, KEPT_AGE, SURVEYED, UNHEARD = range(5, 9)
 write of Registered that may still be made: 0 none, else 1 + the mark that it leaves."""
 MEMORY, CLOCK = range(2)
 """Of a registrar and a record: what it remembers; ticks since it has known the record."""
-CLAIMS, DOUBTS, HAS_LOCK, RESETTING, CONFIRMED, LOOKED = 1, 2, 4, 8, 16, 32
-"""The bits of `MEMORY`."""
+CLAIMS, DOUBTS, HAS_LOCK, RESETTING, CONFIRMED, LOOKED, GIVEN_UP = (
+    1,
+    2,
+    4,
+    8,
+    16,
+    32,
+    64,
+)
+"""The bits of `MEMORY`; `GIVEN_UP` in a weaker protocol alone."""
 KEPT_IS_CURRENT, KEPT_IS_MINE, KEPT_IS_ANYBODYS, KEPT_HAS_ADDRESS = 2, 4, 8, 16
 KEPT_IN_TURN = 32
 """The bits of `KEPT` beside 1: nobody wrote since; the mark and address it shows; it
@@ -65,9 +73,10 @@ MAX_DEREGISTRARS = 2
 DEREGISTRARS = REGISTRARS + MAX_REGISTRARS * REGISTRAR
 ENDINGS = 5
 DEREGISTRAR = ENDINGS + MAX_RECORDS
-UNANSWERED, ANSWERED_ALL = 1, 2
+UNANSWERED, ANSWERED_ALL, ENDING_GIVEN_UP = 1, 2, 4
 """The bits of what a deregistrar remembers of a record's end: a call of its own had no
-definite answer; it has let the record go, and all calls for its end had one."""
+definite answer; it has let the record go, and all calls for its end had one; it waits for
+a change (in a weaker protocol alone)."""
 EARLY, FINAL, NEVER, DRAIN = range(4)
 """What a deregistrar's `CARRIES` says: a deregister that does not count, one that does,
 that nothing was ever registered, a drain."""

@@ -9,8 +9,13 @@
    With FREES (and ADDRESS) a deregistrar that has ended a record with an answer to each
    call, and that nobody else has called for, says so, and the lock is free at once.
 
+   With LASTING every run is to end in what is desired, and to stay there: pan -a -f. Fate
+   lets faults end some time; then nobody ends, is refused or unanswered, who has two
+   records comes to each in turn, and of two registrars, or deregistrars, one goes on.
+
    Weaker: WAIT, TAKEOVER (numbers), NOLOCK, NOMARKS, NOTAKEOVER, CLEARSTAR, FORGET,
-   UNMARKED, EARLYENDS, NOCAS; of FREES: NOSIGN, NOANSWER, SAMENAME. */
+   UNMARKED, EARLYENDS, NOCAS; of FREES: NOSIGN, NOANSWER, SAMENAME; of LASTING: ONCE,
+   RECOUNT, REASK, NOEXPIRY, NOTURNS. */
 #define LIFE 1
 #define SKEW 1
 #ifndef WAIT
@@ -45,6 +50,30 @@ byte late_ensure[N]; byte late_end[N];        /* 0 none, else 1 + ticks */
 byte ender[N];                                /* 0 unknown, else 1 + a deregistrar */
 bit open_[4]; bit knows[4];                   /* of deregistrar w on record r */
 bit freed;                                    /* written of the lock's holder */
+#ifdef LASTING
+bit calm;                                     /* faults are over */
+#define MAYBE !calm
+#define GIVEUP !calm ->
+#define OTHERWISE else ->
+#else
+#define MAYBE 1
+#define GIVEUP
+#define OTHERWISE
+#endif
+#ifdef ONCE
+bit refused[N];                               /* nobody comes again */
+#define DUE(r) (!refused[r])
+#else
+#define DUE(r) (1)
+#endif
+#if defined(LASTING) && !defined(NOTURNS)
+#define CHOOSE(r) if :: N > 1 -> r = 1 - r :: else -> r = 0 fi
+#else
+#define CHOOSE(r) if :: r = 0 :: N > 1 -> r = N - 1 fi
+#endif
+#define SERVED(r) (phase[r] == LIVE && registered[r] && member)
+#define DESIRED (phase[0] != ABSENT && phase[0] != DELETING && phase[N - 1] != DELETING && \
+                 ((phase[0] != LIVE && phase[N - 1] != LIVE) || SERVED(0) || SERVED(N - 1)))
 #define NOBODYS 8
 #define EVERYBODYS 9
 
@@ -62,7 +91,12 @@ bit freed;                                    /* written of the lock's holder */
 #define FREE(r) (1)
 #else
 #define FREE(r) (holder == 0 || holder == (r) + 1 || \
-                 (phase[holder - 1] == GONE && (vacant >= TAKEOVER || freed)))
+                 (phase[holder - 1] == GONE && (EXPIRED || freed)))
+#endif
+#ifdef NOEXPIRY
+#define EXPIRED (0)
+#else
+#define EXPIRED (vacant >= TAKEOVER)
 #endif
 #define HELD(r) ((phase[r] == LIVE || phase[r] == DELETING) && (placed[r] || ensured[r]))
 #define WRONG(r) (phase[r] == LIVE && registered[r] && !member)
@@ -96,9 +130,14 @@ proctype Registrar(byte me) {
   byte r, w; bit alone;
   w = me - 1;
 idle:
-  atomic { which[w] = NONE; fresh[w] = 0; age[w] = 0; alone = 0;
-           if :: r = 0 :: N > 1 -> r = N - 1 fi };
+  atomic { which[w] = NONE; fresh[w] = 0; age[w] = 0; alone = 0; CHOOSE(r) };
+#ifdef LASTING
+  if :: calm && me == 2 -> goto over_ :: else fi;
+#endif
   if
+#ifdef REASK
+  :: atomic { phase[r] == LIVE && !placed[r] && !FREE(r) && vacant -> vacant = 0 }; goto idle
+#endif
 #ifdef ADDRESS
   :: atomic { phase[r] == LIVE && !placed[r] && FREE(r) ->
        if
@@ -123,9 +162,9 @@ idle:
        :: mark[r] == NOBODY && !alone -> wrote(r); mark[r] = ANYBODY
        fi;
        permit(w, r) }; goto send
-  :: atomic { mark[0] == me || mark[N - 1] == me || claims[w] || doubts[w] ->
+  :: atomic { MAYBE && (mark[0] == me || mark[N - 1] == me || claims[w] || doubts[w]) ->
        goto stop }
-  :: goto idle
+  :: OTHERWISE goto idle
   fi;
 place:
   if
@@ -142,19 +181,19 @@ place:
      };
      goto send
   :: atomic { !MAYWRITE(w, r) -> goto idle }
-  :: goto stop
+  :: GIVEUP goto stop
   fi;
 send:
-  if :: goto sent :: goto idle :: goto stop fi;
+  if :: goto sent :: GIVEUP goto idle :: GIVEUP goto stop fi;
 sent:
   if
   :: atomic { executes_ensure(r); age[w] = 0 }; goto answered
-  :: atomic { skip; left_alone(late_ensure[r], age[w]);
+  :: atomic { MAYBE; left_alone(late_ensure[r], age[w]);
 #ifndef FORGET
        doubts[MINE(w, r)] = 1;
 #endif
        goto idle }
-  :: atomic { skip; left_alone(late_ensure[r], age[w]); goto stop }
+  :: atomic { MAYBE; left_alone(late_ensure[r], age[w]); goto stop }
   fi;
 answered:
   if
@@ -167,25 +206,33 @@ answered:
        mark[r] = (alone -> NOBODY : ANYBODY);
        judge() }; goto idle
   :: atomic { !fresh[w] -> goto idle }
-  :: goto stop
+  :: GIVEUP goto stop
   fi;
 stop:
   atomic { claims[w] = 0; doubts[w] = 0;
     if :: N > 1 -> claims[MINE(w, N - 1)] = 0; doubts[MINE(w, N - 1)] = 0 :: else fi;
     if :: mark[0] == me -> mark[0] = DEAD :: else fi;
     if :: mark[N - 1] == me -> mark[N - 1] = DEAD :: else fi };
-  goto idle
+  goto idle;
+#ifdef LASTING
+over_: skip
+#endif
 }
 
 proctype Deregistrar(byte w) {
   byte r; bit counts;
 idle:
-  atomic { which[w] = NONE; fresh[w] = 0; age[w] = 0; counts = 0;
-           if :: r = 0 :: N > 1 -> r = N - 1 fi };
+  atomic { which[w] = NONE; fresh[w] = 0; age[w] = 0; counts = 0; CHOOSE(r) };
+#ifdef LASTING
+  if :: calm && w == 3 -> goto over_ :: else fi;
+#endif
   if
   :: atomic { phase[r] == DELETING && !placed[r] -> which[w] = r; fresh[w] = 1 };
      goto release
-  :: atomic { phase[r] == DELETING && placed[r] ->
+  :: atomic { phase[r] == DELETING && placed[r] && DUE(r) ->
+#ifdef RECOUNT
+       since[r] = 0;
+#endif
        counts = SETTLED(r) || since[r] + SKEW >= WAIT;
 #ifdef NOMARKS
        counts = counts || registered[r];
@@ -209,8 +256,9 @@ idle:
 #ifdef FREES
   :: atomic { holder && !freed && knows[ENDS(w, holder - 1)] ->
        freed = 1; knows[ENDS(w, holder - 1)] = 0 }; goto idle
-  :: atomic { open_[ENDS(w, 0)] || open_[ENDS(w, N - 1)] || knows[ENDS(w, 0)] ||
-              knows[ENDS(w, N - 1)] || ender[0] == w + 1 || ender[N - 1] == w + 1 ->
+  :: atomic { MAYBE && (
+              open_[ENDS(w, 0)] || open_[ENDS(w, N - 1)] || knows[ENDS(w, 0)] ||
+              knows[ENDS(w, N - 1)] || ender[0] == w + 1 || ender[N - 1] == w + 1) ->
        open_[ENDS(w, 0)] = 0; open_[ENDS(w, N - 1)] = 0;
        knows[ENDS(w, 0)] = 0; knows[ENDS(w, N - 1)] = 0;
 #ifndef SAMENAME
@@ -219,12 +267,16 @@ idle:
 #endif
      }; goto idle
 #endif
-  :: goto idle
+  :: OTHERWISE goto idle
   fi;
-  if :: skip :: goto idle fi;
+#ifdef ONCE
+  if :: skip :: GIVEUP refused[r] = 1; goto idle fi;
+#else
+  if :: skip :: GIVEUP goto idle fi;
+#endif
   if
   :: atomic { member = 0; age[w] = 0; judge() }
-  :: atomic { skip; left_alone(late_end[r], age[w]);
+  :: atomic { MAYBE; left_alone(late_end[r], age[w]);
 #ifdef FREES
 #ifndef NOANSWER
        open_[ENDS(w, r)] = 1;
@@ -234,7 +286,7 @@ idle:
   fi;
   if
   :: atomic { counts -> over[r] = 1 }
-  :: goto idle
+  :: OTHERWISE goto idle
   fi;
 release:
   if
@@ -248,31 +300,35 @@ release:
 #endif
        goes(r); judge(); goto idle }
   :: atomic { !(MAYWRITE(w, r) && phase[r] == DELETING) -> goto idle }
-  :: goto idle
-  fi
+  :: GIVEUP goto idle
+  fi;
+#ifdef LASTING
+  goto idle;
+over_: skip
+#endif
 }
 
 active proctype Users() {
   do
 #ifdef ADDRESS
   :: atomic { phase[0] == ABSENT -> phase[0] = LIVE }
-  :: atomic { phase[0] != ABSENT && phase[1] == ABSENT -> phase[1] = LIVE }
-  :: atomic { phase[1] == LIVE -> phase[1] = DELETING; since[1] = 0; wrote(1) }
+  :: atomic { MAYBE && phase[0] != ABSENT && phase[1] == ABSENT -> phase[1] = LIVE }
+  :: atomic { MAYBE && phase[1] == LIVE -> phase[1] = DELETING; since[1] = 0; wrote(1) }
 #endif
-  :: atomic { phase[0] == LIVE -> phase[0] = DELETING; since[0] = 0; wrote(0) }
+  :: atomic { MAYBE && phase[0] == LIVE -> phase[0] = DELETING; since[0] = 0; wrote(0) }
   od
 }
 
 active proctype Network() {
   do
-  :: atomic { late_ensure[0] -> executes_ensure(0) }
+  :: atomic { MAYBE && late_ensure[0] -> executes_ensure(0) }
   :: atomic { late_ensure[0] -> late_ensure[0] = 0 }
-  :: atomic { late_end[0] -> member = 0; judge() }
+  :: atomic { MAYBE && late_end[0] -> member = 0; judge() }
   :: atomic { late_end[0] -> late_end[0] = 0 }
 #ifdef ADDRESS
-  :: atomic { late_ensure[1] -> executes_ensure(1) }
+  :: atomic { MAYBE && late_ensure[1] -> executes_ensure(1) }
   :: atomic { late_ensure[1] -> late_ensure[1] = 0 }
-  :: atomic { late_end[1] -> member = 0; judge() }
+  :: atomic { MAYBE && late_end[1] -> member = 0; judge() }
   :: atomic { late_end[1] -> late_end[1] = 0 }
 #endif
   od
@@ -319,3 +375,8 @@ init {
 #endif
   }
 }
+
+#ifdef LASTING
+active proctype Fate() { calm = 1 }
+ltl settled { <>[] DESIRED }
+#endif

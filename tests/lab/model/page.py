@@ -31,6 +31,7 @@ a variant says so.
 | S5 | a record goes only after its own deregistration, if it was ever registered |
 | S6 | a pod whose preStop waits is told to end only when none of its records has a member in |
 | G | from every state there is a way to the state where all is as it should be |
+| L | once faults end, every fair run comes there, and stays: [liveness](#liveness-l) |
 | Q | a run without faults leaves no mark that costs waiting |
 | S9, S10, L3 | of the readiness gate: see [there](#the-readiness-gate-s9-s10-l3) |
 
@@ -65,8 +66,8 @@ GATE_HEAD = """\
 
 A new pod and the old one that it takes the place of in a rollout, a controller that may crash twice, a load
 balancer that may lose its members, a group that may stop to select the pod. S9: the old pod goes
-after the new one was registered, unless nobody wants it to be. S10: an open gate stays open. L3: without
-anybody's doing each gate opens. Only the built way has all of them ([readiness.md](readiness.md)).
+after the new one was registered, unless nobody wants it to be. S10: an open gate stays open. L3: in
+every fair run each gate opens (`*`: what goes on for ever else). Only the built way has all of them ([readiness.md](readiness.md)).
 
 ```text
 """
@@ -74,7 +75,8 @@ anybody's doing each gate opens. Only the built way has all of them ([readiness.
 SPIN_HEAD = """
 ## The same by SPIN
 
-`tests/lab/model/lifecycle.pml` is written apart and shares no code with the search.
+`tests/lab/model/lifecycle.pml` is written apart and shares no code with the search. `-DLASTING` is liveness:
+`<>[] desired` under SPIN's own weak fairness of processes (`pan -a -f`), all else is safety.
 
 | switches | | states |
 |---|---|---|

@@ -65,6 +65,12 @@ def is_goal(s: State, rules: Rules) -> bool:
     return not s[at.EPOCH]
 
 
+def is_desired(s: State, rules: Rules) -> bool:
+    """Tell whether users have what they want: the goal, and R1 is not merely missing."""
+    missing = s[at.POD] == at.RUNS and s[at.record(0) + at.PHASE] == at.ABSENT
+    return not missing and is_goal(s, rules)
+
+
 def _is_served(s: State, rules: Rules, r: int) -> bool:
     """Tell whether a record is registered, with its own parameters."""
     d, m = at.record(r), world.member(rules, r)

@@ -37,6 +37,8 @@ def _begin(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
     """Begin a turn for a record."""
     d = at.record(r)
     phase = s[d + at.PHASE]
+    if s[at.memory(w, r) + at.MEMORY] & at.GIVEN_UP:
+        return
     if phase == at.ABSENT and rules.keyed:
         _create(s, rules, w, r, out)
         if rules.gates and not rules.looks_after:
@@ -165,6 +167,7 @@ def _send(s: State, rules: Rules, w: int, out: Steps) -> None:
         _look(s, w, r, out)
         return
     n = bytearray(s)
+    before = len(out)
     if world.may_send(s, rules, a):
         n[a + at.STAGE] = at.SENT
         if rules.updates and s[at.memory(w, r) + at.CLOCK] >= rules.wait:
@@ -172,7 +175,15 @@ def _send(s: State, rules: Rules, w: int, out: Steps) -> None:
         _send_by_bounds(n, s, rules, w, out)
         n = bytearray(s)
     world.rest(n, a)
-    out.append(Step(("{a} does not ensure {r} now, or is refused", w, r), n))
+    _give_up(n, rules, w, r)
+    text = "{a} does not ensure {r} now, or is refused"
+    out.append(Step((text, w, r), n, trouble=len(out) > before))
+
+
+def _give_up(n: Draft, rules: Rules, w: int, r: int) -> None:
+    """Let nothing but a change of the record bring it back, in a weaker protocol."""
+    if not rules.comes_again:
+        n[at.memory(w, r) + at.MEMORY] |= at.GIVEN_UP
 
 
 def _has_looked(s: State, rules: Rules, w: int, r: int) -> bool:
@@ -227,7 +238,8 @@ def _in_flight(s: State, rules: Rules, w: int, out: Steps) -> None:
     if rules.running:
         n = bytearray(s)
         world.leave_running(n, a, at.LATE_ENSURE + (s[a + at.CARRIES] & 1))
-        out.append(Step(("{a}'s ensure({r}) is answered by Running", w, r), n))
+        text = "{a}'s ensure({r}) is answered by Running"
+        out.append(Step((text, w, r), n, trouble=True))
     if rules.silences:
         n = bytearray(s)
         permits.lose_ensure(n, rules, w)
@@ -236,6 +248,7 @@ def _in_flight(s: State, rules: Rules, w: int, out: Steps) -> None:
             n[m + at.MEMORY] |= at.DOUBTS
             if s[a + at.CARRIES] & 1 != s[at.record(r) + at.CHANGED]:
                 n[m + at.CLOCK] = 0
+        _give_up(n, rules, w, r)
         text = "{a}'s ensure({r}) is without a definite answer, and still out"
         out.append(Step((text, w, r), n, fault=True))
 

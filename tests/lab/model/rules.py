@@ -90,6 +90,18 @@ class Rules:
         looks: before the first ensure of a record the pod is read, and must not be deleted.
         looks_after: it is read when the record exists; else at any time before.
         lists: the waiting pod is answered from a quorum LIST; else from any older view.
+        comes_again: a registrar's turn that was refused, or had no answer, comes again by
+            itself; else when its record changes.
+        end_comes_again: so does a deregistrar's.
+        drains_end: a drain is over at its deadline.
+        deletion_ages: the time since a deletion is not counted anew at each look.
+        lock_ages: nor is the time since the end of a lock's holder.
+        lock_ends: a lock is taken over when its holder has been gone for long enough; else
+            only when a deregistrar writes that it may be.
+        marks_once: an ending record is marked a limited number of times.
+        removes: the controller deletes the records of a pod that is being deleted.
+        leads: of several incarnations of a process one is left in the end (a Lease).
+        takes_turns: who has several records to look after comes to each of them.
         calm: a run without faults in which no mark of nobody-knows-whom may appear.
     """
 
@@ -158,4 +170,14 @@ class Rules:
     looks: bool = True
     looks_after: bool = True
     lists: bool = True
+    comes_again: bool = True
+    end_comes_again: bool = True
+    drains_end: bool = True
+    deletion_ages: bool = True
+    lock_ages: bool = True
+    lock_ends: bool = True
+    marks_once: bool = True
+    removes: bool = True
+    leads: bool = True
+    takes_turns: bool = True
     calm: bool = False

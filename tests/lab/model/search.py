@@ -91,6 +91,19 @@ def _swapped(s: Draft, x: int, y: int, z: int) -> Draft:
     return n
 
 
+def orientations(s: State, rules: Rules) -> list[State]:
+    """Return all states that a canonical one stands for."""
+    found = [s]
+    if rules.registrars > 1:
+        x, y, z = at.REGISTRARS, at.REGISTRARS + at.REGISTRAR, at.DEREGISTRARS
+        found += [bytes(_swapped(bytearray(one), x, y, z)) for one in found]
+    if rules.deregistrars > 1:
+        x, y = at.DEREGISTRARS, at.DEREGISTRARS + at.DEREGISTRAR
+        z = y + at.DEREGISTRAR
+        found += [bytes(_swapped_enders(bytearray(one), x, y, z)) for one in found]
+    return found
+
+
 class Search:
     """One search of one variant.
 
@@ -100,7 +113,9 @@ class Search:
         alive: also whether the goal can be reached from everywhere without faults.
     """
 
-    def __init__(self, rules: Rules, *, limit: int, alive: bool = False) -> None:
+    def __init__(
+        self, rules: Rules, *, limit: int = 20_000_000, alive: bool = False
+    ) -> None:
         self._rules = rules
         self._limit = limit
         self._alive = alive
@@ -192,8 +207,20 @@ class Search:
             starts[j + 1] += 1
         return starts, ordered
 
-    def _trace(self, i: int, last: Step | None) -> list[str]:
-        """Tell the way to a state in words, each incarnation keeping its name."""
+    @property
+    def states(self) -> list[State]:
+        """All states that were found, in the order of the search."""
+        return self._states
+
+    def number_of(self, s: State) -> int:
+        """Return the number of a state, whoever is called what in it."""
+        return self._index[canonical(bytearray(s), self._rules)]
+
+    def way_to(self, i: int) -> tuple[list[str], State]:
+        """Tell the shortest way to a state, and how it looks at its end.
+
+        Each incarnation keeps its name on the way.
+        """
         path = []
         while i > 0:
             path.append(i)
@@ -203,6 +230,11 @@ class Search:
             step = self._step_to(state, self._states[k])
             words.append(told(step))
             state = bytes(step.state)
+        return words, state
+
+    def _trace(self, i: int, last: Step | None) -> list[str]:
+        """Tell the way to a state, and a last step, in words."""
+        words, state = self.way_to(i)
         if last is not None:
             goal = canonical(bytearray(last.state), self._rules)
             words.append(told(self._step_to(state, goal, last)))

@@ -30,7 +30,8 @@ def lock(s: State, rules: Rules, w: int, out: Steps) -> None:
         n[at.record(r) + at.ADDRESS] = n[a + at.CURRENT] = 1
         out.append(Step(("{a} writes {r}'s address, without the lock", w, r), n))
         return
-    if _may_lock(s, rules, w, r):
+    free = _may_lock(s, rules, w, r)
+    if free:
         n = bytearray(s)
         if rules.lock == "lease" and n[at.LOCK] != r + 1:
             _take_over(n, rules, r)
@@ -39,7 +40,9 @@ def lock(s: State, rules: Rules, w: int, out: Steps) -> None:
         out.append(Step((_LOCKING[rules.lock], w, r), n))
     n = bytearray(s)
     world.rest(n, a)
-    out.append(Step(("{a} leaves {r} for later", w, r), n))
+    if not rules.lock_ages:
+        n[at.LOCK_AGE] = 0
+    out.append(Step(("{a} leaves {r} for later", w, r), n, trouble=free))
 
 
 def _take_over(n: Draft, rules: Rules, r: int) -> None:
@@ -72,7 +75,8 @@ def _may_lock(s: State, rules: Rules, w: int, r: int) -> bool:
     if rules.lock == "none" or known or holder in (0, r + 1):
         return True
     gone = s[at.record(holder - 1) + at.PHASE] == at.GONE
-    return gone and bool(s[at.LOCK_AGE] >= rules.takeover or s[at.FREED])
+    over = rules.lock_ends and s[at.LOCK_AGE] >= rules.takeover
+    return gone and bool(over or s[at.FREED])
 
 
 def write_address(s: State, rules: Rules, w: int, out: Steps) -> None:

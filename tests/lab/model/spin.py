@@ -18,13 +18,23 @@ SOURCE = Path(__file__).with_name("lifecycle.pml")
 _COMPILE = ("gcc", "-O2", "-w", "-DSAFETY", "-DCOLLAPSE", "-DMEMLIM=8000")
 _DEPTH = 2_000_000
 
+_LASTING = ("gcc", "-O2", "-w", "-DNFAIR=3", "-DCOLLAPSE", "-DMEMLIM=8000")
+LIVE = "-DLASTING"
+"""The switch for liveness: <>[] desired under weak fairness, in place of safety alone."""
+
 BUILT = (
+    (LIVE,),
     ("-DTWO", "-DTWO_ENDS"),
     ("-DADDRESS",),
     ("-DADDRESS", "-DTWO"),
     ("-DADDRESS", "-DFREES"),
 )
 WEAKER = (
+    (LIVE, "-DONCE"),
+    (LIVE, "-DRECOUNT"),
+    (LIVE, "-DADDRESS", "-DREASK"),
+    (LIVE, "-DADDRESS", "-DNOEXPIRY"),
+    (LIVE, "-DADDRESS", "-DNOTURNS"),
     ("-DWAIT=2",),
     ("-DNOMARKS",),
     ("-DUNMARKED",),
@@ -71,8 +81,10 @@ def check(switches: tuple[str, ...]) -> Verdict:
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(SOURCE, folder)
         _run(folder, "spin", "-a", *switches, SOURCE.name)
-        _run(folder, *_COMPILE, "-o", "pan", "pan.c")
-        text = _run(folder, "./pan", f"-m{_DEPTH}", "-E", "-n")
+        lasts = LIVE in switches
+        _run(folder, *(_LASTING if lasts else _COMPILE), "-o", "pan", "pan.c")
+        fairly = ("-a", "-f") if lasts else ()
+        text = _run(folder, "./pan", f"-m{_DEPTH}", "-E", "-n", *fairly)
     return Verdict(
         errors=int(_found(r"errors: (\d+)", text)),
         states=int(_found(r"(\d+) states, stored", text)),

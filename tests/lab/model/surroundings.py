@@ -34,15 +34,14 @@ def _come_and_go(s: State, rules: Rules, r: int, out: Steps) -> None:
         world.touch(n, r)
         broken = world.end(n, r) if s[d + at.UNHELD] else ""
         # The controller deletes the records of a pod that it sees being deleted.
-        chance = s[at.POD] == at.RUNS
+        chance = s[at.POD] == at.RUNS or not rules.removes
         out.append(Step(("{r} is deleted", 0, r), n, broken, fault=chance))
     elif s[d + at.PHASE] == at.DELETING and rules.told_gone:
         n = bytearray(s)
         world.touch(n, r)
         if n != s:
-            out.append(
-                Step(("{r} is marked: its backend is gone", 0, r), n, fault=True)
-            )
+            text = "{r} is marked: its backend is gone"
+            out.append(Step((text, 0, r), n, fault=rules.marks_once))
     elif not rules.keyed and permits.may_come(s, rules, r):
         n = bytearray(s)
         n[d + at.PHASE] = at.LIVE
@@ -113,6 +112,9 @@ def _end_pod(s: State, rules: Rules, out: Steps) -> None:
             out.append(Step((text, 0, 0), n))
 
 
+TIME = "time passes"
+
+
 # --- time ---------------------------------------------------------------------------
 
 
@@ -129,7 +131,18 @@ def _tick(s: State, rules: Rules, out: Steps) -> None:
             _clocks(n, rules, r)
     _lock_ages(n, rules)
     if n != s:
-        out.append(Step(("time passes", 0, 0), n))
+        out.append(Step((TIME, 0, 0), n, trouble=_is_pause(s, rules)))
+
+
+def _is_pause(s: State, rules: Rules) -> bool:
+    """Tell whether a permission that could be used now is too old a tick later."""
+    if not (rules.not_after or rules.edits):
+        return False
+    oldest = 0 if rules.not_after else rules.short_life
+    workers = (at.registrar(0), at.deregistrar(0))
+    return any(
+        s[x + at.STAGE] == at.PERMITTED and s[x + at.SINCE] == oldest for x in workers
+    )
 
 
 def _workers_age(n: Draft, rules: Rules) -> bool:

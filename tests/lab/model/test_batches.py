@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "counterexamples.md"
 @pytest.mark.parametrize("rules", VARIANTS, ids=lambda one: f"{one.name} {one.text}")
 def test_it_comes_out_as_told(rules: Rules) -> None:
     """What is built holds; a rule that is taken away breaks the promise that it keeps."""
-    assert rules.breaks == search(rules).broken[:2]
+    assert rules.breaks == search(rules).broken.partition(":")[0]
 
 
 def test_each_rule_has_a_variant_without_it() -> None:

@@ -29,4 +29,5 @@ def test_weaker_gate_breaks(way: str, broken: str) -> None:
 def test_the_comparison_comes_out_as_told(capsys: pytest.CaptureFixture[str]) -> None:
     """The table says all of them, and none is a surprise."""
     assert 0 == gate.show()
-    assert len(WAYS) == len(capsys.readouterr().out.splitlines())
+    lines = [line for line in capsys.readouterr().out.splitlines() if "*" not in line]
+    assert len(WAYS) == len(lines)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.model import page
+from tests.lab.model import lasting, page
 from tests.lab.model.__main__ import is_as_expected
 from tests.lab.model.built import BUILT, QUICK
 from tests.lab.model.rules import Rules
@@ -87,7 +87,8 @@ def test_each_rule_has_a_variant_without_it() -> None:
     missed = [
         name
         for name in rules
-        if name not in world and all(getattr(v.rules, name) for v in WEAKER)
+        if name not in world
+        and all(getattr(v.rules, name) for v in WEAKER + lasting.WEAKER)
     ]
 
     assert [] == missed
@@ -95,6 +96,6 @@ def test_each_rule_has_a_variant_without_it() -> None:
 
 def test_names_are_unique() -> None:
     """A name on the command line means one variant."""
-    names = [v.name for v in BUILT + WEAKER]
+    names = [v.name for v in BUILT + WEAKER + lasting.WEAKER]
 
     assert len(set(names)) == len(names)

@@ -17,6 +17,7 @@ def test_what_is_built_has_no_errors() -> None:
     assert 0 == verdict.errors
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("switches", spin.WEAKER, ids=" ".join)
 def test_a_weaker_protocol_has_errors(switches: tuple[str, ...]) -> None:
     """Each switch takes a rule away that SPIN misses."""

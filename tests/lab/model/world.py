@@ -23,12 +23,16 @@ class Step(NamedTuple):
         state: where it leads.
         broken: the promise that it breaks, empty for none.
         fault: nobody may count on it.
+        trouble: it may happen often, but not for ever: a refusal, a pause, one more drain.
+        beside: it is no step of a worker's turn, which it does not wait for.
     """
 
     label: Label
     state: bytearray
     broken: str = ""
     fault: bool = False
+    trouble: bool = False
+    beside: bool = False
 
 
 Steps = list[Step]
@@ -45,8 +49,10 @@ def touch(s: Draft, r: int) -> None:
         if r == 0:
             s[a + at.KEPT] &= ~at.KEPT_IS_CURRENT
             s[a + at.UNHEARD] = 0
+        s[at.memory(w, r) + at.MEMORY] &= ~at.GIVEN_UP
     for w in range(at.MAX_DEREGISTRARS):
         b = at.deregistrar(w)
+        s[at.ending(w, r)] &= ~at.ENDING_GIVEN_UP
         if s[b + at.WHICH] == r:
             s[b + at.CURRENT] = 0
 
