@@ -21,6 +21,7 @@ import attrs
 
 from lbcf.sdk import (
     BackendState,
+    Batch,
     CreateLoadBalancerRequest,
     DeleteLoadBalancerRequest,
     DeregisterBackendRequest,
@@ -75,6 +76,9 @@ class EnvoyDriver(Driver):
 
     member_key = MemberKey.RECORD
     summary = "Registers backends at Envoys, as their management server (xDS v3)."
+    # All items of a batch meet in the keeper: they share a write and a snapshot.
+    batch = Batch(max_items=100)
+    batch_concurrency = 100
 
     keeper: Keeper
     listeners: Sequence[str] = ANY_LISTENER
