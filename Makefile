@@ -130,7 +130,7 @@ bench: build ## ~30 min | Measure speed, cost and memory on a real control plane
 	$(BIN)/python -m tests.lab.bench $(BENCH_ARGS)
 
 .PHONY: batches
-batches: install ## ~1 min | Measure members registered in batches and singly, driver by driver (BATCHES_ARGS=...).
+batches: install ## ~3 min | Measure members registered in batches and singly, driver by driver (BATCHES_ARGS=...).
 	$(BIN)/python -m tests.lab.batches $(BATCHES_ARGS)
 
 ##@ Make what people get
