@@ -19,6 +19,7 @@ from lbcf.core.model.resources import BackendGroup
 from lbcf.core.model.values import ObjectKey
 from lbcf.ctl.abandon import Order, abandon, confirm_at_terminal
 from lbcf.ctl.backends import why_node, why_pod
+from lbcf.ctl.check import check, is_whole
 from lbcf.ctl.drains import drains_report, follow_drains
 from lbcf.ctl.drivers import why_driver
 from lbcf.ctl.errors import CtlError, ObjectNotFound, refusal
@@ -41,6 +42,9 @@ from lbcf.ctl.records import why_record
 from lbcf.ctl.report import WhyReport
 from lbcf.ctl.services import why_service
 from lbcf.ctl.status import LEASE_NAMES, StatusReport, leaders_of, status_report
+from lbcf.ctl.uninstall.kubectl import LOGIN
+from lbcf.ctl.uninstall.run import NAMESPACE
+from lbcf.ctl.uninstall.run import run as run_uninstall
 from lbcf.ctl.watching import follow_status
 from lbcf.ctl.workloads import WORKLOADS, why_workload
 from lbcf.kube.client import KubeClient, connected
@@ -70,7 +74,7 @@ FAILED = 2
 
 FINE = 0
 WRONG = 1
-"""Exit status of `status` that found something wrong."""
+"""Exit status of `status` and `check` that found something wrong."""
 
 _INTERRUPTED = 130
 _CALL_LIMIT = timedelta(seconds=10)
@@ -87,8 +91,8 @@ def run(program: str, argv: Sequence[str]) -> int:
     """Run the command line under a name; returns the exit status."""
     flags = parser_for(program).parse_args(argv)
     try:
-        if flags.command == "new":
-            status = _write_project(flags)
+        if flags.command in _WITHOUT_CLIENT:
+            status = _WITHOUT_CLIENT[flags.command](flags)
         else:
             # What stores and informers log is in the report.
             logs.configure("error", "console")
@@ -119,6 +123,33 @@ def _write_project(flags: argparse.Namespace) -> int:
     name = flags.target.name
     write(write_project(name, flags.namespace or "default", flags.to or Path(name)))
     return FINE
+
+
+def _uninstall(flags: argparse.Namespace) -> int:
+    """Take lbcf out by the operator's own kubectl.
+
+    Raises:
+        CtlError: -A was given, which goes with other commands alone.
+    """
+    if flags.all_namespaces:
+        raise CtlError("-A goes with status, drains and why node/NAME alone")
+    _check_scope(flags)
+    given = (
+        ("--kubeconfig", [flags.kubeconfig]),
+        ("--context", [flags.context]),
+        ("--as", [flags.user]),
+        ("--as-group", flags.groups or ()),
+    )
+    login = (f"{name}={value}" for name, values in given for value in values if value)
+    LOGIN.set(tuple(login))
+    flags.namespace = flags.namespace or NAMESPACE
+    return run_uninstall(flags)
+
+
+_WITHOUT_CLIENT: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "new": _write_project,
+    "uninstall": _uninstall,
+}
 
 
 def _fail(program: str, message: str) -> int:
@@ -239,6 +270,13 @@ async def _look_at_status(question: Question) -> tuple[Reading, StatusReport]:
         raise CtlError(str(rights[0]))
     now = question.clock.now()
     return reading, status_report(reading, tuple(leaders_of(leases, now)), now)
+
+
+async def _check(question: Question, write: ReportWriter) -> int:
+    now = question.clock.now()
+    report = await check(question.client, question.namespace, now)
+    write(report)
+    return FINE if is_whole(report) else WRONG
 
 
 async def _drains(question: Question, write: ReportWriter) -> int:
@@ -431,6 +469,7 @@ _REPORTS: Mapping[Kind, Callable[[Question], Awaitable[WhyReport]]] = {
 
 _COMMANDS: Mapping[str, Callable[[Question, ReportWriter], Awaitable[int]]] = {
     "status": _status,
+    "check": _check,
     "why": _why,
     "drains": _drains,
     "plan": _plan,

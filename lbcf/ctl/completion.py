@@ -160,6 +160,8 @@ async def complete(words: Sequence[str], server: "ApiServer") -> Completions:
         return _matching(_flags_of(command), last)
     if not typed.positional:
         return _matching({name: one.text for name, one in COMMANDS.items()}, last)
+    if command is not None and command.ways and not typed.positional[1:]:
+        return _matching(dict.fromkeys(command.ways, ""), last)
     if command is None or not command.targets:
         return Completions()
     return await _target(command, typed.positional[1:], typed, last, server)

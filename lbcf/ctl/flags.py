@@ -13,11 +13,12 @@ import attrs
 from lbcf import __version__
 from lbcf.core.model.names import bind_group_key, home_of
 from lbcf.core.model.values import ObjectKey
+from lbcf.ctl.uninstall.run import WAYS, add_flags
 from lbcf.runtime.flags import OneLineParser
 
 
 EPILOG = (
-    "Exit status: 0 all is well, or the question is answered; 1 status found something "
+    "Exit status: 0 all is well, or the question is answered; 1 status or check found something "
     "wrong; 2 wrong usage, no such object, or the API server cannot be asked."
 )
 
@@ -159,6 +160,7 @@ class Command:
         flags: its own ones, by their long names.
         of_deleted: it is meant for objects that are being deleted.
         of_new: it is meant for what does not exist yet.
+        ways: words of which one follows in the place of an object.
     """
 
     text: str
@@ -166,6 +168,7 @@ class Command:
     flags: tuple[str, ...] = ()
     of_deleted: bool = False
     of_new: bool = False
+    ways: tuple[str, ...] = ()
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
@@ -173,6 +176,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "What is wrong, then groups, load balancers, drivers, leaders.",
         flags=("--watch",),
     ),
+    "check": Command("Whether the installation is whole, part by part."),
     "why": Command(
         "Each check of an object with its verdict, and what is next.", tuple(Kind)
     ),
@@ -203,6 +207,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
         (Kind.DRIVER,),
         ("--to",),
         of_new=True,
+    ),
+    "uninstall": Command(
+        "Take lbcf out of the cluster, drained, or with members left where they are.",
+        flags=("--timeout", "--abandon", "--objects-only"),
+        ways=tuple(WAYS),
     ),
 }
 """All sub-commands, by name."""
@@ -236,6 +245,9 @@ _WATCH = Flag("--watch", "tell of each change until Ctrl-C", False, False)
 _REASON = Flag("--reason", "is kept in the annotation", is_common=False)
 _WAIT = Flag("--wait", "tell who is left until nobody is", False, False)
 _YES = Flag("--yes", "do not ask", False, False)
+_TIMEOUT = Flag("--timeout", "seconds for each kind to go", is_common=False)
+_ABANDON = Flag("--abandon", "after them: let go without drivers", is_common=False)
+_OBJECTS = Flag("--objects-only", "leave Deployments and CRDs", False, False)
 _TO = Flag("--to", "the folder that is made; default: NAME", is_common=False)
 
 FLAGS: Final[Mapping[str, Flag]] = {
@@ -248,6 +260,7 @@ FLAGS: Final[Mapping[str, Flag]] = {
         for flag in (
             *(_NAMESPACE, _EVERYWHERE, _OUTPUT, _KUBECONFIG, _CONTEXT),
             *(_USER, _GROUP, _WATCH, _REASON, _WAIT, _YES, _TO),
+            *(_TIMEOUT, _ABANDON, _OBJECTS),
         )
     },
 }
@@ -281,8 +294,12 @@ def parser_for(program: str) -> argparse.ArgumentParser:
         )
         if one.targets:
             _add_target(parsed, one.targets)
-        for flag in one.flags:
-            _OWN_FLAGS[flag](parsed)
+        if one.ways:
+            parsed.add_argument("way", choices=one.ways)
+            add_flags(parsed)
+        else:
+            for flag in one.flags:
+                _OWN_FLAGS[flag](parsed)
     return parser
 
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TypeVar
 
+import attrs
 import msgspec
 
 from lbcf.core.model.resources import Meta
@@ -56,6 +57,7 @@ class KubeClient(KubeReader):
         body: Body,
         *,
         within: timedelta | None = None,
+        dry_run: bool = False,
     ) -> T:
         """Create an object; apiVersion and kind are added to the body.
 
@@ -64,6 +66,7 @@ class KubeClient(KubeReader):
             namespace: where; empty for kinds of the whole cluster.
             body: the object.
             within: the time limit, None for the usual one.
+            dry_run: all is done but the storing.
 
         Raises:
             AlreadyExists: the name is taken.
@@ -72,6 +75,8 @@ class KubeClient(KubeReader):
         """
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
         request = self._write("POST", resource.collection(namespace), whole)
+        if dry_run:
+            request = attrs.evolve(request, query={**request.query, "dryRun": "All"})
         return parsed(resource, await self._exchange.send(request, within))
 
     async def patch(

@@ -21,7 +21,7 @@ from manifests.helm.source import Document, Piece, SourceError
 NAMESPACE: Final = "lbcf-system"
 KEPT: Final = {"CustomResourceDefinition", "LoadBalancerDriver"}
 """What Helm never deletes: with a kind go all its objects, whatever they hold, and a
-driver may be needed. `manifests.uninstall` does it in the right order."""
+driver may be needed. `kubectl lbcf uninstall` does it in the right order."""
 KEEP: Final = ("helm.sh/resource-policy", "keep")
 _BRACES: Final = '{{ "{{" }}'
 _MARK: Final = re.compile(r"^(?P<indent> *(?:- )?)(?P<key>.*)MARK(?P<number>\d+)KRAM$")

@@ -114,7 +114,7 @@ async def _marks(stage: Stage) -> list[str]:
 async def _uninstall(stage: Stage, *words: str) -> tuple[int, str]:
     """Run it as an operator does; return its exit status and all that it said."""
     ran = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "manifests.uninstall", *words),
+        *(sys.executable, "-m", "lbcf", "ctl", "uninstall", *words),
         cwd=ROOT,
         env=stage.cluster.environment(),
         stdout=asyncio.subprocess.PIPE,

@@ -46,7 +46,7 @@ def test_release_lives_and_ends(helm: Helm, own: Cluster) -> None:
     after = own.kubectl("get", DRIVER, *IN_SYSTEM, "-o", "jsonpath={.metadata.uid}")
     assert live == after
 
-    program = (sys.executable, "-m", "manifests.uninstall", "retain")
+    program = (sys.executable, "-m", "lbcf.ctl.uninstall", "retain")
     subprocess.run(program, cwd=ROOT, env=own.environment(), check=True)
     helm("uninstall", *RELEASE, **login)
     kinds = "customresourcedefinitions,clusterroles,namespaces,secrets"

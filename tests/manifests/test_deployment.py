@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from images.table import IMAGES
-from manifests.uninstall.removal import OURS
+from lbcf.ctl.uninstall.removal import OURS
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.errors import KubectlError
 from tests.manifests import accounts

@@ -15,6 +15,7 @@ import yaml
 
 from images.table import IMAGES
 from lbcf import __version__
+from lbcf.ctl.shipped import FOLDERS
 from manifests.release.folder import REGISTRY, make
 from tests.lab.cluster import Cluster
 from tests.manifests import accounts
@@ -202,11 +203,15 @@ def test_ready_made_examples_collide_with_nothing_that_ships(
 
 
 def test_wheel_has_both_programs(release: Path) -> None:
-    """`kubectl` finds its plugin by its name."""
+    """`kubectl` finds its plugin by its name, which has the manifests that it checks by."""
     with zipfile.ZipFile(release / WHEEL) as wheel:
         programs = wheel.read(f"lbcf-{__version__}.dist-info/entry_points.txt").decode()
-        folders = {name.partition("/")[0] for name in wheel.namelist()}
+        names = wheel.namelist()
+    folders = {name.partition("/")[0] for name in names}
 
+    assert {f"lbcf/ctl/manifests/{folder}/Kustomization" for folder in FOLDERS} <= {
+        *names
+    }
     assert "kubectl-lbcf = " in programs
     assert "\nlbcf = lbcf.cli:main" in programs
     assert {"lbcf", f"lbcf-{__version__}.dist-info"} == folders

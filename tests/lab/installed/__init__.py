@@ -6,5 +6,5 @@ Three real nodes; the images of `images`, loaded into them; `manifests/overlays/
 and `manifests/drivers/haproxy`, applied; HAProxy, a web app and its group. Then requests
 flow through HAProxy while `acts` happen: rollouts, leaders killed, drained away and without
 power, an upgrade. `witness` writes down what goes on, `verdict` says which failures nothing
-excuses. At the end `manifests.uninstall` takes all of it away, and nothing may be left.
+excuses. At the end `kubectl lbcf uninstall` takes all of it away, and nothing may be left.
 """

@@ -138,7 +138,7 @@ def uninstall(cluster: Cluster) -> str:
         KubectlError: it could not.
     """
     done = subprocess.run(
-        cluster.command(sys.executable, "-m", "manifests.uninstall", "drain"),
+        cluster.command(sys.executable, "-m", "lbcf", "ctl", "uninstall", "drain"),
         cwd=ROOT,
         env=cluster.environment(),
         stdout=subprocess.PIPE,

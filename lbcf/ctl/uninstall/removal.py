@@ -7,8 +7,8 @@ import argparse
 
 from typing import Final
 
-from manifests.uninstall.kubectl import LEASES, full, items, known, kubectl, say
-from manifests.uninstall.waiting import until_no_pods
+from lbcf.ctl.uninstall.kubectl import LEASES, full, items, known, kubectl, say
+from lbcf.ctl.uninstall.waiting import until_no_pods
 
 
 OURS: Final = "app.kubernetes.io/part-of=lbcf"

@@ -7,7 +7,7 @@ import json
 
 from typing import Final
 
-from manifests.uninstall.kubectl import GROUP, Item, items, kubectl, say
+from lbcf.ctl.uninstall.kubectl import GROUP, Item, items, kubectl, say
 
 
 MARK: Final = f"{GROUP}/load-balancer-class"

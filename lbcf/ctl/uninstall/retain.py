@@ -10,7 +10,7 @@ import time
 
 from typing import Final
 
-from manifests.uninstall.kubectl import (
+from lbcf.ctl.uninstall.kubectl import (
     GROUP,
     LEASES,
     Item,
@@ -22,8 +22,8 @@ from manifests.uninstall.kubectl import (
     plural,
     say,
 )
-from manifests.uninstall.services import let_go_of_services
-from manifests.uninstall.waiting import PAUSE, until_no_pods
+from lbcf.ctl.uninstall.services import let_go_of_services
+from lbcf.ctl.uninstall.waiting import PAUSE, until_no_pods
 
 
 HELD: Final = {

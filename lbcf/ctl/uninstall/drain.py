@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from manifests.uninstall.kubectl import (
+from lbcf.ctl.uninstall.kubectl import (
     GROUP,
     KINDS,
     UninstallError,
@@ -21,8 +21,8 @@ from manifests.uninstall.kubectl import (
     name_of,
     say,
 )
-from manifests.uninstall.services import let_go_of_services
-from manifests.uninstall.waiting import PAUSE, until_gone
+from lbcf.ctl.uninstall.services import let_go_of_services
+from lbcf.ctl.uninstall.waiting import PAUSE, until_gone
 
 
 PROTECTED: Final = f"{GROUP}/do-not-delete"

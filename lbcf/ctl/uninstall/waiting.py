@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from manifests.uninstall.kubectl import (
+from lbcf.ctl.uninstall.kubectl import (
     GROUP,
     Item,
     UninstallError,
@@ -88,7 +88,7 @@ def way_on(left: Sequence[Item]) -> str:
         "is, to be\n  taken out by hand:\n"
         f'      kubectl annotate {name_of(left[0])} {GROUP}/abandon="why"\n'
         '    or all of them: run this again with --abandon "why"; or,\n'
-        "  where controller and deregistrar do not run any more: manifests.uninstall retain"
+        "  where controller and deregistrar do not run any more: uninstall retain"
     )
 
 

@@ -1,14 +1,15 @@
 """Takes lbcf out of a cluster so that nothing is stuck.
 
-    python3 -m manifests.uninstall drain     # load balancers let go of everything first
-    python3 -m manifests.uninstall retain    # load balancers keep what they have
+    kubectl lbcf uninstall drain     # load balancers let go of everything first
+    kubectl lbcf uninstall retain    # load balancers keep what they have
 
 `drain` deletes what people wrote (Binds, BackendGroups, LoadBalancers, drivers) while our
 processes run, and waits until they have drained, deregistered and let go of everything.
 `retain` stops the processes, then takes our finalizers off, so that no driver is called.
 After either, Deployments, roles, policies, CRDs and the namespace go, found by their label.
 
-It needs `kubectl` and Python 3.11, nothing else, and can be ended and run again anywhere.
+It needs `kubectl` and Python 3.11, nothing else (`python3 -m lbcf.ctl.uninstall` from the
+repository), and can be ended and run again anywhere.
 `kubectl` reads and writes; `waiting` says what is waited for; `drain` and `retain` are the
 two ways; `removal` takes away what was installed.
 """

@@ -1,12 +1,13 @@
 """The cluster through the operator's own kubectl, and our names in it.
 
-Everything of `manifests.uninstall` reads and writes through here.
+Everything of `lbcf.ctl.uninstall` reads and writes through here.
 """
 
 import json
 import subprocess
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any, Final
 
 
@@ -27,6 +28,10 @@ NAMED_WORDS: Final = 4
 """So many words of a kubectl command are shown when it fails."""
 
 
+LOGIN: Final[ContextVar[tuple[str, ...]]] = ContextVar("LOGIN", default=())
+"""Flags of kubectl that say which cluster is meant, and as whom."""
+
+
 class UninstallError(Exception):
     """It cannot go on; the text says why, and what to do."""
 
@@ -39,7 +44,7 @@ def kubectl(*words: str, stdin: str | None = None) -> str:
     """
     try:
         done = subprocess.run(
-            ["kubectl", *words],
+            ["kubectl", *LOGIN.get(), *words],
             input=stdin,
             capture_output=True,
             text=True,
