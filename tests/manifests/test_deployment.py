@@ -26,6 +26,9 @@ FOLDERS = (
     "overlays/release",
     "drivers/haproxy",
     "drivers/envoy",
+    "drivers/f5",
+    "drivers/netscaler",
+    "drivers/elbv2",
 )
 FOREIGN = "cert-manager.io"
 WORKLOADS = {"Deployment", "Job"}
@@ -48,7 +51,10 @@ def _ready(
     """The namespace, the accounts and the priority class are there."""
     assert crds
     accounts.apply(control_plane)
-    for document in [*built["overlays/release"], *built["drivers/envoy"]]:
+    drivers = [
+        one for folder in FOLDERS if "drivers" in folder for one in built[folder]
+    ]
+    for document in [*built["overlays/release"], *drivers]:
         if document["kind"] in {"Namespace", "ServiceAccount"}:
             control_plane.kubectl("apply", "-f", "-", stdin=json.dumps(document))
     priority = MANIFESTS / "deploy" / "priority.yaml"

@@ -191,11 +191,12 @@ def test_example_is_taken(control_plane: Cluster, crds: object, release: Path) -
         )
 
 
+@pytest.mark.parametrize("driver", ["elbv2", "envoy", "f5", "haproxy", "netscaler"])
 def test_ready_made_examples_collide_with_nothing_that_ships(
-    control_plane: Cluster,
+    control_plane: Cluster, driver: str
 ) -> None:
-    """They can be applied beside the driver of the manifests."""
-    folder = ROOT / "manifests" / "drivers" / "haproxy"
+    """They can be applied beside the drivers of the manifests."""
+    folder = ROOT / "manifests" / "drivers" / driver
     shipped = yaml.safe_load_all(control_plane.kubectl("kustomize", folder))
     shown = [one for path in EXAMPLES.glob("*.yaml") for one in read_all(path)]
 
