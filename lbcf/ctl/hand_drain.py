@@ -26,7 +26,6 @@ from lbcf.kube.kinds import BINDS, GROUPS, NODES, PODS, Resource
 from lbcf.runtime.clock import Clock
 
 
-DRAINABLE: Final = (Kind.POD, Kind.NODE, Kind.GROUP, Kind.BIND)
 _RESOURCES: Final[dict[Kind, Resource[Any]]] = {
     Kind.POD: PODS,
     Kind.NODE: NODES,

@@ -40,7 +40,7 @@ class GroupPlan:
 
 
 @attrs.frozen
-class Change:
+class RecordChange:
     """One record that would be written, or is held.
 
     Attributes:
@@ -69,7 +69,7 @@ class PlanReport:
 
     namespace: str
     subject: str
-    changes: tuple[Change, ...]
+    changes: tuple[RecordChange, ...]
     kept: int
     selected: int
     unready: int
@@ -143,14 +143,14 @@ def _doubts(planned: GroupPlan) -> Iterator[str]:
         )
 
 
-def _changes(plan: Plan) -> Iterator[Change]:
+def _changes(plan: Plan) -> Iterator[RecordChange]:
     for removal in plan.removals:
         yield _change("delete", removal.record, removal.reason, removal.message)
     for update in plan.updates:
         yield _change("update", update.record, "", _changed_fields(update))
     for create in plan.creates:
         desired = create.desired
-        yield Change(
+        yield RecordChange(
             what="create",
             record=create.name,
             load_balancer=desired.spec.load_balancer,
@@ -170,8 +170,10 @@ def _changed_fields(update: Update) -> str:
     return ", ".join(name.replace("_", " ") for name in changed)
 
 
-def _change(what: str, record: BackendRecord, reason: str, message: str) -> Change:
-    return Change(
+def _change(
+    what: str, record: BackendRecord, reason: str, message: str
+) -> RecordChange:
+    return RecordChange(
         what=what,
         record=record.meta.key.name,
         load_balancer=record.spec.load_balancer,

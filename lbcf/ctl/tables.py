@@ -21,7 +21,7 @@ from lbcf.core.reasons import Reason
 from lbcf.ctl.abandon import Abandonment
 from lbcf.ctl.drains import DrainsReport
 from lbcf.ctl.hand_drain import HandDrainReport
-from lbcf.ctl.plan import Change, PlanReport
+from lbcf.ctl.plan import PlanReport, RecordChange
 from lbcf.ctl.project import NewProject
 from lbcf.ctl.records import next_attempt
 from lbcf.ctl.report import Line, Mark, Section, WhyReport, age, relative_time
@@ -220,7 +220,7 @@ def _(report: PlanReport) -> RenderableType:
     return Group(head, *doubts, *lines, *_unread(report.unread))
 
 
-def _change(change: Change) -> tuple[object, ...]:
+def _change(change: RecordChange) -> tuple[object, ...]:
     why = f"{change.reason}: {change.message}" if change.reason else change.message
     what = Text(change.what, _STYLES[change.what])
     where = (change.load_balancer, change.address or "-")

@@ -211,25 +211,3 @@ class Workers(Generic[K]):
             "reconcile.failed", error=failed.error, attempt=attempt, retry_after=delay
         )
         self.queue.add_after(key, delay)
-
-
-async def run_workers(
-    queue: WorkQueue[K],
-    reconcile: Callable[[K], Awaitable[Result]],
-    count: int,
-    clock: Clock,
-    *,
-    grace: timedelta,
-    base: timedelta = backoff.BASE,
-    cap: timedelta = backoff.CAP,
-) -> None:
-    """Work until cancelled, then stop with that grace: `Workers` for a task group.
-
-    The arguments are those of `Workers` and of `Workers.stop`.
-    """
-    workers = Workers(queue, reconcile, count, clock, base=base, cap=cap)
-    workers.start()
-    try:
-        await asyncio.Event().wait()
-    finally:
-        await workers.stop(grace)

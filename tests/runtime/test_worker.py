@@ -11,7 +11,7 @@ import structlog
 
 from lbcf.core.errors import LbcfError
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.worker import Done, Failed, RequeueAfter, Result, Workers, run_workers
+from lbcf.runtime.worker import Done, Failed, RequeueAfter, Result, Workers
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
 
@@ -408,24 +408,3 @@ class TestStop:
         scene = Scene()
 
         assert () == run_virtual(scene.workers.stop(GRACE))
-
-    def test_run_workers_stops_with_grace_when_cancelled(self) -> None:
-        """In a task group, cancellation finishes what was begun."""
-        slow = Slow(8)
-        clock = VirtualClock()
-        queue: WorkQueue[str] = WorkQueue("test", clock)
-
-        async def body() -> float:
-            """Cancel in the midst of the work."""
-            running = asyncio.create_task(
-                run_workers(queue, slow.reconcile, 2, clock, grace=GRACE)
-            )
-            queue.add("a")
-            await asyncio.sleep(1)
-            running.cancel()
-            await asyncio.wait([running])
-            assert running.cancelled()
-            return clock.monotonic()
-
-        assert 8 == run_virtual(body())
-        assert ["a finished"] == slow.ended
