@@ -209,11 +209,11 @@ class SlotPool:
 
 
 def _left_alone(slot: Slot, owner: Owner) -> Outcome:
+    """Return the outcome for a record that another one has succeeded in its slot."""
     return Finished(f"left alone: {slot.target} is that of record {owner.record}")
 
 
 def _ensured(slot: Slot) -> Outcome:
-    """Return the outcome for a record that another one has succeeded in its slot."""
     if slot.server.starting:
         return Finished("waits for its first health checks to pass")
     return Finished()
