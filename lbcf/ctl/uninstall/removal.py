@@ -35,7 +35,7 @@ LOCK: Final = "addr-"
 
 
 def remove(flags: argparse.Namespace) -> None:
-    """Delete what was installed: first what runs, last the kinds and the namespace."""
+    """Delete what was installed: first what runs, last the kinds and our namespaces."""
     inside = ("-n", flags.namespace)
     say(f"deleting what is labelled {OURS}")
     # Before the controller: nobody would open the gates of pods that are made meanwhile.
@@ -53,8 +53,6 @@ def remove(flags: argparse.Namespace) -> None:
     say("deleting the kinds")
     if kinds := known():
         kubectl("delete", "customresourcedefinitions", *(full(kind) for kind in kinds))
-    if any(
-        one["metadata"]["name"] == flags.namespace for one in items("ns", "-l", OURS)
-    ):
-        say(f"deleting namespace {flags.namespace}")
-        kubectl("delete", "namespace", flags.namespace)
+    for name in [one["metadata"]["name"] for one in items("ns", "-l", OURS)]:
+        say(f"deleting namespace {name}")  # also that of Envoys
+        kubectl("delete", "namespace", name)
