@@ -22,8 +22,8 @@ from tests.lab.installed import install
 
 
 ENVOY = "docker.io/envoyproxy/envoy:distroless-v1.40.0"
-STATE = Path("/srv/lbcf-envoy")
-"""On node n1: the cluster has no storage class."""
+STATE = Path("/var/lib/lbcf-envoy")
+"""On node n1, below a folder that each node has its own of; there is no storage class."""
 REACHED_AT = node_address(1)
 
 
