@@ -217,8 +217,11 @@ def parse_drain(found: WireDrain) -> DrainPolicy:
 
 def render_drain(drain: DrainPolicy) -> dict[str, object] | None:
     """Write a record's drain; None where there is none."""
-    if not drain.enabled:
-        return None
+    return render_drain_fields(drain) if drain.enabled else None
+
+
+def render_drain_fields(drain: DrainPolicy) -> dict[str, object]:
+    """Write how members are drained, without whether they are."""
     return {"timeoutSeconds": int(drain.timeout.total_seconds())}
 
 

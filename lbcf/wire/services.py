@@ -26,6 +26,7 @@ from lbcf.wire.fields import (
     parse_drain,
     parse_ingress,
     render_conditions,
+    render_drain_fields,
     render_ingress,
     render_port,
     replaced,
@@ -215,8 +216,7 @@ def _changeable(one: LoadBalancer | BackendGroup) -> dict[str, object]:
 
 
 def _render_drain(drain: DrainPolicy) -> dict[str, object]:
-    seconds = int(drain.timeout.total_seconds())
-    return {"enabled": drain.enabled, "timeoutSeconds": seconds}
+    return {"enabled": drain.enabled, **render_drain_fields(drain)}
 
 
 def _render_target(port: Port | NamedPort) -> dict[str, object]:
