@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -33,8 +34,8 @@ class Named(asyncio.DatagramProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep what answers go out by."""
-        assert isinstance(transport, asyncio.DatagramTransport)
-        self._transport = transport
+        # In Python 3.11 asyncio's own class of such transports is no subclass of this one.
+        self._transport = cast("asyncio.DatagramTransport", transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         """Answer that one, if it asks."""
