@@ -1,7 +1,7 @@
 """`python -m tests.lab.model`: every built variant holds, every weaker one is refuted.
 
 Takes names of variants, or the beginnings of names; without any it runs all of them, safety
-and liveness, then the drain's clock, batches and SPIN. Runs under pypy3 by choice: CPython takes about ten
+and liveness, then the drain's clock, the gates, batches and SPIN. Runs under pypy3 by choice: CPython takes about ten
 times as long.
 """
 
@@ -12,7 +12,16 @@ import sys
 
 from pathlib import Path
 
-from tests.lab.model import batches, drain_clock, gate, lasting, liveness, page, spin
+from tests.lab.model import (
+    batches,
+    drain_clock,
+    gate,
+    gated_rollout,
+    lasting,
+    liveness,
+    page,
+    spin,
+)
 from tests.lab.model.built import BUILT
 from tests.lab.model.search import Found, Search
 from tests.lab.model.variants import Variant
@@ -88,7 +97,7 @@ def main(argv: list[str] | None = None) -> int:
     if not names or "drain".startswith(names):
         wrong += drain_clock.show()
     if not names or "gate".startswith(names):
-        wrong += gate.show()
+        wrong += gate.show() + gated_rollout.show()
     if not names or "batches".startswith(names):
         wrong += batches.show()
     if not names or "spin".startswith(names):

@@ -5,7 +5,7 @@ Each section stands alone, so that a test can look for it in the page.
 
 from __future__ import annotations
 
-from tests.lab.model import batches, drain_clock, gate, spin
+from tests.lab.model import batches, drain_clock, gate, gated_rollout, spin
 from tests.lab.model.search import Found
 from tests.lab.model.variants import Variant
 
@@ -34,6 +34,7 @@ a variant says so.
 | L | once faults end, every fair run comes there, and stays: [liveness](#liveness-l) |
 | Q | a run without faults leaves no mark that costs waiting |
 | S9, S10, L3 | of the readiness gate: see [there](#the-readiness-gate-s9-s10-l3) |
+| S9 to S13, L4 | of both gates, beside what else makes and ends pods: see [there](#gates-beside-rollouts-budgets-and-autoscalers-s9-to-s13-l4) |
 
 ## What is built, and holds
 
@@ -109,12 +110,12 @@ def entry(variant: Variant, found: Found) -> str:
 
 
 def tail() -> str:
-    """Return what follows the variants: the drain's clock, the readiness gate and SPIN."""
+    """Return what follows the variants: the drain's clock, the gates and SPIN."""
     drains = "".join(f"{line}\n" for line in drain_clock.lines())
     rows = "".join(_spin_row(switches) for switches in spin.BUILT + spin.WEAKER)
     gates = "".join(f"{line}\n" for line in gate.lines())
-    apart = f"{DRAIN_HEAD}{drains}{GATE_HEAD}{gates}```\n{batches.page()}"
-    return f"{apart}{SPIN_HEAD}{rows}"
+    apart = f"{DRAIN_HEAD}{drains}{GATE_HEAD}{gates}```\n{gated_rollout.page()}"
+    return f"{apart}{batches.page()}{SPIN_HEAD}{rows}"
 
 
 def _spin_row(switches: tuple[str, ...]) -> str:
