@@ -79,7 +79,7 @@ WORLDS = {
         "2 pods, an eviction, registrations are refused", evictions=1, refuses=True
     ),
 }
-LARGE = frozenset({"g4", "g5", "g29"})
+LARGE = frozenset({"g4", "g5", "g29", "g30"})
 PROBES = World("2 pods, their probes fail", probes=True)
 
 
@@ -228,6 +228,12 @@ VARIANTS = {
         BUILT,
         PROBES,
         frozenset({S11}),
+    ),
+    "g30": Variant(
+        "the same, evictions",
+        BUILT,
+        PROBES._replace(edits=False, evictions=None),
+        frozenset({S12}),
     ),
 }
 
@@ -563,8 +569,8 @@ of pods is taken to be fresh. L4 is searched after the last of these.
 | L4 | in every fair run all pods are of the wanted revision and number, in and Ready in the end, and no rollout or eviction goes on; where registrations are refused, no eviction waits for ever |
 
 When a Deployment scales in during a rollout it may take a pod that is Ready while one of its other ReplicaSet is
-not; S11 does not speak of that. Nor does it hold where probes fail: an open gate stays open, so that a pod whose probe
-succeeds again is Ready before it is in again (g29).
+not; S11 does not speak of that. Neither S11 nor S12 holds where probes fail: an open gate stays open, so that a pod whose
+probe succeeds again is Ready before it is in again (g29, g30).
 
 | | world | states | steps | seconds | |
 |---|---|---|---|---|---|
