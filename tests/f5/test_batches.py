@@ -1,8 +1,9 @@
 """Many members in one transaction, and one that spoils it for the others."""
 
 import asyncio
+import functools
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 
 import pytest
@@ -232,6 +233,54 @@ async def test_a_slow_unit_makes_some_in_time(
     assert {Succ} == kinds(outcomes)
     assert len(bigip.unit.commits) > 1
     assert 24 == sum(bigip.unit.commits)
+
+
+async def test_an_attempt_has_no_time_for_all(
+    make_driver: Callable[..., F5Driver], bigip: Bigip
+) -> None:
+    """Some are through with each attempt: none ends with steps that were never committed."""
+    driver = make_driver(patience=timedelta(seconds=1.5))
+    bigip.faults.slow_commands = 0.1
+    requests = ensures(bigip, 12)
+
+    first = await driver.ensure_backends(requests)
+    await until_through(lambda: driver.ensure_backends(requests))
+    leaving = [
+        a_deregister(an_identity(bigip), at(n), f"record-{n}") for n in range(12)
+    ]
+    await until_through(lambda: driver.deregister_backends(leaving))
+
+    late = [said for said in first.values() if isinstance(said, Running)]
+    assert {None} == {said.active_connections for said in late}, "nobody counted"
+    assert not bigip.unit.transactions, "nothing was left open"
+    assert {} == bigip.unit.running.nodes
+
+
+async def test_batches_that_wait_for_each_other(
+    make_driver: Callable[..., F5Driver], bigip: Bigip
+) -> None:
+    """One that got its turn late is answered in time, and the next attempt goes on."""
+    driver = make_driver(patience=timedelta(seconds=1.5))
+    bigip.faults.slow_commands = 0.1
+    some = [ensures(bigip, 12)[n::4] for n in range(4)]
+
+    await asyncio.gather(
+        *(until_through(functools.partial(driver.ensure_backends, one)) for one in some)
+    )
+
+    assert 12 == len(bigip.unit.running.pool(WEB).members)
+    assert not bigip.unit.transactions, "nothing was left open"
+
+
+async def until_through(
+    operation: Callable[[], Awaitable[Mapping[str, Outcome]]],
+) -> None:
+    """Perform a batch as often as it takes; far fewer attempts than items."""
+    said: list[set[type]] = []
+    while {Succ} not in said:
+        said.append(kinds(await operation()))
+        assert said[-1] <= {Succ, Running, RetryAfter}
+        assert len(said) < 12, "no attempt gets anywhere"
 
 
 async def test_a_unit_that_knows_no_transactions(

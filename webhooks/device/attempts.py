@@ -26,11 +26,15 @@ PATIENCE = timedelta(seconds=8)
 SHORTEST = timedelta(milliseconds=200)
 """Less than this is not worth beginning."""
 
+BEGINNING = 0.75
+"""The part of an attempt's time in which something long may be begun: the rest is kept for
+bringing that to its end, and for answering."""
+
 
 @asynccontextmanager
 async def attempt(
     clock: Clock, not_after: datetime | None = None, patience: timedelta = PATIENCE
-) -> AsyncIterator[None]:
+) -> AsyncIterator[float]:
     """Turn what goes wrong into an answer, and end before the call's `notAfter`.
 
     An operation that went on after it could add a member whose record is long gone.
@@ -39,6 +43,9 @@ async def attempt(
         clock: for what is left until `notAfter`.
         not_after: of the request; None: it has none.
         patience: the longest time in any case.
+
+    Yields:
+        Monotonic seconds after which nothing long is to be begun.
 
     Raises:
         RetryAfter: busy, too slow, or a change was sent and not answered.
@@ -49,7 +56,7 @@ async def attempt(
         raise RetryAfter(ASK_AGAIN, "its notAfter is too near: nothing was begun")
     try:
         async with asyncio.timeout(left.total_seconds()):
-            yield
+            yield clock.monotonic() + BEGINNING * left.total_seconds()
     except TimeoutError as error:
         text = (
             f"the device is too slow: not finished within {left.total_seconds():.3g} s"

@@ -46,7 +46,7 @@ from webhooks.f5.load_balancers import LoadBalancer, LoadBalancers, parse_identi
 from webhooks.f5.members import Member, Wanted
 from webhooks.f5.names import Address
 from webhooks.f5.parameters import parse_options
-from webhooks.f5.pool import Listed
+from webhooks.f5.pool import LATER, Listed
 from webhooks.shared.batches import earliest, together
 from webhooks.shared.outcomes import DRY_RUN, Finished, Outcome
 from webhooks.shared.parameters import check_no_attributes
@@ -132,12 +132,12 @@ class F5Driver(Driver):
         self, requests: Sequence[EnsureBackendRequest]
     ) -> Mapping[str, ItemOutcome]:
         first, wanted = requests[0], dict[str, Wanted]()
-        async with attempt(self.clock, earliest(requests), self.patience):
+        async with attempt(self.clock, earliest(requests), self.patience) as until:
             balancer = self.load_balancers.find(first.lb_info, first.namespace)
             for one in requests:
                 with contextlib.suppress(InvalidInput):
                     wanted[one.record_id] = self._wanted(balancer, one)
-            return _answers(await balancer.ensure_all(wanted))
+            return _answers(await balancer.ensure_all(wanted, until))
 
     def _wanted(self, balancer: LoadBalancer, request: EnsureBackendRequest) -> Wanted:
         """Return what a member is to be like.
@@ -174,9 +174,10 @@ class F5Driver(Driver):
     async def _drain_alike(
         self, requests: Sequence[DrainBackendRequest]
     ) -> Mapping[str, ItemOutcome]:
-        async with attempt(self.clock, earliest(requests), self.patience):
+        async with attempt(self.clock, earliest(requests), self.patience) as until:
             balancer = self.load_balancers.find(requests[0].lb_info)
-            return _answers(await balancer.drain_all(_addresses(balancer, requests)))
+            of = _addresses(balancer, requests)
+            return _answers(await balancer.drain_all(of, until))
 
     async def deregister_backend(
         self, request: DeregisterBackendRequest
@@ -202,10 +203,10 @@ class F5Driver(Driver):
     async def _deregister_alike(
         self, requests: Sequence[DeregisterBackendRequest]
     ) -> Mapping[str, ItemOutcome]:
-        async with attempt(self.clock, earliest(requests), self.patience):
+        async with attempt(self.clock, earliest(requests), self.patience) as until:
             balancer = self.load_balancers.find(requests[0].lb_info)
             of = _addresses(balancer, requests)
-            return _answers(await balancer.deregister_all(of))
+            return _answers(await balancer.deregister_all(of, until))
 
     async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:
         """List our members on the unit that is active."""
@@ -237,6 +238,8 @@ def _answer(outcome: Outcome) -> Succ | Running:
     """Return the answer that an outcome stands for."""
     if isinstance(outcome, Finished):
         return Succ(msg=outcome.note)
+    if outcome is LATER:  # nobody has counted
+        return Running(msg=outcome.note, retry_after=ASK_AGAIN)
     left = outcome.connections
     return Running(
         msg=f"{outcome.note} ({left} left)",

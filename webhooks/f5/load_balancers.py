@@ -3,7 +3,9 @@
 `driver` asks for an operation, `units` tells where it is to be done, `pool` does it.
 """
 
-from collections.abc import Callable, Mapping
+import math
+
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 import attrs
@@ -171,31 +173,40 @@ class LoadBalancer:
             self.memory.has_taken_out(address, record_id)
         return outcome
 
-    async def ensure_all(self, wanted: Mapping[str, Wanted]) -> Mapping[str, Outcome]:
-        """Put members into full service by few transactions; return who is, by record."""
-        pool, _ = await self._pool()
+    async def ensure_all(
+        self, wanted: Mapping[str, Wanted], until: float
+    ) -> Mapping[str, Outcome]:
+        """Put members into full service by few transactions; return outcomes by record.
+
+        None is begun after `until`, monotonic seconds.
+        """
+        pool, _ = await self._pool(until)
         for record_id, one in wanted.items():
             self.memory.wants(one.address, record_id)
         done = await pool.ensure_all(wanted)
-        for record_id in done:
+        for record_id in _finished(done):
             self.memory.has_put(wanted[record_id].address, record_id)
         return done
 
-    async def drain_all(self, of: Mapping[str, Address]) -> Mapping[str, Outcome]:
-        """Stop new traffic to members by a transaction."""
-        pool, _ = await self._pool()
+    async def drain_all(
+        self, of: Mapping[str, Address], until: float
+    ) -> Mapping[str, Outcome]:
+        """Stop new traffic to members by a transaction, as `ensure_all` does."""
+        pool, _ = await self._pool(until)
         try:
             return await pool.drain_all(of)
         finally:
             self.memory.changes()
 
-    async def deregister_all(self, of: Mapping[str, Address]) -> Mapping[str, Outcome]:
-        """Take members out by few transactions; return who is through, by record."""
-        pool, _ = await self._pool()
+    async def deregister_all(
+        self, of: Mapping[str, Address], until: float
+    ) -> Mapping[str, Outcome]:
+        """Take members out by few transactions, as `ensure_all` puts them in."""
+        pool, _ = await self._pool(until)
         for record_id, address in of.items():
             self.memory.takes_out(address, record_id)
         done = await pool.deregister_all(of)
-        for record_id in done:
+        for record_id in _finished(done):
             self.memory.has_taken_out(of[record_id], record_id)
         return done
 
@@ -248,7 +259,7 @@ class LoadBalancer:
 
         await pool.deregister(address, record_id, still)
 
-    async def _pool(self) -> tuple[Pool, Unit]:
+    async def _pool(self, until: float = math.inf) -> tuple[Pool, Unit]:
         """Return the pool on the unit that is active.
 
         Raises:
@@ -258,7 +269,12 @@ class LoadBalancer:
         unit.note_start(self.identity.group)
         changed = _noting(unit, self.identity.group)
         mark = self.settings.mark
-        return Pool(unit.api, self.identity.pool, mark, changed), unit
+        return Pool(unit.api, self.identity.pool, mark, changed, until), unit
+
+
+def _finished(outcomes: Mapping[str, Outcome]) -> Sequence[str]:
+    """Return the records that are where they are to be."""
+    return [key for key, one in outcomes.items() if isinstance(one, Finished)]
 
 
 def _noting(unit: Unit, group: ObjectPath | None) -> Callable[[], None]:

@@ -6,12 +6,13 @@ what a step concludes was always read after the last change.
 """
 
 import contextlib
+import math
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import attrs
 
-from webhooks.device.errors import DeviceError
+from webhooks.device.errors import DeviceError, Refused
 from webhooks.f5 import decisions
 from webhooks.f5.decisions import Add, Change, Modify, Remove
 from webhooks.f5.errors import (
@@ -27,7 +28,7 @@ from webhooks.f5.icontrol import Icontrol
 from webhooks.f5.members import Member, Node, Wanted
 from webhooks.f5.names import Address, Mark, ObjectPath
 from webhooks.f5.parameters import paths_of
-from webhooks.f5.transactions import Step, Transactions
+from webhooks.f5.transactions import NO_TIME, Step, Transactions
 from webhooks.shared.outcomes import Finished, Outcome, Unfinished
 
 
@@ -35,6 +36,7 @@ MOST_STEPS = 8
 """A member needs three steps at most; more means that somebody works against us."""
 
 GONE = Finished("the pool is gone")
+LATER = Unfinished(0, "the unit is slow: others of its batch were changed before it")
 
 
 @attrs.frozen
@@ -64,12 +66,14 @@ class Pool:
         path: of the pool.
         mark: by which our objects are known.
         changed: told before and after anything is changed.
+        until: monotonic seconds after which no transaction is begun.
     """
 
     api: Icontrol
     path: ObjectPath
     mark: Mark
     changed: Callable[[], object]
+    until: float = math.inf
 
     async def ensure(self, wanted: Wanted) -> Outcome:
         """Put the member into full service.
@@ -139,7 +143,7 @@ class Pool:
         raise self._unsettled(address)
 
     async def ensure_all(self, wanted: Mapping[str, Wanted]) -> Mapping[str, Outcome]:
-        """Put members into full service by few transactions; return who is, by record.
+        """Put members into full service by few transactions; return outcomes by record.
 
         Who resists is left as it is: `ensure` tells why.
 
@@ -154,10 +158,10 @@ class Pool:
                 done[record] = Finished()
             return change
 
-        await self._bring_on(
+        late = await self._bring_on(
             {record: one.address for record, one in wanted.items()}, next_change
         )
-        return done
+        return done | dict.fromkeys(late, LATER)
 
     async def drain_all(self, of: Mapping[str, Address]) -> Mapping[str, Outcome]:
         """Stop new traffic to members by a transaction; tell of each what is left."""
@@ -177,19 +181,19 @@ class Pool:
             return change
 
         try:
-            await self._bring_on(of, next_change)
+            late = await self._bring_on(of, next_change)
             loads = await self.api.loads(self.path) if draining else {}
         except NoSuchPool:
             return dict.fromkeys(of, GONE)
         for record, member in draining.items():
             left = loads.get(member.path.in_url)
             done[record] = _draining(left, was_changed=record in changed)
-        return done
+        return done | dict.fromkeys(late, LATER)
 
     async def deregister_all(self, of: Mapping[str, Address]) -> Mapping[str, Outcome]:
         """Take members out by few transactions, then nodes of ours that nobody uses.
 
-        Returns those that are through, by record.
+        Returns outcomes by record; who resists has none.
         """
         done: dict[str, Outcome] = {}
         out: dict[str, Address] = {}
@@ -204,19 +208,25 @@ class Pool:
             return decisions.next_to_deregister(member)
 
         try:
-            await self._bring_on(of, next_change)
+            late = await self._bring_on(of, next_change)
         except NoSuchPool:
             return dict.fromkeys(of, GONE)
         there = await self._drop_nodes({self._home(one) for one in out.values()})
-        gone = [one for one, at in out.items() if self._home(at) not in there]
-        return done | dict.fromkeys(gone, Finished())
+        for record, address in out.items():
+            match there.get(self._home(address)):
+                case None:
+                    done[record] = Finished()
+                case error if error is NO_TIME:
+                    done[record] = LATER
+        return done | dict.fromkeys(late, LATER)
 
     async def _bring_on(
         self, of: Mapping[str, Address], next_change: NextChange
-    ) -> None:
+    ) -> Collection[str]:
         """Read all members, change those that have a next step, and again.
 
-        Who is refused something is not looked at any more.
+        Who is refused something is not looked at any more. Returns those for whom there
+        was no time.
         """
         left = dict(of)
         for _ in range(MOST_STEPS):
@@ -232,18 +242,24 @@ class Pool:
                     )
                     if change is not None:
                         changes[record] = change
-            if not changes:
-                return
+            if not changes or self.api.session.clock.monotonic() > self.until:
+                return changes
             refused = await self._make(changes)
-            left = {one: left[one] for one in changes if one not in refused}
+            left = {
+                one: left[one] for one in changes if refused.get(one) in {None, NO_TIME}
+            }
+        return ()
 
-    async def _make(self, changes: Mapping[str, Change]) -> Collection[str]:
-        """Make changes in a transaction; return the records whose were not made."""
+    async def _make(self, changes: Mapping[str, Change]) -> Mapping[str, Refused]:
+        """Make changes in transactions; return why which were not made, by record."""
         adding = any(isinstance(change, Add) for change in changes.values())
         nodes = await self.api.nodes() if adding else ()
         at = {node.address: node.path for node in nodes}
         steps = [self._step(record, one, at) for record, one in changes.items()]
-        return await Transactions(self.api, self.changed).make(steps)
+        return await self._transactions().make(steps)
+
+    def _transactions(self) -> Transactions:
+        return Transactions(self.api, self.changed, self.until)
 
     def _step(
         self, record: str, change: Change, nodes: Mapping[str, ObjectPath]
@@ -275,10 +291,12 @@ class Pool:
                     _names(member),
                 )
 
-    async def _drop_nodes(self, of: Collection[ObjectPath]) -> Collection[ObjectPath]:
+    async def _drop_nodes(
+        self, of: Collection[ObjectPath]
+    ) -> Mapping[ObjectPath, Refused]:
         """Remove nodes that we made, unless a member of anybody's needs them.
 
-        Returns those that nobody could tell this of.
+        Returns those that nobody could tell this of, with what was said.
         """
         found = await self.api.nodes() if of else ()
         ours = {
@@ -287,9 +305,9 @@ class Pool:
             if node.path in of and node.description == self.mark.of_node
         }
         steps = [_removal(path) for path in ours.values()]
-        refused = await Transactions(self.api, self.changed).make(steps)
+        refused = await self._transactions().make(steps)
         return {
-            ours[key]
+            ours[key]: error
             for key, error in refused.items()
             if not isinstance(error, NodeInUse | Missing)
             or not _removal(ours[key]).is_named(error.said)

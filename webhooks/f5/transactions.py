@@ -7,6 +7,7 @@ changes one member at a time: that one is told why.
 """
 
 import contextlib
+import math
 import re
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,6 +29,9 @@ MOST_COMMITS = 20
 QUEUEING = timedelta(seconds=2)
 """How long a transaction is filled before it is committed: a unit that is slow makes some
 steps in the time that a call has, where it would make none if all had to be in one."""
+
+NO_TIME = Refused("the unit is too slow: there was no time for it")
+"""Said of a step that the unit was not asked for."""
 
 
 @attrs.frozen(eq=False)
@@ -61,17 +65,22 @@ class Transactions:
     Attributes:
         api: the unit's.
         changed: told before and after a commit.
+        until: monotonic seconds after which no step is handed to the unit: one that is cut
+            off before its commit costs all that were queued with it.
         commits_left: how many more may be tried.
     """
 
     api: Icontrol
     changed: Callable[[], object]
+    until: float = math.inf
     commits_left: int = MOST_COMMITS
     _nodes: set[ObjectPath] = attrs.field(factory=set, init=False)
     _last: Refused = attrs.field(factory=lambda: Refused("nothing was tried"))
 
     async def make(self, steps: Sequence[Step]) -> dict[str, Refused]:
         """Make steps; return those that were not made by their keys, with what was said.
+
+        It is `NO_TIME` for those that another attempt may make.
 
         Raises:
             Uncertain: a commit was sent and not answered.
@@ -81,6 +90,8 @@ class Transactions:
             return {}
         if not self.commits_left:
             return {step.key: self._last for step in steps}
+        if self._is_late():
+            return {step.key: NO_TIME for step in steps}
         try:
             made = await self._attempt(steps)
         except Denied:
@@ -107,9 +118,15 @@ class Transactions:
         Raises:
             Refused: one cannot be made, and none was.
         """
-        self.commits_left -= 1
         async with self.api.session.turn():
+            if self._is_late():
+                return 0  # others had their turn all the while
+            self.commits_left -= 1
             return await self._commit(await self._begin(), steps)
+
+    def _is_late(self) -> bool:
+        """Tell whether it is too late to begin."""
+        return self.api.session.clock.monotonic() > self.until
 
     async def _begin(self) -> Icontrol:
         """Begin a transaction; a unit that refuses even that is not asked again."""
@@ -145,7 +162,7 @@ class Transactions:
         Returns how many there was time for, and the nodes that are made with them.
         """
         clock = self.api.session.clock
-        end = clock.monotonic() + QUEUEING.total_seconds()
+        end = min(clock.monotonic() + QUEUEING.total_seconds(), self.until)
         nodes: set[ObjectPath] = set()
         for number, step in enumerate(steps):
             if number and clock.monotonic() > end:
