@@ -252,7 +252,6 @@ async def test_an_attempt_has_no_time_for_all(
 
     late = [said for said in first.values() if isinstance(said, Running)]
     assert {None} == {said.active_connections for said in late}, "nobody counted"
-    assert not bigip.unit.transactions, "nothing was left open"
     assert {} == bigip.unit.running.nodes
 
 
@@ -260,8 +259,8 @@ async def test_batches_that_wait_for_each_other(
     make_driver: Callable[..., F5Driver], bigip: Bigip
 ) -> None:
     """One that got its turn late is answered in time, and the next attempt goes on."""
-    driver = make_driver(patience=timedelta(seconds=1.5))
-    bigip.faults.slow_commands = 0.1
+    driver = make_driver(patience=timedelta(seconds=3))
+    bigip.faults.slow_commands = 0.2
     some = [ensures(bigip, 12)[n::4] for n in range(4)]
 
     await asyncio.gather(

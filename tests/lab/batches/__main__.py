@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import logging
+import sys
 
 from collections.abc import Sequence
 
@@ -12,7 +13,7 @@ import structlog
 from lbcf import sdk
 from lbcf.core.model.operations import Operation
 from tests.haproxy.proxy import Haproxy
-from tests.lab.batches.caller import Caller, as_object
+from tests.lab.batches.caller import Caller, NoProgressError, as_object, followed
 from tests.lab.batches.kills import killed
 from tests.lab.batches.poison import MEMBERS, slowest
 from tests.lab.batches.stages import LONG, PACE, STAGES, Stage
@@ -42,10 +43,10 @@ async def measure(name: str, stage: Stage, number: int, *, batched: bool) -> Mea
             kind = as_object(scene.driver, url, batched=batched)
             async with Caller.of(kind, scene.lb_info) as caller:
                 scene.phase("members come")
-                registered = await caller.all(Operation.ENSURE_BACKEND, scene.of)
+                registered = await followed(caller, Operation.ENSURE_BACKEND, scene.of)
                 calls = caller.calls()
                 scene.phase("members go")
-                ended = await caller.all(Operation.DEREGISTER_BACKEND, scene.of)
+                ended = await followed(caller, Operation.DEREGISTER_BACKEND, scene.of)
                 last = caller.calls() - calls
         way = "in batches" if batched else "singly"
         print(
@@ -122,4 +123,7 @@ async def compare(name: str, stage: Stage, number: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    except NoProgressError as told_why:
+        sys.exit(str(told_why))

@@ -34,6 +34,10 @@ _DRAIN = requests.Drain(
 Request = requests.BackendRequest[BackendAnswer]
 
 
+class NoProgressError(Exception):
+    """No member got through for a while."""
+
+
 @attrs.frozen
 class Member:
     """A record's backend."""
@@ -85,12 +89,16 @@ class Caller:
 
     Attributes:
         registry: counts the calls.
+        through: how many members are where they are to be, of the operation that goes on.
+        last_said: why one was not, most lately.
     """
 
     def __init__(
         self, driver: LoadBalancerDriver, lb_info: Mapping[str, str], turns: int = 128
     ) -> None:
         self.registry = CollectorRegistry()
+        self.through = 0
+        self.last_said = ""
         self._driver = driver
         self._lb_info = dict(lb_info)
         self._turns = asyncio.Semaphore(turns)
@@ -125,6 +133,7 @@ class Caller:
         began = self._clock.monotonic()
         each: dict[str, float] = {}
         failures: list[str] = []
+        self.through = 0
 
         async def turn(member: Member) -> None:
             for _ in range(attempts):
@@ -132,12 +141,13 @@ class Caller:
                     said = await self._attempt(operation, member)
                 if isinstance(said, BackendAnswer) and said.status is Status.SUCC:
                     each[member.record] = self._clock.monotonic() - began
+                    self.through = len(each)
                     return
-                wish = None
+                wish, self.last_said = None, getattr(said, "msg", str(said))
                 if isinstance(said, BackendAnswer):
                     wish = said.min_retry_delay
                 if not isinstance(said, BackendAnswer) or said.status is Status.FAIL:
-                    failures.append(getattr(said, "msg", str(said)))
+                    failures.append(self.last_said)
                 await self._clock.sleep(wish or PAUSE)
 
         await asyncio.gather(*map(turn, of))
@@ -202,3 +212,39 @@ class Caller:
                 return requests.DrainBackendRequest(**said, drain=_DRAIN)  # type: ignore[arg-type]
             case _:
                 return requests.DeregisterBackendRequest(**said, drained=True)  # type: ignore[arg-type]
+
+
+async def followed(
+    caller: Caller,
+    operation: Operation,
+    of: Sequence[Member],
+    every: float = 10,
+    patience: float = 60,
+) -> Outcome:
+    """Have an operation done with all, and print how far it is.
+
+    Args:
+        caller: calls.
+        operation: on one member.
+        of: the members.
+        every: seconds between two words.
+        patience: seconds in which a member is to get through.
+
+    Raises:
+        NoProgressError: none did.
+    """
+    going = asyncio.create_task(caller.all(operation, of))
+    seconds, through, since = 0.0, 0, 0.0
+    while not (await asyncio.wait({going}, timeout=every))[0]:
+        seconds += every
+        if caller.through > through:
+            through, since = caller.through, seconds
+        print(f"  {operation}: {through} of {len(of)} after {seconds:g} s", flush=True)
+        if seconds - since >= patience:
+            going.cancel()
+            await asyncio.wait({going})
+            raise NoProgressError(
+                f"{operation} gets nowhere: {through} of {len(of)} members are through, "
+                f"none for {patience:g} s; said last: {caller.last_said}"
+            )
+    return going.result()
