@@ -36,8 +36,8 @@ RATE = 60.0
 # A node port's connection belongs to one pod: kept between requests, it would show how
 # that pod ends, not what the node does. And HAProxy answers nothing, hence names no
 # member, where the connection fails for a request that is not a client's first (measured
-# on 2.6.12). What is lost is given up before the client does.
-DEFAULTS = "  option httpclose\n  timeout server 5s\n"
+# on 2.6.12). What is lost is given up before the client does, and after the longest answer.
+DEFAULTS = "  option httpclose\n  timeout server 8s\n"
 
 
 class Bench:
