@@ -212,14 +212,23 @@ class Script:
         Raises:
             DemoError: there are none, or the others do not become available.
         """
-        await self.census.list_pods()
-        names = [pod.name for pod in self.census.serving[:DELETED_PODS]]
-        if not names:
-            raise DemoError("no pod is ready, so none can be deleted")
+        names = await self._some_that_serve("deleted")
         with self.journal.step(DELETION, f"delete pods {' '.join(names)}"):
             await self._kubectl("delete", "pod", *names, "--wait=false")
             await asyncio.sleep(BREATH)
             await self._settled()
+
+    async def _some_that_serve(self, doomed: str) -> list[str]:
+        """Return the names of pods to be deleted, or evicted.
+
+        Raises:
+            DemoError: no pod is ready.
+        """
+        await self.census.list_pods()
+        names = [pod.name for pod in self.census.serving[:DELETED_PODS]]
+        if not names:
+            raise DemoError(f"no pod is ready, so none can be {doomed}")
+        return names
 
     async def evict(self) -> None:
         """Evict two pods, by the API that autoscalers and others use.
@@ -227,10 +236,7 @@ class Script:
         Raises:
             DemoError: there are none, or the others do not become available.
         """
-        await self.census.list_pods()
-        names = [pod.name for pod in self.census.serving[:DELETED_PODS]]
-        if not names:
-            raise DemoError("no pod is ready, so none can be evicted")
+        names = await self._some_that_serve("evicted")
         with self.journal.step(EVICTION, f"evict pods {' '.join(names)}"):
             for name in names:
                 await self._patiently(functools.partial(self._evict, name))
