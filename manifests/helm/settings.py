@@ -268,7 +268,7 @@ VALUES: Final[Sequence[Value]] = (
         "drainGate.fallbackSeconds",
         "How long a pod waits at most while nothing of ours answers.",
         {"type": "integer", "minimum": 1, "maximum": 3600},
-        30,
+        60,
     ),
     Value(
         "readinessGate.enabled",
