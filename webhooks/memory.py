@@ -1,7 +1,8 @@
 """A driver of a load balancer that exists in memory only: `python -m webhooks.memory`.
 
 The example for authors, with every operation of the protocol, and the partner of tests
-and benchmarks: `webhooks.memory_control` makes it fail, be slow, or have sessions.
+and benchmarks: `webhooks.memory_control` makes it fail, be slow, or have sessions. The
+parameter `checkSeconds` gives a member a health check that passes after so long.
 """
 
 import argparse
@@ -103,8 +104,7 @@ class MemoryDriver(sdk.Driver):
 
         def ensure() -> sdk.Succ:
             """Put it there."""
-            self.members.ensure(request)
-            return sdk.Succ()
+            return sdk.Succ(in_service=self.members.ensure(request))
 
         return await self._performed(sdk.Operation.ENSURE_BACKEND, request, ensure)
 
@@ -150,7 +150,7 @@ class MemoryDriver(sdk.Driver):
             sdk.ListedBackend(
                 backend_addr=member.backend_addr,
                 record_id=member.record_id,
-                state=member.state,
+                state=self.members.state_of(member),
                 active_connections=member.sessions,
             )
             for member in self.members.of(request.lb_info)

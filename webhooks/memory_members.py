@@ -26,6 +26,7 @@ class Member:
         parameters: as ensured last.
         state: Active, or Draining: nothing new comes.
         sessions: connections that are open now.
+        up_at: monotonic seconds at which its first check passes; None: it is not checked.
     """
 
     lb_info: Mapping[str, str]
@@ -34,6 +35,7 @@ class Member:
     parameters: Mapping[str, str]
     state: sdk.BackendState = sdk.BackendState.ACTIVE
     sessions: int = 0
+    up_at: float | None = None
 
 
 class Members:
@@ -60,9 +62,21 @@ class Members:
         """Return the members of a load balancer, the oldest first."""
         return self._members.get(frozenset(lb_info.items()), {}).values()
 
-    def ensure(self, request: sdk.EnsureBackendRequest) -> None:
-        """Put the member into full service; its sessions go on."""
-        sessions = self.find(request).sessions if self.has(request) else 0
+    def ensure(self, request: sdk.EnsureBackendRequest) -> bool | None:
+        """Put the member into full service; its sessions go on.
+
+        Returns:
+            Whether its first check has passed, `checkSeconds` of its parameters after it
+            came; None where it has no such parameter.
+
+        Raises:
+            Fail: `checkSeconds` is no number.
+        """
+        before = self.find(request) if self.has(request) else None
+        sessions = before.sessions if before else 0
+        up_at = (
+            self._first_check(request.parameters) if before is None else before.up_at
+        )
         load_balancer, name = self._key(request)
         self._members.setdefault(load_balancer, {})[name] = Member(
             lb_info=request.lb_info,
@@ -70,7 +84,26 @@ class Members:
             record_id=request.record_id,
             parameters=request.parameters,
             sessions=sessions,
+            up_at=up_at,
         )
+        return None if up_at is None else self._clock.monotonic() >= up_at
+
+    def _first_check(self, parameters: Mapping[str, str]) -> float | None:
+        seconds = parameters.get("checkSeconds", "")
+        if not seconds:
+            return None
+        if not seconds.isdecimal():
+            raise sdk.Fail(
+                f"checkSeconds must be a number of seconds, not {seconds!r:.60}"
+            )
+        return self._clock.monotonic() + int(seconds)
+
+    def state_of(self, member: Member) -> sdk.BackendState:
+        """Return the member's state: down until its first check has passed."""
+        waits = member.up_at is not None and self._clock.monotonic() < member.up_at
+        if member.state is sdk.BackendState.ACTIVE and waits:
+            return sdk.BackendState.DOWN
+        return member.state
 
     def has(self, request: AnyRequest) -> bool:
         """Tell whether the member is there."""

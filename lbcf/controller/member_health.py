@@ -16,6 +16,7 @@ import structlog
 
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.in_service import (
+    awaits_checks,
     in_service,
     is_new,
     said_of,
@@ -127,8 +128,10 @@ class InServiceCondition:
             await self._news.wait()
             while self._due:
                 key = next(iter(self._due))
+                is_waited_for = self._is_waited_for(key)
                 await self._write(key, *self._due.pop(key))
-                await self._clock.sleep(PACE)
+                if not is_waited_for:
+                    await self._clock.sleep(PACE)
             self._news.clear()
 
     def _look(self, members: _Members, record: BackendRecord, word: str) -> None:
@@ -170,6 +173,11 @@ class InServiceCondition:
     def _tell(self, record: BackendRecord, word: str | None) -> None:
         self._due[record.meta.key] = record.meta.uid, word
         self._news.set()
+
+    def _is_waited_for(self, key: ObjectKey) -> bool:
+        """Return whether this is about a new member: a rollout may wait for it."""
+        found = self._view.records.get(key)
+        return found is not None and awaits_checks(found)
 
     async def _write(self, key: ObjectKey, uid: Uid, word: str | None) -> None:
         """Write one condition, if the record is still to have it."""

@@ -22,7 +22,7 @@ from lbcf.kube.kinds import NODES, PODS, SERVICES, HasMeta, Resource
 from lbcf.kube.reader import KubeReader
 from lbcf.wire import driver_answers as answers
 from lbcf.wire import driver_requests as requests
-from lbcf.wire.driver_answers import RetriedAnswer, StringMap, WholeObject
+from lbcf.wire.driver_answers import RetriedAnswer, WholeObject
 from lbcf.wire.raw_object import node_address_fields
 
 
@@ -74,7 +74,7 @@ def reply_of(
     delay = answer.min_retry_delay
     match answer.status:
         case answers.Status.SUCC:
-            return steps.Succeeded(_injected(answer), _address(answer))
+            return _succeeded(answer)
         case answers.Status.RUNNING:
             connections = getattr(answer, "active_connections", None)
             return steps.StillRunning(answer.msg, delay, connections)
@@ -82,14 +82,15 @@ def reply_of(
             return steps.CallRefused(answer.msg, delay)
 
 
-def _injected(answer: RetriedAnswer) -> StringMap | None:
-    return answer.injected_info if isinstance(answer, answers.BackendAnswer) else None
-
-
-def _address(answer: RetriedAnswer) -> str:
-    if isinstance(answer, answers.GenerateBackendAddrAnswer):
-        return answer.backend_addr
-    return ""
+def _succeeded(answer: RetriedAnswer) -> steps.Succeeded:
+    match answer:
+        case answers.BackendAnswer():
+            serves = answer.in_service
+            return steps.Succeeded(answer.injected_info, in_service=serves)
+        case answers.GenerateBackendAddrAnswer():
+            return steps.Succeeded(backend_addr=answer.backend_addr)
+        case _:
+            return steps.Succeeded()
 
 
 T = TypeVar("T", bound=HasMeta)

@@ -76,6 +76,9 @@ class Succ:
             addresses; an empty one says that there is none, None leaves what was said.
         backend_addr: generateBackendAddr: how the load balancer knows the backend.
         injected_info: operations on backends: handed back at every later call.
+        in_service: ensureBackend: False where the load balancer sends the member nothing
+            before its own checks have passed. list_backends tells when they have: until
+            then readiness gates wait. None: nobody waits for checks.
     """
 
     msg: str | None = None
@@ -84,6 +87,7 @@ class Succ:
     ingress: Sequence[Ingress] | None = None
     backend_addr: str | None = None
     injected_info: Mapping[str, str] | None = None
+    in_service: bool | None = None
 
     def __attrs_post_init__(self) -> None:
         """Refuse what no answer could carry."""

@@ -95,6 +95,9 @@ def check_delay(owner: object, value: object) -> None:
         raise _wrong(owner, "retry_after", wanted, value)
 
 
+_KINDS: Mapping[str, tuple[type, str]] = {"in_service": (bool, "a bool")}
+
+
 def check_fields(result: attrs.AttrsInstance) -> None:
     """Refuse fields of a result that no answer could carry.
 
@@ -113,8 +116,10 @@ def check_fields(result: attrs.AttrsInstance) -> None:
             _check_ingress(result, value)
         elif field.name.endswith("_info"):
             _check_map(result, field.name, value)
-        elif not isinstance(value, str):
-            raise _wrong(result, field.name, "a string", value)
+        else:
+            kind, told = _KINDS.get(field.name, (str, "a string"))
+            if not isinstance(value, kind):
+                raise _wrong(result, field.name, told, value)
 
 
 def _check_ingress(owner: object, value: object) -> None:

@@ -175,9 +175,12 @@ class BackendAnswer(RetriedAnswer, frozen=True, kw_only=True):
     Attributes:
         injected_info: kept on Succ and handed back at every later call; None where
             the driver says nothing of it.
+        in_service: ensureBackend alone, on Succ: whether the load balancer sends it new
+            traffic already; None where the driver says nothing of it.
     """
 
     injected_info: StringMap | None = None
+    in_service: bool | None = None
 
 
 class DrainBackendAnswer(BackendAnswer, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from lbcf.controller.member_health import PACE, InServiceCondition
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.in_service import (
     GRACE,
+    awaiting_checks,
     in_service,
     said_of,
     with_in_service,
@@ -191,3 +192,28 @@ def test_member_that_nobody_lists_any_more_is_unknown() -> None:
 
     assert [None] == played.told()
     assert said_of(second) is None
+
+
+@pytest.mark.parametrize(
+    ("states", "told", "writes"),
+    [
+        pytest.param([UP], True, MANY, id="they pass"),
+        pytest.param([DOWN, DOWN, UP], True, 2 * MANY, id="they pass late"),
+    ],
+)
+def test_new_members_are_told_at_once_when_their_first_checks_pass(
+    states: list[BackendState], told: bool, writes: int
+) -> None:
+    """Rollouts wait for them: they wait for no other write."""
+    played = Played(MANY)
+    for record in played.records():
+        new = with_in_service(record, awaiting_checks(record), VirtualClock().now())
+        meta = attrs.evolve(record.meta, resource_version="7")
+        show(played.view, attrs.evolve(new, meta=meta))
+
+    play(played, *states, rest=MANY * PACE.total_seconds())
+
+    assert [told] * MANY == played.told()
+    assert writes == len(played.writes.at)
+    first = played.writes.at[:MANY]
+    assert first[-1] - first[0] < PACE.total_seconds()

@@ -5,6 +5,11 @@ from datetime import timedelta
 import attrs
 import pytest
 
+from lbcf.core.lifecycle.in_service import (
+    awaiting_checks,
+    in_service,
+    with_in_service,
+)
 from lbcf.core.model import conditions
 from lbcf.core.model.cluster import Pod, ReadinessGate, Snapshot
 from lbcf.core.model.conditions import Condition
@@ -214,3 +219,17 @@ def test_wait_tells_in_words() -> None:
     wait = Wait(ObjectKey("shop", "web"), "front", why, None)
 
     assert "front (group web): record web-1: timed out" == str(wait)
+
+
+def test_gate_waits_for_the_load_balancers_own_checks() -> None:
+    """Registered is not in service, where the driver says so."""
+    front, back = records(gated(), "front", "back")
+    if front.spec.load_balancer != "front":
+        front, back = back, front
+    new = with_in_service(back, awaiting_checks(back), START)
+    decision = decide(claim(front, new))
+
+    assert ["back"] == places(decision)
+    assert "before its own checks have passed" in str(decision)
+    served = with_in_service(new, in_service(new, ""), START)
+    assert isinstance(decide(claim(front, served)), OpenGate)

@@ -36,6 +36,7 @@ async def test_a_whole_life(
     lb_info = an_identity(group)
     ensured = await driver.ensure_backend(an_ensure(lb_info))
     listed = await states(driver, group)
+    again = await driver.ensure_backend(an_ensure(lb_info))
     draining = await driver.drain_backend(a_drain(lb_info))
     still = await driver.drain_backend(a_drain(lb_info))
     listed_draining = await states(driver, group)
@@ -43,8 +44,11 @@ async def test_a_whole_life(
     drained = await driver.drain_backend(a_drain(lb_info))
     gone = await driver.deregister_backend(a_deregister(lb_info))
 
-    assert Succ(msg="", injected_info={"registered": ADDRESS}) == ensured
+    assert {"registered": ADDRESS} == ensured.injected_info
+    assert "first health checks" in (ensured.msg or "")
+    assert False is ensured.in_service
     assert {ADDRESS: BackendState.ACTIVE} == listed
+    assert True is again.in_service
     assert isinstance(draining, Running)
     assert isinstance(still, Running)
     assert {ADDRESS: BackendState.DRAINING} == listed_draining

@@ -6,10 +6,11 @@ import pytest
 
 from aiohttp import ClientSession
 
-from lbcf.sdk import Running, Succ
+from lbcf.sdk import BackendState, Running, Succ
 from tests.haproxy.conftest import StartServer
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import (
+    NO_CHECK,
     QUICK_CHECK,
     a_deregister,
     a_drain,
@@ -19,7 +20,7 @@ from tests.haproxy.requests import (
 )
 from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic, WebServer, ask
-from tests.webhooks.requests import RECORD
+from tests.webhooks.requests import RECORD, a_list
 from webhooks.haproxy.driver import HaproxyDriver
 
 
@@ -74,7 +75,39 @@ async def test_a_dead_member_gets_no_request(
         await asyncio.sleep(0.5)
 
     assert "first health checks" in (answer.msg or "")
+    assert False is answer.in_service
     assert {"alive"} == set(traffic.answers)
+
+
+@pytest.mark.parametrize("together", [False, True])
+async def test_a_member_is_in_service_once_its_checks_pass(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer, together: bool
+) -> None:
+    """Each answer says so, alone and in a batch, as the list does; at once without checks."""
+    lb_info, server = an_identity(proxy), await start_server("up")
+    checked = an_ensure(lb_info, server.address, "checked", QUICK_CHECK)
+    unchecked = an_ensure(lb_info, server.address, "unchecked", NO_CHECK)
+
+    async def in_service() -> list[object]:
+        """Ensure both, and return what is said of them."""
+        asked = [checked, unchecked]
+        if together:
+            said = await driver.ensure_backends(asked)
+            found = [said[one.record_id] for one in asked]
+        else:
+            found = [await driver.ensure_backend(one) for one in asked]
+        return [one.in_service for one in found if isinstance(one, Succ)]
+
+    async def is_up() -> bool:
+        """Look at the list."""
+        listed = (await driver.list_backends(a_list(lb_info))).backends
+        return all(one.state is BackendState.ACTIVE for one in listed)
+
+    first = await in_service()
+    await until(is_up)
+
+    assert [False, True] == first
+    assert [True, True] == await in_service()
 
 
 async def test_a_drain_waits_for_what_runs(

@@ -46,7 +46,7 @@ class Picky(PlainDriver):
             raise sdk.Permanent("never")
         if request.record_id == "breaks":
             raise ValueError("a mistake")
-        return Succ(injected_info={"was": request.record_id})
+        return Succ(injected_info={"was": request.record_id}, in_service=False)
 
     async def drain_backend(self, request: sdk.DrainBackendRequest) -> Running:
         """Count as many connections as the name has letters."""
@@ -65,6 +65,7 @@ async def test_a_driver_for_single_members_serves_batches() -> None:
         results
     )
     assert {"was": "b"} == results["b"]["injectedInfo"]
+    assert False is results["b"]["inService"]
     assert ("never", 3600) == (
         results["refused"]["msg"],
         results["refused"]["minRetryDelayInSeconds"],

@@ -50,6 +50,10 @@ sdk.run(Switchboard, default_port=9100)
             "Succ.lb_info is a map of strings to strings, not {'id': 5}",
         ),
         (
+            lambda: sdk.Succ(in_service="false"),  # type: ignore[arg-type]
+            "Succ.in_service is a bool, not 'false'",
+        ),
+        (
             lambda: sdk.Running(injected_info=SECONDS),
             "Running.injected_info is a map of strings",
         ),

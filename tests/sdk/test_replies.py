@@ -68,8 +68,13 @@ async def told(operation: str, result: object) -> Json:
         pytest.param("ensureBackend", sdk.Succ(), {"status": "Succ"}, id="succ"),
         pytest.param(
             "ensureBackend",
-            sdk.Succ(msg="m", injected_info={"a": "b"}),
-            {"status": "Succ", "msg": "m", "injectedInfo": {"a": "b"}},
+            sdk.Succ(msg="m", injected_info={"a": "b"}, in_service=True),
+            {
+                "status": "Succ",
+                "msg": "m",
+                "injectedInfo": {"a": "b"},
+                "inService": True,
+            },
             id="succ with all it can have",
         ),
         pytest.param(

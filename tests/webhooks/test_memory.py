@@ -138,6 +138,25 @@ async def test_an_ensured_member_is_listed(bench: Bench) -> None:
     assert {"weight": "2"} == shown["parameters"]
 
 
+async def test_a_checked_member_is_down_until_its_first_check_passes(
+    bench: Bench,
+) -> None:
+    """The answer says it as the list does; without a check it says nothing."""
+    waits = await bench.ensure("r", parameters={"checkSeconds": "3600"})
+    (down,) = (await bench.list()).backends
+    passed = await bench.ensure(
+        "s", lb_info={"name": "b"}, parameters={"checkSeconds": "0"}
+    )
+    unchecked = await bench.ensure("t", lb_info={"name": "c"})
+    refused = await bench.ensure(
+        "u", lb_info={"name": "d"}, parameters={"checkSeconds": "soon"}
+    )
+
+    assert (False, sdk.BackendState.DOWN) == (waits.in_service, down.state)
+    assert (True, None) == (passed.in_service, unchecked.in_service)
+    assert Status.FAIL is refused.status
+
+
 async def test_members_of_other_load_balancers_are_not_listed(bench: Bench) -> None:
     """A list is of one load balancer."""
     await bench.ensure(lb_info={"name": "other"})

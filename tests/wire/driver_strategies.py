@@ -186,7 +186,10 @@ ANSWERS: dict[Operation, st.SearchStrategy[answers.Answer]] = {
         answers.GenerateBackendAddrAnswer, **ending, backend_addr=plains
     ),
     Operation.ENSURE_BACKEND: st.builds(
-        answers.BackendAnswer, **ending, injected_info=optional_maps
+        answers.BackendAnswer,
+        **ending,
+        injected_info=optional_maps,
+        in_service=st.none() | st.booleans(),
     ),
     Operation.DEREGISTER_BACKEND: st.builds(
         answers.BackendAnswer, **ending, injected_info=optional_maps

@@ -58,7 +58,7 @@ class LoadBalancer:
         return await gathered(operation, self.groups)
 
     async def ensure(self, member: Member) -> str:
-        """Put a member into full service everywhere; return a note.
+        """Put a member into full service everywhere; return why it is not served yet.
 
         All target groups are looked at before the first is changed: what is taken in
         one of them is put into none.

@@ -144,7 +144,8 @@ class Elbv2Driver(Driver):
             if request.dry_run:
                 return DRY_RUN
             note = await balancer.ensure(member)
-        return Succ(msg=note, injected_info={_REGISTERED: str(member.target)})
+        kept = {_REGISTERED: str(member.target)}
+        return Succ(msg=note, injected_info=kept, in_service=not note)
 
     async def drain_backend(self, request: DrainBackendRequest) -> Succ | Running:
         """Take the member out; finished when no target group shows it any more."""

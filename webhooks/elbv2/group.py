@@ -34,6 +34,7 @@ from webhooks.shared.outcomes import Finished
 BETWEEN_LOSSES = timedelta(seconds=30)
 """Who takes out what is ours again and again must not keep all records busy."""
 
+_STARTING = "waits for its first health checks to pass"
 _NOT_OURS = "this driver has no note that it put it there; it is left as it is"
 
 
@@ -100,7 +101,7 @@ class TargetGroup:
         )
 
     async def ensure(self, member: Member, reading: Reading) -> str:
-        """Put a member into full service, as was read before; return a note.
+        """Put a member into full service, as was read before; return why it is not served.
 
         In service is what is registered: from then on AWS' health checks decide, and
         a member that never passes them needs nobody to ask again.
@@ -114,7 +115,7 @@ class TargetGroup:
             return _told(reading.targets[target])
         change = Change(target, member.owner, member.options.zone)
         await self._changes.apply(Action.REGISTER, change)
-        return ""
+        return _STARTING
 
     async def drain(self, member: Member) -> Outcome:
         """Take a member out of service; finished when AWS' delay is over."""

@@ -56,7 +56,7 @@ from webhooks.haproxy.members import (
     checked_prefix,
 )
 from webhooks.haproxy.parameters import check_change, parse_options
-from webhooks.haproxy.pool import Listing, Pool, Wanted
+from webhooks.haproxy.pool import STARTING, Listing, Pool, Wanted
 from webhooks.haproxy.replies import Server
 from webhooks.haproxy.restoring import Watch
 from webhooks.shared.addresses import Address
@@ -159,7 +159,7 @@ class HaproxyDriver(Driver):
                 lambda pool: pool.ensure(wanted, added_with=added_with)
             )
         kept = {_OPTIONS: wanted.options.fixed}
-        return Succ(msg=outcome.note, injected_info=kept)
+        return _ensured(outcome.note, kept)
 
     async def ensure_backends(
         self, requests: Sequence[EnsureBackendRequest]
@@ -173,9 +173,7 @@ class HaproxyDriver(Driver):
             first, first.namespace, lambda pool: pool.ensure_all(wanted)
         )
         said = {
-            name.record_id: Succ(
-                msg=note, injected_info={_OPTIONS: wanted[name][0].options.fixed}
-            )
+            name.record_id: _ensured(note, {_OPTIONS: wanted[name][0].options.fixed})
             for name, note in found.items()
         }
         left = [one for one in requests if one.record_id not in said]
@@ -215,8 +213,8 @@ class HaproxyDriver(Driver):
             return {}  # who asks for each by itself is told why
         first, *others = found
         return {
-            name: note
-            for name, note in first.items()
+            name: next(filter(None, (one[name] for one in found)), "")
+            for name in first
             if all(name in other for other in others)
         }
 
@@ -322,6 +320,10 @@ class HaproxyDriver(Driver):
             raise RetryAfter(ASK_AGAIN, str(error)) from error
         except HaproxyError as error:
             raise Fail(str(error)) from error
+
+
+def _ensured(note: str, kept: Mapping[str, str]) -> Succ:
+    return Succ(msg=note, injected_info=kept, in_service=note != STARTING)
 
 
 def answer_of(outcome: Outcome, *, counted: bool) -> Succ | Running:

@@ -48,7 +48,8 @@ BETWEEN_DELETIONS = timedelta(milliseconds=50)
 
 GONE = Finished("the backend is gone")
 
-_STARTING = "waits for its first health checks to pass"
+STARTING = "waits for its first health checks to pass"
+"""The note on a member that is put into service and is sent nothing yet."""
 
 Wanted = tuple[Member, str | None]
 """What a member is to be like, and the fixed options that it was added with, if known."""
@@ -140,7 +141,7 @@ class Pool:
                 if server is not None:
                     self._remember(target, wanted, server)
                 if server is not None and server.starting:
-                    return Finished(_STARTING)
+                    return Finished(STARTING)
                 return Finished()
         raise Unsettled(
             f"{target} did not come into service in {MOST_STEPS} steps: does somebody "
@@ -165,7 +166,7 @@ class Pool:
             command = decisions.next_to_ensure(target, member, server, added_with)
             if command is None and server is not None:
                 self._remember(target, member, server)
-                done[member.name] = _STARTING if server.starting else ""
+                done[member.name] = STARTING if server.starting else ""
             return command
 
         await self._bring_on(list(wanted), next_command)

@@ -25,7 +25,7 @@ from lbcf.sdk import (
 )
 from webhooks.haproxy.driver import HaproxyDriver, answer_of, state_of, word_of
 from webhooks.haproxy.members import parse_address
-from webhooks.haproxy.pool import Pool
+from webhooks.haproxy.pool import STARTING, Pool
 from webhooks.haproxy.slot_pool import SlotListing, SlotPool
 from webhooks.shared.addresses import Address
 from webhooks.shared.outcomes import DRY_RUN
@@ -58,7 +58,7 @@ class SlotDriver(HaproxyDriver):
             outcome = await balancer.settle(
                 lambda pool: self._slots(pool).ensure(address, owner)
             )
-        return Succ(msg=outcome.note)
+        return Succ(msg=outcome.note, in_service=outcome.note != STARTING)
 
     async def drain_backend(self, request: DrainBackendRequest) -> Succ | Running:
         """Send nothing new to the member; finished when nothing is left anywhere."""

@@ -17,6 +17,7 @@ from webhooks.haproxy.pool import (
     BETWEEN_DELETIONS,
     GONE,
     MOST_STEPS,
+    STARTING,
     Pool,
     until_quiet,
 )
@@ -215,5 +216,5 @@ def _left_alone(slot: Slot, owner: Owner) -> Outcome:
 
 def _ensured(slot: Slot) -> Outcome:
     if slot.server.starting:
-        return Finished("waits for its first health checks to pass")
+        return Finished(STARTING)
     return Finished()

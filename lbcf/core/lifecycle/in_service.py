@@ -71,6 +71,19 @@ def in_service(record: BackendRecord, word: str | None) -> Condition:
     return _condition(record, False, Reason.MEMBER_DOWN, message)
 
 
+def awaits_checks(record: BackendRecord) -> bool:
+    """Return whether a member has not been in service yet, as far as it is known."""
+    said = said_of(record)
+    return said is not None and said.reason == Reason.AWAITING_CHECKS
+
+
+def awaiting_checks(record: BackendRecord) -> Condition:
+    """Return the condition of a new member whose driver says that it is not served yet."""
+    where = record.spec.load_balancer
+    message = f"{where} sends it nothing before its own checks have passed"
+    return _condition(record, False, Reason.AWAITING_CHECKS, message)
+
+
 def _condition(
     record: BackendRecord, status: bool | None, reason: Reason, message: str
 ) -> Condition:

@@ -38,6 +38,7 @@ from datetime import timedelta
 
 import attrs
 
+from lbcf.core.lifecycle.in_service import awaiting_checks, with_in_service
 from lbcf.core.lifecycle.steps import (
     CallDriver,
     CallFailure,
@@ -442,6 +443,9 @@ def _write_registered(
     )
     signed_off = marker(state, record) == state.incarnation
     injected = state.ensured.injected_info
+    if _awaits_checks(state, record):
+        told = awaiting_checks(record)
+        record = with_in_service(record, told, now.wall)
     status = attrs.evolve(
         record.status,
         address=record.address,
@@ -455,6 +459,21 @@ def _write_registered(
     if status == record.status:
         return Finish(next_ensure(state, record, now))
     return WriteStatus(record, status)
+
+
+def _awaits_checks(state: RegistrationState, record: BackendRecord) -> bool:
+    """Return whether a member that was never in waits for its load balancer's checks.
+
+    That goes into the write that says Registered, and costs none of its own. Who lists
+    members tells when they are in service, so nothing is said where nobody lists them. A
+    member that is put back is not new: its pod's gate is not shut on its account.
+    """
+    driver, ensured = state.driver, state.ensured
+    if ensured is None or ensured.in_service is not False:
+        return False
+    if isinstance(driver, Explanation) or record.is_in or state.reset:
+        return False
+    return driver.declares(Operation.LIST_BACKENDS)
 
 
 STAGES: tuple[Stage, ...] = (

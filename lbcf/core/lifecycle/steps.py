@@ -203,10 +203,12 @@ class Succeeded:
     Attributes:
         injected_info: None where the driver said nothing of it.
         backend_addr: of generateBackendAddr.
+        in_service: of ensureBackend; None where the driver said nothing of it.
     """
 
     injected_info: Mapping[str, str] | None = None
     backend_addr: str = ""
+    in_service: bool | None = None
 
 
 @attrs.frozen

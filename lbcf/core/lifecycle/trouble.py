@@ -12,6 +12,7 @@ from lbcf.core.reasons import Reason
 
 _IN_ORDER = frozenset(
     {
+        Reason.AWAITING_CHECKS,
         Reason.DRAINING,
         Reason.WAITING_TO_CONFIRM,
         Reason.DRIVER_RUNNING,

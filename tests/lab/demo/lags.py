@@ -53,7 +53,8 @@ def percentile_ms(lags: Iterable[float], share: float = 0.99) -> float | None:
 def gate_lags(events: Iterable[AuditEvent], pod_of: PodOf) -> dict[str, float]:
     """How long after the last write of a record's status each pod's gate was opened.
 
-    That write is the one that says Registered: the gate waits for it.
+    That write is the one that says Registered, or InService after the first checks of its
+    load balancer: the gate waits for it.
 
     Args:
         events: those of the controller, in the log's order.
