@@ -11,6 +11,7 @@ from tests.lab.bench.options import Options, parse
 from tests.lab.bench.pods import Batch
 from tests.lab.bench.stacks import shares
 from tests.lab.bench.verdict import Line
+from tests.lab.bench.waiting import measure
 
 
 LINE = (
@@ -102,3 +103,11 @@ def test_samples_count_for_who_called_the_library(tmp_path: Path) -> None:
     )
 
     assert {"driver calls": 75, "event loop, sockets, TLS": 25} == shares(raw)
+
+
+async def test_pods_that_wait_for_records_cost_no_request() -> None:
+    """Connections alone: while records are known to drain, nobody asks the API server."""
+    found = await measure(25, phase=0.5)
+
+    assert (25, 0) == (found.waiting, found.requests)
+    assert "25 pods wait" in str(found)

@@ -1,7 +1,8 @@
 """What pods that wait cost a deregistrar: `python -m tests.lab.bench.waiting [PODS]`.
 
 Each pod has a connection to the gate, and asks anew after twenty seconds, as the waiter of
-images/wait does. Their records drain: the API server, one in memory here, is asked nothing.
+images/wait does. Their records drain: the API server, one in memory here, is asked nothing, and
+nothing is written.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import attrs
 import uvloop
 
 from lbcf.core.model.names import FINALIZER_RECORD, LABEL_POD_UID
@@ -36,7 +38,34 @@ PODS: Final = 5_000
 ROUND: Final = 20.0
 """Seconds of one question, as images/wait has it."""
 PHASE: Final = 40.0
+"""Seconds for which they are measured."""
+PER_SECOND: Final = 250
+"""Pods that begin to ask in a second."""
 HOST: Final = "127.0.0.1"
+
+
+@attrs.frozen
+class Figures:
+    """What was measured.
+
+    Attributes:
+        waiting: pods at the end.
+        mebibytes: of memory, more than before.
+        share: of a core, in percent.
+        requests: to the API server meanwhile.
+    """
+
+    waiting: int
+    mebibytes: float
+    share: float
+    requests: int
+
+    def __str__(self) -> str:
+        """Write them for people."""
+        return (
+            f"{self.waiting} pods wait: {self.mebibytes:.1f} MiB, {self.share:.1f} % of "
+            f"a core, {self.requests} requests to the API server"
+        )
 
 
 def uid_of(number: int) -> Uid:
@@ -44,9 +73,9 @@ def uid_of(number: int) -> Uid:
     return Uid(f"00000000-0000-4000-8000-{number:012x}")
 
 
-async def ask(port: int, uid: Uid) -> None:
-    """Ask again and again, as one pod."""
-    await asyncio.sleep(ROUND * SystemClock().jitter())
+async def ask(port: int, uid: Uid, within: float) -> None:
+    """Ask again and again, as one pod that begins at some moment of these seconds."""
+    await asyncio.sleep(within * SystemClock().jitter())
     path = f"/v1/pods/{uid}/drained?timeoutSeconds={ROUND:.0f}"
     while True:
         try:
@@ -60,7 +89,8 @@ async def ask(port: int, uid: Uid) -> None:
 
 async def ask_all(port: int, pods: int) -> None:
     """Ask as all pods."""
-    await asyncio.gather(*(ask(port, uid_of(number)) for number in range(pods)))
+    within = pods / PER_SECOND
+    await asyncio.gather(*(ask(port, uid_of(n), within) for n in range(pods)))
 
 
 def clients(port: int, pods: int) -> None:
@@ -104,9 +134,10 @@ async def fill(client: KubeClient, store: Store[BackendRecord], pods: int) -> No
             store.apply(Put(ending))
 
 
-async def measure(pods: int) -> str:
+async def measure(pods: int, phase: float) -> Figures:
     """Measure one process before and while they wait."""
-    client = KubeClient(TinyApi())
+    api = TinyApi()
+    client = KubeClient(api)
     store: Store[BackendRecord] = Store({"pod": pod_of}, keep=lambda r: r.is_deleting)
     await fill(client, store, pods)
     series = GateMetrics(None)
@@ -114,16 +145,20 @@ async def measure(pods: int) -> str:
     store.on_change(gate.record_changed)
     server = GateServer(gate, series, Limits(per_peer=2 * pods))
     async with server.serve(BindAddress(HOST, 0)) as port:
-        before = usage(os.getpid())
+        before, asked = usage(os.getpid()), len(api.requests)
         with asking(port, pods):
-            await asyncio.sleep(ROUND + 5)
+            while len(server.open) < pods:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.1)
             began = usage(os.getpid())
-            await asyncio.sleep(PHASE)
+            await asyncio.sleep(phase)
             ended = usage(os.getpid())
             waiting = len(server.open)
-    memory = (ended.resident - before.resident) / 2**20
-    share = (ended.cpu - began.cpu) / PHASE * 100
-    return f"{waiting} pods wait: {memory:.1f} MiB, {share:.1f} % of a core"
+    return Figures(
+        waiting,
+        mebibytes=(ended.resident - before.resident) / 2**20,
+        share=(ended.cpu - began.cpu) / phase * 100,
+        requests=len(api.requests) - asked,
+    )
 
 
 def main() -> None:
@@ -132,7 +167,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     pods = int(sys.argv[1]) if len(sys.argv) > 1 else PODS
     print(
-        uvloop.run(measure(pods)), f"(files: {soft} -> {hard}, {socket.gethostname()})"
+        uvloop.run(measure(pods, PHASE)),
+        f"(files: {soft} -> {hard}, {socket.gethostname()})",
     )
 
 
