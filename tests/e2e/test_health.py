@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lbcf.core.model.names import READINESS_GATE
 from tests.e2e import objects
 from tests.e2e.objects import Whole
 from tests.e2e.stage import Process, Stage
@@ -62,6 +63,25 @@ async def until_said(stage: Stage, reason: str) -> Whole | None:
     return found if found.condition("Reachable").get("reason") == reason else None
 
 
+async def add_gated(stage: Stage, name: str, address: str) -> None:
+    """Add a pod with our readiness gate, its containers ready."""
+    body = objects.a_pod(name)
+    body["spec"]["readinessGates"] = [{"conditionType": READINESS_GATE}]
+    await stage.create(objects.PODS, body)
+    said = objects.pod_status(address, ready=False)
+    ready = {"type": "ContainersReady", "status": "True"}
+    waits = {"type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady"}
+    said["status"]["conditions"] = [ready, waits]
+    await stage.patch(objects.PODS, name, said, "status")
+
+
+async def opened(stage: Stage, name: str) -> dict[str, str] | None:
+    """The condition of a pod's gate; None: it is shut."""
+    pod = await stage.get(objects.PODS, name)
+    assert pod is not None
+    return pod.condition(READINESS_GATE) or None
+
+
 async def test_load_balancer_that_is_down_is_told_until_it_is_back(
     stage: Stage, proxy: Haproxy
 ) -> None:
@@ -87,12 +107,16 @@ async def test_load_balancer_that_is_down_is_told_until_it_is_back(
 async def test_member_whose_server_is_down_is_told(
     stage: Stage, proxy: Haproxy
 ) -> None:
-    """In HAProxy's own word, while the pod is Ready and the record Registered."""
+    """In HAProxy's own word, while the record is Registered; the pod's gate waits so long."""
     await stage.create(objects.GROUPS, objects.a_group())
-    await stage.add_pod("web-1", "127.0.3.1")
+    await add_gated(stage, "web-1", "127.0.3.1")
+
+    new = await stage.until_reason("InService", "AwaitingChecks")
+    assert "True" == new.condition("Registered")["status"]
 
     record = await stage.until_reason("InService", "MemberDown")
 
+    assert await opened(stage, "web-1") is None
     assert "True" == record.condition("Registered")["status"]
     told = record.condition("InService")
     assert "False" == told["status"]
@@ -101,6 +125,9 @@ async def test_member_whose_server_is_down_is_told(
 
     async with WebServer.running("web-1", "127.0.3.1", 80):
         await stage.until_reason("InService", "InService")
+        gate = await stage.until("the gate opens", partial(opened, stage, "web-1"))
+        assert gate is not None
+        assert "AllRegistered" == gate["reason"]
 
         await proxy.ask(f"set server web/lbcf-{record.meta.uid} state maint")
         maint = await stage.until_reason("InService", "MemberDown")
