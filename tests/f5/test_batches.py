@@ -70,11 +70,18 @@ def kinds(outcomes: Mapping[str, Outcome]) -> set[type]:
     return {type(one) for one in outcomes.values()}
 
 
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let transactions be as large as batches, however busy this machine is."""
+    monkeypatch.setattr(transactions, "QUEUEING", timedelta(minutes=1))
+
+
 def commits(bigip: Bigip) -> int:
     """Return how many commits were tried."""
     return sum(one.startswith("PATCH /mgmt/tm/transaction") for one in bigip.seen)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_many_come_and_go(driver: F5Driver, bigip: Bigip) -> None:
     """By one transaction in, three to be drained and out, nothing of it is left."""
     lb_info, before = an_identity(bigip), others(bigip)
@@ -118,11 +125,12 @@ SPOILT = {
         "01070704:3: Pool member /Common/198.18.7.8 80 cannot be used here.",
         2,
     ),
-    "unnamed": ("01070734:3: Configuration error: something is wrong.", 11),
+    "unnamed": ("01070734:3: Configuration error: something is wrong.", 9),
 }
 """What is said of the eighth of 32 members, and how many commits that takes at most."""
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("how", SPOILT)
 async def test_one_spoils_it_for_nobody(
     driver: F5Driver, bigip: Bigip, how: str
@@ -146,6 +154,7 @@ async def test_one_spoils_it_for_nobody(
         await driver.ensure_backend(requests[7])
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_monitor_that_is_not_there(driver: F5Driver, bigip: Bigip) -> None:
     """All whose parameters name it are out after one refusal; the others are in."""
     wrong = "01020036:3: The requested monitor (/Common/nope) was not found."
@@ -233,6 +242,47 @@ async def test_a_slow_unit_makes_some_in_time(
     assert {Succ} == kinds(outcomes)
     assert len(bigip.unit.commits) > 1
     assert 24 == sum(bigip.unit.commits)
+
+
+@pytest.mark.parametrize("how", SPOILT)
+async def test_only_its_own_transaction_is_lost(
+    driver: F5Driver, bigip: Bigip, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Who is in others is in before anybody looks for the one that spoils it unnamed."""
+
+    def monotonic() -> float:
+        return 0.02 * len(bigip.seen)  # a transaction has time for 25 commands
+
+    monkeypatch.setattr(type(driver.clock), "monotonic", lambda _clock: monotonic())
+    bigip.unit.spoilt["198.18.7.8"] = SPOILT[how][0]
+
+    outcomes = await driver.ensure_backends(ensures(bigip, 32))
+
+    singly = {name for name, one in outcomes.items() if isinstance(one, RetrySingly)}
+    made = list(bigip.unit.running.pool(WEB).members)
+    last = {"named": 31, "unnamed": 12}[how]
+    assert {"record-7"} == singly
+    assert 31 == len(made)
+    assert f"/Common/{at(last)}" == made[-1]
+
+
+async def test_batches_are_made_one_after_the_other(
+    driver: F5Driver, bigip: Bigip, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one is answered before the second one ends; single calls come between."""
+    monkeypatch.setattr(transactions, "QUEUEING", timedelta(seconds=0.05))
+    bigip.faults.slow_commands = 0.02
+    requests = ensures(bigip, 21)
+    await asyncio.gather(
+        driver.ensure_backends(requests[:10]),
+        driver.ensure_backends(requests[10:20]),
+        driver.ensure_backend(requests[20]),
+    )
+
+    made = list(bigip.unit.running.pool(WEB).members)
+    batched = [one for one in made if one != f"/Common/{at(20)}"]
+    assert [f"/Common/{at(n)}" for n in range(20)] == batched
+    assert made.index(f"/Common/{at(20)}") < 20
 
 
 async def test_an_attempt_has_no_time_for_all(

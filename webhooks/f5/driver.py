@@ -52,6 +52,10 @@ from webhooks.shared.outcomes import DRY_RUN, Finished, Outcome
 from webhooks.shared.parameters import check_no_attributes
 
 
+NEXT = timedelta(milliseconds=200)
+"""When to ask again for what an attempt had no time for."""
+
+
 @attrs.define(eq=False)
 class F5Driver(Driver):
     """Keeps members of BIG-IP's pools over iControl REST.
@@ -238,8 +242,8 @@ def _answer(outcome: Outcome) -> Succ | Running:
     """Return the answer that an outcome stands for."""
     if isinstance(outcome, Finished):
         return Succ(msg=outcome.note)
-    if outcome is LATER:  # nobody has counted
-        return Running(msg=outcome.note, retry_after=ASK_AGAIN)
+    if outcome is LATER:  # nobody has counted, and there is nothing to wait for
+        return Running(msg=outcome.note, retry_after=NEXT)
     left = outcome.connections
     return Running(
         msg=f"{outcome.note} ({left} left)",

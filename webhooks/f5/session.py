@@ -66,6 +66,7 @@ class Session:
     interruptions: int = attrs.field(default=0, init=False)
     _reading: asyncio.Semaphore = attrs.field(init=False)
     _writing: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+    _batches: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     def __attrs_post_init__(self) -> None:
         """Bound the reads."""
@@ -80,6 +81,15 @@ class Session:
     async def turn(self) -> AsyncIterator[None]:
         """Make changes alone: many at a time make a unit answer 503."""
         async with self._writing:
+            yield
+
+    @asynccontextmanager
+    async def batch(self) -> AsyncIterator[None]:
+        """Make the changes of a batch, between which others have their turns.
+
+        Batches are made one after the other: taking turns, all would end with the last one.
+        """
+        async with self._batches:
             yield
 
     async def get(self, path: str) -> Document:

@@ -1,9 +1,11 @@
 """Many changes in one transaction: the unit makes all of them, or none.
 
-`pool` hands in a step for each member. Where the unit refuses a transaction, the steps that
-its message names are left out, and the others are made without them; where it names none,
-the step that spoils it is found by halving. Steps that were not made are left to whoever
-changes one member at a time: that one is told why.
+`pool` hands in a step for each member, for as many transactions as it takes: each has what
+the unit takes in half a second, so that one that it refuses costs the others no more
+than that. Where it refuses one, the steps that its message names are left out, and the others
+are made without them; where it names none, the step that spoils it is found by halving, after
+all that is in other transactions. Steps that were not made are left to whoever changes one
+member at a time: that one is told why.
 """
 
 import contextlib
@@ -22,13 +24,13 @@ from webhooks.f5.members import Node
 from webhooks.f5.names import ObjectPath
 
 
-MOST_COMMITS = 20
-"""For one set of steps: halving finds one of a hundred in 15. What is left then is not made."""
+MOST_REFUSALS = 10
+"""For one set of steps: halving finds one of a hundred with 8. What is left then is not made."""
 
-
-QUEUEING = timedelta(seconds=2)
-"""How long a transaction is filled before it is committed: a unit that is slow makes some
-steps in the time that a call has, where it would make none if all had to be in one."""
+QUEUEING = timedelta(seconds=0.5)
+"""How long a transaction is filled before it is committed. All of it is lost where the unit
+refuses it; and a unit that is slow makes some steps in the time that a call has, where it
+would make none if all had to be in one."""
 
 NO_TIME = Refused("the unit is too slow: there was no time for it")
 """Said of a step that the unit was not asked for."""
@@ -67,13 +69,13 @@ class Transactions:
         changed: told before and after a commit.
         until: monotonic seconds after which no step is handed to the unit: one that is cut
             off before its commit costs all that were queued with it.
-        commits_left: how many more may be tried.
+        refusals_left: how many more are borne.
     """
 
     api: Icontrol
     changed: Callable[[], object]
     until: float = math.inf
-    commits_left: int = MOST_COMMITS
+    refusals_left: int = MOST_REFUSALS
     _nodes: set[ObjectPath] = attrs.field(factory=set, init=False)
     _last: Refused = attrs.field(factory=lambda: Refused("nothing was tried"))
 
@@ -88,41 +90,70 @@ class Transactions:
         """
         if not steps:
             return {}
-        if not self.commits_left:
-            return {step.key: self._last for step in steps}
-        if self._is_late():
-            return {step.key: NO_TIME for step in steps}
-        try:
-            made = await self._attempt(steps)
-        except Denied:
-            raise
-        except Refused as refused:
-            self._last = refused
-            return await self._without_culprit(steps, refused)
-        return await self.make(steps[made:])
+        async with self.api.session.batch():
+            return await self._make(steps)
+
+    async def _make(self, steps: Sequence[Step]) -> dict[str, Refused]:
+        """Make steps, as `make` does; others of this batch may have been made before."""
+        out: dict[str, Refused] = {}
+        spoilt: list[tuple[Sequence[Step], Refused]] = []
+        while steps:
+            why_not = self._why_not()
+            if why_not is not None:
+                out |= {step.key: why_not for step in steps}
+                break
+            number, refused = await self._attempt(steps)
+            if refused is None:
+                steps = steps[number:]
+                continue
+            named = {s.key: refused for s in steps if s.is_named(refused.said)}
+            if named:
+                out |= named
+                steps = [step for step in steps if step.key not in named]
+            else:
+                spoilt.append((steps[:number], refused))
+                steps = steps[number:]
+        for some, refused in spoilt:
+            out |= await self._without_culprit(some, refused)
+        return out
 
     async def _without_culprit(
         self, steps: Sequence[Step], refused: Refused
     ) -> dict[str, Refused]:
-        """Make steps without those that spoil it for the others."""
-        named = [step for step in steps if step.is_named(refused.said)]
-        if named or len(steps) == 1:
-            out = {step.key: refused for step in named or steps}
-            return out | await self.make([one for one in steps if one.key not in out])
+        """Make steps that were refused together, but for the one that is the cause."""
+        if len(steps) == 1:
+            return {steps[0].key: refused}
         middle = len(steps) // 2
-        return await self.make(steps[:middle]) | await self.make(steps[middle:])
+        out = await self._make(steps[:middle])
+        if not out:  # it is in the other half: that would be refused, too
+            return await self._without_culprit(steps[middle:], refused)
+        return out | await self._make(steps[middle:])
 
-    async def _attempt(self, steps: Sequence[Step]) -> int:
-        """Make steps from the first on, or none; return how many there was time for.
+    def _why_not(self) -> Refused | None:
+        """Return why nothing more is to be tried; None: it is."""
+        if not self.refusals_left:
+            return self._last
+        return NO_TIME if self._is_late() else None
 
-        Raises:
-            Refused: one cannot be made, and none was.
+    async def _attempt(self, steps: Sequence[Step]) -> tuple[int, Refused | None]:
+        """Make steps from the first on, by one transaction.
+
+        Returns how many there was time for; and what the unit said where it made none of
+        these.
         """
         async with self.api.session.turn():
             if self._is_late():
-                return 0  # others had their turn all the while
-            self.commits_left -= 1
-            return await self._commit(await self._begin(), steps)
+                return 0, None  # others had their turn all the while
+            tried: list[Step] = []
+            try:
+                await self._commit(await self._begin(), steps, tried)
+            except Denied:
+                raise
+            except Refused as refused:
+                self._last = refused
+                self.refusals_left = max(0, self.refusals_left - 1)
+                return len(tried) or len(steps), refused
+            return len(tried), None
 
     def _is_late(self) -> bool:
         """Tell whether it is too late to begin."""
@@ -133,13 +164,21 @@ class Transactions:
         try:
             return await self.api.begin()
         except Refused:
-            self.commits_left = 0
+            self.refusals_left = 0
             raise
 
-    async def _commit(self, queued: Icontrol, steps: Sequence[Step]) -> int:
-        """Queue steps in a transaction while there is time, and commit it."""
+    async def _commit(
+        self, queued: Icontrol, steps: Sequence[Step], tried: list[Step]
+    ) -> None:
+        """Queue steps in a transaction while there is time, and commit it.
+
+        Args:
+            queued: hands to the transaction.
+            steps: the steps.
+            tried: gets those that there was time for.
+        """
         try:
-            number, nodes = await self._queue(queued, steps)
+            nodes = await self._queue(queued, steps, tried)
         except DeviceError:
             # Left open, it would be gone two minutes later.
             with contextlib.suppress(DeviceError):
@@ -152,23 +191,20 @@ class Transactions:
             # A save that began since the first note may not have it.
             self.changed()
         self._nodes |= nodes
-        return number
 
     async def _queue(
-        self, queued: Icontrol, steps: Sequence[Step]
-    ) -> tuple[int, set[ObjectPath]]:
-        """Queue steps, each behind the node that it needs.
-
-        Returns how many there was time for, and the nodes that are made with them.
-        """
+        self, queued: Icontrol, steps: Sequence[Step], tried: list[Step]
+    ) -> set[ObjectPath]:
+        """Queue steps, each behind the node that it needs; return the nodes."""
         clock = self.api.session.clock
         end = min(clock.monotonic() + QUEUEING.total_seconds(), self.until)
         nodes: set[ObjectPath] = set()
-        for number, step in enumerate(steps):
-            if number and clock.monotonic() > end:
-                return number, nodes
+        for step in steps:
+            if tried and clock.monotonic() > end:
+                break
+            tried.append(step)
             if step.node is not None and step.node.path not in nodes | self._nodes:
                 nodes.add(step.node.path)
                 await queued.add_node(step.node)
             await step.queue(queued)
-        return len(steps), nodes
+        return nodes

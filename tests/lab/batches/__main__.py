@@ -15,7 +15,7 @@ from lbcf.core.model.operations import Operation
 from tests.haproxy.proxy import Haproxy
 from tests.lab.batches.caller import Caller, NoProgressError, as_object, followed
 from tests.lab.batches.kills import killed
-from tests.lab.batches.poison import MEMBERS, slowest
+from tests.lab.batches.poison import MEMBERS, USUAL, delay, poisons_of
 from tests.lab.batches.stages import LONG, PACE, STAGES, Stage
 from tests.sdk.services import serving
 
@@ -80,7 +80,7 @@ async def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--poison",
         action="store_true",
-        help="have the driver hang with one member of 200, instead",
+        help="have one member of 200 refused, or the driver hang with it, instead",
     )
     parser.add_argument(
         "--item-milliseconds",
@@ -94,7 +94,8 @@ async def main(argv: Sequence[str] | None = None) -> None:
     if chosen.item_milliseconds is not None:
         PACE.item = chosen.item_milliseconds / 1000
     if chosen.poison:
-        await poison()
+        for name in chosen.names or USUAL:
+            await poison(name, chosen.members or MEMBERS)
         return
     if chosen.kills:
         async with Haproxy.running() as proxy:
@@ -105,11 +106,18 @@ async def main(argv: Sequence[str] | None = None) -> None:
             await compare(name, stage, chosen.members or usual)
 
 
-async def poison() -> None:
-    """Measure how long one member on which the driver hangs keeps the others."""
-    well, poisoned = await slowest(""), await slowest("record-7")
-    print(f"{MEMBERS} members: the last healthy one after {well:.2f} s")
-    print(f"with one on which the driver hangs: after {poisoned:.2f} s")
+async def poison(name: str, number: int) -> None:
+    """Measure how long one member that is refused keeps the others."""
+    well = await delay(name, None, number)
+    print(f"{name}, {number} members: the last one after {well.last:.2f} s", flush=True)
+    for how in await poisons_of(name):
+        found = await delay(name, how, number)
+        print(
+            f"{name}, one of them such that {how}: the last one that is well after "
+            f"{found.last:.2f} s, {found.last - well.last:+.2f} s; no member later by "
+            f"more than {found.more_than(well):.2f} s; of it was said: {found.said}",
+            flush=True,
+        )
 
 
 async def compare(name: str, stage: Stage, number: int) -> None:

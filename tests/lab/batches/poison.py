@@ -1,12 +1,21 @@
-"""One member in many on which the driver hangs: how long that keeps the others."""
+"""One member in 200 that the load balancer refuses, or on which the driver hangs.
+
+How long that keeps the other 199 from being registered, driver by driver. The poisoned member
+is the first of its batch: whoever finds it by halving finds it last.
+"""
 
 import asyncio
+import contextlib
 
+from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
+
+import attrs
 
 from lbcf import sdk
 from lbcf.core.model.operations import Operation
-from tests.lab.batches.caller import Caller, as_object, members
+from tests.lab.batches.caller import Caller, Member, as_object, members
+from tests.lab.batches.stages import STAGES, Scene, Stage
 from tests.sdk.services import serving
 from webhooks.memory import MemoryDriver
 
@@ -20,7 +29,7 @@ class Hanging(MemoryDriver):
     """Never ends with one member.
 
     Attributes:
-        poisoned: its record; empty: all are well.
+        poisoned: its address; empty: all are well.
     """
 
     batch = sdk.Batch(max_items=100)
@@ -30,26 +39,72 @@ class Hanging(MemoryDriver):
         self, request: sdk.EnsureBackendRequest
     ) -> sdk.Succ | sdk.Running:
         """Put it there, or hang."""
-        if request.record_id == self.poisoned:
+        if request.backend_addr == self.poisoned:
             await asyncio.Event().wait()
         await asyncio.sleep(PACE.total_seconds())
         return await super().ensure_backend(request)
 
 
-async def slowest(poisoned: str) -> float:
-    """Register members; return how long the last one of the healthy ones took."""
+@contextlib.asynccontextmanager
+async def memory(number: int) -> AsyncIterator[Scene]:
+    """Keep members in memory."""
     driver = Hanging()
-    driver.poisoned = poisoned
-    async with (
-        serving(sdk.Service(driver)) as url,
-        Caller.of(as_object(driver, url, batched=True), {"name": "front"}) as caller,
-    ):
-        others = [one for one in members(MEMBERS) if one.record != poisoned]
-        sick = [one for one in members(MEMBERS) if one.record == poisoned]
-        hangs = asyncio.create_task(
-            caller.all(Operation.ENSURE_BACKEND, sick, attempts=1)
-        )
-        found = await caller.all(Operation.ENSURE_BACKEND, others)
-        await hangs
+
+    async def hang(member: Member) -> Member:
+        driver.poisoned = member.address
+        return member
+
+    lb_info = {"name": "front"}
+    yield Scene(driver, lb_info, members(number), poisons={"the driver hangs": hang})
+
+
+USUAL = ("memory", "elbv2", "haproxy", "envoy", "f5", "netscaler")
+_STAGES: Mapping[str, Stage] = {"memory": memory} | {
+    name: stage for name, (stage, _) in STAGES.items()
+}
+
+
+@attrs.frozen
+class Delay:
+    """How late members were that are well.
+
+    Attributes:
+        last: seconds until the last of them was registered.
+        each: the same of each, by record.
+        said: what was said of the poisoned one; None: there was none.
+    """
+
+    last: float
+    each: Mapping[str, float]
+    said: str | None = None
+
+    def more_than(self, before: "Delay") -> float:
+        """Return by how much a member was later than before, at most, in seconds."""
+        return max(at - before.each[record] for record, at in self.each.items())
+
+
+async def delay(name: str, poison: str | None, number: int = MEMBERS) -> Delay:
+    """Register members of a stage, one of which may be poisoned."""
+    async with _STAGES[name](number) as scene:
+        sick, *others = scene.of
+        if poison is not None:
+            sick = await scene.poisons[poison](sick)
+        async with (
+            serving(sdk.Service(scene.driver)) as url,
+            Caller.of(
+                as_object(scene.driver, url, batched=True), scene.lb_info, turns=number
+            ) as caller,
+        ):
+            refused = asyncio.create_task(
+                caller.all(Operation.ENSURE_BACKEND, [sick], attempts=1)
+            )
+            found = await caller.all(Operation.ENSURE_BACKEND, others)
+            outcome = await refused
     assert len(found.each) == len(others)
-    return max(found.each.values())
+    return Delay(found.seconds, found.each, ", ".join(outcome.failures) or None)
+
+
+async def poisons_of(name: str) -> list[str]:
+    """Return how a member of a stage can be poisoned."""
+    async with _STAGES[name](1) as scene:
+        return list(scene.poisons)

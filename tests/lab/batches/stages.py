@@ -3,7 +3,7 @@
 import contextlib
 import tempfile
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -63,6 +63,10 @@ class Pace:
 PACE = Pace()
 
 
+Poison = Callable[[Member], Awaitable[Member]]
+"""Has a member refused that is to come; returns what to register in its place."""
+
+
 @attrs.frozen
 class Scene:
     """A driver, and what is behind it.
@@ -73,6 +77,7 @@ class Scene:
         of: the members.
         behind: how many calls the load balancer has had, by what they are about.
         phase: is told what is done from now on.
+        poisons: ways to have one member refused, by what happens to it.
     """
 
     driver: sdk.Driver
@@ -80,6 +85,7 @@ class Scene:
     of: Sequence[Member]
     behind: Callable[[], Mapping[str, int]] = dict
     phase: Callable[[str], object] = str
+    poisons: Mapping[str, Poison] = attrs.field(factory=dict)
 
 
 Stage = Callable[[int], contextlib.AbstractAsyncContextManager[Scene]]
@@ -106,7 +112,16 @@ async def elbv2(number: int) -> AsyncIterator[Scene]:
                 }
                 return counted | {"throttled": emulator.throttled}
 
-            yield Scene(driver, an_identity(group), members(number), behind)
+            async def outside(member: Member) -> Member:
+                return attrs.evolve(member, address="203.0.113.7:80")
+
+            yield Scene(
+                driver,
+                an_identity(group),
+                members(number),
+                behind,
+                poisons={"AWS refuses the call that it is in": outside},
+            )
             await driver.stop()
 
 
@@ -148,7 +163,18 @@ async def haproxy(number: int) -> AsyncIterator[Scene]:
             )
             for n in range(number)
         ]
-        yield Scene(driver, proxy_identity(proxy), of, phase=traffic.say)
+
+        async def taken(member: Member) -> Member:
+            await proxy.ask(f"add server web/lbcf-{member.record} 127.0.1.1:1")
+            return member
+
+        yield Scene(
+            driver,
+            proxy_identity(proxy),
+            of,
+            phase=traffic.say,
+            poisons={"its name has another address": taken},
+        )
         print(f"  requests through that HAProxy: {told(await traffic.end())}")
         await driver.stop()
 
@@ -177,7 +203,22 @@ async def f5(number: int) -> AsyncIterator[Scene]:
                 return {"requests": len(bigip.seen), "commits": len(commits)}
 
             of = members(number)
-            yield Scene(driver, unit_identity(bigip), of, behind)
+
+            def spoilt(said: str) -> Poison:
+                async def spoil(member: Member) -> Member:
+                    host = member.address.partition(":")[0]
+                    bigip.unit.spoilt[host] = said.format(host)
+                    return member
+
+                return spoil
+
+            poisons = {
+                "the refusal names it": spoilt(
+                    "01070704:3: Pool member /Common/{} 80 cannot be used here."
+                ),
+                "the refusal names nobody": spoilt("01070734:3: Configuration error."),
+            }
+            yield Scene(driver, unit_identity(bigip), of, behind, poisons=poisons)
             await driver.stop()
 
 
@@ -195,7 +236,18 @@ async def netscaler(number: int) -> AsyncIterator[Scene]:
                 changing = len(nitro.changes())
                 return {"requests": len(nitro.heard), "changing": changing}
 
-            yield Scene(driver, site.lb_info, members(number), behind)
+            async def spoil(member: Member) -> Member:
+                host = member.address.partition(":")[0]
+                site.unit.spoilt[host] = "Argument cannot be used [serverName]"
+                return member
+
+            yield Scene(
+                driver,
+                site.lb_info,
+                members(number),
+                behind,
+                poisons={"its item of the bulk request is refused": spoil},
+            )
             await driver.stop()
 
 
@@ -205,14 +257,19 @@ async def envoy(number: int) -> AsyncIterator[Scene]:
     with tempfile.TemporaryDirectory() as folder:
         async with EnvoyStage.running(Path(folder)) as stage:
             driver = await stage.driver()
-            proxy = await stage.envoy()
+            await stage.envoy()
             await driver.create_load_balancer(stage.create())
             of = [
                 Member(f"record-{n}", f"127.0.{2 + n // 250}.{n % 250 + 1}:80")
                 for n in range(number)
             ]
-            yield Scene(driver, stage.lb_info, of)
-            assert not await proxy.members(stage.listen)
+
+            async def unknown(member: Member) -> Member:
+                return attrs.evolve(member, parameters={"nonsense": "1"})
+
+            yield Scene(
+                driver, stage.lb_info, of, poisons={"the driver refuses it": unknown}
+            )
 
 
 STAGES: Mapping[str, tuple[Stage, int]] = {
