@@ -126,7 +126,7 @@ soak: build ## 16 min | Traffic while all of ours is killed every second (SECOND
 	$(BIN)/python -m tests.lab.soak --served --trouble --seconds 120
 
 .PHONY: bench
-bench: build ## ~30 min | Measure speed, cost and memory on a real control plane (BENCH_ARGS=...).
+bench: build ## ~40 min | Measure speed, cost and memory on a real control plane (BENCH_ARGS=...).
 	$(BIN)/python -m tests.lab.bench $(BENCH_ARGS)
 
 .PHONY: batches

@@ -20,11 +20,13 @@ from tests.lab.bench.nightly import measure_large
 from tests.lab.bench.options import Options, parse
 from tests.lab.bench.outcome import Outcome
 from tests.lab.bench.storm import Storm
-from tests.lab.bench.variants import Variants
+from tests.lab.bench.variants import Batched, Variants
 from tests.lab.bench.verdict import Line, judge
 
 
 VARIANT_SIZE = 300
+BATCHES_SIZE = 2_000
+"""Pods with batches and without, unless other sizes are asked for."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,7 +73,25 @@ async def run(
                 found = await Variants(ground, VARIANT_SIZE).run(variant)
             report.show(console, found, f"{VARIANT_SIZE} pods, {variant} driver")
             outcomes += found
+    if "batches" in options.scenarios:
+        outcomes += await compare_batches(folder, options, console)
     return outcomes, lines
+
+
+async def compare_batches(
+    folder: Path, options: Options, console: Console
+) -> list[Outcome]:
+    """Measure the same with a driver that declares no batches, and with one that does."""
+    size = BATCHES_SIZE if BATCHES_SIZE in options.sizes else options.sizes[-1]
+    found: dict[bool, list[Outcome]] = {}
+    for batched in (False, True):
+        place = folder / f"batches-{batched}"
+        async with prepared(place, options.profile) as ground:
+            found[batched] = await Batched(ground, size).run(batched=batched)
+        how = "in batches" if batched else "singly"
+        report.show(console, found[batched], f"{size} pods, {how}")
+    report.show_batches(console, found[False], found[True])
+    return [*found[False], *found[True]]
 
 
 if __name__ == "__main__":

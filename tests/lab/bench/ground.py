@@ -56,6 +56,8 @@ class Phase:
         entries: requests of our programs and of the users.
         calls: of the driver.
         lag: worst delay of an event loop in the last half minute, by program.
+        asked: how often the programs that ran at its end called drivers about members; a
+            batch is one call.
     """
 
     position: int
@@ -66,6 +68,7 @@ class Phase:
     entries: list[Entry] = attrs.Factory(list)
     calls: list[Call] = attrs.Factory(list)
     lag: dict[str, float] = attrs.Factory(dict)
+    asked: int = 0
 
 
 class Ground:
@@ -126,6 +129,7 @@ class Ground:
     @contextlib.asynccontextmanager
     async def phase(self, name: str) -> AsyncIterator[Phase]:
         """Measure what happens in a block."""
+        asked = await self._asked()
         before = {pid: meters.usage(pid).cpu for pid in self.pids().values()}
         for pid in before:
             meters.forget_peak(pid)
@@ -142,6 +146,9 @@ class Ground:
         self.ledger.read()
         phase.entries = self.ledger.since(phase.position)
         running = [name for name in OURS if name in self.pids()]
+        phase.asked = sum(
+            count - asked.get(pid, 0) for pid, count in (await self._asked()).items()
+        )
         phase.lag = {name: await self._lag(name) for name in running}
         known = await calls.history(self.stage.driver_url)
         phase.calls = [c for c in known if c.began.timestamp() >= phase.began]
@@ -170,8 +177,21 @@ class Ground:
 
     async def _lag(self, name: str) -> float:
         """Ask one of our programs for the delay of its loop."""
+        return await meters.loop_lag(self._metrics_of(name))
+
+    async def _asked(self) -> dict[int, int]:
+        """Ask our programs that run how often they called drivers about members, by pid."""
+        pids = self.pids()
+        return {
+            pids[name]: await meters.member_calls(self._metrics_of(name))
+            for name in OURS
+            if name in pids
+        }
+
+    def _metrics_of(self, name: str) -> str:
+        """Return where one of our programs serves its metrics."""
         argv = self.stage.processes[name].argv
-        return await meters.loop_lag(argv[argv.index("--metrics-bind-address") + 1])
+        return argv[argv.index("--metrics-bind-address") + 1]
 
     async def until(self, check: Callable[[], bool], told: str) -> None:
         """Wait until a check of the ledger, or of logs, says yes.

@@ -2,10 +2,13 @@
 
 import os
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import aiohttp
 import attrs
+
+from lbcf.core.model.operations import BATCHED, SINGLE
 
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -64,13 +67,38 @@ def machine() -> float:
 
 async def loop_lag(address: str) -> float:
     """Ask a process of ours for its event loop's worst delay in half a minute."""
+    for name, number in await _metrics(address):
+        if name == "lbcf_event_loop_lag_seconds":
+            return number
+    raise LookupError(f"{address} tells no lag of its event loop")
+
+
+async def member_calls(address: str) -> int:
+    """Ask a process of ours how often it has called drivers about members."""
+    return about_members(await _metrics(address))
+
+
+def about_members(metrics: Sequence[tuple[str, float]]) -> int:
+    """Return how many calls of drivers were about members; a batch is one."""
+    return sum(
+        int(number)
+        for name, number in metrics
+        if name.startswith("lbcf_driver_calls_total{")
+        and any(f'operation="{one}"' in name for one in (*SINGLE, *BATCHED))
+    )
+
+
+async def _metrics(address: str) -> list[tuple[str, float]]:
+    """Read the metrics of a process."""
     async with (
         aiohttp.ClientSession() as session,
         session.get(f"http://{address}/metrics") as answer,
     ):
-        page = await answer.text()
-    for line in page.splitlines():
-        name, _, number = line.partition(" ")
-        if name == "lbcf_event_loop_lag_seconds":
-            return float(number)
-    raise LookupError(f"{address} tells no lag of its event loop")
+        return samples(await answer.text())
+
+
+def samples(page: str) -> list[tuple[str, float]]:
+    """Return what a page of metrics has: names with labels, and numbers."""
+    lines = [one for one in page.splitlines() if one and not one.startswith("#")]
+    parted = (one.rpartition(" ") for one in lines)
+    return [(name, float(number)) for name, _, number in parted]

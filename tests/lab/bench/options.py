@@ -11,10 +11,11 @@ import attrs
 DESCRIPTION = """\
 Pods as API objects on a real control plane without nodes, a driver in memory, our two
 processes: registration, idling, single deletions, a rolling replacement, a start with
-everything there, a mass deletion, a restart in the middle; and the same writes by a bare
+everything there, a mass deletion, a restart in the middle; registration and mass deletion
+with a driver that takes batches and with one that does not; and the same writes by a bare
 client loop, so that every time is a ratio to the least that it can be."""
 
-SCENARIOS = ("storm", "slow", "failing", "memory")
+SCENARIOS = ("storm", "slow", "failing", "batches", "memory")
 
 
 @attrs.frozen

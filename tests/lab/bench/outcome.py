@@ -35,7 +35,8 @@ class Outcome:
         spreads: times from one event to another, by what they are.
         requests: of our programs to the API server, by program and kind.
         writes: how many of these were writes, elections left out.
-        driver: calls by operation and outcome.
+        driver: operations on members by their outcomes, of batches each item.
+        asked: calls of the driver about members; a batch is one.
         cpu: by program.
         resident: by program, at the end.
         peak: by program.
@@ -52,6 +53,7 @@ class Outcome:
     requests: dict[str, dict[str, int]] = attrs.Factory(dict)
     writes: int = 0
     driver: dict[str, int] = attrs.Factory(dict)
+    asked: int = 0
     cpu: dict[str, float] = attrs.Factory(dict)
     resident: dict[str, int] = attrs.Factory(dict)
     peak: dict[str, int] = attrs.Factory(dict)
@@ -90,6 +92,7 @@ def outcome(ground: Ground, phase: Phase, name: str, size: int) -> Outcome:
             if e.is_write and e.resource != "leases"
         ),
         driver=calls.counted(phase.calls),
+        asked=phase.asked,
         cpu={n: used.cpu for n, used in phase.usage.items()},
         resident={n: used.resident for n, used in phase.usage.items()},
         peak={n: used.peak for n, used in phase.usage.items()},

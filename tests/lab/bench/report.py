@@ -2,7 +2,7 @@
 
 import json
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ _COLUMNS = (
     "floor s",
     "ratio",
     "writes each",
+    "driver calls",
     "CPU ms each",
     "peak MiB",
     "lag ms",
@@ -63,6 +64,7 @@ def _costs(found: Outcome) -> list[str]:
         "" if found.floor is None else f"{found.floor:.2f}",
         "" if found.ratio is None else f"{found.ratio:.2f}",
         f"{found.writes / each:.2f}" if each else str(found.writes),
+        str(found.asked),
         " + ".join(_cpu_each(found, name) for name in OURS),
         " / ".join(f"{found.peak.get(name, 0) / _MIB:.0f}" for name in OURS),
         " / ".join(f"{1000 * found.lag.get(name, 0):.0f}" for name in OURS),
@@ -75,6 +77,33 @@ def _cpu_each(found: Outcome, name: str) -> str:
     cpu = found.cpu.get(name, 0.0)
     each = found.lifecycles
     return f"{1000 * cpu / each:.2f}" if each else f"{cpu:.2f} s"
+
+
+def show_batches(
+    console: Console, singly: Sequence[Outcome], batched: Sequence[Outcome]
+) -> None:
+    """Print what batches change: CPU of a life, times to the first call, driver calls."""
+    size = singly[0].size
+    table = Table(
+        "", "singly", "in batches", "ratio", title=f"{size} pods, batches of the driver"
+    )
+    for what, figure in (
+        ("CPU of a life, ms", lambda all_: 1000 * sum(o.our_cpu for o in all_) / size),
+        ("ready to first call, p99 s", lambda all_: _p99(all_, "ready to first call")),
+        (
+            "deletion to first call, p99 s",
+            lambda all_: _p99(all_, "deletion to first call"),
+        ),
+        ("driver calls", lambda all_: float(sum(o.asked for o in all_))),
+    ):
+        one, other = figure(singly), figure(batched)
+        table.add_row(what, f"{one:.2f}", f"{other:.2f}", f"{other / one:.2f}")
+    console.print(table)
+
+
+def _p99(outcomes: Iterable[Outcome], name: str) -> float:
+    """Return the p99 of a time that one of the phases has."""
+    return next(o.spreads[name].p99 for o in outcomes if name in o.spreads)
 
 
 def show_verdict(console: Console, lines: Iterable[Line]) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.lab.bench.calls import Call, Spread, between, first_began, spread
 from tests.lab.bench.ledger import Ledger, counted
+from tests.lab.bench.meters import about_members, samples
 from tests.lab.bench.options import Options, parse
 from tests.lab.bench.pods import Batch
 from tests.lab.bench.stacks import shares
@@ -46,6 +47,18 @@ def test_first_of_several_calls_counts() -> None:
     assert {"10.0.0.1:80": 5} == first_began(
         [*calls, a_call("drainBackend", 7)], "drainBackend"
     )
+
+
+def test_a_batch_is_one_call() -> None:
+    """Calls about members count, batches and single ones, and no others."""
+    page = """# HELP lbcf_driver_calls_total Calls.
+# TYPE lbcf_driver_calls_total counter
+lbcf_driver_calls_total{driver="ns/a",operation="ensureBackend",outcome="Succ"} 3.0
+lbcf_driver_calls_total{driver="ns/a",operation="ensureBackends",outcome="Succ"} 4.0
+lbcf_driver_calls_total{driver="ns/a",operation="listBackends",outcome="Succ"} 50.0
+lbcf_driver_batch_items_total{driver="ns/a",operation="ensureBackends"} 400.0
+"""
+    assert 7 == about_members(samples(page))
 
 
 def test_ledger_takes_whole_lines_of_its_users_and_goes_on_where_it_was(

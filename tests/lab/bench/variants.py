@@ -1,4 +1,4 @@
-"""Storms with a driver that is slow, or that fails one call in ten."""
+"""Storms with a driver that is slow, that fails one call in ten, or that takes batches."""
 
 from tests.lab.bench.ground import Ground
 from tests.lab.bench.outcome import Outcome
@@ -56,3 +56,18 @@ class Variants(Scenario):
         while registered < count:
             registered = len(await self.ground.stage.registered())
         await super().check_registered(count)
+
+
+class Batched(Scenario):
+    """Registration and deletion, by a driver that declares batches or does not."""
+
+    async def run(self, *, batched: bool) -> list[Outcome]:
+        """Go through both phases."""
+        batch = {"batch": {"maxItems": 100}} if batched else {}
+        members = [{"name": one, "timeout": "2s", **batch} for one in OPERATIONS]
+        await self.ground.start_ours()
+        await self.ground.stage.setting(webhooks=[*members, {"name": "listBackends"}])
+        pods = self.ground.batch("a", self.size)
+        await self.register(pods)
+        await self.deregister(pods)
+        return self.outcomes
