@@ -241,6 +241,54 @@ async def test_nobody_gets_connections_of_others(
         await driver.create_load_balancer(stage.create())
 
 
+async def test_a_pool_gives_each_its_address(
+    stage: Stage, start_server: StartServer, client: ClientSession
+) -> None:
+    """Two with one lbSpec, as Services of a class have it, are two listeners."""
+    driver = await stage.driver()
+    envoy = await stage.envoy()
+    port = free_port()
+    stage.listen = f"0.0.0.0:{port}"
+    places = [f"127.0.0.{number}:{port}" for number in (2, 3)]
+    for number, record in ((2, "two"), (3, "three")):
+        wanted = stage.create(address=f"127.0.0.{number}")
+        made = await driver.create_load_balancer(
+            msgspec.structs.replace(wanted, record_id=record)
+        )
+        assert made.lb_info is not None
+        assert [f"127.0.0.{number}"] == [one.ip for one in made.ingress or ()]
+        stage.listen = made.lb_info["listen"]
+        server = await start_server(record)
+        await driver.ensure_backend(stage.ensure(record, server.address))
+        stage.listen = f"0.0.0.0:{port}"
+    answers = [await ask(client, f"http://{place}/") for place in places]
+
+    stage.listen = places[0]
+    with pytest.raises(Fail, match=r"address: .* keeps its address 127\.0\.0\.2"):
+        await driver.ensure_load_balancer(stage.remake(address="127.0.0.3"))
+    again = await driver.ensure_load_balancer(stage.remake(address="127.0.0.2"))
+    stage.listen = f"0.0.0.0:{port}"
+    never_answered = msgspec.structs.replace(
+        stage.delete("three"), lb_info={}, lb_spec=stage.lb_info
+    )
+    await driver.delete_load_balancer(never_answered)
+
+    assert ["two", "three"] == answers
+    assert ["127.0.0.2"] == [one.ip for one in again.ingress or ()]
+    assert [f"lbcf/{places[0]}"] == await envoy.listeners()
+
+
+async def test_an_address_that_the_machine_has_not_yet(stage: Stage) -> None:
+    """The listener is there before it: the network may move the address any time."""
+    driver = await stage.driver()
+    envoy = await stage.envoy()
+
+    await driver.create_load_balancer(stage.create(address="198.18.255.1"))
+
+    port = stage.listen.rpartition(":")[2]
+    assert [f"lbcf/198.18.255.1:{port}"] == await envoy.listeners()
+
+
 Said = Mapping[str, str]
 PROTOCOLS: Sequence[Said] = ({}, {"upstreamProtocol": "http2"}, {"protocol": "tcp"})
 ALGORITHMS = ("roundrobin", "leastrequest", "random", "source", "maglev")
@@ -339,6 +387,8 @@ async def test_clients_of_other_networks_are_turned_away(
         ({"sessionAffinity": "ClientIP", "algorithm": "random"}, "needs algorithm"),
         ({"loadBalancerSourceRanges": "10.0.0.1/8"}, "has host bits set"),
         ({"retries": "10"}, "retries must be a number from 0 to 9"),
+        ({"address": "edge.example.com"}, "address must be an IP address"),
+        ({"address": "::"}, "address must be an IP address"),
     ],
 )
 def test_attributes_that_are_refused(attributes: dict[str, str], said: str) -> None:

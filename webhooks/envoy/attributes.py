@@ -9,6 +9,7 @@ from typing import TypeVar
 import attrs
 
 from webhooks.envoy.errors import InvalidInput
+from webhooks.shared.addresses import IPAddress, read_address
 from webhooks.shared.reach import Network
 
 
@@ -69,6 +70,7 @@ class Settings:
         check: health checks of the Envoys; None: none.
         access_log: whether each request is logged to the Envoys' standard output.
         sources: networks of clients that are served; none: all.
+        address: where clients reach it, in place of the address in `listen`; None: unsaid.
     """
 
     http: bool
@@ -83,6 +85,7 @@ class Settings:
     check: Check | None
     access_log: bool
     sources: tuple[Network, ...] = ()
+    address: IPAddress | None = None
 
     @property
     def by_hash(self) -> bool:
@@ -109,6 +112,7 @@ DEFAULTS: Mapping[str, str] = {
     "accessLog": "none",
     "sessionAffinity": "None",
     "loadBalancerSourceRanges": "",
+    "address": "",
 }
 """All attributes that there are, and what holds where one is unsaid."""
 
@@ -148,6 +152,7 @@ def parse_attributes(attributes: Mapping[str, str], *, udp: bool = False) -> Set
         check=_check(said),
         access_log=_one_of(said, "accessLog", {"none": False, "stdout": True}),
         sources=_networks(said, "loadBalancerSourceRanges"),
+        address=_address(said, "address"),
     )
 
 
@@ -191,6 +196,18 @@ def _networks(said: Mapping[str, str], name: str) -> tuple[Network, ...]:
         return tuple(ipaddress.ip_network(one) for one in texts if one)
     except ValueError as error:
         raise InvalidInput(f"attributes: {name}: {error}") from error
+
+
+def _address(said: Mapping[str, str], name: str) -> IPAddress | None:
+    """Return an address that one machine can have."""
+    if not said[name]:
+        return None
+    found = read_address(f"[{said[name]}]:1") or read_address(f"{said[name]}:1")
+    if found is None or found.is_nobodys:
+        raise InvalidInput(
+            f"attributes: {name} must be an IP address of one machine, not {said[name]!r:.60}"
+        )
+    return found.ip
 
 
 def _check(said: Mapping[str, str]) -> Check | None:

@@ -90,6 +90,13 @@ def parse_identity(fields: Mapping[str, str]) -> Identity:
     return Identity(fields["fleet"], listen, transport.lower() == "udp")
 
 
+def placed(known: Identity, settings: Settings) -> Identity:
+    """Return what is to be made: at the address of its attributes, where they have one."""
+    if settings.address is None:
+        return known
+    return attrs.evolve(known, listen=Address(settings.address, known.listen.port))
+
+
 class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A member as it shall be at all Envoys.
 

@@ -42,7 +42,7 @@ from lbcf.sdk import (
     ValidateLoadBalancerRequest,
 )
 from webhooks.envoy.attributes import parse_attributes
-from webhooks.envoy.balancers import Balancer, Identity, Member, parse_identity
+from webhooks.envoy.balancers import Balancer, Identity, Member, parse_identity, placed
 from webhooks.envoy.errors import EnvoyError, InvalidInput, NotCreated, NotYet
 from webhooks.envoy.fleets import Fleet
 from webhooks.envoy.keeper import Keeper
@@ -102,26 +102,30 @@ class EnvoyDriver(Driver):
     ) -> None:
         """Refuse what no Envoy could be told, and say why."""
         async with _attempt():
-            known = self._identity(request.lb_spec, request.namespace)
-            parse_attributes(request.attributes, udp=known.udp)
+            self._asked(request)
 
     async def create_load_balancer(self, request: CreateLoadBalancerRequest) -> Succ:
         """Make listener and cluster at all Envoys of the fleet."""
         async with _attempt():
-            known = self._identity(request.lb_spec, request.namespace)
-            return await self._made(known, request)
+            return await self._made(self._asked(request), request)
 
     async def ensure_load_balancer(self, request: EnsureLoadBalancerRequest) -> Succ:
         """Give them these attributes; requests under way go on."""
         async with _attempt():
             known = self._identity(request.lb_info, request.namespace)
+            settings = parse_attributes(request.attributes, udp=known.udp)
+            if placed(known, settings) != known:
+                raise InvalidInput(
+                    f"address: the load balancer {known} keeps its address "
+                    f"{known.listen.ip}: delete it, and make another one"
+                )
             return await self._made(known, request)
 
     async def delete_load_balancer(self, request: DeleteLoadBalancerRequest) -> Succ:
         """Take all of it away from the Envoys."""
         async with _attempt():
             await self.keeper.ready()
-            known = parse_identity(request.lb_info or request.lb_spec)
+            known = self._to_delete(request)
             if request.dry_run:
                 return DRY_RUN
             await self.keeper.change(known, partial(_left_by, request.record_id))
@@ -212,6 +216,30 @@ class EnvoyDriver(Driver):
             raise InvalidInput(f"listen: {known} {why} (--allow-listeners)")
         return known
 
+    def _asked(
+        self, request: ValidateLoadBalancerRequest | CreateLoadBalancerRequest
+    ) -> Identity:
+        """Read what is to be made.
+
+        Raises:
+            InvalidInput: it cannot be, or may not.
+        """
+        known = self._identity(request.lb_spec, request.namespace)
+        settings = parse_attributes(request.attributes, udp=known.udp)
+        there = placed(known, settings)
+        return self._identity(there.render(), request.namespace)
+
+    def _to_delete(self, request: DeleteLoadBalancerRequest) -> Identity:
+        """Return what is to go; its address is unknown where its creation was never answered.
+
+        Raises:
+            InvalidInput: what the request has can be read as none.
+        """
+        if request.lb_info:
+            return parse_identity(request.lb_info)
+        known = parse_identity(request.lb_spec)
+        return self.keeper.made_for(known.fleet, request.record_id) or known
+
     async def _made(
         self,
         known: Identity,
@@ -222,7 +250,6 @@ class EnvoyDriver(Driver):
         Raises:
             EnvoyError: not all Envoys have it.
         """
-        parse_attributes(request.attributes, udp=known.udp)
         await self.keeper.ready()
         rivals = self.keeper.rivals(known)
         if rivals:

@@ -115,6 +115,15 @@ class Keeper:
         """Return a load balancer as it shall be."""
         return self._wanted.get(known)
 
+    def made_for(self, fleet: str, owner: str) -> Identity | None:
+        """Return the load balancer of a LoadBalancer that was never told where it is."""
+        found = (
+            known
+            for known, one in self._wanted.items()
+            if known.fleet == fleet and owner in one.owners
+        )
+        return next(found, None)
+
     def rivals(self, known: Identity) -> list[Balancer]:
         """Return the others that would be sent the same connections."""
         return [

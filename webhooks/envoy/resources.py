@@ -231,6 +231,7 @@ def _listener(known: Identity, settings: Settings) -> Json:
     return {
         "name": known.name,
         "address": _socket(str(known.listen)),
+        **_bound(settings),
         "filter_chains": [{"filters": [made], **match}],
     }
 
@@ -265,9 +266,15 @@ def _udp_listener(known: Identity, settings: Settings, ranges: Sequence[Json]) -
     return {
         "name": known.name,
         "address": {"socket_address": {"protocol": "UDP", **address}},
+        **_bound(settings),
         "udp_listener_config": {},
         "listener_filters": [proxy],
     }
+
+
+def _bound(settings: Settings) -> Json:
+    """Listen also where the machine has not the address: another one may have it just now."""
+    return {"freebind": True} if settings.address else {}
 
 
 def _logs(settings: Settings) -> Json:
