@@ -266,13 +266,20 @@ class Driver(abc.ABC):
         raise NotImplementedError
 
     async def validate_backend(self, request: ValidateBackendRequest) -> None:
-        """Raise `Fail` if backends may not have these parameters."""
+        """Raise `Fail` if backends may not have these parameters.
+
+        `RetryAfter` says that this cannot be told now, and is sent as HTTP 503.
+        """
         raise NotImplementedError
 
     async def validate_load_balancer(
         self, request: ValidateLoadBalancerRequest
     ) -> None:
-        """Raise `Fail` if a load balancer may not look like this."""
+        """Raise `Fail` if a load balancer may not look like this.
+
+        `RetryAfter` says that this cannot be told now, as while an appliance cannot be
+        reached: it is sent as HTTP 503, and whoever applies the object tries again.
+        """
         raise NotImplementedError
 
     async def create_load_balancer(

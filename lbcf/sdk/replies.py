@@ -58,6 +58,10 @@ def served_operations(driver: Driver) -> frozenset[Operation]:
     )
 
 
+class Undetermined(ValidationAnswer, frozen=True, kw_only=True):
+    """The driver cannot tell now: sent with HTTP 503, which no caller takes for a refusal."""
+
+
 async def reply(
     driver: Driver, operation: Operation, request: Request[Answer], clock: Clock
 ) -> Answer:
@@ -97,6 +101,8 @@ def refused(operation: Operation, refusal: Refusal) -> Answer:
     kind = ANSWERS[operation]
     if issubclass(kind, HealthzAnswer):
         return kind(healthy=False, msg=refusal.msg)
+    if kind is ValidationAnswer and isinstance(refusal, RetryAfter):
+        return Undetermined(succ=False, msg=refusal.msg)
     if issubclass(kind, ValidationAnswer):
         return kind(succ=False, msg=refusal.msg)
     if issubclass(kind, ListBackendsAnswer):

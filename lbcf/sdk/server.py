@@ -39,7 +39,7 @@ from lbcf.sdk.batches import (
 from lbcf.sdk.credentials import Guard
 from lbcf.sdk.driver import Driver, Fail
 from lbcf.sdk.metrics import ServiceMetrics
-from lbcf.sdk.replies import refused, served_operations
+from lbcf.sdk.replies import Undetermined, refused, served_operations
 from lbcf.wire.driver import Answer, Malformed, Request, parse_request, render_answer
 from lbcf.wire.driver_answers import Status, outcome_of
 from lbcf.wire.driver_requests import (
@@ -226,7 +226,8 @@ class Service:
             return _error(413, f"a request may have {LARGEST_REQUEST} bytes")
         except TimeoutError:
             return _error(408, f"the request took over {_PATIENCE:g} s to arrive")
-        return _json(render_answer(answer), 200)
+        is_known = not isinstance(answer, Undetermined)
+        return _json(render_answer(answer), 200 if is_known else 503)
 
     async def _replied(
         self, operation: Operation, body: bytes, trace: Trace | None = None

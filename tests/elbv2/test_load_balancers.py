@@ -16,6 +16,7 @@ from lbcf.sdk import (
     NodeBackend,
     PodBackend,
     PortSelector,
+    RetryAfter,
     ServiceBackend,
     Succ,
     ValidateBackendRequest,
@@ -195,6 +196,18 @@ async def test_an_update_while_aws_is_away(
     )
 
     await driver.validate_load_balancer(request)
+
+
+async def test_a_new_one_while_aws_is_away(make_driver: MakeDriver) -> None:
+    """An outage says nothing about the load balancer: it is no refusal."""
+    driver = make_driver(endpoint_url="http://127.0.0.1:1")
+    request = ValidateLoadBalancerRequest(
+        lb_spec={"region": REGION, "targetGroups": "web"},
+        operation=ValidationOperation.CREATE,
+    )
+
+    with pytest.raises(RetryAfter, match="was not sent"):
+        await driver.validate_load_balancer(request)
 
 
 async def test_a_name_is_no_identity(driver: Elbv2Driver) -> None:

@@ -7,7 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lbcf.sdk import RetryAfter, Succ
+from lbcf.sdk import (
+    RetryAfter,
+    Succ,
+    ValidateLoadBalancerRequest,
+    ValidationOperation,
+)
 from tests.f5.requests import MEMBER, WEB, an_ensure, an_identity
 from tests.f5.server import Bigip
 from tests.webhooks.requests import a_deregister
@@ -101,3 +106,14 @@ class TestLostAnswers:
         assert isinstance(await driver.ensure_backend(an_ensure(lb_info)), Succ)
         assert isinstance(await driver.deregister_backend(a_deregister(lb_info)), Succ)
         assert [] == _members(bigip)
+
+
+async def test_validation_of_a_unit_that_is_away(driver: F5Driver) -> None:
+    """An outage says nothing about the load balancer: it is no refusal."""
+    request = ValidateLoadBalancerRequest(
+        lb_spec={"devices": "https://127.0.0.1:1", "pool": WEB},
+        operation=ValidationOperation.CREATE,
+    )
+
+    with pytest.raises(RetryAfter, match=r"127\.0\.0\.1:1"):
+        await driver.validate_load_balancer(request)

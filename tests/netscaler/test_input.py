@@ -9,6 +9,7 @@ from lbcf.sdk import (
     DeleteLoadBalancerRequest,
     EnsureLoadBalancerRequest,
     Fail,
+    RetryAfter,
     Succ,
     ValidateBackendRequest,
     ValidateLoadBalancerRequest,
@@ -180,4 +181,18 @@ async def test_an_untrusted_certificate(site: Site) -> None:
         await driver.ensure_backend(an_ensure(site.lb_info))
 
     assert [] == site.nitro.heard
+    await driver.stop()
+
+
+async def test_validation_of_an_appliance_that_is_away(site: Site) -> None:
+    """An outage says nothing about the load balancer: it is no refusal."""
+    site.served[0] = attrs.evolve(site.served[0], url="https://127.0.0.1:1")
+    driver = site.driver()
+    spec = {"devices": "https://127.0.0.1:1", "serviceGroup": "web"}
+    request = ValidateLoadBalancerRequest(
+        lb_spec=spec, operation=ValidationOperation.CREATE
+    )
+
+    with pytest.raises(RetryAfter, match=r"127\.0\.0\.1:1"):
+        await driver.validate_load_balancer(request)
     await driver.stop()

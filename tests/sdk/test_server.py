@@ -52,6 +52,22 @@ async def test_an_operation_is_served() -> None:
         assert "Succ" == (await call(url, "ensureBackend"))["status"]
 
 
+class Blind(PlainDriver):
+    """Cannot reach its load balancer just now."""
+
+    async def validate_backend(self, request: sdk.ValidateBackendRequest) -> None:
+        """Say so."""
+        raise sdk.RetryAfter(timedelta(seconds=1), f"away: {request.backend_type}")
+
+
+async def test_a_validation_that_cannot_tell_is_no_refusal() -> None:
+    """An outage is told by the status of HTTP: nobody takes the object for a bad one."""
+    async with serving(Service(Blind())) as url:
+        status, answer = await post(url, "validateBackend", b'{"backendType":"Pod"}')
+
+    assert (503, "away: Pod") == (status, answer["msg"])
+
+
 @pytest.mark.parametrize("name", ["drainBackend", "listBackends", "nonsense"])
 async def test_what_is_not_implemented_is_not_found(name: str) -> None:
     """The text names what there is."""

@@ -11,7 +11,13 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
 from lbcf.sdk import Clock, Fail, RetryAfter
-from webhooks.device.errors import Busy, DeviceError, Uncertain
+from webhooks.device.errors import (
+    Busy,
+    DeviceError,
+    NoAnswer,
+    Uncertain,
+    Unreachable,
+)
 
 
 ASK_AGAIN = timedelta(seconds=1)
@@ -68,3 +74,24 @@ async def attempt(
         raise RetryAfter(ASK_AGAIN, str(error)) from error
     except DeviceError as error:
         raise Fail(str(error)) from error
+
+
+@asynccontextmanager
+async def validation(
+    clock: Clock, patience: timedelta = PATIENCE
+) -> AsyncIterator[None]:
+    """Turn what goes wrong in a validation into an answer: an outage is no refusal.
+
+    Args:
+        clock: for the time that is left.
+        patience: the longest time.
+
+    Raises:
+        RetryAfter: the device cannot be asked now.
+        Fail: all else.
+    """
+    async with attempt(clock, patience=patience):
+        try:
+            yield
+        except (Unreachable, NoAnswer) as error:
+            raise Busy(str(error)) from error

@@ -39,7 +39,7 @@ from lbcf.sdk import (
 from webhooks.elbv2.backends import backend_target
 from webhooks.elbv2.balancer import LoadBalancer, LoadBalancers
 from webhooks.elbv2.changes import MOST_TARGETS
-from webhooks.elbv2.errors import Elbv2Error, Throttled, Uncertain
+from webhooks.elbv2.errors import Elbv2Error, Throttled, Uncertain, Unreachable
 from webhooks.elbv2.load_balancers import parse_identity, parse_spec
 from webhooks.elbv2.members import Listing, Member, Outcome
 from webhooks.elbv2.parameters import check_change, parse_options
@@ -89,12 +89,17 @@ class Elbv2Driver(Driver):
     ) -> None:
         """Refuse what no target could be registered at, and say why.
 
-        An update is let pass while AWS cannot be asked.
+        While AWS cannot be asked that is an outage and no refusal; an update is let pass.
         """
         async with self._attempt():
             parse_spec(request.lb_spec)
             if request.operation is ValidationOperation.CREATE:
-                await self.load_balancers.look_up(request.lb_spec, request.namespace)
+                try:
+                    await self.load_balancers.look_up(
+                        request.lb_spec, request.namespace
+                    )
+                except Unreachable as error:
+                    raise RetryAfter(self.ask_again, str(error)) from error
 
     async def create_load_balancer(self, request: CreateLoadBalancerRequest) -> Succ:
         """Find the target groups, and give them their attributes.

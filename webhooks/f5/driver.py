@@ -40,7 +40,7 @@ from lbcf.sdk import (
     ValidationOperation,
 )
 from lbcf.sdk import Outcome as ItemOutcome
-from webhooks.device.attempts import ASK_AGAIN, PATIENCE, attempt
+from webhooks.device.attempts import ASK_AGAIN, PATIENCE, attempt, validation
 from webhooks.device.errors import InvalidInput
 from webhooks.f5.load_balancers import LoadBalancer, LoadBalancers, parse_identity
 from webhooks.f5.members import Member, Wanted
@@ -85,9 +85,10 @@ class F5Driver(Driver):
     ) -> None:
         """Refuse what no member could be added to, and say why.
 
-        An update of one whose units are down for the moment is let pass.
+        Where nobody answers, this is an outage and no refusal. An update of one whose
+        units are down for the moment is let pass.
         """
-        async with attempt(self.clock, patience=self.patience):
+        async with validation(self.clock, patience=self.patience):
             balancer = self.load_balancers.find(request.lb_spec, request.namespace)
             check_no_attributes(request.attributes)
             if request.operation is ValidationOperation.CREATE:

@@ -40,7 +40,7 @@ from lbcf.sdk import (
     ValidationOperation,
 )
 from lbcf.sdk import Outcome as ItemOutcome
-from webhooks.device.attempts import ASK_AGAIN, attempt
+from webhooks.device.attempts import ASK_AGAIN, attempt, validation
 from webhooks.device.errors import InvalidInput
 from webhooks.device.flags import Ground
 from webhooks.netscaler.decisions import Wanted
@@ -94,9 +94,10 @@ class NetscalerDriver(Driver):
     ) -> None:
         """Refuse what no member could be added to, and say why.
 
-        An update of one whose appliance is down for the moment is let pass.
+        Where nobody answers, this is an outage and no refusal. An update of one whose
+        appliance is down for the moment is let pass.
         """
-        async with attempt(self.clock):
+        async with validation(self.clock):
             group = self._load_balancers.find(request.lb_spec, request.namespace)
             check_no_attributes(request.attributes)
             if request.operation is ValidationOperation.CREATE:
