@@ -62,11 +62,19 @@ class Shop:
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
         self.cluster.kubectl("apply", "-f", "-", stdin=text)
 
-    def start(self, name: str, grace: int) -> str:
+    def start(
+        self, name: str, grace: int, *, rest: int = 5, user: int | None = None
+    ) -> str:
         """Start a pod that waits; return its uid once it is ready.
 
         One container has a shell, one has no other file than its program, one ends after
-        both.
+        both. The first and the last are root, by their images.
+
+        Args:
+            name: of the pod.
+            grace: its terminationGracePeriodSeconds.
+            rest: seconds of these that its app has for itself.
+            user: that its securityContext names.
         """
         web = {
             "name": "web",
@@ -94,9 +102,11 @@ class Shop:
             "terminationGracePeriodSeconds": grace,
             "containers": [web, plain],
             "initContainers": [beside],
+            "securityContext": {} if user is None else {"runAsUser": user},
         }
         labels = {"lbcf.tkestack.io/drain-gate": "enabled"}
-        meta = {"name": name, "labels": labels}
+        said = {"lbcf.tkestack.io/shutdown-seconds": f"{rest}"}
+        meta = {"name": name, "labels": labels, "annotations": said}
         self.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
         wait = ("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
         self.cluster.kubectl(*wait)
@@ -247,9 +257,9 @@ def test_pod_without_records_ends_at_once(shop: Shop) -> None:
 
 
 def test_pod_is_told_to_end_when_its_record_is_gone(shop: Shop) -> None:
-    """Until then it serves, and all of its containers live."""
+    """Until then it serves, and all of its containers live; it says that it is root."""
     with shop.gate():
-        shop.record("held", shop.start("held", LONG))
+        shop.record("held", shop.start("held", LONG, user=0))
         with shop.deleting("held"):
             time.sleep(5)
             assert shop.serves("held")
@@ -280,9 +290,12 @@ def test_pod_ends_by_the_fallback_where_nobody_answers(shop: Shop) -> None:
 
 
 def test_hook_leaves_the_app_a_rest_of_its_grace_period(shop: Shop) -> None:
-    """A record that never goes holds the pod for less than would have it killed."""
+    """A record that never goes holds the pod for less, though somebody answers.
+
+    All of the period would be longer than the test waits.
+    """
     with shop.gate():
-        shop.record("stuck", shop.start("stuck", 12))
+        shop.record("stuck", shop.start("stuck", LONG, rest=LONG - 5))
         with shop.deleting("stuck"):
             pass
         shop.end_record("stuck")
