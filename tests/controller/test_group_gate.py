@@ -5,21 +5,21 @@ import attrs
 from lbcf.controller.group_status import GroupStatusReconciler
 from lbcf.controller.view import View
 from lbcf.core.model import conditions
-from lbcf.core.model.names import ANNOTATION_DRAIN_GATE
+from lbcf.core.model.names import ANNOTATION_DRAIN_GATE, ANNOTATION_OWN_PRE_STOP
 from lbcf.core.model.resources import BackendGroup
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import BINDS, GROUPS
 from lbcf.kube.list_watch import Put
-from tests.builders import a_key, a_record, a_spec, seconds
+from tests.builders import a_key, a_pod, a_record, a_spec, seconds
 from tests.e2e import objects
 from tests.fakes.clock import VirtualClock
 from tests.kube.tiny_api import TinyApi
 
 
-async def test_group_says_that_its_pods_wait_for_too_short() -> None:
-    """And says it no more once they do not."""
+async def test_group_says_which_of_its_pods_do_not_wait_for_long_enough() -> None:
+    """And says it no more once they do; containers that keep their own hooks are named."""
     client, clock, view = KubeClient(TinyApi()), VirtualClock(), View()
     group = await client.create(GROUPS, "shop", objects.a_group())
     view.groups.apply(Put(group))
@@ -47,3 +47,9 @@ async def test_group_says_that_its_pods_wait_for_too_short() -> None:
 
     assert (False, "GraceTooShort") == await said("10", 1)
     assert (True, "Gated") == await said("40", 2)
+
+    annotations = {ANNOTATION_OWN_PRE_STOP: "web"}
+    pod = a_pod()
+    meta = attrs.evolve(pod.meta, annotations=annotations)
+    view.pods.apply(Put(attrs.evolve(pod, meta=meta)))
+    assert (False, "OwnPreStop") == await said("40", 3)

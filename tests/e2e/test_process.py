@@ -11,9 +11,13 @@ from lbcf import __version__
 from tests.e2e import objects
 from tests.e2e.stage import Stage
 from tests.lab.cluster import AuditEvent
+from tests.lab.cluster.ports import free_ports
 
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+
+NOBODY = "99999999-2222-3333-4444-555555555555"
+"""A uid that no pod has."""
 
 
 async def _lbcf(*argv: str) -> tuple[int, str]:
@@ -163,6 +167,35 @@ async def test_standby_ends_at_sigterm(stage: Stage) -> None:
     assert 0 == await standby.end()
     assert first.runs
     assert 0 == await first.end()
+
+
+async def test_standby_answers_pods_that_wait(stage: Stage) -> None:
+    """The gate is open at every replica, leading or not."""
+    first = stage.processes.pop("deregistrar")
+    await stage.until_working(first)
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    flag = "--drain-gate-bind-address"
+    standby = await stage.start("deregistrar", flag, address)
+    await stage.until_logged(standby, "gate.serving")
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+    pod = await stage.get(objects.PODS, "a")
+    assert pod is not None
+
+    async with aiohttp.ClientSession(f"http://{address}") as session:
+
+        async def drained(uid: str) -> bool:
+            """Ask as a pod of this uid."""
+            path = f"/v1/pods/{uid}/drained?timeoutSeconds=1"
+            async with session.get(path) as answer:
+                said: dict[str, bool] = await answer.json(content_type=None)
+                return said["drained"]
+
+        assert not await drained(pod.meta.uid)
+        assert await drained(NOBODY)
+
+    assert first.runs
+    assert not standby.events("work.started")
 
 
 @pytest.mark.parametrize("victim", ["controller", "deregistrar"])
