@@ -18,6 +18,7 @@ from lbcf.core.model.resources import (
     ANY_INCARNATION,
     BackendRecord,
     LoadBalancerDriver,
+    PodRef,
     StaticRef,
 )
 from lbcf.core.model.values import AddressSource, ObjectKey, Uid
@@ -177,6 +178,14 @@ class Registrar:
             shares.of_namespace(namespace),
         )
 
+    def _is_awaited(self, record: BackendRecord) -> bool:
+        """Return whether a readiness gate may wait for a record."""
+        if not isinstance(record.spec.backend, PodRef):
+            return False
+        key = ObjectKey(record.meta.key.namespace, record.spec.backend.name)
+        pod = self._view.pods.get(key)
+        return pod is not None and pod.gate is not None and not pod.gate.is_open
+
     async def _turn(
         self,
         record: BackendRecord,
@@ -188,7 +197,9 @@ class Registrar:
         self._resets.pop(uid, None)  # the state carries it from here
         address = self._address(record, driver)
         permission = self._kept_permission(record)
-        state = state.begin_turn(driver, address, permission)
+        state = state.begin_turn(
+            driver, address, permission, awaited=self._is_awaited(record)
+        )
         self._states[uid] = state
 
         def remember(learnt: RegistrationState) -> None:

@@ -247,7 +247,7 @@ class Reason(Explained):
     AWAITING_CHECKS = (
         "AwaitingChecks",
         _IN_SERVICE,
-        "it is registered, and the load balancer sends it nothing before its own checks have passed",
+        "it is registered, and a readiness gate waits: the load balancer sends it nothing before its own checks have passed",
         "wait; `MemberDown` follows if they do not pass within 30 s",
     )
     DRAINING = (

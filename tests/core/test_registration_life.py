@@ -90,13 +90,17 @@ def take_up(
     *,
     driver: LoadBalancerDriver | Explanation | None = None,
     address: str = "",
+    awaited: bool = False,
 ) -> tuple[RegistrationState, Finish]:
     """Visit a record that this incarnation has just created."""
     record = world.stored
     known = RegistrationState(
         ME, first_seen=world.monotonic, claimed=record.meta.generation
-    ).begin_turn(driver or a_driver(), address, Permission(record, world.monotonic))
-    return world.register(known)
+    )
+    permission = Permission(record, world.monotonic)
+    return world.register(
+        known.begin_turn(driver or a_driver(), address, permission, awaited=awaited)
+    )
 
 
 class Start(Protocol):
@@ -604,42 +608,31 @@ def test_member_that_is_not_served_yet_says_so_in_the_same_write() -> None:
     world = World(a_record())
     world.answers.append(Succeeded(in_service=False))
 
-    take_up(world, driver=LISTER)
+    take_up(world, driver=LISTER, awaited=True)
 
     assert [AWAITING, REGISTERED] == told_of(world)
     assert ["ensureBackend", "WriteStatus"] == world.kinds
 
 
 @pytest.mark.parametrize(
-    ("said", "driver"),
+    ("said", "driver", "awaited"),
     [
-        pytest.param(None, LISTER, id="nothing is said"),
-        pytest.param(True, LISTER, id="it is served"),
-        pytest.param(False, a_driver(), id="nobody would tell when it is"),
+        pytest.param(None, LISTER, True, id="nothing is said"),
+        pytest.param(True, LISTER, True, id="it is served"),
+        pytest.param(False, a_driver(), True, id="nobody would tell when it is"),
+        pytest.param(False, LISTER, False, id="no gate waits"),
     ],
 )
 def test_other_members_wait_for_no_checks(
-    said: bool | None, driver: LoadBalancerDriver
+    said: bool | None, driver: LoadBalancerDriver, awaited: bool
 ) -> None:
     """All is as if the field did not exist."""
     world = World(a_record())
     world.answers.append(Succeeded(in_service=said))
 
-    take_up(world, driver=driver)
+    take_up(world, driver=driver, awaited=awaited)
 
     assert [REGISTERED] == told_of(world)
-
-
-def test_member_that_is_put_back_waits_for_no_checks() -> None:
-    """A reset of a load balancer costs no more writes, and shuts nobody's gate."""
-    world = World(a_record(registered=True))
-    world.answers.append(Succeeded(in_service=False))
-    known = RegistrationState(ME, first_seen=0.0, reset="lost")
-
-    world.register(known.begin_turn(LISTER, ""))
-
-    assert [REGISTERED] == told_of(world)
-    assert world.calls(Operation.ENSURE_BACKEND)
 
 
 def test_conflict_at_the_end_starts_over() -> None:

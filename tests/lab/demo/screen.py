@@ -185,8 +185,8 @@ def summary(verdict: Verdict) -> list[str]:
     if verdict.writes:
         per = verdict.writes.per_lifecycle
         lines.append(
-            f"API writes per lifecycle: {per:.2f} (4, 1 more where a drain waited, 2 more "
-            "for each reload lived through)"
+            f"API writes per lifecycle: {per:.2f} (4, 1 more where a drain waited, 1 more "
+            "where a gate waited for checks, 2 more for each reload lived through)"
         )
     lines += [f"failed: {example}" for example in verdict.examples]
     lines += [f"missing: {line}" for line in verdict.missing]
