@@ -594,7 +594,7 @@ def test_what_the_driver_wants_back_is_written_with_the_success() -> None:
     assert {} == world.stored.status.injected_info
 
 
-def told_of(world: World) -> list[tuple[str, bool | None, Reason]]:
+def told_of(world: World) -> list[tuple[str, bool | None, str]]:
     """Return what the record says of itself."""
     return [(c.type, c.status, c.reason) for c in world.stored.status.conditions]
 

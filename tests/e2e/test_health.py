@@ -3,7 +3,7 @@
 import sys
 import tempfile
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -75,7 +75,7 @@ async def add_gated(stage: Stage, name: str, address: str) -> None:
     await stage.patch(objects.PODS, name, said, "status")
 
 
-async def opened(stage: Stage, name: str) -> dict[str, str] | None:
+async def opened(stage: Stage, name: str) -> Mapping[str, str] | None:
     """The condition of a pod's gate; None: it is shut."""
     pod = await stage.get(objects.PODS, name)
     assert pod is not None

@@ -59,7 +59,7 @@ class WatchedMembers(Members):
         )
 
 
-def take(effect: Callable[[], None]) -> None:
+def take(effect: Callable[[], object]) -> None:
     """Take an effect; what is not there need not go."""
     with contextlib.suppress(sdk.NotThere):
         effect()
@@ -154,7 +154,7 @@ class Witness(MemoryDriver):
             call.outcome = type(result).__name__
         return result
 
-    def _is_put_off(self, request: AnyRequest, effect: Callable[[], None]) -> bool:
+    def _is_put_off(self, request: AnyRequest, effect: Callable[[], object]) -> bool:
         """Let an effect come late, if it is its turn to."""
         if self._chance.random() >= self.late:
             return False

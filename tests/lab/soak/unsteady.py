@@ -64,7 +64,7 @@ class UnsteadyDriver(Witness):
         """Draw how a call goes: below `_WAYS` by the way to fail of that number."""
         return self._draw.random() / self.part if self.part else _WAYS
 
-    async def _fail(self, draw: float, effect: Callable[[], None]) -> sdk.Running:
+    async def _fail(self, draw: float, effect: Callable[[], object]) -> sdk.Running:
         """Fail in the way that is drawn.
 
         Raises:
