@@ -12,9 +12,8 @@ import structlog
 
 from lbcf import sdk
 from lbcf.core.model.operations import Operation
-from tests.haproxy.proxy import Haproxy
 from tests.lab.batches.caller import Caller, NoProgressError, as_object, followed
-from tests.lab.batches.kills import killed
+from tests.lab.batches.kills import VICTIMS, killed
 from tests.lab.batches.poison import MEMBERS, USUAL, delay, poisons_of
 from tests.lab.batches.stages import LONG, PACE, STAGES, Stage
 from tests.sdk.services import serving
@@ -75,7 +74,9 @@ async def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("names", nargs="*", help=f"of {', '.join(STAGES)}")
     parser.add_argument(
-        "--kills", type=int, help="kill the driver for HAProxy so often, instead"
+        "--kills",
+        type=int,
+        help=f"kill drivers so often, instead, of {', '.join(VICTIMS)}",
     )
     parser.add_argument(
         "--poison",
@@ -98,8 +99,8 @@ async def main(argv: Sequence[str] | None = None) -> None:
             await poison(name, chosen.members or MEMBERS)
         return
     if chosen.kills:
-        async with Haproxy.running() as proxy:
-            print(await killed(proxy, chosen.kills))
+        for name in chosen.names or VICTIMS:
+            print(name, await killed(name, chosen.kills), flush=True)
         return
     for name, (stage, usual) in STAGES.items():
         if name in (chosen.names or STAGES.keys() - LONG):
