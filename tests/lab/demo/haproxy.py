@@ -11,12 +11,16 @@ reading to the end of it, as a connection kept over a reload talks to the old wo
 
 import asyncio
 import csv
+import signal
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import attrs
 
 from tests.lab.demo.errors import DemoError
+from tests.lab.demo.proxy import Member, Proxy, Snapshot
 
 
 BACKEND = "pods"
@@ -53,43 +57,40 @@ backend {backend}
 
 
 @attrs.frozen
-class Member:
-    """A server of the backend.
+class HAProxy(Proxy):
+    """A running HAProxy: its master program and its runtime socket."""
 
-    Attributes:
-        name: its name.
-        address: its address and port.
-        status: as HAProxy calls it: `UP`, `DOWN`, `DRAIN`, `MAINT`, `no check`, ...
-        sessions: requests on it now, the queued ones included.
-    """
+    cuts_requests: ClassVar[bool] = False
 
-    name: str
-    address: str
-    status: str
-    sessions: int
+    child: asyncio.subprocess.Process
+    socket: Path
 
     @property
-    def serving(self) -> bool:
-        """New requests are sent to it."""
-        return self.status.startswith(("UP", "no check"))
-
-
-@attrs.frozen
-class Snapshot:
-    """What one look at the runtime API shows.
-
-    Attributes:
-        worker: process id of the worker that answered; another one after a reload.
-        members: the servers.
-    """
-
-    worker: str
-    members: tuple[Member, ...]
+    def lb_spec(self) -> Mapping[str, str]:
+        """Its backend."""
+        return {"sockets": str(self.socket), "backend": BACKEND}
 
     @property
-    def serving(self) -> int:
-        """How many members get new requests."""
-        return sum(member.serving for member in self.members)
+    def attributes(self) -> Mapping[str, str]:
+        """It has none."""
+        return {}
+
+    @property
+    def driver(self) -> Sequence[str]:
+        """Its driver may use its socket."""
+        return ("webhooks.haproxy", "--allow-sockets", str(self.socket))
+
+    async def look(self) -> Snapshot:
+        """Ask for its members.
+
+        Raises:
+            DemoError: it does not answer, or not with that.
+        """
+        return await look(self.socket)
+
+    async def restart(self) -> None:
+        """Have it hand over to a new worker, which has no members yet."""
+        self.child.send_signal(signal.SIGUSR2)
 
 
 def write_configuration(

@@ -22,11 +22,16 @@ KILL_SHADOW = (
 
 @attrs.frozen
 class Span:
-    """Something that lasted: its name, its begin and its end (moments)."""
+    """Something that lasted: its name, its begin and its end (moments).
+
+    Attributes:
+        cuts: it began with the end of all requests that were under way.
+    """
 
     name: str
     begin: float
     end: float
+    cuts: bool = False
 
     def covers(self, moment: float) -> bool:
         """Tell whether the moment is inside."""
@@ -43,7 +48,8 @@ class Journal:
         steps: steps of the script that ended.
         counts: how often each kind of thing was completed.
         kills: moment and name of each kill.
-        gaps: for each reload, from its signal until traffic was served again.
+        gaps: for each reload or restart of the load balancer, from its signal until
+            traffic was served again.
         troubles: what must not happen in a demo; each makes it fail.
     """
 
@@ -106,6 +112,12 @@ class Journal:
                 break
         return ", ".join(words)
 
-    def in_gap(self, moment: float) -> bool:
-        """Tell whether a request sent then met a reloaded HAProxy without members."""
-        return any(gap.covers(moment) for gap in self.gaps)
+    def in_gap(self, sent: float, ended: float) -> bool:
+        """Tell whether a request met a load balancer that was being restarted.
+
+        It was sent then, or was under way when all such were cut and failed by that.
+        """
+        return any(
+            gap.covers(sent) or (gap.cuts and sent < gap.begin and gap.covers(ended))
+            for gap in self.gaps
+        )

@@ -3,8 +3,8 @@
 The web app does nothing for its load balancing: it ends at SIGTERM, in the middle of its answers,
 has no preStop, and counts as available as soon as its probe succeeds. What keeps requests from
 failing are the two gates, which its pods get by their labels: with the drain gate (docs/gates.md)
-they get SIGTERM when HAProxy has let go of them, with the readiness gate (docs/readiness.md)
-they are Ready when HAProxy has taken them in.
+they get SIGTERM when the load balancer has let go of them, with the readiness gate (docs/readiness.md)
+they are Ready when it has taken them in.
 
 In a foreign cluster, whose pods may not reach the deregistrar here, there are no gates: the app serves on
 for `GRACE` seconds after it was told to end (`preStop`), and new pods count as available after
@@ -14,13 +14,11 @@ for `GRACE` seconds after it was told to end (`preStop`), and new pods count as 
 import json
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import attrs
 
 from lbcf.core.model.names import API_GROUP
-from tests.lab.demo.haproxy import BACKEND
 from tests.lab.demo.options import Options
 
 
@@ -35,8 +33,6 @@ DRAIN_TIMEOUT = 15
 MIN_READY = 3
 APP = "web"
 GROUP = "web"
-LOAD_BALANCER = "haproxy"
-DRIVER = "haproxy"
 RUN_LABEL = "lbcf-demo-run"  # a label that no pod of other people has
 API_VERSION = f"{API_GROUP}/v1beta1"
 
@@ -50,13 +46,15 @@ class Place:
     Attributes:
         namespace: the demo's namespace.
         driver_url: where the driver listens.
-        sockets: HAProxy's runtime socket.
+        lb_spec: of the LoadBalancer.
+        attributes: of the LoadBalancer.
         told: where pods tell of their SIGTERM, as HOST:PORT; empty: nowhere.
     """
 
     namespace: str
     driver_url: str
-    sockets: Path
+    lb_spec: Mapping[str, str]
+    attributes: Mapping[str, str] = {}
     told: str = ""
 
 
@@ -150,11 +148,12 @@ def load_balancing(place: Place, options: Options) -> list[Manifest]:
         "webhooks": declared,
     }
     balancer = {
-        "lbDriver": DRIVER,
-        "lbSpec": {"sockets": str(place.sockets), "backend": BACKEND},
+        "lbDriver": options.driver,
+        "lbSpec": place.lb_spec,
+        "attributes": place.attributes,
     }
     group = {
-        "loadBalancers": [LOAD_BALANCER],
+        "loadBalancers": [options.driver],
         "pods": {
             "ports": [{"port": PORT, "protocol": "TCP"}],
             "byLabel": {"selector": {"app": APP}},
@@ -162,8 +161,8 @@ def load_balancing(place: Place, options: Options) -> list[Manifest]:
         "drain": {"enabled": options.drain, "timeoutSeconds": DRAIN_TIMEOUT},
     }
     return [
-        _resource(place, "LoadBalancerDriver", DRIVER, driver),
-        _resource(place, "LoadBalancer", LOAD_BALANCER, balancer),
+        _resource(place, "LoadBalancerDriver", options.driver, driver),
+        _resource(place, "LoadBalancer", options.driver, balancer),
         _resource(place, "BackendGroup", GROUP, group),
     ]
 

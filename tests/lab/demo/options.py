@@ -10,10 +10,13 @@ from tests.lab.demo.journal import API_SERVER
 
 
 DESCRIPTION = """\
-Real nodes, a real HAProxy and steady traffic, while everything breaks: rolling updates,
-scaling, deleted pods, drained nodes, killed controllers, a reloaded HAProxy. Ends with
+Real nodes, a real HAProxy or Envoy and steady traffic, while everything breaks: rolling updates,
+scaling, deleted pods, drained nodes, killed controllers, a reloaded load balancer. Ends with
 exit code 1 if a request failed, or if too little happened to prove anything."""
 
+
+RESTARTS = {"haproxy": "reloads of HAProxy", "envoy": "restarts of Envoy"}
+"""What befalls the load balancer itself, by driver."""
 
 KILLS = {"controller": 10, "deregistrar": 10, "driver": 4, API_SERVER: 0}
 
@@ -23,6 +26,7 @@ class Options:
     """What was asked for.
 
     Attributes:
+        driver: of which load balancer.
         nodes: nodes of the demo's own cluster.
         seconds: length of the script in seconds; the minima below hold all the same.
         rate: requests per second.
@@ -40,6 +44,7 @@ class Options:
         image: the web app's image.
     """
 
+    driver: str = "haproxy"
     nodes: int = 3
     seconds: float = 90.0
     rate: float = 400.0
@@ -63,7 +68,8 @@ class Minima:
         rollouts: rolling updates completed.
         node_drains: nodes drained and given back.
         kills: kills of each process, all replicas of it together.
-        reloads: reloads of HAProxy.
+        driver: as in `Options`.
+        reloads: reloads or restarts of the load balancer.
         evictions: times that pods were evicted.
         outages: times that there was no deregistrar for a while.
     """
@@ -72,6 +78,7 @@ class Minima:
     rollouts: int = 3
     node_drains: int = 1
     kills: Mapping[str, int] = attrs.field(factory=KILLS.copy)
+    driver: str = "haproxy"
     reloads: int = 1
     evictions: int = 0
     outages: int = 0
@@ -80,9 +87,15 @@ class Minima:
 def minima(options: Options) -> Minima:
     """What must be reached; not by what may not be done to a foreign cluster."""
     if options.campaign:
-        return Minima(rollouts=4, kills=KILLS | {API_SERVER: 1}, evictions=1, outages=1)
+        return Minima(
+            rollouts=4,
+            kills=KILLS | {API_SERVER: 1},
+            driver=options.driver,
+            evictions=1,
+            outages=1,
+        )
     drainable = options.drain_nodes or not options.foreign
-    return Minima(node_drains=1 if drainable else 0)
+    return Minima(node_drains=1 if drainable else 0, driver=options.driver)
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -100,6 +113,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     if found.drain_node and not found.use_kubeconfig:
         parser.error("--drain-node goes with --use-kubeconfig; own nodes are drained")
     return Options(
+        driver=found.driver,
         nodes=found.nodes,
         seconds=found.seconds,
         rate=found.rate,
@@ -124,6 +138,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     default = Options()
     add = parser.add_argument
+    add(
+        "--driver",
+        choices=RESTARTS,
+        default=default.driver,
+        help="of which load balancer (default %(default)s); Envoy is killed and started "
+        "again where HAProxy is reloaded",
+    )
     add("--nodes", type=int, default=default.nodes, help="nodes of the own cluster")
     add(
         "--seconds",

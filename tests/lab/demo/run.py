@@ -52,10 +52,10 @@ async def run(
         api = await enter(stack.api_reader(ground))
         await enter(stack.definitions(ground))
         name = await enter(stack.namespace(ground))
-        proxy = await enter(stack.running_haproxy(ground, addresses.web))
+        proxy = await enter(stack.running_proxy(ground, addresses, options))
         census = Census(api, name)
         url, told = f"http://{addresses.driver}", addresses.told
-        place = manifests.Place(name, url, proxy.socket, told)
+        place = manifests.Place(name, url, proxy.lb_spec, proxy.attributes, told)
         programs = stack.our_programs(ground, name, addresses, proxy)
         stage = Stage(ground, options, screen, journal, place, census, proxy, programs)
         if not ground.foreign:
@@ -110,12 +110,12 @@ async def perform(stage: Stage, addresses: stack.Addresses) -> Verdict:
 
 
 async def until_registered(stage: Stage) -> None:
-    """Wait until every pod is a member of HAProxy that serves.
+    """Wait until every pod is a member of the load balancer that serves.
 
     Raises:
         DemoError: it takes too long; the message holds the ends of the logs.
     """
-    stage.journal.tell("waiting for the pods to be registered at HAProxy")
+    stage.journal.tell("waiting for the pods to be registered at the load balancer")
     end = time.monotonic() + START_LIMIT
     while await stage.serving() < manifests.REPLICAS:
         if time.monotonic() > end:
@@ -128,7 +128,7 @@ def _why_not_registered(stage: Stage) -> str:
     """Tell people where to look."""
     ready, states = len(stage.census.serving), dict(stage.census.states)
     lines = [
-        f"after {START_LIMIT:.0f} s not all pods serve behind HAProxy",
+        f"after {START_LIMIT:.0f} s not all pods serve behind the load balancer",
         f"{ready} of {manifests.REPLICAS} pods are ready, records: {states}",
         *(
             f"record {record.name}: {record.state} {record.reason}"
@@ -218,7 +218,7 @@ async def settle(stage: Stage) -> None:
 
 
 async def _agree(stage: Stage) -> bool:
-    """Tell whether every pod has one registered record, and HAProxy one member."""
+    """Tell whether every pod has one registered record, and the load balancer one member."""
     await stage.census.list_pods()
     pods, records = len(stage.census.serving), stage.census.records
     registered = stage.census.states[REGISTERED]
@@ -249,7 +249,9 @@ async def leave(stage: Stage) -> None:
         stage.journal.trouble(str(error))
     if stage.members:
         names = ", ".join(member.name for member in stage.members)
-        stage.journal.trouble(f"members stay in HAProxy without a record: {names}")
+        stage.journal.trouble(
+            f"members stay in the load balancer without a record: {names}"
+        )
 
 
 def audited(stage: Stage, lifecycles: list[str]) -> tuple[Writes | None, Lags]:

@@ -17,8 +17,9 @@ from rich.live import Live
 from rich.table import Table
 
 from tests.lab.demo.census import Census
-from tests.lab.demo.haproxy import Member
 from tests.lab.demo.journal import Journal
+from tests.lab.demo.options import RESTARTS
+from tests.lab.demo.proxy import Member
 from tests.lab.demo.traffic import Figures
 from tests.lab.demo.verdict import Verdict, kills_by_name
 
@@ -133,8 +134,8 @@ def _picture(view: View) -> Group:
 
 
 def _members(view: View) -> Table:
-    """HAProxy's members."""
-    table = Table("member in HAProxy", "address", "state", "sessions", box=None)
+    """The load balancer's members."""
+    table = Table("member", "address", "state", "sessions", box=None)
     for member in view.members:
         style = "" if member.serving else "yellow"
         sessions = str(member.sessions)
@@ -171,7 +172,7 @@ def summary(verdict: Verdict) -> list[str]:
         f"seed {verdict.seed}, drain {drain}, gates {gates}, {verdict.seconds:.0f} s: {steps}, kills: {kills}",
         f"requests: {figures.requests}, failed: {verdict.failed}",
         f"latency: p50 {figures.p50_ms} ms, p99 {figures.p99_ms} ms",
-        f"reloads of HAProxy: no members for {verdict.reload_gap_ms:.0f} ms at most",
+        f"{RESTARTS[verdict.driver]}: no members for {verdict.reload_gap_ms:.0f} ms at most",
         f"failed in such a gap (counted apart): {verdict.reload_failed}",
         f"lifecycles of records: {verdict.lifecycles}",
         f"of them with a drain that had to wait: {verdict.drains_waited}",

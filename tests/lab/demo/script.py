@@ -1,7 +1,7 @@
 """What people do to a cluster, one thing after the other, while traffic flows.
 
 A round is: rolling update, scale out, pods deleted, node drained, rolling update, HAProxy
-reloaded, scale in, rolling update. In a campaign the second rolling update goes on while the API
+reloaded or Envoy restarted, scale in, rolling update. In a campaign the second rolling update goes on while the API
 server is killed, and the third while no deregistrar runs; pods are evicted, too, and a fourth
 update goes by a quarter of the pods at a time. Rounds go on until the time is over and all minima
 hold. Everything is done with kubectl, as people do it.
@@ -11,21 +11,20 @@ import asyncio
 import contextlib
 import functools
 import json
-import signal
 import time
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from pathlib import Path
 
 import attrs
 
-from tests.lab.demo import haproxy, load, manifests
+from tests.lab.demo import load, manifests
 from tests.lab.demo.census import Census
 from tests.lab.demo.children import Supervised
 from tests.lab.demo.errors import DemoError
 from tests.lab.demo.ground import Ground
 from tests.lab.demo.journal import API_SERVER, Journal, Span
 from tests.lab.demo.kills import Killer, until_working
+from tests.lab.demo.proxy import Proxy
 
 
 ROLLOUT_LIMIT = "--timeout=180s"
@@ -48,14 +47,6 @@ SERVICE = "kube-apiserver"
 OUTAGE_SECONDS = 20.0
 
 
-@attrs.frozen
-class Proxy:
-    """The running HAProxy: its master program and its runtime socket."""
-
-    child: asyncio.subprocess.Process
-    socket: Path
-
-
 @attrs.define
 class Script:
     """Breaks things in turns.
@@ -63,7 +54,7 @@ class Script:
     Attributes:
         ground: the cluster to break things in.
         namespace: the demo's namespace there.
-        proxy: the HAProxy to reload.
+        proxy: the load balancer to reload, or to restart.
         census: knows the pods.
         journal: told of each step.
         killer: paused during a reload.
@@ -300,10 +291,10 @@ class Script:
             self.cordoned.discard(node)
 
     async def reload(self) -> None:
-        """Reload HAProxy, which loses all members, and wait until traffic flows.
+        """Reload or restart the load balancer, and wait until traffic flows.
 
-        Requests that its old worker still answers are unknown to the new one, and hence to
-        the driver that drains: no pod ends while there are any.
+        HAProxy loses all members. Requests that its old worker still answers are unknown to
+        the new one, and hence to the driver that drains: no pod ends while there are any.
 
         Raises:
             DemoError: no member comes back, or a pod that is to end does not.
@@ -316,7 +307,7 @@ class Script:
         try:
             for program in self.programs.values():
                 await until_working(program)
-            with self.journal.step(RELOAD, "reload HAProxy"):
+            with self.journal.step(RELOAD, "restart the load balancer"):
                 gap = await reload(self.proxy)
                 self.journal.gaps.append(gap)
                 self.journal.tell(f"members back after {gap.end - gap.begin:.2f} s")
@@ -335,7 +326,7 @@ class Script:
 
 
 async def reload(proxy: Proxy) -> Span:
-    """Reload HAProxy; the time from the signal until a member serves again.
+    """Reload or restart the load balancer; the time until a member serves again.
 
     The end is the moment before the look that first showed a serving member: rather too
     short than too long, as failures inside are counted apart.
@@ -343,15 +334,18 @@ async def reload(proxy: Proxy) -> Span:
     Raises:
         DemoError: no member serves within `RELOAD_LIMIT` seconds.
     """
-    before = await haproxy.look(proxy.socket)
+    before = await proxy.look()
     begin = time.monotonic()
-    proxy.child.send_signal(signal.SIGUSR2)
+    await proxy.restart()
     while (now := time.monotonic()) < begin + RELOAD_LIMIT:
         try:
-            seen = await haproxy.look(proxy.socket)
+            seen = await proxy.look()
         except DemoError:
-            continue  # the old worker went while it was asked
+            await asyncio.sleep(LOOK_INTERVAL)  # the one that went, or comes, was asked
+            continue
         if seen.worker != before.worker and seen.serving:
-            return Span(RELOAD, begin, now)
+            return Span(RELOAD, begin, now, cuts=proxy.cuts_requests)
         await asyncio.sleep(LOOK_INTERVAL)
-    raise DemoError(f"no member came back within {RELOAD_LIMIT:.0f} s after the reload")
+    raise DemoError(
+        f"no member came back within {RELOAD_LIMIT:.0f} s after the restart"
+    )

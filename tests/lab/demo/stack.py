@@ -1,6 +1,6 @@
 """Puts up what the demo watches, piece by piece, and takes it down in reverse.
 
-Each piece is a context: kubectl's proxy, the CRDs, the namespace, HAProxy, our three
+Each piece is a context: kubectl's proxy, the CRDs, the namespace, the load balancer, our three
 programs. `run` enters them in that order. Our programs run as they would in production,
 started again when they end: one controller, and two deregistrars that elect a leader. In a foreign
 cluster there is one of each.
@@ -22,10 +22,12 @@ from tests.lab.cluster.ports import free_ports
 from tests.lab.demo import children, gates, haproxy, manifests
 from tests.lab.demo.api import Api
 from tests.lab.demo.census import Census
+from tests.lab.demo.envoy import Envoy
 from tests.lab.demo.errors import DemoError
 from tests.lab.demo.ground import CONTROLLER, DEREGISTRAR, Ground
+from tests.lab.demo.haproxy import HAProxy
 from tests.lab.demo.options import Options
-from tests.lab.demo.script import Proxy
+from tests.lab.demo.proxy import Proxy
 
 
 HOST = "127.0.0.1"
@@ -41,20 +43,25 @@ class Addresses:
     """Where things listen, in the cluster's network.
 
     Attributes:
-        web: HAProxy.
+        web: the load balancer.
         driver: the driver.
+        xds: the driver again, for Envoy.
         told: who is told of SIGTERM by pods.
     """
 
     web: str
     driver: str
+    xds: str
     told: str
 
     @classmethod
     def choose(cls) -> "Addresses":
         """Take free ports."""
-        web, driver, told = free_ports(3)
-        return cls(f"{HOST}:{web}", f"{HOST}:{driver}", f"{gates.SIDES[0]}:{told}")
+        web, driver, xds, told = free_ports(4)
+        return cls(
+            *(f"{HOST}:{web}", f"{HOST}:{driver}", f"{HOST}:{xds}"),
+            f"{gates.SIDES[0]}:{told}",
+        )
 
 
 @contextlib.asynccontextmanager
@@ -122,7 +129,7 @@ async def namespace(ground: Ground) -> AsyncIterator[str]:
 @contextlib.asynccontextmanager
 async def running_haproxy(
     ground: Ground, address: str, defaults: str = ""
-) -> AsyncIterator[Proxy]:
+) -> AsyncIterator[HAProxy]:
     """HAProxy with an empty backend, and with further `defaults` in its configuration.
 
     Raises:
@@ -134,24 +141,49 @@ async def running_haproxy(
     argv = ["haproxy", "-W", "-db", "-f", str(configuration)]
     child = await children.start(ground, log, argv)
     try:
-        await _until_answering(socket, log)
-        yield Proxy(child, socket)
+        proxy = HAProxy(child, socket)
+        await _until_answering(proxy, log)
+        yield proxy
     finally:
         await children.end(child)
 
 
-async def _until_answering(socket: Path, log: Path) -> None:
-    """Wait until HAProxy answers.
+@contextlib.asynccontextmanager
+async def running_envoy(ground: Ground, addresses: Addresses) -> AsyncIterator[Envoy]:
+    """Envoy, which waits for its driver.
+
+    Raises:
+        DemoError: it does not start.
+    """
+    envoy = await Envoy.start(ground, addresses.web, addresses.xds)
+    try:
+        await _until_answering(envoy, ground.folder / "envoy.log")
+        yield envoy
+    finally:
+        await children.end(envoy.child)
+
+
+def running_proxy(
+    ground: Ground, addresses: Addresses, options: Options
+) -> contextlib.AbstractAsyncContextManager[Proxy]:
+    """The load balancer that was asked for."""
+    if options.driver == "envoy":
+        return running_envoy(ground, addresses)
+    return running_haproxy(ground, addresses.web)
+
+
+async def _until_answering(proxy: Proxy, log: Path) -> None:
+    """Wait until the load balancer answers.
 
     Raises:
         DemoError: it does not; the message holds the end of its log.
     """
     for _ in range(ATTEMPTS):
         with contextlib.suppress(DemoError):
-            await haproxy.look(socket)
+            await proxy.look()
             return
         await asyncio.sleep(PAUSE)
-    raise DemoError(f"HAProxy does not start:\n{children.tail(log)}")
+    raise DemoError(f"the load balancer does not start:\n{children.tail(log)}")
 
 
 def our_programs(
@@ -160,9 +192,8 @@ def our_programs(
     """The driver, the controller and one deregistrar, not started yet."""
     commands = {
         "driver": [
-            *(sys.executable, "-m", "webhooks.haproxy"),
-            *("--bind-address", addresses.driver, "--allow-sockets", str(proxy.socket)),
-            *("--allow-addresses", "127.0.0.0/8"),
+            *(sys.executable, "-m", *proxy.driver),
+            *("--bind-address", addresses.driver, "--allow-addresses", "127.0.0.0/8"),
         ],
         "controller": [
             *_process(ground, "controller", CONTROLLER, name),

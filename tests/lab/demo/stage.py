@@ -8,15 +8,15 @@ import contextlib
 
 import attrs
 
-from tests.lab.demo import haproxy, manifests
+from tests.lab.demo import manifests
 from tests.lab.demo.census import Census
 from tests.lab.demo.children import Supervised
 from tests.lab.demo.errors import DemoError
 from tests.lab.demo.ground import Ground
 from tests.lab.demo.journal import Journal
 from tests.lab.demo.options import Options
+from tests.lab.demo.proxy import Member, Proxy, Snapshot
 from tests.lab.demo.screen import Screen, View
-from tests.lab.demo.script import Proxy
 from tests.lab.demo.sigterms import Sigterms
 from tests.lab.demo.traffic import Figures, Traffic, outside_gaps
 
@@ -35,9 +35,9 @@ class Stage:
         journal: what was done.
         place: names and addresses in the cluster.
         census: pods and records.
-        proxy: the HAProxy.
+        proxy: the load balancer.
         programs: ours, by role.
-        members: HAProxy's members as last seen.
+        members: the load balancer's members as last seen.
         traffic: the load generator, once it runs.
         sigterms: told by the pods, where they reach us.
     """
@@ -50,7 +50,7 @@ class Stage:
     census: Census
     proxy: Proxy
     programs: dict[str, Supervised]
-    members: tuple[haproxy.Member, ...] = ()
+    members: tuple[Member, ...] = ()
     traffic: Traffic | None = None
     sigterms: Sigterms | None = None
 
@@ -62,13 +62,13 @@ class Stage:
             self.screen.show(self.view())
             await asyncio.sleep(INTERVAL)
 
-    async def look(self) -> haproxy.Snapshot:
-        """Look at HAProxy's members.
+    async def look(self) -> Snapshot:
+        """Look at the load balancer's members.
 
         Raises:
-            DemoError: HAProxy does not answer.
+            DemoError: it does not answer.
         """
-        snapshot = await haproxy.look(self.proxy.socket)
+        snapshot = await self.proxy.look()
         self.members = snapshot.members
         return snapshot
 
@@ -76,7 +76,7 @@ class Stage:
         """How many members get traffic just now.
 
         Raises:
-            DemoError: HAProxy does not answer.
+            DemoError: it does not answer.
         """
         return (await self.look()).serving
 

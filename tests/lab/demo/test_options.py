@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.demo import haproxy, manifests
+from tests.lab.demo import manifests
+from tests.lab.demo.envoy import read_member
 from tests.lab.demo.errors import DemoError
 from tests.lab.demo.haproxy import parse_snapshot, write_configuration
 from tests.lab.demo.kills import interval
 from tests.lab.demo.options import Options, parse
+from tests.lab.demo.proxy import Member
 
 
 ANSWER = """\
@@ -44,6 +46,7 @@ def test_switches() -> None:
     )
     assert expected == found
     assert Options(gates=False) == parse(["--no-gates"])
+    assert Options(driver="envoy") == parse(["--driver", "envoy"])
 
 
 @pytest.mark.parametrize(
@@ -71,8 +74,32 @@ def test_reads_members() -> None:
     found = parse_snapshot(ANSWER)
 
     assert ("4711", 1) == (found.worker, found.serving)
-    first = haproxy.Member("lbcf-a", "198.19.1.3:8080", "UP", 3)
+    first = Member("lbcf-a", "198.19.1.3:8080", "UP", 3)
     assert first == found.members[0]
+
+
+@pytest.mark.parametrize(
+    ("health", "listens", "status"),
+    [
+        ("HEALTHY", True, "UP"),
+        ("DRAINING", True, "DRAIN"),
+        ("HEALTHY", False, "no lis"),
+    ],
+)
+def test_reads_members_of_envoy(health: str, listens: bool, status: str) -> None:
+    """None serves before Envoy listens, and none that drains."""
+    where = {"address": "198.19.1.3", "port_value": 8080}
+    host = {
+        "address": {"socket_address": where},
+        "health_status": {"eds_health_status": health},
+        "stats": [{"name": "rq_active", "value": "3"}, {"name": "rq_error"}],
+    }
+
+    found = read_member(host, listens=listens)
+
+    assert ("198.19.1.3:8080", 3) == (found.address, found.sessions)
+    assert found.status.startswith(status)
+    assert (status == "UP") is found.serving
 
 
 def test_reads_an_empty_backend() -> None:
@@ -113,7 +140,7 @@ def test_kills_fit_into_the_script(seconds: float) -> None:
 
 def applied(options: Options) -> str:
     """What the demo applies."""
-    place = manifests.Place("ns", "http://127.0.0.1:1", Path("s"), "198.18.0.1:1")
+    place = manifests.Place("ns", "http://127.0.0.1:1", {}, {}, "198.18.0.1:1")
     return manifests.render(
         [
             *manifests.web_app(place, options),

@@ -102,6 +102,28 @@ def test_a_reload_excuses_what_was_sent_in_its_gap(
     assert 1500.0 == found.reload_gap_ms
 
 
+@pytest.mark.parametrize(
+    ("cuts", "sent", "took_ms", "excused"),
+    [
+        (True, 19.0, 1100.0, 1),
+        (True, 19.0, 900.0, 0),
+        (True, 19.0, 3000.0, 0),
+        (False, 19.0, 1100.0, 0),
+    ],
+    ids=["cut", "failed before", "failed after", "a reload cuts nothing"],
+)
+def test_a_restart_excuses_what_it_cut(
+    cuts: bool, sent: float, took_ms: float, excused: int
+) -> None:
+    """What was under way when Envoy was killed failed by that, and no other request."""
+    journal = busy_journal()
+    journal.gaps = [attrs.evolve(journal.gaps[0], cuts=cuts)]
+    failure = attrs.evolve(failed_at(sent), took_ms=took_ms)
+    found = judge(attrs.evolve(evidence(journal, sent), failures=[failure]))
+
+    assert (1 - excused, excused) == (found.failed, found.reload_failed)
+
+
 def test_failures_that_were_not_kept_count_all_the_same() -> None:
     """The load generator's count stands, also for failures without details."""
     found = attrs.evolve(evidence(busy_journal(), 20.5), figures=Figures(200, failed=7))
@@ -118,6 +140,13 @@ def test_each_minimum_is_asked_for(count: str, expected: str) -> None:
     found = verdict(journal)
 
     assert ([expected], False) == (found.missing, found.succeeded)
+
+
+def test_what_is_missing_is_named_by_driver() -> None:
+    """Envoy is restarted, not reloaded."""
+    envoy = attrs.evolve(LEAST, driver="envoy", reloads=2)
+
+    assert ["1 restarts of Envoy of 2"] == shortfalls(envoy, 200, busy_journal())
 
 
 @pytest.mark.parametrize("name", ["controller", "deregistrar"])

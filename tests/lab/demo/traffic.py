@@ -2,7 +2,7 @@
 
 `load` runs as a program of its own in the cluster's network; this module reads the
 lines that it writes. The failures are judged later, with the journal: those sent while
-a reloaded HAProxy had no members are counted apart.
+the load balancer was reloaded or restarted are counted apart.
 """
 
 import asyncio
@@ -140,5 +140,9 @@ def record_path(ground: Ground) -> Path:
 def outside_gaps(
     failures: Sequence[FailedRequest], journal: Journal
 ) -> list[FailedRequest]:
-    """The failures that no reload excuses."""
-    return [failure for failure in failures if not journal.in_gap(failure.sent)]
+    """The failures that no reload or restart excuses."""
+    return [
+        failure
+        for failure in failures
+        if not journal.in_gap(failure.sent, failure.sent + failure.took_ms / 1000)
+    ]

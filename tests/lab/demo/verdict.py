@@ -13,7 +13,7 @@ import attrs
 from tests.lab.demo import script
 from tests.lab.demo.journal import Journal
 from tests.lab.demo.lags import Lags
-from tests.lab.demo.options import KILLS, Minima
+from tests.lab.demo.options import KILLS, RESTARTS, Minima
 from tests.lab.demo.traffic import FailedRequest, Figures, outside_gaps
 from tests.lab.demo.writes import Writes
 
@@ -60,6 +60,7 @@ class Verdict:
     """What came out.
 
     Attributes:
+        driver: of which load balancer.
         seed: of the kills.
         drain: the drain was on.
         gates: pods were Ready when they were registered, and got SIGTERM when they were
@@ -67,8 +68,8 @@ class Verdict:
         lags: of readiness gates, and of SIGTERM.
         seconds: length of the script in seconds.
         figures: the load generator's, all failures included.
-        failed: failed requests that no reload excuses.
-        reload_failed: requests that failed while a reloaded HAProxy had no members.
+        failed: failed requests that no reload or restart excuses.
+        reload_failed: requests that failed since the load balancer was restarted just then.
         reload_gap_ms: the longest such time in milliseconds.
         counts: how often each step of the script was completed.
         kills: kills of each process.
@@ -79,6 +80,7 @@ class Verdict:
         examples: some of the failed requests, told to people.
     """
 
+    driver: str
     seed: int
     drain: bool
     gates: bool
@@ -110,6 +112,7 @@ def judge(evidence: Evidence) -> Verdict:
     gaps = [gap.end - gap.begin for gap in journal.gaps]
     short = shortfalls(evidence.minima, figures.requests, journal)
     return Verdict(
+        driver=evidence.minima.driver,
         seed=evidence.seed,
         drain=evidence.drain,
         gates=evidence.gates,
@@ -150,7 +153,7 @@ def shortfalls(minima: Minima, requests: int, journal: Journal) -> list[str]:
         ("requests", requests, minima.requests),
         ("rolling updates", counts[script.ROLLOUT], minima.rollouts),
         ("node drains", counts[script.NODE_DRAIN], minima.node_drains),
-        ("reloads of HAProxy", counts[script.RELOAD], minima.reloads),
+        (RESTARTS[minima.driver], counts[script.RELOAD], minima.reloads),
         ("evictions", counts[script.EVICTION], minima.evictions),
         ("times without a deregistrar", counts[script.OUTAGE], minima.outages),
         *(
@@ -177,6 +180,7 @@ def render(verdict: Verdict) -> dict[str, Any]:
     writes = verdict.writes
     return {
         "ok": verdict.succeeded,
+        "driver": verdict.driver,
         "drain": verdict.drain,
         "gates": verdict.gates,
         "sigterm_lag_p99_ms": verdict.lags.sigterm_p99_ms,

@@ -20,9 +20,9 @@ from tests.lab.demo import children, stack
 from tests.lab.demo.api import Api
 from tests.lab.demo.errors import DemoError
 from tests.lab.demo.ground import CONTROLLER, DEREGISTRAR, Ground, own_ground
+from tests.lab.demo.haproxy import HAProxy
 from tests.lab.demo.manifests import render
 from tests.lab.demo.options import Options
-from tests.lab.demo.script import Proxy
 from tests.lab.demo.traffic import Traffic, record_path
 from tests.lab.nodes import manifests
 from tests.lab.nodes.events import Damage, Event, Reading, damages
@@ -231,7 +231,7 @@ async def _fill(
     bench: Bench,
     namespace: str,
     addresses: stack.Addresses,
-    proxy: Proxy,
+    proxy: HAProxy,
 ) -> None:
     """Start the app, and wait until all of it is load-balanced."""
     for node in ("n1", "n2"):
@@ -268,7 +268,7 @@ def _programs(
     ground: Ground,
     namespace: str,
     addresses: stack.Addresses,
-    proxy: Proxy,
+    proxy: HAProxy,
     *,
     naive: bool,
 ) -> list[children.Supervised]:

@@ -15,7 +15,7 @@ import attrs
 
 from tests.lab.demo import haproxy
 from tests.lab.demo.errors import DemoError
-from tests.lab.demo.haproxy import Snapshot
+from tests.lab.demo.proxy import Snapshot
 from tests.lab.faults.history import Sight
 
 

@@ -21,8 +21,8 @@ from tests.lab.cluster.ports import free_ports
 from tests.lab.demo import haproxy
 from tests.lab.demo.children import Supervised
 from tests.lab.demo.ground import Ground
+from tests.lab.demo.haproxy import HAProxy
 from tests.lab.demo.journal import Journal
-from tests.lab.demo.script import Proxy
 from tests.lab.demo.stack import beside, running_haproxy
 from tests.lab.demo.traffic import FailedRequest, Traffic, outside_gaps
 from tests.lab.demo.verdict import explain
@@ -157,7 +157,7 @@ async def _scene(
 
 
 async def _load_balancing(
-    client: KubeClient, namespace: str, driver: str, proxy: Proxy
+    client: KubeClient, namespace: str, driver: str, proxy: HAProxy
 ) -> None:
     """Create driver, load balancer and group."""
     operations = ("drainBackend", "listBackends", "ensureBackend", "deregisterBackend")
@@ -181,7 +181,7 @@ async def _load_balancing(
 
 
 def _programs(
-    ground: Ground, namespace: str, driver: str, proxy: Proxy
+    ground: Ground, namespace: str, driver: str, proxy: HAProxy
 ) -> list[Supervised]:
     """Controller, deregistrar and driver, started again whenever they end."""
     serve = (sys.executable, "-m", "webhooks.haproxy", "--bind-address", driver)

@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from tests.lab.demo.haproxy import Member, Snapshot
+from tests.lab.demo.proxy import Member, Snapshot
 from tests.lab.faults.history import Sight
 from tests.lab.soak.audit import leaked, removed
 

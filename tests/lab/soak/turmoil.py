@@ -14,7 +14,8 @@ import attrs
 
 from tests.lab.demo.errors import DemoError
 from tests.lab.demo.journal import Journal, Span
-from tests.lab.demo.script import Proxy, reload
+from tests.lab.demo.proxy import Proxy
+from tests.lab.demo.script import reload
 from tests.lab.soak.audit import Auditor
 from tests.lab.soak.kills import Killer
 from tests.lab.soak.pods import Pod, Pods
