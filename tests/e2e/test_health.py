@@ -1,4 +1,4 @@
-"""What a real HAProxy says of itself and of its servers reaches people."""
+"""What a real HAProxy says of itself and of its servers reaches people; it serves a Service."""
 
 import sys
 import tempfile
@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from aiohttp import ClientSession
+
 from lbcf.core.model.names import READINESS_GATE
+from lbcf.core.model.values import ObjectKey
 from tests.e2e import objects
 from tests.e2e.objects import Whole
 from tests.e2e.stage import Process, Stage
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import an_identity
-from tests.haproxy.web import WebServer
+from tests.haproxy.web import WebServer, ask
 from tests.lab.cluster.ports import free_ports
 
 
@@ -132,3 +135,47 @@ async def test_member_whose_server_is_down_is_told(
         await proxy.ask(f"set server web/lbcf-{record.meta.uid} state maint")
         maint = await stage.until_reason("InService", "MemberDown")
         assert "it says MAINT" in maint.condition("InService")["message"]
+
+
+async def test_service_has_its_address_and_is_served(
+    stage: Stage, proxy: Haproxy
+) -> None:
+    """HAProxy answers no address: it is that of the class. The end takes its server out."""
+    await stage.start("deregistrar")
+    port = int(proxy.url.rstrip("/").rpartition(":")[2])
+    known = {"driver": "memory", "lbSpec": an_identity(proxy)}
+    spec = {**known, "ingress": [{"ip": "127.0.0.1"}]}
+    key = ObjectKey("", stage.namespace)
+    await stage.client.create(
+        objects.CLASSES, "", {"metadata": {"name": key.name}, "spec": spec}
+    )
+    wanted = {
+        "type": "LoadBalancer",
+        "loadBalancerClass": f"lbcf.tkestack.io/{key.name}",
+        "selector": {"app": "web"},
+        "ports": [{"port": port, "targetPort": 80}],
+    }
+    await stage.create(objects.SERVICES, {"metadata": {"name": "web"}, "spec": wanted})
+    await stage.add_pod("web-1", "127.0.3.1")
+
+    async def address() -> str:
+        found = await stage.get(objects.SERVICES, "web")
+        assert found is not None
+        listed = found.body["status"]["loadBalancer"].get("ingress") or [{}]
+        return str(listed[0].get("ip", ""))
+
+    reached = await stage.until("the Service has an address", address)
+    async with WebServer.running("web-1", "127.0.3.1", 80), ClientSession() as client:
+
+        async def is_served() -> bool:
+            return await ask(client, f"http://{reached}:{port}/") == "web-1"
+
+        await stage.until("the pod answers", is_served)
+        await stage.delete(objects.SERVICES, "web")
+
+        async def is_gone() -> bool:
+            return await stage.get(objects.SERVICES, "web") is None
+
+        await stage.until("the Service is gone", is_gone)
+        assert "503" == await ask(client, f"http://{reached}:{port}/")
+    await stage.client.delete(objects.CLASSES, key)
