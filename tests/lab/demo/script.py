@@ -329,7 +329,9 @@ async def reload(proxy: Proxy) -> Span:
     """Reload or restart the load balancer; the time until a member serves again.
 
     The end is the moment before the look that first showed a serving member: rather too
-    short than too long, as failures inside are counted apart.
+    short than too long, as failures inside are counted apart. Where a restart closes the
+    sockets that clients connect to, they may be opened as late as during that look: then it
+    is the moment after it.
 
     Raises:
         DemoError: no member serves within `RELOAD_LIMIT` seconds.
@@ -344,7 +346,8 @@ async def reload(proxy: Proxy) -> Span:
             await asyncio.sleep(LOOK_INTERVAL)  # the one that went, or comes, was asked
             continue
         if seen.worker != before.worker and seen.serving:
-            return Span(RELOAD, begin, now, cuts=proxy.cuts_requests)
+            end = time.monotonic() if proxy.cuts_requests else now
+            return Span(RELOAD, begin, end, cuts=proxy.cuts_requests)
         await asyncio.sleep(LOOK_INTERVAL)
     raise DemoError(
         f"no member came back within {RELOAD_LIMIT:.0f} s after the restart"
