@@ -33,9 +33,16 @@ def free_port() -> int:
 
 
 def bootstrap(
-    xds_port: int, admin: str, tls: Mapping[str, object] | None
+    xds_port: int,
+    admin: str,
+    tls: Mapping[str, object] | None,
+    *,
+    reports: bool = True,
 ) -> dict[str, object]:
-    """Return what an Envoy starts with: as docs/envoy.md has it, with an admin socket."""
+    """Return what an Envoy starts with: as docs/envoy.md has it, with an admin socket.
+
+    Without `reports` it lacks `load_stats_config`, which people may forget.
+    """
     driver = {
         "name": "lbcf-driver",
         "type": "STATIC",
@@ -62,6 +69,11 @@ def bootstrap(
             },
         }
     }
+    load_stats = {
+        "api_type": "GRPC",
+        "transport_api_version": "V3",
+        "grpc_services": [service],
+    }
     stranger = {
         "name": "stranger",
         "type": "STATIC",
@@ -78,13 +90,7 @@ def bootstrap(
             "cds_config": {"ads": {}, "resource_api_version": "V3"},
             "lds_config": {"ads": {}, "resource_api_version": "V3"},
         },
-        "cluster_manager": {
-            "load_stats_config": {
-                "api_type": "GRPC",
-                "transport_api_version": "V3",
-                "grpc_services": [service],
-            }
-        },
+        "cluster_manager": {"load_stats_config": load_stats} if reports else {},
         "static_resources": {"clusters": [driver, stranger]},
     }
 
@@ -117,11 +123,13 @@ class Envoy:
         xds_port: int,
         node: str = "envoy-1",
         tls: Mapping[str, object] | None = None,
+        *,
+        reports: bool = True,
     ) -> AsyncIterator[Self]:
         """Run one for a block."""
         with tempfile.TemporaryDirectory(prefix="envoy-") as folder:
             envoy = cls(Path(folder), node)
-            said = bootstrap(xds_port, str(envoy.admin), tls)
+            said = bootstrap(xds_port, str(envoy.admin), tls, reports=reports)
             (envoy.folder / "envoy.json").write_text(json.dumps(said))
             await envoy.start()
             try:

@@ -75,10 +75,10 @@ class Stage:
         await driver.start()
         return driver
 
-    async def envoy(self, node: str = "envoy-1") -> Envoy:
-        """Start an Envoy."""
+    async def envoy(self, node: str = "envoy-1", *, reports: bool = True) -> Envoy:
+        """Start an Envoy, which sends load reports or not."""
         return await self.stack.enter_async_context(
-            Envoy.running(self.relay.port, node)
+            Envoy.running(self.relay.port, node, reports=reports)
         )
 
     @property

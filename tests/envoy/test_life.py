@@ -20,6 +20,7 @@ from tests.haproxy.web import Traffic, ask
 from tests.webhooks.troubled import settled, told
 from webhooks.envoy.attributes import parse_attributes
 from webhooks.envoy.errors import InvalidInput
+from webhooks.envoy.loads import INTERVAL
 
 
 pytestmark = pytest.mark.envoy
@@ -79,6 +80,27 @@ async def test_a_drain_waits_for_the_last_request(
 
     assert "first" == await slow
     assert {"second"} == answers
+
+
+async def test_a_drain_without_load_reports_waits(
+    stage: Stage, start_server: StartServer, client: ClientSession
+) -> None:
+    """Nothing is known of requests under way: never done, and the Envoy is named."""
+    driver = await stage.driver()
+    await stage.envoy(reports=False)
+    await driver.create_load_balancer(stage.create())
+    server = await start_server("one")
+    await driver.ensure_backend(stage.ensure("one", server.address))
+
+    for _ in range(3):
+        await asyncio.sleep(2 * INTERVAL)
+        answer = await driver.drain_backend(stage.drain("one", server.address))
+        assert isinstance(answer, Running), answer
+        assert "requests or connections left: ? at envoy-1" in str(answer.msg)
+    assert "503" == await ask(client, stage.url)
+    await driver.deregister_backend(
+        stage.deregister("one", server.address, drained=False)
+    )
 
 
 async def test_nothing_new_goes_to_the_last_member_that_drains(
