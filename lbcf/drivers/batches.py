@@ -40,7 +40,8 @@ _PERMITTING = timedelta(seconds=1)
 with the next one."""
 
 _ALONE = timedelta(minutes=10)
-"""How long an item goes alone whose batch had no answer, unless it is answered before."""
+"""How long an item goes alone that its batch may have been spoilt by, unless it gets through
+before."""
 _MOST_ALONE = 10_000
 
 _KINDS: Mapping[Operation, Callable[..., Request[BatchAnswer]]] = {
@@ -159,8 +160,9 @@ class Batches:
     ) -> bool:
         """Return whether a call is to go with others.
 
-        An item whose batch had no answer goes alone until it has one: a member on which a
-        driver breaks costs its neighbours one attempt.
+        An item whose batch had no answer, or that its driver wanted to be asked for alone, goes
+        alone until it is not refused: a member that breaks a driver, or spoils what a back
+        end changes together, costs its neighbours one attempt.
         """
         alone_until = self._alone.get(record_id)
         return (
@@ -170,7 +172,7 @@ class Batches:
         )
 
     def answered(self, record_id: str) -> None:
-        """Take in that a call for an item alone was answered."""
+        """Take in that a call for an item alone was answered, and not by a refusal."""
         self._alone.pop(record_id, None)
 
     async def send(self, lane: Lane, item: Item) -> BackendResult | None:
@@ -312,7 +314,8 @@ class Batches:
             # Each turn tells its own record. Also where something below was cancelled,
             # and not this task: the call may be out.
             for item in permitted:
-                self._remember(item, error)
+                if not isinstance(error, NotSent):
+                    self._remember(item)
                 _fail(item, error)
             if isinstance(error, asyncio.CancelledError) and _is_ending():
                 raise
@@ -326,14 +329,14 @@ class Batches:
                 )
                 _fail(item, BadAnswer(text))
             else:
+                if result.retry_singly:
+                    self._remember(item)
                 _end(item, result)
             said = "NoResult" if result is None else result.status.value
             self._pool.count_item(driver, many, said)
 
-    def _remember(self, item: Item, error: BaseException) -> None:
-        """Have an item sent alone next, if what it was sent with may have been the cause."""
-        if isinstance(error, NotSent):
-            return
+    def _remember(self, item: Item) -> None:
+        """Have an item sent alone next."""
         self._alone[item.record_id] = self._clock.monotonic() + _ALONE.total_seconds()
         while len(self._alone) > _MOST_ALONE:
             self._alone.popitem(last=False)

@@ -13,7 +13,6 @@ import structlog
 from lbcf.core.lifecycle.steps import (
     Abandoned,
     CallDriver,
-    CallRefused,
     Conflicted,
     Finish,
     LockHeld,
@@ -362,7 +361,7 @@ class Executor:
             request = await self._request(step, self._clock.new_id(), not_after)
             call = self._sent(step, request, until)
             reply = await self._answered(step, call)
-            if isinstance(reply, Succeeded | StillRunning | CallRefused):
+            if isinstance(reply, Succeeded | StillRunning):
                 self._batches.answered(step.permission.record.meta.uid)
             return cast("Reply", reply)
 

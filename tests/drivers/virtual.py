@@ -65,7 +65,9 @@ class Wire(DriverClient):
         request = parse_request(operation, body)
         if isinstance(request, EnsureBackendRequest):
             self._far.alone.append(request.record_id)
-            return render_answer(BackendAnswer(status=Status.SUCC))
+            is_sick = request.record_id in self._far.sick
+            status = Status.FAIL if is_sick else Status.SUCC
+            return render_answer(BackendAnswer(status=status, msg="as asked"))
         assert isinstance(request, EnsureBackendsRequest)
         records = [one.record_id for one in request.items]
         self._far.sent.append(records)
@@ -83,6 +85,7 @@ class Far(DriverPool):
     Attributes:
         sent: the records of each batch.
         alone: those of calls about one member.
+        sick: those that are refused when they are alone.
         at: when each went out.
         respond: what the driver does.
     """
@@ -92,6 +95,7 @@ class Far(DriverPool):
         super().__init__(VirtualClock(), self.registry)
         self.sent: list[list[str]] = []
         self.alone: list[str] = []
+        self.sick: set[str] = set()
         self.at: list[float] = []
         self.respond = respond
 

@@ -193,6 +193,38 @@ def test_who_is_to_be_asked_for_alone_is() -> None:
     play(story, singly)
 
 
+def test_who_spoils_a_batch_is_kept_out_of_others() -> None:
+    """It goes alone for as long as it is refused so, and with others after that."""
+
+    async def spoilt(records: Sequence[str]) -> bytes:
+        """Want to be asked for the first one alone."""
+        results = [
+            BackendResult(
+                record_id=one,
+                status=Status.FAIL if at == 0 and len(records) == 3 else Status.SUCC,
+                retry_singly=at == 0 and len(records) == 3,
+            )
+            for at, one in enumerate(records)
+        ]
+        return render_answer(BackendsAnswer(results=results))
+
+    async def story(world: World) -> None:
+        sick, *others = world.uids
+        world.far.sick.add(sick)
+        refused = [(await world.ensure_all())[0] for _ in range(3)]
+        assert [CallRefused] * 3 == [type(one) for one in refused]
+        assert [sick] * 3 == world.far.alone
+        assert [[sick, *others], others, others] == world.far.sent
+
+        world.far.sick.clear()
+        world.far.respond = succeed
+        assert [Succeeded()] * 3 == await world.ensure_all()
+        assert [Succeeded()] * 3 == await world.ensure_all()
+        assert [sick, *others] == world.far.sent[-1]
+
+    play(story, spoilt)
+
+
 def test_a_batch_that_broke_the_driver_is_not_sent_again() -> None:
     """Each goes alone until it is answered, and together with others after that."""
 

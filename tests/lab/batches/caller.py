@@ -176,7 +176,8 @@ class Caller:
                 self._request(operation, member),
                 timeout=self._driver.timeout(operation),
             )
-        self._batches.answered(member.record)
+        if answer.status is not Status.FAIL:
+            self._batches.answered(member.record)
         return answer
 
     async def _in_batch(self, operation: Operation, member: Member) -> BackendResult:
