@@ -4,15 +4,26 @@ import asyncio
 import itertools
 import json
 
+from contextlib import AsyncExitStack
+
+import grpc
 import pytest
 
 from aiohttp import ClientSession
 
-from lbcf.sdk import BackendState, Fail, RetryAfter, Succ
+from lbcf.sdk import (
+    BackendState,
+    DrainBackendRequest,
+    Fail,
+    RetryAfter,
+    Running,
+    Succ,
+)
 from tests.envoy.conftest import StartServer
 from tests.envoy.kills import killed
 from tests.envoy.process import call, process
 from tests.envoy.stage import Stage
+from tests.envoy.streams import GrpcServer, Stream
 from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic, ask
 from tests.webhooks.troubled import settled, told
@@ -72,6 +83,63 @@ async def test_killed_again_and_again(stage: Stage, start_server: StartServer) -
     assert {one.address for one in servers[:3]} == set(
         await envoy.members(stage.listen)
     )
+
+
+async def _killed_in_a_drain(
+    stage: Stage, client: ClientSession, drain: DrainBackendRequest, other: str
+) -> None:
+    """Start the driver, have a member drain beside another one, and kill the driver."""
+    async with process(stage) as driver:
+        await call(client, driver.url, "ensureBackend", stage.ensure("new", other))
+        await call(client, driver.url, "drainBackend", drain)
+        driver.child.kill()
+        await driver.child.wait()
+
+
+@pytest.mark.timeout(120)
+async def test_streams_of_grpc_outlive_kills_and_rollouts(
+    stage: Stage, client: ClientSession
+) -> None:
+    """No stream is cut though its member drains: that waits for the last one's end."""
+    await stage.envoy()
+    async with AsyncExitStack() as stack:
+        old, new = [
+            await stack.enter_async_context(GrpcServer.running(name, "127.0.1.1"))
+            for name in ("old", "new")
+        ]
+        channel = await stack.enter_async_context(
+            grpc.aio.insecure_channel(stage.listen)
+        )
+        made = stage.create(upstreamProtocol="http2")
+        async with process(stage) as driver:
+            await call(client, driver.url, "createLoadBalancer", made)
+            ensure = stage.ensure("old", old.address)
+            await call(client, driver.url, "ensureBackend", ensure)
+            streams = [Stream.begin(channel) for _ in range(20)]
+            first = [await one.ask() for one in streams]
+        drain = stage.drain("old", old.address)
+        for _ in range(3):
+            await _killed_in_a_drain(stage, client, drain, new.address)
+            assert ["old"] * 20 == [await one.ask() for one in streams]
+        late = Stream.begin(channel)
+        answered = await late.ask()
+        lasting = await stage.driver()
+
+        async def are_counted() -> bool:
+            answer = await lasting.drain_backend(drain)
+            assert isinstance(answer, Running), answer
+            return answer.active_connections == len(streams)
+
+        await until(are_counted)
+        for one in streams:
+            await one.end()
+        await settled(lambda: lasting.drain_backend(drain))
+        await lasting.deregister_backend(stage.deregister("old", old.address))
+        await old.stop()
+
+        assert (["old"] * 20, "new") == (first, answered)
+        assert "new" == await late.ask()
+        await late.end()
 
 
 async def test_a_restart_sends_nothing(stage: Stage, start_server: StartServer) -> None:
