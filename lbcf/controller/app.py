@@ -309,6 +309,7 @@ class Controller:
             self._calls,
             registrar=self._registrar,
             binds=binds,
+            recorder=parts.recorder,
             period=parts.settings.list_period,
             clock=clock,
         )
@@ -389,6 +390,7 @@ class Controller:
     async def work(self, stop: asyncio.Event, _inherited: str = "", /) -> None:
         """Work until told to stop; then finish the calls under way."""
         await self._inheritance.take_locks(stop)
+        self._statuses.begin()
         if self._series is not None:
             self._series.begin()
         rounds = [

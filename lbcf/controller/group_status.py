@@ -15,6 +15,7 @@ from prometheus_client import Gauge
 from lbcf.controller.decision import Decision, conditions_of
 from lbcf.controller.snapshot import count_nodes
 from lbcf.controller.view import View
+from lbcf.core.lifecycle import in_service
 from lbcf.core.model import conditions
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.conditions import Condition
@@ -31,6 +32,11 @@ from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import EventReason, Reason
 from lbcf.core.selection.drain_gate import gate_condition
 from lbcf.core.selection.hand_drain import said_of
+from lbcf.core.selection.serving import (
+    count_in_service,
+    is_asked,
+    serving_condition,
+)
 from lbcf.core.wording import some_of
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
@@ -44,16 +50,26 @@ from lbcf.wire.resources import render_group_status
 
 _BETWEEN_WRITES = timedelta(seconds=5)
 
+_ACTIONS = {
+    EventReason.BACKENDS_REGISTERED: "Register",
+    EventReason.BACKENDS_DEREGISTERED: "Deregister",
+    EventReason.MEMBERS_DOWN: "List",
+    EventReason.MEMBERS_BACK: "List",
+}
+"""What was done when it was noticed."""
+
 
 @attrs.frozen
 class _News:
     """What happened to a group's backends since the last event: names by record.
 
-    A member that its load balancer lost is registered again, and told of once.
+    One that is down and back meanwhile, or the other way round, is not told of. A member that its load balancer lost is registered again, and told of once.
     """
 
     registered: dict[Uid, str] = attrs.Factory(dict)
     deregistered: dict[Uid, str] = attrs.Factory(dict)
+    down: dict[Uid, str] = attrs.Factory(dict)
+    back: dict[Uid, str] = attrs.Factory(dict)
 
 
 class GroupStatusReconciler:
@@ -84,6 +100,10 @@ class GroupStatusReconciler:
         self._written_at: dict[ObjectKey, float] = {}
         self._news: defaultdict[ObjectKey, _News] = defaultdict(_News)
 
+    def begin(self) -> None:
+        """Forget what happened while another replica led: that one has told it."""
+        self._news.clear()
+
     def decided(self, group: ObjectKey, decision: Decision) -> None:
         """Note what was decided about a group."""
         self._decisions[group] = decision
@@ -101,6 +121,13 @@ class GroupStatusReconciler:
             )
         elif old is not None and new.is_registered and not old.is_registered:
             self._news[either.group].registered[new.meta.uid] = _backend_name(new)
+        elif old is not None and new.is_registered and _is_down(old) != _is_down(new):
+            news = self._news[either.group]
+            here, there = news.down, news.back
+            if not _is_down(new):
+                here, there = there, here
+            if there.pop(new.meta.uid, None) is None:
+                here[new.meta.uid] = _backend_name(new)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Write a group's status if it says anything new, and its events."""
@@ -152,15 +179,33 @@ class GroupStatusReconciler:
             told.append(drained)
         if gate := self._gate(group, records):
             told.append(gate)
+        registered = [r for r in records if r.is_registered and not r.is_deleting]
+        selected, serving = self._count(group), self._in_service(registered)
+        if lack := serving_condition(
+            selected,
+            len(registered),
+            serving,
+            is_told=conditions.find(found, conditions.SERVING) is not None,
+            generation=group.meta.generation,
+        ):
+            told.append(lack)
         for condition in told:
             found = conditions.with_condition(found, condition, self._clock.now())
         return GroupStatus(
-            backends=self._count(group),
-            registered=sum(1 for r in records if r.is_registered and not r.is_deleting),
+            backends=selected,
+            registered=len(registered),
+            in_service=serving,
             draining=sum(1 for r in records if r.is_deleting),
             observed_generation=group.meta.generation,
             conditions=found,
         )
+
+    def _in_service(self, registered: Collection[BackendRecord]) -> int | None:
+        """Count members that are in service; None: no load balancer can be asked."""
+        used = {record.load_balancer_key for record in registered}
+        if not any(is_asked(self._view.load_balancers.get(key)) for key in used):
+            return None
+        return count_in_service(registered)
 
     def _gate(
         self, group: BackendGroup, records: Collection[BackendRecord]
@@ -183,7 +228,8 @@ class GroupStatusReconciler:
             return len(selection.addresses)
         if not isinstance(selection, PodSelection):
             return count_nodes(self._view, group)
-        return sum(1 for _ in self._view.selected_pods(group))
+        pods = self._view.selected_pods(group)
+        return sum(1 for pod in pods if not pod.is_terminating)
 
     def _tell(self, group: BackendGroup) -> None:
         """Record one event for all backends that came, and one for all that went."""
@@ -191,17 +237,26 @@ class GroupStatusReconciler:
         if news is None:
             return
         regarding = reference_to(group)
-        for found, verb, reason in (
+        for found, words, reason in (
             (news.registered, "registered", EventReason.BACKENDS_REGISTERED),
             (news.deregistered, "deregistered", EventReason.BACKENDS_DEREGISTERED),
+            (news.down, "out of service", EventReason.MEMBERS_DOWN),
+            (news.back, "back in service", EventReason.MEMBERS_BACK),
         ):
             if names := list(found.values()):
                 noun = "backend" if len(names) == 1 else "backends"
-                note = f"{len(names)} {noun} {verb}: {some_of(names)}"
-                action = "Register" if verb == "registered" else "Deregister"
                 self._recorder.record(
-                    regarding, reason=reason, action=action, note=note
+                    regarding,
+                    reason=reason,
+                    action=_ACTIONS[reason],
+                    note=f"{len(names)} {noun} {words}: {some_of(names)}",
+                    warning=reason is EventReason.MEMBERS_DOWN,
                 )
+
+
+def _is_down(record: BackendRecord) -> bool:
+    said = in_service.said_of(record)
+    return said is not None and said.status is False
 
 
 def _backend_name(record: BackendRecord) -> str:

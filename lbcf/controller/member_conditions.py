@@ -27,13 +27,14 @@ from lbcf.core.lifecycle.steadiness import Steadiness
 from lbcf.core.lifecycle.steps import CallFailure
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
-from lbcf.core.model.names import bind_of
+from lbcf.core.model.names import API_VERSION, BIND_VERSION, bind_of
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey, ObjectKey, Uid
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.executor import Listing
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, KubeError, NotFound
+from lbcf.kube.events import EventRecorder, Reference
 from lbcf.runtime.clock import Clock
 from lbcf.wire.resources import render_load_balancer_status
 
@@ -171,11 +172,13 @@ class ReachableCondition:
         view: View,
         writer: ObjectWriter[LoadBalancer],
         binds: Binds,
+        recorder: EventRecorder,
         clock: Clock,
     ) -> None:
         self._view = view
         self._writer = writer
         self._binds = binds
+        self._recorder = recorder
         self._clock = clock
         self._readings: dict[ObjectKey, _Readings] = {}
 
@@ -275,6 +278,27 @@ class ReachableCondition:
             readings.told_at = None  # the next reading tells it
         except KubeError as error:
             _log.warning("reachability.untold", error=str(error))
+        else:
+            self._record(found, condition, old)
+
+    def _record(
+        self, found: LoadBalancer, condition: Condition, old: Condition | None
+    ) -> None:
+        """Record an Event where it cannot be reached any more, or can be again."""
+        is_bad, was_bad = condition.status is False, old and old.status is False
+        if is_bad == bool(was_bad) or condition.status is None:
+            return
+        meta, bind = found.meta, bind_of(found.meta.key)
+        about = Reference(API_VERSION, "LoadBalancer", meta.key, meta.uid)
+        if bind is not None:
+            about = Reference(BIND_VERSION, "Bind", bind, meta.uid)
+        self._recorder.record(
+            about,
+            reason=condition.reason,
+            action="List",
+            note=condition.message,
+            warning=is_bad,
+        )
 
 
 def is_told_of(load_balancer: LoadBalancer) -> bool:

@@ -40,6 +40,7 @@ from lbcf.core.reasons import Explanation
 from lbcf.executor import Listing, LoadBalancerCalls
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, KubeError, NotFound
+from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.list_watch import EVERYTHING, Selection
 from lbcf.kube.reader import KubeReader
@@ -62,6 +63,7 @@ class MemberResync:
         calls: to drivers, about load balancers.
         registrar: puts members back.
         binds: writes the epochs of load balancers of Binds.
+        recorder: of Events about load balancers that cannot be reached.
         period: between two readings of one load balancer.
         clock: measures.
     """
@@ -76,6 +78,7 @@ class MemberResync:
         *,
         registrar: Registrar,
         binds: Binds,
+        recorder: EventRecorder,
         period: timedelta,
         clock: Clock,
     ) -> None:
@@ -90,7 +93,7 @@ class MemberResync:
         self._epochs: dict[ObjectKey, Epochs] = {}
         self._drift = DriftedCondition(view, writer, clock)
         self._in_service = InServiceCondition(view, records, clock)
-        self._reachable = ReachableCondition(view, writer, binds, clock)
+        self._reachable = ReachableCondition(view, writer, binds, recorder, clock)
 
     def listen(self) -> None:
         """Begin to follow load balancers and drivers; before the informers start."""

@@ -26,6 +26,7 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.selection.location import node_of
+from lbcf.core.selection.serving import is_asked
 from lbcf.kube.kinds import HasMeta
 from lbcf.runtime.queue import WorkQueue
 
@@ -316,6 +317,11 @@ class Triggers:
         self._queues.load_balancers.add(either.meta.key)
         same = same_spec(old, new)
         if same and (old and old.info) == (new and new.info):
+            if is_asked(old) != is_asked(new):
+                for group in self._view.groups.by_index(
+                    "load_balancer", either.meta.key
+                ):
+                    self._look_at_status(group.meta.key)
             return
         self.load_balancer_unreadable(either.meta.key)
 

@@ -32,6 +32,7 @@ _IN_SERVICE = Where("Records", "InService")
 _READY = Where("Groups", "Ready")
 _HELD = Where("Groups", "RemovalsHeld")
 _GATED = Where("Groups", "DrainGated")
+_SERVING = Where("Groups", "Serving")
 _CREATED = Where("Load balancers", "Created")
 _DRIFTED = Where("Load balancers", "Drifted")
 _REACHABLE = Where("Load balancers", "Reachable")
@@ -435,6 +436,19 @@ class Reason(Explained):
         "containers have a preStop hook of their own, and get SIGTERM when that has ended",
         "take it out, or let it call the waiter ([gates.md](gates.md))",
     )
+    SERVING = ("Serving", _SERVING, "members of the group are sent new traffic")
+    NOTHING_SELECTED = (
+        "NothingSelected",
+        _SERVING,
+        "the group selects no pod or node that is there to stay: nothing is registered",
+        "compare the group's selector with the labels of the pods or nodes (`kubectl lbcf why pod/NAME`); nothing, where it is scaled to zero",
+    )
+    ALL_MEMBERS_DOWN = (
+        "AllMembersDown",
+        _SERVING,
+        "the load balancers send nothing new to any registered member of the group",
+        "the words of the load balancer are in InService of the records; look at the pods, then at the load balancer's health check",
+    )
     NOT_HELD = ("NotHeld", _HELD, "no guard holds anything")
     TOO_MANY_UNREADY = (
         "TooManyUnready",
@@ -739,6 +753,17 @@ class EventReason(Explained):
         "BackendsDeregistered",
         _GROUP_EVENT,
         "so many were taken out",
+    )
+    MEMBERS_DOWN = (
+        "MembersDown",
+        _GROUP_EVENT,
+        "load balancers send nothing new to so many members, gathered over some seconds",
+        "as for `MemberDown` [above](#records)",
+    )
+    MEMBERS_BACK = (
+        "MembersBack",
+        _GROUP_EVENT,
+        "so many members that were down are sent new traffic again",
     )
     REMOVALS_HELD = (
         "RemovalsHeld",

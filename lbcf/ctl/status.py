@@ -87,7 +87,11 @@ class Problem:
 
 @attrs.frozen
 class GroupRow:
-    """A group, or a Bind, at a glance; numbers of backends as its status has them."""
+    """A group, or a Bind, at a glance; numbers of backends as its status has them.
+
+    Attributes:
+        in_service: None where no load balancer of it lists its members.
+    """
 
     namespace: str
     name: str
@@ -95,6 +99,7 @@ class GroupRow:
     selected: int
     registered: int
     draining: int
+    in_service: int | None
     ready: str
 
 
@@ -225,6 +230,7 @@ def _group_row(group: BackendGroup) -> GroupRow:
         selected=status.backends,
         registered=status.registered,
         draining=status.draining,
+        in_service=status.in_service,
         ready=_reason(status.conditions, conditions.READY),
     )
 

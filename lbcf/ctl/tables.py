@@ -118,7 +118,8 @@ def _(report: StatusReport) -> RenderableType:
     groups = [
         (
             *(g.namespace, g.name, ",".join(g.load_balancers), g.ready),
-            *(g.selected, g.registered, g.draining),
+            *(g.selected, g.registered),
+            *("" if g.in_service is None else g.in_service, g.draining),
         )
         for g in report.groups
     ]
@@ -136,7 +137,9 @@ def _(report: StatusReport) -> RenderableType:
     ]
     return Group(
         *parts,
-        *_section_table("GROUP|LOAD BALANCERS|READY|SELECTED|IN|LEAVING", groups, here),
+        *_section_table(
+            "GROUP|LOAD BALANCERS|READY|SELECTED|IN|IN SERVICE|LEAVING", groups, here
+        ),
         *_section_table(
             "LOAD BALANCER|DRIVER|STATE|IN|NOT YET|LEAVING", balancers, here
         ),

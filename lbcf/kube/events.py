@@ -133,6 +133,10 @@ class EventRecorder:
         controller: who reports, such as `lbcf.tkestack.io/controller`.
         instance: which process of it, such as the pod's name.
         limits: how much.
+
+    Attributes:
+        dropped: how many facts were not written.
+        is_silent: nothing is noted: another replica leads, sees the same and tells it.
     """
 
     def __init__(
@@ -145,6 +149,7 @@ class EventRecorder:
         limits: Limits | None = None,
     ) -> None:
         self.dropped = 0
+        self.is_silent = False
         self._client = client
         self._clock = clock
         self._source = {
@@ -177,6 +182,8 @@ class EventRecorder:
             warning: it needs somebody's attention.
             related: another object that has to do with it.
         """
+        if self.is_silent:
+            return
         if len(self._waiting) >= self._limits.queue:
             self.dropped += 1
             return

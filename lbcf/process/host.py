@@ -155,6 +155,7 @@ class Host:
         """Work, and keep everything around it alive until the work has ended."""
         elector = self._elector()
         if elector is not None:
+            self._parts.recorder.is_silent = True
             await elector.look_for_ended()
         background: list[asyncio.Task[Any]] = [
             asyncio.create_task(informer.run()) for informer in self.program.informers
@@ -217,6 +218,7 @@ class Host:
         if self._asked.is_set():
             return
         self._is_working = True
+        self._parts.recorder.is_silent = False
         tune_gc()
         _log.info("work.started", inherited=inherited)
         await self.program.work(self._asked, inherited)

@@ -225,6 +225,7 @@ class WireGroupStatus(msgspec.Struct, rename="camel"):
     backends: int = 0
     registered_backends: int = 0
     draining: int = 0
+    in_service: int | None = None
     observed_generation: int = 0
     conditions: list[WireCondition] | None = None
 
@@ -349,6 +350,7 @@ def to_group(group: WireGroup) -> BackendGroup:
             backends=status.backends,
             registered=status.registered_backends,
             draining=status.draining,
+            in_service=status.in_service,
             observed_generation=status.observed_generation,
             conditions=parse_conditions(status.conditions),
         ),
@@ -419,6 +421,7 @@ def render_group_status(status: GroupStatus) -> dict[str, object]:
             "backends": status.backends,
             "registeredBackends": status.registered,
             "draining": status.draining,
+            "inService": status.in_service,
             "observedGeneration": status.observed_generation,
             "conditions": render_conditions(status.conditions),
         },

@@ -106,6 +106,7 @@ class Stage:
                 queue=queue,
                 shares=Shares(8),
             ),
+            recorder=recorder,
             period=PERIOD,
             clock=clock,
         )

@@ -29,7 +29,7 @@ GOOD_IF_TRUE = {
     *(conditions.REGISTERED, conditions.DRAINED, conditions.DEREGISTERED),
     *(conditions.CREATED, conditions.ATTRIBUTES_SYNCED, conditions.REACHABLE),
     *(conditions.IN_SERVICE, conditions.LOAD_BALANCER_READY),
-    conditions.DRAIN_GATED,
+    *(conditions.DRAIN_GATED, conditions.SERVING),
     *(conditions.READY, conditions.ACCEPTED, conditions.HEALTHY),
 }
 

@@ -114,11 +114,12 @@ async def _is_counted(stage: Stage) -> bool:
     counts = (
         "backends",
         "registeredBackends",
+        "inService",
         "draining",
         "observedGeneration",
     )
     seen = tuple(status.get(name) for name in counts)
-    return seen == (5, _INSIDE, 1, found.meta.generation)
+    return seen == (4, _INSIDE, _INSIDE, 1, found.meta.generation)
 
 
 async def _run(stage: Stage, line: str) -> str:

@@ -85,6 +85,24 @@ async def opened(stage: Stage, name: str) -> Mapping[str, str] | None:
     return pod.condition(READINESS_GATE) or None
 
 
+async def nobody_serves(stage: Stage) -> bool:
+    """Return whether the group tells that all of its members are down."""
+    group = await stage.get(objects.GROUPS, "web")
+    assert group is not None
+    said = group.condition("Serving").get("reason")
+    return ("AllMembersDown", 0) == (said, group.body["status"].get("inService"))
+
+
+async def until_told(stage: Stage, expected: set[tuple[str, str]]) -> bool:
+    """Return whether there are Events of these types and reasons, each once."""
+    found = [
+        (event.body["type"], event.body["reason"])
+        for event in await stage.listed(objects.EVENTS)
+        if (event.body["type"], event.body["reason"]) in expected
+    ]
+    return sorted(expected) == sorted(found)
+
+
 async def test_load_balancer_that_is_down_is_told_until_it_is_back(
     stage: Stage, proxy: Haproxy
 ) -> None:
@@ -105,6 +123,8 @@ async def test_load_balancer_that_is_down_is_told_until_it_is_back(
     await proxy.restart()
 
     await stage.until("it is back", partial(until_said, stage, "Reachable"))
+    both = {("Warning", "DriverRefused"), ("Normal", "Reachable")}
+    await stage.until("Events tell both", partial(until_told, stage, both))
 
 
 async def test_member_whose_server_is_down_is_told(
@@ -122,6 +142,9 @@ async def test_member_whose_server_is_down_is_told(
     assert await opened(stage, "web-1") is None
     assert "True" == record.condition("Registered")["status"]
     told = record.condition("InService")
+    down = {("Warning", "MembersDown")}
+    await stage.until("an Event tells it", partial(until_told, stage, down))
+    await stage.until("the group says so", partial(nobody_serves, stage))
     assert "False" == told["status"]
     assert "it says DOWN" in told["message"]
     assert "InService" == record.body["status"]["conditions"][0]["type"]

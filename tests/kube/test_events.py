@@ -283,3 +283,15 @@ async def test_real_server_takes_it(real: KubeClient, namespace: str) -> None:
     (event,) = (await real.list(EVENTS, Selection(namespace))).objects
     raw = msgspec.json.decode(await real.get_raw(EVENTS, event.meta.key))
     assert 2 == raw["series"]["count"]
+
+
+async def test_replica_that_does_not_lead_tells_nothing(
+    api: TinyApi, recorder: EventRecorder
+) -> None:
+    """It sees what the leader sees; what it saw is not told later either."""
+    recorder.is_silent = True
+    tell(recorder)
+    recorder.is_silent = False
+    await recorder.flush()
+
+    assert [] == written(api)

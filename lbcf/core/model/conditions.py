@@ -23,6 +23,7 @@ REMOVALS_HELD = "RemovalsHeld"
 DRAINED_BY_HAND = "DrainedByHand"
 LOAD_BALANCER_READY = "LoadBalancerReady"
 DRAIN_GATED = "DrainGated"
+SERVING = "Serving"
 ACCEPTED = "Accepted"
 HEALTHY = "Healthy"
 

@@ -301,9 +301,11 @@ class GroupStatus:
     """What a group's status says.
 
     Attributes:
-        backends: backends selected, ready or not, each once.
+        backends: backends selected, ready or not, each once; none that terminates.
         registered: records that are in their load balancer.
         draining: records on their way out.
+        in_service: registered ones that their load balancer does not call down; None:
+            none of their load balancers can be asked.
     """
 
     backends: int = 0
@@ -311,6 +313,7 @@ class GroupStatus:
     draining: int = 0
     observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
+    in_service: int | None = None
 
 
 @attrs.frozen
