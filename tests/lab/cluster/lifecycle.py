@@ -207,8 +207,10 @@ def _await_nodes(cluster: Cluster, deadline: Deadline, say: Say) -> None:
     nodes = [f"node/n{number}" for number in range(1, count + 1)]
     cluster.kubectl("wait", "--for=create", "namespace/kube-system", deadline.flag())
     cluster.kubectl("apply", "-f", DNS)
-    for condition in ("create", "condition=Ready"):
-        cluster.kubectl("wait", f"--for={condition}", *nodes, deadline.flag())
+    for node in nodes:
+        # One at a time: where several are not there yet, kubectl fails instead of waiting.
+        cluster.kubectl("wait", "--for=create", node, deadline.flag())
+    cluster.kubectl("wait", "--for=condition=Ready", *nodes, deadline.flag())
     say(f"{count} nodes Ready")
     rollout = ("rollout", "status", "deployment/coredns", deadline.flag())
     cluster.kubectl("--namespace=kube-system", *rollout)
