@@ -16,6 +16,11 @@ from lbcf.controller.decision import Decision, conditions_of
 from lbcf.controller.snapshot import count_nodes
 from lbcf.controller.view import View
 from lbcf.core.lifecycle import in_service
+from lbcf.core.lifecycle.serving import (
+    count_in_service,
+    is_asked,
+    serving_condition,
+)
 from lbcf.core.model import conditions
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.conditions import Condition
@@ -32,11 +37,6 @@ from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import EventReason, Reason
 from lbcf.core.selection.drain_gate import gate_condition
 from lbcf.core.selection.hand_drain import said_of
-from lbcf.core.selection.serving import (
-    count_in_service,
-    is_asked,
-    serving_condition,
-)
 from lbcf.core.wording import some_of
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
@@ -63,7 +63,8 @@ _ACTIONS = {
 class _News:
     """What happened to a group's backends since the last event: names by record.
 
-    One that is down and back meanwhile, or the other way round, is not told of. A member that its load balancer lost is registered again, and told of once.
+    A member that its load balancer lost is registered again, and told of once. One that is
+    down and back meanwhile, or the other way round, is not told of.
     """
 
     registered: dict[Uid, str] = attrs.Factory(dict)
@@ -183,7 +184,7 @@ class GroupStatusReconciler:
         selected, serving = self._count(group), self._in_service(registered)
         if lack := serving_condition(
             selected,
-            len(registered),
+            sum(1 for record in registered if not in_service.awaits_checks(record)),
             serving,
             is_told=conditions.find(found, conditions.SERVING) is not None,
             generation=group.meta.generation,
@@ -256,7 +257,8 @@ class GroupStatusReconciler:
 
 def _is_down(record: BackendRecord) -> bool:
     said = in_service.said_of(record)
-    return said is not None and said.status is False
+    is_no = said is not None and said.status is False
+    return is_no and not in_service.awaits_checks(record)
 
 
 def _backend_name(record: BackendRecord) -> str:

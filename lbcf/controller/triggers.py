@@ -14,6 +14,7 @@ from lbcf.controller.group_status import GroupStatusReconciler
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.snapshot import groups_concerned, is_local
 from lbcf.controller.view import View
+from lbcf.core.lifecycle.serving import is_asked
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.node_backends import ServiceRef, ServiceSelection
 from lbcf.core.model.nodes import Node, NodePortService
@@ -26,7 +27,6 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.selection.location import node_of
-from lbcf.core.selection.serving import is_asked
 from lbcf.kube.kinds import HasMeta
 from lbcf.runtime.queue import WorkQueue
 

@@ -3,10 +3,10 @@
 import attrs
 import pytest
 
+from lbcf.core.lifecycle.serving import is_asked, serving_condition
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.reasons import Reason
-from lbcf.core.selection.serving import is_asked, serving_condition
 from tests.builders import a_load_balancer
 
 
