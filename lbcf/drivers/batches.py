@@ -25,6 +25,7 @@ from lbcf.drivers.errors import BadAnswer, NotSent, TimedOut
 from lbcf.drivers.pool import DriverPool
 from lbcf.runtime import failpoints
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.spans import NOWHERE, Span
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver import Request
 from lbcf.wire.driver_answers import BackendAnswer, BackendResult, BatchAnswer
@@ -99,6 +100,7 @@ class Item:
         permit: of the call; raises nothing.
         urgent: goes first.
         limit: how many calls the load balancer bears at a time, None: any number.
+        span: of the call, to which the batch's own is linked.
     """
 
     record_id: str
@@ -106,6 +108,7 @@ class Item:
     permit: Permit
     urgent: bool = False
     limit: int | None = None
+    span: Span = NOWHERE
     result: "asyncio.Future[BackendResult | None]" = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -306,7 +309,12 @@ class Batches:
         # No item's call may go on for longer than its own permission.
         until = min(one.until for one in permitted.values())
         call = self._pool.call(
-            driver, many, request, timeout=driver.timeout(lane.operation), until=until
+            driver,
+            many,
+            request,
+            timeout=driver.timeout(lane.operation),
+            until=until,
+            links=[item.span for item in permitted],
         )
         try:
             answer = await failpoints.through(call, TimedOut)

@@ -4,7 +4,7 @@ In the place of `DriverPool`. Where a driver is not called its success is assume
 that what would come after it is shown, too; what only a driver can know is left open.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TypeVar, cast
 
@@ -21,6 +21,7 @@ from lbcf.drivers.errors import NotCalled
 from lbcf.drivers.pool import DriverPool, Reader
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.metrics import DrySteps
+from lbcf.runtime.spans import Span
 from lbcf.wire.driver import Answer, Request, parse_answer
 from lbcf.wire.driver_answers import (
     BackendAnswer,
@@ -83,6 +84,7 @@ class DryDriverPool(DriverPool):
         timeout: timedelta,  # noqa: ASYNC109 - the driver's own, by operation
         until: float | None = None,
         read: Reader = parse_answer,
+        links: Sequence[Span] = (),
     ) -> _A:
         """Call a driver that takes dryRun; assume the success of any other.
 
@@ -94,7 +96,13 @@ class DryDriverPool(DriverPool):
             if hasattr(request, "dry_run"):
                 request = msgspec.structs.replace(request, dry_run=True)
             answer = await super().call(
-                driver, operation, request, timeout=timeout, until=until, read=read
+                driver,
+                operation,
+                request,
+                timeout=timeout,
+                until=until,
+                read=read,
+                links=links,
             )
             if operation not in _CHANGES_NOTHING:
                 said = msgspec.to_builtins(answer)

@@ -46,7 +46,7 @@ from lbcf.drivers.metrics import CallMetrics
 from lbcf.runtime import spans
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.semaphore import KeyedSemaphores
-from lbcf.runtime.spans import Trace, new_trace
+from lbcf.runtime.spans import Span, Trace, new_trace
 from lbcf.wire.driver import (
     REQUESTS,
     Answer,
@@ -210,6 +210,7 @@ class DriverPool:
         timeout: timedelta,  # noqa: ASYNC109 - the driver's own, by operation
         until: float | None = None,
         read: Reader = parse_answer,
+        links: Sequence[Span] = (),
     ) -> _A:
         """Call the driver once; return its valid answer, whatever that says.
 
@@ -221,6 +222,7 @@ class DriverPool:
             until: monotonic seconds at which it must be over, however long this process
                 stood still on the way here; None: whenever.
             read: turns the body of the answer into it.
+            links: spans of the items of a batch.
 
         Raises:
             TooLate: that moment has passed, and nothing was sent.
@@ -236,7 +238,7 @@ class DriverPool:
             self._metrics.batch_items.labels(name, operation).observe(len(items))
         with (
             self._used(driver.meta.key),
-            self._counted(name, operation) as (outcome, trace),
+            self._counted(name, operation, links) as (outcome, trace),
         ):
             self._allowlist.check(driver)
             secrets = secrets_of(driver, self._find)
@@ -287,10 +289,12 @@ class DriverPool:
 
     @contextlib.contextmanager
     def _counted(
-        self, driver: str, operation: Operation
+        self, driver: str, operation: Operation, links: Sequence[Span]
     ) -> Iterator[tuple[list[str], Trace]]:
         """Count and trace a call; the block appends its outcome to the list."""
-        with spans.open_span(operation, leaves=True, driver=driver) as span:
+        with spans.open_span(
+            operation, leaves=True, links=links, driver=driver
+        ) as span:
             trace = span.trace or new_trace(self._clock.new_id())
             outcome: list[str] = []
             try:

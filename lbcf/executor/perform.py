@@ -297,11 +297,13 @@ class Executor:
             return await self._call_alone(subject, step)
         name = str(step.driver.meta.key)
         with spans.open_span(step.operation, driver=name) as span:
-            reply = await self._call_in_batch(subject, step)
+            reply = await self._call_in_batch(subject, step, span)
             span.tell("outcome", type(reply).__name__)
         return reply
 
-    async def _call_in_batch(self, subject: Subject, step: CallDriver) -> Reply:
+    async def _call_in_batch(
+        self, subject: Subject, step: CallDriver, span: spans.Span
+    ) -> Reply:
         """Have the call go out in a batch, by a permission that is judged just before."""
         withheld: list[Reply | KubeError] = []
         held = step.permission
@@ -322,7 +324,7 @@ class Executor:
             return Permitted(request, until, held.at + _USE_WITHIN.total_seconds())
 
         reply = await self._answered(
-            step, self._batches.send(*self._item(subject, step, permit))
+            step, self._batches.send(*self._item(subject, step, permit, span))
         )
         if reply is None:
             reason = withheld[-1]
@@ -334,7 +336,7 @@ class Executor:
         return reply
 
     def _item(
-        self, subject: Subject, step: CallDriver, permit: Permit
+        self, subject: Subject, step: CallDriver, permit: Permit, span: spans.Span
     ) -> tuple[Lane, Item]:
         """Return where a call waits for others, and as what."""
         record, driver = step.permission.record, step.driver
@@ -342,7 +344,7 @@ class Executor:
         info = frozenset(record.spec.lb_info.items())
         lane = Lane(driver.meta.key, step.operation, where, info, subject.key.namespace)
         uid, limit = record.meta.uid, self._limit(where)
-        return lane, Item(uid, driver, permit, urgent=step.urgent, limit=limit)
+        return lane, Item(uid, driver, permit, step.urgent, limit, span)
 
     async def _call_alone(self, subject: Subject, step: CallDriver) -> Reply:
         """Call the driver when it has a free place, under a permission still good."""

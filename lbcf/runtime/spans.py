@@ -12,7 +12,7 @@ import contextlib
 import re
 import threading
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -122,28 +122,37 @@ class _Sink:
     tracer: "otel.Tracer | None" = None
 
 
-_NOWHERE: Final = Span()
+NOWHERE: Final = Span()
+"""Told to nobody."""
 _sink: Final = _Sink()
 
 
 @contextlib.contextmanager
-def open_span(name: str, *, leaves: bool = False, **told: str) -> Iterator[Span]:
+def open_span(
+    name: str, *, leaves: bool = False, links: Sequence[Span] = (), **told: str
+) -> Iterator[Span]:
     """Open a span for a block, within the one that is open in this task.
 
     Args:
         name: what is done; one of few.
         leaves: it is a call of another process.
+        links: spans that it is done for, of as many traces: it begins one of its own then.
         told: more of it.
     """
     if _sink.tracer is None:
-        yield _NOWHERE
+        yield NOWHERE
         return
-    from opentelemetry.trace import SpanKind  # noqa: PLC0415 - of an extra
+    from opentelemetry.context import Context  # noqa: PLC0415 - of an extra
+    from opentelemetry.trace import Link, SpanKind  # noqa: PLC0415
 
     kind = SpanKind.CLIENT if leaves else SpanKind.INTERNAL
     attributes = {f"lbcf.{key}": value for key, value in told.items()}
     with _sink.tracer.start_as_current_span(
-        name, kind=kind, attributes=attributes
+        name,
+        context=Context() if links else None,
+        kind=kind,
+        attributes=attributes,
+        links=[Link(one.real.get_span_context()) for one in links if one.real],
     ) as it:
         yield Span(it)
 

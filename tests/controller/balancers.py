@@ -6,7 +6,7 @@ Each write and each call of a driver is noted in one list, in the order in which
 import asyncio
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -41,6 +41,7 @@ from lbcf.kube.list_watch import Put
 from lbcf.kube.requests import ApiRequest
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.spans import Span
 from lbcf.runtime.worker import Result
 from lbcf.wire.driver import parse_answer
 from tests.builders import NAMESPACE, a_driver
@@ -102,9 +103,10 @@ class Scripted(DriverPool):
         timeout: timedelta,  # noqa: ASYNC109 - the pool's own
         until: float | None = None,
         read: Reader = parse_answer,
+        links: Sequence[Span] = (),
     ) -> Any:
         """Answer."""
-        del request, timeout, until
+        del request, timeout, until, links
         self._seen.append(f"{operation.value} {driver.meta.key.name}")
         await asyncio.sleep(self.lasts)
         script = self.answers.get(operation.value)

@@ -2,6 +2,7 @@
 
 import asyncio
 import http.server
+import json
 import queue
 import sys
 import threading
@@ -17,6 +18,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancerDriver
+from lbcf.core.model.values import BatchShape, ObjectKey
+from lbcf.drivers.batches import Batches, Item, Lane, Permitted
 from lbcf.drivers.errors import DriverError
 from lbcf.drivers.pool import DriverPool
 from lbcf.runtime import spans
@@ -24,10 +29,20 @@ from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.spans import TRACE_HEADER, parse_trace
 from lbcf.runtime.worker import Done, Failed, Result, Workers
-from tests.drivers.servers import PATIENT, ensure, read_request, response, serving
+from lbcf.wire.driver_requests import EnsureBackendRequest
+from tests.drivers.servers import (
+    PATIENT,
+    a_driver,
+    ensure,
+    read_request,
+    replying,
+    response,
+    serving,
+)
 
 
 EXPORTER = "opentelemetry.exporter.otlp.proto.http"
+NAMES = ("one", "two")
 
 
 @attrs.frozen
@@ -125,6 +140,40 @@ async def test_call_is_within_its_turn(collector: Collector, pool: DriverPool) -
     assert {"lbcf.driver": "web/mine", "lbcf.outcome": "Succ"} == told(call)
     assert Span.SPAN_KIND_CLIENT == call.kind
     assert f"00-{call.trace_id.hex()}-{call.span_id.hex()}-01" == header
+
+
+async def test_batch_is_linked_to_its_calls(
+    collector: Collector, pool: DriverPool
+) -> None:
+    """In a trace of its own, since they are of as many; the driver gets its ids."""
+    answers = [{"recordID": name, "status": "Succ"} for name in NAMES]
+    body = json.dumps({"results": answers}).encode()
+    with spans.export_spans("lbcf-controller", {spans.PLACES[0]: collector.url}):
+        async with serving(replying(response(body))) as url:
+            shapes = {Operation.ENSURE_BACKEND.value: BatchShape(len(NAMES), PATIENT)}
+            driver = attrs.evolve(a_driver(url), batches=shapes)
+            batches = Batches(pool, SystemClock())
+            await asyncio.gather(*(send(batches, driver, name) for name in NAMES))
+    _, found = collector.got()
+
+    batch, calls = found["ensureBackends"], [found[name] for name in NAMES]
+    assert {call.span_id for call in calls} == {one.span_id for one in batch.links}
+    assert not batch.parent_span_id
+    assert batch.trace_id not in {call.trace_id for call in calls}
+
+
+async def send(batches: Batches, driver: LoadBalancerDriver, name: str) -> None:
+    """Have a call sent in a batch, within a span of this name."""
+    key, operation = driver.meta.key, Operation.ENSURE_BACKEND
+    lane = Lane(key, operation, ObjectKey("web", "front"), frozenset(), "web")
+    request = EnsureBackendRequest(record_id=name, backend_addr="192.0.2.1:80")
+
+    async def permit() -> Permitted:
+        until = SystemClock().monotonic() + PATIENT.total_seconds()
+        return Permitted(request, until, until)
+
+    with spans.open_span(name) as span:
+        await batches.send(lane, Item(name, driver, permit, span=span))
 
 
 async def test_failure_is_told(collector: Collector, pool: DriverPool) -> None:
