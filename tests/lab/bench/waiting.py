@@ -35,9 +35,9 @@ from tests.lab.bench.meters import usage
 
 
 PODS: Final = 5_000
-ROUND: Final = 20.0
+ROUND: Final = 30.0
 """Seconds of one question, as images/wait has it."""
-PHASE: Final = 40.0
+PHASE: Final = 60.0
 """Seconds for which they are measured."""
 PER_SECOND: Final = 250
 """Pods that begin to ask in a second."""
