@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 
+pytestmark = pytest.mark.nodes
+
 SCRIPTS = Path(__file__).parents[2] / "images" / "wait"
 CONFIG = """\
 uid=6c1f
@@ -26,7 +28,9 @@ def _container(tmp_path: Path) -> Path:
     """A container's root with nothing in it but the waiter."""
     for name in ("lbcf-gate", "etc", "proc", "dev"):
         (tmp_path / name).mkdir()
-    shutil.copy("/usr/bin/busybox", tmp_path / "lbcf-gate")
+    busybox = shutil.which("busybox")
+    assert busybox, "install the package busybox-static"
+    shutil.copy(busybox, tmp_path / "lbcf-gate")
     shutil.copy(SCRIPTS / "wait", tmp_path / "lbcf-gate")
     (tmp_path / "lbcf-gate/config").write_text(CONFIG, encoding="utf-8")
     (tmp_path / "etc/resolv.conf").write_text(RESOLV, encoding="utf-8")
