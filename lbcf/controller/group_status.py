@@ -12,6 +12,7 @@ import attrs
 
 from prometheus_client import Gauge
 
+from lbcf.controller.bind_view import reference_to
 from lbcf.controller.decision import Decision, conditions_of
 from lbcf.controller.snapshot import count_nodes
 from lbcf.controller.view import View
@@ -24,7 +25,7 @@ from lbcf.core.lifecycle.serving import (
 from lbcf.core.model import conditions
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.conditions import Condition
-from lbcf.core.model.names import API_VERSION, BIND_VERSION, bind_of
+from lbcf.core.model.names import bind_of
 from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
@@ -40,7 +41,7 @@ from lbcf.core.selection.hand_drain import said_of
 from lbcf.core.wording import some_of
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
-from lbcf.kube.events import EventRecorder, Reference
+from lbcf.kube.events import EventRecorder
 from lbcf.kube.requests import Body
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.metrics import Metrics
@@ -122,10 +123,14 @@ class GroupStatusReconciler:
             )
         elif old is not None and new.is_registered and not old.is_registered:
             self._news[either.group].registered[new.meta.uid] = _backend_name(new)
-        elif old is not None and new.is_registered and _is_down(old) != _is_down(new):
+        elif (
+            old is not None
+            and new.is_registered
+            and in_service.is_down(old) != in_service.is_down(new)
+        ):
             news = self._news[either.group]
             here, there = news.down, news.back
-            if not _is_down(new):
+            if not in_service.is_down(new):
                 here, there = there, here
             if there.pop(new.meta.uid, None) is None:
                 here[new.meta.uid] = _backend_name(new)
@@ -237,7 +242,7 @@ class GroupStatusReconciler:
         news = self._news.pop(group.meta.key, None)
         if news is None:
             return
-        regarding = reference_to(group)
+        regarding = reference_to("BackendGroup", group.meta)
         for found, words, reason in (
             (news.registered, "registered", EventReason.BACKENDS_REGISTERED),
             (news.deregistered, "deregistered", EventReason.BACKENDS_DEREGISTERED),
@@ -255,25 +260,11 @@ class GroupStatusReconciler:
                 )
 
 
-def _is_down(record: BackendRecord) -> bool:
-    said = in_service.said_of(record)
-    is_no = said is not None and said.status is False
-    return is_no and not in_service.awaits_checks(record)
-
-
 def _backend_name(record: BackendRecord) -> str:
     backend = record.spec.backend
     if isinstance(backend, PodRef):
         return f"{backend.name}:{backend.port.number}"
     return record.address or record.meta.key.name
-
-
-def reference_to(group: BackendGroup) -> Reference:
-    """Return what an event about a group is about: the group, or the Bind that is one."""
-    bind = bind_of(group.meta.key)
-    if bind is None:
-        return Reference(API_VERSION, "BackendGroup", group.meta.key, group.meta.uid)
-    return Reference(BIND_VERSION, "Bind", bind, group.meta.uid)
 
 
 class HeldRemovalsReporter:
@@ -319,7 +310,7 @@ class HeldRemovalsReporter:
             noun = "removal" if count == 1 else "removals"
             note = f"{count} {noun} held ({first.reason}): {first.message}"
             self._recorder.record(
-                reference_to(group),
+                reference_to("BackendGroup", group.meta),
                 reason=EventReason.REMOVALS_HELD,
                 action="Hold",
                 note=note,

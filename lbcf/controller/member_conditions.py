@@ -11,6 +11,7 @@ import contextlib
 import attrs
 import structlog
 
+from lbcf.controller.bind_view import reference_to
 from lbcf.controller.binds import Binds
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.listing import (
@@ -27,14 +28,14 @@ from lbcf.core.lifecycle.steadiness import Steadiness
 from lbcf.core.lifecycle.steps import CallFailure
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
-from lbcf.core.model.names import API_VERSION, BIND_VERSION, bind_of
+from lbcf.core.model.names import bind_of
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey, ObjectKey, Uid
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.executor import Listing
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, KubeError, NotFound
-from lbcf.kube.events import EventRecorder, Reference
+from lbcf.kube.events import EventRecorder
 from lbcf.runtime.clock import Clock
 from lbcf.wire.resources import render_load_balancer_status
 
@@ -288,12 +289,8 @@ class ReachableCondition:
         is_bad, was_bad = condition.status is False, old and old.status is False
         if is_bad == bool(was_bad) or condition.status is None:
             return
-        meta, bind = found.meta, bind_of(found.meta.key)
-        about = Reference(API_VERSION, "LoadBalancer", meta.key, meta.uid)
-        if bind is not None:
-            about = Reference(BIND_VERSION, "Bind", bind, meta.uid)
         self._recorder.record(
-            about,
+            reference_to("LoadBalancer", found.meta),
             reason=condition.reason,
             action="List",
             note=condition.message,

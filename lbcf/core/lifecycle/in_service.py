@@ -77,6 +77,12 @@ def awaits_checks(record: BackendRecord) -> bool:
     return said is not None and said.reason == Reason.AWAITING_CHECKS
 
 
+def is_down(record: BackendRecord) -> bool:
+    """Return whether a member is not in service that was, or had the time to be."""
+    said = said_of(record)
+    return said is not None and said.reason == Reason.MEMBER_DOWN
+
+
 def awaiting_checks(record: BackendRecord) -> Condition:
     """Return the condition of a new member whose driver says that it is not served yet."""
     where = record.spec.load_balancer
