@@ -42,12 +42,12 @@ DRAIN = Operation.DRAIN_BACKEND
 DEREGISTER = Operation.DEREGISTER_BACKEND
 LIST = Operation.LIST_BACKENDS
 
-BOTH_SIDES = "driver protocol, rules for both sides"
-COMMON = "driver protocol, common parts"
-OPERATIONS = "driver protocol, operations"
-DRAINING = "driver protocol, drainBackend"
-LOCK_KEY = "driver protocol, lockKey"
-ADDITIONS = "driver protocol, what else a driver may use"
+BOTH_SIDES = "docs/protocol.md#rules"
+COMMON = "docs/protocol.md#answers"
+OPERATIONS = "docs/protocol.md#answers"
+DRAINING = "docs/protocol.md#drainbackend"
+LOCK_KEY = "docs/protocol.md#lockkey"
+ADDITIONS = "docs/protocol.md#rules"
 
 NOT_SERVED = frozenset({404, 405, 501})
 """HTTP statuses of servers that do not have the operation."""
@@ -382,7 +382,7 @@ class Bench:
             Broken: it is there.
         """
         if self.can_list and await self.listed(member):
-            self.fail(f"{after}, {_name(member)} is listed still")
+            self.fail(f"{after}, {_name(member)} is listed")
 
     async def clean_up(self) -> None:
         """Deregister all members of the rule; what fails here is no rule's fault."""

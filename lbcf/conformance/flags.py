@@ -20,6 +20,10 @@ from lbcf.core.model.values import MemberKey
 from lbcf.runtime.certificates import load_authorities, load_pair
 
 
+_STANDARD_ERROR = 2
+"""Its file descriptor, also where `sys.stderr` is something else."""
+
+
 class WrongFlag(LbcfError):  # noqa: N818  (it says what happened)
     """A flag that cannot be used; the text names it and what it may be."""
 
@@ -161,9 +165,12 @@ async def _run(words: Sequence[str], variables: Mapping[str, str]) -> None:
     Raises:
         OSError: it cannot be started, or failed.
     """
-    # It writes to our output: a driver that it started would keep a pipe open.
+    # It writes to our standard error: a driver that it started would keep a pipe open.
     child = await asyncio.create_subprocess_exec(
-        *words, env=os.environ | variables, stdin=asyncio.subprocess.DEVNULL
+        *words,
+        env=os.environ | variables,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=_STANDARD_ERROR,  # standard output is the report's
     )
     status = await child.wait()
     if status:

@@ -23,6 +23,9 @@ from lbcf.wire.driver_answers import (
 )
 
 
+_MADE_UP = "(with an identity that was made up; give a good one with --gone-lb)"
+
+
 @rule(OPERATIONS, presumes=ANSWERED)
 async def healthz(bench: Bench) -> None:
     """Healthz answers whether the driver can serve; this one can."""
@@ -150,8 +153,22 @@ async def gone_load_balancer(bench: Bench) -> None:
     except Broken as broken:
         if bench.target.gone:
             raise
-        hint = "with an identity that was made up; give a good one with --gone-lb"
-        raise Noted(f"{broken.text} ({hint})", broken.exchange) from broken
+        raise Noted(f"{broken.text} {_MADE_UP}", broken.exchange) from broken
+
+
+@rule(BOTH_SIDES, presumes=ANSWERED)
+async def delete_gone_load_balancer(bench: Bench) -> None:
+    """Deleting a load balancer that is gone is Succ."""
+    gone = bench.other_lb_info
+    fields = {"recordID": bench.new_id(), "lbInfo": gone, "lbSpec": gone}
+    try:
+        await bench.call_until_success(
+            Operation.DELETE_LOAD_BALANCER, fields | {"attributes": {}}
+        )
+    except Broken as broken:
+        if bench.target.gone:
+            raise
+        raise Noted(f"{broken.text} {_MADE_UP}", broken.exchange) from broken
 
 
 @rule(OPERATIONS, LIST, presumes=ANSWERED)

@@ -212,9 +212,11 @@ def _add_what_types_cannot_say(schemas: dict[str, Schema]) -> None:
         "description": "Why there is no answer, for people.",
         "properties": {"error": {"type": "string"}},
     }
-    schemas["GenerateBackendAddrRequest"]["oneOf"] = _one_of(
-        "podBackend", "serviceBackend", "nodeBackend"
-    )
+    # A null counts as missing: what is required is the object.
+    schemas["GenerateBackendAddrRequest"]["oneOf"] = [
+        {"required": [name], "properties": {name: {"type": "object"}}}
+        for name in ("podBackend", "serviceBackend", "nodeBackend")
+    ]
     schemas["PortSelector"]["anyOf"] = _one_of("port", "portNumber")
     for name in ("port", "portNumber"):
         _field(schemas, "PortSelector", name).update({"minimum": 1})
@@ -224,12 +226,6 @@ def _add_what_types_cannot_say(schemas: dict[str, Schema]) -> None:
         properties = cast("dict[str, Schema]", schema.get("properties", {}))
         if "minRetryDelayInSeconds" in properties:
             _spell(schemas, name, "minRetryDelayInSeconds", "minRetryDelayinSeconds")
-        for field in ("podBackend", "serviceBackend", "nodeBackend"):
-            if field in properties:
-                # A null would count as missing, and one of them must be there.
-                properties[field] = cast(
-                    "Sequence[Schema]", properties[field]["anyOf"]
-                )[1]
 
 
 def _one_of(*names: str) -> list[Schema]:

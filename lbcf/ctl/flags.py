@@ -107,7 +107,9 @@ def parse_reference(text: str, allowed: Sequence[Kind]) -> ObjectReference:
             if form is _LOAD_BALANCER_NAME
             else "KIND/NAME"
         )
-        raise argparse.ArgumentTypeError(f"{text!r}: no object has that name: {forms}")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a valid name: write {forms}, in small letters, digits, - and ."
+        )
     return ObjectReference(kind, name)
 
 

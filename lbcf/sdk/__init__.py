@@ -11,6 +11,8 @@ from lbcf.sdk.driver import (
     Batch,
     Driver,
     Fail,
+    ListBackendsAnswer,
+    ListedBackend,
     NotThere,
     Outcome,
     Permanent,
@@ -28,8 +30,6 @@ from lbcf.wire.driver_answers import (
     BackendState,
     Ingress,
     IngressPort,
-    ListBackendsAnswer,
-    ListedBackend,
     Status,
     WholeObject,
 )

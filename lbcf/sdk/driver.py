@@ -27,9 +27,17 @@ from prometheus_client import CollectorRegistry
 
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.values import MemberKey
-from lbcf.sdk.mistakes import check_delay, check_fields, check_methods
+from lbcf.sdk.mistakes import (
+    check_batch,
+    check_delay,
+    check_fields,
+    check_listed,
+    check_methods,
+    check_settings,
+)
+from lbcf.wire import driver_answers as answers
 from lbcf.wire.driver import LONGEST_DELAY
-from lbcf.wire.driver_answers import Ingress, ListBackendsAnswer, WholeObject
+from lbcf.wire.driver_answers import Ingress, WholeObject
 from lbcf.wire.driver_requests import (
     CreateLoadBalancerRequest,
     DeleteLoadBalancerRequest,
@@ -57,6 +65,10 @@ class Batch:
 
     max_items: int = 100
     max_delay: timedelta = timedelta(milliseconds=100)
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what no LoadBalancerDriver may declare."""
+        check_batch(self, self.max_items, self.max_delay)
 
 
 @attrs.frozen(kw_only=True)
@@ -100,8 +112,8 @@ class Running:
 
     Attributes:
         msg: a sentence for people.
-        retry_after: the least time before that, up to an hour; None: as the caller
-            likes.
+        retry_after: the least time before that; more than an hour counts as an hour.
+            None: as the caller likes.
         active_connections: drainBackend: what is left on the backend.
         injected_info: operations on backends: as in `Succ`.
     """
@@ -116,12 +128,33 @@ class Running:
         check_fields(self)
 
 
+class ListedBackend(answers.ListedBackend, frozen=True, kw_only=True):
+    """A member of a load balancer; its fields are checked when it is made.
+
+    The class of the wire does not check them: the controller decodes thousands of these
+    every 2 s, and JSON is checked by its types.
+    """
+
+    def __post_init__(self) -> None:
+        """Refuse what no answer could carry."""
+        check_listed(self)
+
+
+class ListBackendsAnswer(answers.ListBackendsAnswer, frozen=True, kw_only=True):
+    """What this driver has on a load balancer; checked when it is made."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no answer could carry."""
+        check_listed(self)
+
+
 class Refusal(Exception):  # noqa: N818  (the two below say which)
     """An attempt that did not succeed, told to the caller.
 
     Attributes:
         msg: a sentence for people: what happened, to what, and what to do.
-        retry_after: the least time before another attempt; None: as the caller likes.
+        retry_after: the least time before another attempt; more than an hour counts as an
+            hour. None: as the caller likes.
     """
 
     def __init__(self, msg: str, retry_after: timedelta | None = None) -> None:
@@ -160,6 +193,13 @@ class RetrySingly(Fail):
     whose fault it was.
     """
 
+    def __init__(
+        self,
+        msg: str = "nothing was tried: this one is to be asked for alone",
+        retry_after: timedelta | None = None,
+    ) -> None:
+        super().__init__(msg, retry_after)
+
 
 class NotThere(LookupError):  # noqa: N818  (it is no error: it is done)
     """What is to be drained, deregistered or deleted is not there: that is done."""
@@ -177,7 +217,9 @@ class Driver(abc.ABC):
     caller is told `Fail` and where to look.
 
     The definition of a class fails with a TypeError where a method is nearly spelt as an
-    operation's, or is not a coroutine function although it is awaited.
+    operation's, is not a coroutine function although it is awaited, or does not take the
+    request; where a setting has another type or value than these; and where there is a
+    method for many members and no `batch`.
 
     Attributes:
         member_key: by what the load balancer tells its members apart.
@@ -201,9 +243,10 @@ class Driver(abc.ABC):
     """What `--help` says of it."""
 
     def __init_subclass__(cls, **keywords: object) -> None:
-        """Refuse methods that would never be called."""
+        """Refuse methods that would never be called, and settings that none may have."""
         super().__init_subclass__(**keywords)
         check_methods(cls, Driver)
+        check_settings(cls, Batch, Driver)
 
     async def start(self) -> None:  # noqa: B027  (nothing to open is common)
         """Open what is needed, before the first operation; errors end the process."""

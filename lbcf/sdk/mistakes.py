@@ -12,8 +12,17 @@ from datetime import timedelta
 
 import attrs
 
-from lbcf.core.model.operations import Operation
-from lbcf.wire.driver_answers import Ingress
+from lbcf.core.model.operations import SINGLE, Operation
+from lbcf.core.model.values import MemberKey
+from lbcf.wire.driver_answers import (
+    LARGEST_COUNT,
+    BackendState,
+    Ingress,
+    ListBackendsAnswer,
+    ListedBackend,
+    Status,
+)
+from lbcf.wire.driver_requests import MOST_ITEMS
 
 
 METHODS: Mapping[Operation, str] = {
@@ -41,6 +50,7 @@ def check_methods(driver: type, base: type) -> None:
     for name, method in _own_methods(driver, base):
         if name in METHODS.values() or hasattr(base, name):
             _check_kind(driver, name, method)
+            _check_arguments(driver, name, getattr(base, name))
         elif meant := _meant_by(name):
             raise TypeError(
                 f"{driver.__name__}.{name}: no operation has this name, so that it is "
@@ -74,6 +84,131 @@ def _check_kind(driver: type, name: str, method: Callable[..., object]) -> None:
     raise TypeError(f"{driver.__name__}.{name} {text}")
 
 
+def _check_arguments(driver: type, name: str, model: Callable[..., object]) -> None:
+    """Refuse a method that cannot be called with what it is called with."""
+    names = list(inspect.signature(model).parameters)[1:]
+    bound = isinstance(inspect.getattr_static(driver, name), staticmethod | classmethod)
+    given = names if bound else ["self", *names]
+    try:
+        inspect.signature(getattr(driver, name)).bind(*given)
+    except TypeError as error:
+        prefix = "async def" if name in _AWAITED else "def"
+        raise TypeError(
+            f"{driver.__name__}.{name} is called with {', '.join(names) or 'nothing'}: "
+            f"write `{prefix} {name}({', '.join(['self', *names])})` ({error})"
+        ) from None
+
+
+# As the LoadBalancerDriver's CRD bounds these fields.
+_MOST_CALLS = 10_000
+_LONGEST_EFFECT = timedelta(hours=1)
+_LONGEST_CALL = timedelta(minutes=1)
+_LONGEST_GATHERING = timedelta(seconds=5)
+
+
+def check_settings(driver: type, batch: type, base: type) -> None:
+    """Refuse what a driver class says of itself where no manifest could carry it.
+
+    Args:
+        driver: the author's class.
+        batch: the type of the setting `batch`.
+        base: the SDK's class.
+
+    Raises:
+        TypeError: a setting has another type or value, or `timeouts` names what is no
+            operation, or a method for many members is there without `batch`.
+    """
+    is_time = f"a timedelta from 0 to {_LONGEST_EFFECT}"
+    for name, is_right, wanted in (
+        ("member_key", _is_key, "sdk.MemberKey.ADDRESS or sdk.MemberKey.RECORD"),
+        ("late_effect", lambda it: _is_time(it, _LONGEST_EFFECT), is_time),
+        ("max_concurrent_calls", _is_count, f"a whole number from 1 to {_MOST_CALLS}"),
+        ("batch_concurrency", _is_count, f"a whole number from 1 to {_MOST_CALLS}"),
+        ("batch", lambda it: isinstance(it, batch), "sdk.Batch(max_items=100)"),
+        ("summary", lambda it: isinstance(it, str), "a string"),
+        ("timeouts", lambda it: isinstance(it, Mapping), "a map by sdk.Operation"),
+    ):
+        value = inspect.getattr_static(driver, name)
+        # A property has its value only with the object.
+        if not isinstance(value, property) and not is_right(value):
+            raise _wrong_setting(driver, name, wanted, value)
+    _check_timeouts(driver)
+    _check_batch_methods(driver, base)
+
+
+def _is_key(value: object) -> bool:
+    return isinstance(value, MemberKey)
+
+
+def _is_count(value: object) -> bool:
+    return _is_whole(value, 1, _MOST_CALLS)
+
+
+def _is_whole(value: object, least: int, most: int) -> bool:
+    return (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and least <= value <= most
+    )
+
+
+def _is_time(value: object, most: timedelta) -> bool:
+    return isinstance(value, timedelta) and timedelta() <= value <= most
+
+
+def _check_timeouts(driver: type) -> None:
+    timeouts = inspect.getattr_static(driver, "timeouts")
+    for operation, time in () if isinstance(timeouts, property) else timeouts.items():
+        name = f"timeouts[{str(operation)!r}]"
+        if operation not in set(Operation):
+            close = difflib.get_close_matches(str(operation), list(Operation), 1)
+            hint = f": is '{close[0]}' meant?" if close else ""
+            raise TypeError(f"{driver.__name__}.{name}: no such operation{hint}")
+        if operation in SINGLE:
+            one = SINGLE[operation]
+            raise TypeError(
+                f"{driver.__name__}.{name}: the time-out of a batch is that of the "
+                f"operation on one member, {one.value!r}"
+            )
+        if not _is_time(time, _LONGEST_CALL) or not time:
+            wanted = f"a timedelta above 0, up to {_LONGEST_CALL}"
+            raise _wrong_setting(driver, name, wanted, time)
+
+
+def _check_batch_methods(driver: type, base: type) -> None:
+    """Refuse a method for many members that no caller would ever use."""
+    batch = inspect.getattr_static(driver, "batch")
+    if getattr(batch, "max_items", None) != 1:
+        return
+    for name in _OF_MANY:
+        if getattr(driver, name) is not getattr(base, name):
+            raise TypeError(
+                f"{driver.__name__}.{name} is never called: `batch` is not set, so that no "
+                "manifest declares one: write batch = sdk.Batch(max_items=100)"
+            )
+
+
+_OF_MANY = tuple(METHODS[operation] for operation in SINGLE)
+
+
+def _wrong_setting(driver: type, name: str, wanted: str, value: object) -> TypeError:
+    return TypeError(f"{driver.__name__}.{name} is {wanted}, not {value!r:.80}")
+
+
+def check_batch(owner: object, max_items: object, max_delay: object) -> None:
+    """Refuse a batch that no LoadBalancerDriver may declare.
+
+    Raises:
+        TypeError: it has another type or value than the field may have.
+    """
+    if not _is_whole(max_items, 1, MOST_ITEMS):
+        wanted = f"a whole number from 1 to {MOST_ITEMS}"
+        raise _wrong(owner, "max_items", wanted, max_items)
+    if not _is_time(max_delay, _LONGEST_GATHERING):
+        wanted = f"a timedelta from 0 to {_LONGEST_GATHERING}"
+        raise _wrong(owner, "max_delay", wanted, max_delay)
+
+
 def _meant_by(name: str) -> str | None:
     """Return the operation's method that is spelt nearly so."""
     if name in _MISTAKEN:
@@ -95,7 +230,12 @@ def check_delay(owner: object, value: object) -> None:
         raise _wrong(owner, "retry_after", wanted, value)
 
 
-_KINDS: Mapping[str, tuple[type, str]] = {"in_service": (bool, "a bool")}
+_KINDS: Mapping[str, tuple[type, str]] = {
+    "in_service": (bool, "a bool"),
+    "state": (BackendState, "a BackendState, such as BackendState.ACTIVE"),
+    "status": (Status, "a Status, such as Status.SUCC"),
+}
+"""Of all other fields it is `str`, or a function below says it."""
 
 
 def check_fields(result: attrs.AttrsInstance) -> None:
@@ -106,20 +246,45 @@ def check_fields(result: attrs.AttrsInstance) -> None:
     """
     for field in attrs.fields(type(result)):
         value = getattr(result, field.name)
-        if value is None:
-            continue
-        if field.name == "retry_after":
-            check_delay(result, value)
-        elif field.name == "active_connections":
-            _check_count(result, value)
-        elif field.name == "ingress":
-            _check_ingress(result, value)
-        elif field.name.endswith("_info"):
-            _check_map(result, field.name, value)
-        else:
-            kind, told = _KINDS.get(field.name, (str, "a string"))
-            if not isinstance(value, kind):
-                raise _wrong(result, field.name, told, value)
+        if value is not None:
+            _check_field(result, field.name, value)
+
+
+def check_listed(listed: ListedBackend | ListBackendsAnswer) -> None:
+    """Refuse fields of a list, or of a member in it, that no answer could carry.
+
+    Raises:
+        TypeError: one has another type than it is declared with.
+    """
+    for name in listed.__struct_fields__:
+        _check_field(listed, name, getattr(listed, name))
+
+
+def _check_field(owner: object, name: str, value: object) -> None:
+    if name == "retry_after":
+        check_delay(owner, value)
+    elif name == "active_connections":
+        _check_count(owner, value)
+    elif name == "ingress":
+        _check_ingress(owner, value)
+    elif name == "backends":
+        _check_backends(owner, value)
+    elif name.endswith("_info"):
+        _check_map(owner, name, value)
+    else:
+        kind, told = _KINDS.get(name, (str, "a string"))
+        if not isinstance(value, kind):
+            raise _wrong(owner, name, told, value)
+
+
+def _check_backends(owner: object, value: object) -> None:
+    wanted = "a list of ListedBackend"
+    if not isinstance(value, list | tuple):
+        raise _wrong(owner, "backends", wanted, value)
+    for one in value:
+        if not isinstance(one, ListedBackend):
+            text = f"{type(owner).__name__}.backends is {wanted}; {one!r:.80} is none"
+            raise TypeError(text)
 
 
 def _check_ingress(owner: object, value: object) -> None:
@@ -129,7 +294,7 @@ def _check_ingress(owner: object, value: object) -> None:
 
 
 def _check_count(owner: object, value: object) -> None:
-    if not isinstance(value, int) or value < 0:
+    if not _is_whole(value, 0, LARGEST_COUNT):
         raise _wrong(owner, "active_connections", "a whole number from 0", value)
 
 

@@ -17,7 +17,7 @@ from lbcf.core.model.operations import SINGLE, Operation
 from lbcf.runtime.clock import Clock
 from lbcf.sdk.driver import Driver, Fail, NotThere, Refusal, RetryAfter, Running, Succ
 from lbcf.sdk.mistakes import METHODS
-from lbcf.wire.driver import ANSWERS, LONGEST_MESSAGE, Answer, Request
+from lbcf.wire.driver import ANSWERS, LONGEST_DELAY, LONGEST_MESSAGE, Answer, Request
 from lbcf.wire.driver_answers import (
     HealthzAnswer,
     JudgePodDeregisterAnswer,
@@ -158,7 +158,8 @@ def _retried(operation: Operation, status: Status, **fields: object) -> Answer:
     """
     delay = fields.pop("retry_after", None)
     if isinstance(delay, timedelta):
-        fields["min_retry_delay_in_seconds"] = max(math.ceil(delay.total_seconds()), 0)
+        seconds = min(max(math.ceil(delay.total_seconds()), 0), LONGEST_DELAY)
+        fields["min_retry_delay_in_seconds"] = seconds
     fields["msg"] = str(fields.get("msg", ""))[:LONGEST_MESSAGE]
     answer = cast("Callable[..., Answer]", ANSWERS[operation])
     return answer(status=status, **fields)

@@ -5,6 +5,7 @@ The last line of an author's module calls `run`.
 
 import argparse
 import asyncio
+import inspect
 import sys
 
 from collections.abc import Callable, Sequence
@@ -192,7 +193,9 @@ def run(
 
     Raises:
         SystemExit: a wrong flag, an address in use, a driver that cannot start.
+        TypeError: `driver` is none of the two; the text says what to write.
     """
+    _check_maker(driver)
     parser = driver_parser(driver, default_port)
     if flags is not None:
         flags(parser)
@@ -200,6 +203,7 @@ def run(
     try:
         files = credential_files(chosen)
         made = driver() if isinstance(driver, type) else driver(chosen)
+        _check_made(made)
         if chosen.print_manifest is not None:
             shown = Shown(parser.prog, chosen.print_manifest, files, chosen.ca_file)
             print(as_yaml(manifest(made, shown)), end="")  # noqa: T201
@@ -215,6 +219,32 @@ def run(
     except OSError as error:
         reason = f"cannot serve on {chosen.bind_address}: {error}"
         parser.exit(CANNOT_START, f"{parser.prog}: {reason}\n")
+
+
+def _check_maker(driver: object) -> None:
+    """Refuse what cannot be called as `run` calls it."""
+    name = getattr(driver, "__name__", type(driver).__name__)
+    if isinstance(driver, Driver):
+        raise TypeError(f"run takes the class: write run({name}, ...), not {name}()")
+    if not callable(driver):
+        raise TypeError(f"run takes a driver class, not {driver!r:.80}")
+    is_class = isinstance(driver, type)
+    try:
+        inspect.signature(driver).bind(*(() if is_class else ("flags",)))
+    except TypeError as error:
+        wanted = (
+            f"a class is made without arguments: write run(lambda flags: {name}(...), ...)"
+            if is_class
+            else "it is called with the flags alone: write `def make(flags)`"
+        )
+        raise TypeError(f"run cannot call {name}: {error}; {wanted}") from None
+
+
+def _check_made(made: object) -> None:
+    if not isinstance(made, Driver):
+        raise TypeError(
+            f"run was given a maker of {made!r:.80}, which is no sdk.Driver"
+        )
 
 
 async def serve(

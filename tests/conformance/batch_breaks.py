@@ -29,8 +29,19 @@ def twice(name: str, body: bytes) -> bytes:
     return msgspec.json.encode({"results": results * 2})
 
 
+def without_failures(_name: str, body: bytes) -> bytes:
+    """Leave out the results of a batch that are Fail."""
+    results = decoded(body).get("results")
+    if not isinstance(results, list):
+        return body
+    kept = [one for one in results if one["status"] != "Fail"]
+    return msgspec.json.encode({"results": kept})
+
+
 class OnceTogether(MemoryDriver):
     """Refuses, in a batch, what is there already."""
+
+    batch = sdk.Batch()
 
     async def ensure_backends(
         self, requests: Sequence[sdk.EnsureBackendRequest]
@@ -48,6 +59,8 @@ class OnceTogether(MemoryDriver):
 class AllOrNothing(MemoryDriver):
     """Refuses a whole batch because of one item."""
 
+    batch = sdk.Batch()
+
     async def ensure_backends(
         self, requests: Sequence[sdk.EnsureBackendRequest]
     ) -> Outcomes:
@@ -60,6 +73,8 @@ class AllOrNothing(MemoryDriver):
 class DrainsWhatIsThere(MemoryDriver):
     """Says nothing of drains of what is not there."""
 
+    batch = sdk.Batch()
+
     async def drain_backends(
         self, requests: Sequence[sdk.DrainBackendRequest]
     ) -> Outcomes:
@@ -70,6 +85,8 @@ class DrainsWhatIsThere(MemoryDriver):
 
 class ForgetsBatches(MemoryDriver):
     """Takes out, in a batch, only what it remembers, which a crash makes it forget."""
+
+    batch = sdk.Batch()
 
     def __init__(self, members: Members) -> None:
         super().__init__()

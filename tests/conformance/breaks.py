@@ -111,6 +111,16 @@ class GoneIsFailure(MemoryDriver):
         return await super().deregister_backend(request)
 
 
+class NeverDeletes(MemoryDriver):
+    """Cannot delete load balancers at all."""
+
+    async def delete_load_balancer(
+        self, _request: sdk.DeleteLoadBalancerRequest
+    ) -> Outcome:
+        """Refuse."""
+        raise sdk.Fail("it is not deleted")
+
+
 class Unsteady(MemoryDriver):
     """Has another epoch at each look."""
 
@@ -566,6 +576,13 @@ def _forgiving(_name: str, body: bytes) -> bytes | web.Response:
     return body if is_fine else web.json_response({"status": "Succ"})
 
 
+def _naming(name: str, body: bytes) -> bytes:
+    """Take a missing recordID for an empty one."""
+    said = decoded(body)
+    is_one = name in {"ensureBackend", "deregisterBackend"} and "backendAddr" in said
+    return msgspec.json.encode({"recordID": "", **said}) if is_one else body
+
+
 def _answering(**fields: object) -> Twist:
     """Return what changes fields of the answers that have a status."""
 
@@ -633,6 +650,7 @@ BREAKS = (
     Break("ensures once", ("ensure-load-balancer-twice",), OnceEnsured),
     Break("refuses all", ("valid-load-balancer", "valid-backend"), Refusing),
     Break("gone is failure", ("gone-load-balancer",), GoneIsFailure),
+    Break("never deletes", ("delete-gone-load-balancer",), NeverDeletes),
     Break("new epoch each time", ("epoch-is-steady",), Unsteady),
     Break("judges strangers", ("judged-pods-were-asked-for",), Judging),
     Break("does nothing", ("ensured-is-listed",), Listless),
@@ -705,6 +723,11 @@ BREAKS = (
     ),
     Break("takes anything", ("malformed-requests",), twist=Twist(request=_forgiving)),
     Break(
+        "takes what names no record",
+        ("malformed-requests",),
+        twist=Twist(request=_naming),
+    ),
+    Break(
         "spells it differently",
         ("valid-answers",),
         twist=_answering(status="SUCC"),
@@ -755,6 +778,11 @@ BREAKS = (
     ),
     Break("ensures a batch once", ("batch-twice",), batch_breaks.OnceTogether),
     Break("all or nothing", ("batch-poisoned-item",), batch_breaks.AllOrNothing),
+    Break(
+        "leaves out what failed",
+        ("batch-poisoned-item",),
+        twist=Twist(answer=batch_breaks.without_failures),
+    ),
     Break("overtakes batches", ("batch-in-order",), twist=batch_breaks.SLOW),
     Break("drains in part", ("batch-drains",), batch_breaks.DrainsWhatIsThere),
     Break(

@@ -194,6 +194,18 @@ async def test_connections_are_made_by_a_command(tmp_path: Path) -> None:
     assert "198.18.0.1:80 record 3\n" == seen.read_text()
 
 
+async def test_what_a_command_writes_is_not_in_the_report(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """It goes to standard error."""
+    connect = read_connect("echo opening")
+    assert connect is not None
+
+    await connect("198.18.0.1:80", "record", 3)
+
+    assert ("", "opening\n") == capfd.readouterr()
+
+
 async def test_a_command_that_fails_is_told(plain: Served) -> None:
     """The rule that needs it fails, and says which command it was."""
     status, out, _ = await run(

@@ -20,6 +20,19 @@ def test_every_rule_is_explained(rule: Rule) -> None:
     assert f"| `{rule.name}` | {rule.sentence} |" in PAGE
 
 
+@pytest.mark.parametrize("source", sorted({rule.source for rule in CATALOGUE}))
+def test_a_rule_s_source_is_a_section(source: str) -> None:
+    """Who follows it finds what the rule is taken from."""
+    page, _, anchor = source.partition("#")
+    text = (Path(__file__).parents[2] / page).read_text("utf-8")
+    headings = {
+        line.lstrip("# ").lower().replace(" ", "-")
+        for line in text.splitlines()
+        if line.startswith("#")
+    }
+    assert anchor in headings
+
+
 def test_every_flag_is_explained() -> None:
     """No flag is known only to those who read the code."""
     parser = argparse.ArgumentParser(add_help=False)

@@ -61,3 +61,14 @@ def test_security_is_part_of_the_contract() -> None:
     assert {} in cast("list[object]", contract["security"])
     for path in contract["paths"].values():
         assert {"401", "403"} < set(path["post"]["responses"])
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Service", "Node"])
+def test_what_stands_behind_an_address_has_its_schema(kind: str) -> None:
+    """Exactly one of the three is there; the others are missing, or null."""
+    schemas = cast("Json", document())["components"]["schemas"]
+    request, field = schemas["GenerateBackendAddrRequest"], f"{kind.lower()}Backend"
+    said = cast("list[Json]", request["properties"][field]["anyOf"])
+    assert {"$ref": f"#/components/schemas/{kind}Backend"} in cast("list[object]", said)
+    wanted = {"required": [field], "properties": {field: {"type": "object"}}}
+    assert wanted in cast("list[object]", request["oneOf"])

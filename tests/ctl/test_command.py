@@ -99,8 +99,8 @@ def test_all_namespaces_go_with_no_object(tmp_path: Path) -> None:
     ("words", "told"),
     [
         ("why", "KIND/NAME"),
-        ("why br/x/status", "no object has that name: KIND/NAME"),
-        ("why pod/../x", "no object has that name"),
+        ("why br/x/status", "is not a valid name: write KIND/NAME"),
+        ("why pod/../x", "is not a valid name"),
         ("why lb/bind/x", "lb/NAME or lb/bind/BIND/NAME"),
         ("why pod", "write one of pod/NAME, node/NAME, br/NAME"),
         ("why secret/x", "write one of"),

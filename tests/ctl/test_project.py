@@ -7,6 +7,7 @@ import sys
 
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 import yaml
@@ -94,6 +95,7 @@ def test_nothing_is_overwritten(
         (("driver/" + "a" * 51,), "write up to 50"),
         (("driver/my-lb", "-n", "a: b"), "namespace 'a: b'"),
         (("driver/lbcf-mine", "-n", "shop"), "begin with lbcf- in kube-system"),
+        (("driver/Tram_1",), "'driver/Tram_1' is not a valid name: write KIND/NAME"),
         (("driver/mine", "-n", "kube-system"), "begin with lbcf- in kube-system"),
         (("driver/my-lb", "-A", "-n", "shop"), "-A"),
         (("driver/my-lb", "--to", "/dev/null"), "/dev/null: "),
@@ -126,7 +128,8 @@ async def test_its_tests_pass(project: Path) -> None:
     status, told = await python(project, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 
     assert 0 == status, told
-    assert "5 passed" in told
+    assert "6 passed" in told
+    assert "warning" not in told.lower()
 
 
 @pytest.mark.timeout(300)  # it reads all that the SDK imports
@@ -137,6 +140,18 @@ async def test_its_types_are_right(project: Path) -> None:
     status, told = await python(project, "-m", "mypy", "--strict", cache, *modules)
 
     assert 0 == status, told
+
+
+async def test_its_wheel_has_all_modules(project: Path) -> None:
+    """Also one that is written later; the tests stay at home."""
+    (project / "pools.py").write_text("")
+    build = ("-m", "hatchling", "build", "-t", "wheel")
+    status, told = await python(project, *build)
+
+    assert 0 == status, told
+    with ZipFile(next((project / "dist").glob("*.whl"))) as wheel:
+        modules = {name for name in wheel.namelist() if name.endswith(".py")}
+    assert {"driver.py", "pools.py"} == modules
 
 
 async def test_its_manifest_is_what_the_driver_prints(project: Path) -> None:

@@ -217,6 +217,8 @@ class Gathering(PlainDriver):
         raised: what the method raises, instead of all that.
     """
 
+    batch = sdk.Batch()
+
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[list[str]] = []
@@ -242,7 +244,7 @@ async def test_a_method_for_many_is_called_once() -> None:
     driver = Gathering()
     driver.outcomes = {
         "refused": sdk.Fail("no"),
-        "alone": sdk.RetrySingly("all or nothing"),
+        "alone": sdk.RetrySingly(),
         "silent": None,
     }
     async with serving(Service(driver)) as url:
@@ -252,6 +254,7 @@ async def test_a_method_for_many_is_called_once() -> None:
     assert [names] == driver.calls
     assert {"a": "Succ", "refused": "Fail", "alone": "Fail"} == statuses(results)
     assert ["alone"] == [name for name, one in results.items() if one["retrySingly"]]
+    assert "is to be asked for alone" in str(results["alone"]["msg"])
 
 
 @pytest.mark.parametrize(

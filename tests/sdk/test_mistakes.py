@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lbcf import sdk
+from tests.sdk.services import PlainDriver
 
 
 SECONDS: Any = 5
@@ -27,6 +28,12 @@ class Switchboard(sdk.Driver):
 
 sdk.run(Switchboard, default_port=9100)
 """
+
+
+def listed(**fields: Any) -> sdk.ListedBackend:
+    """Return an entry of listBackends with these fields."""
+    usual = {"backend_addr": "10.0.0.1:80", "state": sdk.BackendState.ACTIVE}
+    return sdk.ListedBackend(**{**usual, **fields})
 
 
 @pytest.mark.parametrize(
@@ -66,6 +73,39 @@ sdk.run(Switchboard, default_port=9100)
             "Running.active_connections is a whole number from 0, not -1",
         ),
         (lambda: sdk.Succ(retry_after=5), "retry_after"),  # type: ignore[call-arg]
+        (
+            lambda: listed(state="Actve"),
+            "ListedBackend.state is a BackendState, such as",
+        ),
+        (
+            lambda: listed(active_connections="3"),
+            "ListedBackend.active_connections is a",
+        ),
+        (lambda: listed(active_connections=-3), "whole number from 0, not -3"),
+        (lambda: listed(active_connections=True), "whole number from 0, not True"),
+        (lambda: listed(reason=SECONDS), "ListedBackend.reason is a string, not 5"),
+        (
+            lambda: listed(record_id=None),
+            "ListedBackend.record_id is a string, not None",
+        ),
+        (
+            lambda: sdk.ListBackendsAnswer(epoch=SECONDS),
+            "ListBackendsAnswer.epoch is a string, not 5",
+        ),
+        (
+            lambda: sdk.ListBackendsAnswer(backends=["10.0.0.1:80"]),  # type: ignore[list-item]
+            "ListBackendsAnswer.backends is a list of ListedBackend; '10.0.0.1:80' is none",
+        ),
+        (lambda: sdk.Batch(max_items=0), "Batch.max_items is a whole number from 1 to"),
+        (lambda: sdk.Batch(max_items=5000), "from 1 to 1000, not 5000"),
+        (
+            lambda: sdk.Batch(max_items="5"),  # type: ignore[arg-type]
+            "Batch.max_items is a whole number from 1 to 1000, not '5'",
+        ),
+        (
+            lambda: sdk.Batch(max_delay=SECONDS),
+            "Batch.max_delay is a timedelta from 0 to",
+        ),
     ],
 )
 def test_results_take_no_other_types(made: Any, said: str) -> None:
@@ -138,6 +178,102 @@ def test_a_method_that_is_not_awaited_is_named(name: str) -> None:
     """It would have no effect."""
     with pytest.raises(TypeError, match=f"Mine.{name} .*`def {name}`"):
         a_class(**{name: _ensure})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        (
+            "member_key",
+            "Record",
+            "is sdk.MemberKey.ADDRESS or sdk.MemberKey.RECORD, not",
+        ),
+        ("late_effect", 10, "is a timedelta from 0 to 1:00:00, not 10"),
+        ("late_effect", timedelta(hours=2), "is a timedelta from 0 to 1:00:00, not"),
+        ("max_concurrent_calls", 0, "is a whole number from 1 to 10000, not 0"),
+        ("batch_concurrency", "8", "is a whole number from 1 to 10000, not '8'"),
+        ("batch", True, "is sdk.Batch(max_items=100), not True"),
+        ("summary", 5, "is a string, not 5"),
+        ("timeouts", 5, "is a map by sdk.Operation, not 5"),
+        (
+            "timeouts",
+            {sdk.Operation.ENSURE_BACKEND: 5},
+            "['ensureBackend'] is a timedelta above 0, up to 0:01:00, not 5",
+        ),
+        (
+            "timeouts",
+            {"ensureBackand": timedelta(seconds=5)},
+            "['ensureBackand']: no such operation: is 'ensureBackend' meant?",
+        ),
+        (
+            "timeouts",
+            {sdk.Operation.ENSURE_BACKENDS: timedelta(seconds=5)},
+            "of a batch is that of the operation on one member, 'ensureBackend'",
+        ),
+    ],
+)
+def test_settings_that_no_manifest_could_carry(
+    name: str, value: object, said: str
+) -> None:
+    """They would show when the manifest is applied at last, or never."""
+    with pytest.raises(TypeError) as refused:
+        a_class(**{name: value})
+
+    assert f"Mine.{name}" in str(refused.value)
+    assert said in str(refused.value)
+
+
+async def _nothing(_self: object) -> sdk.Succ:
+    """Take no request."""
+    return sdk.Succ()
+
+
+@pytest.mark.parametrize("name", ["ensure_backend", "list_backends"])
+def test_a_method_without_its_request_is_named(name: str) -> None:
+    """It would fail at each call."""
+    with pytest.raises(TypeError, match=rf"`async def {name}\(self, request\)`"):
+        a_class(**{name: _nothing})
+
+
+def test_a_method_for_many_is_called_only_with_a_batch() -> None:
+    """The manifest declares none, so that nobody ever sends one."""
+    with pytest.raises(TypeError, match=r"Mine\.ensure_backends is never called"):
+        a_class(ensure_backends=_ensure)
+
+    assert issubclass(a_class(ensure_backends=_ensure, batch=sdk.Batch()), sdk.Driver)
+
+
+def test_settings_that_only_the_object_has() -> None:
+    """A property is asked for its value when there is a driver."""
+    made = a_class(late_effect=property(lambda _self: timedelta(seconds=3)))
+
+    assert issubclass(made, sdk.Driver)
+
+
+class Needy(PlainDriver):
+    """Cannot be made without an argument."""
+
+    def __init__(self, region: str) -> None:
+        super().__init__()
+        self.region = region
+
+
+@pytest.mark.parametrize(
+    ("driver", "said"),
+    [
+        (PlainDriver(), "write run(PlainDriver, ...), not PlainDriver()"),
+        ("PlainDriver", "run takes a driver class, not 'PlainDriver'"),
+        (Needy, "write run(lambda flags: Needy(...), ...)"),
+        (lambda: PlainDriver(), "it is called with the flags alone"),  # noqa: PLW0108
+        (lambda _flags: None, "a maker of None, which is no sdk.Driver"),
+    ],
+)
+def test_what_cannot_be_run(driver: Any, said: str) -> None:
+    """One line says what to write."""
+    with pytest.raises(TypeError) as refused:
+        sdk.run(driver, default_port=9100, argv=[])
+
+    assert said in str(refused.value)
 
 
 def test_methods_of_the_author_s_own() -> None:

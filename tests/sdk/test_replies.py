@@ -94,6 +94,16 @@ async def told(operation: str, result: object) -> Json:
             id="a delay is rounded up to seconds",
         ),
         pytest.param(
+            "ensureBackend",
+            sdk.Running(retry_after=timedelta(hours=2)),
+            {
+                "status": "Running",
+                "minRetryDelayInSeconds": 3600,
+                "minRetryDelayinSeconds": 3600,
+            },
+            id="a delay is an hour at most",
+        ),
+        pytest.param(
             "createLoadBalancer",
             sdk.Succ(lb_info={"id": "7"}, lock_key="pool-7"),
             {"status": "Succ", "lbInfo": {"id": "7"}, "lockKey": "pool-7"},

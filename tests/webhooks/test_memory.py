@@ -129,7 +129,7 @@ async def test_an_ensured_member_is_listed(bench: Bench) -> None:
 
     (listed,) = (await bench.list()).backends
     assert (
-        sdk.ListedBackend(
+        answers.ListedBackend(
             backend_addr="192.0.2.1:80", record_id="r", state=sdk.BackendState.ACTIVE
         )
         == listed

@@ -65,7 +65,10 @@ def why_not(
     found = [rule for rule in map(parse_rule, rules) if matches(rule.pattern)]
     if not found:
         said = ", ".join(_patterns(rules)) or "none"
-        return f"is not allowed by this driver; it may use {said}"
+        return (
+            f"is not allowed by this driver; it may use {said}: choose one of these, or "
+            "have its operator allow it"
+        )
     narrow = [rule for rule in found if rule.namespaces is not None] or found
     if namespace is None or any(rule.is_open_to(namespace) for rule in narrow):
         return ""
