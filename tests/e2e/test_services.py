@@ -1,6 +1,7 @@
 """Services of type LoadBalancer on the real API server: an address, members, all of it away."""
 
 import json
+import sys
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -12,8 +13,10 @@ from lbcf.core.model import names
 from lbcf.core.model.values import ObjectKey
 from tests.e2e import objects
 from tests.e2e.objects import Whole
-from tests.e2e.stage import Stage
+from tests.e2e.stage import Process, Stage
 from tests.e2e.watched import has_event
+from tests.envoy.proxy import Envoy
+from tests.lab.cluster.ports import free_ports
 
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
@@ -285,6 +288,62 @@ async def test_bad_input_is_told(running: Stage) -> None:
     await _end_all(running, "driverless", "second", "lost")
     assert await running.get(objects.LOAD_BALANCERS, "svc-second-80-tcp") is not None
     await running.client.delete(objects.CLASSES, ObjectKey("", nobody))
+
+
+@pytest.fixture(name="edge")
+async def _edge(bare: Stage) -> AsyncIterator[int]:
+    """The driver of an Envoy, and a class; yields the one port that it may listen on."""
+    port, serving, xds = free_ports(3)
+    argv = [
+        *(sys.executable, "-m", "webhooks.envoy"),
+        *("--bind-address", f"127.0.0.1:{serving}"),
+        *("--xds-address", f"127.0.0.1:{xds}"),
+        *("--state-directory", str(bare.folder / "envoy")),
+        *("--allow-listeners", f"edge/127.0.0.1:{port}"),
+    ]
+    driver = Process("envoy", argv, bare.folder / "envoy-0.log")
+    bare.processes["envoy"] = driver
+    await driver.start()
+    known = {"fleet": "edge", "listen": "127.0.0.1:{port}/{protocol}"}
+    async with Envoy.running(xds):
+        await bare.start("controller")
+        await bare.start("deregistrar")
+        url = f"http://127.0.0.1:{serving}"
+        await bare.create(objects.DRIVERS, objects.a_driver(url))
+        body = a_class(bare.namespace, lbSpec=known)
+        await bare.client.create(objects.CLASSES, "", body)
+        yield port
+        await bare.client.delete(objects.CLASSES, ObjectKey("", bare.namespace))
+
+
+@pytest.mark.envoy
+async def test_port_that_envoy_may_not_listen_on(bare: Stage, edge: int) -> None:
+    """Its Service and its load balancer say what to do; another port is served."""
+    ports = [{"name": "open", "port": edge}, {"name": "closed", "port": 9}]
+    await bare.create(objects.SERVICES, a_service(ours(bare), "half", ports=ports))
+
+    why = (
+        "listen: edge/127.0.0.1:9 is not allowed by this driver; it may use "
+        f"edge/127.0.0.1:{edge}: choose one of these, or have its operator allow it "
+        "(--allow-listeners)"
+    )
+    assert why in await until_told(bare, "False", "DriverRefused", "half")
+    await until_event(bare, "half", why)
+    refused = await bare.get(objects.LOAD_BALANCERS, "svc-half-9-tcp")
+    assert refused is not None
+    said = refused.condition("Created")
+    assert ("False", "DriverRefused") == (said["status"], said["reason"])
+    assert why in said["message"]
+
+    async def is_served() -> bool:
+        found = await bare.get(objects.LOAD_BALANCERS, f"svc-half-{edge}-tcp")
+        return found is not None and found.condition("Created")["status"] == "True"
+
+    await bare.until("the other port is served", is_served)
+    only_open = {"spec": {"ports": ports[:1]}}
+    await bare.patch(objects.SERVICES, "half", only_open)
+    await until_told(bare, "True", "Ready", "half")
+    await _end_all(bare, "half")
 
 
 async def test_options_reach_the_driver_or_are_refused(running: Stage) -> None:

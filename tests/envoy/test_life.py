@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import grpc
 import msgspec
 import pytest
 
@@ -15,8 +16,10 @@ from lbcf.sdk import Fail, RetryAfter, Running, Succ
 from tests.envoy.conftest import StartServer
 from tests.envoy.proxy import free_port
 from tests.envoy.stage import Stage
+from tests.envoy.streams import GrpcServer, Stream
 from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic, ask
+from tests.lab.demo import peers
 from tests.webhooks.troubled import settled, told
 from webhooks.envoy.attributes import parse_attributes
 from webhooks.envoy.errors import InvalidInput
@@ -312,7 +315,12 @@ async def test_an_address_that_the_machine_has_not_yet(stage: Stage) -> None:
 
 
 Said = Mapping[str, str]
-PROTOCOLS: Sequence[Said] = ({}, {"upstreamProtocol": "http2"}, {"protocol": "tcp"})
+PROTOCOLS: Sequence[Said] = (
+    {},
+    {"upstreamProtocol": "http2"},
+    {"upstreamProtocol": "client"},
+    {"protocol": "tcp"},
+)
 ALGORITHMS = ("roundrobin", "leastrequest", "random", "source", "maglev")
 CHECKS: Sequence[Said] = (
     {},
@@ -343,6 +351,51 @@ async def test_envoy_takes_all_attributes(
 
     assert [server.address] == list(await envoy.members(stage.listen))
     await driver.ensure_backend(member)
+
+
+async def test_members_are_spoken_to_as_clients_speak(
+    stage: Stage, start_server: StartServer, client: ClientSession
+) -> None:
+    """One load balancer for HTTP/1.1 and for gRPC, which is HTTP/2."""
+    driver = await stage.driver()
+    await stage.envoy()
+    await driver.create_load_balancer(stage.create(upstreamProtocol="client"))
+    async with (
+        GrpcServer.running("grpc", "127.0.1.1") as only_http2,
+        grpc.aio.insecure_channel(stage.listen) as channel,
+    ):
+        await driver.ensure_backend(stage.ensure("grpc", only_http2.address))
+        stream = Stream.begin(channel)
+        assert "grpc" == await stream.ask()
+        await stream.end()
+        drain = stage.drain("grpc", only_http2.address)
+        await settled(partial(driver.drain_backend, drain))
+    only_http1 = await start_server("http1")
+    await driver.ensure_backend(stage.ensure("http1", only_http1.address))
+
+    assert "http1" == await ask(client, stage.url)
+
+
+@pytest.mark.parametrize("said", [{}, {"upstreamIdleTimeout": "100ms"}])
+async def test_idle_connections_end_before_members_end_them(
+    stage: Stage, client: ClientSession, said: dict[str, str]
+) -> None:
+    """A request that crosses a member's close is lost: the member may have had it."""
+    driver = await stage.driver()
+    envoy = await stage.envoy()
+    await driver.create_load_balancer(stage.create(**said))
+
+    async def is_let_go() -> bool:
+        (host,) = (await envoy.clusters())[f"lbcf/{stage.listen}"].values()
+        counts = {one["name"]: int(one.get("value", 0)) for one in host["stats"]}
+        return counts["cx_active"] == 0
+
+    async with peers.serving(peers.resetting(peers.GOOD)) as port:
+        await driver.ensure_backend(stage.ensure("one", f"127.0.0.1:{port}"))
+        first = await ask(client, stage.url)
+        await until(is_let_go)
+
+        assert ["pod=a\n"] * 2 == [first, await ask(client, stage.url)]
 
 
 async def test_a_cookie_leads_to_a_draining_member(
@@ -408,6 +461,7 @@ async def test_clients_of_other_networks_are_turned_away(
         ({"algorithm": "random", "slowStart": "9s"}, "slowStart means nothing"),
         ({"sessionAffinity": "ClientIP", "algorithm": "random"}, "needs algorithm"),
         ({"loadBalancerSourceRanges": "10.0.0.1/8"}, "has host bits set"),
+        ({"protocol": "tcp", "upstreamIdleTimeout": "9s"}, "means nothing without"),
         ({"retries": "10"}, "retries must be a number from 0 to 9"),
         ({"address": "edge.example.com"}, "address must be an IP address"),
         ({"address": "::"}, "address must be an IP address"),

@@ -1,5 +1,6 @@
 """The attributes of a load balancer, checked before anything is changed. Pure."""
 
+import enum
 import ipaddress
 import re
 
@@ -30,10 +31,22 @@ ALGORITHMS = {
 """Names, and what Envoy calls them; the last two hash the client's address."""
 
 _BY_HASH = ("source", "maglev")
-_ONLY_HTTP = ("upstreamProtocol", "requestTimeout", "retries", "stickyCookie")
+_ONLY_HTTP = (
+    *("upstreamProtocol", "upstreamIdleTimeout", "requestTimeout"),
+    *("retries", "stickyCookie"),
+)
 _ONLY_CHECKED = ("checkPath", "checkInterval", "checkTimeout", "checkRise", "checkFall")
 
 _T = TypeVar("_T")
+
+
+class Upstream(enum.StrEnum):
+    """The version of HTTP in which members are spoken to; gRPC needs HTTP/2."""
+
+    HTTP1 = "http1"
+    HTTP2 = "http2"
+    CLIENT = "client"
+    """That of each request's client."""
 
 
 @attrs.frozen
@@ -60,9 +73,10 @@ class Settings:
     Attributes:
         http: whether requests are balanced, else connections, or datagrams of UDP.
         algorithm: Envoy's name.
-        http2: whether members are spoken to in HTTP/2, as gRPC needs.
+        upstream: how members are spoken to.
         connect_timeout: for a connection to a member.
         idle_timeout: of clients' connections.
+        upstream_idle_timeout: of connections to members that no request is on.
         request_timeout: of a request as a whole.
         retries: how often a request that no member has begun to serve is tried again.
         slow_start: how long a new member has until its full share.
@@ -75,9 +89,10 @@ class Settings:
 
     http: bool
     algorithm: str
-    http2: bool
+    upstream: Upstream
     connect_timeout: float
     idle_timeout: float
+    upstream_idle_timeout: float
     request_timeout: float
     retries: int
     slow_start: float
@@ -99,6 +114,7 @@ DEFAULTS: Mapping[str, str] = {
     "upstreamProtocol": "http1",
     "connectTimeout": "1s",
     "idleTimeout": "1h",
+    "upstreamIdleTimeout": "4s",
     "requestTimeout": "",
     "retries": "2",
     "slowStart": "",
@@ -142,9 +158,10 @@ def parse_attributes(attributes: Mapping[str, str], *, udp: bool = False) -> Set
     return Settings(
         http=http,
         algorithm=_algorithm(said),
-        http2=_one_of(said, "upstreamProtocol", {"http1": False, "http2": True}),
+        upstream=_one_of(said, "upstreamProtocol", {str(one): one for one in Upstream}),
         connect_timeout=_time(said, "connectTimeout"),
         idle_timeout=_time(said, "idleTimeout"),
+        upstream_idle_timeout=_time(said, "upstreamIdleTimeout"),
         request_timeout=_time(said, "requestTimeout"),
         retries=int(_matching(said, "retries", _DIGIT, "a number from 0 to 9")),
         slow_start=_time(said, "slowStart"),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 import msgspec
 
-from webhooks.envoy.attributes import Check, Settings
+from webhooks.envoy.attributes import Check, Settings, Upstream
 from webhooks.envoy.balancers import Balancer, Endpoint, Identity, endpoints
 from webhooks.shared.addresses import read_address
 
@@ -170,7 +170,7 @@ def _cluster(known: Identity, settings: Settings) -> Json:
     if settings.http:
         cluster["typed_extension_protocol_options"] = {_UPSTREAM: _upstream(settings)}
     if settings.check is not None:
-        cluster["health_checks"] = [_health_check(settings.check, settings.http2)]
+        cluster["health_checks"] = [_health_check(settings.check, settings.upstream)]
     if settings.slow_start:
         start = {"slow_start_window": _seconds(settings.slow_start)}
         kind = f"{settings.algorithm.lower()}_lb_config"
@@ -192,19 +192,31 @@ def _common_choice(settings: Settings) -> Json:
 
 
 def _upstream(settings: Settings) -> Json:
-    """Return how members are spoken to in HTTP."""
-    version = "http2_protocol_options" if settings.http2 else "http_protocol_options"
+    """Return how members are spoken to in HTTP.
+
+    A request that crosses a member's close of an idle connection is lost, and not tried again:
+    the member may have had it. So Envoy closes first.
+    """
+    idle = {"idle_timeout": _seconds(settings.upstream_idle_timeout)}
+    http1: Json = {"http_protocol_options": {}}
+    http2: Json = {"http2_protocol_options": {}}
+    versions: Mapping[Upstream, Json] = {
+        Upstream.HTTP1: {"explicit_http_config": http1},
+        Upstream.HTTP2: {"explicit_http_config": http2},
+        Upstream.CLIENT: {"use_downstream_protocol_config": http1 | http2},
+    }
     return {
         "@type": f"type.googleapis.com/{_UPSTREAM}",
-        "explicit_http_config": {version: {}},
+        "common_http_protocol_options": idle,
+        **versions[settings.upstream],
     }
 
 
-def _health_check(check: Check, http2: bool) -> Json:
+def _health_check(check: Check, upstream: Upstream) -> Json:
     """Return how Envoys find out whether a member is well."""
     asked: Json = {"tcp_health_check": {}}
     if check.path:
-        codec = "HTTP2" if http2 else "HTTP1"
+        codec = "HTTP2" if upstream is Upstream.HTTP2 else "HTTP1"
         asked = {"http_health_check": {"path": check.path, "codec_client_type": codec}}
     return {
         "interval": _seconds(check.interval),

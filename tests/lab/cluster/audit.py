@@ -28,6 +28,7 @@ class AuditEvent:
         name: The object's name, or empty.
         code: The HTTP status of the answer.
         time: When the request came in, RFC 3339 with microseconds, UTC.
+        answered: When it was answered; what was written is stored by then.
     """
 
     user: str
@@ -39,6 +40,7 @@ class AuditEvent:
     name: str
     code: int
     time: str
+    answered: str = ""
 
     @property
     def is_write(self) -> bool:
@@ -71,6 +73,7 @@ def _parse(event: Mapping[str, object]) -> AuditEvent:
         name=_text(about, "name"),
         code=code if isinstance(code, int) else 0,
         time=_text(event, "requestReceivedTimestamp"),
+        answered=_text(event, "stageTimestamp"),
     )
 
 

@@ -39,6 +39,7 @@ class Envoy(Proxy):
     """
 
     cuts_requests: ClassVar[bool] = True
+    http2: ClassVar[bool] = True
 
     ground: Ground
     address: str
@@ -60,8 +61,12 @@ class Envoy(Proxy):
 
     @property
     def attributes(self) -> Mapping[str, str]:
-        """No retries: what fails shall be seen. A SYN may be lost twice on a busy machine."""
-        return {"retries": "0", "connectTimeout": "4s"}
+        """No retries: what fails shall be seen. A SYN may be lost twice on a busy machine.
+
+        The log in the run's folder tells of each request what became of it.
+        """
+        seen = {"retries": "0", "accessLog": "stdout"}
+        return {**seen, "connectTimeout": "4s", "upstreamProtocol": "client"}
 
     @property
     def driver(self) -> Sequence[str]:

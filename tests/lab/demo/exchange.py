@@ -1,8 +1,9 @@
-"""One HTTP request over a raw socket, and a strict verdict on what came back.
+"""One request, and a strict verdict on what came back; HTTP/1.1 over a raw socket.
 
 `load` decides what is asked and when; this module carries one request out and says how
-it ended. A request succeeded only if a complete answer with status 200 arrived in time.
-Everything else is a failure, with one of the kinds in `answer`; nothing is tried twice.
+it ended; `multiplexed` does so over HTTP/2. A request succeeded only if a complete answer
+with status 200 arrived in time. Everything else is a failure, with one of the kinds in
+`answer`; nothing is tried twice.
 
 The one thing that is no failure: a kept connection that the other side closed cleanly
 while it lay idle. That is seen before a request is sent on it (`is_open`), as every
@@ -12,12 +13,24 @@ clients repeat such a request: a demo must not repair what it is to measure.
 """
 
 import asyncio
+import enum
 import socket
 import time
+
+from collections.abc import Awaitable, Callable
 
 import attrs
 
 from tests.lab.demo.answer import FailedError, Failure, is_open, receive
+
+
+class Protocol(enum.StrEnum):
+    """What a request is sent in."""
+
+    HTTP1 = "http1"
+    HTTP2 = "http2"
+    GRPC = "grpc"
+    """A stream, which counts as one request from its first message to its end."""
 
 
 @attrs.frozen
@@ -29,12 +42,14 @@ class Order:
         fresh: on a new connection that is closed afterwards; else on a kept one.
         asked: seconds that the app was asked to take.
         limit: seconds after which the request counts as failed.
+        protocol: what it is sent in.
     """
 
     path: str
     fresh: bool
     asked: float
     limit: float
+    protocol: Protocol = Protocol.HTTP1
 
 
 @attrs.frozen
@@ -58,6 +73,28 @@ class Outcome:
     pod: str
 
 
+async def carried_out(
+    order: Order, exchange: Callable[[Order], Awaitable[str]]
+) -> Outcome:
+    """Carry one order out; never raises for what the other side does.
+
+    Args:
+        order: what is asked.
+        exchange: returns the name of the pod that answered, or raises `FailedError`.
+    """
+    sent = time.monotonic()
+    failure, status, pod = None, 200, ""
+    try:
+        async with asyncio.timeout(order.limit):
+            pod = await exchange(order)
+    except TimeoutError:
+        failure, status = Failure.TIMEOUT, 0
+    except FailedError as error:
+        failure, status, pod = error.kind, error.status, error.pod
+    took = time.monotonic() - sent
+    return Outcome(sent, took, order, status, failure, pod)
+
+
 class Client:
     """Sends orders to one address, keeping connections between them.
 
@@ -72,17 +109,7 @@ class Client:
 
     async def send(self, order: Order) -> Outcome:
         """Carry one order out; never raises for what the other side does."""
-        sent = time.monotonic()
-        failure, status, pod = None, 200, ""
-        try:
-            async with asyncio.timeout(order.limit):
-                pod = await self._exchange(order)
-        except TimeoutError:
-            failure, status = Failure.TIMEOUT, 0
-        except FailedError as error:
-            failure, status, pod = error.kind, error.status, error.pod
-        took = time.monotonic() - sent
-        return Outcome(sent, took, order, status, failure, pod)
+        return await carried_out(order, self._exchange)
 
     def close(self) -> None:
         """Close the idle connections."""

@@ -61,6 +61,7 @@ class HAProxy(Proxy):
     """A running HAProxy: its master program and its runtime socket."""
 
     cuts_requests: ClassVar[bool] = False
+    http2: ClassVar[bool] = False
 
     child: asyncio.subprocess.Process
     socket: Path

@@ -15,6 +15,8 @@ import attrs
 
 API_SERVER = "API server"
 LEASE_SHADOW = 30.0  # seconds after the API server's kill within which leaders may end
+LATENESS = 2.0
+"""Seconds after which a load generator on a busy machine has seen that it was cut off."""
 KILL_SHADOW = (
     5.0  # seconds after a kill within which a failure is told together with it
 )
@@ -112,12 +114,20 @@ class Journal:
                 break
         return ", ".join(words)
 
-    def in_gap(self, sent: float, ended: float) -> bool:
+    def in_gap(self, sent: float, ended: float, *, cut: bool = False) -> bool:
         """Tell whether a request met a load balancer that was being restarted.
 
         It was sent then, or was under way when all such were cut and failed by that.
+
+        Args:
+            sent: when it was sent.
+            ended: when it was seen to fail.
+            cut: its connection ended. Nobody could serve it after the kill, but on a
+                busy machine its end may be seen after that of the gap.
         """
+        late = LATENESS if cut else 0.0
         return any(
-            gap.covers(sent) or (gap.cuts and sent < gap.begin and gap.covers(ended))
+            gap.covers(sent)
+            or (gap.cuts and sent < gap.begin <= ended <= gap.end + late)
             for gap in self.gaps
         )

@@ -1,8 +1,9 @@
 """How long after registration pods become Ready, and after deregistration get SIGTERM.
 
-Both from the API server's audit log, whose moments are those at which requests came in, and
-from what pods tell of themselves (`sigterms`): all by the clock of one machine, and not late where the
-demo itself is.
+Both from the API server's audit log, and from what pods tell of themselves (`sigterms`): all
+by the clock of one machine, and not late where the demo itself is. Registered, and an open
+gate, count from the moment at which the write was answered, for before that nobody can know
+of them; the end of a record from the moment at which the request came in.
 """
 
 import math
@@ -53,8 +54,8 @@ def percentile_ms(lags: Iterable[float], share: float = 0.99) -> float | None:
 def gate_lags(events: Iterable[AuditEvent], pod_of: PodOf) -> dict[str, float]:
     """How long after the last write of a record's status each pod's gate was opened.
 
-    That write is the one that says Registered, or InService after the first checks of its
-    load balancer: the gate waits for it.
+    That write is the one that says Registered. Where the driver answers `inService: false`
+    the first checks of its load balancer are part of the time.
 
     Args:
         events: those of the controller, in the log's order.
@@ -66,9 +67,9 @@ def gate_lags(events: Iterable[AuditEvent], pod_of: PodOf) -> dict[str, float]:
         if event.verb != "patch" or event.code >= REFUSED:
             continue
         if event.resource == STATUS and (pod := pod_of(event.name)) not in lags:
-            last[pod] = moment(event)
+            last[pod] = moment(event.answered)
         elif event.resource == PODS and event.name in last:
-            lags.setdefault(event.name, moment(event) - last[event.name])
+            lags.setdefault(event.name, moment(event.answered) - last[event.name])
     return lags
 
 
@@ -89,7 +90,7 @@ def sigterm_lags(
     ends: dict[str, float] = {}
     for event in events:
         if event.resource == RECORDS and event.is_write and event.code < REFUSED:
-            ends[event.name] = moment(event)
+            ends[event.name] = moment(event.time)
     ends |= dict.fromkeys(living, math.inf)
     gone: dict[str, float] = defaultdict(float)
     for record, pod in owners.items():
@@ -97,6 +98,6 @@ def sigterm_lags(
     return {pod: at - gone[pod] for pod, at in sigterms.items() if gone.get(pod)}
 
 
-def moment(event: AuditEvent) -> float:
-    """When a request came in, in seconds since 1970."""
-    return datetime.fromisoformat(event.time).timestamp()
+def moment(time: str) -> float:
+    """RFC 3339 in seconds since 1970."""
+    return datetime.fromisoformat(time).timestamp()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
+from tests.lab.demo.exchange import Protocol
 from tests.lab.demo.journal import API_SERVER
 
 
@@ -19,6 +20,10 @@ RESTARTS = {"haproxy": "reloads of HAProxy", "envoy": "restarts of Envoy"}
 """What befalls the load balancer itself, by driver."""
 
 KILLS = {"controller": 10, "deregistrar": 10, "driver": 4, API_SERVER: 0}
+
+
+HTTP2: Mapping[str, int] = {Protocol.HTTP2: 5_000, Protocol.GRPC: 200}
+"""Requests and streams that are not HTTP/1.1, where the load balancer speaks that."""
 
 
 @attrs.frozen
@@ -65,6 +70,7 @@ class Minima:
 
     Attributes:
         requests: requests sent.
+        protocols: the least of them in each of these.
         rollouts: rolling updates completed.
         node_drains: nodes drained and given back.
         kills: kills of each process, all replicas of it together.
@@ -74,7 +80,8 @@ class Minima:
         outages: times that there was no deregistrar for a while.
     """
 
-    requests: int = 20_000
+    requests: int = 30_000
+    protocols: Mapping[str, int] = {}
     rollouts: int = 3
     node_drains: int = 1
     kills: Mapping[str, int] = attrs.field(factory=KILLS.copy)
@@ -86,8 +93,10 @@ class Minima:
 
 def minima(options: Options) -> Minima:
     """What must be reached; not by what may not be done to a foreign cluster."""
+    protocols = HTTP2 if options.driver == "envoy" else {}
     if options.campaign:
         return Minima(
+            protocols=protocols,
             rollouts=4,
             kills=KILLS | {API_SERVER: 1},
             driver=options.driver,
@@ -95,7 +104,11 @@ def minima(options: Options) -> Minima:
             outages=1,
         )
     drainable = options.drain_nodes or not options.foreign
-    return Minima(node_drains=1 if drainable else 0, driver=options.driver)
+    return Minima(
+        protocols=protocols,
+        node_drains=1 if drainable else 0,
+        driver=options.driver,
+    )
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -143,7 +156,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=RESTARTS,
         default=default.driver,
         help="of which load balancer (default %(default)s); Envoy is killed and started "
-        "again where HAProxy is reloaded",
+        "again where HAProxy is reloaded, and is sent HTTP/2 and gRPC, too",
     )
     add("--nodes", type=int, default=default.nodes, help="nodes of the own cluster")
     add(

@@ -7,6 +7,10 @@ import struct
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import RequestReceived
+
 
 Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -77,6 +81,30 @@ async def hanging(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     await request(reader)
     writer.write(GOOD[:-3])
     await reader.read()
+
+
+def over_http2(status: int, body: bytes, *, cut: bool = False) -> Behaviour:
+    """Answer all requests of a connection over HTTP/2; or end the stream before its end."""
+
+    async def behave(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        connection = H2Connection(H2Configuration(client_side=False))
+        connection.initiate_connection()
+        writer.write(connection.data_to_send())
+        while data := await reader.read(1 << 16):
+            for event in connection.receive_data(data):
+                if not isinstance(event, RequestReceived):
+                    continue
+                stream = event.stream_id
+                if status:
+                    connection.send_headers(stream, [(":status", str(status))])
+                    connection.send_data(stream, body, end_stream=not cut)
+                if cut:
+                    connection.reset_stream(stream)
+            writer.write(connection.data_to_send())
+
+    return behave
 
 
 def reset(writer: asyncio.StreamWriter) -> None:

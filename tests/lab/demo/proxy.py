@@ -53,9 +53,11 @@ class Proxy(abc.ABC):
 
     Attributes:
         cuts_requests: whether `restart` ends the requests that are under way.
+        http2: whether clients may speak HTTP/2 and gRPC.
     """
 
     cuts_requests: ClassVar[bool]
+    http2: ClassVar[bool]
 
     @property
     @abc.abstractmethod

@@ -149,7 +149,9 @@ async def with_traffic(stage: Stage, address: str) -> float:
     """
     options = stage.options
     limit = WARM_UP + options.seconds + EXTRA_SECONDS + 2 * SETTLE_LIMIT
-    traffic = await Traffic.start(stage.ground, address, options.rate, limit)
+    traffic = await Traffic.start(
+        stage.ground, address, options.rate, limit, http2=stage.proxy.http2
+    )
     stage.traffic = traffic
     try:
         async with stack.beside(traffic.read()):
@@ -192,7 +194,7 @@ async def break_things(stage: Stage, traffic: Traffic) -> None:
 
     def done() -> bool:
         spent = time.monotonic() - begin
-        enough = not shortfalls(least, traffic.figures.requests, journal)
+        enough = not shortfalls(least, traffic.figures, journal)
         return spent > options.seconds + (0 if enough else EXTRA_SECONDS)
 
     try:

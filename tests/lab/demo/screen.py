@@ -171,6 +171,11 @@ def summary(verdict: Verdict) -> list[str]:
     lines = [
         f"seed {verdict.seed}, drain {drain}, gates {gates}, {verdict.seconds:.0f} s: {steps}, kills: {kills}",
         f"requests: {figures.requests}, failed: {verdict.failed}",
+        *(
+            f"  over {name}: {share.requests}, failed: {share.failed} "
+            f"(and {share.reload_failed} in a gap)"
+            for name, share in verdict.protocols.items()
+        ),
         f"latency: p50 {figures.p50_ms} ms, p99 {figures.p99_ms} ms",
         f"{RESTARTS[verdict.driver]}: no members for {verdict.reload_gap_ms:.0f} ms at most",
         f"failed in such a gap (counted apart): {verdict.reload_failed}",
@@ -181,13 +186,13 @@ def summary(verdict: Verdict) -> list[str]:
         lags = verdict.lags
         lines += [
             f"SIGTERM after the end of the pod's record: p99 {lags.sigterm_p99_ms} ms",
-            f"readiness gate after the last Registered: p99 {lags.gate_p99_ms} ms",
+            f"readiness gate after Registered and first checks: p99 {lags.gate_p99_ms} ms",
         ]
     if verdict.writes:
         per = verdict.writes.per_lifecycle
         lines.append(
-            f"API writes per lifecycle: {per:.2f} (4, 1 more where a drain waited, 1 more "
-            "where a gate waited for checks, 2 more for each reload lived through)"
+            f"API writes per lifecycle: {per:.2f} (4, 1 more where a drain waited, 2 more "
+            "for each reload lived through)"
         )
     lines += [f"failed: {example}" for example in verdict.examples]
     lines += [f"missing: {line}" for line in verdict.missing]

@@ -5,9 +5,17 @@ from tests.lab.demo.lags import gate_lags, percentile_ms, sigterm_lags
 
 
 def event(second: int, resource: str, name: str, code: int = 200) -> AuditEvent:
-    """A patch that came in at this second of a minute."""
-    time = f"2026-01-01T00:00:{second:02}.000000Z"
-    return AuditEvent("u", "a", "patch", "g", resource, "n", name, code, time)
+    """A patch that came in at this second of a minute; writes of records take 0.25 s more."""
+    came = f"2026-01-01T00:00:{second:02}"
+    answered = (
+        f"{came}.250000Z" if resource.startswith("backend") else f"{came}.000000Z"
+    )
+    return AuditEvent(
+        *("u", "a", "patch", "g", resource, "n", name),
+        code,
+        f"{came}.000000Z",
+        answered,
+    )
 
 
 START = 1767225600.0  # 2026-01-01 in seconds since 1970
@@ -25,7 +33,7 @@ def test_gate_counts_from_the_last_registered_before_it() -> None:
         event(8, "pods/status", "stranger"),
     ]
 
-    assert {"p1": 3.0} == gate_lags(events, lambda record: record.partition("-")[2])
+    assert {"p1": 2.75} == gate_lags(events, lambda record: record.partition("-")[2])
 
 
 def test_sigterm_counts_from_the_end_of_the_last_record() -> None:

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from tests.lab.demo import load, peers
+from tests.lab.demo import load, manifests, peers
 from tests.lab.demo.answer import Failure
-from tests.lab.demo.exchange import Client, Order, Outcome
+from tests.lab.demo.exchange import Client, Order, Outcome, Protocol
 from tests.lab.demo.latency import Latencies
 
 
@@ -43,6 +43,22 @@ def test_slow_requests_come_on_both_kinds_of_connection() -> None:
     assert {1.0, 2.0, 3.0, 4.0, 5.0} == {order.asked for order in slow}
 
 
+def test_a_share_goes_over_http2() -> None:
+    """Every fourth request; some are streams, which end before a drain has to."""
+    orders = [load.mixed(number) for number in range(MANY)]
+    streams = [order for order in orders if order.protocol is Protocol.GRPC]
+    rest = [order for order in orders if order.protocol is Protocol.HTTP1]
+
+    assert len(streams) == 1 + (MANY - 1) // load.STREAM_EVERY
+    assert len(rest) > MANY / 2
+    assert {3, 4, 5, 6, 7, 8, 9} == {order.asked for order in streams}
+    assert max(order.asked for order in streams) < manifests.DRAIN_TIMEOUT
+    for protocol in (Protocol.HTTP1, Protocol.HTTP2):
+        asked = [order.asked for order in orders if order.protocol is protocol]
+        assert {0.0, 1.0, 2.0, 3.0, 4.0, 5.0} == set(asked)
+    assert {True, False} == {order.fresh for order in rest}
+
+
 def test_tells_of_a_failure_at_once() -> None:
     """A failed request is counted, told and written down with its kind."""
     record, out = io.StringIO(), io.StringIO()
@@ -52,7 +68,7 @@ def test_tells_of_a_failure_at_once() -> None:
 
     assert (1, 1) == (tally.requests, tally.failed)
     assert "reset" == lines(out.getvalue())[0]["failure"]["kind"]
-    assert "5.0000,1010.0,200,reset,new,a\n" == record.getvalue()
+    assert "5.0000,1010.0,200,reset,new,a,http1\n" == record.getvalue()
 
 
 def test_latency_leaves_out_what_the_app_was_asked_to_take() -> None:

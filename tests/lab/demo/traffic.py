@@ -16,7 +16,9 @@ from typing import Any
 import attrs
 
 from tests.lab.demo import children
+from tests.lab.demo.answer import Failure
 from tests.lab.demo.errors import DemoError
+from tests.lab.demo.exchange import Protocol
 from tests.lab.demo.ground import Ground
 from tests.lab.demo.journal import Journal
 
@@ -37,6 +39,7 @@ class FailedRequest:
         kind: how it failed.
         status: status of the answer, or 0.
         pod: the member of HAProxy that the answer names, if any.
+        protocol: what it was sent in.
     """
 
     sent: float
@@ -46,11 +49,16 @@ class FailedRequest:
     kind: str
     status: int
     pod: str
+    protocol: str = Protocol.HTTP1
 
 
 @attrs.frozen
 class Figures:
-    """The load generator's figures at some moment; see `load`."""
+    """The load generator's figures at some moment; see `load`.
+
+    Attributes:
+        protocols: requests by what they were sent in.
+    """
 
     requests: int = 0
     failed: int = 0
@@ -59,6 +67,7 @@ class Figures:
     idle_closed: int = 0
     p50_ms: float = 0.0
     p99_ms: float = 0.0
+    protocols: Mapping[str, int] = {}
 
 
 class Traffic:
@@ -77,13 +86,20 @@ class Traffic:
 
     @classmethod
     async def start(
-        cls, ground: Ground, address: str, rate: float, seconds: float
+        cls,
+        ground: Ground,
+        address: str,
+        rate: float,
+        seconds: float,
+        *,
+        http2: bool = False,
     ) -> "Traffic":
-        """Start sending."""
+        """Start sending, a share of it over HTTP/2 or none."""
         argv = [
             *(sys.executable, "-m", "tests.lab.demo.load", "--address", address),
             *("--rate", str(rate), "--seconds", str(seconds)),
             *("--record", str(record_path(ground))),
+            *(["--http2"] if http2 else []),
         ]
         log = ground.folder / "load.log"
         return cls(await children.start(ground, log, argv, piped=True))
@@ -144,5 +160,9 @@ def outside_gaps(
     return [
         failure
         for failure in failures
-        if not journal.in_gap(failure.sent, failure.sent + failure.took_ms / 1000)
+        if not journal.in_gap(
+            failure.sent,
+            failure.sent + failure.took_ms / 1000,
+            cut=failure.kind in {Failure.RESET, Failure.TRUNCATED},
+        )
     ]

@@ -56,6 +56,21 @@ class Evidence:
 
 
 @attrs.frozen
+class Share:
+    """The part of the requests that was sent in one protocol.
+
+    Attributes:
+        requests: how many.
+        failed: of them, what no reload or restart excuses.
+        reload_failed: of them, what one does.
+    """
+
+    requests: int
+    failed: int
+    reload_failed: int
+
+
+@attrs.frozen
 class Verdict:
     """What came out.
 
@@ -70,6 +85,7 @@ class Verdict:
         figures: the load generator's, all failures included.
         failed: failed requests that no reload or restart excuses.
         reload_failed: requests that failed since the load balancer was restarted just then.
+        protocols: the same by what requests were sent in, of the failures that were kept.
         reload_gap_ms: the longest such time in milliseconds.
         counts: how often each step of the script was completed.
         kills: kills of each process.
@@ -89,6 +105,7 @@ class Verdict:
     figures: Figures
     failed: int
     reload_failed: int
+    protocols: Mapping[str, Share]
     reload_gap_ms: float
     counts: Mapping[str, int]
     kills: Mapping[str, int]
@@ -110,7 +127,7 @@ def judge(evidence: Evidence) -> Verdict:
     real = outside_gaps(failures, journal)
     excused = len(failures) - len(real)
     gaps = [gap.end - gap.begin for gap in journal.gaps]
-    short = shortfalls(evidence.minima, figures.requests, journal)
+    short = shortfalls(evidence.minima, figures, journal)
     return Verdict(
         driver=evidence.minima.driver,
         seed=evidence.seed,
@@ -121,6 +138,7 @@ def judge(evidence: Evidence) -> Verdict:
         figures=figures,
         failed=figures.failed - excused,
         reload_failed=excused,
+        protocols=shares(figures, failures, real),
         reload_gap_ms=round(max(gaps, default=0.0) * 1000, 1),
         counts=journal.counts,
         kills=kills_by_name(journal),
@@ -146,11 +164,27 @@ def kills_by_name(journal: Journal) -> dict[str, int]:
     return {name: killed[name] for name in KILLS}
 
 
-def shortfalls(minima: Minima, requests: int, journal: Journal) -> list[str]:
+def shares(
+    figures: Figures, failures: Sequence[FailedRequest], real: Sequence[FailedRequest]
+) -> dict[str, Share]:
+    """Tell protocols apart."""
+    failed = Counter(failure.protocol for failure in real)
+    excused = Counter(failure.protocol for failure in failures) - failed
+    return {
+        name: Share(count, failed[name], excused[name])
+        for name, count in sorted(figures.protocols.items())
+    }
+
+
+def shortfalls(minima: Minima, sent: Figures, journal: Journal) -> list[str]:
     """What has not happened often enough, in words; empty if everything has."""
     counts = journal.counts
     figures = [
-        ("requests", requests, minima.requests),
+        ("requests", sent.requests, minima.requests),
+        *(
+            (f"requests over {name}", sent.protocols.get(name, 0), need)
+            for name, need in minima.protocols.items()
+        ),
         ("rolling updates", counts[script.ROLLOUT], minima.rollouts),
         ("node drains", counts[script.NODE_DRAIN], minima.node_drains),
         (RESTARTS[minima.driver], counts[script.RELOAD], minima.reloads),
@@ -188,6 +222,9 @@ def render(verdict: Verdict) -> dict[str, Any]:
         "seconds": round(verdict.seconds, 1),
         "requests": verdict.figures.requests,
         "failed": verdict.failed,
+        "protocols": {
+            name: attrs.asdict(share) for name, share in verdict.protocols.items()
+        },
         "seed": verdict.seed,
         "rollouts": verdict.counts[script.ROLLOUT],
         "scalings": verdict.counts[script.SCALING],

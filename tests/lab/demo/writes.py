@@ -5,8 +5,8 @@ has a name of its own there. A lifecycle is a record that was created and is gon
 was written to such records, divided by their number, is `per_lifecycle`. Writes to
 records that still exist are left out, so that half lives do not make it look better or
 worse. A quiet life costs four: create, Registered, delete, finalizer. A drain that has
-to wait costs one more, a readiness gate that waits for HAProxy's first checks too, and each reload of HAProxy that a record lives through two, as
-it is registered again.
+to wait costs one more, and each reload of HAProxy that a record lives through two, as it is
+registered again.
 
 Told apart, and not in that figure: writes that the API server refused (a conflict, most
 of the time), and writes to anything else: leases, events, and the status of groups,

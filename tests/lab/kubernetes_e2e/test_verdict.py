@@ -10,7 +10,9 @@ from tests.lab.kubernetes_e2e.verdict import read_report, unexpected
 def _told(name: str, state: str, attempts: int = 1, message: str = "") -> object:
     """One test, as ginkgo writes it."""
     return {
-        "ContainerHierarchyTexts": ["LoadBalancers ExternalTrafficPolicy: Local"],
+        "ContainerHierarchyTexts": [
+            "LoadBalancers ExternalTrafficPolicy: Local [Feature:LoadBalancer] [Slow]"
+        ],
         "LeafNodeText": name,
         "LeafNodeType": "It",
         "NumAttempts": attempts,

@@ -11,10 +11,10 @@ import attrs
 LET_OUT = frozenset({"skipped", "pending"})
 
 REASONS = {
-    "ExternalTrafficPolicy: Local should work for type=LoadBalancer": (
+    "should work for type=LoadBalancer": (
         "skips itself where ipMode is Proxy: Envoy does not keep the client's address"
     ),
-    "ExternalTrafficPolicy: Local should work from pods": (
+    "should work from pods": (
         "skips itself where ipMode is Proxy: Envoy does not keep the client's address"
     ),
 }

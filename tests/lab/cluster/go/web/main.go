@@ -9,12 +9,14 @@
 //	/slow?s=1.5    the same, after so many seconds
 //	/healthz       200 for as long as it serves
 //	/readyz        200, or 503 after SIGTERM and between /unready and /ready
+//	/test.Echo/Talk  gRPC: answers each message of a stream with the pod's name
 //
-// `webserver get URL [TIMES]` is a client, for images that have no other.
+// It speaks HTTP/1.1, and HTTP/2 without TLS. `webserver get URL [TIMES]` is a client, for images that have no other.
 package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -38,7 +40,9 @@ func main() {
 	}
 	log.SetFlags(log.LstdFlags | log.Lmicroseconds)
 	var unready atomic.Bool
-	server := &http.Server{Addr: ":" + env("PORT", "8080"), Handler: routes(&unready)}
+	server := &http.Server{Addr: ":" + env("PORT", "8080"), Handler: routes(&unready), Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
 	go serve(server)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -88,6 +92,7 @@ func routes(unready *atomic.Bool) http.Handler {
 		}
 		fmt.Fprintln(w, "ready")
 	})
+	mux.HandleFunc("/test.Echo/Talk", talk)
 	mux.HandleFunc("/unready", func(http.ResponseWriter, *http.Request) { unready.Store(true) })
 	mux.HandleFunc("/ready", func(http.ResponseWriter, *http.Request) { unready.Store(false) })
 	return mux
@@ -96,6 +101,24 @@ func routes(unready *atomic.Bool) http.Handler {
 func who(w http.ResponseWriter, r *http.Request) {
 	pod, _ := os.Hostname()
 	fmt.Fprintf(w, "pod=%s node=%s version=%s peer=%s\n", pod, env("NODE", "-"), env("VERSION", "1"), r.RemoteAddr)
+}
+
+// A message of gRPC is a byte that says whether it is compressed, its length in four, and so many bytes.
+func talk(w http.ResponseWriter, r *http.Request) {
+	pod, _ := os.Hostname()
+	answer := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(pod))), pod...)
+	w.Header().Set("Content-Type", "application/grpc")
+	w.Header().Set("Trailer", "Grpc-Status")
+	var head [5]byte
+	for {
+		if _, err := io.ReadFull(r.Body, head[:]); err != nil {
+			break // the client has no more to say, or is gone
+		}
+		io.CopyN(io.Discard, r.Body, int64(binary.BigEndian.Uint32(head[1:])))
+		w.Write(answer)
+		http.NewResponseController(w).Flush()
+	}
+	w.Header().Set("Grpc-Status", "0")
 }
 
 func env(name, fallback string) string {
