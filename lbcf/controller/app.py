@@ -15,6 +15,7 @@ from lbcf.controller.binds import Binds
 from lbcf.controller.driver_decisions import AttachmentKey, Judgements, Validations
 from lbcf.controller.drivers import DriverFinalizer, DriverReconciler
 from lbcf.controller.endpoint_slices import EndpointSliceInformers
+from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.gates import ReadinessGates
 from lbcf.controller.gone_backends import GoneBackends
 from lbcf.controller.group_status import GroupStatusReconciler, HeldRemovalsReporter
@@ -146,6 +147,7 @@ class Controller:
             parts.client, parts.clock, parts.settings.namespace
         )
         self._make_calls()
+        self._checks = FirstChecks(view, parts.clock)
         self._registrar = self._make_registrar()
         self._statuses = GroupStatusReconciler(
             view,
@@ -210,6 +212,7 @@ class Controller:
             executor,
             parts.incarnation,
             Shares(_RECORD_WORKERS),
+            checks=self._checks,
             deregistrar=self._deregistrar_lease.incarnation,
         )
 
@@ -308,6 +311,7 @@ class Controller:
             self._writers.records,
             self._calls,
             registrar=self._registrar,
+            checks=self._checks,
             binds=binds,
             recorder=parts.recorder,
             period=parts.settings.list_period,
@@ -367,6 +371,7 @@ class Controller:
             self._writers.pods,
             queue,
             recorder=parts.recorder,
+            checks=self._checks,
             clock=parts.clock,
             metrics=parts.metrics,
         )

@@ -1,21 +1,32 @@
 """Who wants a pod to be registered, for the decision about its readiness gate."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from lbcf.controller.snapshot import take_snapshot
 from lbcf.controller.view import View
-from lbcf.core.model.cluster import Pod
+from lbcf.core.model.cluster import Pod, Snapshot
 from lbcf.core.model.names import bind_group_key
-from lbcf.core.model.resources import BackendGroup
+from lbcf.core.model.resources import BackendGroup, BackendRecord
 from lbcf.core.model.values import Gate
 from lbcf.core.selection.gate import Claim, Wait, unclear_group
 
 
-def claims_on(view: View, pod: Pod) -> Iterator[Claim]:
-    """Yield what each group that selects a pod wants of it."""
+def claims_on(
+    view: View, pod: Pod, is_unchecked: Callable[[BackendRecord], bool]
+) -> Iterator[Claim]:
+    """Yield what each group that selects a pod wants of it.
+
+    Args:
+        view: what has been read.
+        pod: whose gate it is about.
+        is_unchecked: tells whether a registered member waits for its load balancer's
+            first checks.
+    """
     for group in view.groups_meaning(pod):
         snapshot = take_snapshot(view, group, {pod.meta.key.name})
-        yield Claim(group, snapshot, _optional(view, group))
+        records = snapshot.records if isinstance(snapshot, Snapshot) else ()
+        unchecked = {r.meta.uid for r in records if r.is_in and is_unchecked(r)}
+        yield Claim(group, snapshot, _optional(view, group), unchecked)
 
 
 def _optional(view: View, group: BackendGroup) -> frozenset[str]:

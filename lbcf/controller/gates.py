@@ -1,8 +1,8 @@
 """Readiness gates: opens those of pods that are registered wherever they should be.
 
 One patch of a pod's status in its life, and none before: a gate that is shut is one without a
-condition. Nothing is remembered that a new process would miss: whoever leads decides from
-pods, groups and records.
+condition. Whoever leads decides from pods, groups and records, and from what drivers told of
+new members (`lbcf.controller.first_checks`).
 """
 
 from collections.abc import Iterator
@@ -14,9 +14,11 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.gate_claims import claims_on, unclear_groups
 from lbcf.controller.triggers import same_marks, same_spec
 from lbcf.controller.view import View
+from lbcf.core.lifecycle.in_service import GRACE
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.resources import BackendGroup, BackendRecord, LoadBalancer, PodRef
 from lbcf.core.model.values import ObjectKey, Uid
@@ -88,6 +90,7 @@ class ReadinessGates:
         view: what has been read.
         pods: writes their status.
         queue: of pods; its workers call `reconcile`.
+        checks: knows which members wait for the first checks of their load balancer.
         recorder: of events.
         clock: tells for how long gates have been waiting.
         metrics: of the process; None: nobody measures.
@@ -99,6 +102,7 @@ class ReadinessGates:
         pods: ObjectWriter[Pod],
         queue: WorkQueue[ObjectKey],
         *,
+        checks: FirstChecks,
         recorder: EventRecorder,
         clock: Clock,
         metrics: Metrics | None,
@@ -106,6 +110,7 @@ class ReadinessGates:
         self._view = view
         self._pods = pods
         self._queue = queue
+        self._checks = checks
         self._recorder = recorder
         self._clock = clock
         self._metrics = None if metrics is None else GateMetrics(view, metrics)
@@ -114,6 +119,7 @@ class ReadinessGates:
     def listen(self) -> None:
         """Begin to listen; before the informers start."""
         view = self._view
+        self._checks.on_passed(self._queue.add)
         view.pods.on_change(self.pod_changed)
         view.records.on_change(self.record_changed)
         view.groups.on_change(self.group_changed)
@@ -130,6 +136,8 @@ class ReadinessGates:
         over = new is None or not new.awaits_gate
         if old is not None and (gone or over):
             self._since.pop(old.meta.uid, None)
+        if old is not None and (gone or new is None or not new.has_shut_gate):
+            self._checks.forget(old.meta.uid)
 
     def record_changed(
         self, old: BackendRecord | None, new: BackendRecord | None
@@ -181,11 +189,15 @@ class ReadinessGates:
             return Done()
         waited = self._waited(pod)
         unclear = unclear_groups(self._view, key.namespace)
-        decision = decide_gate(claims_on(self._view, pod), unclear, waited)
+        claims = tuple(claims_on(self._view, pod, self._checks.waits))
+        decision = decide_gate(claims, unclear, waited)
         if isinstance(decision, OpenGate):
             await self._open(pod, decision, waited)
             return Done()
-        return Done() if decision.again is None else RequeueAfter(decision.again)
+        again = [] if decision.again is None else [decision.again]
+        if any(claim.unchecked for claim in claims):
+            again.append(GRACE)  # what nobody here has heard is over then
+        return RequeueAfter(min(again)) if again else Done()
 
     def _waited(self, pod: Pod) -> timedelta:
         """Return for how long a gate has kept a pod from being Ready.

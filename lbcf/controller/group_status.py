@@ -189,7 +189,7 @@ class GroupStatusReconciler:
         selected, serving = self._count(group), self._in_service(registered)
         if lack := serving_condition(
             selected,
-            sum(1 for record in registered if not in_service.awaits_checks(record)),
+            len(registered),
             serving,
             is_told=conditions.find(found, conditions.SERVING) is not None,
             generation=group.meta.generation,

@@ -14,9 +14,9 @@ from datetime import timedelta
 import attrs
 import structlog
 
+from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.in_service import (
-    awaits_checks,
     in_service,
     is_new,
     said_of,
@@ -70,14 +70,20 @@ class InServiceCondition:
     Args:
         view: where the records are.
         records: writes them.
+        checks: told which members are in service.
         clock: measures, and spaces the writes.
     """
 
     def __init__(
-        self, view: View, records: ObjectWriter[BackendRecord], clock: Clock
+        self,
+        view: View,
+        records: ObjectWriter[BackendRecord],
+        checks: FirstChecks,
+        clock: Clock,
     ) -> None:
         self._view = view
         self._records = records
+        self._checks = checks
         self._clock = clock
         self._members: dict[ObjectKey, _Members] = {}
         self._due: dict[ObjectKey, tuple[Uid, str | None]] = {}
@@ -109,7 +115,10 @@ class InServiceCondition:
             words = dict(words_of(records, told, member_key))
             members = _Members(words, {u: m for u, m in ailing.items() if u in words})
             self._members[load_balancer] = members
-        elif members is None or not (members.ailing or any(members.words.values())):
+        if members is None:
+            return
+        self._checks.listed(load_balancer, members.words)
+        if listed is None and not (members.ailing or any(members.words.values())):
             return
         for record in records:
             if (word := members.words.get(record.meta.uid)) is not None:
@@ -128,10 +137,8 @@ class InServiceCondition:
             await self._news.wait()
             while self._due:
                 key = next(iter(self._due))
-                is_waited_for = self._is_waited_for(key)
                 await self._write(key, *self._due.pop(key))
-                if not is_waited_for:
-                    await self._clock.sleep(PACE)
+                await self._clock.sleep(PACE)
             self._news.clear()
 
     def _look(self, members: _Members, record: BackendRecord, word: str) -> None:
@@ -173,11 +180,6 @@ class InServiceCondition:
     def _tell(self, record: BackendRecord, word: str | None) -> None:
         self._due[record.meta.key] = record.meta.uid, word
         self._news.set()
-
-    def _is_waited_for(self, key: ObjectKey) -> bool:
-        """Return whether this is about a new member: a rollout may wait for it."""
-        found = self._view.records.get(key)
-        return found is not None and awaits_checks(found)
 
     async def _write(self, key: ObjectKey, uid: Uid, word: str | None) -> None:
         """Write one condition, if the record is still to have it."""

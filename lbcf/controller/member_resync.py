@@ -20,6 +20,7 @@ from datetime import timedelta
 import structlog
 
 from lbcf.controller.binds import Binds
+from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.member_conditions import (
     DriftedCondition,
     ReachableCondition,
@@ -62,6 +63,7 @@ class MemberResync:
         records: writes records.
         calls: to drivers, about load balancers.
         registrar: puts members back.
+        checks: told which members are in service.
         binds: writes the epochs of load balancers of Binds.
         recorder: of Events about load balancers that cannot be reached.
         period: between two readings of one load balancer.
@@ -77,6 +79,7 @@ class MemberResync:
         calls: LoadBalancerCalls,
         *,
         registrar: Registrar,
+        checks: FirstChecks,
         binds: Binds,
         recorder: EventRecorder,
         period: timedelta,
@@ -92,7 +95,7 @@ class MemberResync:
         self._rounds = ResyncSchedule(self._read, period=period, clock=clock)
         self._epochs: dict[ObjectKey, Epochs] = {}
         self._drift = DriftedCondition(view, writer, clock)
-        self._in_service = InServiceCondition(view, records, clock)
+        self._in_service = InServiceCondition(view, records, checks, clock)
         self._reachable = ReachableCondition(view, writer, binds, recorder, clock)
 
     def listen(self) -> None:

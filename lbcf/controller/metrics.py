@@ -13,7 +13,6 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from lbcf.controller.view import View
-from lbcf.core.lifecycle.in_service import awaits_checks
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord
@@ -143,9 +142,9 @@ class RegistrationMetrics:
 
 def _said_of_record(record: BackendRecord) -> tuple[Condition, ...]:
     # A record that ends waits for no registration any more, and what was not in service
-    # is to be only while it is registered. A new one waits for its first checks by right.
+    # is to be only while it is registered.
     said = record.status.conditions
-    if not record.is_registered or record.is_deleting or awaits_checks(record):
+    if not record.is_registered or record.is_deleting:
         said = tuple(c for c in said if c.type != conditions.IN_SERVICE)
     if not record.is_deleting:
         return said

@@ -10,6 +10,7 @@ import attrs
 import structlog
 
 from lbcf.controller.apply import Written
+from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.view import View
 from lbcf.core.lifecycle import registration
 from lbcf.core.lifecycle.registration import RegistrationState, claim_after_update
@@ -18,7 +19,6 @@ from lbcf.core.model.resources import (
     ANY_INCARNATION,
     BackendRecord,
     LoadBalancerDriver,
-    PodRef,
     StaticRef,
 )
 from lbcf.core.model.values import AddressSource, ObjectKey, Uid
@@ -46,6 +46,7 @@ class Registrar:
         executor: carries out steps.
         incarnation: who this process is, for `status.ensuring`.
         shares: of the queue's workers.
+        checks: told whether new members wait for the checks of their load balancer.
         deregistrar: says who ends records at present, for `status.deregistrar`; empty
             where that is not known.
     """
@@ -58,6 +59,7 @@ class Registrar:
         incarnation: str,
         shares: Shares,
         *,
+        checks: FirstChecks,
         deregistrar: Callable[[], str] = lambda: "",
     ) -> None:
         self._view = view
@@ -69,6 +71,7 @@ class Registrar:
         self._permissions: dict[Uid, Permission] = {}
         self._limiter = ConcurrencyLimiter(queue)
         self._shares = shares
+        self._checks = checks
         self._expected: set[ObjectKey] = set()
         # Beside the states: a turn under way writes those over with what it knew.
         self._resets: dict[Uid, str] = {}
@@ -178,14 +181,6 @@ class Registrar:
             shares.of_namespace(namespace),
         )
 
-    def _is_awaited(self, record: BackendRecord) -> bool:
-        """Return whether a readiness gate may wait for a record."""
-        if not isinstance(record.spec.backend, PodRef):
-            return False
-        key = ObjectKey(record.meta.key.namespace, record.spec.backend.name)
-        pod = self._view.pods.get(key)
-        return pod is not None and pod.gate is not None and not pod.gate.is_open
-
     async def _turn(
         self,
         record: BackendRecord,
@@ -197,15 +192,18 @@ class Registrar:
         self._resets.pop(uid, None)  # the state carries it from here
         address = self._address(record, driver)
         permission = self._kept_permission(record)
-        state = state.begin_turn(
-            driver, address, permission, awaited=self._is_awaited(record)
-        )
+        state = state.begin_turn(driver, address, permission)
         self._states[uid] = state
 
         def remember(learnt: RegistrationState) -> None:
             # Kept even if the turn is cut off.
-            if uid in self._states:
-                self._states[uid] = learnt
+            known = self._states.get(uid)
+            if known is None:
+                return
+            self._states[uid] = learnt
+            # Once for each answer: a list may end the wait before the turn ends.
+            if (answer := learnt.ensured) is not None and answer is not known.ensured:
+                self._checks.answered(record, in_service=answer.in_service)
 
         finish = await self._executor.run(
             Subject(record.meta.key, uid),

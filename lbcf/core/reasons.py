@@ -245,12 +245,6 @@ class Reason(Explained):
         "it is registered, and the load balancer sends it nothing new: its own word is in the message",
         "does the pod answer the load balancer's health checks? [LbcfMembersDown](runbooks.md#lbcfmembersdown)",
     )
-    AWAITING_CHECKS = (
-        "AwaitingChecks",
-        _IN_SERVICE,
-        "it is registered, and a readiness gate waits: the load balancer sends it nothing before its own checks have passed",
-        "wait; `MemberDown` follows if they do not pass within 30 s",
-    )
     DRAINING = (
         "Draining",
         Where("Records", "Drained"),

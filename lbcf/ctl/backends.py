@@ -216,9 +216,14 @@ def _gate_section(reading: Reading, pod: Pod) -> Iterator[Section]:
 
 def _wait_lines(reading: Reading, pod: Pod) -> Iterator[Line]:
     unclear = unclear_groups(reading.view, pod.meta.key.namespace)
-    decision = decide_gate(claims_on(reading.view, pod), unclear, timedelta(0))
+    # Who waits for first checks is in the memory of the controller alone.
+    claims = claims_on(reading.view, pod, lambda _record: False)
+    decision = decide_gate(claims, unclear, timedelta(0))
     if isinstance(decision, OpenGate):
-        text = f"the controller is to open it: {decision.message}"
+        text = (
+            f"the controller is to open it: {decision.message}; where the load balancer "
+            "has checks of its own, once they have passed"
+        )
         yield Line(Mark.WAIT, "shut", text, decision.reason)
         return
     for wait in decision.waits:

@@ -1,16 +1,20 @@
 """The controller opens gates: when it looks, what it writes, and how often."""
 
 from contextlib import suppress
+from datetime import timedelta
 from typing import cast
 
 import attrs
 import msgspec
 import pytest
 
+from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.gates import ReadinessGates
 from lbcf.controller.view import View
+from lbcf.core.lifecycle.in_service import GRACE
 from lbcf.core.model.cluster import Pod
-from lbcf.core.model.resources import RecordSpec
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import BackendRecord, RecordSpec
 from lbcf.core.model.values import Gate, ObjectKey
 from lbcf.core.selection.plan import plan_group
 from lbcf.executor.writes import ObjectWriter
@@ -24,7 +28,14 @@ from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, RequeueAfter, Result
 from lbcf.wire.kube import parse_pod
 from lbcf.wire.metadata import identity_of
-from tests.builders import a_group, a_load_balancer, a_pod, a_record, a_snapshot
+from tests.builders import (
+    a_driver,
+    a_group,
+    a_load_balancer,
+    a_pod,
+    a_record,
+    a_snapshot,
+)
 from tests.controller.views import everyday, obscure, show
 from tests.fakes.clock import VirtualClock
 from tests.kube.tiny_api import Fault, TinyApi
@@ -47,15 +58,18 @@ class Scene:
     clock: VirtualClock = attrs.Factory(VirtualClock)
     metrics: Metrics = attrs.Factory(Metrics)
     queue: WorkQueue[ObjectKey] = attrs.field(init=False)
+    checks: FirstChecks = attrs.field(init=False)
     gates: ReadinessGates = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         client = KubeClient(self.api)
         self.queue = WorkQueue("gates", self.clock)
+        self.checks = FirstChecks(self.view, self.clock)
         self.gates = ReadinessGates(
             self.view,
             ObjectWriter(client, PODS, self.view.pods),
             self.queue,
+            checks=self.checks,
             recorder=EventRecorder(
                 client, self.clock, controller="test", instance="test"
             ),
@@ -87,9 +101,17 @@ class Scene:
         """Let the pod's record be registered."""
         show(self.view, a_record(spec=self.spec(), registered=True, version=3))
 
-    def write(self) -> None:
+    def write(self) -> BackendRecord:
         """Let the pod's record be written."""
-        show(self.view, a_record(spec=self.spec(), version=2))
+        record = a_record(spec=self.spec(), version=2)
+        show(self.view, record)
+        return record
+
+    def listed(self, word: str) -> None:
+        """Let the load balancer be read: it says this of all its members."""
+        key = a_load_balancer().meta.key
+        words = {r.meta.uid: word for r in self.view.members_of(key)}
+        self.checks.listed(key, words)
 
     def spec(self) -> RecordSpec:
         """Return what the pod is to be registered as."""
@@ -257,3 +279,102 @@ async def test_write_without_an_answer_is_not_repeated(scene: Scene) -> None:
 
     assert "AllRegistered" == scene.reason()
     assert written == scene.api.history.version
+
+
+@pytest.fixture(name="lister")
+def _lister(scene: Scene) -> Scene:
+    """A load balancer that tells of its members."""
+    timeouts = {Operation.LIST_BACKENDS.value: timedelta(seconds=10)}
+    show(scene.view, attrs.evolve(a_driver(version=9), timeouts=timeouts))
+    return scene
+
+
+async def test_gate_waits_for_first_checks_without_a_write(lister: Scene) -> None:
+    """Until the load balancer lists the member as in service."""
+    lister.put()
+    lister.checks.answered(lister.write(), in_service=False)
+    lister.register()
+    await lister.work()
+    lister.listed("DOWN")
+    assert [] == await lister.work()
+    assert lister.reason() is None
+    before = lister.api.history.version
+
+    lister.listed("")
+    await lister.work()
+
+    assert "AllRegistered" == lister.reason()
+    assert before + 1 == lister.api.history.version
+
+
+@pytest.mark.parametrize("said", [None, True])
+async def test_gate_does_not_wait_where_no_checks_are_awaited(
+    lister: Scene, said: bool | None
+) -> None:
+    """The driver said that the member serves, or nothing."""
+    lister.put()
+    lister.checks.answered(lister.write(), in_service=said)
+    lister.register()
+    await lister.work()
+
+    assert "AllRegistered" == lister.reason()
+
+
+async def test_nobody_waits_for_checks_that_nobody_tells_of(scene: Scene) -> None:
+    """Without listBackends the end of the checks would never be heard."""
+    scene.put()
+    scene.checks.answered(scene.write(), in_service=False)
+    scene.register()
+    await scene.work()
+
+    assert "AllRegistered" == scene.reason()
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+async def test_new_leader_reads_the_load_balancer_before_it_opens_a_gate(
+    lister: Scene, is_listed: bool
+) -> None:
+    """It has not heard what the driver said; where no list comes, it waits no longer than 30 s."""
+    lister.put()
+    registered = a_record(spec=lister.spec(), registered=True, version=3)
+    said = attrs.evolve(registered.status.conditions[-1], since=lister.clock.now())
+    status = attrs.evolve(registered.status, conditions=(said,))
+    show(lister.view, attrs.evolve(registered, status=status))
+    result = (await lister.work())[0]
+    assert RequeueAfter(GRACE) == result
+    assert lister.reason() is None
+
+    if is_listed:
+        lister.listed("")
+    else:
+        lister.clock.advance(GRACE)
+        lister.queue.add(KEY)
+    await lister.work()
+
+    assert "AllRegistered" == lister.reason()
+
+
+async def test_member_that_was_heard_of_waits_longer_than_a_new_leader(
+    lister: Scene,
+) -> None:
+    """Its driver said that it gets nothing yet: only its list, or the gate's time, ends that."""
+    lister.put()
+    lister.checks.answered(lister.write(), in_service=False)
+    lister.register()
+    await lister.work()
+    lister.clock.advance(GRACE * 2)
+    lister.queue.add(KEY)
+    await lister.work()
+
+    assert lister.reason() is None
+
+
+async def test_nothing_is_kept_of_a_pod_that_is_gone(lister: Scene) -> None:
+    """Of another pod of that name nothing was heard."""
+    pod = lister.put()
+    record = lister.write()
+    lister.checks.answered(record, in_service=False)
+    assert lister.checks.waits(record)
+    lister.view.pods.apply(Removed(identity_of(pod.meta)))
+
+    assert not lister.checks.waits(record)

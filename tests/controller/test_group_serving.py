@@ -8,7 +8,6 @@ import pytest
 from lbcf.controller.group_status import GroupStatusReconciler
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.in_service import (
-    awaiting_checks,
     in_service,
     with_in_service,
 )
@@ -111,19 +110,6 @@ async def test_members_in_service_are_counted_and_their_changes_told(
         ("Warning", "MembersDown", f"1 backend out of service: {name}"),
         ("Normal", "MembersBack", f"1 backend back in service: {name}"),
     ] == scene.events()
-
-
-async def test_first_checks_of_a_new_member_are_no_event(scene: Scene) -> None:
-    """It was never up before: nothing goes down, and nothing comes back."""
-    await scene.begin(a_pod("a"))
-    await scene.written()
-    record: BackendRecord = a_record("a", registered=True, version=7)
-    record = with_in_service(record, awaiting_checks(record), START)
-    scene.view.records.apply(Put(attrs.evolve(record, group=a_key("web"))))
-    scene.version = 7
-    scene.told("a", "")
-    await scene.written()
-    assert scene.events() == []
 
 
 async def test_group_without_anybody_in_service_says_so(scene: Scene) -> None:

@@ -8,11 +8,11 @@ from itertools import pairwise
 import attrs
 import pytest
 
+from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.member_health import PACE, InServiceCondition
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.in_service import (
     GRACE,
-    awaiting_checks,
     in_service,
     said_of,
     with_in_service,
@@ -79,8 +79,10 @@ class Played:
         self.key = a_load_balancer().meta.key
         records = [a_record(f"web-{n}", registered=True) for n in range(count)]
         self.view = show(everyday(), *records)
-        self.writes = Writes(self.view, conflicts)
-        self.health = InServiceCondition(self.view, self.writes, VirtualClock())
+        self.writes, clock = Writes(self.view, conflicts), VirtualClock()
+        self.health = InServiceCondition(
+            self.view, self.writes, FirstChecks(self.view, clock), clock
+        )
 
     def records(self) -> Sequence[BackendRecord]:
         """Who is registered, as the view has it now."""
@@ -192,28 +194,3 @@ def test_member_that_nobody_lists_any_more_is_unknown() -> None:
 
     assert [None] == played.told()
     assert said_of(second) is None
-
-
-@pytest.mark.parametrize(
-    ("states", "told", "writes"),
-    [
-        pytest.param([UP], True, MANY, id="they pass"),
-        pytest.param([DOWN, DOWN, UP], True, 2 * MANY, id="they pass late"),
-    ],
-)
-def test_new_members_are_told_at_once_when_their_first_checks_pass(
-    states: list[BackendState], told: bool, writes: int
-) -> None:
-    """Rollouts wait for them: they wait for no other write."""
-    played = Played(MANY)
-    for record in played.records():
-        new = with_in_service(record, awaiting_checks(record), VirtualClock().now())
-        meta = attrs.evolve(record.meta, resource_version="7")
-        show(played.view, attrs.evolve(new, meta=meta))
-
-    play(played, *states, rest=MANY * PACE.total_seconds())
-
-    assert [told] * MANY == played.told()
-    assert writes == len(played.writes.at)
-    first = played.writes.at[:MANY]
-    assert first[-1] - first[0] < PACE.total_seconds()

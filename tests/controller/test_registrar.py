@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from lbcf.controller.apply import Written
+from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.steps import (
@@ -71,8 +72,10 @@ class WorldExecutor(Executor):
 def started(record: BackendRecord) -> tuple[World, Registrar]:
     """Start a process that finds a record."""
     world, view = World(record, monotonic=100.0), show(everyday(), record)
-    queue: WorkQueue[ObjectKey] = WorkQueue("records", VirtualClock())
-    return world, Registrar(view, queue, WorldExecutor(world, view), "me", Shares(64))
+    clock = VirtualClock()
+    queue: WorkQueue[ObjectKey] = WorkQueue("records", clock)
+    executor, checks = WorldExecutor(world, view), FirstChecks(view, clock)
+    return world, Registrar(view, queue, executor, "me", Shares(64), checks=checks)
 
 
 async def visits(world: World, registrar: Registrar, count: int) -> list[Result]:
@@ -165,9 +168,13 @@ async def test_write_that_is_answered_after_the_end_leaves_nothing_behind(
     """The watch told of the record's end before the answer of its create or update."""
     view, record = everyday(), a_record()
     show(view, record)
-    queue: WorkQueue[ObjectKey] = WorkQueue("records", VirtualClock())
-    executor = WorldExecutor(World(None, monotonic=100.0), view)
-    registrar = Registrar(view, queue, executor, "me", Shares(64))
+    clock = VirtualClock()
+    queue: WorkQueue[ObjectKey] = WorkQueue("records", clock)
+    executor, checks = (
+        WorldExecutor(World(None, monotonic=100.0), view),
+        FirstChecks(view, clock),
+    )
+    registrar = Registrar(view, queue, executor, "me", Shares(64), checks=checks)
     end = attrs.evolve(identity_of(record.meta), version="99")
     view.records.apply(Removed(end))
     registrar.record_changed(record, None)

@@ -5,6 +5,7 @@ import pytest
 
 from prometheus_client import CollectorRegistry
 
+from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.group_status import GroupStatusReconciler
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.triggers import ChangedBackends, Queues, Triggers
@@ -85,7 +86,10 @@ def set_up(*things: Thing) -> Bench:
     names = [field.name for field in attrs.fields(Queues)]
     queues = Queues(**{name: WorkQueue(name, clock) for name in names})
     executor = Executor(client, DriverPool(clock, CollectorRegistry()), clock)
-    registrar = Registrar(view, queues.records, executor, "me", Shares(64))
+    checks = FirstChecks(view, clock)
+    registrar = Registrar(
+        view, queues.records, executor, "me", Shares(64), checks=checks
+    )
     recorder = EventRecorder(client, clock, controller="c", instance="i")
     statuses = GroupStatusReconciler(
         view,

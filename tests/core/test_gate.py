@@ -6,7 +6,6 @@ import attrs
 import pytest
 
 from lbcf.core.lifecycle.in_service import (
-    awaiting_checks,
     in_service,
     with_in_service,
 )
@@ -226,10 +225,18 @@ def test_gate_waits_for_the_load_balancers_own_checks() -> None:
     front, back = records(gated(), "front", "back")
     if front.spec.load_balancer != "front":
         front, back = back, front
-    new = with_in_service(back, awaiting_checks(back), START)
-    decision = decide(claim(front, new))
+    whole = claim(front, back)
+    decision = decide(attrs.evolve(whole, unchecked={back.meta.uid}))
 
     assert ["back"] == places(decision)
     assert "before its own checks have passed" in str(decision)
-    served = with_in_service(new, in_service(new, ""), START)
-    assert isinstance(decide(claim(front, served)), OpenGate)
+    assert isinstance(decide(whole), OpenGate)
+
+
+def test_word_of_the_load_balancer_comes_before_what_is_awaited() -> None:
+    """A member that is down for long says so itself."""
+    front, back = records(gated(), "front", "back")
+    down = with_in_service(back, in_service(back, "DOWN"), START)
+    decision = decide(attrs.evolve(claim(front, down), unchecked={back.meta.uid}))
+
+    assert "it says DOWN" in str(decision)

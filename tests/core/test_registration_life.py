@@ -57,7 +57,6 @@ from tests.core.world import World, conflict_at, gone_at
 ME = "me"
 GONE_AT = BootTime(BOOT, 0.0)
 PLAIN = a_driver(member_key=MemberKey.ADDRESS)
-LISTER = attrs.evolve(a_driver(), timeouts={Operation.LIST_BACKENDS.value: seconds(10)})
 FINDER = a_driver(member_key=MemberKey.ADDRESS, address_source=AddressSource.DRIVER)
 NAMING_FINDER = a_driver(address_source=AddressSource.DRIVER)
 NOWHERE = a_record(spec=a_spec(address=""))
@@ -90,7 +89,6 @@ def take_up(
     *,
     driver: LoadBalancerDriver | Explanation | None = None,
     address: str = "",
-    awaited: bool = False,
 ) -> tuple[RegistrationState, Finish]:
     """Visit a record that this incarnation has just created."""
     record = world.stored
@@ -98,9 +96,7 @@ def take_up(
         ME, first_seen=world.monotonic, claimed=record.meta.generation
     )
     permission = Permission(record, world.monotonic)
-    return world.register(
-        known.begin_turn(driver or a_driver(), address, permission, awaited=awaited)
-    )
+    return world.register(known.begin_turn(driver or a_driver(), address, permission))
 
 
 class Start(Protocol):
@@ -592,47 +588,6 @@ def test_what_the_driver_wants_back_is_written_with_the_success() -> None:
     take_up(world)
 
     assert {} == world.stored.status.injected_info
-
-
-def told_of(world: World) -> list[tuple[str, bool | None, str]]:
-    """Return what the record says of itself."""
-    return [(c.type, c.status, c.reason) for c in world.stored.status.conditions]
-
-
-REGISTERED = (conditions.REGISTERED, True, Reason.REGISTERED)
-AWAITING = (conditions.IN_SERVICE, False, Reason.AWAITING_CHECKS)
-
-
-def test_member_that_is_not_served_yet_says_so_in_the_same_write() -> None:
-    """Its gate never sees it Registered without that; the last condition is Registered."""
-    world = World(a_record())
-    world.answers.append(Succeeded(in_service=False))
-
-    take_up(world, driver=LISTER, awaited=True)
-
-    assert [AWAITING, REGISTERED] == told_of(world)
-    assert ["ensureBackend", "WriteStatus"] == world.kinds
-
-
-@pytest.mark.parametrize(
-    ("said", "driver", "awaited"),
-    [
-        pytest.param(None, LISTER, True, id="nothing is said"),
-        pytest.param(True, LISTER, True, id="it is served"),
-        pytest.param(False, a_driver(), True, id="nobody would tell when it is"),
-        pytest.param(False, LISTER, False, id="no gate waits"),
-    ],
-)
-def test_other_members_wait_for_no_checks(
-    said: bool | None, driver: LoadBalancerDriver, awaited: bool
-) -> None:
-    """All is as if the field did not exist."""
-    world = World(a_record())
-    world.answers.append(Succeeded(in_service=said))
-
-    take_up(world, driver=driver, awaited=awaited)
-
-    assert [REGISTERED] == told_of(world)
 
 
 def test_conflict_at_the_end_starts_over() -> None:

@@ -63,7 +63,13 @@ class Shop:
         self.cluster.kubectl("apply", "-f", "-", stdin=text)
 
     def start(
-        self, name: str, grace: int, *, rest: int = 5, user: int | None = None
+        self,
+        name: str,
+        grace: int,
+        *,
+        rest: int = 5,
+        user: int | None = None,
+        cpu: str = "0",
     ) -> str:
         """Start a pod that waits; return its uid once it is ready.
 
@@ -75,6 +81,7 @@ class Shop:
             grace: its terminationGracePeriodSeconds.
             rest: seconds of these that its app has for itself.
             user: that its securityContext names.
+            cpu: that it requests of its node.
         """
         web = {
             "name": "web",
@@ -90,6 +97,7 @@ class Shop:
             "image": "lbcf.local/pause:1",
             "imagePullPolicy": "Never",
             "securityContext": {"runAsUser": 12345, "readOnlyRootFilesystem": True},
+            "resources": {"requests": {"cpu": cpu}},
         }
         beside = {
             "name": "beside",
@@ -139,9 +147,35 @@ class Shop:
         self.cluster.kubectl("annotate", f"br/{name}", why)
         self.cluster.kubectl("delete", f"br/{name}", "--timeout=30s")
 
+    def preempt(self, cpu: str) -> None:
+        """Ask for more than is left on the node, for a pod that comes before all others."""
+        meta = {"name": "first"}
+        kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        self.apply({**kind, "metadata": meta, "value": 1000})
+        pause = {
+            "name": "pause",
+            "image": "lbcf.local/pause:1",
+            "imagePullPolicy": "Never",
+            "resources": {"requests": {"cpu": cpu}},
+        }
+        spec = {"priorityClassName": "first", "containers": [pause]}
+        self.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+
+    def most_cpu(self) -> str:
+        """More than half of what the node has to give."""
+        path = "--output=jsonpath={.items[0].status.allocatable.cpu}"
+        return f"{int(self.cluster.kubectl('get', 'nodes', path)) * 600}m"
+
     @contextmanager
-    def deleting(self, name: str) -> Iterator[None]:
-        """Delete a pod; at the end it is gone, and the app was told to end before."""
+    def deleting(
+        self, name: str, begin: Callable[[], object] | None = None
+    ) -> Iterator[None]:
+        """Delete a pod; at the end it is gone, and the app was told to end before.
+
+        Args:
+            name: of the pod.
+            begin: has it deleted, if that is not `kubectl delete`.
+        """
         words = (self.cluster.plan.binary("kubectl"), "logs", "-f", name, "-c", "web")
         path = self.folder / f"{name}.log"
         with path.open("wb") as log:
@@ -152,7 +186,11 @@ class Shop:
                 stderr=subprocess.DEVNULL,
             )
         try:
-            self.cluster.kubectl("delete", f"pod/{name}", "--wait=false")
+            if begin is None:
+                self.cluster.kubectl("delete", f"pod/{name}", "--wait=false")
+            else:
+                begin()
+                until(lambda: self.is_ending(name))
             yield
             wait = ("wait", "--for=delete", f"pod/{name}")
             self.cluster.kubectl(*wait, f"--timeout={PATIENCE:.0f}s")
@@ -161,6 +199,11 @@ class Shop:
             following.kill()
             following.wait()
         assert "got terminated" in path.read_text()
+
+    def is_ending(self, name: str) -> bool:
+        """Whether the pod has a deletionTimestamp."""
+        path = "--output=jsonpath={.metadata.deletionTimestamp}"
+        return bool(self.cluster.kubectl("get", f"pod/{name}", path))
 
     def serves(self, name: str) -> bool:
         """Whether the app still answers."""
@@ -264,6 +307,20 @@ def test_pod_is_told_to_end_when_its_record_is_gone(shop: Shop) -> None:
             time.sleep(5)
             assert shop.serves("held")
             shop.end_record("held")
+
+
+def test_preempted_pod_is_told_to_end_when_its_record_is_gone(shop: Shop) -> None:
+    """Who takes its place waits for that, too."""
+    cpu = shop.most_cpu()
+    with shop.gate():
+        shop.record("lesser", shop.start("lesser", LONG, cpu=cpu))
+        with shop.deleting("lesser", lambda: shop.preempt(cpu)):
+            time.sleep(5)
+            assert shop.serves("lesser")
+            shop.end_record("lesser")
+        wait = ("wait", "--for=condition=Ready", "pod/first", "--timeout=60s")
+        shop.cluster.kubectl(*wait)
+        shop.cluster.kubectl("delete", "pod/first", "--now")
 
 
 def test_replica_that_comes_back_is_asked_again(shop: Shop) -> None:

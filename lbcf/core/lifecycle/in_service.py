@@ -71,23 +71,10 @@ def in_service(record: BackendRecord, word: str | None) -> Condition:
     return _condition(record, False, Reason.MEMBER_DOWN, message)
 
 
-def awaits_checks(record: BackendRecord) -> bool:
-    """Return whether a member has not been in service yet, as far as it is known."""
-    said = said_of(record)
-    return said is not None and said.reason == Reason.AWAITING_CHECKS
-
-
 def is_down(record: BackendRecord) -> bool:
     """Return whether a member is not in service that was, or had the time to be."""
     said = said_of(record)
-    return said is not None and said.reason == Reason.MEMBER_DOWN
-
-
-def awaiting_checks(record: BackendRecord) -> Condition:
-    """Return the condition of a new member whose driver says that it is not served yet."""
-    where = record.spec.load_balancer
-    message = f"{where} sends it nothing before its own checks have passed"
-    return _condition(record, False, Reason.AWAITING_CHECKS, message)
+    return said is not None and said.status is False
 
 
 def _condition(

@@ -38,7 +38,6 @@ from datetime import timedelta
 
 import attrs
 
-from lbcf.core.lifecycle.in_service import awaiting_checks, with_in_service
 from lbcf.core.lifecycle.steps import (
     CallDriver,
     CallFailure,
@@ -131,7 +130,6 @@ class RegistrationState:
         driver: the driver to call, or why there is none.
         address: as found for a record that has none yet.
         locked: this record holds the lock on that address.
-        awaited: the readiness gate of its pod was shut when this turn began.
         pod_seen: its pod was read since it exists, and was not being deleted.
         deregistrar: the incarnation that deregisters at present, as far as is known.
         ensured: the answer of an ensure that is not written to the record yet.
@@ -153,7 +151,6 @@ class RegistrationState:
     driver: LoadBalancerDriver | Explanation = UNKNOWN_DRIVER
     address: str = ""
     locked: bool = False
-    awaited: bool = False
     pod_seen: bool = False
     deregistrar: str = ""
     ensured: Succeeded | None = None
@@ -172,8 +169,6 @@ class RegistrationState:
         driver: LoadBalancerDriver | Explanation,
         address: str,
         permission: Permission | None = None,
-        *,
-        awaited: bool = False,
     ) -> "RegistrationState":
         """Begin a turn: observations and permissions of the last one are void.
 
@@ -181,7 +176,6 @@ class RegistrationState:
             driver: the driver to call now, or why there is none.
             address: the backend's own address as host:port, empty where unknown.
             permission: of a create or update that this process has just made.
-            awaited: the readiness gate of its pod is still shut.
         """
         # An address from generateBackendAddr stays. One that the backend reports is true
         # only now, and a lock on its former address does not cover the present one.
@@ -196,7 +190,6 @@ class RegistrationState:
             address=address,
             locked=self.locked and address == self.address,
             permission=permission,
-            awaited=awaited,
             ensured=None,
             report=None,
             pause=None,
@@ -449,9 +442,6 @@ def _write_registered(
     )
     signed_off = marker(state, record) == state.incarnation
     injected = state.ensured.injected_info
-    if _awaits_checks(state, record):
-        told = awaiting_checks(record)
-        record = with_in_service(record, told, now.wall)
     status = attrs.evolve(
         record.status,
         address=record.address,
@@ -465,21 +455,6 @@ def _write_registered(
     if status == record.status:
         return Finish(next_ensure(state, record, now))
     return WriteStatus(record, status)
-
-
-def _awaits_checks(state: RegistrationState, record: BackendRecord) -> bool:
-    """Return whether a readiness gate has to wait for the checks of a load balancer.
-
-    That goes into the write that says Registered; another one follows once they have
-    passed, so nothing is said where no gate waits. Who lists members tells when they have:
-    nor is it where nobody lists them.
-    """
-    driver, ensured = state.driver, state.ensured
-    if ensured is None or ensured.in_service is not False:
-        return False
-    if isinstance(driver, Explanation) or record.is_in or not state.awaited:
-        return False
-    return driver.declares(Operation.LIST_BACKENDS)
 
 
 STAGES: tuple[Stage, ...] = (

@@ -42,7 +42,7 @@ def serving_condition(
 
     Args:
         selected: backends that are there to stay.
-        registered: records that are in their load balancer and had their first checks.
+        registered: records that are in their load balancer.
         in_service: how many of these are sent new traffic; None: nobody knows.
         is_told: the group has the condition already.
         generation: of the group.

@@ -12,7 +12,6 @@ from lbcf.core.reasons import Reason
 
 _IN_ORDER = frozenset(
     {
-        Reason.AWAITING_CHECKS,
         Reason.DRAINING,
         Reason.WAITING_TO_CONFIRM,
         Reason.DRIVER_RUNNING,

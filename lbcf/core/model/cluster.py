@@ -54,9 +54,14 @@ class Pod:
     ports: Mapping[NamedPort, int] = attrs.Factory(dict)
 
     @property
+    def has_shut_gate(self) -> bool:
+        """Return whether it has our readiness gate, which is not open yet."""
+        return self.gate is not None and not self.gate.is_open
+
+    @property
     def awaits_gate(self) -> bool:
         """Return whether it can serve and waits for our readiness gate."""
-        return self.is_ready and self.gate is not None and not self.gate.is_open
+        return self.is_ready and self.has_shut_gate
 
     @property
     def is_terminating(self) -> bool:

@@ -18,7 +18,7 @@ from lbcf.core.model.resources import (
     BackendRecord,
     PodRef,
 )
-from lbcf.core.model.values import Gate, ObjectKey
+from lbcf.core.model.values import Gate, ObjectKey, Uid
 from lbcf.core.model.verdicts import Eligible
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.desired import DesiredRecord, desired_records, judge_all
@@ -35,11 +35,14 @@ class Claim:
         group: that selects the pod.
         snapshot: of that pod alone, or why nothing can be decided.
         optional: names of load balancers that gates do not wait for.
+        unchecked: uids of registered records that wait for their load balancer's first
+            checks, as far as it is known.
     """
 
     group: BackendGroup
     snapshot: Snapshot | Explanation
     optional: Collection[str] = ()
+    unchecked: Collection[Uid] = ()
 
 
 @attrs.frozen
@@ -140,19 +143,21 @@ def waits_of(claim: Claim) -> Iterator[Wait]:
     for name, why in snapshot.undecided.items():
         if name not in claim.optional:
             yield Wait(key, name, why, timeout)
-    for desired in _missing(snapshot):
+    for desired in _missing(snapshot, claim.unchecked):
         name = desired.spec.load_balancer
         if name not in claim.optional:
-            yield Wait(key, name, _why_missing(desired, snapshot), timeout)
+            why = _why_missing(desired, snapshot, claim.unchecked)
+            yield Wait(key, name, why, timeout)
 
 
-def _missing(snapshot: Snapshot) -> Iterator[DesiredRecord]:
-    """Yield what a pod should be registered as, and is not."""
+def _missing(snapshot: Snapshot, unchecked: Collection[Uid]) -> Iterator[DesiredRecord]:
+    """Yield what a pod should be in service as, and is not."""
     going = {removal.record.meta.uid for removal in plan_group(snapshot).removals}
+    out = going.union(unchecked)
     inside = {
         (record.spec.load_balancer, record.spec.backend)
         for record in snapshot.records
-        if is_serving(record) and record.meta.uid not in going
+        if is_serving(record) and record.meta.uid not in out
     }
     eligible = {str(pod.meta.uid): Eligible() for pod in snapshot.pods}
     for desired in desired_records(snapshot, eligible):
@@ -167,18 +172,30 @@ def is_serving(record: BackendRecord) -> bool:
     return record.is_in and not record.is_deleting and not is_down
 
 
-def _why_missing(desired: DesiredRecord, snapshot: Snapshot) -> Explanation:
+def _why_missing(
+    desired: DesiredRecord, snapshot: Snapshot, unchecked: Collection[Uid]
+) -> Explanation:
     """Return what stands in the way of a registration, in the best words that there are."""
     backend = desired.spec.backend
     port = f"port {backend.port}" if isinstance(backend, PodRef) else "it"
     records = [r for r in snapshot.records if r.spec.backend == backend]
     for record in records:
         if record.spec.load_balancer == desired.spec.load_balancer:
+            if record.meta.uid in unchecked and is_serving(record):
+                return _awaiting_checks(record)
             return _why_not_in(record, port)
     for verdict in judge_all(snapshot).values():
         if not isinstance(verdict, Eligible):
             return verdict
     message = f"the record of {port} is not written yet"
+    return Explanation(Reason.AWAITING_REGISTRATION, message)
+
+
+def _awaiting_checks(record: BackendRecord) -> Explanation:
+    message = (
+        f"record {record.meta.key.name}: {record.spec.load_balancer} sends it nothing "
+        "before its own checks have passed"
+    )
     return Explanation(Reason.AWAITING_REGISTRATION, message)
 
 

@@ -56,7 +56,7 @@ GATING: dict[str, Mutant] = {
     ),
     "gate-untimed": Mutant(
         "and when its time is over",
-        (Edit(ReadinessGates, "reconcile", "RequeueAfter(decision.again)", "Done()"),),
+        (Edit(ReadinessGates, "reconcile", "RequeueAfter(min(again))", "Done()"),),
         ("gated-too-long",),
     ),
     "hand-drain-unheeded": Mutant(
