@@ -316,6 +316,7 @@ class Controller:
             recorder=parts.recorder,
             period=parts.settings.list_period,
             clock=clock,
+            metrics=parts.metrics,
         )
         executor = LoadBalancerExecutor(
             self._writers.load_balancers, self._calls, clock
@@ -370,8 +371,8 @@ class Controller:
             self._view,
             self._writers.pods,
             queue,
-            recorder=parts.recorder,
             checks=self._checks,
+            recorder=parts.recorder,
             clock=parts.clock,
             metrics=parts.metrics,
         )

@@ -9,15 +9,8 @@ from collections.abc import Callable
 
 from lbcf.controller.view import View
 from lbcf.core.model.binds import Bind, as_group, as_load_balancers
-from lbcf.core.model.names import (
-    API_VERSION,
-    BIND_VERSION,
-    bind_group_key,
-    bind_of,
-)
-from lbcf.core.model.resources import Meta
+from lbcf.core.model.names import bind_group_key
 from lbcf.core.model.values import ObjectKey
-from lbcf.kube.events import Reference
 
 
 class BindView:
@@ -63,16 +56,3 @@ class BindView:
         found = self._view.binds.get(key)
         if found is not None:
             self.bind_changed(found, found)
-
-
-def reference_to(kind: str, meta: Meta) -> Reference:
-    """Return what an Event is about: a group or load balancer, or the Bind that it is of.
-
-    Args:
-        kind: of the object, if it is no Bind's.
-        meta: as the view has it.
-    """
-    bind = bind_of(meta.key)
-    if bind is None:
-        return Reference(API_VERSION, kind, meta.key, meta.uid)
-    return Reference(BIND_VERSION, "Bind", bind, meta.uid)

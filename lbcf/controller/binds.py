@@ -268,30 +268,16 @@ class Binds:
         """Count the records that a Bind still owns."""
         return len(self._view.records_of(bind.group.meta.key))
 
-    async def write_epoch(
-        self, balancer: LoadBalancer, epoch: str, condition: Condition | None
+    async def tell(
+        self, balancer: LoadBalancer, news: tuple[Condition, ...], epoch: str | None
     ) -> None:
-        """Write down the epoch of a load balancer of a Bind, and a condition with it.
+        """Write down conditions of a load balancer of a Bind, and a new epoch.
 
         Raises:
             KubeError: as `BindWriter.write`.
         """
         change = partial(
-            bind_status.with_epoch,
-            epoch=epoch,
-            condition=condition,
-            now=self._clock.now(),
-        )
-        await self._note(balancer, change)
-
-    async def tell(self, balancer: LoadBalancer, condition: Condition) -> None:
-        """Write down a condition of a load balancer of a Bind.
-
-        Raises:
-            KubeError: as `BindWriter.write`.
-        """
-        change = partial(
-            bind_status.with_condition, condition=condition, now=self._clock.now()
+            bind_status.with_news, news=news, epoch=epoch, now=self._clock.now()
         )
         await self._note(balancer, change)
 

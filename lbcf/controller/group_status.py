@@ -12,7 +12,6 @@ import attrs
 
 from prometheus_client import Gauge
 
-from lbcf.controller.bind_view import reference_to
 from lbcf.controller.decision import Decision, conditions_of
 from lbcf.controller.snapshot import count_nodes
 from lbcf.controller.view import View
@@ -39,6 +38,7 @@ from lbcf.core.reasons import EventReason, Reason
 from lbcf.core.selection.drain_gate import gate_condition
 from lbcf.core.selection.hand_drain import said_of
 from lbcf.core.wording import some_of
+from lbcf.executor.object_events import reference_to
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.events import EventRecorder
@@ -242,7 +242,7 @@ class GroupStatusReconciler:
         news = self._news.pop(group.meta.key, None)
         if news is None:
             return
-        regarding = reference_to("BackendGroup", group.meta)
+        regarding = reference_to("BackendGroup", group.meta.key, group.meta.uid)
         for found, words, reason in (
             (news.registered, "registered", EventReason.BACKENDS_REGISTERED),
             (news.deregistered, "deregistered", EventReason.BACKENDS_DEREGISTERED),
@@ -310,7 +310,7 @@ class HeldRemovalsReporter:
             noun = "removal" if count == 1 else "removals"
             note = f"{count} {noun} held ({first.reason}): {first.message}"
             self._recorder.record(
-                reference_to("BackendGroup", group.meta),
+                reference_to("BackendGroup", group.meta.key, group.meta.uid),
                 reason=EventReason.REMOVALS_HELD,
                 action="Hold",
                 note=note,

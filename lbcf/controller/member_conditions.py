@@ -1,7 +1,8 @@
-"""The conditions of a load balancer that its members tell: Drifted and Reachable.
+"""The conditions of a load balancer that its members tell: Drifted, Orphaned, Reachable.
 
 Drifted: registered members have been taken out by hand. It takes two readings in a row:
-what is missing in one may be on its way. Reachable: the members can be listed, and the
+what is missing in one may be on its way. Orphaned: members are there whose records are
+not, as after `abandon`. Reachable: the members can be listed, and the
 epochs be believed; what it says is decided by `lbcf.core.lifecycle.listing`, and when by
 `lbcf.core.lifecycle.steadiness`.
 """
@@ -11,16 +12,20 @@ import contextlib
 import attrs
 import structlog
 
-from lbcf.controller.bind_view import reference_to
+from prometheus_client import Gauge
+
 from lbcf.controller.binds import Binds
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.listing import (
     RETOLD,
     Epochs,
+    Listed,
     can_drift,
     drift_of,
     missing_members,
     not_asked,
+    orphaned,
+    orphans_of,
     reachable,
     unreachable,
 )
@@ -33,14 +38,50 @@ from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerD
 from lbcf.core.model.values import MemberKey, ObjectKey, Uid
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.executor import Listing
+from lbcf.executor.object_events import reference_to
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, KubeError, NotFound
 from lbcf.kube.events import EventRecorder
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.metrics import Metrics
 from lbcf.wire.resources import render_load_balancer_status
 
 
 _log = structlog.get_logger(__name__)
+
+
+class ConditionWriter:
+    """Writes conditions of load balancers, also of those of Binds.
+
+    Args:
+        writer: writes LoadBalancers.
+        binds: writes the statuses of Binds.
+        clock: their times.
+    """
+
+    def __init__(
+        self, writer: ObjectWriter[LoadBalancer], binds: Binds, clock: Clock
+    ) -> None:
+        self._writer = writer
+        self._binds = binds
+        self._clock = clock
+
+    async def write(
+        self, found: LoadBalancer, *news: Condition, epoch: str | None = None
+    ) -> None:
+        """Write conditions, and an epoch with them if there is a new one.
+
+        Raises:
+            KubeError: it could not be written.
+        """
+        if bind_of(found.meta.key) is not None:
+            await self._binds.tell(found, news, epoch)
+            return
+        said = found.conditions
+        for condition in news:
+            said = conditions.with_condition(said, condition, self._clock.now())
+        body = render_load_balancer_status(found, said, epoch=epoch)
+        await self._writer.patch(found.meta, body, "status")
 
 
 @attrs.frozen
@@ -51,12 +92,14 @@ class _Compared:
         load_balancer: whose list it was, as it was then.
         member_key: by what members are told apart.
         members: who must be there.
+        records: how many records there were, those that are being deleted among them.
         digest: of the list's bytes.
     """
 
     load_balancer: LoadBalancer
     member_key: MemberKey
     members: tuple[BackendRecord, ...]
+    records: int
     digest: bytes
 
 
@@ -64,11 +107,11 @@ class DriftedCondition:
     """Compares what is listed with what is registered."""
 
     def __init__(
-        self, view: View, writer: ObjectWriter[LoadBalancer], clock: Clock
+        self, view: View, writer: ConditionWriter, recorder: EventRecorder
     ) -> None:
         self._view = view
         self._writer = writer
-        self._clock = clock
+        self._recorder = recorder
         self._suspects: dict[ObjectKey, tuple[str, frozenset[Uid]]] = {}
         self._compared: dict[ObjectKey, _Compared] = {}
 
@@ -88,9 +131,19 @@ class DriftedCondition:
             return b""
         # Stores hold the same objects as long as nothing changes: this is quick.
         same = (
-            compared.load_balancer == load_balancer and compared.members == candidates
+            compared.load_balancer == load_balancer
+            and compared.members == candidates
+            and compared.records == self._count(load_balancer.meta.key)
         )
         return compared.digest if same else b""
+
+    def _count(self, key: ObjectKey) -> int:
+        # One that goes without its member, as by abandon, leaves the list as it was.
+        return len(self._view.records.by_index("load_balancer", key))
+
+    def read_again(self, key: ObjectKey) -> None:
+        """Have the next list read though it may be the same: not all was told of it."""
+        self._compared.pop(key, None)
 
     def forget(self, key: ObjectKey) -> None:
         """Forget a load balancer that is not listed any more, or had another memory."""
@@ -124,7 +177,8 @@ class DriftedCondition:
             told = await self._tell(key, sure)
             # What is missing for the first time must be read again to be told.
             if told is not None and sure == missing:
-                compared = _Compared(told, member_key, candidates, listed.digest)
+                count = self._count(key)
+                compared = _Compared(told, member_key, candidates, count, listed.digest)
                 self._compared[key] = compared
 
     def _still(self, record: BackendRecord) -> bool:
@@ -137,19 +191,132 @@ class DriftedCondition:
         """Write the condition, if it says anything new; else return who says it."""
         found = self._view.load_balancers.get(key)
         condition = None if found is None else drift_of(found, missing)
-        # The status of a Bind has no place for it.
-        if found is None or condition is None or bind_of(key) is not None:
+        if found is None or condition is None:
             return found
-        if condition.says_the_same(conditions.find(found.conditions, condition.type)):
+        old = conditions.find(found.conditions, condition.type)
+        if condition.says_the_same(old):
             return found
         _log.warning(
             "load_balancer.drifted",
             load_balancer=str(key),
             missing=[record.address for record in missing],
         )
-        with contextlib.suppress(Conflict, NotFound):  # the next reading tells it
-            await _write_condition(self._writer, found, condition, self._clock)
+        await _write_and_record(self._writer, self._recorder, found, condition)
         return None
+
+
+class OrphanedCondition:
+    """Tells of members that were registered for records that do not exist.
+
+    Args:
+        view: where the records are.
+        writer: writes the condition.
+        recorder: of events.
+        metrics: of the process; None: nobody measures.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        writer: ConditionWriter,
+        recorder: EventRecorder,
+        metrics: Metrics | None,
+    ) -> None:
+        self._view = view
+        self._writer = writer
+        self._recorder = recorder
+        self._suspects: dict[ObjectKey, frozenset[Listed]] = {}
+        self._gauge = None if metrics is None else _make_gauge(metrics)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Keep nothing of a load balancer."""
+        if self._suspects.pop(key, None) and self._gauge is not None:
+            self._gauge.remove_by_labels({"namespace": key[0], "load_balancer": key[1]})
+
+    async def read(
+        self, key: ObjectKey, member_key: MemberKey, listed: Listing
+    ) -> bool:
+        """Take in a list; False: all of it is to be read again to be told.
+
+        What was listed in the last reading, too, is told: the view may lag behind.
+
+        Raises:
+            KubeError: it could not be written.
+        """
+        members = [(m.backend_addr, m.record_id) for m in listed.backends]
+        of_balancer = self._view.records.by_index("load_balancer", key)
+        found = orphans_of(of_balancer, members, member_key)
+        if found:
+            # A load balancer may have several LoadBalancers, each with its records.
+            uids = {record.meta.uid for record in self._view.records.values()}
+            found = tuple(member for member in found if member[1] not in uids)
+        before = self._suspects.get(key, frozenset())
+        self._count(key, len(found), len(before))
+        self._suspects.pop(key, None)
+        if found:
+            self._suspects[key] = frozenset(found)
+        sure = tuple(member for member in found if member in before)
+        if found and not sure:
+            return False
+        return await self._tell(key, sure) and sure == found
+
+    async def _tell(self, key: ObjectKey, orphans: tuple[Listed, ...]) -> bool:
+        """Write the condition; True: it says so already."""
+        found = self._view.load_balancers.get(key)
+        condition = None if found is None else orphaned(found, orphans)
+        if found is None or condition is None:
+            return True
+        if condition.says_the_same(conditions.find(found.conditions, condition.type)):
+            return True
+        _log.warning(
+            "load_balancer.orphans", load_balancer=str(key), members=list(orphans)
+        )
+        await _write_and_record(self._writer, self._recorder, found, condition)
+        return False
+
+    def _count(self, key: ObjectKey, orphans: int, before: int) -> None:
+        """Show how many there are, and nothing where there are none."""
+        if self._gauge is None or not (orphans or before):
+            return
+        if orphans:
+            self._gauge.labels(*key).set(orphans)
+        else:
+            self._gauge.remove(*key)
+
+
+def _make_gauge(metrics: Metrics) -> Gauge:
+    """Make the metric."""
+    return Gauge(
+        "lbcf_orphaned_members",
+        "Members of load balancers that were registered for records that do not exist, "
+        "as drivers list them.",
+        ["namespace", "load_balancer"],
+        registry=metrics.registry,
+    )
+
+
+async def _write_and_record(
+    writer: ConditionWriter,
+    recorder: EventRecorder,
+    found: LoadBalancer,
+    condition: Condition,
+) -> None:
+    """Write a condition that is better False; an Event tells each change of its status.
+
+    Raises:
+        KubeError: it could not be written; after a conflict the next reading tells it.
+    """
+    old = conditions.find(found.conditions, condition.type)
+    with contextlib.suppress(Conflict, NotFound):
+        await writer.write(found, condition)
+        if old is None or old.status != condition.status:
+            recorder.record(
+                reference_to("LoadBalancer", found.meta.key, found.meta.uid),
+                reason=condition.reason,
+                action="List",
+                note=condition.message,
+                warning=bool(condition.status),
+            )
 
 
 @attrs.define
@@ -171,14 +338,12 @@ class ReachableCondition:
     def __init__(
         self,
         view: View,
-        writer: ObjectWriter[LoadBalancer],
-        binds: Binds,
+        writer: ConditionWriter,
         recorder: EventRecorder,
         clock: Clock,
     ) -> None:
         self._view = view
         self._writer = writer
-        self._binds = binds
         self._recorder = recorder
         self._clock = clock
         self._readings: dict[ObjectKey, _Readings] = {}
@@ -271,10 +436,7 @@ class ReachableCondition:
             message=condition.message,
         )
         try:
-            if bind_of(found.meta.key) is not None:
-                await self._binds.tell(found, condition)
-            else:
-                await _write_condition(self._writer, found, condition, self._clock)
+            await self._writer.write(found, condition)
         except (Conflict, NotFound):
             readings.told_at = None  # the next reading tells it
         except KubeError as error:
@@ -290,7 +452,7 @@ class ReachableCondition:
         if is_bad == bool(was_bad) or condition.status is None:
             return
         self._recorder.record(
-            reference_to("LoadBalancer", found.meta),
+            reference_to("LoadBalancer", found.meta.key, found.meta.uid),
             reason=condition.reason,
             action="List",
             note=condition.message,
@@ -306,19 +468,3 @@ def is_told_of(load_balancer: LoadBalancer) -> bool:
 
 def _said(load_balancer: LoadBalancer) -> Condition | None:
     return conditions.find(load_balancer.conditions, conditions.REACHABLE)
-
-
-async def _write_condition(
-    writer: ObjectWriter[LoadBalancer],
-    load_balancer: LoadBalancer,
-    condition: Condition,
-    clock: Clock,
-) -> None:
-    """Write a condition into the status of a load balancer that is no Bind's.
-
-    Raises:
-        KubeError: it could not be written.
-    """
-    found = conditions.with_condition(load_balancer.conditions, condition, clock.now())
-    body = render_load_balancer_status(load_balancer, found)
-    await writer.patch(load_balancer.meta, body, "status")

@@ -22,18 +22,21 @@ import structlog
 from lbcf.controller.binds import Binds
 from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.member_conditions import (
+    ConditionWriter,
     DriftedCondition,
+    OrphanedCondition,
     ReachableCondition,
     is_told_of,
 )
 from lbcf.controller.member_health import InServiceCondition
 from lbcf.controller.registrar import Registrar
+from lbcf.controller.resets import ResetMetrics, ResetReporter
 from lbcf.controller.resync_schedule import ResyncSchedule
 from lbcf.controller.triggers import same_spec
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.listing import Epochs, lost_members
-from lbcf.core.model import conditions
-from lbcf.core.model.names import SYSTEM_NAMESPACE, bind_of
+from lbcf.core.model.conditions import Condition
+from lbcf.core.model.names import SYSTEM_NAMESPACE
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey, ObjectKey
@@ -47,7 +50,7 @@ from lbcf.kube.list_watch import EVERYTHING, Selection
 from lbcf.kube.reader import KubeReader
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
-from lbcf.wire.resources import render_load_balancer_status
+from lbcf.runtime.metrics import Metrics
 
 
 _log = structlog.get_logger(__name__)
@@ -65,9 +68,10 @@ class MemberResync:
         registrar: puts members back.
         checks: told which members are in service.
         binds: writes the epochs of load balancers of Binds.
-        recorder: of Events about load balancers that cannot be reached.
+        recorder: of Events about load balancers.
         period: between two readings of one load balancer.
         clock: measures.
+        metrics: of the process; None: nobody measures.
     """
 
     def __init__(
@@ -84,24 +88,29 @@ class MemberResync:
         recorder: EventRecorder,
         period: timedelta,
         clock: Clock,
+        metrics: Metrics | None = None,
     ) -> None:
         self._view = view
-        self._writer = writer
         self._calls = calls
         self._registrar = registrar
-        self._binds = binds
         self._clock = clock
         self._lists = RecordLister(client, view.records)
         self._rounds = ResyncSchedule(self._read, period=period, clock=clock)
         self._epochs: dict[ObjectKey, Epochs] = {}
-        self._drift = DriftedCondition(view, writer, clock)
+        self._writer = ConditionWriter(writer, binds, clock)
+        self._drift = DriftedCondition(view, self._writer, recorder)
+        self._orphans = OrphanedCondition(view, self._writer, recorder, metrics)
         self._in_service = InServiceCondition(view, records, checks, clock)
-        self._reachable = ReachableCondition(view, writer, binds, recorder, clock)
+        self._reachable = ReachableCondition(view, self._writer, recorder, clock)
+        self._series = None if metrics is None else ResetMetrics(metrics)
+        self._resets = ResetReporter(view, recorder, self._series, clock)
 
     def listen(self) -> None:
         """Begin to follow load balancers and drivers; before the informers start."""
         self._view.load_balancers.on_change(self._load_balancer_changed)
         self._view.drivers.on_change(self._driver_changed)
+        if self._series is not None:
+            self._view.drivers.on_end(self._series.forget)
 
     async def run(self) -> None:
         """Read all load balancers, each by period, until cancelled."""
@@ -131,6 +140,8 @@ class MemberResync:
         either = new or old
         if either is None or same_spec(old, new):
             return
+        if self._series and new and new.declares(Operation.LIST_BACKENDS):
+            self._series.follow(new.meta.key)
         for found in self._view.load_balancers.by_index("driver", either.meta.key):
             self._load_balancer_changed(found, found)
 
@@ -145,6 +156,8 @@ class MemberResync:
         self._drift.forget(key)
         self._reachable.forget(key)
         self._in_service.forget(key)
+        self._resets.forget(key)
+        self._orphans.forget(key)
         self._epochs.pop(key, None)
 
     async def _read(self, key: ObjectKey) -> None:
@@ -200,10 +213,17 @@ class MemberResync:
             known = self._reset(load_balancer, driver.member_key, known, listed)
             self._epochs[key] = known
             self._drift.forget(key)
-        elif load_balancer.epoch == listed.epoch:
+        elif load_balancer.epoch == listed.epoch and self._resets.is_told(
+            load_balancer
+        ):
             return False
+        elif self._registrar.is_resetting(key):
+            # Whether they are back was to be seen since the last reading.
+            if condition := self._resets.under_way(load_balancer):
+                await self._write(load_balancer, condition)
+            return True
         if not self._registrar.is_resetting(key):
-            await self._write(load_balancer, listed.epoch)
+            await self._close(load_balancer, listed.epoch)
         return True
 
     async def _compare(
@@ -213,12 +233,15 @@ class MemberResync:
         registered: tuple[BackendRecord, ...],
         listed: Listing,
     ) -> None:
-        """Report members that are missing although nothing was reset."""
+        """Report members that are missing although nothing was reset, and orphans."""
         if self._registrar.is_resetting(key):
             return
         try:
             await self._drift.compare(key, driver.member_key, registered, listed)
+            if not await self._orphans.read(key, driver.member_key, listed):
+                self._drift.read_again(key)
         except KubeError as error:
+            self._drift.read_again(key)
             _log.warning("drift.untold", load_balancer=str(key), error=str(error))
 
     def _reset(
@@ -247,26 +270,30 @@ class MemberResync:
             )
         if not known.epoch:
             return known.acted_on(listed.epoch)
+        self._resets.lost(load_balancer, known.epoch, listed.epoch, lost)
         return known.after_reset(listed.epoch, self._clock.monotonic())
 
-    async def _write(self, load_balancer: LoadBalancer, epoch: str) -> None:
+    async def _close(self, load_balancer: LoadBalancer, epoch: str) -> None:
         """Write down the epoch in which all records are in, or written down as lost."""
         epochs = self._epochs.get(load_balancer.meta.key) or Epochs()
-        condition = self._reachable.first(load_balancer, epochs)
+        back = self._resets.over(load_balancer)
+        first = self._reachable.first(load_balancer, epochs)
+        news = tuple(filter(None, (first, back)))
+        if await self._write(load_balancer, *news, epoch=epoch) and back:
+            self._resets.written(load_balancer, back)
+
+    async def _write(
+        self, load_balancer: LoadBalancer, *news: Condition, epoch: str | None = None
+    ) -> bool:
+        """Write what is new; False: it is to be tried again at the next reading."""
         try:
-            if bind_of(load_balancer.meta.key) is not None:
-                await self._binds.write_epoch(load_balancer, epoch, condition)
-            else:
-                found = load_balancer.conditions
-                if condition is not None:
-                    now = self._clock.now()
-                    found = conditions.with_condition(found, condition, now)
-                body = render_load_balancer_status(load_balancer, found, epoch=epoch)
-                await self._writer.patch(load_balancer.meta, body, "status")
+            await self._writer.write(load_balancer, *news, epoch=epoch)
         except (Conflict, NotFound):
-            return
+            return False
         except KubeError as error:
             _log.warning("epoch.unwritten", error=str(error))
+            return False
+        return True
 
 
 class RecordLister:

@@ -34,8 +34,10 @@ _HELD = Where("Groups", "RemovalsHeld")
 _GATED = Where("Groups", "DrainGated")
 _SERVING = Where("Groups", "Serving")
 _CREATED = Where("Load balancers", "Created")
-_DRIFTED = Where("Load balancers", "Drifted")
+_DRIFTED = Where("Load balancers", "Drifted, and an Event")
 _REACHABLE = Where("Load balancers", "Reachable")
+_ORPHANED = Where("Load balancers", "Orphaned, and an Event")
+_RESTORED = Where("Load balancers", "Restored, and an Event")
 _ACCEPTED = Where("Drivers' own conditions", "Accepted")
 _HEALTHY = Where("Drivers' own conditions", "Healthy")
 _BIND_CREATED = Where("Binds", "Created")
@@ -230,9 +232,9 @@ class Reason(Explained):
     )
     LOAD_BALANCER_RESET = (
         "LoadBalancerReset",
-        _REGISTERED,
+        Where("Records", "Registered; Restored of a load balancer, and an Event"),
         "the load balancer has lost its members; they are being put back",
-        "wait; does it restart often?",
+        "does it restart often? its members are put back by themselves: [LbcfLoadBalancerReset](runbooks.md#lbcfloadbalancerreset)",
     )
     IN_SERVICE = (
         "InService",
@@ -517,6 +519,19 @@ class Reason(Explained):
         "who took them out? [LbcfMembersMissing](runbooks.md#lbcfmembersmissing)",
     )
     IN_STEP = ("InStep", _DRIFTED, "they are there again")
+    MEMBERS_ORPHANED = (
+        "MembersOrphaned",
+        _ORPHANED,
+        "its driver lists members that it registered for records that do not exist, twice in a row; they may get traffic",
+        "was a record abandoned, or its finalizer taken off? does another cluster use this load balancer? if not, take them out at the load balancer itself",
+    )
+    NO_ORPHANS = ("NoOrphans", _ORPHANED, "no such member is left")
+    MEMBERS_PUT_BACK = (
+        "MembersPutBack",
+        _RESTORED,
+        "the members that it lost when it was reset are registered again",
+        "does it restart or reload often? its members got nothing meanwhile: [LbcfLoadBalancerReset](runbooks.md#lbcfloadbalancerreset)",
+    )
     REACHABLE = ("Reachable", _REACHABLE, "its driver lists its members")
     NOT_LISTED = (
         "NotListed",
@@ -758,6 +773,12 @@ class EventReason(Explained):
         "MembersBack",
         _GROUP_EVENT,
         "so many members that were down are sent new traffic again",
+    )
+    DRAINS_CUT = (
+        "DrainsCut",
+        _GROUP_EVENT,
+        "so many drains ended at their deadline, gathered over some seconds, with the connections that their drivers last counted",
+        "as for [LbcfDrainsCutOff](runbooks.md#lbcfdrainscutoff), if clients minded",
     )
     REMOVALS_HELD = (
         "RemovalsHeld",

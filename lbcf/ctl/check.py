@@ -20,10 +20,10 @@ from lbcf.core.model.resources import LoadBalancerDriver, Meta
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Reason
 from lbcf.ctl.errors import missing_right
+from lbcf.ctl.leaders import LEASE_NAMES, leader_remedy, leaders_of
 from lbcf.ctl.remedies import Trouble, remedied_line
 from lbcf.ctl.report import Line, Mark, Section, WhyReport, object_ref
 from lbcf.ctl.shipped import Json, documents
-from lbcf.ctl.status import LEASE_NAMES, leaders_of
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Forbidden, KubeError, NotFound
 from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS, SECRETS, HasMeta, Resource
@@ -242,7 +242,7 @@ async def _check_leaders(client: KubeClient, now: datetime) -> AsyncIterator[Lin
             yield Line(Mark.OK, name, f"{alive.holder} leads, in {alive.namespace}")
             continue
         text = f"nobody leads: {name} does not run, or without --leader-elect"
-        yield Line(Mark.NO, name, text, Reason.NO_LEADER)
+        yield Line(Mark.NO, name, text, Reason.NO_LEADER, leader_remedy(name))
 
 
 async def _check_rights(client: KubeClient) -> AsyncIterator[Line]:

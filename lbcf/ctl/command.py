@@ -7,6 +7,7 @@ import sys
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,6 +34,7 @@ from lbcf.ctl.hand_drain import (
     follow,
     hand_drain_report,
 )
+from lbcf.ctl.leaders import LEASE_NAMES, read_leaders
 from lbcf.ctl.load_balancers import why_load_balancer
 from lbcf.ctl.output import ReportWriter, is_interactive, report_writer, screen
 from lbcf.ctl.plan import plan_report
@@ -41,7 +43,7 @@ from lbcf.ctl.reading import Reading, not_found
 from lbcf.ctl.records import why_record
 from lbcf.ctl.report import WhyReport
 from lbcf.ctl.services import why_service
-from lbcf.ctl.status import LEASE_NAMES, StatusReport, leaders_of, status_report
+from lbcf.ctl.status import StatusReport, status_report
 from lbcf.ctl.uninstall.kubectl import LOGIN
 from lbcf.ctl.uninstall.run import NAMESPACE
 from lbcf.ctl.uninstall.run import run as run_uninstall
@@ -262,14 +264,15 @@ async def _status(question: Question, write: ReportWriter) -> int:
 
 async def _look_at_status(question: Question) -> tuple[Reading, StatusReport]:
     reading = question.reading()
-    _, leases = await asyncio.gather(
-        reading.read_resources(), reading.read_leases(LEASE_NAMES)
+    _, leaders = await asyncio.gather(
+        reading.read_resources(),
+        read_leaders(partial(reading.read_leases, LEASE_NAMES), question.clock),
     )
     rights = [reading.missing_right(kind, question.namespace) for kind in _STATUS_KINDS]
     if all(rights):
         raise CtlError(str(rights[0]))
     now = question.clock.now()
-    return reading, status_report(reading, tuple(leaders_of(leases, now)), now)
+    return reading, status_report(reading, leaders, now)
 
 
 async def _check(question: Question, write: ReportWriter) -> int:

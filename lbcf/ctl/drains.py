@@ -13,11 +13,10 @@ from typing import Final, NoReturn
 
 import attrs
 
-from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.resources import BackendRecord, backend_name
 from lbcf.ctl.errors import missing_right
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import attempt_of, stage_of, waits_for
-from lbcf.ctl.report import backend_name
 from lbcf.kube.errors import Expired, Forbidden
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import RECORDS

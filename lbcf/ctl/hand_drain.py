@@ -11,7 +11,7 @@ import attrs
 
 from lbcf.controller.selector_index import does_select
 from lbcf.core.model.names import ANNOTATION_DRAIN, bind_of
-from lbcf.core.model.resources import BackendGroup, BackendRecord, PodRef
+from lbcf.core.model.resources import BackendGroup, BackendRecord, PodRef, backend_name
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.selection.location import node_of
 from lbcf.ctl.drains import DrainRow, row_of
@@ -19,7 +19,6 @@ from lbcf.ctl.errors import CtlError, is_unknown_kind, refusal, unknown_kind
 from lbcf.ctl.flags import Kind, ObjectReference
 from lbcf.ctl.plan import plan_group
 from lbcf.ctl.reading import Reading
-from lbcf.ctl.report import backend_name
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, Forbidden, NotFound, Unavailable
 from lbcf.kube.kinds import BINDS, GROUPS, NODES, PODS, Resource

@@ -8,13 +8,18 @@ import attrs
 from lbcf.controller.decision import doubts_of, guarded_plan, postponed_creates
 from lbcf.controller.snapshot import take_snapshot
 from lbcf.core.model.cluster import Snapshot
-from lbcf.core.model.resources import BackendGroup, BackendRecord, RecordSpec
+from lbcf.core.model.resources import (
+    BackendGroup,
+    BackendRecord,
+    RecordSpec,
+    backend_name,
+)
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import Plan, Update
 from lbcf.core.selection.replacement import order_replacements
 from lbcf.ctl.reading import Reading
-from lbcf.ctl.report import backend_name, object_ref
+from lbcf.ctl.report import object_ref
 from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS
 
 

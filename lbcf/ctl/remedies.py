@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from lbcf.core.model.conditions import Condition
+from lbcf.core.model.conditions import DEREGISTERED, DRAINED, Condition
 from lbcf.core.model.names import bind_of
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
@@ -26,6 +26,8 @@ _SAYS_NOTHING: Final = ("nothing", "wait", "read its words", "the message says",
 _LINK: Final = re.compile(r"\[([^]]*)\]\(([^)]*)\)")
 _OPERATION: Final = re.compile(r"(\w+) of driver ")
 _HTTPS: Final = "https://"
+_LEAVING: Final = frozenset({DRAINED, DEREGISTERED})
+"""Conditions of a record that cannot go before its driver has answered."""
 _NO_TLS: Final = "no TLS connection came about"
 
 
@@ -103,6 +105,25 @@ def _unread_secret(trouble: Trouble) -> str:
     )
 
 
+def _refusal(trouble: Trouble) -> str:
+    if trouble.driver is None:
+        return ""
+    key = trouble.driver.meta.key
+    return (
+        "mend what the driver's words name: it is asked again by itself; what else it "
+        f"refuses: kubectl lbcf why driver/{key.name} -n {key.namespace}"
+    )
+
+
+def _unreachable(trouble: Trouble) -> str:
+    found = _plain_behind_https(trouble) or _general(trouble.condition.reason)
+    if trouble.condition.type not in _LEAVING:
+        return found
+    what = f"br/{trouble.key.name} -n {trouble.key.namespace}"
+    command = f"kubectl lbcf abandon {what} --reason TEXT"
+    return f"{found} Where it never comes back: {command}"
+
+
 def _plain_behind_https(trouble: Trouble) -> str:
     driver = trouble.driver
     if driver is None or _NO_TLS not in trouble.condition.message:
@@ -141,7 +162,8 @@ _SPECIAL: Final[Mapping[str, Callable[[Trouble], str]]] = {
     Reason.TOO_MANY_UNREADY: _patch_group(_UNPROTECTED),
     Reason.NOT_JUDGED: _patch_group(_UNJUDGED),
     Reason.DRIVER_SECRET_UNREAD: _unread_secret,
-    Reason.DRIVER_UNREACHABLE: _plain_behind_https,
+    Reason.DRIVER_REFUSED: _refusal,
+    Reason.DRIVER_UNREACHABLE: _unreachable,
     Reason.DRIVER_BAD_ANSWER: _tls_behind_http,
     Reason.DRIVER_CONNECTION_LOST: _tls_behind_http,
     Reason.DRIVER_BAD_STATUS: _wrong_path,

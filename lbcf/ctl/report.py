@@ -11,19 +11,14 @@ from lbcf.core.lifecycle.trouble import is_trouble
 from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.node_backends import (
-    NodeRef,
     NodeSelection,
-    ServiceRef,
     ServiceSelection,
 )
 from lbcf.core.model.resources import (
-    Backend,
     BackendRecord,
     Meta,
-    PodRef,
     PodSelection,
     Selection,
-    StaticRef,
     StaticSelection,
 )
 from lbcf.core.model.selectors import Operator, Requirement, Selector
@@ -43,7 +38,12 @@ _CREATED_WELL = frozenset({"", Reason.CREATED, Reason.CREATION_UNCLEAR})
 """Reasons of Created that are no failure."""
 
 _BETTER_FALSE = frozenset(
-    {conditions.DRIFTED, conditions.REMOVALS_HELD, conditions.DRAINED_BY_HAND}
+    {
+        conditions.DRIFTED,
+        conditions.ORPHANED,
+        conditions.REMOVALS_HELD,
+        conditions.DRAINED_BY_HAND,
+    }
 )
 """Conditions of negative polarity: False is the good state."""
 
@@ -143,7 +143,7 @@ def is_wrong(condition: Condition) -> bool:
     """Return whether a condition reports a failure."""
     match condition.type:
         # What is kept out by hand is told as well: it is easily forgotten.
-        case conditions.DRIFTED | conditions.DRAINED_BY_HAND:
+        case conditions.DRIFTED | conditions.ORPHANED | conditions.DRAINED_BY_HAND:
             return condition.status is True
         case conditions.REMOVALS_HELD:
             return condition.status is True and condition.reason in _FAILED_GUARDS
@@ -253,19 +253,6 @@ def record_counts(records: Collection[BackendRecord]) -> str:
     inside = sum(1 for r in records if r.is_registered and not r.is_deleting)
     rest = len(records) - leaving - inside
     return f"{inside} registered, {rest} not yet, {leaving} on their way out"
-
-
-def backend_name(backend: Backend) -> str:
-    """Return a backend with its port: `web-1:80`."""
-    match backend:
-        case PodRef(name, _, port):
-            return f"{name}:{port.number}"
-        case StaticRef(literal):
-            return literal
-        case ServiceRef(name, port, _, node):
-            return f"{node} for {name}:{port.number}"
-        case NodeRef(name, port):
-            return f"{name}:{port.number}"
 
 
 def selection_text(selection: Selection) -> str:

@@ -22,45 +22,31 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
+from lbcf.ctl.leaders import CONTROLLER, LEASE_NAMES, Leader, leader_remedy
 from lbcf.ctl.reading import STORES, Reading
 from lbcf.ctl.records import attempt_of, trouble_of
 from lbcf.ctl.remedies import Trouble, remedy_of
 from lbcf.ctl.report import is_wrong, object_ref
 from lbcf.kube.kinds import HasMeta
-from lbcf.kube.leases import LEASES, Lease
+from lbcf.kube.leases import LEASES
 from lbcf.kube.store import Store
 
 
 T = TypeVar("T", bound=HasMeta)
 
-CONTROLLER: Final = "lbcf-controller"
-LEASE_NAMES: Final = (CONTROLLER, "lbcf-deregistrar")
-"""Names of the Leases; the admission webhook elects nobody."""
-
-_BESIDE_ITS_LIFE = frozenset({conditions.DRIFTED, conditions.REACHABLE})
+_BESIDE_ITS_LIFE = frozenset(
+    {
+        conditions.DRIFTED,
+        conditions.ORPHANED,
+        conditions.REACHABLE,
+        conditions.RESTORED,
+    }
+)
 """Conditions of a load balancer that are no step of its life."""
 
-_CLOCK_SKEW = timedelta(seconds=15)
+RECENT: Final = timedelta(hours=1)
+"""For how long `status` tells of what is mended, as long as Events are kept."""
 _UNKNOWN: Final = datetime.max.replace(tzinfo=UTC)
-
-
-@attrs.frozen
-class Leader:
-    """One process of the cluster.
-
-    Attributes:
-        name: of its Lease.
-        holder: identity of the leader, empty where nobody leads.
-        renewed: when the Lease was renewed last, by its holder's clock.
-        is_alive: whether it was renewed in time; by the holder's clock and ours, which
-            may differ by some seconds.
-    """
-
-    namespace: str
-    name: str
-    holder: str
-    renewed: datetime | None
-    is_alive: bool
 
 
 @attrs.frozen
@@ -147,6 +133,7 @@ class StatusReport:
         at: the moment of the question.
         namespace: what was asked about, empty for all of them.
         problems: what is wrong.
+        lately: what happened within `RECENT` and is mended, or mends itself.
         unread: what may not be read, in words.
     """
 
@@ -158,6 +145,7 @@ class StatusReport:
     drivers: tuple[DriverRow, ...]
     leaders: tuple[Leader, ...]
     unread: tuple[str, ...] = ()
+    lately: tuple[Problem, ...] = ()
 
 
 def status_report(
@@ -182,7 +170,7 @@ def status_report(
             *_unreadable(reading),
             *_driver_problems(drivers),
             *load_balancer_problems(balancers, view),
-            *_group_problems(groups, is_led=is_led),
+            *_group_problems(groups, view, is_led=is_led),
             *record_problems(records, view),
         ),
         groups=tuple(map(_group_row, groups)),
@@ -190,6 +178,7 @@ def status_report(
         drivers=tuple(_driver_row(driver, view) for driver in drivers),
         leaders=leaders,
         unread=reading.unread(),
+        lately=tuple(_resets(balancers, view, now)),
     )
 
 
@@ -204,21 +193,6 @@ def _relevant(reading: Reading, store: Store[T], used: set[ObjectKey]) -> list[T
         for found in _all(store)
         if reading.is_in_scope(found.meta.key.namespace) or found.meta.key in used
     ]
-
-
-def leaders_of(leases: Iterable[Lease], now: datetime) -> Iterator[Leader]:
-    """Return who leads, by name and namespace."""
-    for lease in sorted(leases, key=lambda lease: lease.meta.key[::-1]):
-        limit = timedelta(seconds=lease.duration) + _CLOCK_SKEW
-        renewed = lease.renewed_at
-        is_renewed = renewed is not None and now - renewed <= limit
-        yield Leader(
-            namespace=lease.meta.key.namespace,
-            name=lease.meta.key.name,
-            holder=lease.holder,
-            renewed=renewed,
-            is_alive=bool(lease.holder) and is_renewed,
-        )
 
 
 def _group_row(group: BackendGroup) -> GroupRow:
@@ -297,13 +271,16 @@ def _leader_problems(
             Reason.NO_LEADER,
             f"{message}: is {leader.name} running?",
             since=leader.renewed,
+            remedy=leader_remedy(leader.name, leader.namespace),
         )
     for name in expected:
         if not any(leader.name == name for leader in leaders):
             message = (
                 f"there is no such Lease: has {name} ever run, with --leader-elect?"
             )
-            yield Problem("", f"lease/{name}", Reason.NO_LEADER, message)
+            remedy = leader_remedy(name)
+            subject = f"lease/{name}"
+            yield Problem("", subject, Reason.NO_LEADER, message, remedy=remedy)
 
 
 def _unreadable(reading: Reading) -> Iterator[Problem]:
@@ -333,13 +310,26 @@ def load_balancer_problems(
             yield _problem("lb", Trouble(balancer.meta.key, condition, driver))
 
 
+def _resets(
+    balancers: Iterable[LoadBalancer], view: View, now: datetime
+) -> Iterator[Problem]:
+    """Return load balancers that lost their members, which are back or on their way."""
+    for balancer in balancers:
+        said = conditions.find(balancer.conditions, conditions.RESTORED)
+        if said is None or (said.status and now - (said.since or now) >= RECENT):
+            continue
+        driver = view.drivers.get(balancer.driver_key)
+        yield _problem("lb", Trouble(balancer.meta.key, said, driver))
+
+
 def _group_problems(
-    groups: Iterable[BackendGroup], *, is_led: bool
+    groups: Iterable[BackendGroup], view: View, *, is_led: bool
 ) -> Iterator[Problem]:
     """Return groups of which not all is decided, or whose guards hold after a failure.
 
     Args:
         groups: to look at.
+        view: where their records are.
         is_led: somebody leads the controller: it looks at each change within seconds.
     """
     for group in groups:
@@ -353,7 +343,15 @@ def _group_problems(
                 "seconds after a change",
             )
         for condition in filter(is_wrong, status.conditions):
-            yield _problem("bg", Trouble(key, condition))
+            if not _is_outdated(condition, view.records_of(key)):
+                yield _problem("bg", Trouble(key, condition))
+
+
+def _is_outdated(condition: Condition, records: Iterable[BackendRecord]) -> bool:
+    """Return whether a group selects something by now: its status is written every 5 s."""
+    return condition.reason == Reason.NOTHING_SELECTED and any(
+        not record.is_deleting for record in records
+    )
 
 
 def record_problems(records: Iterable[BackendRecord], view: View) -> Iterator[Problem]:

@@ -115,6 +115,9 @@ def _(report: StatusReport) -> RenderableType:
     if report.problems:
         parts = [Text(f"WRONG ({len(report.problems)})", "bold red")]
         parts.extend(_problem(problem, report) for problem in report.problems)
+    if report.lately:
+        parts.append(Text(f"LATELY ({len(report.lately)})", "bold yellow"))
+        parts.extend(_problem(problem, report) for problem in report.lately)
     groups = [
         (
             *(g.namespace, g.name, ",".join(g.load_balancers), g.ready),

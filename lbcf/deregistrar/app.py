@@ -9,6 +9,7 @@ from typing import Any
 from lbcf.core.model import conditions
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
+from lbcf.deregistrar.cut_drains import CutDrains
 from lbcf.deregistrar.drain_gate import DrainGate, GateMetrics, pod_of
 from lbcf.deregistrar.gate_server import GateServer
 from lbcf.deregistrar.metrics import DeletionMetrics
@@ -82,6 +83,7 @@ class DeregistrarProgram:
             told=CallReporter(parts.recorder, enabled=told).record_told,
         )
         series = DeletionMetrics(records, clock, parts.metrics)
+        self._cuts = CutDrains(parts.recorder, clock, parts.metrics)
         self._deregistrar = deregistrar = Deregistrar(
             records,
             drivers,
@@ -91,6 +93,7 @@ class DeregistrarProgram:
             successors=successors,
             series=series,
             abandonments=AbandonmentReporter(parts.recorder, parts.metrics),
+            cuts=self._cuts,
             shares=Shares(_WORKERS),
             limit=limit,
         )
@@ -101,8 +104,9 @@ class DeregistrarProgram:
         parts.secrets.follow(drivers)
         drivers.on_end(parts.drivers.forget)
         drivers.on_end(series.forget)
-        trouble = TroubleReporter(parts.recorder, _TOLD, "Deregister", calls_told=told)
-        trouble.listen(records)
+        TroubleReporter(parts.recorder, _TOLD, "Deregister", calls_told=told).listen(
+            records
+        )
         gate_series = GateMetrics(parts.metrics)
         gate = DrainGate(client, records, clock, gate_series)
         records.on_change(gate.record_changed)
@@ -141,6 +145,8 @@ class DeregistrarProgram:
             self._deregistrar.inherit(inherited)
         self._workers.start()
         self._telling.start()
+        self._cuts.start()
         await stop.wait()
         grace = self._parts.settings.grace
         await asyncio.gather(self._workers.stop(grace), self._telling.stop(grace))
+        await self._cuts.stop(grace)

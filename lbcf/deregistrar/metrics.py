@@ -11,6 +11,7 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from lbcf.core.lifecycle.deregistration import DrainEnd
 from lbcf.core.model import conditions
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
@@ -38,26 +39,35 @@ class DeletionMetrics(Collector):
         self._clock = clock
         self._duration: Histogram | None = None
         self._drains: Counter | None = None
+        self._cut: Counter | None = None
         if metrics is not None:
             self._duration = _make_duration(metrics)
             self._drains = _make_drains(metrics)
+            self._cut = _make_cut(metrics)
             metrics.registry.register(self)
 
-    def over(self, record: BackendRecord, *, drained: bool) -> None:
-        """Take in that a record is gone."""
+    def over(
+        self, record: BackendRecord, end: DrainEnd | None, connections: int | None
+    ) -> None:
+        """Take in that a record is gone.
+
+        Args:
+            record: as it was last read.
+            end: how its drain ended, None where that did not wait.
+            connections: how many were left then, None where nobody said.
+        """
         since, driver = record.meta.deleting_since, str(record.driver_key)
         if self._duration is not None and since is not None:
             seconds = (self._clock.now() - since).total_seconds()
             self._duration.labels(driver).observe(max(0.0, seconds))
-        if self._drains is not None and record.status.drain is not None:
-            outcome = "Empty" if drained else "Deadline"
-            if record.status.backend_gone and not drained:
-                outcome = "BackendGone"
-            self._drains.labels(driver, outcome).inc()
+        if self._drains is not None and end is not None:
+            self._drains.labels(driver, end).inc()
+        if self._cut is not None and end is DrainEnd.DEADLINE:
+            self._cut.labels(driver).inc(connections or 0)
 
     def forget(self, driver: ObjectKey) -> None:
         """Remove the series of a driver that is gone."""
-        for family in (self._duration, self._drains):
+        for family in (self._duration, self._drains, self._cut):
             if family is not None:
                 family.remove_by_labels({"driver": str(driver)})
 
@@ -125,5 +135,16 @@ def _make_drains(metrics: Metrics) -> Counter:
         "something still ran at the deadline (Deadline), or the backend did not exist "
         "any more (BackendGone).",
         ["driver", "outcome"],
+        registry=metrics.registry,
+    )
+
+
+def _make_cut(metrics: Metrics) -> Counter:
+    """Make the counter of connections that drains left."""
+    return Counter(
+        "lbcf_drain_connections_cut_total",
+        "Connections that were left when drains ended at their deadline, as drivers "
+        "last counted them; those of drivers that do not count are not in it.",
+        ["driver"],
         registry=metrics.registry,
     )

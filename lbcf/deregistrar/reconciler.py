@@ -11,7 +11,14 @@ import attrs
 import structlog
 
 from lbcf.core.lifecycle import deregistration
-from lbcf.core.lifecycle.deregistration import DeregistrationState, Phase, phase_of
+from lbcf.core.lifecycle.deregistration import (
+    DeregistrationState,
+    DrainEnd,
+    Phase,
+    connections_left,
+    end_of_drain,
+    phase_of,
+)
 from lbcf.core.lifecycle.steps import (
     CallDriver,
     Finish,
@@ -24,6 +31,7 @@ from lbcf.core.lifecycle.turn import Now, find_driver
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Explanation
+from lbcf.deregistrar.cut_drains import CutDrains
 from lbcf.deregistrar.metrics import DeletionMetrics
 from lbcf.deregistrar.successors import Successors
 from lbcf.executor import Executor, Subject
@@ -54,6 +62,7 @@ class Deregistrar:
         successors: hears of ends after which the address is free at once.
         series: hears of ends.
         abandonments: hears of those that a person ordered.
+        cuts: hears of drains that ended at their deadline.
         shares: of the queue's workers.
         limit: says how many calls a load balancer bears at a time, None: any number.
     """
@@ -69,6 +78,7 @@ class Deregistrar:
         successors: Successors,
         series: DeletionMetrics,
         abandonments: AbandonmentReporter,
+        cuts: CutDrains,
         shares: Shares,
         limit: Callable[[ObjectKey], int | None],
     ) -> None:
@@ -80,6 +90,7 @@ class Deregistrar:
         self._successors = successors
         self._series = series
         self._abandonments = abandonments
+        self._cuts = cuts
         self._states: dict[Uid, DeregistrationState] = {}
         self._shares = shares
         self._limit = limit
@@ -211,7 +222,10 @@ class Deregistrar:
         """Take it that a record is gone, before the watch says so."""
         self._records.observe_gone(record.meta)
         last = record if state.permission is None else state.permission.record
-        self._series.over(last, drained=state.drained)
+        end, left = end_of_drain(state, last), connections_left(state, last)
+        self._series.over(last, end, left)
+        if end is DrainEnd.DEADLINE:
+            self._cuts.add(last, left)
         if why := last.meta.abandoned:
             self._abandonments.tell("BackendRecord", last.meta, why)
         _log.info(

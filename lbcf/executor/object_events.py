@@ -16,9 +16,10 @@ from lbcf.core.lifecycle.steps import (
     Succeeded,
 )
 from lbcf.core.lifecycle.trouble import new_trouble
-from lbcf.core.model.names import API_VERSION, BIND_VERSION
+from lbcf.core.model.names import API_VERSION, BIND_VERSION, bind_of
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, Meta
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import CallEvent, EventReason, Reason
 from lbcf.drivers.errors import BadAnswer
 from lbcf.executor.load_balancers import Answered
@@ -29,6 +30,20 @@ from lbcf.runtime.metrics import Metrics
 
 
 _log = structlog.get_logger(__name__)
+
+
+def reference_to(kind: str, key: ObjectKey, uid: Uid) -> Reference:
+    """Return what an Event is about: a group or load balancer, or the Bind that it is of.
+
+    Args:
+        kind: of the object, if it is no Bind's.
+        key: as the view has it.
+        uid: of the object, or of the Bind.
+    """
+    bind = bind_of(key)
+    if bind is None:
+        return Reference(API_VERSION, kind, key, uid)
+    return Reference(BIND_VERSION, "Bind", bind, uid)
 
 
 class TroubleReporter:

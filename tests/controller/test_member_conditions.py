@@ -5,7 +5,7 @@ from collections.abc import Callable
 import attrs
 import pytest
 
-from lbcf.controller.member_conditions import DriftedCondition
+from lbcf.controller.member_conditions import ConditionWriter, DriftedCondition
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.listing import drift_of
 from lbcf.core.model.conditions import with_condition
@@ -15,11 +15,12 @@ from lbcf.core.model.values import MemberKey
 from lbcf.executor.listings import Listing, ListingReader
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
+from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import LOAD_BALANCERS
 from lbcf.wire.driver import render_answer
 from lbcf.wire.driver_answers import BackendState, ListBackendsAnswer, ListedBackend
 from tests.builders import a_load_balancer, a_meta, a_record
-from tests.controller.exchanges import Nobody
+from tests.controller.exchanges import Nobody, idle_binds
 from tests.controller.views import everyday, show
 from tests.fakes.clock import VirtualClock
 
@@ -46,14 +47,14 @@ class Watched:
     """A watch over a view, and what it says of the everyday load balancer's list."""
 
     def __init__(self) -> None:
-        self.view = show(everyday(), RECORD)
-        self.watch = DriftedCondition(
-            self.view,
-            ObjectWriter(
-                KubeClient(Nobody()), LOAD_BALANCERS, self.view.load_balancers
-            ),
-            VirtualClock(),
+        self.view = view = show(everyday(), RECORD)
+        clock, client = VirtualClock(), KubeClient(Nobody())
+        recorder = EventRecorder(client, clock, controller="test", instance="test")
+        binds = idle_binds(view, client, recorder)
+        writer = ConditionWriter(
+            ObjectWriter(client, LOAD_BALANCERS, view.load_balancers), binds, clock
         )
+        self.watch = DriftedCondition(view, writer, recorder)
         self.key = a_load_balancer().meta.key
 
     async def compare(self, listing: Listing) -> None:
@@ -154,6 +155,19 @@ async def test_list_is_read_again_after_a_change(
     await watched.compare(listed(RECORD))
 
     change(watched.view)
+
+    assert b"" == watched.known()
+
+
+async def test_list_is_read_again_when_a_record_goes_without_its_member() -> None:
+    """As by abandon: the list is the same, and a member of it is an orphan now."""
+    watched = Watched()
+    ending = a_record("ending", registered=True, deleting=True)
+    show(watched.view, ending)
+    await watched.compare(listed(RECORD, ending))
+    assert DIGEST == watched.known()
+
+    watched.view.records.observe_gone(ending.meta)
 
     assert b"" == watched.known()
 

@@ -11,7 +11,7 @@ import attrs
 
 from prometheus_client import CollectorRegistry
 
-from lbcf.controller.binds import Binds
+from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.member_resync import MemberResync
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.view import View
@@ -21,20 +21,18 @@ from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor import Executor, Listing, LoadBalancerCalls
-from lbcf.executor.binds import BindWriter
-from lbcf.executor.object_events import AbandonmentReporter
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict
 from lbcf.kube.events import EventRecorder
-from lbcf.kube.kinds import BINDS, LOAD_BALANCERS, RECORDS
+from lbcf.kube.kinds import LOAD_BALANCERS, RECORDS
 from lbcf.kube.list_watch import Put, Removed
 from lbcf.kube.requests import ApiRequest
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.wire.metadata import Identity
 from tests.builders import a_driver, a_load_balancer, seconds
-from tests.controller.exchanges import Nobody
+from tests.controller.exchanges import Nobody, idle_binds
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
 
@@ -88,6 +86,7 @@ class Stage:
         pool = DriverPool(clock, CollectorRegistry())
         queue: WorkQueue[ObjectKey] = WorkQueue("records", clock)
         recorder = EventRecorder(client, clock, controller="test", instance="test")
+        checks = FirstChecks(self.view, clock)
         self.survey = MemberResync(
             self.view,
             client,
@@ -95,17 +94,15 @@ class Stage:
             ObjectWriter(client, RECORDS, self.view.records),
             self.calls,
             registrar=Registrar(
-                self.view, queue, Executor(client, pool, clock), "me", Shares(8)
-            ),
-            binds=Binds(
                 self.view,
-                BindWriter(ObjectWriter(client, BINDS, self.view.binds)),
-                self.calls,
-                clock,
-                AbandonmentReporter(recorder, None),
-                queue=queue,
-                shares=Shares(8),
+                queue,
+                Executor(client, pool, clock),
+                "me",
+                Shares(8),
+                checks=checks,
             ),
+            checks=checks,
+            binds=idle_binds(self.view, client, recorder),
             recorder=recorder,
             period=PERIOD,
             clock=clock,

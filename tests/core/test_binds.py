@@ -324,8 +324,8 @@ def test_changes_are_put_into_what_is_there_now() -> None:
     other = EntryStatus("back", "proxy")
     changes: Mapping[str, bind_status.Change] = {
         "front": bind_status.without_entry,
-        "back": lambda status: bind_status.with_epoch(
-            status, epoch="e-1", condition=None, now=START
+        "back": lambda status: bind_status.with_news(
+            status, news=(), epoch="e-1", now=START
         ),
     }
 

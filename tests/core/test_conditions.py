@@ -38,6 +38,15 @@ def test_time_stays_with_everything_else(new: Condition) -> None:
     assert attrs.evolve(new, since=START) == placed
 
 
+def test_time_of_a_reset_moves_with_each() -> None:
+    """A reset may have come and gone since the last one was told."""
+    back = Condition(conditions.RESTORED, True, Reason.MEMBERS_PUT_BACK, "", 1, START)
+
+    (placed,) = conditions.with_condition((back,), back, LATER)
+
+    assert LATER == placed.since
+
+
 def test_condition_without_a_time_gets_one() -> None:
     """LBCF in Go left the time out; the API wants it."""
     (placed,) = conditions.with_condition((attrs.evolve(YES, since=None),), YES, LATER)

@@ -12,9 +12,10 @@ import pytest
 from lbcf.core.model import conditions
 from lbcf.core.reasons import Reason
 from lbcf.ctl.drains import DrainsReport, drains_report
+from lbcf.ctl.leaders import CONTROLLER, Leader
 from lbcf.ctl.output import as_builtins, screen
 from lbcf.ctl.records import why_record
-from lbcf.ctl.status import CONTROLLER, Leader, Problem, status_report
+from lbcf.ctl.status import Problem, status_report
 from tests.builders import NAMESPACE, a_key, a_record
 from tests.ctl.readings import NOW, a_draining_record, a_reading
 from tests.ctl.test_records import a_status

@@ -69,6 +69,29 @@ def test_plain_http_at_a_server_of_https_is_told(reason: Reason, message: str) -
     assert "TLS" not in remedy_of(a_trouble(reason, message, url="https://p:1"))
 
 
+def test_refusal_is_mended_as_the_driver_says() -> None:
+    """Its words are in the message; what else it refuses is one command away."""
+    told = remedy_of(a_trouble(Reason.DRIVER_REFUSED))
+
+    assert told.startswith("mend what the driver's words name: it is asked again")
+    assert told.endswith("kubectl lbcf why driver/proxy -n shop")
+
+
+@pytest.mark.parametrize("kind", [conditions.DRAINED, conditions.DEREGISTERED])
+def test_record_that_waits_for_a_driver_that_is_gone_can_be_abandoned(
+    kind: str,
+) -> None:
+    """One that is to be registered can wait."""
+    trouble = a_trouble(Reason.DRIVER_UNREACHABLE)
+    stuck = attrs.evolve(trouble, condition=attrs.evolve(trouble.condition, type=kind))
+
+    assert remedy_of(stuck).endswith(
+        "kubectl lbcf abandon br/web -n shop --reason TEXT"
+    )
+    assert remedy_of(stuck).startswith(remedy_of(trouble))
+    assert "abandon" not in remedy_of(trouble)
+
+
 def test_role_that_lets_secrets_be_read_is_named() -> None:
     """With the namespace that it is to be bound in."""
     told = remedy_of(a_trouble(Reason.DRIVER_SECRET_UNREAD))
@@ -98,7 +121,7 @@ def test_sentences_of_the_page_serve_all_other_reasons() -> None:
     assert "create it, or abandon what waits: docs/operate.md#abandon-a-record" == (
         remedy_of(a_trouble(Reason.DRIVER_NOT_FOUND))
     )
-    assert "" == remedy_of(a_trouble(Reason.DRIVER_REFUSED))
+    assert "" == remedy_of(a_trouble(Reason.DRIVER_RUNNING))
     every = [remedy_of(a_trouble(reason)) for reason in Reason]
     assert [] == [text for text in every if "](" in text or "`" in text]
 

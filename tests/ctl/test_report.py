@@ -23,13 +23,13 @@ from tests.node_builders import OF_NODES, OF_SERVICE
 
 GOOD_IF_FALSE = {
     *(conditions.DRIFTED, conditions.REMOVALS_HELD),
-    conditions.DRAINED_BY_HAND,
+    *(conditions.DRAINED_BY_HAND, conditions.ORPHANED),
 }
 GOOD_IF_TRUE = {
     *(conditions.REGISTERED, conditions.DRAINED, conditions.DEREGISTERED),
     *(conditions.CREATED, conditions.ATTRIBUTES_SYNCED, conditions.REACHABLE),
     *(conditions.IN_SERVICE, conditions.LOAD_BALANCER_READY),
-    *(conditions.DRAIN_GATED, conditions.SERVING),
+    *(conditions.DRAIN_GATED, conditions.SERVING, conditions.RESTORED),
     *(conditions.READY, conditions.ACCEPTED, conditions.HEALTHY),
 }
 
@@ -97,6 +97,10 @@ def test_selections_are_told_as_kubectl_writes_them(
         (conditions.REMOVALS_HELD, False, Reason.NOT_HELD, "ok"),
         (conditions.DRIFTED, True, Reason.MEMBERS_MISSING, "NO"),
         (conditions.DRIFTED, False, Reason.IN_STEP, "ok"),
+        (conditions.ORPHANED, True, Reason.MEMBERS_ORPHANED, "NO"),
+        (conditions.ORPHANED, False, Reason.NO_ORPHANS, "ok"),
+        (conditions.RESTORED, False, Reason.LOAD_BALANCER_RESET, "wait"),
+        (conditions.RESTORED, True, Reason.MEMBERS_PUT_BACK, "ok"),
         (conditions.CREATED, False, Reason.DRIVER_RUNNING, "wait"),
         (conditions.CREATED, True, Reason.CREATED, "ok"),
     ],

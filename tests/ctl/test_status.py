@@ -12,7 +12,8 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.ctl.drains import drains_report
 from lbcf.ctl.errors import MissingRight
-from lbcf.ctl.status import CONTROLLER, Leader, StatusReport, status_report
+from lbcf.ctl.leaders import CONTROLLER, Leader
+from lbcf.ctl.status import StatusReport, status_report
 from tests.builders import (
     START,
     a_driver,
@@ -157,6 +158,17 @@ def test_conditions_of_groups(
     assert ([("bg/web", reason)] if is_wrong else []) == problems_in(found)
 
 
+def test_group_that_has_a_record_selects_something() -> None:
+    """Its status says otherwise for some seconds: it is not written at each change."""
+    said = a_no(conditions.SERVING, Reason.NOTHING_SELECTED)
+    written = GroupStatus(observed_generation=1, conditions=said)
+    idle = attrs.evolve(a_group(version=2), status=written)
+
+    assert [("bg/web", "NothingSelected")] == problems_in(status_of(idle))
+    record = attrs.evolve(a_record(registered=True), group=a_key("web"))
+    assert [] == problems_in(status_of(idle, record))
+
+
 @pytest.mark.parametrize(
     ("kind", "reason", "status", "is_wrong"),
     [
@@ -170,6 +182,8 @@ def test_conditions_of_groups(
         (conditions.CREATED, Reason.DRIVER_TIMED_OUT, True, True),
         (conditions.DRIFTED, Reason.MEMBERS_MISSING, True, True),
         (conditions.DRIFTED, Reason.IN_STEP, False, False),
+        (conditions.ORPHANED, Reason.MEMBERS_ORPHANED, True, True),
+        (conditions.ORPHANED, Reason.NO_ORPHANS, False, False),
         (conditions.REACHABLE, Reason.DRIVER_REFUSED, False, True),
         (conditions.REACHABLE, Reason.EPOCH_CHANGING, False, True),
         (conditions.REACHABLE, Reason.REACHABLE, True, False),
@@ -188,6 +202,32 @@ def test_conditions_of_load_balancers(
     newer = attrs.evolve(balancer, meta=a_meta("front", version=2))
 
     assert ([("lb/front", reason)] if is_wrong else []) == problems_in(status_of(newer))
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "ago", "is_told"),
+    [
+        (True, Reason.MEMBERS_PUT_BACK, timedelta(minutes=59), True),
+        (True, Reason.MEMBERS_PUT_BACK, timedelta(hours=1), False),
+        (False, Reason.LOAD_BALANCER_RESET, timedelta(hours=1), True),
+    ],
+)
+def test_load_balancer_that_lost_its_members_is_told_for_an_hour(
+    reason: Reason, ago: timedelta, *, status: bool, is_told: bool
+) -> None:
+    """Beside what is wrong, since nobody has to mend it."""
+    told = (Condition(conditions.RESTORED, status, reason, "3 of 3", 1, NOW - ago),)
+    balancer = attrs.evolve(a_load_balancer(), conditions=told)
+    found = status_of(attrs.evolve(balancer, meta=a_meta("front", version=2)))
+
+    assert [] == problems_in(found)
+    assert ([("lb/front", reason)] if is_told else []) == [
+        (one.subject, one.reason) for one in found.lately
+    ]
+    shown = text_of(found)
+    assert shown.startswith("nothing is wrong\n")
+    assert is_told == ("\nLATELY (1)\n  lb/front" in shown)
+    assert is_told == ("to do: does it restart" in shown)
 
 
 def test_unhealthy_driver_is_wrong() -> None:

@@ -304,6 +304,18 @@ class Stage:
         """Wait until a check says yes; its answer is returned."""
         return await eventually(check, told, self)
 
+    async def until_events(self, *expected: tuple[str, str]) -> None:
+        """Wait until there are Events of these types and reasons, each once."""
+
+        async def told() -> bool:
+            found = [
+                (event.body["type"], event.body["reason"])
+                for event in await self.listed(objects.EVENTS)
+            ]
+            return sorted(expected) == sorted(e for e in found if e in expected)
+
+        await self.until(f"Events tell {expected}", told)
+
     async def until_working(self, process: Process) -> None:
         """Wait until a process leads and has read everything."""
         await self.until_logged(process, "work.started")

@@ -254,6 +254,9 @@ async def test_reset_load_balancer_gets_its_members_back(running: Stage) -> None
 
     await running.until("it is ensured again", again)
     await running.until_registered("10.0.0.1:80")
+    await running.until_events(
+        ("Warning", "LoadBalancerReset"), ("Normal", "MembersPutBack")
+    )
 
 
 async def test_killed_controller_goes_on(running: Stage) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from lbcf.core.model.names import API_GROUP
 from tests.e2e import objects
 from tests.e2e.objects import Whole
 from tests.e2e.stage import Stage
@@ -57,6 +58,7 @@ async def test_member_taken_out_by_hand_stays_out_and_is_named(stage: Stage) -> 
     await stage.patch(objects.GROUPS, "web", {"spec": {"parameters": {"weight": "2"}}})
     await stage.until_registered("10.0.0.1:80", "10.0.0.2:80")
     await stage.until("it is in step again", partial(_drifted, stage, "InStep"))
+    await stage.until_events(("Warning", "MembersMissing"), ("Normal", "InStep"))
 
 
 async def test_member_taken_out_by_hand_comes_back_under_always(stage: Stage) -> None:
@@ -91,3 +93,29 @@ async def _of_bind(stage: Stage) -> Whole | None:
         r for r in done if r.body["metadata"]["ownerReferences"][0]["kind"] == "Bind"
     ]
     return found[0] if len(done) == 2 and found else None
+
+
+async def test_member_of_an_abandoned_record_is_named(stage: Stage) -> None:
+    """As long as it is there: nobody else would look for it."""
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+    record = (await stage.records())["10.0.0.1:80"]
+    why = {"metadata": {"annotations": {f"{API_GROUP}/abandon": "a test"}}}
+    await stage.patch(objects.RECORDS, record.meta.key.name, why)
+    await stage.terminate_pod("a")
+
+    async def orphaned(reason: str) -> str:
+        found = await stage.get(objects.LOAD_BALANCERS, "front")
+        assert found is not None
+        said = found.condition("Orphaned")
+        return str(said["message"]) if said.get("reason") == reason else ""
+
+    told = await stage.until("it is told", partial(orphaned, "MembersOrphaned"))
+    assert "1 member belongs to no record of this cluster" in told
+    assert f"10.0.0.1:80 of {record.meta.uid}" in told
+    assert {"10.0.0.1:80"} == await stage.members()
+
+    await _take_out(stage, record)
+
+    await stage.until("it is over", partial(orphaned, "NoOrphans"))
+    await stage.until_events(("Warning", "MembersOrphaned"), ("Normal", "NoOrphans"))

@@ -1,25 +1,37 @@
-"""What a real HAProxy says of itself and of its servers reaches people; it serves a Service."""
+"""What a real HAProxy says of itself and of its servers reaches people; it serves a Service.
 
+`kubectl lbcf status` names what whoever is on call meets. How soon is printed and not
+asserted, since the machine may be busy: `tests.monitoring.test_symptoms` and
+`tests.ctl.test_leaders` count the periods.
+"""
+
+import asyncio
+import signal
 import sys
 import tempfile
+import time
 
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
 
+import attrs
 import pytest
 
 from aiohttp import ClientSession
 
+from lbcf.core.lifecycle.in_service import GRACE
 from lbcf.core.model.names import READINESS_GATE
 from lbcf.core.model.values import ObjectKey
 from tests.e2e import objects
+from tests.e2e.asking import ask as ask_lbcf
 from tests.e2e.objects import Whole
 from tests.e2e.stage import Process, Stage
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import an_identity
 from tests.haproxy.web import WebServer, ask
 from tests.lab.cluster.ports import free_ports
+from tests.monitoring.symptoms import SYMPTOMS, Symptom, is_named
 
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -93,16 +105,6 @@ async def nobody_serves(stage: Stage) -> bool:
     return ("AllMembersDown", 0) == (said, group.body["status"].get("inService"))
 
 
-async def until_told(stage: Stage, expected: set[tuple[str, str]]) -> bool:
-    """Return whether there are Events of these types and reasons, each once."""
-    found = [
-        (event.body["type"], event.body["reason"])
-        for event in await stage.listed(objects.EVENTS)
-        if (event.body["type"], event.body["reason"]) in expected
-    ]
-    return sorted(expected) == sorted(found)
-
-
 async def test_load_balancer_that_is_down_is_told_until_it_is_back(
     stage: Stage, proxy: Haproxy
 ) -> None:
@@ -123,8 +125,7 @@ async def test_load_balancer_that_is_down_is_told_until_it_is_back(
     await proxy.restart()
 
     await stage.until("it is back", partial(until_said, stage, "Reachable"))
-    both = {("Warning", "DriverRefused"), ("Normal", "Reachable")}
-    await stage.until("Events tell both", partial(until_told, stage, both))
+    await stage.until_events(("Warning", "DriverRefused"), ("Normal", "Reachable"))
 
 
 async def test_member_whose_server_is_down_is_told(
@@ -134,16 +135,12 @@ async def test_member_whose_server_is_down_is_told(
     await stage.create(objects.GROUPS, objects.a_group())
     await add_gated(stage, "web-1", "127.0.3.1")
 
-    new = await stage.until_reason("InService", "AwaitingChecks")
-    assert "True" == new.condition("Registered")["status"]
-
     record = await stage.until_reason("InService", "MemberDown")
 
     assert await opened(stage, "web-1") is None
     assert "True" == record.condition("Registered")["status"]
     told = record.condition("InService")
-    down = {("Warning", "MembersDown")}
-    await stage.until("an Event tells it", partial(until_told, stage, down))
+    await stage.until_events(("Warning", "MembersDown"))
     await stage.until("the group says so", partial(nobody_serves, stage))
     assert "False" == told["status"]
     assert "it says DOWN" in told["message"]
@@ -202,3 +199,101 @@ async def test_service_has_its_address_and_is_served(
         await stage.until("the Service is gone", is_gone)
         assert "503" == await ask(client, f"http://{reached}:{port}/")
     await stage.client.delete(objects.CLASSES, key)
+
+
+@attrs.define
+class OnCall:
+    """Somebody who asks `kubectl lbcf status` until it names what has just begun.
+
+    Attributes:
+        seconds: from the beginning of each symptom, by its name, to the end of the answer.
+    """
+
+    stage: Stage
+    seconds: dict[str, float] = attrs.Factory(dict)
+
+    async def is_told(self, subject: str, reason: str, *words: str) -> None:
+        """Wait until a symptom is named, with these words and what to do about it.
+
+        Args:
+            subject: kind of the object.
+            reason: of the symptom.
+            words: that tell the cause, or the remedy.
+        """
+        [symptom] = [s for s in SYMPTOMS if (s.subject, s.reason) == (subject, reason)]
+        began = time.monotonic()
+        await self.stage.until(
+            f"status names {reason}", partial(self._names, symptom, words)
+        )
+        self.seconds[symptom.name] = time.monotonic() - began
+        print(f"{self.seconds[symptom.name]:4.1f} s: {symptom.name}")
+
+    async def _names(self, symptom: Symptom, words: tuple[str, ...]) -> bool:
+        report = (await ask_lbcf(self.stage, "status", "-o", "json")).report
+        told = [*report["problems"], *report["lately"]]
+        return is_named(told, symptom, words)
+
+
+async def _are_registered(stage: Stage, *addresses: str) -> bool:
+    return await stage.registered() == {f"{address}:80" for address in addresses}
+
+
+async def _is_down(proxy: Haproxy, name: str) -> bool:
+    """Return whether HAProxy's own checks have a server down."""
+    return (await proxy.rows())[name]["srv_op_state"] == "0"
+
+
+async def test_status_names_what_is_wrong(stage: Stage, proxy: Haproxy) -> None:
+    """Each trouble with its cause and remedy, in the first answer that can have it."""
+    on_call = OnCall(stage)
+    deregistrar = await stage.start("deregistrar")
+    await stage.create(
+        objects.GROUPS, objects.a_group(protection={"maxUnreadyPercent": 50})
+    )
+    await on_call.is_told("bg", "NothingSelected", "selector")
+    await stage.create(objects.GROUPS, objects.a_group("stray", lbs=("missing",)))
+    await on_call.is_told("bg", "LoadBalancerNotFound", "missing", "create it")
+    await stage.delete(objects.GROUPS, "stray")
+    async with (
+        WebServer.running("web-1", "127.0.9.1", 80) as server,
+        WebServer.running("web-2", "127.0.9.2", 80),
+    ):
+        await _name_members(stage, proxy, on_call, server)
+        # One of the two may go, the other one is held.
+        for name in ("1", "2"):
+            await stage.set_pod(f"web-{name}", f"127.0.9.{name}", ready=False)
+        await on_call.is_told("bg", "TooManyUnready", "kubectl patch bg web")
+    await proxy.reload()
+    await on_call.is_told("lb", "MembersPutBack", "are registered again", "often?")
+    await proxy.stop()
+    await on_call.is_told("lb", "DriverRefused", "admin.sock", "kubectl lbcf why")
+    await stage.processes["haproxy"].end()
+    await stage.delete(objects.GROUPS, "web")
+    await on_call.is_told("br", "DriverUnreachable", "is it running?", "abandon br/")
+    await deregistrar.end(signal.SIGKILL)
+    await on_call.is_told("lease", "NoLeader", "lbcf-deregistrar", "describe pods")
+    assert {symptom.name for symptom in SYMPTOMS} == set(on_call.seconds)
+
+
+async def _name_members(
+    stage: Stage, proxy: Haproxy, on_call: OnCall, server: WebServer
+) -> None:
+    """Register two, have one refused, one taken out by hand, and one go down."""
+    both = ("127.0.9.1", "127.0.9.2")
+    for number, address in enumerate(both, start=1):
+        await stage.add_pod(f"web-{number}", address)
+    await stage.until("both are registered", partial(_are_registered, stage, *both))
+    registered = time.monotonic()
+    await stage.add_pod("web-3", "169.254.0.9")
+    await on_call.is_told("br", "DriverRefused", "--allow-addresses", "mend")
+    await stage.delete(objects.PODS, "web-3")
+    uids = {a: record.meta.uid for a, record in (await stage.records()).items()}
+    await proxy.ask(f"set server web/lbcf-{uids['127.0.9.2:80']} state maint")
+    await proxy.ask(f"del server web/lbcf-{uids['127.0.9.2:80']}")
+    await on_call.is_told("lb", "MembersMissing", "127.0.9.2:80", "taken out")
+    # A new member has some time for its first checks.
+    await asyncio.sleep(registered + GRACE.total_seconds() - time.monotonic())
+    await server.stop()
+    down = partial(_is_down, proxy, f"lbcf-{uids['127.0.9.1:80']}")
+    await stage.until("its server is down", down)
+    await on_call.is_told("br", "MemberDown", "it says DOWN", "health checks")

@@ -138,6 +138,16 @@ async def test_drain_ends_at_its_deadline(stage: Stage) -> None:
 
     await stage.until("the record is gone", lambda: _count(stage, 0))
     assert [False] == [c["drained"] for c in await stage.calls("deregisterBackend")]
+    await stage.until_events(("Warning", "DrainsCut"))
+    [note] = [
+        event.body["note"]
+        for event in await stage.listed(objects.EVENTS)
+        if event.body["reason"] == "DrainsCut"
+    ]
+    assert (
+        "1 drain was cut at the deadline, with 3 connections left: a:80 at front (3)"
+        == note
+    )
 
 
 async def test_returning_pod_is_back_before_its_drain_ends(stage: Stage) -> None:
@@ -179,6 +189,19 @@ async def test_lost_members_are_put_back(bare: Stage) -> None:
 
     await bare.until_registered(*wanted)
     assert 10 == len(await bare.calls("ensureBackend"))
+    told = await bare.until("it is told", lambda: _restored(bare))
+    assert "5 of 5 members that were lost are registered again" in told
+    await bare.until_events(
+        ("Warning", "LoadBalancerReset"), ("Normal", "MembersPutBack")
+    )
+
+
+async def _restored(stage: Stage) -> str:
+    """The message of the load balancer's condition, once all members are back."""
+    found = await stage.get(objects.LOAD_BALANCERS, "front")
+    assert found is not None
+    said = found.condition("Restored")
+    return str(said["message"]) if said.get("status") == "True" else ""
 
 
 async def test_deleted_group_takes_its_members_along(stage: Stage) -> None:

@@ -1,8 +1,8 @@
-"""Writes what is made of the code: tables of two pages, and the dashboard."""
+"""Writes what is made of the code: tables of pages, and the dashboard."""
 
 import asyncio
 
-from tests.monitoring import dashboard, page, troubleshoot
+from tests.monitoring import dashboard, page, symptoms, troubleshoot
 from tests.monitoring.registries import all_families
 
 
@@ -12,5 +12,5 @@ if __name__ == "__main__":
     )
     dashboard.PAGE.write_text(dashboard.rendered())
     troubleshoot.PAGE.write_text(
-        troubleshoot.with_tables(troubleshoot.PAGE.read_text())
+        symptoms.with_table(troubleshoot.with_tables(troubleshoot.PAGE.read_text()))
     )

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 import attrs
 import pytest
 
+from lbcf.core.lifecycle.deregistration import DrainEnd
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord, DrainProgress
@@ -83,10 +84,22 @@ def test_drain_is_one_until_its_end(
 def test_end_is_measured_from_the_deletion() -> None:
     """Drain and trouble are part of it; a drain that waited tells how it ended."""
     shown = Shown()
-    shown.series.over(ending("a", 20, drains=True), drained=True)
-    shown.series.over(ending("b", 50), drained=True)
+    shown.series.over(ending("a", 20, drains=True), DrainEnd.EMPTY, 0)
+    shown.series.over(ending("b", 50), None, None)
 
     assert 2 == shown.value("lbcf_deregistration_duration_seconds_count")
     assert 50 == shown.value("lbcf_deregistration_duration_seconds_sum")
     assert 1 == shown.value("lbcf_drains_total", outcome="Empty")
     assert shown.value("lbcf_drains_total", outcome="Deadline") is None
+    assert shown.value("lbcf_drain_connections_cut_total") is None
+
+
+def test_connections_that_were_cut_are_counted() -> None:
+    """As far as drivers count them."""
+    shown = Shown()
+    shown.series.over(ending("a", 20, drains=True), DrainEnd.DEADLINE, 3)
+    shown.series.over(ending("b", 20, drains=True), DrainEnd.DEADLINE, None)
+    shown.series.over(ending("c", 20, drains=True), DrainEnd.BACKEND_GONE, 5)
+
+    assert 2 == shown.value("lbcf_drains_total", outcome="Deadline")
+    assert 3 == shown.value("lbcf_drain_connections_cut_total")

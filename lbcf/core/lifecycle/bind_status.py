@@ -218,27 +218,25 @@ def without_entry(_status: EntryStatus) -> None:
     """Take a load balancer out that is gone."""
 
 
-def with_condition(
-    status: EntryStatus, *, condition: Condition, now: datetime
+def with_news(
+    status: EntryStatus,
+    *,
+    news: Iterable[Condition],
+    epoch: str | None,
+    now: datetime,
 ) -> EntryStatus:
-    """Note what was found out beside its life."""
-    return _with(status, condition, now)
-
-
-def with_epoch(
-    status: EntryStatus, *, epoch: str, condition: Condition | None, now: datetime
-) -> EntryStatus:
-    """Note the epoch in which all records are in, or written down as lost.
+    """Note what was found out beside its life.
 
     Args:
         status: as it is.
-        epoch: as the driver says it.
-        condition: that is told with it; None: none.
+        news: conditions.
+        epoch: in which all records are in, or written down as lost, as the driver says
+            it; None: it is the same as before.
         now: when that was.
     """
-    if condition is not None:
+    for condition in news:
         status = _with(status, condition, now)
-    return attrs.evolve(status, epoch=epoch)
+    return status if epoch is None else attrs.evolve(status, epoch=epoch)
 
 
 def changed(

@@ -105,6 +105,8 @@ class DeregistrationState:
         drain: how far a drain is, before it is written.
         drain_until: monotonic seconds at which it is over; None: it has not begun, or
             another incarnation began it.
+        connections: how many were left when the drain was last asked about, None where the
+            driver does not say, or we have not asked.
         drained: the driver said that nothing is left.
         early_done: a deregister succeeded while ensures might still be out.
         final_done: a deregister succeeded that nothing can undo.
@@ -122,6 +124,7 @@ class DeregistrationState:
     driver: LoadBalancerDriver | Explanation = UNKNOWN_DRIVER
     drain: DrainProgress | None = None
     drain_until: float | None = None
+    connections: int | None = None
     drained: bool = False
     early_done: bool = False
     final_done: bool = False
@@ -172,6 +175,39 @@ def phase_of(state: DeregistrationState, record: BackendRecord) -> Phase:
     if has_begun or state.drain is not None or record.status.drain is not None:
         return Phase.ENDING
     return Phase.FLOWING
+
+
+class DrainEnd(StrEnum):
+    """How a drain that had to wait ended.
+
+    Attributes:
+        EMPTY: nothing was left.
+        DEADLINE: something still ran, and was cut.
+        BACKEND_GONE: the backend did not exist any more.
+    """
+
+    EMPTY = "Empty"
+    DEADLINE = "Deadline"
+    BACKEND_GONE = "BackendGone"
+
+
+def end_of_drain(state: DeregistrationState, record: BackendRecord) -> DrainEnd | None:
+    """Return how the drain of a record that is over ended; None: nothing was waited for.
+
+    Nor is anything known of one that a person had us abandon.
+    """
+    if record.status.drain is None or record.meta.abandoned:
+        return None
+    if state.drained:
+        return DrainEnd.EMPTY
+    return DrainEnd.BACKEND_GONE if record.status.backend_gone else DrainEnd.DEADLINE
+
+
+def connections_left(state: DeregistrationState, record: BackendRecord) -> int | None:
+    """Return how many connections a drain had when it was last asked about."""
+    if state.connections is not None or record.status.drain is None:
+        return state.connections
+    return record.status.drain.connections
 
 
 Stage = Callable[[DeregistrationState, BackendRecord, Now], Step | None]
@@ -527,6 +563,8 @@ def _report_drain(
         due=changed and now.monotonic - state.reported_at >= _CONNECTIONS_NEWS,
     )
     pause = max(min(pause, left), timedelta(0))
+    if isinstance(reply, StillRunning):
+        state = attrs.evolve(state, connections=connections)
     return attrs.evolve(state, streak=streak, report=report, pause=pause)
 
 

@@ -22,7 +22,7 @@ from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
-from lbcf.core.model.values import MemberKey
+from lbcf.core.model.values import MemberKey, Uid
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.wording import some_of
 
@@ -73,6 +73,46 @@ def drift_of(
         return None
     message = "every registered member is there"
     return Condition(conditions.DRIFTED, False, Reason.IN_STEP, message, generation)
+
+
+def orphans_of(
+    records: Iterable[BackendRecord], listed: Iterable[Listed], member_key: MemberKey
+) -> tuple[Listed, ...]:
+    """Return the members that were registered for records other than these.
+
+    Of a member whose record its driver does not name nothing can be said. Where members
+    are known by their addresses, one whose address a record has is that record's.
+
+    Args:
+        records: of the load balancer, also those that are being deleted.
+        listed: its members.
+        member_key: by what members are told apart.
+    """
+    present = tuple(records)
+    uids = {record.meta.uid for record in present}
+    named = member_key is MemberKey.RECORD
+    held = frozenset[str]() if named else {record.address for record in present}
+    return tuple(m for m in listed if m[1] and m[1] not in uids and m[0] not in held)
+
+
+def orphaned(
+    load_balancer: LoadBalancer, orphans: tuple[Listed, ...]
+) -> Condition | None:
+    """Return the condition Orphaned, None where it was never set and there are none."""
+    generation = load_balancer.meta.generation
+    if orphans:
+        names = [f"{address} of {record_id}" for address, record_id in sorted(orphans)]
+        noun = "member belongs" if len(orphans) == 1 else "members belong"
+        message = (
+            f"{len(orphans)} {noun} to no record of this cluster, and may get traffic: "
+            f"{some_of(names)}"
+        )
+        reason = Reason.MEMBERS_ORPHANED
+        return Condition(conditions.ORPHANED, True, reason, message, generation)
+    if conditions.find(load_balancer.conditions, conditions.ORPHANED) is None:
+        return None
+    message = "every member that its driver lists belongs to a record"
+    return Condition(conditions.ORPHANED, False, Reason.NO_ORPHANS, message, generation)
 
 
 AT_ONCE = 3
@@ -136,6 +176,62 @@ def lost_members(
     # Without a known epoch nobody can tell whether there was a reset: whatever is not
     # listed counts as lost (w38).
     return missing_members(may_be_in, listed, member_key)
+
+
+@attrs.frozen
+class Loss:
+    """A reset whose members are being put back.
+
+    Attributes:
+        before: the epoch before it.
+        epoch: that was read.
+        members: whose member was lost.
+        seen_at: monotonic seconds at which it was seen.
+    """
+
+    before: str
+    epoch: str
+    members: frozenset[Uid]
+    seen_at: float
+
+    @property
+    def story(self) -> str:
+        """Return what has happened."""
+        noun = "member" if len(self.members) == 1 else "members"
+        return (
+            f"the load balancer was reset and has lost its {len(self.members)} {noun} "
+            f"(epoch {self.epoch}, before {self.before}); what it lost is being put back"
+        )
+
+
+def being_restored(load_balancer: LoadBalancer, loss: Loss) -> Condition:
+    """Return the condition Restored while members are put back."""
+    generation = load_balancer.meta.generation
+    reason = Reason.LOAD_BALANCER_RESET
+    return Condition(conditions.RESTORED, False, reason, loss.story, generation)
+
+
+def restored(
+    load_balancer: LoadBalancer, loss: Loss | None, back: int, now: float
+) -> Condition:
+    """Return the condition Restored once every member is put back, or has gone.
+
+    Args:
+        load_balancer: that was reset.
+        loss: what was lost; None: an earlier process saw that.
+        back: how many of them are registered again.
+        now: monotonic seconds.
+    """
+    message = "every member that was lost is registered again, or gone"
+    if loss is not None:
+        gone = len(loss.members) - back
+        others = f"; {gone} left meanwhile" if gone else ""
+        message = (
+            f"{back} of {len(loss.members)} members that were lost are registered again, "
+            f"{now - loss.seen_at:.0f} s after that was seen{others}"
+        )
+    reason, generation = Reason.MEMBERS_PUT_BACK, load_balancer.meta.generation
+    return Condition(conditions.RESTORED, True, reason, message, generation)
 
 
 RETOLD = timedelta(minutes=1)

@@ -17,6 +17,8 @@ CREATED = "Created"
 ATTRIBUTES_SYNCED = "AttributesSynced"
 DRIFTED = "Drifted"
 REACHABLE = "Reachable"
+RESTORED = "Restored"
+ORPHANED = "Orphaned"
 IN_SERVICE = "InService"
 READY = "Ready"
 REMOVALS_HELD = "RemovalsHeld"
@@ -77,9 +79,14 @@ def is_begun(conditions: tuple[Condition, ...]) -> bool:
 def with_condition(
     conditions: tuple[Condition, ...], new: Condition, now: datetime
 ) -> tuple[Condition, ...]:
-    """Set one condition among the others, keeping their order."""
+    """Set one condition among the others, keeping their order.
+
+    Its time is that of the last change of its status, but for Restored, which tells of
+    the last reset: a new one may begin and end between two writes.
+    """
     old = find(conditions, new.type)
-    since = old.since if old is not None and old.status == new.status else now
+    is_same = old is not None and old.status == new.status and new.type != RESTORED
+    since = old.since if old is not None and is_same else now
     placed = attrs.evolve(_cut(new), since=since or now)
     if old is None:
         return (*conditions, placed)

@@ -384,6 +384,19 @@ class StaticRef:
 Backend = PodRef | StaticRef | ServiceRef | NodeRef
 
 
+def backend_name(backend: Backend) -> str:
+    """Return a backend with its port: `web-1:80`."""
+    match backend:
+        case PodRef(name, _, port):
+            return f"{name}:{port.number}"
+        case StaticRef(literal):
+            return literal
+        case ServiceRef(name, port, _, node):
+            return f"{node} for {name}:{port.number}"
+        case NodeRef(name, port):
+            return f"{name}:{port.number}"
+
+
 @attrs.frozen
 class RecordSpec:
     """What is to be registered, copied so that it outlives group and load balancer.
