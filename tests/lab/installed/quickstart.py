@@ -1,4 +1,4 @@
-"""The lines of docs/quickstart.md, to be run as they stand."""
+"""The lines of docs/quickstart.md and docs/tutorial.md, to be run as they stand."""
 
 import re
 
@@ -8,6 +8,7 @@ import attrs
 
 
 PAGE = Path("docs/quickstart.md")
+TUTORIAL = Path("docs/tutorial.md")
 ON_NODES = "node"
 _HEADING = re.compile(r"#+ (?P<text>.+)")
 _PROMPT = re.compile(r"(?P<where>node)?\$ (?P<command>.+)")

@@ -1,11 +1,11 @@
-"""docs/quickstart.md, line by line, on three real nodes with a real HAProxy."""
+"""docs/quickstart.md and docs/tutorial.md, line by line, on real nodes with a real HAProxy."""
 
 import os
 import subprocess
 import sys
 import time
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import attrs
@@ -17,7 +17,8 @@ from tests.lab.cluster import Cluster
 from tests.lab.cluster.fixtures import QUICK_FAILURES, running
 from tests.lab.installed import images
 from tests.lab.installed.install import ROOT, left_over
-from tests.lab.installed.quickstart import ON_NODES, PAGE, Line, lines
+from tests.lab.installed.quickstart import ON_NODES, PAGE, TUTORIAL, Line, lines
+from tests.lab.installed.symptoms import OnCall
 
 
 pytestmark = [pytest.mark.nodes, pytest.mark.haproxy, pytest.mark.timeout(1500)]
@@ -95,15 +96,32 @@ def _image_of(name: str, documents: list[dict[str, object]]) -> str:
     return str(found)
 
 
-def _follow(operator: Operator, skipped: set[str]) -> float:
-    """Run the page but for some headings; return how long the first answer took."""
+def _nothing(_operator: Operator) -> None:
+    """Do nothing."""
+
+
+def _follow(
+    operator: Operator,
+    skipped: set[str],
+    before_the_end: Callable[[Operator], None] = _nothing,
+) -> float:
+    """Run the page but for some headings; return how long the first answer took.
+
+    Args:
+        operator: who does it.
+        skipped: these headings.
+        before_the_end: called before all is taken away.
+    """
     page = lines((ROOT / PAGE).read_text())
     chosen = [one for one in page if one.heading not in {*skipped, IMAGES}]
     assert skipped < {one.heading for one in page}
+    end = [one.heading for one in chosen].index(TAKE_AWAY)
     began, answered = time.monotonic(), 0.0
-    for line in chosen:
+    for number, line in enumerate(chosen):
+        if number == end:
+            before_the_end(operator)
         printed = operator.run(line)
-        if REQUEST in line.command:
+        if REQUEST in line.command and not answered:
             answered = time.monotonic() - began
             serving = operator.cluster.kubectl(*PODS).splitlines()
             named = {f"pod/{name}" for name in printed.splitlines()}
@@ -113,9 +131,17 @@ def _follow(operator: Operator, skipped: set[str]) -> float:
     return answered
 
 
-def test_page_with_kubectl(operator: Operator) -> None:
-    """Installed, served, rolled and taken away; nothing is left."""
-    assert _follow(operator, WITH_HELM)
+def _trouble(operator: Operator) -> None:
+    """Go through the tutorial; then the first command on call names what goes wrong."""
+    for line in lines((ROOT / TUTORIAL).read_text()):
+        operator.run(line)
+    asked = Line(TAKE_AWAY, "", "kubectl lbcf status -n lbcf-example -o json || true")
+    OnCall(operator.cluster, lambda: operator.run(asked)).look()
+
+
+def test_page_and_tutorial_with_kubectl(operator: Operator) -> None:
+    """Installed, served, rolled, troubled and taken away; nothing is left."""
+    assert _follow(operator, WITH_HELM, _trouble)
 
 
 @pytest.mark.helm
