@@ -385,31 +385,40 @@ class Rechecking(MemoryDriver):
         return sdk.Running() if request.record_id in self.checked else outcome
 
 
+_HASTE = 0.045
+"""Seconds; `HastyClock` makes pauses between two calls of a rule that are longer."""
+
+
 class Backlog(MemoryDriver):
-    """Begins a job at each call, and ends the first of them alone."""
+    """Begins a job at each call that comes without a pause, and ends two of them alone.
+
+    Other rules send the same twice in a row.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.jobs: dict[str, list[asyncio.TimerHandle]] = {}
+        self.called: dict[str, float] = {}
+        self.jobs: Counter[str] = Counter()
 
     async def ensure_backend(self, request: sdk.EnsureBackendRequest) -> Outcome:
-        """Begin; done when it is there."""
+        """Begin; done when it is asked about after a pause."""
         if request.dry_run or self.members.has(request):
             return await super().ensure_backend(request)
-        loop = asyncio.get_running_loop()
-        job = loop.call_later(0.045, self.members.ensure, request)
-        self.jobs.setdefault(request.record_id, []).append(job)
+        now = asyncio.get_running_loop().time()
+        last = self.called.get(request.record_id)
+        self.called[request.record_id] = now
+        if last is not None and now - last > _HASTE:
+            return await super().ensure_backend(request)
+        self.jobs[request.record_id] += 1
         return sdk.Running()
 
     async def deregister_backend(
         self, request: sdk.DeregisterBackendRequest
     ) -> Outcome:
-        """Take it out; each job beside the first puts it back."""
-        jobs = self.jobs.pop(request.record_id, [])
-        for job in jobs[:1]:
-            job.cancel()
+        """Take it out; a third job puts it back."""
+        self.called.pop(request.record_id, None)
         outcome = await super().deregister_backend(request)
-        for _ in jobs[1:]:
+        if self.jobs.pop(request.record_id, 0) > 2:
             loop = asyncio.get_running_loop()
             loop.call_later(0.01, self.members.ensure, _as_ensure(request))
         return outcome
