@@ -1,6 +1,8 @@
 """Rules on load balancers, on validation, and on the driver itself."""
 
-from collections.abc import Mapping
+import contextlib
+
+from collections.abc import Iterator, Mapping
 
 from lbcf.conformance.bench import (
     ANSWERED,
@@ -21,9 +23,6 @@ from lbcf.wire.driver_answers import (
     JudgePodDeregisterAnswer,
     ValidationAnswer,
 )
-
-
-_MADE_UP = "(with an identity that was made up; give a good one with --gone-lb)"
 
 
 @rule(OPERATIONS, presumes=ANSWERED)
@@ -146,14 +145,10 @@ async def gone_load_balancer(bench: Bench) -> None:
     """Draining and deregistering on a load balancer that is gone is Succ."""
     member = bench.member()
     fields = {"lbInfo": bench.other_lb_info}
-    try:
+    with _noted_if_made_up(bench):
         if bench.can_drain:
             await bench.drain(member, **fields)
         await bench.deregister(member, **fields)
-    except Broken as broken:
-        if bench.target.gone:
-            raise
-        raise Noted(f"{broken.text} {_MADE_UP}", broken.exchange) from broken
 
 
 @rule(BOTH_SIDES, presumes=ANSWERED)
@@ -161,14 +156,26 @@ async def delete_gone_load_balancer(bench: Bench) -> None:
     """Deleting a load balancer that is gone is Succ."""
     gone = bench.other_lb_info
     fields = {"recordID": bench.new_id(), "lbInfo": gone, "lbSpec": gone}
-    try:
+    with _noted_if_made_up(bench):
         await bench.call_until_success(
             Operation.DELETE_LOAD_BALANCER, fields | {"attributes": {}}
         )
+
+
+@contextlib.contextmanager
+def _noted_if_made_up(bench: Bench) -> Iterator[None]:
+    """Make what is broken a note where nobody has said what a gone load balancer is.
+
+    Raises:
+        Noted: in place of `Broken`.
+    """
+    try:
+        yield
     except Broken as broken:
         if bench.target.gone:
             raise
-        raise Noted(f"{broken.text} {_MADE_UP}", broken.exchange) from broken
+        hint = "with an identity that was made up; give a good one with --gone-lb"
+        raise Noted(f"{broken.text} ({hint})", broken.exchange) from broken
 
 
 @rule(OPERATIONS, LIST, presumes=ANSWERED)
