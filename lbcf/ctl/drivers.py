@@ -20,7 +20,7 @@ from lbcf.core.reasons import Reason
 from lbcf.ctl.flags import Kind
 from lbcf.ctl.reading import Reading, not_found, unread_lines
 from lbcf.ctl.records import next_attempt
-from lbcf.ctl.remedies import Trouble, remedied_line, remedy_of
+from lbcf.ctl.remedies import MEND_REFUSAL, Trouble, remedied_line, remedy_of
 from lbcf.ctl.report import (
     Line,
     Mark,
@@ -187,7 +187,9 @@ def _problem_lines(problems: list[Problem], now: datetime) -> Iterator[Line]:
         held = f" (for {age(one.since, now)})" if one.since else ""
         text = f"{one.message}{held}{following}"
         subject = f"{one.subject}{more}"
-        yield Line(Mark.NO, subject, text, one.reason, one.remedy, one.since)
+        # What else it refuses is below and above.
+        remedy = MEND_REFUSAL if one.reason == Reason.DRIVER_REFUSED else one.remedy
+        yield Line(Mark.NO, subject, text, one.reason, remedy, one.since)
     if len(problems) > _MAX_PROBLEMS:
         yield Line(Mark.NONE, "not shown", f"{len(problems) - _MAX_PROBLEMS} more")
 

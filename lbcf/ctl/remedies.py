@@ -28,6 +28,7 @@ _OPERATION: Final = re.compile(r"(\w+) of driver ")
 _HTTPS: Final = "https://"
 _LEAVING: Final = frozenset({DRAINED, DEREGISTERED})
 """Conditions of a record that cannot go before its driver has answered."""
+MEND_REFUSAL: Final = "mend what the driver's words name: it is asked again by itself"
 _NO_TLS: Final = "no TLS connection came about"
 
 
@@ -109,10 +110,8 @@ def _refusal(trouble: Trouble) -> str:
     if trouble.driver is None:
         return ""
     key = trouble.driver.meta.key
-    return (
-        "mend what the driver's words name: it is asked again by itself; what else it "
-        f"refuses: kubectl lbcf why driver/{key.name} -n {key.namespace}"
-    )
+    command = f"kubectl lbcf why driver/{key.name} -n {key.namespace}"
+    return f"{MEND_REFUSAL}; what else it refuses: {command}"
 
 
 def _unreachable(trouble: Trouble) -> str:
