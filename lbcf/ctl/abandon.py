@@ -1,7 +1,7 @@
 """`abandon`: puts the annotation on a deleted object that gives up its deregistration.
 
 The deregistrar, or the controller, then takes the finalizer off without a call of the
-driver. The only write of this package.
+driver.
 """
 
 import sys
@@ -19,10 +19,9 @@ from lbcf.core.model.names import (
 )
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, Meta
 from lbcf.core.model.values import ObjectKey
-from lbcf.ctl.errors import CtlError, is_unknown_kind, refusal, unknown_kind
+from lbcf.ctl.errors import CtlError, worded
 from lbcf.ctl.flags import Kind, ObjectReference
 from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import Conflict, Forbidden, NotFound, Unavailable
 from lbcf.kube.kinds import LOAD_BALANCERS, RECORDS, Resource
 
 
@@ -91,30 +90,20 @@ async def abandon(
 async def _mark(
     client: KubeClient, resource: Resource[T], order: Order, confirm: Confirm | None
 ) -> Abandonment:
-    key, verb = order.key, "get"
+    key = order.key
     called = f"{order.target.kind}/{order.target.name}"
-    try:
+    with worded(called, resource, key.namespace, "get"):
         found = await client.get(resource, key)
-        _check(called, found.meta, order.reason)
-        told = _consequences(found)
-        if confirm is not None:
-            confirm(f"{called} in namespace {key.namespace}: {told}")
-        verb = "patch"
-        annotations = {ANNOTATION_ABANDON: order.reason}
-        # The uid alone guards against a namesake: with a resourceVersion each change of a
-        # condition would be a conflict.
-        metadata = {"uid": found.meta.uid, "annotations": annotations}
+    _check(called, found.meta, order.reason)
+    told = _consequences(found)
+    if confirm is not None:
+        confirm(f"{called} in namespace {key.namespace}: {told}")
+    # The uid alone guards against a namesake: with a resourceVersion each change of a
+    # condition would be a conflict.
+    annotations = {ANNOTATION_ABANDON: order.reason}
+    metadata = {"uid": found.meta.uid, "annotations": annotations}
+    with worded(called, resource, key.namespace, "patch"):
         await client.patch(resource, key, {"metadata": metadata})
-    except NotFound as error:
-        raise CtlError(f"there is no {called} in namespace {key.namespace}") from error
-    except Forbidden as error:
-        raise CtlError(refusal(error, verb, resource, key.namespace)) from error
-    except Unavailable as error:
-        if is_unknown_kind(error):
-            raise CtlError(unknown_kind(resource)) from error
-        raise
-    except Conflict as error:
-        raise CtlError(f"{called} has become another object: look again") from error
     return Abandonment(key.namespace, called, order.reason, told)
 
 
@@ -150,15 +139,19 @@ def _consequences(found: BackendRecord | LoadBalancer) -> str:
     )
 
 
-def confirm_at_terminal(question: str) -> None:
+def confirm_at_terminal(question: str, ask: str = "Abandon it?") -> None:
     """Ask at the terminal.
+
+    Args:
+        question: what follows.
+        ask: what is to be answered by yes or no.
 
     Raises:
         CtlError: the answer is no, or nobody is there to give one.
     """
     if not sys.stdin.isatty():
         raise CtlError("nobody is here to confirm it: pass --yes")
-    sys.stderr.write(f"{question}\nAbandon it? [y/N] ")
+    sys.stderr.write(f"{question}\n{ask} [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise CtlError("nothing was changed")

@@ -1,11 +1,13 @@
 """Why a command has no answer, or not a whole one: errors and missing rights."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import attrs
 
 from lbcf.core.errors import LbcfError
-from lbcf.kube.errors import Forbidden, Unavailable
+from lbcf.kube.errors import Conflict, Forbidden, NotFound, Unavailable
 from lbcf.kube.kinds import Resource
 
 
@@ -66,3 +68,33 @@ def is_unknown_kind(error: Unavailable) -> bool:
 def unknown_kind(resource: Resource[Any]) -> str:
     """Return the message for a kind whose CRD is not installed."""
     return f"the cluster knows no {resource.plural}: install manifests/crds"
+
+
+@contextmanager
+def worded(
+    called: str, resource: Resource[Any], namespace: str, verb: str
+) -> Iterator[None]:
+    """Word what is wrong with a request about one object.
+
+    Args:
+        called: what people call the object.
+        resource: its kind.
+        namespace: empty for kinds of the whole cluster.
+        verb: of RBAC, that the request needs.
+
+    Raises:
+        CtlError: there is no such object or kind, it is another one, or we may not.
+    """
+    where = f" in namespace {namespace}" if namespace else ""
+    try:
+        yield
+    except NotFound as error:
+        raise CtlError(f"there is no {called}{where}") from error
+    except Forbidden as error:
+        raise CtlError(refusal(error, verb, resource, namespace)) from error
+    except Unavailable as error:
+        if is_unknown_kind(error):
+            raise CtlError(unknown_kind(resource)) from error
+        raise
+    except Conflict as error:
+        raise CtlError(f"{called} has become another object: look again") from error

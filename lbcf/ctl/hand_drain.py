@@ -15,12 +15,11 @@ from lbcf.core.model.resources import BackendGroup, BackendRecord, PodRef, backe
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.selection.location import node_of
 from lbcf.ctl.drains import DrainRow, row_of
-from lbcf.ctl.errors import CtlError, is_unknown_kind, refusal, unknown_kind
+from lbcf.ctl.errors import worded
 from lbcf.ctl.flags import Kind, ObjectReference
 from lbcf.ctl.plan import plan_group
 from lbcf.ctl.reading import Reading
 from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import Conflict, Forbidden, NotFound, Unavailable
 from lbcf.kube.kinds import BINDS, GROUPS, NODES, PODS, Resource
 from lbcf.runtime.clock import Clock
 
@@ -80,27 +79,14 @@ async def annotate(client: KubeClient, order: HandDrain) -> None:
         CtlError: there is no such object, it has changed meanwhile, or we may not.
         KubeError: the API server cannot be asked.
     """
-    resource, verb = _RESOURCES[order.target.kind], "get"
+    resource = _RESOURCES[order.target.kind]
     key = bind_of(order.key) or order.key
-    where = f" in namespace {key.namespace}" if key.namespace else ""
-    try:
+    with worded(order.called, resource, key.namespace, "get"):
         found = await client.get(resource, key)
-        verb = "patch"
-        annotations = {ANNOTATION_DRAIN: order.reason or None}
-        metadata = {"uid": found.meta.uid, "annotations": annotations}
+    annotations = {ANNOTATION_DRAIN: order.reason or None}
+    metadata = {"uid": found.meta.uid, "annotations": annotations}
+    with worded(order.called, resource, key.namespace, "patch"):
         await client.patch(resource, key, {"metadata": metadata})
-    except NotFound as error:
-        raise CtlError(f"there is no {order.called}{where}") from error
-    except Forbidden as error:
-        raise CtlError(refusal(error, verb, resource, key.namespace)) from error
-    except Unavailable as error:
-        if is_unknown_kind(error):
-            raise CtlError(unknown_kind(resource)) from error
-        raise
-    except Conflict as error:
-        raise CtlError(
-            f"{order.called} has become another object: try again"
-        ) from error
 
 
 def hand_drain_report(
