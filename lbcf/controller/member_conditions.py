@@ -19,7 +19,6 @@ from lbcf.controller.view import View
 from lbcf.core.lifecycle.listing import (
     RETOLD,
     Epochs,
-    Listed,
     can_drift,
     drift_of,
     missing_members,
@@ -29,13 +28,14 @@ from lbcf.core.lifecycle.listing import (
     reachable,
     unreachable,
 )
+from lbcf.core.lifecycle.orphans import named
 from lbcf.core.lifecycle.steadiness import Steadiness
 from lbcf.core.lifecycle.steps import CallFailure
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import bind_of
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
-from lbcf.core.model.values import MemberKey, ObjectKey, Uid
+from lbcf.core.model.values import Listed, MemberKey, ObjectKey, Uid
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.executor import Listing
 from lbcf.executor.object_events import reference_to
@@ -67,9 +67,19 @@ class ConditionWriter:
         self._clock = clock
 
     async def write(
-        self, found: LoadBalancer, *news: Condition, epoch: str | None = None
+        self,
+        found: LoadBalancer,
+        *news: Condition,
+        epoch: str | None = None,
+        orphans: tuple[Listed, ...] | None = None,
     ) -> None:
         """Write conditions, and an epoch with them if there is a new one.
+
+        Args:
+            found: the load balancer.
+            news: the conditions.
+            epoch: None: as it is.
+            orphans: whom the status names; None: as it does. A Bind's names none.
 
         Raises:
             KubeError: it could not be written.
@@ -80,7 +90,7 @@ class ConditionWriter:
         said = found.conditions
         for condition in news:
             said = conditions.with_condition(said, condition, self._clock.now())
-        body = render_load_balancer_status(found, said, epoch=epoch)
+        body = render_load_balancer_status(found, said, epoch=epoch, orphans=orphans)
         await self._writer.patch(found.meta, body, "status")
 
 
@@ -266,12 +276,16 @@ class OrphanedCondition:
         condition = None if found is None else orphaned(found, orphans)
         if found is None or condition is None:
             return True
-        if condition.says_the_same(conditions.find(found.conditions, condition.type)):
+        known = conditions.find(found.conditions, condition.type)
+        names = () if bind_of(key) else named(orphans)
+        if condition.says_the_same(known) and found.orphans == names:
             return True
         _log.warning(
             "load_balancer.orphans", load_balancer=str(key), members=list(orphans)
         )
-        await _write_and_record(self._writer, self._recorder, found, condition)
+        await _write_and_record(
+            self._writer, self._recorder, found, condition, orphans=names
+        )
         return False
 
     def _count(self, key: ObjectKey, orphans: int, before: int) -> None:
@@ -300,6 +314,8 @@ async def _write_and_record(
     recorder: EventRecorder,
     found: LoadBalancer,
     condition: Condition,
+    *,
+    orphans: tuple[Listed, ...] | None = None,
 ) -> None:
     """Write a condition that is better False; an Event tells each change of its status.
 
@@ -308,7 +324,7 @@ async def _write_and_record(
     """
     old = conditions.find(found.conditions, condition.type)
     with contextlib.suppress(Conflict, NotFound):
-        await writer.write(found, condition)
+        await writer.write(found, condition, orphans=orphans)
         if old is None or old.status != condition.status:
             recorder.record(
                 reference_to("LoadBalancer", found.meta.key, found.meta.uid),

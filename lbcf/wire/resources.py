@@ -32,6 +32,7 @@ from lbcf.core.model.values import (
     FailurePolicy,
     Gate,
     Ingress,
+    Listed,
     MemberKey,
     ReplaceOrder,
 )
@@ -161,6 +162,11 @@ class _LoadBalancerSpec(msgspec.Struct, rename="camel"):
     address: str = ""
 
 
+class _Orphan(msgspec.Struct, rename="camel"):
+    backend_addr: str
+    record_id: str = msgspec.field(name="recordID")
+
+
 class _LoadBalancerStatus(msgspec.Struct, rename="camel"):
     lb_info: dict[str, str] | None = None
     conditions: list[WireCondition] | None = None
@@ -168,6 +174,7 @@ class _LoadBalancerStatus(msgspec.Struct, rename="camel"):
     backends: int = 0
     lock_keys: list[str] | None = None
     ingress: list[WireIngress] | None = None
+    orphans: list[_Orphan] | None = None
 
 
 class _LoadBalancer(msgspec.Struct):
@@ -311,6 +318,7 @@ def parse_load_balancer(raw: bytes) -> LoadBalancer:
         ingress=parse_ingress(status.ingress),
         pool=spec.address_pool,
         address=spec.address,
+        orphans=tuple((o.backend_addr, o.record_id) for o in status.orphans or ()),
     )
 
 
@@ -437,6 +445,7 @@ def render_load_balancer_status(
     backends: int | None = None,
     lock_keys: Sequence[str] | None = None,
     ingress: Iterable[Ingress] | None = None,
+    orphans: Iterable[Listed] | None = None,
 ) -> dict[str, object]:
     """Patch a load balancer's conditions, and what else is given."""
     status: dict[str, object] = {
@@ -453,4 +462,7 @@ def render_load_balancer_status(
         status["lockKeys"] = list(lock_keys)
     if ingress is not None:
         status["ingress"] = render_ingress(ingress)
+    if orphans is not None:
+        pairs = ({"backendAddr": addr, "recordID": uid} for addr, uid in orphans)
+        status["orphans"] = list(pairs)
     return {"status": status}

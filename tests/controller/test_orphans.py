@@ -8,7 +8,7 @@ from lbcf.core.lifecycle.listing import orphans_of
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord
-from lbcf.core.model.values import MemberKey
+from lbcf.core.model.values import Listed, MemberKey
 from lbcf.core.reasons import Reason
 from lbcf.executor.listings import Listing
 from lbcf.executor.writes import ObjectWriter
@@ -84,6 +84,12 @@ class Scene:
         assert found is not None
         return conditions.find(found.conditions, conditions.ORPHANED)
 
+    def named(self) -> tuple[Listed, ...]:
+        """Whom the load balancer names for `remove-orphans`."""
+        found = self.view.load_balancers.get(self.key)
+        assert found is not None
+        return found.orphans
+
     def counted(self) -> float | None:
         """What is measured."""
         labels = {"namespace": self.key.namespace, "load_balancer": self.key.name}
@@ -123,6 +129,42 @@ async def test_orphan_is_told_when_it_is_listed_twice() -> None:
         ("Warning", "MembersOrphaned"),
         ("Normal", "NoOrphans"),
     ] == await scene.events()
+
+
+async def test_all_that_may_be_confirmed_are_named() -> None:
+    """In order, beside the condition that folds them; none when they are gone."""
+    scene = Scene()
+    await scene.begin()
+    many = [(f"10.0.0.{n}:80", f"uid-{n}") for n in range(5, 1, -1)]
+    for _ in range(3):
+        await scene.read(*many)
+    assert await scene.read(*many)
+    assert tuple(sorted(many)) == scene.named()
+
+    await scene.read(*many[:2])
+    assert tuple(sorted(many[:2])) == scene.named()
+
+    await scene.read()
+    assert () == scene.named()
+
+
+async def test_orphans_that_an_earlier_version_told_are_named() -> None:
+    """Its condition says the same; no Event tells it twice."""
+    scene = Scene()
+    await scene.begin()
+    for _ in range(2):
+        await scene.read(ORPHAN)
+    body = {"status": {"orphans": None}}
+    before = await scene.client.patch(
+        LOAD_BALANCERS, scene.key, body, subresource="status"
+    )
+    show(scene.view, before)
+    assert () == scene.named()
+
+    await scene.read(ORPHAN)
+
+    assert (ORPHAN,) == scene.named()
+    assert [("Warning", "MembersOrphaned")] == await scene.events()
 
 
 async def test_members_of_records_are_no_orphans() -> None:

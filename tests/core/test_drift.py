@@ -3,11 +3,11 @@
 import attrs
 import pytest
 
-from lbcf.core.lifecycle.listing import Listed, can_drift, drift_of, missing_members
+from lbcf.core.lifecycle.listing import can_drift, drift_of, missing_members
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord
-from lbcf.core.model.values import MemberKey
+from lbcf.core.model.values import Listed, MemberKey
 from lbcf.core.reasons import Reason
 from tests.builders import a_load_balancer, a_record
 

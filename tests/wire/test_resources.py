@@ -221,6 +221,16 @@ def test_ingress_is_written_and_read_back() -> None:
     assert "ingress" not in str(render_load_balancer_status(front, ()))
 
 
+def test_orphans_are_written_and_read_back() -> None:
+    """In order; unsaid, what is there stays."""
+    orphans = (("10.0.0.1:80", "uid-a"), ("10.0.0.1:80", "uid-b"))
+    front = a_load_balancer()
+    body = render_load_balancer_status(front, (), orphans=orphans)
+
+    assert orphans == load_balancer(body["status"]).orphans
+    assert "orphans" not in str(render_load_balancer_status(front, ()))
+
+
 def test_load_balancer_of_lbcf_in_go_is_read() -> None:
     """It wrote null for what was not there."""
     found = load_balancer(

@@ -22,13 +22,9 @@ from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
-from lbcf.core.model.values import MemberKey, Uid
+from lbcf.core.model.values import Listed, MemberKey, Uid
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.wording import some_of
-
-
-Listed = tuple[str, str]
-"""Address and record id of a member, as its driver lists it; the id may be unknown."""
 
 
 def can_drift(record: BackendRecord) -> bool:

@@ -47,6 +47,9 @@ ANNOTATION_ABANDON: Final = f"{API_GROUP}/abandon"
 ANNOTATION_DRAIN: Final = f"{API_GROUP}/drain"
 """Ours, on a pod, a node, a group or a Bind: takes what it names out of service, drained, and
 keeps it out; the value says why."""
+ANNOTATION_REMOVE_ORPHANS: Final = f"{API_GROUP}/remove-orphans"
+"""Ours, on a LoadBalancer: the record ids whose members a person has confirmed to be nobody's,
+separated by commas; the deregistrar takes those out, and no others."""
 ANNOTATION_SETTLING: Final = f"{API_GROUP}/settling-seconds"
 """On a record: for how long an ensure of it may take effect, where that is not 25 s."""
 ANNOTATION_DRAIN_GATE: Final = f"{API_GROUP}/drain-gate-seconds"

@@ -42,6 +42,7 @@ from lbcf.core.model.values import (
     EnsurePolicy,
     Gate,
     Ingress,
+    Listed,
     MemberKey,
     NamedPort,
     ObjectKey,
@@ -225,6 +226,8 @@ class LoadBalancer:
         ingress: where clients reach it, as its driver says.
         pool: the class of whose addresses it is to have one; empty: of none.
         address: that it has been given; empty: none yet.
+        orphans: the first members, in order, whose records do not exist; of a Bind's none
+            are named.
     """
 
     meta: Meta
@@ -244,6 +247,7 @@ class LoadBalancer:
     ingress: tuple[Ingress, ...] = ()
     pool: str = ""
     address: str = ""
+    orphans: tuple[Listed, ...] = ()
 
     @property
     def driver_key(self) -> ObjectKey:

@@ -21,6 +21,10 @@ class ObjectKey(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
+Listed = tuple[str, str]
+"""Address and record id of a member, as its driver lists it; the id may be unknown."""
+
+
 @attrs.frozen
 class BatchShape:
     """How calls of one operation may be gathered into one.
