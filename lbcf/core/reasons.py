@@ -47,6 +47,7 @@ _SERVICE = Where("Services of type LoadBalancer", "LoadBalancerReady, and an Eve
 _SERVICE_EVENT = Where("Events", "Service of type LoadBalancer")
 _DELETED = Where("Why a record was deleted, or is not made", "log")
 _GROUP_EVENT = Where("Events", "group")
+_LOAD_BALANCER_EVENT = Where("Events", "load balancer")
 _LBCF = Where("What `lbcf` alone says", "`lbcf status`, `lbcf why`")
 
 
@@ -523,7 +524,7 @@ class Reason(Explained):
         "MembersOrphaned",
         _ORPHANED,
         "its driver lists members that it registered for records that do not exist, twice in a row; they may get traffic",
-        "was a record abandoned, or its finalizer taken off? does another cluster use this load balancer? if not, take them out at the load balancer itself",
+        "was a record abandoned, or its finalizer taken off? does another cluster use this load balancer? if not: `kubectl lbcf remove-orphans lb/NAME`; of a Bind, or with `memberKey: Address`, take them out at the load balancer itself ([operate.md](operate.md#orphaned-members))",
     )
     NO_ORPHANS = ("NoOrphans", _ORPHANED, "no such member is left")
     MEMBERS_PUT_BACK = (
@@ -817,6 +818,17 @@ class EventReason(Explained):
         "DeletedLoadBalancer",
         _SERVICE_EVENT,
         "nothing is left of its load balancers",
+    )
+    ORPHANS_REMOVED = (
+        "OrphansRemoved",
+        _LOAD_BALANCER_EVENT,
+        "members whose records do not exist were taken out, as `kubectl lbcf remove-orphans` was told",
+    )
+    ORPHANS_KEPT = (
+        "OrphansKept",
+        _LOAD_BALANCER_EVENT,
+        "`lbcf.tkestack.io/remove-orphans` names members that are not taken out: by their driver's words nobody can tell whose they are",
+        "take them out at the load balancer itself, and the annotation off",
     )
     ABANDONED = (
         "Abandoned",

@@ -36,6 +36,7 @@ from lbcf.ctl.hand_drain import (
 )
 from lbcf.ctl.leaders import LEASE_NAMES, read_leaders
 from lbcf.ctl.load_balancers import why_load_balancer
+from lbcf.ctl.orphans import OrphanOrder
 from lbcf.ctl.output import ReportWriter, is_interactive, report_writer, screen
 from lbcf.ctl.plan import plan_report
 from lbcf.ctl.project import write_project
@@ -311,6 +312,17 @@ async def _abandon(question: Question, write: ReportWriter) -> int:
     return FINE
 
 
+async def _remove_orphans(question: Question, write: ReportWriter) -> int:
+    order = OrphanOrder(question.client, question.key)
+    confirm = partial(confirm_at_terminal, ask="Take them out?")
+    report = await order.give(None if question.flags.yes else confirm)
+    if question.flags.wait:
+        with screen(question.flags.output) as show:
+            report = await order.follow(report, show, question.clock)
+    write(report)
+    return FINE
+
+
 async def _drain(question: Question, write: ReportWriter) -> int:
     reason = question.flags.reason.strip()
     if not reason:
@@ -479,4 +491,5 @@ _COMMANDS: Mapping[str, Callable[[Question, ReportWriter], Awaitable[int]]] = {
     "drain": _drain,
     "undrain": _undrain,
     "abandon": _abandon,
+    "remove-orphans": _remove_orphans,
 }

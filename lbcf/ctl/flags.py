@@ -204,6 +204,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
         ("--reason", "--yes"),
         of_deleted=True,
     ),
+    "remove-orphans": Command(
+        "Have members taken out whose records do not exist.",
+        (Kind.LOAD_BALANCER,),
+        ("--wait", "--yes"),
+    ),
     "new": Command(
         "Write the project of a driver: code, tests, image, manifests.",
         (Kind.DRIVER,),

@@ -12,6 +12,7 @@ from typing import Final
 
 import attrs
 
+from lbcf.core.lifecycle.orphans import why_not
 from lbcf.core.model.conditions import DEREGISTERED, DRAINED, Condition
 from lbcf.core.model.names import bind_of
 from lbcf.core.model.resources import LoadBalancerDriver
@@ -155,11 +156,27 @@ def _wrong_path(trouble: Trouble) -> str:
     return f"it was {asked}; {plain or 'the driver log says more'}"
 
 
+def _orphans(trouble: Trouble) -> str:
+    if bind_of(trouble.key) is not None or (
+        trouble.driver is not None and why_not(trouble.driver)
+    ):
+        return (
+            "was a record abandoned, or its finalizer taken off, and does no other cluster "
+            "use this load balancer? Then take them out there, by hand"
+        )
+    where = f"lb/{trouble.key.name} -n {trouble.key.namespace}"
+    return (
+        "was a record abandoned, or its finalizer taken off, and does no other cluster use "
+        f"this load balancer? Then: kubectl lbcf remove-orphans {where}"
+    )
+
+
 _UNPROTECTED: Final = '{"spec":{"protection":null}}'
 _UNJUDGED: Final = '{"spec":{"deregisterPolicy":"IfNotReady","deregisterWebhook":null}}'
 _SPECIAL: Final[Mapping[str, Callable[[Trouble], str]]] = {
     Reason.TOO_MANY_UNREADY: _patch_group(_UNPROTECTED),
     Reason.NOT_JUDGED: _patch_group(_UNJUDGED),
+    Reason.MEMBERS_ORPHANED: _orphans,
     Reason.DRIVER_SECRET_UNREAD: _unread_secret,
     Reason.DRIVER_REFUSED: _refusal,
     Reason.DRIVER_UNREACHABLE: _unreachable,

@@ -21,6 +21,7 @@ from lbcf.core.reasons import Reason
 from lbcf.ctl.abandon import Abandonment
 from lbcf.ctl.drains import DrainsReport
 from lbcf.ctl.hand_drain import HandDrainReport
+from lbcf.ctl.orphans import OrphansReport
 from lbcf.ctl.plan import PlanReport, RecordChange
 from lbcf.ctl.project import NewProject
 from lbcf.ctl.records import next_attempt
@@ -266,6 +267,15 @@ def _(report: HandDrainReport) -> RenderableType:
 @draw.register
 def _(report: Abandonment) -> RenderableType:
     return Text(f"{report.subject} in namespace {report.namespace}: {report.told}")
+
+
+@draw.register
+def _(report: OrphansReport) -> RenderableType:
+    others = f"; {report.others} more: run it again" if report.others else ""
+    told = "to be taken out" if report.left else "nothing is left to be taken out"
+    head = Text.assemble((report.subject, "bold"), f": {told}{others}")
+    rows = tuple((one.address, one.record) for one in report.left)
+    return Group(head, _KubectlTable("ADDRESS|RECORD", rows)) if rows else head
 
 
 @draw.register

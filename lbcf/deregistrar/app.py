@@ -13,9 +13,10 @@ from lbcf.deregistrar.cut_drains import CutDrains
 from lbcf.deregistrar.drain_gate import DrainGate, GateMetrics, pod_of
 from lbcf.deregistrar.gate_server import GateServer
 from lbcf.deregistrar.metrics import DeletionMetrics
+from lbcf.deregistrar.orphans import OrphanRemoval
 from lbcf.deregistrar.reconciler import Deregistrar
 from lbcf.deregistrar.successors import Successors, holder_of, is_waiting
-from lbcf.executor import Executor
+from lbcf.executor import Executor, LoadBalancerCalls
 from lbcf.executor.object_events import (
     AbandonmentReporter,
     CallReporter,
@@ -48,6 +49,14 @@ def _driver_of(record: BackendRecord) -> Iterator[ObjectKey]:
     yield record.driver_key
 
 
+def _gate_of(parts: Dependencies, records: Store[BackendRecord]) -> GateServer:
+    """Make what answers pods that wait."""
+    series = GateMetrics(parts.metrics)
+    gate = DrainGate(parts.client, records, parts.clock, series)
+    records.on_change(gate.record_changed)
+    return GateServer(gate, series)
+
+
 class DeregistrarProgram:
     """The program of the deregistrar process."""
 
@@ -73,6 +82,7 @@ class DeregistrarProgram:
             records, telling, ObjectWriter(client, RECORDS, records), clock
         )
         told = parts.settings.record_events
+        calls_told = CallReporter(parts.recorder, enabled=told)
         executor = Executor(
             client,
             parts.drivers,
@@ -80,7 +90,7 @@ class DeregistrarProgram:
             records=records,
             limit=limit,
             recall=ReconnectNotifier(queue),
-            told=CallReporter(parts.recorder, enabled=told).record_told,
+            told=calls_told.record_told,
         )
         series = DeletionMetrics(records, clock, parts.metrics)
         self._cuts = CutDrains(parts.recorder, clock, parts.metrics)
@@ -107,10 +117,17 @@ class DeregistrarProgram:
         TroubleReporter(parts.recorder, _TOLD, "Deregister", calls_told=told).listen(
             records
         )
-        gate_series = GateMetrics(parts.metrics)
-        gate = DrainGate(client, records, clock, gate_series)
-        records.on_change(gate.record_changed)
-        self._gate = GateServer(gate, gate_series)
+        self._gate = _gate_of(parts, records)
+        self._orphans = OrphanRemoval(
+            client,
+            load_balancers,
+            drivers,
+            LoadBalancerCalls(parts.drivers, clock, calls_told.load_balancer_told),
+            recorder=parts.recorder,
+            clock=clock,
+            metrics=parts.metrics,
+        )
+        load_balancers.on_change(self._orphans.load_balancer_changed)
         self._workers = Workers(queue, deregistrar.reconcile, _WORKERS, clock)
         self._telling = Workers(telling, successors.reconcile, _TELLING_WORKERS, clock)
         self._informers: tuple[Informer[Any], ...] = (
@@ -145,8 +162,13 @@ class DeregistrarProgram:
             self._deregistrar.inherit(inherited)
         self._workers.start()
         self._telling.start()
+        self._orphans.start()
         self._cuts.start()
         await stop.wait()
         grace = self._parts.settings.grace
-        await asyncio.gather(self._workers.stop(grace), self._telling.stop(grace))
+        await asyncio.gather(
+            self._workers.stop(grace),
+            self._telling.stop(grace),
+            self._orphans.stop(grace),
+        )
         await self._cuts.stop(grace)

@@ -23,13 +23,12 @@ from lbcf.core.model.names import LABEL_POD_UID
 from lbcf.core.model.resources import BackendRecord, PodRef
 from lbcf.core.model.values import Uid
 from lbcf.kube.errors import KubeError
-from lbcf.kube.kinds import RECORDS, Resource
+from lbcf.kube.kinds import RECORD_METAS
 from lbcf.kube.list_watch import Selection
 from lbcf.kube.reader import KubeReader
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.metrics import Metrics
-from lbcf.wire.metadata import MetaOnly, parse_meta_only
 
 
 _log = structlog.get_logger(__name__)
@@ -39,9 +38,6 @@ _TOGETHER: Final = 100
 _AGAIN: Final = timedelta(seconds=5)
 """After which pods are asked for again of which no record is known to be ending."""
 _LONGEST_PAUSE: Final = timedelta(seconds=5)
-_RECORD_NAMES: Final[Resource[MetaOnly]] = Resource(
-    RECORDS.group, RECORDS.version, RECORDS.plural, RECORDS.kind, parse_meta_only
-)
 
 
 def pod_of(record: BackendRecord) -> Iterator[Uid]:
@@ -203,7 +199,7 @@ class DrainGate:
             KubeError: the API server cannot be asked.
         """
         selection = Selection(labels=f"{LABEL_POD_UID} in ({','.join(asked)})")
-        page = await self._client.list(_RECORD_NAMES, selection)
+        page = await self._client.list(RECORD_METAS, selection)
         labels = (found.meta.labels for found in page.objects)
         named = frozenset(found.get(LABEL_POD_UID, "") for found in labels)
         # Whose record cannot be read is named by it, as far as anybody knows.

@@ -1,7 +1,8 @@
 """Calls about a load balancer itself: create, ensure, delete, list its members.
 
 No record is at stake, so no permission is needed: whoever calls has just read or
-written the LoadBalancer, and all of these are idempotent.
+written the LoadBalancer, and all of these are idempotent. One call is about a member, of a
+record that does not exist and never will again (`lbcf.core.lifecycle.orphans`).
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from lbcf.core.lifecycle.steps import CallFailure, CallRefused, NoAnswer, Succee
 from lbcf.core.model.cluster import Attachment
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
-from lbcf.core.model.values import Ingress, Port, Protocol
+from lbcf.core.model.values import Ingress, Listed, Port, Protocol
 from lbcf.core.selection.validation import ParameterQuestion
 from lbcf.drivers.errors import BadStatus, DriverError
 from lbcf.drivers.pool import DriverPool, Reader
@@ -126,6 +127,25 @@ class LoadBalancerCalls:
         if read.is_known:
             return None
         return Listing(answer.epoch, answer.backends, read.digest)
+
+    async def deregister(
+        self, load_balancer: LoadBalancer, driver: LoadBalancerDriver, orphan: Listed
+    ) -> Answered:
+        """Take out a member whose record does not exist.
+
+        What its record said of it (parameters, injectedInfo) is lost: a driver has to do
+        without after an ensure whose answer was lost, too.
+        """
+        operation, (address, record_id) = Operation.DEREGISTER_BACKEND, orphan
+        request = requests.DeregisterBackendRequest(
+            record_id=record_id,
+            retry_id=self._clock.new_id(),
+            not_after=self._clock.now() + driver.timeout(operation),
+            lb_info=dict(load_balancer.info or {}),
+            backend_addr=address,
+        )
+        answer = await self._ask(load_balancer, driver, operation, request)
+        return Succeeded() if isinstance(answer, RetriedAnswer) else answer
 
     async def _validate(
         self, step: CallForLoadBalancer

@@ -28,6 +28,7 @@ from lbcf.wire.kube import (
     parse_secret,
     parse_service,
 )
+from lbcf.wire.metadata import MetaOnly, parse_meta_only
 from lbcf.wire.records import parse_record
 from lbcf.wire.resources import parse_driver, parse_group, parse_load_balancer
 from lbcf.wire.services import parse_class
@@ -107,6 +108,10 @@ GROUPS: Final[Resource[BackendGroup]] = Resource(
 RECORDS: Final[Resource[BackendRecord]] = Resource(
     API_GROUP, "v1beta1", "backendrecords", "BackendRecord", parse_record
 )
+RECORD_METAS: Final[Resource[MetaOnly]] = Resource(
+    RECORDS.group, RECORDS.version, RECORDS.plural, RECORDS.kind, parse_meta_only
+)
+"""Records, of which nothing but their metadata is read."""
 CLASSES: Final[Resource[LoadBalancerClass]] = Resource(
     API_GROUP,
     "v1beta1",

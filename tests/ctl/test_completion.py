@@ -67,6 +67,8 @@ async def test_commands_are_told_with_what_they_answer() -> None:
         (("plan", ""), ["bg/", "bind/"]),
         (("plan", "br/"), []),
         (("abandon", "br/"), ["br/backendrecords-here-ending"]),
+        (("remove-orphans", ""), ["lb/"]),
+        (("remove-orphans", "--y"), ["--yes"]),
         (("status", ""), []),
         (("status", "-n", ""), ["namespaces-here"]),
         (("status", "-o", "j"), ["json"]),

@@ -5,13 +5,14 @@ import pytest
 
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
-from lbcf.core.model.names import bind_group_key
-from lbcf.core.model.values import ObjectKey
+from lbcf.core.model.names import bind_group_key, bind_load_balancer_key
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.values import MemberKey, ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.ctl.remedies import Trouble, remedied_line, remedy_of
 from lbcf.ctl.report import Mark
 from lbcf.ctl.status import status_report
-from tests.builders import START, a_driver, a_key, a_record
+from tests.builders import START, a_driver, a_key, a_record, seconds
 from tests.ctl.readings import NOW, a_reading, text_of
 from tests.ctl.test_records import a_status
 
@@ -67,6 +68,21 @@ def test_plain_http_at_a_server_of_https_is_told(reason: Reason, message: str) -
     at = "http://proxy:8080/"
     assert f"if TLS is spoken at {at}, write spec.url with https://" in told
     assert "TLS" not in remedy_of(a_trouble(reason, message, url="https://p:1"))
+
+
+def test_orphans_are_taken_out_by_a_command() -> None:
+    """Where that is possible: not of a Bind, nor where addresses tell members apart."""
+    listing = {Operation.LIST_BACKENDS.value: seconds(1)}
+    by_record = attrs.evolve(a_driver(), timeouts=listing)
+    by_address = attrs.evolve(by_record, member_key=MemberKey.ADDRESS)
+    trouble = a_trouble(Reason.MEMBERS_ORPHANED, key=a_key("front"))
+
+    told = remedy_of(attrs.evolve(trouble, driver=by_record))
+    assert told.endswith("Then: kubectl lbcf remove-orphans lb/front -n shop")
+    of_a_bind = bind_load_balancer_key(a_key("both"), "front")
+    for key, driver in ((trouble.key, by_address), (of_a_bind, by_record)):
+        other = attrs.evolve(trouble, key=key, driver=driver)
+        assert remedy_of(other).endswith("Then take them out there, by hand")
 
 
 def test_refusal_is_mended_as_the_driver_says() -> None:

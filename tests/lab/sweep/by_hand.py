@@ -1,4 +1,7 @@
-"""Plays about what people take out of service by an annotation, and put back."""
+"""Plays about what people take out of service by an annotation, and put back.
+
+And about what they order to be taken out by mistake.
+"""
 
 import asyncio
 
@@ -6,6 +9,7 @@ from tests.lab.sweep.objects import (
     BACKEND,
     RECORD,
     group_path,
+    load_balancer_path,
     node_path,
     pod_path,
 )
@@ -95,3 +99,21 @@ async def drained_by_hand_with_sessions(world: World) -> None:
     world.set_sessions(f"{ONE}:80", 0)
     await asyncio.sleep(8)
     world.drain_by_hand(pod_path("web-1"))
+
+
+@scenario({"record": RECORD}, lists=True, settle=400.0, quiet=120.0)
+async def confirmed_by_mistake(world: World) -> None:
+    """All records there are are called gone: whoever has one keeps its member."""
+    await begin(world, ONE, TWO)
+    path = load_balancer_path("front")
+    for number in (3, 4, 5):
+        world.confirm_orphans(
+            path, (seen.uid for seen in world.oracle.records.values())
+        )
+        await asyncio.sleep(2)
+        world.end_pod(f"web-{number - 2}")
+        world.put_pod(f"web-{number}", f"10.0.0.{number}")
+        if number == 4:
+            world.crash_any("deregistrar", is_old=False)
+        await asyncio.sleep(8)
+    world.confirm_orphans(path)

@@ -6,13 +6,14 @@
 import asyncio
 import contextvars
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, cast
 
 import attrs
 
-from lbcf.core.model.names import ANNOTATION_DRAIN
+from lbcf.core.lifecycle.orphans import confirmation
+from lbcf.core.model.names import ANNOTATION_DRAIN, ANNOTATION_REMOVE_ORPHANS
 from tests.kube.tiny_rules import (
     Json,
     ending,
@@ -89,12 +90,19 @@ class Cluster(Estate):
 
     def drain_by_hand(self, path: str, why: str = "") -> None:
         """Put the annotation that drains on an object, or take it off."""
+        self._annotate(path, ANNOTATION_DRAIN, why)
+
+    def confirm_orphans(self, path: str, record_ids: Iterable[str] = ()) -> None:
+        """Order the removal of a load balancer's orphans, or take the order back."""
+        self._annotate(path, ANNOTATION_REMOVE_ORPHANS, confirmation(record_ids))
+
+    def _annotate(self, path: str, name: str, said: str) -> None:
         found = self.api.objects.get(path)
         if found is None:
             return
         given = cast("Json", metadata_of(found).get("annotations") or {})
-        rest = {name: text for name, text in given.items() if name != ANNOTATION_DRAIN}
-        fresh = {**rest, ANNOTATION_DRAIN: why} if why else rest
+        rest = {key: text for key, text in given.items() if key != name}
+        fresh = {**rest, name: said} if said else rest
         self.api.put(path, with_metadata(found, annotations=fresh))
 
     def is_drained(self, path: str) -> bool:

@@ -11,6 +11,7 @@ from lbcf.core.lifecycle import deregistration, listing, load_balancer, registra
 from lbcf.core.model import resources
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.selection import location
+from lbcf.deregistrar import orphans
 from lbcf.executor.locks import AddressLocker
 from lbcf.runtime import clock
 from lbcf.wire import fields, records
@@ -25,6 +26,11 @@ _LATE = ("timeout-late", "reset-late", "5xx-late", "cancel-late")
 _TAKEN = ("taken-at-once/backend", "taken-from-two/backend", "taken-slowly/backend")
 
 ENDING: dict[str, Mutant] = {
+    "orphans-with-records": Mutant(
+        "no member is an orphan whose record exists",
+        (Edit(orphans, "removable", " and m[1] not in present", ""),),
+        ("confirmed-by-mistake",),
+    ),
     "drains-the-gone": Mutant(
         "a drain ends when its backend does not exist any more",
         (
