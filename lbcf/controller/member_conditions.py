@@ -7,8 +7,6 @@ epochs be believed; what it says is decided by `lbcf.core.lifecycle.listing`, an
 `lbcf.core.lifecycle.steadiness`.
 """
 
-import contextlib
-
 import attrs
 import structlog
 
@@ -236,10 +234,12 @@ class OrphanedCondition:
         self._writer = writer
         self._recorder = recorder
         self._suspects: dict[ObjectKey, frozenset[Listed]] = {}
+        self._named: dict[ObjectKey, tuple[Listed, ...]] = {}
         self._gauge = None if metrics is None else _make_gauge(metrics)
 
     def forget(self, key: ObjectKey) -> None:
         """Keep nothing of a load balancer."""
+        self._named.pop(key, None)
         if self._suspects.pop(key, None) and self._gauge is not None:
             self._gauge.remove_by_labels({"namespace": key[0], "load_balancer": key[1]})
 
@@ -278,14 +278,17 @@ class OrphanedCondition:
             return True
         known = conditions.find(found.conditions, condition.type)
         names = () if bind_of(key) else named(orphans)
-        if condition.says_the_same(known) and found.orphans == names:
+        # The CRD of an older version drops the names: they are not written for ever.
+        is_named = names in {found.orphans, self._named.get(key)}
+        if is_named and condition.says_the_same(known):
             return True
         _log.warning(
             "load_balancer.orphans", load_balancer=str(key), members=list(orphans)
         )
-        await _write_and_record(
+        if await _write_and_record(
             self._writer, self._recorder, found, condition, orphans=names
-        )
+        ):
+            self._named[key] = names
         return False
 
     def _count(self, key: ObjectKey, orphans: int, before: int) -> None:
@@ -316,23 +319,28 @@ async def _write_and_record(
     condition: Condition,
     *,
     orphans: tuple[Listed, ...] | None = None,
-) -> None:
+) -> bool:
     """Write a condition that is better False; an Event tells each change of its status.
 
+    Returns False after a conflict: the next reading tells it.
+
     Raises:
-        KubeError: it could not be written; after a conflict the next reading tells it.
+        KubeError: it could not be written.
     """
     old = conditions.find(found.conditions, condition.type)
-    with contextlib.suppress(Conflict, NotFound):
+    try:
         await writer.write(found, condition, orphans=orphans)
-        if old is None or old.status != condition.status:
-            recorder.record(
-                reference_to("LoadBalancer", found.meta.key, found.meta.uid),
-                reason=condition.reason,
-                action="List",
-                note=condition.message,
-                warning=bool(condition.status),
-            )
+    except (Conflict, NotFound):
+        return False
+    if old is None or old.status != condition.status:
+        recorder.record(
+            reference_to("LoadBalancer", found.meta.key, found.meta.uid),
+            reason=condition.reason,
+            action="List",
+            note=condition.message,
+            warning=bool(condition.status),
+        )
+    return True
 
 
 @attrs.define
