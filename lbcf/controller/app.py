@@ -221,7 +221,10 @@ class Controller:
         parts, view, clock = self._parts, self._view, self._parts.clock
         look_again = self._triggers.look_at_group
         removals = Removals(
-            self._writers.records, removing := self._queue("removals"), look_again
+            self._writers.records,
+            removing := self._queue("removals"),
+            look_again,
+            self._statuses.removing,
         )
         judgements = Judgements(
             view,

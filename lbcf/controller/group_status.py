@@ -13,9 +13,11 @@ import attrs
 from prometheus_client import Gauge
 
 from lbcf.controller.decision import Decision, conditions_of
+from lbcf.controller.departures import Departures
 from lbcf.controller.snapshot import count_nodes
 from lbcf.controller.view import View
 from lbcf.core.lifecycle import in_service
+from lbcf.core.lifecycle.departures import with_departures
 from lbcf.core.lifecycle.serving import (
     count_in_service,
     is_asked,
@@ -37,6 +39,7 @@ from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import EventReason, Reason
 from lbcf.core.selection.drain_gate import gate_condition
 from lbcf.core.selection.hand_drain import said_of
+from lbcf.core.selection.plan import Removal
 from lbcf.core.wording import some_of
 from lbcf.executor.object_events import reference_to
 from lbcf.executor.writes import ObjectWriter
@@ -101,19 +104,27 @@ class GroupStatusReconciler:
         self._decisions: dict[ObjectKey, Decision] = {}
         self._written_at: dict[ObjectKey, float] = {}
         self._news: defaultdict[ObjectKey, _News] = defaultdict(_News)
+        self._departures = Departures(view, clock)
 
     def begin(self) -> None:
         """Forget what happened while another replica led: that one has told it."""
         self._news.clear()
+        self._departures.clear()
 
     def decided(self, group: ObjectKey, decision: Decision) -> None:
         """Note what was decided about a group."""
         self._decisions[group] = decision
 
+    def removing(self, removal: Removal) -> None:
+        """Note why a record is about to be deleted."""
+        self._departures.removing(removal)
+
     def record_changed(
         self, old: BackendRecord | None, new: BackendRecord | None
     ) -> None:
         """Note which backends came and went."""
+        if new is None and old is not None:
+            self._departures.gone(old)
         either = new or old
         if either is None or either.group is None:
             return
@@ -141,14 +152,19 @@ class GroupStatusReconciler:
         if group is None:
             for notes in (self._decisions, self._written_at, self._news):
                 notes.pop(key, None)
+            self._departures.forget(key)
             return Done()
         rest = self._rest(key)
         if rest > timedelta(0):
             return RequeueAfter(rest)
         status = self._status(group)
         self._tell(group)
-        if status == group.status:
+        untold = self._departures.untold(key)
+        # While others drain the counts are about to change: what left is told then.
+        if status == group.status and (not untold or status.draining):
             return Done()
+        departed = with_departures(group.status.departed, untold, self._clock.now())
+        status = attrs.evolve(status, departed=departed)
         if (refused := self._groups.rest(group.meta)) is not None:
             return RequeueAfter(refused)
         self._written_at[key] = self._clock.monotonic()
@@ -156,6 +172,7 @@ class GroupStatusReconciler:
             await self._write(group, render_group_status(status))
         except (Conflict, NotFound):
             return RequeueAfter(timedelta(seconds=1))
+        self._departures.told(key, untold)
         return Done()
 
     async def _write(self, group: BackendGroup, body: Body) -> None:
@@ -204,6 +221,7 @@ class GroupStatusReconciler:
             draining=sum(1 for r in records if r.is_deleting),
             observed_generation=group.meta.generation,
             conditions=found,
+            departed=group.status.departed,
         )
 
     def _in_service(self, registered: Collection[BackendRecord]) -> int | None:

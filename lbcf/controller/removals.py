@@ -30,6 +30,7 @@ class Removals:
         records: deletes records.
         queue: of the records to remove; its workers call `reconcile`.
         decide_again: has a group looked at whose record was not what was planned on.
+        removing: told of each record that is about to be deleted.
     """
 
     def __init__(
@@ -37,7 +38,9 @@ class Removals:
         records: ObjectWriter[BackendRecord],
         queue: WorkQueue[ObjectKey],
         decide_again: Callable[[ObjectKey], object],
+        removing: Callable[[Removal], object],
     ) -> None:
+        self._removing = removing
         self._decide_again = decide_again
         self._records = records
         self._queue = queue
@@ -91,6 +94,8 @@ class Removals:
         uid = removal.record.meta.uid
         if present is not None and present.meta.uid == uid and not present.is_deleting:
             self._sent[key] = identity_of(removal.record)
+            # The watch may tell that it is gone before the answer is here.
+            self._removing(removal)
             try:
                 await self._remove(removal)
             finally:

@@ -1,11 +1,12 @@
 """Drivers, load balancers and groups in JSON and back (records: `lbcf.wire.records`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
 from lbcf.core.model.conditions import Condition
+from lbcf.core.model.departures import Departure, Outcome
 from lbcf.core.model.node_backends import (
     AddressType,
     IpFamily,
@@ -36,6 +37,7 @@ from lbcf.core.model.values import (
     MemberKey,
     ReplaceOrder,
 )
+from lbcf.core.reasons import read_reason
 from lbcf.wire.errors import Malformed
 from lbcf.wire.fields import (
     WireCondition,
@@ -54,6 +56,7 @@ from lbcf.wire.fields import (
     parse_selector,
     render_conditions,
     render_ingress,
+    render_time,
 )
 from lbcf.wire.metadata import ObjectMeta, decode
 
@@ -226,6 +229,16 @@ class WireGroupSpec(msgspec.Struct, rename="camel"):
     gate_timeout_seconds: int | None = None
 
 
+class _Departure(msgspec.Struct, rename="camel"):
+    backend: str
+    load_balancer: str
+    record: str
+    time: datetime
+    outcome: str
+    reason: str = ""
+    connections: int | None = None
+
+
 class WireGroupStatus(msgspec.Struct, rename="camel"):
     """A group's status; a Bind's has the same fields."""
 
@@ -235,6 +248,7 @@ class WireGroupStatus(msgspec.Struct, rename="camel"):
     in_service: int | None = None
     observed_generation: int = 0
     conditions: list[WireCondition] | None = None
+    departed: list[_Departure] | None = None
 
 
 class WireGroup(msgspec.Struct):
@@ -248,6 +262,7 @@ class WireGroup(msgspec.Struct):
 _DRIVER = msgspec.json.Decoder(_Driver)
 _LOAD_BALANCER = msgspec.json.Decoder(_LoadBalancer)
 _GROUP = msgspec.json.Decoder(WireGroup)
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 
 def parse_driver(raw: bytes) -> LoadBalancerDriver:
@@ -361,7 +376,21 @@ def to_group(group: WireGroup) -> BackendGroup:
             in_service=status.in_service,
             observed_generation=status.observed_generation,
             conditions=parse_conditions(status.conditions),
+            departed=tuple(map(_parse_departure, status.departed or ())),
         ),
+    )
+
+
+def _parse_departure(found: _Departure) -> Departure:
+    """Read how a registration ended; words of a newer version say nothing."""
+    return Departure(
+        found.backend,
+        found.load_balancer,
+        found.record,
+        found.time,
+        _OUTCOMES.get(found.outcome, Outcome.UNKNOWN),
+        read_reason(found.reason) if found.reason else None,
+        found.connections,
     )
 
 
@@ -432,8 +461,23 @@ def render_group_status(status: GroupStatus) -> dict[str, object]:
             "inService": status.in_service,
             "observedGeneration": status.observed_generation,
             "conditions": render_conditions(status.conditions),
+            "departed": [*map(_render_departure, status.departed)] or None,
         },
     }
+
+
+def _render_departure(departure: Departure) -> dict[str, object]:
+    """Write how a registration ended; what is unknown is left out."""
+    body: dict[str, object] = {
+        "backend": departure.backend,
+        "loadBalancer": departure.load_balancer,
+        "record": departure.record,
+        "time": render_time(departure.time),
+        "outcome": departure.outcome,
+        "reason": departure.reason,
+        "connections": departure.connections,
+    }
+    return {key: value for key, value in body.items() if value is not None}
 
 
 def render_load_balancer_status(

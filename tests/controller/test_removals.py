@@ -33,6 +33,7 @@ class Scene:
         lambda: WorkQueue("removals", VirtualClock())
     )
     again: list[ObjectKey] = attrs.Factory(list)
+    told: list[Removal] = attrs.Factory(list)
     removals: Removals = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -41,6 +42,7 @@ class Scene:
             ObjectWriter(self.client, RECORDS, self.records),
             self.queue,
             self.again.append,
+            self.told.append,
         )
 
     async def made(self, pod: str, name: str = "") -> BackendRecord:
@@ -88,6 +90,7 @@ async def test_what_a_plan_removes_is_deleted(scene: Scene) -> None:
 
     assert [first.meta.key] == due
     assert [False, True] == [scene.is_live(first), scene.is_live(second)]
+    assert [first.meta.uid] == [removal.record.meta.uid for removal in scene.told]
 
 
 async def test_what_failed_is_tried_again_and_waits_out_its_pause(scene: Scene) -> None:

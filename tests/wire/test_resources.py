@@ -3,11 +3,13 @@
 from datetime import timedelta
 from typing import Any
 
+import attrs
 import msgspec
 import pytest
 
 from lbcf.core.model import names
 from lbcf.core.model.conditions import Condition
+from lbcf.core.model.departures import Departure, Outcome
 from lbcf.core.model.node_backends import (
     AddressType,
     IpFamily,
@@ -512,10 +514,26 @@ def test_group_that_cannot_be_understood_says_why(
 def test_group_status_is_read_as_it_was_written() -> None:
     """Else it would be written again and again."""
     ready = Condition("Ready", False, ForeignReason("Because"), "why", 3, START)
-    status = GroupStatus(4, 3, 2, 1, (ready,))
+    left = ("front", "web-1-80", START)
+    departed = (
+        Departure("web-1:80", *left, Outcome.CUT, Reason.POD_TERMINATING, 3),
+        Departure("web-1:81", *left, Outcome.CUT, ForeignReason("Because")),
+        Departure("web-1:82", *left, Outcome.UNKNOWN),
+    )
+    status = GroupStatus(4, 3, 2, 1, (ready,), departed=departed)
     body: Any = render_group_status(status)
 
     assert status == group(body["status"], pods=PODS).status
+
+
+def test_outcome_of_a_newer_version_leaves_the_group_readable() -> None:
+    """Nothing is known of it, and the rest is."""
+    one = Departure("web-1:80", "front", "web-1-80", START, Outcome.DRAINED)
+    body: Any = render_group_status(GroupStatus(departed=(one,)))
+    body["status"]["departed"][0]["outcome"] = "Beamed"
+
+    [read] = group(body["status"], pods=PODS).status.departed
+    assert attrs.evolve(one, outcome=Outcome.UNKNOWN) == read
 
 
 def test_load_balancer_status_keeps_what_is_not_given() -> None:

@@ -12,6 +12,7 @@ import attrs
 
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
+from lbcf.core.model.departures import Departure
 from lbcf.core.model.names import (
     ANNOTATION_ABANDON,
     ANNOTATION_DRAIN,
@@ -310,6 +311,7 @@ class GroupStatus:
         draining: records on their way out.
         in_service: registered ones that their load balancer does not call down; None:
             none of their load balancers can be asked.
+        departed: registrations that have ended, newest first.
     """
 
     backends: int = 0
@@ -318,6 +320,7 @@ class GroupStatus:
     observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
     in_service: int | None = None
+    departed: tuple[Departure, ...] = ()
 
 
 @attrs.frozen
