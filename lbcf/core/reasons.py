@@ -45,7 +45,9 @@ _BIND_READY = Where("Binds", "Ready")
 _BIND = Where("Binds", "Created, Ready")
 _SERVICE = Where("Services of type LoadBalancer", "LoadBalancerReady, and an Event")
 _SERVICE_EVENT = Where("Events", "Service of type LoadBalancer")
-_DELETED = Where("Why a record was deleted, or is not made", "log")
+_DELETED = Where(
+    "Why a record was deleted, or is not made", "log, `status.departed` of groups"
+)
 _GROUP_EVENT = Where("Events", "group")
 _LOAD_BALANCER_EVENT = Where("Events", "load balancer")
 _LBCF = Where("What `lbcf` alone says", "`lbcf status`, `lbcf why`")

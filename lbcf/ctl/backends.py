@@ -4,7 +4,7 @@ The checks are those of `core.selection.eligibility` and `core.selection.node_po
 their order; the verdict that counts, after drivers and guards, is that of the plan.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 import attrs
@@ -13,6 +13,7 @@ from lbcf.controller.gate_claims import claims_on, unclear_groups
 from lbcf.controller.selector_index import does_select
 from lbcf.core.model.cluster import Pod, Snapshot
 from lbcf.core.model.conditions import REMOVALS_HELD, find
+from lbcf.core.model.departures import Departure
 from lbcf.core.model.names import READINESS_GATE
 from lbcf.core.model.node_backends import (
     NodeRef,
@@ -21,7 +22,12 @@ from lbcf.core.model.node_backends import (
     ServiceSelection,
 )
 from lbcf.core.model.nodes import Node
-from lbcf.core.model.resources import BackendGroup, BackendRecord, PodRef
+from lbcf.core.model.resources import (
+    BackendGroup,
+    BackendRecord,
+    PodRef,
+    PodSelection,
+)
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.model.verdicts import Undecided
 from lbcf.core.reasons import Reason
@@ -29,6 +35,7 @@ from lbcf.core.selection.desired import judge_all
 from lbcf.core.selection.eligibility import POD_CHECKS
 from lbcf.core.selection.gate import OpenGate, Wait, decide_gate
 from lbcf.core.selection.node_policy import NODE_CHECKS
+from lbcf.ctl.departed import departed_headline, departed_sections
 from lbcf.ctl.errors import ObjectNotFound
 from lbcf.ctl.flags import Kind
 from lbcf.ctl.groups import doubt_lines, load_balancer_lines
@@ -80,6 +87,22 @@ class _Candidate:
             case _:
                 return False
 
+    def departed(
+        self, near: Iterable[BackendGroup], now: datetime
+    ) -> tuple[Section, ...]:
+        """Return what groups remember of an object that does not exist any more."""
+        if self.found is not None:
+            return ()
+        of_nodes = (ServiceSelection, NodeSelection)
+        kinds = (PodSelection,) if self.kind is Kind.POD else of_nodes
+        groups = (group for group in near if isinstance(group.selection, kinds))
+        return tuple(departed_sections(groups, self._was_meant, now))
+
+    def _was_meant(self, departure: Departure) -> bool:
+        port_of, _, _ = departure.backend.rpartition(":")
+        node_of, _, _ = departure.backend.partition(" for ")
+        return self.key.name in {port_of, node_of}
+
     def records_of(self, group: BackendGroup) -> list[BackendRecord]:
         """Return the records that a group has of it."""
         return [one for one in self.records if one.group == group.meta.key]
@@ -91,7 +114,7 @@ def why_pod(
     """Report where a pod is registered, and why there and nowhere else.
 
     Raises:
-        ObjectNotFound: there is no such pod, and no record of one.
+        ObjectNotFound: there is no such pod, and no record or memory of one.
     """
     candidate = _Candidate(Kind.POD, key, pod, _records(reading, Kind.POD, key))
     groups = reading.view.groups.by_index("namespace", key.namespace)
@@ -102,7 +125,7 @@ def why_node(reading: Reading, name: str, now: datetime) -> WhyReport:
     """Report where a node is registered, and why there and nowhere else.
 
     Raises:
-        ObjectNotFound: there is no such node, and no record of one.
+        ObjectNotFound: there is no such node, and no record or memory of one.
     """
     view, key = reading.view, ObjectKey("", name)
     records = _records(reading, Kind.NODE, key)
@@ -135,7 +158,8 @@ def _report(
     reading: Reading, candidate: _Candidate, near: list[BackendGroup], now: datetime
 ) -> WhyReport:
     kind, key, records = candidate.kind, candidate.key, candidate.records
-    if candidate.found is None and not records:
+    departed = candidate.departed(near, now)
+    if candidate.found is None and not records and not departed:
         where = f" in namespace {key.namespace}" if key.namespace else ""
         right = reading.missing_right(RECORDS, key.namespace or reading.namespace or "")
         more = f"; we {right}" if right else ", and no BackendRecord of one"
@@ -160,6 +184,9 @@ def _report(
         sections.append(_without_group(reading, record))
         sections.append(record_section(record, reading, now))
     headline, subject = _headline(records, sections), f"{kind}/{key.name}"
+    if candidate.found is None and not records:
+        headline = f"there is no {kind} {key.name} now; {departed_headline(departed)}"
+    sections.extend(departed)
     unread = reading.unread()
     return WhyReport(key.namespace, subject, headline, tuple(sections), unread)
 

@@ -12,6 +12,7 @@ from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Hold, Plan, Removal, Update
+from lbcf.ctl.departed import departed_headline, departed_sections
 from lbcf.ctl.flags import Kind
 from lbcf.ctl.plan import plan_group
 from lbcf.ctl.reading import Reading, not_found
@@ -35,11 +36,11 @@ def why_record(reading: Reading, key: ObjectKey, now: datetime) -> WhyReport:
     """Report how far a record is, and what its group's plan has for it.
 
     Raises:
-        ObjectNotFound: there is none.
+        ObjectNotFound: there is none, and no group remembers one.
     """
     record = reading.view.records.get(key)
     if record is None:
-        raise not_found(reading, Kind.RECORD, key)
+        return _gone(reading, key, now)
     group = None if record.group is None else reading.view.groups.get(record.group)
     plan = None if group is None else plan_group(reading, group, now).plan
     who, stage = waits_for(record, reading, now), stage_of(record)
@@ -50,6 +51,16 @@ def why_record(reading: Reading, key: ObjectKey, now: datetime) -> WhyReport:
     sections = (record_section(record, reading, now, plan),)
     unread = reading.unread()
     return WhyReport(key.namespace, f"br/{key.name}", headline, sections, unread)
+
+
+def _gone(reading: Reading, key: ObjectKey, now: datetime) -> WhyReport:
+    groups = reading.view.groups.by_index("namespace", key.namespace)
+    found = departed_sections(groups, lambda one: one.record == key.name, now)
+    if not (sections := tuple(found)):
+        raise not_found(reading, Kind.RECORD, key)
+    headline = f"there is no such record now; {departed_headline(sections)}"
+    subject, unread = f"br/{key.name}", reading.unread()
+    return WhyReport(key.namespace, subject, headline, sections, unread)
 
 
 def current_condition(record: BackendRecord) -> Condition | None:
