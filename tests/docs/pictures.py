@@ -31,6 +31,7 @@ ADDRESSES: Final = {
     "web-6f7d8c-pz7mv": "10.0.0.13",
 }
 """Pods that are registered in the beginning; the first one is drained then."""
+GONE: Final = "web-5b9d7c-qv8zl"
 UNREADY: Final = "web-6f7d8c-m4x2s"
 REFUSED: Final = "web-7b9c5d-x8w6j"
 TIMED: Final = (
@@ -66,14 +67,16 @@ _HIDDEN: Final = (
 async def play(stage: Stage) -> dict[str, str]:
     """Play the scene; returns what each command printed.
 
-    The stage's processes run. One pod is drained, one is refused by its driver, one is
-    not ready; in the end nobody decides any more, and there is something to decide.
+    The stage's processes run. One pod has left, and was cut; one is drained, one is
+    refused by its driver, one is not ready; in the end nobody decides any more, and there
+    is something to decide.
     """
+    # What is on its way in when the first epoch is read may be ensured twice.
+    await stage.until_epoch()
+    await _have_one_cut(stage)
     await stage.patch(
         objects.GROUPS, "web", {"spec": {"drain": {"timeoutSeconds": 300}}}
     )
-    # What is on its way in when the first epoch is read may be ensured twice.
-    await stage.until_epoch()
     for name, address in ADDRESSES.items():
         await stage.add_pod(name, address)
     await stage.add_pod(UNREADY, "10.0.0.14", ready=False)
@@ -92,6 +95,7 @@ async def play(stage: Stage) -> dict[str, str]:
         "describe": await _run(stage, f"kubectl describe {record}"),
         "status": await _run(stage, "kubectl lbcf status"),
         "why": await _run(stage, f"kubectl lbcf why pod/{REFUSED}"),
+        "gone": await _run(stage, f"kubectl lbcf why pod/{GONE}"),
         "unready": await _run(stage, f"kubectl lbcf why pod/{UNREADY}"),
         "driver": await _run(stage, "kubectl lbcf why driver/memory"),
         "drains": await _run(stage, "kubectl lbcf drains"),
@@ -100,6 +104,23 @@ async def play(stage: Stage) -> dict[str, str]:
     await stage.set_pod(UNREADY, "10.0.0.14", ready=True)
     await stage.delete(objects.PODS, "web-6f7d8c-9hr4t")
     return {**shown, "plan": await _run(stage, "kubectl lbcf plan bg/web")}
+
+
+async def _have_one_cut(stage: Stage) -> None:
+    """Let a pod come and go whose connections outlast its drain."""
+    await stage.patch(objects.GROUPS, "web", {"spec": {"drain": {"timeoutSeconds": 2}}})
+    await stage.add_pod(GONE, "10.0.0.10")
+    await stage.until_registered("10.0.0.10:80")
+    await stage.control("sessions", backendAddr="10.0.0.10:80", sessions=3)
+    await stage.terminate_pod(GONE)
+    await stage.until_registered()
+    await stage.let_pod_go(GONE)
+
+    async def remembered() -> bool:
+        group = await stage.get(objects.GROUPS, "web")
+        return group is not None and "departed" in group.body.get("status", {})
+
+    await stage.until("the group remembers it", remembered)
 
 
 async def _is_counted(stage: Stage) -> bool:
