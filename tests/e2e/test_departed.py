@@ -68,3 +68,35 @@ async def test_drained_and_cut_are_told_when_all_is_gone(stage: Stage) -> None:
     nobody = await ask(stage, "why", "pod/nobody")
     where = f"in namespace {stage.namespace}, and no BackendRecord of one"
     assert f"lbcf ctl: there is no pod/nobody {where}\n" == nobody.err
+
+
+async def test_bind_remembers_beside_a_group(stage: Stage) -> None:
+    """In its own status, and under its own name."""
+    bind = objects.a_bind("both", objects.an_entry("back"))
+    await stage.create(objects.BINDS, bind)
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until("it is in both", lambda: _members(stage, 2))
+    await stage.terminate_pod("a")
+    await stage.until("it is in none", lambda: _members(stage, 0))
+    await stage.let_pod_go("a")
+
+    async def told() -> list[tuple[str, str]] | None:
+        found = await ask(stage, "why", "pod/a", "-o", "json")
+        sections = found.report["sections"] if found.status == 0 else []
+        lines = [(s["title"], line["reason"]) for s in sections for line in s["lines"]]
+        of_gone = [line for line in lines if "remembers" in line[0]]
+        return of_gone if len(of_gone) == len(lines) == 2 else None
+
+    assert [
+        ("bg/web remembers for a day", "Drained"),
+        ("bind/both remembers for a day", "Drained"),
+    ] == sorted(await stage.until("both remember", told) or ())
+
+
+async def _members(stage: Stage, number: int) -> bool:
+    """Whether the load balancers have so many members, and the API as many records."""
+    members, records = (
+        await stage.control("members"),
+        await stage.listed(objects.RECORDS),
+    )
+    return number == len(members["members"]) == len(records)
