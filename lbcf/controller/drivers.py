@@ -5,12 +5,14 @@ answers to healthz, where it declares that. Neither keeps anybody from calling: 
 themselves whether they work. Our finalizer keeps a driver until nothing needs it.
 """
 
+from collections import defaultdict
 from datetime import timedelta
 from urllib.parse import urlsplit
 
 import structlog
 
 from lbcf.controller.view import View, needs_of
+from lbcf.core.backoff import delay_for
 from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import home_of
@@ -40,6 +42,7 @@ _log = structlog.get_logger(__name__)
 
 _SOON = timedelta(seconds=1)
 _PERIOD = timedelta(seconds=15)
+"""Between two questions to a driver that is well: who is not is asked again sooner."""
 
 
 class DriverFinalizer:
@@ -169,6 +172,7 @@ class DriverReconciler:
         self._clock = clock
         self._limiter = ConcurrencyLimiter(queue)
         self._shares = shares
+        self._unhealthy_answers: defaultdict[ObjectKey, int] = defaultdict(int)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Hold one driver, or let it go, and write what is to be said of it."""
@@ -179,6 +183,7 @@ class DriverReconciler:
         """Do what needs no answer of the driver's own first: that may take long."""
         driver = self._view.drivers.get(key)
         if driver is None:
+            self._unhealthy_answers.pop(key, None)
             return Done()
         if (rest := self._writer.rest(driver.meta)) is not None:
             return RequeueAfter(rest)
@@ -208,7 +213,18 @@ class DriverReconciler:
         healthy = await self._ask(driver)
         found = conditions.with_condition(found, healthy, self._clock.now())
         await self._write(driver, found)
-        return RequeueAfter(_PERIOD)
+        return RequeueAfter(self._until_next(driver.meta.key, healthy))
+
+    def _until_next(self, key: ObjectKey, healthy: Condition) -> timedelta:
+        """Return when a driver is asked again."""
+        if healthy.status is True:
+            self._unhealthy_answers.pop(key, None)
+            return _PERIOD
+        # Of a driver just installed the first question may come before kube-proxy knows
+        # its pod: what was refused then must not be told for a whole period.
+        self._unhealthy_answers[key] += 1
+        answers, jitter = self._unhealthy_answers[key], self._clock.jitter()
+        return delay_for(answers, jitter, cap=_PERIOD)
 
     def _judged(self, driver: LoadBalancerDriver) -> Condition | None:
         """Return whether a driver can be called; None: its Secrets are being read."""

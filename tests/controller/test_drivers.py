@@ -1,5 +1,10 @@
 """What a driver is told of itself: its scope, where nobody else could name it."""
 
+import asyncio
+import contextlib
+
+from collections.abc import AsyncIterator
+
 import attrs
 import pytest
 
@@ -20,10 +25,11 @@ from lbcf.kube.kinds import DRIVERS
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.worker import RequeueAfter, Result
 from tests.builders import a_driver, a_key
 from tests.controller.views import show
 from tests.ctl.servers import put
-from tests.drivers.servers import BESIDE_US
+from tests.drivers.servers import BESIDE_US, read_request, response, serving
 from tests.e2e import objects
 from tests.kube.tiny_api import TinyApi
 
@@ -56,23 +62,46 @@ def test_scope_is_for_drivers_that_others_can_name(
         assert f"{namespace}/{name} cannot. Take spec.scope out" in told.message
 
 
-async def looked_after(**spec: object) -> LoadBalancerDriver:
-    """Have a driver of the namespace of the tests looked after once."""
+@attrs.frozen
+class Care:
+    """A driver in the namespace of the tests, and what looks after it."""
+
+    client: KubeClient
+    view: View
+    reconciler: DriverReconciler
+
+    async def driver(self) -> LoadBalancerDriver:
+        """Read it."""
+        return await self.client.get(DRIVERS, a_key("memory"))
+
+    async def look(self) -> Result:
+        """Look at it as it is now."""
+        show(self.view, await self.driver())
+        return await self.reconciler.reconcile(a_key("memory"))
+
+
+@contextlib.asynccontextmanager
+async def looking_after(url: str, **spec: object) -> AsyncIterator[Care]:
+    """Make a driver that is asked how it is."""
     api, view, clock = TinyApi(), View(), SystemClock()
     client = KubeClient(api)
-    put(api, DRIVERS, objects.a_driver(NOBODY, webhooks=[{"name": "healthz"}], **spec))
-    driver = await client.get(DRIVERS, a_key("memory"))
-    show(view, driver)
+    put(api, DRIVERS, objects.a_driver(url, webhooks=[{"name": "healthz"}], **spec))
     queue: WorkQueue[ObjectKey] = WorkQueue("drivers", clock)
     recorder = EventRecorder(client, clock, controller="test", instance="test")
     writer = ObjectWriter(client, DRIVERS, view.drivers)
     holds = DriverFinalizer(view, writer, queue, AbandonmentReporter(recorder, None))
     async with DriverPool(clock, CollectorRegistry(), allowlist=BESIDE_US) as pool:
-        care = DriverReconciler(
+        reconciler = DriverReconciler(
             view, writer, pool, holds, clock, queue=queue, shares=Shares(64)
         )
-        await care.reconcile(a_key("memory"))
-    return await client.get(DRIVERS, a_key("memory"))
+        yield Care(client, view, reconciler)
+
+
+async def looked_after(**spec: object) -> LoadBalancerDriver:
+    """Have a driver looked after once."""
+    async with looking_after(NOBODY, **spec) as care:
+        await care.look()
+        return await care.driver()
 
 
 async def test_driver_with_such_a_scope_says_so_and_is_called() -> None:
@@ -91,3 +120,35 @@ async def test_driver_without_one_is_accepted() -> None:
     told = conditions.find(found.conditions, conditions.ACCEPTED)
     assert told is not None
     assert (True, "Accepted") == (told.status, told.reason)
+
+
+async def test_driver_that_is_not_well_is_asked_again_sooner() -> None:
+    """What a first question met is soon put right; who stays away is asked by the period."""
+    well = False
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        if well:
+            writer.write(
+                response(b'{"healthy": true}', headers=b"Connection: close\r\n")
+            )
+            await writer.drain()
+
+    async def rest() -> float:
+        result = await care.look()
+        assert isinstance(result, RequeueAfter)
+        return result.delay.total_seconds()
+
+    async with serving(talk) as url, looking_after(url) as care:
+        rests = [await rest() for _ in range(6)]
+        assert max(rests) <= 15
+        assert rests[0] < 2
+        assert rests[5] >= 7.5
+        well = True
+        assert 15 == await rest()
+        found = await care.driver()
+        told = conditions.find(found.conditions, conditions.HEALTHY)
+        assert told is not None
+        assert told.status is True
+        well = False
+        assert await rest() < 2
