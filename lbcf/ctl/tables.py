@@ -33,8 +33,8 @@ from lbcf.wire.plain import plain
 _UNLIMITED: Final = 10_000
 """Columns of a pipe or a file: lines are never folded."""
 
-_SUBJECT: Final = 24
-"""Columns of what was looked at; longer names take a second line."""
+_SUBJECT: Final = 3
+"""The part of the width that what was looked at may take; longer names take a second line."""
 
 _PLAN: Final = "WHAT|BACKEND|LB|ADDRESS|RECORD|WHY"
 _GAP: Final = 2
@@ -192,19 +192,31 @@ def _(report: WhyReport) -> RenderableType:
     place = f" in namespace {report.namespace}" if report.namespace else ""
     head = Text.assemble((report.subject, "bold"), (place, "dim"))
     width = max((len(x.subject) for s in report.sections for x in s.lines), default=0)
-    sections = [_section(section, width) for section in report.sections]
+    sections = [_DrawnSection(section, width) for section in report.sections]
     return Group(head, Text(report.headline), *sections, *_unread(report.unread))
 
 
-def _section(section: Section, width: int) -> RenderableType:
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(width=4, no_wrap=True)
-    grid.add_column(width=min(width, _SUBJECT), overflow="fold")
-    grid.add_column(overflow="fold")
-    for line in section.lines:
-        style = _STYLES[line.mark]
-        grid.add_row(Text(line.mark, style), line.subject, _words(line))
-    return Group(Text(f"\n{section.title}", "bold"), Padding(grid, (0, 0, 0, 2)))
+@attrs.frozen
+class _DrawnSection:
+    """A section of a report, its subjects as wide as the widest of all sections."""
+
+    section: Section
+    widest: int
+
+    def __rich_console__(
+        self, _console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        """Draw it for a width."""
+        width = min(self.widest, options.max_width // _SUBJECT)
+        grid = Table.grid(padding=(0, _GAP, 0, 0))
+        grid.add_column(width=4, no_wrap=True)
+        grid.add_column(width=width, overflow="fold")
+        grid.add_column(overflow="fold")
+        for line in self.section.lines:
+            subject = _folded(line.subject, width)
+            grid.add_row(Text(line.mark, _STYLES[line.mark]), subject, _words(line))
+        yield Text(f"\n{self.section.title}", "bold")
+        yield Padding(grid, (0, 0, 0, 2))
 
 
 def _words(line: Line) -> Text:
@@ -376,11 +388,11 @@ def _least(name: str, cells: Sequence[str]) -> int:
     return max(len(part) for cell in (name, *cells) for part in _PART.findall(cell))
 
 
-def _folded(address: str, width: int) -> str:
-    """Return an address in lines, which end between its parts."""
+def _folded(name: str, width: int) -> str:
+    """Return an address or a name in lines, which end between its parts."""
     lines = [""]
-    for part in _PART.findall(address):
+    for part in _PART.findall(name):
         if len(lines[-1]) + len(part) > width and lines[-1]:
             lines.append("")
-        lines[-1] += part
+        lines[-1] += part if lines[-1] else part.lstrip()
     return "\n".join(lines)
