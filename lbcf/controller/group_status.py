@@ -5,7 +5,7 @@ a handful of writes.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 
 import attrs
@@ -26,6 +26,7 @@ from lbcf.core.lifecycle.serving import (
 from lbcf.core.model import conditions
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.conditions import Condition
+from lbcf.core.model.departures import Departure
 from lbcf.core.model.names import bind_of
 from lbcf.core.model.resources import (
     BackendGroup,
@@ -53,6 +54,8 @@ from lbcf.wire.resources import render_group_status
 
 
 _BETWEEN_WRITES = timedelta(seconds=5)
+_UNTOLD_AT_MOST = timedelta(minutes=1)
+"""How long a departure may wait for the next change of the counts."""
 
 _ACTIONS = {
     EventReason.BACKENDS_REGISTERED: "Register",
@@ -160,9 +163,8 @@ class GroupStatusReconciler:
         status = self._status(group)
         self._tell(group)
         untold = self._departures.untold(key)
-        # While others drain the counts are about to change: what left is told then.
-        if status == group.status and (not untold or status.draining):
-            return Done()
+        if status == group.status and (wait := self._wait(status, untold)):
+            return wait
         departed = with_departures(group.status.departed, untold, self._clock.now())
         status = attrs.evolve(status, departed=departed)
         if (refused := self._groups.rest(group.meta)) is not None:
@@ -174,6 +176,15 @@ class GroupStatusReconciler:
             return RequeueAfter(timedelta(seconds=1))
         self._departures.told(key, untold)
         return Done()
+
+    def _wait(self, status: GroupStatus, untold: Sequence[Departure]) -> Result | None:
+        """Return how a turn ends in which no count has changed; None: it writes."""
+        if not untold:
+            return Done()
+        rest = _UNTOLD_AT_MOST - (self._clock.now() - untold[-1].time)
+        # While others drain the counts are about to change: what left is told then.
+        waits = status.draining and rest > timedelta(0)
+        return RequeueAfter(rest) if waits else None
 
     async def _write(self, group: BackendGroup, body: Body) -> None:
         """Write the status of a BackendGroup, or of the Bind that a group is made of."""

@@ -102,6 +102,23 @@ async def test_departure_that_changes_no_count_waits_for_those_that_drain(
     assert 2 == scene.writes - before
 
 
+async def test_departure_waits_for_a_drain_for_a_minute_at_most(scene: Scene) -> None:
+    """A record that cannot be ended keeps nobody else's end from being told."""
+    await scene.begin(a_pod("web-1"))
+    scene.seen("web-1")
+    scene.seen("stuck", deleting=True)
+    await scene.written()
+    scene.gone("web-2")
+    await scene.written()
+    scene.clock.advance(seconds(60))
+    status = await scene.written()
+    for _ in range(3):
+        await scene.written()
+
+    assert [("web-2", Outcome.NOT_DRAINED, None)] == told(status)
+    assert 2 == scene.writes
+
+
 async def test_memory_is_bounded_and_ends_without_a_write(scene: Scene) -> None:
     """What is over a day old goes with the next write."""
     await scene.begin(a_pod("web-1"))
