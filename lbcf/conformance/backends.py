@@ -137,6 +137,18 @@ async def records_share_an_address(bench: Bench) -> None:
     await bench.expect_present(new, "after another record left its address")
 
 
+@rule(ADDITIONS, LIST, presumes=(*REGISTERED, "deregister-removes"))
+async def deregister_by_name_alone(bench: Bench) -> None:
+    """With memberKey Record, recordID and address are enough to take a member out."""
+    if bench.target.member_key is not MemberKey.RECORD:
+        raise NotApplicable("memberKey is Address")
+    # So are members taken out whose record, with all else, is gone (remove-orphans).
+    member = bench.member()
+    await bench.ensure(member)
+    await bench.deregister(member, parameters={}, injectedInfo={})
+    await bench.expect_absent(member, "after deregisterBackend without parameters")
+
+
 @rule(COMMON, LIST)
 async def dry_run_changes_nothing(bench: Bench) -> None:
     """A call with dryRun neither adds a member nor takes one out."""

@@ -43,7 +43,11 @@ _HASTY_CALLS = 3
 _POLL = timedelta(milliseconds=100)
 
 
-@rule(BOTH_SIDES, LIST, presumes=(*_AGAIN, "parallel-members"))
+@rule(
+    BOTH_SIDES,
+    LIST,
+    presumes=(*_AGAIN, "parallel-members", "deregister-by-name-alone"),
+)
 async def order_of_arrival(bench: Bench) -> None:
     """Operations on one member that come at once are carried out in their order."""
     members = bench.members(2 * _PAIRS)

@@ -298,6 +298,26 @@ class ByAddress(MemoryDriver):
         self.member_key = MemberKey.RECORD
 
 
+class Particular(MemoryDriver):
+    """Finds a member only by what it injected at its registration."""
+
+    def __init__(self) -> None:
+        super().__init__(MemberKey.RECORD)
+
+    async def ensure_backend(self, request: sdk.EnsureBackendRequest) -> Outcome:
+        """Inject what is needed later."""
+        await super().ensure_backend(request)
+        return Succ(injected_info={"member": request.record_id})
+
+    async def deregister_backend(
+        self, request: sdk.DeregisterBackendRequest
+    ) -> Outcome:
+        """Take out what is named so, and nothing else."""
+        if request.injected_info.get("member") != request.record_id:
+            return Succ()
+        return await super().deregister_backend(request)
+
+
 class Undraining(MemoryDriver):
     """Answers drains, and leaves the member in service."""
 
@@ -696,6 +716,12 @@ BREAKS = (
         "by address, not by record",
         ("records-share-an-address",),
         ByAddress,
+        member_key=MemberKey.RECORD,
+    ),
+    Break(
+        "by what it injected, not by record",
+        ("deregister-by-name-alone",),
+        Particular,
         member_key=MemberKey.RECORD,
     ),
     Break("says another address each time", ("create-twice",), AnotherPlace),

@@ -82,6 +82,7 @@ class Elbv2Rig(Rig):
     not_offered: ClassVar[set[str]] = {
         "judged-pods-were-asked-for",
         "records-share-an-address",
+        "deregister-by-name-alone",
         "drain-waits-for-connections",
     }
     is_shared = False

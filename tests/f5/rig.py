@@ -41,6 +41,7 @@ class F5Rig(Rig):
         "both-spellings",
         "judged-pods-were-asked-for",
         "records-share-an-address",
+        "deregister-by-name-alone",
     }
     faults: ClassVar[Mapping[str, str]] = {
         "busy": r"is busy \(HTTP 503\): There is an active asynchronous task executing",

@@ -194,6 +194,7 @@ class SlotsRig(HaproxyRig):
         "both-spellings",
         "judged-pods-were-asked-for",
         "records-share-an-address",
+        "deregister-by-name-alone",
         "drain-waits-for-connections",
     }
 

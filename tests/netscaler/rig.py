@@ -68,6 +68,7 @@ class NetscalerRig(Rig):
         "both-spellings",
         "judged-pods-were-asked-for",
         "records-share-an-address",
+        "deregister-by-name-alone",
     }
     faults: ClassVar[Mapping[str, str]] = {
         "busy": "is busy: error 293, 'Operation already in progress'",
