@@ -34,6 +34,10 @@ from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, RequeueAfter, Result
 
 
+_TELLING = timedelta(seconds=1)
+"""What a deregistrar has to say that an address is free: a look before then would write to
+the same record, and one of the two would come again."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -113,6 +117,8 @@ class Registrar:
         """Note what the store tells of a record."""
         if new is None or new.is_deleting:
             gone = old or new
+            if new is None and old is not None:
+                self._look_after(old.meta.uid)
             if gone is not None:
                 self._states.pop(gone.meta.uid, None)
                 self._permissions.pop(gone.meta.uid, None)
@@ -121,6 +127,11 @@ class Registrar:
             return
         if _is_news(old, new):
             self._queue.add(new.meta.key)
+
+    def _look_after(self, holder: Uid) -> None:
+        """Look at whoever waits for the address of a record that has ended."""
+        for record in self._view.waiting_for(holder):
+            self._queue.add_after(record.meta.key, _TELLING)
 
     def reset(self, record: BackendRecord, why: str) -> None:
         """Put a member back that its load balancer has lost.

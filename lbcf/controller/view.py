@@ -36,7 +36,7 @@ from lbcf.core.model.resources import (
     StaticRef,
 )
 from lbcf.core.model.services import LoadBalancerClass
-from lbcf.core.model.values import ObjectKey, Port
+from lbcf.core.model.values import ObjectKey, Port, Uid
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.desired import host_port
 from lbcf.core.selection.legacy import is_about
@@ -110,6 +110,13 @@ def _coming_of(record: BackendRecord) -> Iterator[ObjectKey]:
         and isinstance(record.spec.backend, PodRef)
     ):
         yield record.group
+
+
+def _holder_of(record: BackendRecord) -> Iterator[Uid]:
+    """Index the records that wait for an address by who has it."""
+    waiting = record.status.waiting
+    if waiting is not None and not record.address and not record.is_deleting:
+        yield waiting.holder
 
 
 def _membership_of(record: BackendRecord) -> Iterator[ObjectKey]:
@@ -213,6 +220,7 @@ class View:
                 "membership": _membership_of,
                 "ending": _ending_of,
                 "coming": _coming_of,
+                "holder": _holder_of,
             }
         )
 
@@ -293,6 +301,10 @@ class View:
             said = []
         said = [*((f"node {name}", why) for name, why in nodes.items()), *said]
         return [f"{what}: {why}" for what, why in sorted(said) if why]
+
+    def waiting_for(self, holder: Uid) -> Collection[BackendRecord]:
+        """Find the records that wait for an address that a record has."""
+        return self.records.by_index("holder", holder)
 
     def members_of(self, load_balancer: ObjectKey) -> Collection[BackendRecord]:
         """Find the records that are registered on a load balancer, and are to stay."""

@@ -24,7 +24,7 @@ from lbcf.core.lifecycle.steps import (
 )
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model.operations import Operation
-from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.resources import BackendRecord, Waiting
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.drivers.pool import DriverPool
@@ -72,10 +72,31 @@ class WorldExecutor(Executor):
 def started(record: BackendRecord) -> tuple[World, Registrar]:
     """Start a process that finds a record."""
     world, view = World(record, monotonic=100.0), show(everyday(), record)
-    clock = VirtualClock()
+    return world, _registrar(world, view, VirtualClock())[0]
+
+
+def _registrar(
+    world: World, view: View, clock: VirtualClock
+) -> tuple[Registrar, WorkQueue[ObjectKey]]:
     queue: WorkQueue[ObjectKey] = WorkQueue("records", clock)
     executor, checks = WorldExecutor(world, view), FirstChecks(view, clock)
-    return world, Registrar(view, queue, executor, "me", Shares(64), checks=checks)
+    registrar = Registrar(view, queue, executor, "me", Shares(64), checks=checks)
+    return registrar, queue
+
+
+async def test_who_waits_for_an_address_looks_when_its_holder_is_gone() -> None:
+    """From the first such look on it is counted when the address is free."""
+    holder = a_record(name="old", uid="uid-old", deleting=True)
+    waiter = a_record(spec=a_spec(address=""), name="new")
+    waits = attrs.evolve(waiter.status, waiting=Waiting(holder.meta.uid))
+    waiter = attrs.evolve(waiter, status=waits)
+    view, clock = show(everyday(), holder, waiter), VirtualClock()
+    registrar, queue = _registrar(World(waiter), view, clock)
+    view.records.on_change(registrar.record_changed)
+
+    view.records.apply(Removed(identity_of(holder.meta)))
+
+    assert 1 == queue.delayed
 
 
 async def visits(world: World, registrar: Registrar, count: int) -> list[Result]:
