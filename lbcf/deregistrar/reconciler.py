@@ -119,7 +119,7 @@ class Deregistrar:
 
         Records that name it need no write before the first call, and their addresses are
         free at once. For those that are being deleted by now it may have called, and
-        nobody knows with which answer; it had seen no other end than these.
+        nobody knows when, and with which answer; it had seen no other end than these.
         """
         self._incarnation = name
         for uid, state in self._states.items():
@@ -212,7 +212,7 @@ class Deregistrar:
             state = self._states.pop(uid)
             self._over(record, state)
             if state.is_clean:
-                self._successors.ended(uid, driver)
+                self._successors.ended(uid, driver, state.late)
             return Done()
         if finish.again_after is None:
             return Done()

@@ -1,9 +1,10 @@
-"""Writes into records that wait for an address that its holder has ended well.
+"""Writes into records that wait for an address that its holder has left no call out.
 
-An end was good where each call for it, all of them this process's own, had a definite
-answer: none can take effect any more. Whoever waits for that record's end has it in its
-status then (`waitingFor.ended`), and its registrar takes the lock over at once. A crash
-forgets who has ended; then the lock is free when the longest call is over.
+That is so where each call for its end, all of them this process's own, had a definite
+answer, or is over by its own time: none can take effect any more. Whoever waits for that
+record's end has it in its status then (`waitingFor.ended`), and its registrar takes the
+lock over at once. A crash forgets who has ended; then the lock is free when the longest call is
+over that could have been sent until the end.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from datetime import timedelta
 import attrs
 import structlog
 
+from lbcf.core.lifecycle.deregistration import LateCalls
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey, Uid
@@ -32,6 +34,19 @@ _ANEW = timedelta(seconds=1)
 _log = structlog.get_logger(__name__)
 
 
+@attrs.frozen
+class _End:
+    """An end that left no call out, or none that we do not know of.
+
+    Attributes:
+        over_at: monotonic seconds from which on none is.
+        forget_at: the same, from which on nobody could gain by it.
+    """
+
+    over_at: float
+    forget_at: float
+
+
 def holder_of(record: BackendRecord) -> Iterator[Uid]:
     """Index records by the one whose end they wait for and have not been told of."""
     waiting = record.status.waiting
@@ -45,7 +60,7 @@ def is_waiting(record: BackendRecord) -> bool:
 
 
 class Successors:
-    """Remembers who has ended well, and writes it down for those who wait.
+    """Remembers who has ended, and writes down for those who wait that no call is out.
 
     Args:
         records: with those that wait, by index `holder`.
@@ -65,19 +80,27 @@ class Successors:
         self._queue = queue
         self._writer = writer
         self._clock = clock
-        self._ended: dict[Uid, float] = {}
+        self._ended: dict[Uid, _End] = {}
 
-    def ended(self, holder: Uid, driver: LoadBalancerDriver | Explanation) -> None:
-        """Note that a record has ended, and no call for its end can be out."""
+    def ended(
+        self,
+        holder: Uid,
+        driver: LoadBalancerDriver | Explanation,
+        late: LateCalls | None = None,
+    ) -> None:
+        """Note that a record has ended, and that no call for its end is out but late ones."""
         now = self._clock.monotonic()
-        self._ended[holder] = now + _interest(driver).total_seconds()
+        longest = _longest(driver).total_seconds()
+        over_at = now if late is None else late.over_at(longest)
+        self._ended[holder] = _End(over_at, max(over_at, now) + longest)
         while len(self._ended) > _MOST_REMEMBERED or self._is_over(now):
             del self._ended[next(iter(self._ended))]
         for record in self._records.by_index("holder", holder):
             self._queue.add(record.meta.key)
 
     def _is_over(self, now: float) -> bool:
-        return next(iter(self._ended.values()), now) < now
+        first = next(iter(self._ended.values()), None)
+        return first is not None and first.forget_at < now
 
     def record_changed(
         self, _old: BackendRecord | None, new: BackendRecord | None
@@ -87,16 +110,24 @@ class Successors:
             self._queue.add(new.meta.key)
 
     def _knows(self, record: BackendRecord) -> bool:
-        return any(holder in self._ended for holder in holder_of(record))
+        return self._end_of(record) is not None
+
+    def _end_of(self, record: BackendRecord) -> _End | None:
+        ends = (self._ended.get(holder) for holder in holder_of(record))
+        return next((end for end in ends if end is not None), None)
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Write down for one record that the one before it has ended."""
+        """Write down for one record, once it is so, that nothing is out of the one before."""
         record = self._records.get(key)
         waiting = None if record is None else record.status.waiting
         if record is None or waiting is None or not is_waiting(record):
             return Done()
-        if not self._knows(record):
+        end = self._end_of(record)
+        if end is None:
             return Done()
+        rest = end.over_at - self._clock.monotonic()
+        if rest > 0:
+            return RequeueAfter(timedelta(seconds=rest))
         over = attrs.evolve(waiting, is_over=True)
         body = render_status_update(record, attrs.evolve(record.status, waiting=over))
         try:
@@ -109,8 +140,8 @@ class Successors:
         return Done()
 
 
-def _interest(driver: LoadBalancerDriver | Explanation) -> timedelta:
-    """Return for how long a lock is kept from others after its holder's end."""
+def _longest(driver: LoadBalancerDriver | Explanation) -> timedelta:
+    """Return for how long a call for an end may take effect."""
     if isinstance(driver, Explanation):
         return timedelta(0)
     return max(

@@ -71,6 +71,7 @@ from lbcf.wire.records import render_settling, render_status_update
 
 
 S = TypeVar("S")
+R = TypeVar("R")
 
 _log = structlog.get_logger(__name__)
 
@@ -323,8 +324,11 @@ class Executor:
             request = backend_request(step, self._clock.new_id(), not_after)
             return Permitted(request, until, held.at + _USE_WITHIN.total_seconds())
 
-        reply = await self._answered(
-            step, self._batches.send(*self._item(subject, step, permit, span))
+        reply = _with_permission(
+            await self._answered(
+                step, self._batches.send(*self._item(subject, step, permit, span))
+            ),
+            held,
         )
         if reply is None:
             reason = withheld[-1]
@@ -362,7 +366,7 @@ class Executor:
             until, not_after = self._bounds(step, permission)
             request = await self._request(step, self._clock.new_id(), not_after)
             call = self._sent(step, request, until)
-            reply = await self._answered(step, call)
+            reply = _with_permission(await self._answered(step, call), permission)
             if isinstance(reply, Succeeded | StillRunning):
                 self._batches.answered(step.permission.record.meta.uid)
             return cast("Reply", reply)
@@ -453,6 +457,13 @@ class Executor:
 @attrs.frozen
 class _Singly:
     """The driver has tried nothing, and wants to be asked for this one alone."""
+
+
+def _with_permission(reply: R, permission: Permission) -> R:
+    """Return a reply that tells, where there was no answer, from when the call counts."""
+    if not isinstance(reply, NoAnswer):
+        return reply
+    return attrs.evolve(reply, permitted=permission.at)
 
 
 def _unconfirmed(step: Step, error: BaseException) -> WriteUnconfirmed | None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from lbcf.core.lifecycle.deregistration import DeregistrationState
+from lbcf.core.lifecycle.deregistration import DeregistrationState, LateCalls
 from lbcf.core.lifecycle.steps import (
     Abandoned,
     CallDriver,
@@ -773,12 +773,68 @@ def test_end_with_an_answer_to_each_call_is_clean() -> None:
     assert 4 == len(world.calls(Operation.DEREGISTER_BACKEND))
 
 
-def test_end_with_a_call_that_may_land_is_not() -> None:
-    """A success that came later does not take it back."""
-    world = World(named("me"))
-    world.answers.append(LOST)
+def late_after(*answers: NoAnswer, driver: LoadBalancerDriver = PLAIN) -> LateCalls:
+    """End a record; return what is out of the calls with these answers."""
+    record = attrs.evolve(named("me"), spec=DRAINED_FOR_30.spec)
+    world = World(record, monotonic=100.0)
+    world.answers.extend(answers)
+    ending = end(world, driver=driver)
+    assert ending.is_clean
+    assert ending.late is not None
+    return ending.late
 
-    assert not end(world).is_clean
+
+def lost(permitted: float | None) -> NoAnswer:
+    """Say of a call without an answer when its permission began."""
+    return attrs.evolve(LOST, permitted=permitted)
+
+
+def test_end_with_a_call_that_may_land_is_clean_when_that_is_over() -> None:
+    """A success that came later does not take it back; its own time does."""
+    late = late_after(lost(95.0))
+
+    assert LateCalls(95.0, SETTLING) == late
+    assert 95.0 + SETTLING == late.over_at(SETTLING)
+
+
+def test_call_of_which_nobody_knows_when_it_was_permitted_counts_from_its_end() -> None:
+    """Its permission is older than that."""
+    assert LateCalls(100.0, SETTLING) == late_after(lost(None))
+
+
+def test_call_that_ended_after_its_time_counts_from_its_end() -> None:
+    """The machine was suspended, and may have sent it when it went on."""
+    window = PLAIN.window(Operation.DEREGISTER_BACKEND).total_seconds()
+
+    assert LateCalls(100.0 - window, SETTLING) == late_after(lost(10.0))
+
+
+def test_of_several_calls_that_may_land_the_latest_and_longest_count() -> None:
+    """A drain may live longer, and an older call was sent earlier."""
+    timeouts = {"drainBackend": seconds(60)}
+    drains = attrs.evolve(PLAIN, timeouts={**PLAIN.timeouts, **timeouts})
+
+    late = late_after(lost(99.0), lost(98.0), driver=drains)
+
+    assert LateCalls(99.0, SETTLING + 50) == late
+
+
+def test_driver_that_is_slower_by_now_is_waited_for_as_long() -> None:
+    """It was edited after the call; the longer time counts."""
+    late = LateCalls(100.0, SETTLING)
+
+    assert 100.0 + SETTLING == late.over_at(SETTLING - 5)
+    assert 105.0 + SETTLING == late.over_at(SETTLING + 5)
+
+
+def test_end_after_an_unknown_run_under_our_name_is_not_clean() -> None:
+    """Nobody knows when that one called."""
+    ending = DeregistrationState(0.0, incarnation="me", unanswered=True)
+    world = World(named("me"))
+    ending, _finish = world.end(ending.begin_turn(PLAIN))
+
+    assert ending.is_over
+    assert not ending.is_clean
 
 
 @pytest.mark.parametrize("name", ["", "*"])

@@ -4,6 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from lbcf.core.lifecycle.deregistration import LateCalls
+from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, Waiting
 from lbcf.core.model.values import MemberKey, ObjectKey, Uid
 from lbcf.deregistrar.successors import Successors, holder_of, is_waiting
@@ -59,8 +61,12 @@ class Scene:
             key = await self.queue.get()
             assert Done() == await self.successors.reconcile(key)
             self.queue.done(key)
-        stored = await self.client.get(RECORDS, record.meta.key)
-        return stored.status.waiting
+        return await self.stored(record)
+
+    async def stored(self, record: BackendRecord) -> Waiting | None:
+        """Return what the record says."""
+        found = await self.client.get(RECORDS, record.meta.key)
+        return found.status.waiting
 
 
 @pytest.fixture(name="scene")
@@ -77,6 +83,25 @@ async def test_who_waits_already_is_told(scene: Scene) -> None:
 
     assert Waiting(HOLDER, is_over=True) == await scene.told(record)
     assert 0 == len(scene.records), "nobody has to be told again"
+
+
+async def test_who_waits_is_told_when_late_calls_are_over(scene: Scene) -> None:
+    """Each by the time of its own permission, or of the driver as it is, if longer."""
+    record = await scene.waits()
+    began = scene.clock.monotonic()
+    longest = DRIVER.settling(Operation.DEREGISTER_BACKEND).total_seconds()
+
+    scene.clock.advance(timedelta(seconds=4))
+    scene.successors.ended(HOLDER, DRIVER, LateCalls(began, longest - 5))
+    result = await scene.successors.reconcile(record.meta.key)
+
+    assert isinstance(result, RequeueAfter)
+    assert longest - 4 == pytest.approx(result.delay.total_seconds(), abs=0.1)
+    assert Waiting(HOLDER) == await scene.stored(record)
+
+    scene.clock.advance(timedelta(seconds=longest - 4))
+
+    assert Waiting(HOLDER, is_over=True) == await scene.told(record)
 
 
 async def test_who_comes_later_is_told(scene: Scene) -> None:

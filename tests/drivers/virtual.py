@@ -65,6 +65,8 @@ class Wire(DriverClient):
         request = parse_request(operation, body)
         if isinstance(request, EnsureBackendRequest):
             self._far.alone.append(request.record_id)
+            if request.record_id in self._far.silent:
+                raise TimedOut("no whole answer")
             is_sick = request.record_id in self._far.sick
             status = Status.FAIL if is_sick else Status.SUCC
             return render_answer(BackendAnswer(status=status, msg="as asked"))
@@ -86,6 +88,7 @@ class Far(DriverPool):
         sent: the records of each batch.
         alone: those of calls about one member.
         sick: those that are refused when they are alone.
+        silent: those of which nothing is heard then.
         at: when each went out.
         respond: what the driver does.
     """
@@ -96,6 +99,7 @@ class Far(DriverPool):
         self.sent: list[list[str]] = []
         self.alone: list[str] = []
         self.sick: set[str] = set()
+        self.silent: set[str] = set()
         self.at: list[float] = []
         self.respond = respond
 

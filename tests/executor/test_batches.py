@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 import attrs
+import pytest
 
 from lbcf.core.lifecycle.steps import (
     CallDriver,
@@ -266,5 +267,34 @@ def test_no_item_goes_on_for_longer_than_its_own_permission() -> None:
         assert all(isinstance(one, NoAnswer) and one.may_land for one in replies)
         window = BATCHING.window(Operation.ENSURE_BACKEND).total_seconds()
         assert began + took <= window
+
+    play(story, hang)
+
+
+def test_call_without_an_answer_tells_when_it_was_permitted() -> None:
+    """By that it is known when it is over; a permission may have been renewed."""
+
+    async def hang(records: Sequence[str]) -> bytes:
+        """Answer too late."""
+        await asyncio.sleep(60)
+        return answer(records)
+
+    async def story(world: World) -> None:
+        first, second, _third = world.records
+        await asyncio.sleep(5.0)
+        renewed, kept = await asyncio.gather(
+            world.ensure(first, at=0.0), world.ensure(second, at=4.0)
+        )
+        world.far.silent.add(second.meta.uid)
+        again = asyncio.get_running_loop().time()
+        alone = await world.ensure(second, at=again)
+
+        assert isinstance(renewed, NoAnswer)
+        assert 5.0 == pytest.approx(renewed.permitted, abs=0.1)
+        assert isinstance(kept, NoAnswer)
+        assert 4.0 == kept.permitted
+        assert isinstance(alone, NoAnswer)
+        assert again == alone.permitted
+        assert [second.meta.uid] == world.far.alone
 
     play(story, hang)

@@ -23,8 +23,9 @@ explains them:
 5. A call without a definite answer may take effect when the record is gone. Where members
    are known by address alone it is the lock that keeps the address from its next owner
    until then, also after a crash, when nobody remembers the call.
-6. The address is free at once after an end of which this incarnation knows that no call is
-   out (`is_clean`); `lbcf.deregistrar.successors` tells whoever waits for it (w33 to w40).
+6. The address is free after an end of which this incarnation knows that no call is out
+   (`is_clean`): at once, or when its own calls without a definite answer are over;
+   `lbcf.deregistrar.successors` tells whoever waits for it then (w33 to w43).
 7. A drain is over when the record says that its backend is gone: the address may be
    another's. `lbcf.controller.gone_backends` writes that.
 """
@@ -89,6 +90,28 @@ _CONNECTIONS_NEWS = 10.0
 
 
 @attrs.frozen
+class LateCalls:
+    """Calls of ours for a record's end that had no definite answer.
+
+    Attributes:
+        since: monotonic seconds from which the time of the latest one counts.
+        settling: seconds for which one may take effect from then on, at most (Δ), by the
+            driver as each was timed by.
+    """
+
+    since: float
+    settling: float
+
+    def over_at(self, settling: float) -> float:
+        """Return when all are over, in monotonic seconds.
+
+        Args:
+            settling: Δ of the driver as it is now, in seconds: the longer one counts.
+        """
+        return self.since + max(self.settling, settling)
+
+
+@attrs.frozen
 class DeregistrationState:
     """What a deregistrar remembers of one deletion; a crash may lose all of it.
 
@@ -96,10 +119,11 @@ class DeregistrationState:
         first_seen: monotonic seconds at which this incarnation saw the deletion.
         incarnation: our name; new at every start of a process but for one that begins
             in the place of one that has ended.
-        unanswered: a call under our name had no definite answer, as far as we know, and
-            may take effect later.
-        is_clean: we have let the record go, nobody else has called for its end, and all
-            of our calls had definite answers.
+        unanswered: a run before us may have called under our name, and nobody knows when
+            and with which answer.
+        late: our own calls that had no definite answer; None: each had one.
+        is_clean: we have let the record go, nobody but us has called for its end, and all
+            of our calls had definite answers but for those in `late`.
         permission: the latest observation of this turn.
         driver: the driver to call, or why there is none.
         drain: how far a drain is, before it is written.
@@ -119,6 +143,7 @@ class DeregistrationState:
     first_seen: float
     incarnation: str = ""
     unanswered: bool = False
+    late: LateCalls | None = None
     is_clean: bool = False
     permission: Permission | None = None
     driver: LoadBalancerDriver | Explanation = UNKNOWN_DRIVER
@@ -428,7 +453,7 @@ def learn(
 
 
 def _is_clean(state: DeregistrationState, step: Step) -> bool:
-    """Return whether no call for a record that we have just released can be out."""
+    """Return whether no call for a record that we have just released can be out but ours."""
     if not isinstance(step, ReleaseRecord):
         return False
     match step.proof:
@@ -437,7 +462,7 @@ def _is_clean(state: DeregistrationState, step: Step) -> bool:
         case Deregistered(record):
             # The version that the finalizer was taken from says so: any other deregistrar
             # had to change it before it called. A record that somebody else released
-            # says nothing (w37), nor does one with a call of ours unanswered (w33).
+            # says nothing (w37), nor does one with calls that we know nothing of (w35).
             alone = record.status.deregistrar == state.incarnation != ""
             return alone and not state.unanswered
         case Abandoned():
@@ -469,12 +494,27 @@ def _learn_answer(
     if not isinstance(step, CallDriver):
         return state
     if isinstance(reply, NoAnswer) and reply.may_land:
-        state = attrs.evolve(state, unanswered=True)
+        state = attrs.evolve(state, late=_with_late_call(state.late, step, reply, now))
     if isinstance(reply, Succeeded):
         return _succeeded(state, step, now)
     if step.operation is Operation.DRAIN_BACKEND:
         return _report_drain(state, step, reply, now)
     return _report_failure(state, step, reply, now)
+
+
+def _with_late_call(
+    late: LateCalls | None, step: CallDriver, reply: NoAnswer, now: Now
+) -> LateCalls:
+    # Both its end here and its `notAfter` are within W after its permission; but a machine
+    # that was suspended meanwhile may have sent it just now.
+    began = now.monotonic if reply.permitted is None else reply.permitted
+    window = step.driver.window(step.operation).total_seconds()
+    since = max(began, now.monotonic - window)
+    settling = step.driver.settling(step.operation).total_seconds()
+    if late is None:
+        return LateCalls(since, settling)
+    # Of several the latest begin and the longest time count (w42, w43).
+    return LateCalls(max(late.since, since), max(late.settling, settling))
 
 
 def _succeeded(

@@ -99,7 +99,7 @@ class TakeLock:
     Attributes:
         takeover_after: how long its last holder must have been gone.
         waiting: for whose end the record is known to wait; from a holder that has ended
-            with a definite answer to each call the lock is taken at once.
+            and left no call out the lock is taken at once.
     """
 
     driver: LoadBalancerDriver
@@ -239,9 +239,12 @@ class NoAnswer(Explanation):
 
     Attributes:
         may_land: the call may have taken effect, or may still.
+        permitted: monotonic seconds at which the permission began that it was sent under;
+            None: not known.
     """
 
     may_land: bool
+    permitted: float | None = None
 
 
 CallFailure = CallRefused | StillRunning | NoAnswer

@@ -454,7 +454,7 @@ class Waiting:
     Attributes:
         holder: uid of the record that has the lock.
         is_over: its deregistrar knows that it has ended, and that each call for its end
-            had a definite answer: none can take effect any more.
+            had a definite answer, or is over: none can take effect any more.
         gone_at: since when that record is known to be gone; None: it is not.
     """
 

@@ -158,6 +158,23 @@ BUILT = (
         alive=True,
     ),
     Variant(
+        "b46",
+        "Address, free when each call for the end had its answer, or is over: 1 + 1",
+        address(frees=True, frees_in_time=True),
+        alive=True,
+    ),
+    Variant(
+        "b47",
+        "the same, drains that live longer: 1 + 1",
+        address(frees=True, frees_in_time=True, drains=True, drain_life=2, takeover=3),
+    ),
+    Variant(
+        "b48",
+        "the same, a deregistrar that begins anew keeps the name of the one before: 1 + 1",
+        address(frees=True, frees_in_time=True, forgets_whole=False, inherits=True),
+        alive=True,
+    ),
+    Variant(
         "b41",
         "Record, calls are answered by Running: 2 + 1",
         record(running=True, registrars=2),

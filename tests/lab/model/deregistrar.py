@@ -53,9 +53,12 @@ def _end(s: State, rules: Rules, w: int, out: Steps) -> None:
 
 
 def _free(s: State, w: int, out: Steps) -> None:
-    """Write for whoever waits that all calls for the end of its holder were answered."""
+    """Write for whoever waits that no call for the end of its holder is out."""
     holder = s[at.LOCK]
-    if not s[at.FREED] and holder and s[at.ending(w, holder - 1)] & at.ANSWERED_ALL:
+    if s[at.FREED] or not holder:
+        return
+    known = s[at.ending(w, holder - 1)]
+    if known & at.ANSWERED_ALL and not known & at.TICKS_OUT:
         n = bytearray(s)
         n[at.FREED] = 1
         for v in range(at.MAX_DEREGISTRARS):
@@ -69,9 +72,21 @@ def _lose(n: bytearray, rules: Rules, w: int) -> None:
     b = at.deregistrar(w)
     drain = n[b + at.CARRIES] == at.DRAIN
     r = n[b + at.WHICH]
+    since = n[b + at.SINCE]
     world.lose_call(n, rules, b, at.LATE_DRAIN if drain else at.LATE_DEREGISTER)
-    if rules.frees and rules.frees_answered:
+    if rules.frees_in_time:
+        life = rules.drain_life if drain and rules.times_drains else rules.life
+        _note_out(n, rules, at.ending(w, r), max(life + rules.over - since, 0))
+    elif rules.frees and rules.frees_answered:
         n[at.ending(w, r)] |= at.UNANSWERED
+
+
+def _note_out(n: Draft, rules: Rules, ending: int, ticks: int) -> None:
+    """Remember for how long a call without an answer may be out."""
+    known = n[ending] // at.TICK_OUT
+    if rules.times_last or not known:
+        known = max(known, ticks)
+    n[ending] = n[ending] & (at.TICK_OUT - 1) | known * at.TICK_OUT
 
 
 def _begin(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:

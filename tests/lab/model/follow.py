@@ -175,7 +175,10 @@ def _take_out(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
         return "the record is not being deleted, or not ours to end"
     if not f.keyed and seen.deregistrar not in ("", "*", f.name_of(e.actor)):
         return f"deregistrar {seen.deregistrar!r} is not told that it is not alone"
-    memory.unanswered |= e.outcome in ("unanswered", "unknown")
+    if e.outcome in ("unanswered", "unknown"):
+        is_known = e.outcome == "unanswered"
+        over = e.permitted + f.settling[e.op] if is_known else float("inf")
+        memory.unanswered = max(memory.unanswered, over)
     if e.op == "drain":
         return ""
     settled = decisions.is_settled(
@@ -202,9 +205,10 @@ def _release(f: Witness, e: Event, memory: Memory) -> str:
         return f"address {seen.address} is written: something may be registered"
     if e.proof == "deregistered" and not memory.final:
         return "no deregister of this incarnation has succeeded that counts"
-    alone = seen.deregistrar == f.name_of(e.actor) and not memory.unanswered
+    alone = seen.deregistrar == f.name_of(e.actor)
     if e.outcome == "released" and (alone or e.proof == "never"):
-        f.clean.add(e.record)
+        never = float("-inf")
+        f.clean[e.record] = never if e.proof == "never" else memory.unanswered
     return ""
 
 

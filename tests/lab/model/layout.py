@@ -77,6 +77,9 @@ UNANSWERED, ANSWERED_ALL, ENDING_GIVEN_UP = 1, 2, 4
 """The bits of what a deregistrar remembers of a record's end: a call of its own had no
 definite answer; it has let the record go, and all calls for its end had one; it waits for
 a change (in a weaker protocol alone)."""
+TICK_OUT, TICKS_OUT = 8, 7 * 8
+"""The other bits: the ticks until its own calls without an answer are over; `ANSWERED_ALL`
+says then that all others had one."""
 EARLY, FINAL, NEVER, DRAIN = range(4)
 """What a deregistrar's `CARRIES` says: a deregister that does not count, one that does,
 that nothing was ever registered, a drain."""

@@ -7,15 +7,16 @@
    longest time from a permission to the last effect of a call.
 
    With FREES (and ADDRESS) a deregistrar that has ended a record with an answer to each
-   call, and that nobody else has called for, says so, and the lock is free at once.
+   call, and that nobody else has called for, says so, and the lock is free at once. With
+   TIMED it says so, too, when its own calls without an answer are over.
 
    With LASTING every run is to end in what is desired, and to stay there: pan -a -f. Fate
    lets faults end some time; then nobody ends, is refused or unanswered, who has two
    records comes to each in turn, and of two registrars, or deregistrars, one goes on.
 
    Weaker: WAIT, TAKEOVER (numbers), NOLOCK, NOMARKS, NOTAKEOVER, CLEARSTAR, FORGET,
-   UNMARKED, EARLYENDS, NOCAS; of FREES: NOSIGN, NOANSWER, SAMENAME; of LASTING: ONCE,
-   RECOUNT, REASK, NOEXPIRY, NOTURNS. */
+   UNMARKED, EARLYENDS, NOCAS; of FREES: NOSIGN, NOANSWER, SAMENAME; of TIMED: OVER (a
+   number); of LASTING: ONCE, RECOUNT, REASK, NOEXPIRY, NOTURNS. */
 #define LIFE 1
 #define SKEW 1
 #ifndef WAIT
@@ -23,6 +24,9 @@
 #endif
 #ifndef TAKEOVER
 #define TAKEOVER 2
+#endif
+#ifndef OVER
+#define OVER 1
 #endif
 #ifdef ADDRESS
 #define N 2
@@ -49,6 +53,7 @@ byte late_ensure[N]; byte late_end[N];        /* 0 none, else 1 + ticks */
 
 byte ender[N];                                /* 0 unknown, else 1 + a deregistrar */
 bit open_[4]; bit knows[4];                   /* of deregistrar w on record r */
+byte rest[4];                                 /* ticks until its late calls are over */
 bit freed;                                    /* written of the lock's holder */
 #ifdef LASTING
 bit calm;                                     /* faults are over */
@@ -116,6 +121,8 @@ inline goes(r) {
   claims[MINE(0, r)] = 0; claims[MINE(1, r)] = 0;
   doubts[MINE(0, r)] = 0; doubts[MINE(1, r)] = 0;
   open_[ENDS(2, r)] = 0; open_[ENDS(3, r)] = 0; ender[r] = 0;
+  if :: !knows[ENDS(2, r)] -> rest[ENDS(2, r)] = 0 :: else fi;
+  if :: !knows[ENDS(3, r)] -> rest[ENDS(3, r)] = 0 :: else fi;
   wrote(r);
   if :: holder == r + 1 -> vacant = 0 :: else fi
 }
@@ -142,7 +149,8 @@ idle:
   :: atomic { phase[r] == LIVE && !placed[r] && FREE(r) ->
        if
        :: holder != r + 1 ->
-          freed = 0; knows[0] = 0; knows[1] = 0; knows[2] = 0; knows[3] = 0
+          freed = 0; knows[0] = 0; knows[1] = 0; knows[2] = 0; knows[3] = 0;
+          rest[0] = 0; rest[1] = 0; rest[2] = 0; rest[3] = 0
        :: else
        fi;
        holder = r + 1; vacant = 0; which[w] = r; fresh[w] = 1 }; goto place
@@ -254,13 +262,15 @@ idle:
 #endif
        permit(w, r) }
 #ifdef FREES
-  :: atomic { holder && !freed && knows[ENDS(w, holder - 1)] ->
+  :: atomic { holder && !freed && knows[ENDS(w, holder - 1)] &&
+              !rest[ENDS(w, holder - 1)] ->
        freed = 1; knows[ENDS(w, holder - 1)] = 0 }; goto idle
   :: atomic { MAYBE && (
               open_[ENDS(w, 0)] || open_[ENDS(w, N - 1)] || knows[ENDS(w, 0)] ||
               knows[ENDS(w, N - 1)] || ender[0] == w + 1 || ender[N - 1] == w + 1) ->
        open_[ENDS(w, 0)] = 0; open_[ENDS(w, N - 1)] = 0;
        knows[ENDS(w, 0)] = 0; knows[ENDS(w, N - 1)] = 0;
+       rest[ENDS(w, 0)] = 0; rest[ENDS(w, N - 1)] = 0;
 #ifndef SAMENAME
        if :: ender[0] == w + 1 -> ender[0] = NOBODYS :: else fi;
        if :: ender[N - 1] == w + 1 -> ender[N - 1] = NOBODYS :: else fi
@@ -278,8 +288,16 @@ idle:
   :: atomic { member = 0; age[w] = 0; judge() }
   :: atomic { MAYBE; left_alone(late_end[r], age[w]);
 #ifdef FREES
+#ifdef TIMED
+       if
+       :: rest[ENDS(w, r)] < LIFE + OVER + 1 - age[w] ->
+          rest[ENDS(w, r)] = LIFE + OVER + 1 - age[w]
+       :: else
+       fi;
+#else
 #ifndef NOANSWER
        open_[ENDS(w, r)] = 1;
+#endif
 #endif
 #endif
        goto idle }
@@ -336,6 +354,7 @@ active proctype Network() {
 
 #define YOUNG(x) (x <= LIFE)
 #define OLDER(x) if :: x > 0 -> x++ :: else fi
+#define ENDING(x) if :: x > 0 -> x-- :: else fi
 #define AGING(r) (late_ensure[r] || late_end[r] || \
                   (phase[r] == DELETING && since[r] < WAIT) || \
                   (holder == r + 1 && phase[r] == GONE && vacant < TAKEOVER))
@@ -352,7 +371,9 @@ active proctype Clock() {
        YOUNG(age[0]) && YOUNG(age[1]) && YOUNG(age[2]) && YOUNG(age[3]) &&
        YOUNG(late_ensure[0]) && YOUNG(late_end[0]) &&
        YOUNG(late_ensure[N - 1]) && YOUNG(late_end[N - 1]) &&
-       (age[0] || age[1] || age[2] || age[3] || AGING(0) || AGING(N - 1)) ->
+       (age[0] || age[1] || age[2] || age[3] || AGING(0) || AGING(N - 1) ||
+        rest[0] || rest[1] || rest[2] || rest[3]) ->
+       ENDING(rest[0]); ENDING(rest[1]); ENDING(rest[2]); ENDING(rest[3]);
        OLDER(age[0]); OLDER(age[1]); OLDER(age[2]); OLDER(age[3]);
        ages(0);
 #ifdef ADDRESS

@@ -79,6 +79,11 @@ class Rules:
         frees_own: only what it has let go itself.
         frees_ended: only when it has let the record go; else when it sends the call.
         frees_holder: only the lock of that very record.
+        frees_in_time: it does so, too, when those of its own calls that had no answer are
+            over, each by its own time.
+        over: by how much such a call's time is longer than its life.
+        times_drains: that of a drain by how long drains live.
+        times_last: it goes by the call that is over last, else by the first of them.
         forgets_whole: a deregistrar loses its memory only together with its name.
         inherits: who begins in the place of one that has ended takes it that no call was
             answered for what it finds being deleted.
@@ -161,6 +166,10 @@ class Rules:
     frees_own: bool = True
     frees_ended: bool = True
     frees_holder: bool = True
+    frees_in_time: bool = False
+    over: int = 1
+    times_drains: bool = True
+    times_last: bool = True
     forgets_whole: bool = True
     inherits: bool = False
     running: bool = False

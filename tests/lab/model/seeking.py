@@ -52,7 +52,9 @@ def _take_over(n: Draft, rules: Rules, r: int) -> None:
         n[at.FREED] = 0
     for w in range(at.MAX_DEREGISTRARS):
         for other in range(at.MAX_RECORDS):
-            n[at.ending(w, other)] &= at.UNANSWERED
+            gone = n[at.record(other) + at.PHASE] == at.GONE
+            kept = at.UNANSWERED if gone else at.UNANSWERED | at.TICKS_OUT
+            n[at.ending(w, other)] &= kept
 
 
 _LOCKING = {

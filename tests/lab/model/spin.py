@@ -28,6 +28,7 @@ BUILT = (
     ("-DADDRESS",),
     ("-DADDRESS", "-DTWO"),
     ("-DADDRESS", "-DFREES"),
+    ("-DADDRESS", "-DFREES", "-DTIMED"),
 )
 WEAKER = (
     (LIVE, "-DONCE"),
@@ -47,6 +48,7 @@ WEAKER = (
     ("-DADDRESS", "-DNOCAS"),
     ("-DADDRESS", "-DFREES", "-DNOANSWER"),
     ("-DADDRESS", "-DFREES", "-DSAMENAME"),
+    ("-DADDRESS", "-DFREES", "-DTIMED", "-DOVER=0"),
 )
 
 

@@ -130,6 +130,8 @@ def _tick(s: State, rules: Rules, out: Steps) -> None:
         if rules.updates and n[d + at.PHASE] == at.LIVE:
             _clocks(n, rules, r)
     _lock_ages(n, rules)
+    if rules.frees_in_time:
+        _calls_end(n, rules)
     if n != s:
         out.append(Step((TIME, 0, 0), n, trouble=_is_pause(s, rules)))
 
@@ -205,3 +207,11 @@ def _lock_ages(n: Draft, rules: Rules) -> None:
     holder = n[at.LOCK]
     if holder and n[at.record(holder - 1) + at.PHASE] == at.GONE:
         n[at.LOCK_AGE] = min(n[at.LOCK_AGE] + 1, rules.takeover)
+
+
+def _calls_end(n: Draft, rules: Rules) -> None:
+    """Let deregistrars know for longer that a call of theirs had no answer."""
+    for w in range(rules.deregistrars):
+        for r in range(rules.records):
+            if n[at.ending(w, r)] & at.TICKS_OUT:
+                n[at.ending(w, r)] -= at.TICK_OUT

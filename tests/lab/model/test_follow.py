@@ -263,13 +263,13 @@ def an_end(deregistrar: str, *answers: Reply) -> Json:
     return tape.trace()
 
 
-def with_takeover(trace: Json) -> Json:
-    """Let the next record have the address at once."""
+def with_takeover(trace: Json, after: float = 0.0) -> Json:
+    """Let the next record have the address so many seconds after the end."""
     steps = trace["steps"]
     assert isinstance(steps, list)
     lock = {"actor": "A1", "step": "lock", "lock": "addr-1", "outcome": "taken"}
     began = {**lock, "record": UID, "of": steps[0]["now"], "began": 0.0, "ended": 0.0}
-    at = max(step["ended"] for step in steps)
+    at = max(step["ended"] for step in steps) + after
     taken = {**began, "record": "uid-next", "began": at, "ended": at}
     return {**trace, "steps": [began, *steps, taken]}
 
@@ -277,6 +277,14 @@ def with_takeover(trace: Json) -> Json:
 def test_an_address_is_free_at_once_after_an_end_with_all_answers() -> None:
     """The one that is named has let it go, and nobody else has called."""
     assert follow(with_takeover(an_end("B1", CallRefused("no")))) is None
+
+
+def test_an_address_is_free_when_calls_without_an_answer_are_over() -> None:
+    """They count from their own permission, five seconds before the end."""
+    trace = an_end("B1", SILENCE)
+
+    assert follow(with_takeover(trace, 20.0)) is None
+    assert follow(with_takeover(trace, 19.0)) is not None
 
 
 @pytest.mark.parametrize(

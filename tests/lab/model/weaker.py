@@ -236,6 +236,32 @@ WEAKER = (
         "S2",
     ),
     Variant(
+        "w41",
+        "a call without an answer counts as over when its life may just end",
+        address(crashes=False, frees=True, frees_in_time=True, over=0),
+        "S2",
+    ),
+    Variant(
+        "w42",
+        "of several calls without an answer the first is waited for",
+        address(crashes=False, frees=True, frees_in_time=True, times_last=False),
+        "S2",
+    ),
+    Variant(
+        "w43",
+        "a drain without an answer is waited for as long as a deregister",
+        address(
+            crashes=False,
+            frees=True,
+            frees_in_time=True,
+            drains=True,
+            drain_life=2,
+            takeover=3,
+            times_drains=False,
+        ),
+        "S2",
+    ),
+    Variant(
         "w39",
         "a call that was answered by Running goes on after a later success",
         record(running=True, success_ends=False),
@@ -273,6 +299,6 @@ LARGE = ("w34", "w37", "w40")
 """Those that are refuted after ten million steps: by `make model` alone."""
 SLOW = (
     *("w02", "w04", "w07", "w08", "w09", "w17", "w19", "w20", "w26"),
-    *("w33", "w35", "w36"),
+    *("w33", "w35", "w36", "w41", "w42", "w43"),
 )
 """Those that are refuted after some hundred thousand steps only."""

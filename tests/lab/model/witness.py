@@ -38,7 +38,8 @@ class Memory:
         has_lock: on the record's address.
         ensured: the version under which an ensure succeeded.
         final: a deregister succeeded that counts.
-        unanswered: a call for the record's end had no definite answer.
+        unanswered: until when a call for the record's end may take effect that had no
+            definite answer; for ever, where nobody knows of what is called.
     """
 
     seen: Facts | None = None
@@ -48,7 +49,7 @@ class Memory:
     has_lock: bool = False
     ensured: int | None = None
     final: bool = False
-    unanswered: bool = False
+    unanswered: float = float("-inf")
 
 
 @dataclass
@@ -58,7 +59,8 @@ class Witness:
     Attributes:
         takeovers: locks taken from others, to be judged when all ends are known: who is
             paused tells of a release long after it was made.
-        clean: records whose end left no call out, as whoever let them go knows.
+        clean: records whose end left no call out from some moment on, as whoever let them
+            go knows.
         heirs: when a deregistrar began that goes by another one's name, and that name.
     """
 
@@ -72,7 +74,7 @@ class Witness:
     locks: dict[str, str] = field(default_factory=dict)
     takeovers: list[tuple[Event, str]] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
-    clean: set[str] = field(default_factory=set)
+    clean: dict[str, float] = field(default_factory=dict)
     heirs: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def inherit(self, e: Event) -> str:
@@ -94,7 +96,7 @@ class Witness:
         """
         began = self.heirs[actor][0] if actor in self.heirs else float("-inf")
         doubts = self.deleted.get(record, float("inf")) < began
-        fresh = Memory(unanswered=doubts)
+        fresh = Memory(unanswered=float("inf") if doubts else float("-inf"))
         return self.memories.setdefault((actor, record), fresh)
 
     def learn_version(self, e: Event) -> str:
@@ -140,7 +142,8 @@ class Witness:
             if holder not in self.gone:
                 return Refusal(event, f"{holder} holds the lock, and exists")
             since = event.ended - self.gone[holder]
-            if since < wait and holder not in self.clean:
+            clean = self.clean.get(holder, float("inf")) <= event.ended
+            if since < wait and not clean:
                 return Refusal(event, f"{holder} ended {since:.3f} s ago, not {wait} s")
         return None
 

@@ -110,7 +110,8 @@ def end(s: Draft, r: int) -> str:
     s[d + at.STAMP] = 0
     touch(s, r)
     for w in range(at.MAX_DEREGISTRARS):
-        s[at.ending(w, r)] &= at.ANSWERED_ALL
+        e = at.ending(w, r)
+        s[e] &= at.ANSWERED_ALL | at.TICKS_OUT if s[e] & at.ANSWERED_ALL else 0
     for w in range(at.MAX_REGISTRARS):
         m = at.memory(w, r)
         s[m + at.MEMORY] = s[m + at.CLOCK] = 0

@@ -59,12 +59,12 @@ ENDING: dict[str, Mutant] = {
         ("gone-while-draining",),
     ),
     "unanswered-is-clean": Mutant(
-        "an address is free at once only if each call for its end had an answer",
+        "an address is free only when each call for its end had an answer, or is over",
         (
             Edit(
                 deregistration,
                 "_learn_answer",
-                "state = attrs.evolve(state, unanswered=True)",
+                "state = attrs.evolve(state, late=_with_late_call(state.late, step, reply, now))",
                 "pass",
             ),
         ),
