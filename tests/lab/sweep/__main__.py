@@ -25,7 +25,7 @@ from tests.lab.sweep.explore import (
 )
 from tests.lab.sweep.faults import read_plan
 from tests.lab.sweep.mutants import MUTANTS, hunt
-from tests.lab.sweep.pool import silence, tally_all
+from tests.lab.sweep.pool import silence, tally_all, tally_apart
 from tests.lab.sweep.scenarios import SCENARIOS
 
 
@@ -95,12 +95,16 @@ def _sweep(flags: argparse.Namespace) -> int:
     bare = [c for c in bare_cases() if not flags.only or c.scenario in flags.only]
     whole = Tally()
     sample = partial(chosen, seed=flags.seed)
-    singles = partial(sweep_singles, sample=partial(sample, part=flags.sample))
+    singles = partial(
+        sweep_singles, sample=partial(sample, part=flags.sample), run=tally_apart
+    )
     whole.add(tally_all(singles, bare, flags.workers, partial(_tell, "singles", began)))
     if flags.pairs:
         short = [c for c in bare if SCENARIOS[c.scenario].is_short]
         firsts = [first for case in short for first in firsts_of(case)]
-        pairs = partial(sweep_pairs, sample=partial(sample, part=flags.pairs))
+        pairs = partial(
+            sweep_pairs, sample=partial(sample, part=flags.pairs), run=tally_apart
+        )
         tell = partial(_tell, "pairs", began)
         whole.add(tally_all(pairs, firsts, flags.workers, tell))
     _report(whole, bare, time.monotonic() - began, flags)

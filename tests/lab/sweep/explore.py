@@ -77,6 +77,10 @@ class Tally:
             self.modes[mode] = self.modes.get(mode, 0) + number
 
 
+Runner = Callable[[Iterable[Case]], Tally]
+"""Runs cases; `pool.tally_apart` does so in processes of their own."""
+
+
 def bare_cases(scenarios: Iterable[Scenario] | None = None) -> list[Case]:
     """Return every scenario in every setting, without a fault."""
     chosen = SCENARIOS.values() if scenarios is None else scenarios
@@ -138,13 +142,22 @@ def everything(_case: Case) -> bool:
     return True
 
 
-def sweep_singles(case: Case, sample: Sample = everything) -> Tally:
+def tally_of(cases: Iterable[Case]) -> Tally:
+    """Run cases, one after the other."""
+    tally = Tally()
+    for case in cases:
+        tally.count(case, case.play())
+    return tally
+
+
+def sweep_singles(
+    case: Case, sample: Sample = everything, run: Runner = tally_of
+) -> Tally:
     """Run a bare case, and all of its single faults, or a sample of them."""
     tally = Tally()
     outcome = case.play()
     tally.count(case, outcome)
-    for single in filter(sample, singles_of(case, outcome)):
-        tally.count(single, single.play())
+    tally.add(run(filter(sample, singles_of(case, outcome))))
     return tally
 
 
@@ -155,15 +168,14 @@ def firsts_of(case: Case) -> list[Case]:
     return [case.with_fault(step, mode) for step, mode in found]
 
 
-def sweep_pairs(first: Case, sample: Sample = everything) -> Tally:
+def sweep_pairs(
+    first: Case, sample: Sample = everything, run: Runner = tally_of
+) -> Tally:
     """Run a case of one fault with each further one after it, or a sample of them."""
-    tally = Tally()
     outcome = first.play()
     number = first.plan[0][0]
     found = faults_after(outcome, number, lifes=True)
-    for pair in filter(sample, (first.with_fault(*fault) for fault in found)):
-        tally.count(pair, pair.play())
-    return tally
+    return run(filter(sample, (first.with_fault(*fault) for fault in found)))
 
 
 def chosen(case: Case, seed: int, part: float) -> bool:

@@ -2,13 +2,18 @@
 
 import gc
 import multiprocessing
+import os
+import pickle
+import traceback
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
+from typing import NoReturn, cast
 
 import structlog
 
-from tests.lab.sweep.explore import Case, Tally
+from tests.lab.sweep.explore import Case, Tally, tally_of
 
 
 SILENT = 50
@@ -16,6 +21,9 @@ SILENT = 50
 _BETWEEN_COLLECTIONS = 200_000
 """Allocations, a few runs' worth: each run ends in cycles, and has few before. At Python's
 own 700, a sixth of the time of a run goes into looking for them (measured)."""
+_BATCH = 150
+"""Runs of a process that looks for no cycles: it grows by half a megabyte in each. Its start
+and the pages that it copies cost about as much as one run does."""
 
 
 def silence() -> None:
@@ -33,6 +41,53 @@ def _prepare() -> None:
     silence()
     gc.freeze()
     gc.set_threshold(_BETWEEN_COLLECTIONS, 10, 10)
+
+
+def tally_apart(cases: Iterable[Case]) -> Tally:
+    """Run cases in processes of their own, a batch in each, one process at a time.
+
+    What a run leaves behind is collected by nobody, and goes with its process: looking for it,
+    and taking it apart, is a fifth of the time of a run (measured).
+    """
+    whole = Tally()
+    rest = iter(cases)
+    while batch := list(islice(rest, _BATCH)):
+        whole.add(_apart(batch))
+    return whole
+
+
+def _apart(batch: list[Case]) -> Tally:
+    """Run cases in a child of this process.
+
+    Raises:
+        RuntimeError: the child died; it has told why.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        _tell_and_end(batch, writer)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as told:
+        tally = told.read()
+    _, status = os.waitpid(child, 0)
+    if status:
+        cases = f"{batch[0]} to {batch[-1]}"
+        raise RuntimeError(f"the process of {cases} ended with wait status {status}")
+    return cast("Tally", pickle.loads(tally))  # noqa: S301 - of our own child
+
+
+def _tell_and_end(batch: list[Case], writer: int) -> NoReturn:
+    """Run cases, and end without tidying up."""
+    gc.disable()
+    status = 1
+    try:
+        with os.fdopen(writer, "wb") as told:
+            pickle.dump(tally_of(batch), told)
+        status = 0
+    except BaseException:  # noqa: BLE001 - told, whatever it is: nothing of it goes up
+        traceback.print_exc()
+    finally:
+        os._exit(status)
 
 
 @contextmanager
