@@ -47,12 +47,15 @@ class _JumpingSelector(selectors.BaseSelector):
     def select(
         self, timeout: float | None = None
     ) -> list[tuple[selectors.SelectorKey, int]]:
-        """Take what is there (the loop's own wake-up pipe), or jump by the timeout."""
-        there = self._real.select(0)
-        if there:
-            return there
+        """Jump by the timeout; without one take what is there, the loop's wake-up pipe.
+
+        Whoever writes there has put his callback among what is ready before.
+        """
         if timeout is None:
-            raise StalledError("every task waits, and no timer is set to wake one")
+            there = self._real.select(0)
+            if not there:
+                raise StalledError("every task waits, and no timer is set to wake one")
+            return there
         if timeout > 0:
             self._loop.jump(timeout)
         return []

@@ -51,9 +51,12 @@ def _check(path: str, schema: Json) -> Check:
     checks = [_type(path, schema), *_bounds(path, schema), *_parts(path, schema)]
 
     def check(value: object) -> str | None:
-        return next((said for one in checks if (said := one(value))), None)
+        for one in checks:
+            if said := one(value):
+                return said
+        return None
 
-    return check
+    return check if checks[1:] else checks[0]
 
 
 def _type(path: str, schema: Json) -> Check:
@@ -108,23 +111,41 @@ def _parts(path: str, schema: Json) -> list[Check]:
     inside = {name: _check(f"{path}.{name}", one) for name, one in properties.items()}
     required = cast("Sequence[str]", schema.get("required") or ())
     if inside or required:
-
-        def fields(value: object) -> str | None:
-            held = cast("Json", value)
-            for name in required:
-                if name not in held:
-                    return f"{path}.{name}: is required"
-            told = (check(held[name]) for name, check in inside.items() if name in held)
-            return next(filter(None, told), None)
-
-        checks.append(fields)
-    for name in ("items", "additionalProperties"):
-        if isinstance(schema.get(name), dict):
-            each = _check(f"{path}[]", cast("Json", schema[name]))
-
-            def members(value: object, each: Check = each) -> str | None:
-                held = value.values() if isinstance(value, dict) else value
-                return next(filter(None, map(each, cast("list[object]", held))), None)
-
-            checks.append(members)
+        checks.append(_fields(path, inside, required))
+    nested = (schema.get(name) for name in ("items", "additionalProperties"))
+    checks += (
+        _members(_check(f"{path}[]", each)) for each in nested if isinstance(each, dict)
+    )
     return checks
+
+
+# Loops, not generators: a sweep checks an object at each of its writes.
+
+
+def _fields(path: str, inside: Mapping[str, Check], required: Sequence[str]) -> Check:
+    """Check the fields that are there, and that no required one is missing."""
+
+    def check(value: object) -> str | None:
+        held = cast("Json", value)
+        for name in required:
+            if name not in held:
+                return f"{path}.{name}: is required"
+        for name, one in inside.items():
+            if name in held and (said := one(held[name])):
+                return said
+        return None
+
+    return check
+
+
+def _members(each: Check) -> Check:
+    """Check the items of an array, or the values of an object."""
+
+    def check(value: object) -> str | None:
+        held = value.values() if isinstance(value, dict) else value
+        for one in cast("list[object]", held):
+            if said := each(one):
+                return said
+        return None
+
+    return check

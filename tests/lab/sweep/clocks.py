@@ -13,6 +13,7 @@ from lbcf.runtime.clock import SystemClock
 from tests.fakes.clock import EPOCH, VirtualClock
 
 
+_EPOCH = EPOCH.timestamp()
 _BOOTS_APART = 1000.0
 """Seconds: a moment of one machine, taken for one of another, is long over or to come."""
 
@@ -38,7 +39,7 @@ class Host:
         """Read one of the kernel's clocks."""
         true = asyncio.get_running_loop().time()
         if clock == time.CLOCK_REALTIME:
-            return EPOCH.timestamp() + true + self.ahead
+            return _EPOCH + true + self.ahead
         since_boot = true + self.boot * _BOOTS_APART
         return since_boot - (self._suspended if clock == time.CLOCK_MONOTONIC else 0.0)
 

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -31,6 +31,7 @@ from lbcf.drivers.errors import (
     NotSent,
     TimedOut,
 )
+from lbcf.drivers.metrics import CallMetrics
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.errors import Conflict, KubeError, Throttled, Unavailable
 from lbcf.kube.requests import ApiRequest
@@ -110,14 +111,15 @@ class ApiLine:
     async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Send one request; it is one step."""
         limit = within.total_seconds() if within else API_LIMIT
+        what = str(request)
         io = Io(
             _kind_of(request),
-            str(request),
+            what,
             partial(self._perform, request, self._meant(request)),
             API_LATENCY,
             limit,
             limit + API_LATE,
-            partial(_api_error, str(request)),
+            partial(_api_error, what),
         )
         return await self._process.carry(io)
 
@@ -217,11 +219,31 @@ _LATE_EFFECT: contextvars.ContextVar[float] = contextvars.ContextVar(
 """Seconds after a time-out, of the driver that is being called."""
 
 
+class _Unmeasured:
+    """Stands in the place of all series: they cost time, and decide nothing."""
+
+    def __getattr__(self, _name: str) -> "_Unmeasured":
+        return self
+
+    def __call__(self, *_args: object) -> "_Unmeasured":
+        return self
+
+    def __enter__(self) -> None:
+        """Measure nothing."""
+
+    def __exit__(self, *_args: object) -> None:
+        """Measure nothing."""
+
+
+_UNMEASURED = _Unmeasured()
+
+
 class DriverLine(DriverPool):
     """The real pool, with a fake client below it."""
 
     def __init__(self, process: "Process", world: "World", clock: Clock) -> None:
         super().__init__(clock, CollectorRegistry())
+        self._metrics = cast("CallMetrics", _UNMEASURED)
         self._process = process
         self._world = world
 

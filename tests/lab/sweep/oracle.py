@@ -114,7 +114,7 @@ class Oracle:
 
     def _names(self, seen: Seen, place: Place, member: Member) -> bool:
         """Tell whether a record answers for a member."""
-        if self._place_of(seen) != place or seen.address != member.address:
+        if seen.address != member.address or self._place_of(seen) != place:
             return False
         by_address = place.balancer.member_key is MemberKey.ADDRESS
         return by_address or seen.uid == member.record_id
