@@ -25,7 +25,7 @@ from tests.lab.sweep.explore import (
 )
 from tests.lab.sweep.faults import read_plan
 from tests.lab.sweep.mutants import MUTANTS, hunt
-from tests.lab.sweep.pool import silence, tally_all, tally_apart
+from tests.lab.sweep.pool import prepare, tally_all, tally_apart
 from tests.lab.sweep.scenarios import SCENARIOS
 
 
@@ -49,7 +49,7 @@ def main() -> int:
     add("--seed", type=int, default=1, help="of the samples")
     add("--workers", type=int, default=2)
     flags = parser.parse_args()
-    silence()
+    prepare()
     if flags.replay:
         return _replay(flags.replay)
     if flags.mutants:

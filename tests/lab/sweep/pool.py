@@ -36,8 +36,8 @@ def silence() -> None:
     )
 
 
-def _prepare() -> None:
-    """Get a process ready that does nothing but runs."""
+def prepare() -> None:
+    """Get a process ready that does nothing but runs, it and its children."""
     silence()
     gc.freeze()
     gc.set_threshold(_BETWEEN_COLLECTIONS, 10, 10)
@@ -121,7 +121,7 @@ def tally_all(
     whole = Tally()
     if workers == 1:
         return _add_all(whole, map(work, cases), told)
-    with multiprocessing.get_context("fork").Pool(workers, _prepare) as pool:
+    with multiprocessing.get_context("fork").Pool(workers) as pool:
         return _add_all(whole, pool.imap_unordered(work, cases), told)
 
 
