@@ -1,7 +1,7 @@
 """The sweep's command line: everything, one case, or the mutants.
 
 python -m tests.lab.sweep                       all single faults, and a part of the pairs
-python -m tests.lab.sweep --pairs 1             all pairs as well: some hours
+python -m tests.lab.sweep --pairs 1             all pairs as well: half a day
 python -m tests.lab.sweep --sample 0.02         a part of the single faults, by --seed
 python -m tests.lab.sweep --replay CASE         one run, step by step
 python -m tests.lab.sweep --mutants             each guard taken out in turn
