@@ -302,8 +302,12 @@ def _is_news(old: BackendRecord | None, new: BackendRecord) -> bool:
 
 
 def _is_freed(old: BackendRecord, new: BackendRecord) -> bool:
-    waiting = new.status.waiting
-    return waiting is not None and waiting.is_over and waiting != old.status.waiting
+    before, now = old.status.waiting, new.status.waiting
+    if now is None or now == before:
+        return False
+    # The deregistrar may say, too, that its calls are out for longer than we know.
+    known = before is not None and before.gone_at is not None
+    return now.is_over or known
 
 
 def _needs_a_clock(record: BackendRecord) -> bool:

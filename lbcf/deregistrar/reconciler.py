@@ -118,12 +118,13 @@ class Deregistrar:
         """Go on under the name of a run that had ended before anything was read.
 
         Records that name it need no write before the first call, and their addresses are
-        free at once. For those that are being deleted by now it may have called, and
-        nobody knows when, and with which answer; it had seen no other end than these.
+        free at once. For those that are being deleted by now it may have called, until it
+        ended, and nobody knows with which answer; it had seen no other end than these.
         """
         self._incarnation = name
+        late = deregistration.late_calls_before(self._executor.now())
         for uid, state in self._states.items():
-            self._states[uid] = attrs.evolve(state, incarnation=name, unanswered=True)
+            self._states[uid] = attrs.evolve(state, incarnation=name, late=late)
 
     def driver_changed(
         self, old: LoadBalancerDriver | None, new: LoadBalancerDriver | None

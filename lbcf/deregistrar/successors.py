@@ -3,9 +3,13 @@
 That is so where each call for its end, all of them this process's own, had a definite
 answer, or is over by its own time: none can take effect any more. Whoever waits for that
 record's end has it in its status then (`waitingFor.ended`), and its registrar takes the
-lock over at once. A crash forgets who has ended; then the lock is free when the longest call is
-over that could have been sent until the end.
+lock over at once. Until then it says since when the latest call is out
+(`waitingFor.goneAt`), for a registrar of this machine to count from there. A crash forgets
+who has ended; what was not written by then is waited for as long as if the holder had
+called until its end.
 """
+
+import math
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -15,8 +19,8 @@ import structlog
 
 from lbcf.core.lifecycle.deregistration import LateCalls
 from lbcf.core.model.operations import Operation
-from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
-from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver, Waiting
+from lbcf.core.model.values import BootTime, ObjectKey, Uid
 from lbcf.core.reasons import Explanation
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
@@ -39,10 +43,12 @@ class _End:
     """An end that left no call out, or none that we do not know of.
 
     Attributes:
-        over_at: monotonic seconds from which on none is.
+        since: monotonic seconds from which on somebody else's Δ counts.
+        over_at: the same, from which on none is; infinite where that is not known.
         forget_at: the same, from which on nobody could gain by it.
     """
 
+    since: float
     over_at: float
     forget_at: float
 
@@ -92,7 +98,9 @@ class Successors:
         now = self._clock.monotonic()
         longest = _longest(driver).total_seconds()
         over_at = now if late is None else late.over_at(longest)
-        self._ended[holder] = _End(over_at, max(over_at, now) + longest)
+        since = now if late is None else late.since_for(longest)
+        last = min(max(over_at, now), now + longest)
+        self._ended[holder] = _End(since, over_at, last + longest)
         while len(self._ended) > _MOST_REMEMBERED or self._is_over(now):
             del self._ended[next(iter(self._ended))]
         for record in self._records.by_index("holder", holder):
@@ -117,7 +125,7 @@ class Successors:
         return next((end for end in ends if end is not None), None)
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Write down for one record, once it is so, that nothing is out of the one before."""
+        """Write down for one record what may be out of the one before, or that nothing is."""
         record = self._records.get(key)
         waiting = None if record is None else record.status.waiting
         if record is None or waiting is None or not is_waiting(record):
@@ -126,18 +134,33 @@ class Successors:
         if end is None:
             return Done()
         rest = end.over_at - self._clock.monotonic()
-        if rest > 0:
-            return RequeueAfter(timedelta(seconds=rest))
-        over = attrs.evolve(waiting, is_over=True)
-        body = render_status_update(record, attrs.evolve(record.status, waiting=over))
+        if rest <= 0:
+            return await self._tell(record, attrs.evolve(waiting, is_over=True))
+        since = BootTime(self._clock.boot, math.ceil(end.since))
+        if since.boot and _is_earlier(since, waiting.gone_at):
+            return await self._tell(record, attrs.evolve(waiting, gone_at=since))
+        return Done() if math.isinf(rest) else RequeueAfter(timedelta(seconds=rest))
+
+    async def _tell(self, record: BackendRecord, waiting: Waiting) -> Result:
+        """Write into a record what is known of the one that it waits for."""
+        status = attrs.evolve(record.status, waiting=waiting)
+        body = render_status_update(record, status)
         try:
             await self._writer.patch(record.meta, body, "status")
         except NotFound:
             return Done()
         except Conflict:
             return RequeueAfter(_ANEW)  # the watch is about to bring another version
-        _log.debug("record.address_free", record=str(key), address_of=waiting.holder)
+        if not waiting.is_over:
+            return RequeueAfter(timedelta(0))
+        key = str(record.meta.key)
+        _log.debug("record.address_free", record=key, address_of=waiting.holder)
         return Done()
+
+
+def _is_earlier(since: BootTime, known: BootTime | None) -> bool:
+    """Return whether a moment is earlier than one that is written."""
+    return known is None or known.boot != since.boot or known.seconds > since.seconds
 
 
 def _longest(driver: LoadBalancerDriver | Explanation) -> timedelta:

@@ -25,7 +25,7 @@ from lbcf.core.lifecycle.steps import (
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, Waiting
-from lbcf.core.model.values import ObjectKey
+from lbcf.core.model.values import BootTime, ObjectKey, Uid
 from lbcf.core.reasons import Reason
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor import Executor, Subject
@@ -132,6 +132,36 @@ async def test_doubted_record_is_confirmed_after_a_restart() -> None:
 
     assert [RequeueAfter(seconds(SETTLING)), Done()] == results
     assert 1 == len(world.calls(Operation.ENSURE_BACKEND))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_looked_at"),
+    [
+        (Waiting(Uid("old")), Waiting(Uid("old"), is_over=True), True),
+        (Waiting(Uid("old")), Waiting(Uid("old"), gone_at=BootTime("b", 9)), False),
+        (
+            Waiting(Uid("old"), gone_at=BootTime("b", 9)),
+            Waiting(Uid("old"), gone_at=BootTime("b", 4)),
+            True,
+        ),
+    ],
+    ids=["over", "own look", "gone for longer"],
+)
+async def test_who_waits_looks_when_it_is_told_that_it_waits_less(
+    before: Waiting, now: Waiting, *, is_looked_at: bool
+) -> None:
+    """By the deregistrar, which knows when calls were sent; not by its own report."""
+    plain = a_record(spec=a_spec(address=""))
+    old, new = (
+        attrs.evolve(plain, status=attrs.evolve(plain.status, waiting=waiting))
+        for waiting in (before, now)
+    )
+    view = show(everyday(), old)
+    registrar, queue = _registrar(World(old), view, VirtualClock())
+
+    registrar.record_changed(old, new)
+
+    assert is_looked_at == bool(len(queue))
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,17 @@
 """Whole ends of records: which steps in which order, which waits, which words."""
 
+import math
+
 from datetime import timedelta
 
 import attrs
 import pytest
 
-from lbcf.core.lifecycle.deregistration import DeregistrationState, LateCalls
+from lbcf.core.lifecycle.deregistration import (
+    DeregistrationState,
+    LateCalls,
+    late_calls_before,
+)
 from lbcf.core.lifecycle.steps import (
     Abandoned,
     CallDriver,
@@ -827,14 +833,26 @@ def test_driver_that_is_slower_by_now_is_waited_for_as_long() -> None:
     assert 105.0 + SETTLING == late.over_at(SETTLING + 5)
 
 
-def test_end_after_an_unknown_run_under_our_name_is_not_clean() -> None:
-    """Nobody knows when that one called."""
-    ending = DeregistrationState(0.0, incarnation="me", unanswered=True)
-    world = World(named("me"))
-    ending, _finish = world.end(ending.begin_turn(PLAIN))
+def test_calls_of_a_run_before_under_our_name_count_from_its_end() -> None:
+    """By which driver it timed them nobody knows: they are never over for us."""
+    world = World(named("me"), monotonic=100.0)
+    late = late_calls_before(world.now())
+    ending = DeregistrationState(0.0, incarnation="me", late=late)
+    world.monotonic += 7.0
+    world.answers.append(lost(106.0))
 
-    assert ending.is_over
-    assert not ending.is_clean
+    ending, _finish = world.end(ending.begin_turn(PLAIN))
+    assert ending.late is not None
+    assert (100.0, 106.0) == (late.since_for(SETTLING), ending.late.since_for(SETTLING))
+    assert math.inf == late.over_at(SETTLING) == ending.late.over_at(SETTLING)
+
+
+def test_who_counts_by_a_shorter_time_begins_later() -> None:
+    """The call was timed by a driver that was slower then."""
+    late = LateCalls(100.0, SETTLING)
+
+    assert 105.0 == late.since_for(SETTLING - 5)
+    assert 100.0 == late.since_for(SETTLING + 5)
 
 
 @pytest.mark.parametrize("name", ["", "*"])

@@ -1,5 +1,7 @@
 """Who waits for an address is told when its holder has ended well, and nobody else."""
 
+import math
+
 from datetime import timedelta
 
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from lbcf.core.lifecycle.deregistration import LateCalls
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, Waiting
-from lbcf.core.model.values import MemberKey, ObjectKey, Uid
+from lbcf.core.model.values import BootTime, MemberKey, ObjectKey, Uid
 from lbcf.deregistrar.successors import Successors, holder_of, is_waiting
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
@@ -44,11 +46,13 @@ class Scene:
         )
         self.records.on_change(self.successors.record_changed)
 
-    async def waits(self, holder: str = HOLDER) -> BackendRecord:
+    async def waits(
+        self, holder: str = HOLDER, gone_at: dict[str, object] | None = None
+    ) -> BackendRecord:
         """Let a record wait for another one's end, and the watch tell of it."""
         body = {"metadata": {"name": "next"}, "spec": SPEC}
         record = await self.client.create(RECORDS, "shop", body)
-        status = {"status": {"waitingFor": {"uid": holder}}}
+        status = {"status": {"waitingFor": {"uid": holder, "goneAt": gone_at}}}
         record = await self.client.patch(
             RECORDS, record.meta.key, status, subresource="status"
         )
@@ -93,15 +97,61 @@ async def test_who_waits_is_told_when_late_calls_are_over(scene: Scene) -> None:
 
     scene.clock.advance(timedelta(seconds=4))
     scene.successors.ended(HOLDER, DRIVER, LateCalls(began, longest - 5))
+    await scene.successors.reconcile(record.meta.key)
     result = await scene.successors.reconcile(record.meta.key)
 
     assert isinstance(result, RequeueAfter)
     assert longest - 4 == pytest.approx(result.delay.total_seconds(), abs=0.1)
-    assert Waiting(HOLDER) == await scene.stored(record)
+    waiting = await scene.stored(record)
+    assert waiting is not None
+    assert not waiting.is_over
 
     scene.clock.advance(timedelta(seconds=longest - 4))
 
-    assert Waiting(HOLDER, is_over=True) == await scene.told(record)
+    told = await scene.told(record)
+    assert told is not None
+    assert told.is_over
+
+
+async def test_who_waits_is_told_since_when_calls_are_out(scene: Scene) -> None:
+    """A process of this machine counts from there, whoever is killed meanwhile."""
+    record = await scene.waits()
+    scene.clock.advance(timedelta(seconds=4))
+    since = scene.clock.monotonic()
+    late = LateCalls(since, math.inf)
+    scene.clock.advance(timedelta(seconds=4))
+
+    scene.successors.ended(HOLDER, DRIVER, late)
+    await scene.successors.reconcile(record.meta.key)
+
+    known = BootTime("boot", math.ceil(since))
+    assert Waiting(HOLDER, gone_at=known) == await scene.stored(record)
+
+    scene.clock.advance(timedelta(hours=1))
+
+    assert Done() == await scene.successors.reconcile(record.meta.key)
+    assert Waiting(HOLDER, gone_at=known) == await scene.stored(record), "never over"
+
+
+@pytest.mark.parametrize(
+    ("boot", "seconds", "is_news"),
+    [("boot", 2, False), ("boot", 100_000, True), ("another", 2, True)],
+)
+async def test_only_an_earlier_moment_is_news(
+    scene: Scene, boot: str, seconds: int, *, is_news: bool
+) -> None:
+    """What the registrar has seen itself may be earlier; one of another machine is none."""
+    record = await scene.waits(gone_at={"boot": boot, "seconds": seconds})
+    scene.clock.advance(timedelta(seconds=4))
+    late = LateCalls(scene.clock.monotonic(), math.inf)
+
+    scene.successors.ended(HOLDER, DRIVER, late)
+    await scene.successors.reconcile(record.meta.key)
+
+    waiting = await scene.stored(record)
+    assert waiting is not None
+    assert waiting.gone_at is not None
+    assert is_news == (waiting.gone_at != BootTime(boot, seconds))
 
 
 async def test_who_comes_later_is_told(scene: Scene) -> None:

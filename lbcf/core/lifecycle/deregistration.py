@@ -24,11 +24,13 @@ explains them:
    are known by address alone it is the lock that keeps the address from its next owner
    until then, also after a crash, when nobody remembers the call.
 6. The address is free after an end of which this incarnation knows that no call is out
-   (`is_clean`): at once, or when its own calls without a definite answer are over;
-   `lbcf.deregistrar.successors` tells whoever waits for it then (w33 to w43).
+   (`is_clean`): at once, or when the calls without a definite answer are over;
+   `lbcf.deregistrar.successors` tells whoever waits for it (w33 to w44).
 7. A drain is over when the record says that its backend is gone: the address may be
    another's. `lbcf.controller.gone_backends` writes that.
 """
+
+import math
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -91,12 +93,12 @@ _CONNECTIONS_NEWS = 10.0
 
 @attrs.frozen
 class LateCalls:
-    """Calls of ours for a record's end that had no definite answer.
+    """Calls for a record's end, under our name, that had no definite answer.
 
     Attributes:
         since: monotonic seconds from which the time of the latest one counts.
         settling: seconds for which one may take effect from then on, at most (Δ), by the
-            driver as each was timed by.
+            driver as each was timed by; infinite where a run before us timed it.
     """
 
     since: float
@@ -110,6 +112,24 @@ class LateCalls:
         """
         return self.since + max(self.settling, settling)
 
+    def since_for(self, settling: float) -> float:
+        """Return from when somebody else is to count the Δ that they know themselves.
+
+        Args:
+            settling: Δ of the driver as it is now, in seconds.
+        """
+        if math.isinf(self.settling):
+            return self.since
+        return self.over_at(settling) - settling
+
+
+def late_calls_before(now: Now) -> LateCalls:
+    """Return what may be out of a run that has ended by now, in whose place we go on.
+
+    It sent nothing since, but by which driver it timed its calls nobody knows (w44).
+    """
+    return LateCalls(now.monotonic, math.inf)
+
 
 @attrs.frozen
 class DeregistrationState:
@@ -119,11 +139,9 @@ class DeregistrationState:
         first_seen: monotonic seconds at which this incarnation saw the deletion.
         incarnation: our name; new at every start of a process but for one that begins
             in the place of one that has ended.
-        unanswered: a run before us may have called under our name, and nobody knows when
-            and with which answer.
-        late: our own calls that had no definite answer; None: each had one.
-        is_clean: we have let the record go, nobody but us has called for its end, and all
-            of our calls had definite answers but for those in `late`.
+        late: calls under our name that had no definite answer; None: each had one.
+        is_clean: we have let the record go, nobody else has called for its end, and all
+            calls under our name had definite answers but for those in `late`.
         permission: the latest observation of this turn.
         driver: the driver to call, or why there is none.
         drain: how far a drain is, before it is written.
@@ -142,7 +160,6 @@ class DeregistrationState:
 
     first_seen: float
     incarnation: str = ""
-    unanswered: bool = False
     late: LateCalls | None = None
     is_clean: bool = False
     permission: Permission | None = None
@@ -462,9 +479,8 @@ def _is_clean(state: DeregistrationState, step: Step) -> bool:
         case Deregistered(record):
             # The version that the finalizer was taken from says so: any other deregistrar
             # had to change it before it called. A record that somebody else released
-            # says nothing (w37), nor does one with calls that we know nothing of (w35).
-            alone = record.status.deregistrar == state.incarnation != ""
-            return alone and not state.unanswered
+            # says nothing (w37).
+            return record.status.deregistrar == state.incarnation != ""
         case Abandoned():
             return False
 

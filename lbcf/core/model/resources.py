@@ -455,7 +455,8 @@ class Waiting:
         holder: uid of the record that has the lock.
         is_over: its deregistrar knows that it has ended, and that each call for its end
             had a definite answer, or is over: none can take effect any more.
-        gone_at: since when that record is known to be gone; None: it is not.
+        gone_at: since when that record is known to be gone, or all calls for its end to
+            have been sent; None: it is not.
     """
 
     holder: Uid

@@ -175,6 +175,32 @@ BUILT = (
         alive=True,
     ),
     Variant(
+        "b49",
+        "the same, and tells since when a call may be out: 1 + 1",
+        address(
+            frees=True,
+            frees_in_time=True,
+            forgets_whole=False,
+            inherits=True,
+            tells_since=True,
+        ),
+        alive=True,
+    ),
+    Variant(
+        "b53",
+        "the same, drains that live longer: 1 + 1",
+        address(
+            frees=True,
+            frees_in_time=True,
+            forgets_whole=False,
+            inherits=True,
+            tells_since=True,
+            drains=True,
+            drain_life=2,
+            takeover=3,
+        ),
+    ),
+    Variant(
         "b41",
         "Record, calls are answered by Running: 2 + 1",
         record(running=True, registrars=2),

@@ -19,6 +19,8 @@ def steps(s: State, rules: Rules, out: Steps) -> None:
         stage = s[b + at.STAGE]
         if rules.frees:
             _free(s, w, out)
+        if rules.tells_since:
+            _tell_since(s, rules, w, out)
         if stage == at.IDLE:
             for r in range(rules.records):
                 _begin(s, rules, w, r, out)
@@ -45,11 +47,36 @@ def _end(s: State, rules: Rules, w: int, out: Steps) -> None:
     world.rest(n, b)
     for r in range(rules.records):
         deleting = n[at.record(r) + at.PHASE] == at.DELETING
-        n[at.ending(w, r)] = at.UNANSWERED if rules.inherits and deleting else 0
+        n[at.ending(w, r)] = 0
+        if rules.inherits and deleting:
+            _take_up(n, rules, w, r)
         if rules.forgets_whole and n[at.record(r) + at.ENDER] == w + 1:
             n[at.record(r) + at.ENDER] = decisions.DEAD
     text = "{b} ends; another begins in its place"
     out.append(Step((text, w, 0), n, fault=True))
+
+
+def _take_up(n: Draft, rules: Rules, w: int, r: int) -> None:
+    """Remember that calls of one that has just ended may be out, and for how long."""
+    if not rules.tells_since:
+        n[at.ending(w, r)] = at.UNANSWERED
+        return
+    longest = rules.drain_life if rules.drains else rules.life
+    ago = 0 if rules.times_heirs else n[at.record(r) + at.AGE]
+    _note_out(n, rules, at.ending(w, r), max(longest + rules.over - ago, 0))
+
+
+def _tell_since(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Write for whoever waits since when calls for the end of its holder may be out."""
+    holder = s[at.LOCK]
+    known = s[at.ending(w, holder - 1)] if holder else 0
+    since = max(rules.takeover - known // at.TICK_OUT, 0)
+    gone = holder and s[at.record(holder - 1) + at.PHASE] == at.GONE
+    if gone and known & at.ANSWERED_ALL and s[at.LOCK_AGE] < since:
+        n = bytearray(s)
+        n[at.LOCK_AGE] = since
+        text = "{b} writes since when calls for {r} may be out"
+        out.append(Step((text, w, holder - 1), n, beside=True))
 
 
 def _free(s: State, w: int, out: Steps) -> None:

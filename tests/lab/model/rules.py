@@ -84,6 +84,10 @@ class Rules:
         over: by how much such a call's time is longer than its life.
         times_drains: that of a drain by how long drains live.
         times_last: it goes by the call that is over last, else by the first of them.
+        tells_since: where one is not over yet, the deregistrar writes since when it is out,
+            and the next record counts from there; who has begun in the place of one that
+            has ended counts that one's calls from its own beginning.
+        times_heirs: from its own beginning, and not from the record's deletion.
         forgets_whole: a deregistrar loses its memory only together with its name.
         inherits: who begins in the place of one that has ended takes it that no call was
             answered for what it finds being deleted.
@@ -170,6 +174,8 @@ class Rules:
     over: int = 1
     times_drains: bool = True
     times_last: bool = True
+    tells_since: bool = False
+    times_heirs: bool = True
     forgets_whole: bool = True
     inherits: bool = False
     running: bool = False

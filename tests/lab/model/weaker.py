@@ -262,6 +262,19 @@ WEAKER = (
         "S2",
     ),
     Variant(
+        "w44",
+        "calls of one that has ended count from the deletion, not from its end",
+        address(
+            frees=True,
+            frees_in_time=True,
+            forgets_whole=False,
+            inherits=True,
+            tells_since=True,
+            times_heirs=False,
+        ),
+        "S2",
+    ),
+    Variant(
         "w39",
         "a call that was answered by Running goes on after a later success",
         record(running=True, success_ends=False),
@@ -299,6 +312,6 @@ LARGE = ("w34", "w37", "w40")
 """Those that are refuted after ten million steps: by `make model` alone."""
 SLOW = (
     *("w02", "w04", "w07", "w08", "w09", "w17", "w19", "w20", "w26"),
-    *("w33", "w35", "w36", "w41", "w42", "w43"),
+    *("w33", "w35", "w36", "w41", "w42", "w43", "w44"),
 )
 """Those that are refuted after some hundred thousand steps only."""

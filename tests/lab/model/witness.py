@@ -39,7 +39,7 @@ class Memory:
         ensured: the version under which an ensure succeeded.
         final: a deregister succeeded that counts.
         unanswered: until when a call for the record's end may take effect that had no
-            definite answer; for ever, where nobody knows of what is called.
+            definite answer; for ever, where it is not known what came of one.
     """
 
     seen: Facts | None = None
@@ -92,11 +92,12 @@ class Witness:
         """Return what an actor knows of a record.
 
         Of one that was being deleted when it began, an heir knows no answer to the calls
-        of the one before it.
+        of the one before it; they were sent by then.
         """
         began = self.heirs[actor][0] if actor in self.heirs else float("-inf")
         doubts = self.deleted.get(record, float("inf")) < began
-        fresh = Memory(unanswered=float("inf") if doubts else float("-inf"))
+        over = began + max(self.settling["deregister"], self.settling["drain"])
+        fresh = Memory(unanswered=over if doubts else float("-inf"))
         return self.memories.setdefault((actor, record), fresh)
 
     def learn_version(self, e: Event) -> str:

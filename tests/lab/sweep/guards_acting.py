@@ -131,13 +131,13 @@ ACTING: dict[str, Mutant] = {
         modes=("old-list",),
     ),
     "inherits-no-doubt": Mutant(
-        "of calls that the deregistrar before had out nobody knows the answer",
+        "calls that the deregistrar before had out count from when this one began",
         (
             Edit(
                 Deregistrar,
                 "inherit",
-                "unanswered=True",
-                "unanswered=state.unanswered",
+                "late=late",
+                "late=state.late",
             ),
         ),
         ("taken-after-a-lost-call",),

@@ -90,8 +90,8 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 deregistration,
                 "_is_clean",
-                'alone = record.status.deregistrar == state.incarnation != ""',
-                "alone = True",
+                'return record.status.deregistrar == state.incarnation != ""',
+                "return True",
             ),
         ),
         ("taken-from-two/backend", "taken-after-a-start/backend"),
