@@ -71,6 +71,19 @@ ENDING: dict[str, Mutant] = {
         _TAKEN,
         modes=_LATE,
     ),
+    "late-call-over-at-once": Mutant(
+        "a call without an answer may take effect for Δ",
+        (
+            Edit(
+                deregistration.LateCalls,
+                "over_at",
+                "self.since + max(self.settling, settling)",
+                "self.since",
+            ),
+        ),
+        _TAKEN,
+        modes=_LATE,
+    ),
     "unsigned-end": Mutant(
         "who is not the deregistrar that a record names says so before it calls",
         (
