@@ -911,6 +911,18 @@ def test_record_that_was_never_registered_leaves_its_address_clean() -> None:
     assert end(World(record)).is_clean
 
 
+def test_record_that_was_never_registered_was_not_called_for_before_us() -> None:
+    """Nor by a run in whose place we go on."""
+    record = a_record(spec=a_spec(address=""), deleting=True)
+    world = World(record)
+    ending = DeregistrationState(0.0, "me", late=late_calls_before(world.now()))
+
+    ending, _finish = world.end(ending.begin_turn(PLAIN))
+
+    assert ending.is_clean
+    assert ending.late is None
+
+
 def test_record_that_was_abandoned_is_not_clean() -> None:
     """A person ordered to let go; an ensure may be out."""
     ordered = {names.ANNOTATION_ABANDON: "scrapped"}

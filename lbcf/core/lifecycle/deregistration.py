@@ -454,7 +454,7 @@ def learn(
         case RecordGone():
             return attrs.evolve(state, is_over=True)
         case Released():
-            return attrs.evolve(state, is_over=True, is_clean=_is_clean(state, step))
+            return _released(state, step)
         case Conflicted():
             return attrs.evolve(state, permission=None)
         case Observed(permission):
@@ -467,6 +467,16 @@ def learn(
             return _learn_answer(state, step, reply, now)
         case _:
             return state
+
+
+def _released(state: DeregistrationState, step: Step) -> DeregistrationState:
+    # Whoever was before us called for no record without an address, either.
+    uncalled = isinstance(step, ReleaseRecord) and isinstance(
+        step.proof, NeverRegistered
+    )
+    late = None if uncalled else state.late
+    is_clean = _is_clean(state, step)
+    return attrs.evolve(state, is_over=True, is_clean=is_clean, late=late)
 
 
 def _is_clean(state: DeregistrationState, step: Step) -> bool:
