@@ -313,6 +313,8 @@ def _let_go(n: Draft, rules: Rules, w: int, r: int) -> None:
         return
     uncalled = not n[at.record(r) + at.ADDRESS]
     alone = n[at.record(r) + at.ENDER] == w + 1
+    if uncalled:
+        n[at.ending(w, r)] &= ~at.TICKS_OUT
     if uncalled or (alone and not n[at.ending(w, r)] & at.UNANSWERED):
         n[at.ending(w, r)] |= at.ANSWERED_ALL
 
