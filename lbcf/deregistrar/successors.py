@@ -160,7 +160,10 @@ class Successors:
 
 def _is_earlier(since: BootTime, known: BootTime | None) -> bool:
     """Return whether a moment is earlier than one that is written."""
-    return known is None or known.boot != since.boot or known.seconds > since.seconds
+    if known is None:
+        return True
+    # A registrar of another machine would write its own over ours, again and again.
+    return known.boot == since.boot and known.seconds > since.seconds
 
 
 def _longest(driver: LoadBalancerDriver | Explanation) -> timedelta:
