@@ -305,9 +305,12 @@ def _is_freed(old: BackendRecord, new: BackendRecord) -> bool:
     before, now = old.status.waiting, new.status.waiting
     if now is None or now == before:
         return False
-    # The deregistrar may say, too, that its calls are out for longer than we know.
-    known = before is not None and before.gone_at is not None
-    return now.is_over or known
+    # The deregistrar may say, too, that its calls are out for longer than we know. Another
+    # machine's moment, which a second controller may write, is nothing to come for.
+    known = None if before is None else before.gone_at
+    said = now.gone_at
+    is_same = known is not None and said is not None and known.boot == said.boot
+    return now.is_over or is_same
 
 
 def _needs_a_clock(record: BackendRecord) -> bool:

@@ -144,8 +144,13 @@ async def test_doubted_record_is_confirmed_after_a_restart() -> None:
             Waiting(Uid("old"), gone_at=BootTime("b", 4)),
             True,
         ),
+        (
+            Waiting(Uid("old"), gone_at=BootTime("b", 9)),
+            Waiting(Uid("old"), gone_at=BootTime("c", 4)),
+            False,
+        ),
     ],
-    ids=["over", "own look", "gone for longer"],
+    ids=["over", "own look", "gone for longer", "another machine's"],
 )
 async def test_who_waits_looks_when_it_is_told_that_it_waits_less(
     before: Waiting, now: Waiting, *, is_looked_at: bool
