@@ -18,7 +18,6 @@ overlap. A STEP has
                show a version whose writer never heard of its success
     op         of a call: ensure, deregister, drain or generate
     final      of a deregister: it counts
-    permitted  of a call: when its permission began
     proof      of a release: deregistered, never or abandoned
     lock       of a lock: its name
     outcome    observed, gone, conflicted, succeeded, running, refused, unanswered (it
@@ -88,7 +87,6 @@ class Event:
     final: bool
     proof: str
     lock: str
-    permitted: float
     name: str = ""
 
 
@@ -125,6 +123,5 @@ def event_of(number: int, given: Mapping[str, Any]) -> Event:
         final=given.get("final", False),
         proof=given.get("proof", ""),
         lock=given.get("lock", ""),
-        permitted=given.get("permitted", given["ended"]),
         name=given.get("name", ""),
     )

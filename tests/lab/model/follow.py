@@ -177,7 +177,7 @@ def _take_out(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
         return f"deregistrar {seen.deregistrar!r} is not told that it is not alone"
     if e.outcome in ("unanswered", "unknown"):
         is_known = e.outcome == "unanswered"
-        over = e.permitted + f.settling[e.op] if is_known else float("inf")
+        over = e.began + f.settling[e.op] if is_known else float("inf")
         memory.unanswered = max(memory.unanswered, over)
     if e.op == "drain":
         return ""

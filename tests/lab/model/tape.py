@@ -168,10 +168,7 @@ def _outcome(step: Step, reply: Reply | BaseException) -> Json:
             outcome = _OUTCOMES[type(reply)]
             return {"outcome": outcome, "now": facts(permission.record)}
         case NoAnswer():
-            outcome = "unanswered" if reply.may_land else "unsent"
-            known = reply.permitted is not None
-            permitted = {"permitted": reply.permitted} if known else {}
-            return {"outcome": outcome, **permitted}
+            return {"outcome": "unanswered" if reply.may_land else "unsent"}
         case KubeError() if isinstance(step, CallDriver):
             # The permission was too old and could not be renewed: nothing was sent.
             return {"outcome": "unsent"}
