@@ -128,8 +128,10 @@ class Bench:
             told.get("registeredBackends"),
             told.get("draining"),
             balancer.get("status", {}).get("backends"),
+            # The driver is first asked who is in service seconds after the first is registered.
+            "inService" in told,
         )
-        return found == (generation, len(nodes), 0, len(nodes))
+        return found == (generation, len(nodes), 0, len(nodes), True)
 
     def read(self) -> Reading:
         """Take all readings."""
