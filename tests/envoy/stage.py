@@ -59,9 +59,11 @@ class Stage:
         async with contextlib.AsyncExitStack() as stack:
             stage = cls(folder, stack)
             stage.relay = await stack.enter_async_context(Relay.running(stage.port))
-            yield stage
-            for driver in stage.drivers:
-                await driver.stop()
+            try:
+                yield stage
+            finally:
+                for driver in stage.drivers:
+                    await driver.stop()
 
     async def driver(self, folder: Path | None = None) -> EnvoyDriver:
         """Start a driver."""
