@@ -33,8 +33,8 @@ from lbcf.wire.plain import plain
 _UNLIMITED: Final = 10_000
 """Columns of a pipe or a file: lines are never folded."""
 
-_SUBJECT: Final = 3
-"""The part of the width that what was looked at may take; longer names take a second line."""
+_SUBJECT_PART: Final = 3
+"""What was looked at may take a third of the width; longer names take a second line."""
 
 _PLAN: Final = "WHAT|BACKEND|LB|ADDRESS|RECORD|WHY"
 _GAP: Final = 2
@@ -207,7 +207,7 @@ class _DrawnSection:
         self, _console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
         """Draw it for a width."""
-        width = min(self.widest, options.max_width // _SUBJECT)
+        width = min(self.widest, options.max_width // _SUBJECT_PART)
         grid = Table.grid(padding=(0, _GAP, 0, 0))
         grid.add_column(width=4, no_wrap=True)
         grid.add_column(width=width, overflow="fold")

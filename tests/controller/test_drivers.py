@@ -1,4 +1,4 @@
-"""What a driver is told of itself: its scope, where nobody else could name it."""
+"""What a driver is told of itself: its scope, where nobody else could name it, and its health."""
 
 import asyncio
 import contextlib
