@@ -10,9 +10,10 @@ import random
 import time
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from lbcf import sdk
 from lbcf.sdk.server import Service
@@ -184,9 +185,13 @@ class Witness(MemoryDriver):
 
 
 @contextlib.asynccontextmanager
-async def served(driver: sdk.Driver) -> AsyncIterator[str]:
+async def served(
+    driver: sdk.Driver, middlewares: Iterable[Middleware] = ()
+) -> AsyncIterator[str]:
     """Serve a driver on a port of its own; gives its URL."""
-    runner = web.AppRunner(Service(driver).application(), shutdown_timeout=0.1)
+    application = Service(driver).application()
+    application.middlewares.extend(middlewares)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()

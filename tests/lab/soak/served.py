@@ -36,7 +36,7 @@ from tests.lab.faults.replicas import Replica
 from tests.lab.faults.stage import NAMESPACES
 from tests.lab.faults.witness import served
 from tests.lab.soak.run import Result
-from tests.lab.soak.unsteady import TIMEOUT, UnsteadyDriver
+from tests.lab.soak.unsteady import TIMEOUT, UnsteadyDriver, losing
 
 
 ADDRESSES = tuple(f"10.0.0.{number}" for number in range(1, 41))
@@ -236,7 +236,7 @@ async def measure(
     connection = await connect(str(cluster.kubeconfig))
     async with (
         connected(connection, SystemClock(), user_agent="soak") as client,
-        served(driver) as url,
+        served(driver, [losing]) as url,
         _running(cluster, client, folder, url) as (namespace, replicas),
     ):
         crowd = Crowd(client, namespace)

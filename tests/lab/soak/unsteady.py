@@ -7,6 +7,12 @@ import asyncio
 import random
 
 from collections.abc import Callable
+from contextvars import ContextVar
+
+import attrs
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from lbcf import sdk
 from tests.lab.faults.history import Journal
@@ -17,10 +23,31 @@ TIMEOUT = 2.0
 """Seconds that the caller waits for an answer."""
 LATE = (2.0, 2.8)
 """Seconds after which an effect comes that is late: lateEffectSeconds is 1."""
-HANGS = 5.0
-"""Seconds for which a call hangs whose answer is lost."""
-_WAYS = 4
+LOST = 5.0
+"""Seconds for which an answer that is lost is kept back: nobody waits for so long."""
+_NAMES = ("Fail", "Running", "late", "lost")
+_WAYS = len(_NAMES)
 """To fail."""
+
+
+@attrs.define
+class _Answer:
+    is_lost: bool = False
+
+
+_ANSWER: ContextVar[_Answer] = ContextVar("answer")
+"""Of the call that is being served: the SDK handles it in a task of its own."""
+
+
+@web.middleware
+async def losing(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Keep an answer back that is to be lost; the call itself is over, as on a bad network."""
+    answer = _Answer()
+    _ANSWER.set(answer)
+    response = await handler(request)
+    if answer.is_lost:
+        await asyncio.sleep(LOST)
+    return response
 
 
 class UnsteadyDriver(Witness):
@@ -46,7 +73,7 @@ class UnsteadyDriver(Witness):
         if draw >= _WAYS:
             return await super().ensure_backend(request)
         with self._noted(sdk.Operation.ENSURE_BACKEND, request) as call:
-            call.outcome = "Running"
+            call.outcome = _NAMES[int(draw)]
             return await self._fail(draw, lambda: self.members.ensure(request))
 
     async def deregister_backend(
@@ -57,14 +84,16 @@ class UnsteadyDriver(Witness):
         if draw >= _WAYS:
             return await super().deregister_backend(request)
         with self._noted(sdk.Operation.DEREGISTER_BACKEND, request) as call:
-            call.outcome = "Running"
+            call.outcome = _NAMES[int(draw)]
             return await self._fail(draw, lambda: self.members.remove(request))
 
     def _drawn(self) -> float:
         """Draw how a call goes: below `_WAYS` by the way to fail of that number."""
         return self._draw.random() / self.part if self.part else _WAYS
 
-    async def _fail(self, draw: float, effect: Callable[[], object]) -> sdk.Running:
+    async def _fail(
+        self, draw: float, effect: Callable[[], object]
+    ) -> sdk.Succ | sdk.Running:
         """Fail in the way that is drawn.
 
         Raises:
@@ -74,7 +103,9 @@ class UnsteadyDriver(Witness):
             raise sdk.Fail("told to fail")
         if draw < 2:
             return sdk.Running(msg="told to be asked again")
-        late = self._draw.uniform(*LATE) if draw < 3 else 0.0
-        asyncio.get_running_loop().call_later(late, take, effect)
-        await asyncio.sleep(HANGS)
-        return sdk.Running(msg="nobody hears this")
+        if draw < 3:
+            await asyncio.sleep(self._draw.uniform(*LATE))
+        else:
+            _ANSWER.get().is_lost = True
+        take(effect)
+        return sdk.Succ()
