@@ -201,6 +201,26 @@ BUILT = (
         ),
     ),
     Variant(
+        "b54",
+        "Address, the driver's bounds are edited around an end: 1 + 1",
+        address(edits_ends=True, life=2, wait=4, takeover=3),
+    ),
+    Variant(
+        "b55",
+        "the same, and tells since when a call may be out: 1 + 1",
+        address(
+            edits_ends=True,
+            life=2,
+            wait=4,
+            takeover=3,
+            frees=True,
+            frees_in_time=True,
+            forgets_whole=False,
+            inherits=True,
+            tells_since=True,
+        ),
+    ),
+    Variant(
         "b41",
         "Record, calls are answered by Running: 2 + 1",
         record(running=True, registrars=2),

@@ -23,6 +23,8 @@ def steps(s: State, rules: Rules, out: Steps) -> None:
             _tell_since(s, rules, w, out)
         if stage == at.IDLE:
             for r in range(rules.records):
+                if rules.edits_ends and rules.says_longer:
+                    _say_longer(s, w, r, out)
                 _begin(s, rules, w, r, out)
         else:
             STAGES[stage](s, rules, w, out)
@@ -70,7 +72,8 @@ def _tell_since(s: State, rules: Rules, w: int, out: Steps) -> None:
     """Write for whoever waits since when calls for the end of its holder may be out."""
     holder = s[at.LOCK]
     known = s[at.ending(w, holder - 1)] if holder else 0
-    since = max(rules.takeover - known // at.TICK_OUT, 0)
+    takeover = world.takeover_of(s, rules, holder - 1) if holder else 0
+    since = max(takeover - known // at.TICK_OUT, 0)
     gone = holder and s[at.record(holder - 1) + at.PHASE] == at.GONE
     if gone and known & at.ANSWERED_ALL and s[at.LOCK_AGE] < since:
         n = bytearray(s)
@@ -114,6 +117,17 @@ def _note_out(n: Draft, rules: Rules, ending: int, ticks: int) -> None:
     if rules.times_last or not known:
         known = max(known, ticks)
     n[ending] = n[ending] & (at.TICK_OUT - 1) | known * at.TICK_OUT
+
+
+def _say_longer(s: State, w: int, r: int, out: Steps) -> None:
+    """Write for whoever takes a lock over that calls for its holder's end may live longer."""
+    d = at.record(r)
+    ends = s[d + at.PHASE] in (at.DELETING, at.GONE) and s[at.LOCK] == r + 1
+    if ends and not s[d + at.STAMP] & at.LONGER_END:
+        n = bytearray(s)
+        n[d + at.STAMP] |= at.LONGER_END
+        text = "{b} writes how long calls for the end of {r} may live"
+        out.append(Step((text, w, r), n))
 
 
 def _begin(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
@@ -166,11 +180,34 @@ def _begin_deleting(
         text += "; it writes `*` as its deregistrar"
         reads = text
     call = at.FINAL if final else at.EARLY
-    out.append(_permitted(s, w, r, call, text, current=current))
+    out += _by_bounds(s, rules, _permitted(s, w, r, call, text, current=current))
     if rules.drains:
         text = f"{reads}; it drains first"
         drain = _permitted(s, w, r, at.DRAIN, text, current=current)
-        out.append(drain._replace(trouble=rules.drains_end))
+        out += _by_bounds(s, rules, drain._replace(trouble=rules.drains_end))
+
+
+def _by_bounds(s: State, rules: Rules, permitted: Step) -> Steps:
+    """Let a call go by what the driver's bounds are, or seem to be.
+
+    One under the shorter bounds lives as long as one under the longer ones that has been
+    under way for the difference.
+    """
+    if not rules.edits_ends:
+        return [permitted]
+    text, w, r = permitted.label
+    longer = permitted._replace(
+        label=(f"{text}, under the driver's longer bounds", w, r)
+    )
+    n = bytearray(permitted.state)
+    n[at.deregistrar(w) + at.SINCE] = rules.life - rules.short_life
+    shorter = permitted._replace(state=n)
+    if not rules.says_longer or s[at.record(r) + at.STAMP] & at.LONGER_END:
+        return [shorter, longer]
+    if rules.looks_again:
+        return [shorter]
+    longer.state[at.deregistrar(w) + at.CARRIES] |= at.LIVES_LONGER
+    return [shorter, longer]
 
 
 def _is_anothers(s: State, w: int, r: int) -> bool:
@@ -211,9 +248,13 @@ def _send(s: State, rules: Rules, w: int, out: Steps) -> None:
     may_send = world.may_send(s, rules, b)
     if may_send:
         n[b + at.STAGE] = at.SENT
+        if s[b + at.CARRIES] & at.LIVES_LONGER:
+            n[b + at.CARRIES] &= ~at.LIVES_LONGER
+            if s[at.LOCK] == r + 1:
+                n[at.record(r) + at.STAMP] |= at.LONGER_END
         if not rules.frees_ended and s[b + at.CARRIES] == at.FINAL:
             _let_go(n, rules, w, r)
-        out.append(Step((f"{{b}} sends {_CALLS[s[b + at.CARRIES]]}", w, r), n))
+        out.append(Step((f"{{b}} sends {_CALLS[n[b + at.CARRIES]]}", w, r), n))
         n = bytearray(s)
     world.rest(n, b)
     _give_up(n, rules, w, r)

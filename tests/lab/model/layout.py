@@ -30,7 +30,9 @@ ENSURED, ENDED, LOST, UNHELD, ENDER, STAMP = range(7, RECORD)
 `ensuring`; changes of its spec; policy; ticks since its deletion; whether an ensure ever
 took effect; whether a deregister that counts was answered; whether a reset took it; whether a namesake's
 release took its finalizer; `deregistrar`, who alone may call for its end; whether it says
-that its ensures may live for longer."""
+that its ensures may live for longer, or whoever takes its lock over is told so of calls for
+its end (`LONGER_END`)."""
+LONGER_END = 2
 
 ABSENT, LIVE, DELETING, GONE = range(4)
 
@@ -62,7 +64,8 @@ came in the middle of a turn, which goes on by reads of its own."""
 OLDER_ARE_OVER = 2
 """The bit of an ensure's `CARRIES` beside the parameters: sent when none older is out."""
 LIVES_LONGER = 4
-"""Another one: it was sent under the longer of a driver's bounds."""
+"""Another one: it was sent under the longer of a driver's bounds; of a call for an end, too,
+whose bounds are still to be said (in a weaker protocol alone)."""
 
 MAX_REGISTRARS = 2
 REGISTRARS = RECORDS + MAX_RECORDS * RECORD

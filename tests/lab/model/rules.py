@@ -35,6 +35,9 @@ class Rules:
             different age do.
         short_life: as `life`, under the shorter ones.
         short_wait: as `wait`, under the shorter ones.
+        edits_ends: whether each look of a deregistrar at the driver may show the longer
+            or the shorter ones; a lock is taken under the shorter ones.
+        short_takeover: as `takeover`, under the shorter ones.
         skew: by how much a deregistrar may believe to have waited longer than it has.
         crashes: whether incarnations end at any time.
         silences: whether calls stay without a definite answer.
@@ -95,6 +98,9 @@ class Rules:
         success_ends: a success ends what the same record's calls had left running.
         stamps: a record says how long its ensures may live, before the first one is sent
             that may live for as long; its deregistrar goes by that.
+        says_longer: who calls for an end under longer bounds than its lock has says so first
+            to whoever takes that lock over.
+        looks_again: the call goes by a read that came after that.
         gates: all records are of one pod, whose preStop waits until no record names it.
         looks: before the first ensure of a record the pod is read, and must not be deleted.
         looks_after: it is read when the record exists; else at any time before.
@@ -131,6 +137,8 @@ class Rules:
     edits: bool = False
     short_life: int = 1
     short_wait: int = 3
+    edits_ends: bool = False
+    short_takeover: int = 2
     skew: int = 1
     crashes: bool = True
     silences: bool = True
@@ -181,6 +189,8 @@ class Rules:
     running: bool = False
     success_ends: bool = True
     stamps: bool = True
+    says_longer: bool = True
+    looks_again: bool = True
     gates: bool = False
     looks: bool = True
     looks_after: bool = True

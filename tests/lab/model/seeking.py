@@ -77,7 +77,7 @@ def _may_lock(s: State, rules: Rules, w: int, r: int) -> bool:
     if rules.lock == "none" or known or holder in (0, r + 1):
         return True
     gone = s[at.record(holder - 1) + at.PHASE] == at.GONE
-    over = rules.lock_ends and s[at.LOCK_AGE] >= rules.takeover
+    over = rules.lock_ends and s[at.LOCK_AGE] >= world.takeover_of(s, rules, holder - 1)
     return gone and bool(over or s[at.FREED])
 
 

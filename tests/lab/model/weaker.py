@@ -275,6 +275,33 @@ WEAKER = (
         "S2",
     ),
     Variant(
+        "w45",
+        "a lock waits for calls under the driver's bounds as they were, or are now",
+        address(
+            crashes=False,
+            edits_ends=True,
+            life=2,
+            wait=4,
+            takeover=3,
+            says_longer=False,
+        ),
+        "S2",
+    ),
+    Variant(
+        "w46",
+        "a call under longer bounds goes by a read from before that was said",
+        address(
+            crashes=False,
+            deregistrars=2,
+            edits_ends=True,
+            life=2,
+            wait=4,
+            takeover=3,
+            looks_again=False,
+        ),
+        "S2",
+    ),
+    Variant(
         "w39",
         "a call that was answered by Running goes on after a later success",
         record(running=True, success_ends=False),
@@ -308,10 +335,10 @@ WEAKER = (
     Variant("w31", "late effects without bound", record(bounded_late=False), "S"),
 )
 
-LARGE = ("w34", "w37", "w40")
+LARGE = ("w34", "w37", "w40", "w46")
 """Those that are refuted after ten million steps: by `make model` alone."""
 SLOW = (
     *("w02", "w04", "w07", "w08", "w09", "w17", "w19", "w20", "w26"),
-    *("w33", "w35", "w36", "w41", "w42", "w43", "w44"),
+    *("w33", "w35", "w36", "w41", "w42", "w43", "w44", "w45"),
 )
 """Those that are refuted after some hundred thousand steps only."""

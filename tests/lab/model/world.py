@@ -107,7 +107,7 @@ def end(s: Draft, r: int) -> str:
     s[d + at.PHASE] = at.GONE
     s[d + at.REGISTERED] = s[d + at.MARK] = s[d + at.AGE] = s[d + at.LOST] = 0
     s[d + at.ENDER] = 0
-    s[d + at.STAMP] = 0
+    s[d + at.STAMP] &= at.LONGER_END
     touch(s, r)
     for w in range(at.MAX_DEREGISTRARS):
         e = at.ending(w, r)
@@ -163,6 +163,12 @@ def _shorter(s: State | Draft, rules: Rules, worker: int) -> int:
         return 0
     longer = s[worker + at.CARRIES] & at.LIVES_LONGER
     return 0 if longer else rules.life - rules.short_life
+
+
+def takeover_of(s: State, rules: Rules, r: int) -> int:
+    """Say for how long a lock's holder must have been gone."""
+    longer = not rules.edits_ends or s[at.record(r) + at.STAMP] & at.LONGER_END
+    return rules.takeover if longer else rules.short_takeover
 
 
 def may_send(s: State, rules: Rules, worker: int) -> bool:
