@@ -17,12 +17,14 @@ from lbcf.deregistrar.orphans import OrphanRemoval
 from lbcf.deregistrar.reconciler import Deregistrar
 from lbcf.deregistrar.successors import Successors, holder_of, is_waiting
 from lbcf.executor import Executor, LoadBalancerCalls
+from lbcf.executor.locks import EndCover
 from lbcf.executor.object_events import (
     AbandonmentReporter,
     CallReporter,
     TroubleReporter,
 )
 from lbcf.executor.writes import ObjectWriter
+from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS, RECORDS
 from lbcf.kube.store import Store
@@ -87,6 +89,7 @@ class DeregistrarProgram:
             client,
             parts.drivers,
             clock,
+            ends=EndCover(AddressLocks(client, parts.settings.namespace, clock)),
             records=records,
             limit=limit,
             recall=ReconnectNotifier(queue),

@@ -6,6 +6,10 @@ that one's holder exists no more and none of the calls for its end can still arr
 once where its deregistrar has written that all of them were answered, else after Δ.
 Nobody releases a lock by a write: its holder's existence is the lock. Those of holders
 long gone are swept away.
+
+A lock says by which Δ, that of the driver when it was taken. A deregistrar whose calls may
+take effect for longer makes another Lease before, named by the holder's uid, which is read
+before the lock is taken over.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +18,13 @@ from datetime import timedelta
 import attrs
 import structlog
 
-from lbcf.core.lifecycle.steps import LockHeld, LockTaken, TakeLock
+from lbcf.core.lifecycle.steps import (
+    CoverEnd,
+    EndCovered,
+    LockHeld,
+    LockTaken,
+    TakeLock,
+)
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model.names import digest
 from lbcf.core.model.resources import BackendRecord
@@ -90,26 +100,28 @@ class AddressLocker:
         """
         while True:
             names = self._names(step)
-            held = await self._take_first(names[0], step)
+            taken = await self._take_first(names[0], step)
+            held = taken if isinstance(taken, LockHeld) else None
             for name in names[1:]:
                 held = held or await self._look(name, step)
             if held is not None:
                 return held
             if names == self._names(step):
-                return LockTaken()
+                return taken
 
-    async def _take_first(self, name: str, step: TakeLock) -> LockHeld | None:
-        """Take the lock that counts from now on; None: it is taken."""
+    async def _take_first(self, name: str, step: TakeLock) -> LockTaken | LockHeld:
+        """Take the lock that counts from now on."""
         own = _name_of(step.record)
         found = await self._locks.take(name, own, step.takeover_after)
-        if not isinstance(found, HeldBy):
-            self._gone.pop(name, None)
-            return None
-        held = await self._judged(name, found, step)
-        if held is not None:
-            return held
-        taken = await self._locks.take_over(found, own, step.takeover_after)
-        return _held(taken, _LOOK_AGAIN) if isinstance(taken, HeldBy) else None
+        if isinstance(found, HeldBy):
+            held = await self._judged(name, found, step)
+            if held is not None:
+                return held
+            found = await self._locks.take_over(found, own, step.takeover_after)
+        if isinstance(found, HeldBy):
+            return _held(found, _LOOK_AGAIN)
+        self._gone.pop(name, None)
+        return LockTaken(timedelta(seconds=found.lease.duration))
 
     async def _look(self, name: str, step: TakeLock) -> LockHeld | None:
         found = await self._locks.find(name)
@@ -125,15 +137,22 @@ class AddressLocker:
             return _held(held, _LOOK_AGAIN)
         waiting = step.waiting
         known = waiting if waiting and waiting.holder == holder.uid else None
-        wait = timedelta(0)
-        if known is None or not known.is_over:
-            # Calls for the holder's end may have gone by the driver as it was then.
-            said = timedelta(seconds=held.lease.duration)
-            wait = max(step.takeover_after, said)
+        if known is not None and known.is_over:
+            self._gone.pop(name, None)
+            return None
+        # Calls for the holder's end may have gone by the driver as it was then.
+        said = timedelta(seconds=held.lease.duration)
+        wait = max(step.takeover_after, said)
         written = None if known is None else known.gone_at
         now = read_now(self._clock)
         since = self._gone_since(name, held.holder, now, written)
-        rest = wait - timedelta(seconds=now.monotonic - since)
+        gone_for = timedelta(seconds=now.monotonic - since)
+        rest = wait - gone_for
+        if rest <= timedelta(0):
+            # Or as it was in between. No call goes by a read from before the holder's end
+            # any more, so that nobody announces another one.
+            longer = await self._locks.find(_end_of(holder.uid))
+            rest = timedelta(seconds=longer.lease.duration if longer else 0) - gone_for
         if rest > timedelta(0):
             return _held(held, rest, BootTime(now.boot, since))
         self._gone.pop(name, None)
@@ -230,6 +249,32 @@ class AddressLocker:
         except NotFound:
             return False
         return record.meta.uid == holder.uid
+
+
+class EndCover:
+    """Announces calls for an end that may take effect for longer than the lock says.
+
+    Args:
+        locks: where Leases are.
+    """
+
+    def __init__(self, locks: AddressLocks) -> None:
+        self._locks = locks
+
+    async def cover(self, step: CoverEnd) -> EndCovered:
+        """Have a Lease say so, for whoever takes the address over.
+
+        Raises:
+            KubeError: nobody knows whether it does.
+        """
+        record = step.record
+        name = _end_of(record.meta.uid)
+        await self._locks.cover(name, _name_of(record), step.settling)
+        return EndCovered(step.settling)
+
+
+def _end_of(uid: Uid) -> str:
+    return f"end-{uid}"
 
 
 def _held(

@@ -14,6 +14,8 @@ from lbcf.core.lifecycle.steps import (
     Abandoned,
     CallDriver,
     Conflicted,
+    CoverEnd,
+    EndCovered,
     Finish,
     LockHeld,
     LockTaken,
@@ -94,6 +96,13 @@ class TakesLocks(Protocol):
         """Take one, or say who has it and when to ask again."""
 
 
+class CoversEnds(Protocol):
+    """Whoever announces calls for an end that may take effect for long."""
+
+    async def cover(self, step: CoverEnd) -> EndCovered:
+        """Announce them to whoever takes the address over."""
+
+
 class Executor:
     """Performs steps.
 
@@ -102,6 +111,7 @@ class Executor:
         drivers: the webhook services.
         clock: the time.
         locks: on addresses; None in a process that takes none.
+        ends: announces calls for them; None in a process that ends no records.
         records: takes in what each write returned; None where nobody reads it.
         limit: says how many calls a load balancer bears at a time, None: any number.
         recall: told whether drivers could be reached, None where nobody waits.
@@ -115,6 +125,7 @@ class Executor:
         clock: Clock,
         *,
         locks: TakesLocks | None = None,
+        ends: CoversEnds | None = None,
         records: Store[BackendRecord] | None = None,
         limit: Callable[[ObjectKey], int | None] = lambda _key: None,
         recall: ReconnectNotifier | None = None,
@@ -126,6 +137,7 @@ class Executor:
         self._drivers = drivers
         self._clock = clock
         self._locks = locks
+        self._ends = ends
         self._limit = limit
         self._batches = Batches(drivers, clock)
         self._recall = recall
@@ -201,8 +213,8 @@ class Executor:
                 return await self._call_driver(subject, step)
             case ReadPod():
                 return await self._read_pod(step)
-            case TakeLock():
-                return await self._take_lock(step)
+            case TakeLock() | CoverEnd():
+                return await self._write_lease(step)
             case ReleaseRecord():
                 return await self._release(step)
             case Finish():
@@ -286,7 +298,11 @@ class Executor:
             return Released()
         return Observed(Permission(left, began))
 
-    async def _take_lock(self, step: TakeLock) -> Reply:
+    async def _write_lease(self, step: TakeLock | CoverEnd) -> Reply:
+        if isinstance(step, CoverEnd):
+            if self._ends is None:
+                raise ValueError("this process ends no records")
+            return await failpoints.through(self._ends.cover(step), answer_lost)
         if self._locks is None:
             raise ValueError("this process takes no locks on addresses")
         return await failpoints.through(self._locks.take(step), answer_lost)

@@ -117,6 +117,22 @@ class AddressLocks:
             return await self.take(lease.meta.key.name, holder, settling)
         return Taken(taken)
 
+    async def cover(self, name: str, holder: str, settling: timedelta) -> None:
+        """Have a Lease say that calls for a record's end may take effect for so long.
+
+        It says so already where it names more.
+
+        Raises:
+            KubeError: as the tree tells; after `Unavailable` ask again.
+        """
+        found = await self.take(name, holder, settling)
+        for _ in range(_ROUNDS):
+            if found.lease.duration >= settling.total_seconds():
+                return
+            held = HeldBy(found.lease.holder, found.lease)
+            found = await self.take_over(held, holder, settling)
+        raise Conflict(f"lease {self._namespace}/{name} comes and goes: try again")
+
     async def list(self) -> tuple[Lease, ...]:
         """Return all locks, for the sweep."""
         selection = Selection(self._namespace, labels=f"{LABEL_LOCK}={_ADDRESS}")

@@ -113,6 +113,7 @@ class _RecordStatus(msgspec.Struct, rename="camel"):
     deregistrar: str = ""
     waiting_for: _Waiting | None = None
     deletion_seen_at: _BootTime | None = None
+    lock_settling_seconds: int = 0
 
 
 class _Record(msgspec.Struct):
@@ -201,6 +202,7 @@ def _parse_status(status: _RecordStatus) -> RecordStatus:
         deregistrar=intern(status.deregistrar),
         waiting=None if waits is None else _parse_waiting(waits),
         deletion_seen_at=_parse_boot_time(status.deletion_seen_at),
+        lock_settling=timedelta(seconds=status.lock_settling_seconds),
     )
 
 
@@ -331,6 +333,7 @@ def _render_status(status: RecordStatus) -> dict[str, object]:
         "deregistrar": status.deregistrar or None,
         "waitingFor": waits and _render_waiting(waits),
         "deletionSeenAt": _render_boot_time(status.deletion_seen_at),
+        "lockSettlingSeconds": int(status.lock_settling.total_seconds()) or None,
     }
 
 

@@ -16,6 +16,7 @@ from lbcf.core.lifecycle.steps import (
     Abandoned,
     CallDriver,
     CallRefused,
+    CoverEnd,
     Deregistered,
     Finish,
     NeverRegistered,
@@ -127,8 +128,9 @@ def test_watch_is_believed_of_members_named_after_records() -> None:
 
 def test_watch_is_not_believed_where_an_address_has_a_next_owner() -> None:
     """Members known by address are ended on a quorum read alone."""
-    world = World(SETTLED)
-    seen = Permission(SETTLED, world.monotonic)
+    record = named("")
+    world = World(record)
+    seen = Permission(record, world.monotonic)
 
     world.end(DeregistrationState(first_seen=0.0).begin_turn(PLAIN, seen))
 
@@ -753,9 +755,12 @@ def test_drain_ends_when_the_backend_is_gone() -> None:
 
 
 def named(name: str, *, registered: bool = True, ensuring: str = "") -> BackendRecord:
-    """Say who may end a record without telling."""
+    """Say who may end a record without telling; its lock says the usual Δ."""
     record = a_record(registered=registered, ensuring=ensuring, deleting=True)
-    return attrs.evolve(record, status=attrs.evolve(record.status, deregistrar=name))
+    status = attrs.evolve(
+        record.status, deregistrar=name, lock_settling=PLAIN.end_settling
+    )
+    return attrs.evolve(record, status=status)
 
 
 def end(world: World, *, driver: LoadBalancerDriver = PLAIN) -> DeregistrationState:
@@ -873,6 +878,54 @@ def test_who_is_not_named_tells_before_it_calls() -> None:
     assert ["ReadRecord", "WriteStatus", "deregisterBackend"] == world.kinds[:3]
     assert "*" == world.writes[0].deregistrar
     assert not ending.is_clean
+
+
+SLOWER = attrs.evolve(PLAIN, late_effect=seconds(60))
+UNSAID = attrs.evolve(
+    named("me"), status=attrs.evolve(named("me").status, lock_settling=seconds(0))
+)
+
+
+@pytest.mark.parametrize(
+    ("record", "driver"),
+    [
+        pytest.param(named("me"), SLOWER, id="its bounds were raised"),
+        pytest.param(
+            named("me"),
+            attrs.evolve(PLAIN, timeouts={Operation.DRAIN_BACKEND.value: seconds(60)}),
+            id="it drains now",
+        ),
+        pytest.param(UNSAID, PLAIN, id="an earlier version took the lock"),
+    ],
+)
+def test_calls_that_live_longer_than_the_lock_says_are_announced(
+    record: BackendRecord, driver: LoadBalancerDriver
+) -> None:
+    """Once, and before a read that says that nobody has taken the lock over yet."""
+    world = World(record)
+    world.answers.append(LOST)
+
+    end(world, driver=driver)
+
+    first = ["ReadRecord", "CoverEnd", "ReadRecord"]
+    assert first == world.kinds[:3]
+    announced = [s.settling for s in world.steps if isinstance(s, CoverEnd)]
+    assert [driver.end_settling] == announced
+
+
+def test_calls_that_live_longer_each_time_are_announced_each_time() -> None:
+    """The driver's bounds are raised again between two calls."""
+    world = World(named("me"))
+    world.answers += [LOST, LOST]
+    ending = DeregistrationState(0.0, incarnation="me")
+
+    for late in (60, 600, 10):
+        driver = attrs.evolve(PLAIN, late_effect=seconds(late))
+        ending, _ = world.end(ending.begin_turn(driver))
+
+    announced = [s.settling for s in world.steps if isinstance(s, CoverEnd)]
+    assert [seconds(75), seconds(615)] == announced
+    assert 3 == len(world.calls(Operation.DEREGISTER_BACKEND))
 
 
 def test_who_is_named_and_finds_a_star_is_not_alone() -> None:

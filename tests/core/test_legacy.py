@@ -304,7 +304,8 @@ def test_end_is_confirmed_since_an_ensure_of_lbcf_may_land_late(
 ) -> None:
     """Taken out at once, and again when nothing sent before the deletion can arrive."""
     record = an_old_record(registered=registered, deleting=True)
-    ending = DeregistrationState(first_seen=0.0).begin_turn(BY_ADDRESS)
+    ending = DeregistrationState(first_seen=0.0, covered=BY_ADDRESS.end_settling)
+    ending = ending.begin_turn(BY_ADDRESS)
     reading = deregistration.next_step(ending, at(0))
     observed = Observed(Permission(record, 0.0))
     ending = deregistration.learn(ending, reading, observed, at(0))

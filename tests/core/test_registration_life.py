@@ -16,6 +16,7 @@ from lbcf.core.lifecycle.steps import (
     CallDriver,
     CallRefused,
     Finish,
+    LockTaken,
     NoAnswer,
     Permission,
     ReadPod,
@@ -195,11 +196,14 @@ def test_record_says_how_long_an_ensure_may_take_effect_before_it_is_sent(
 def test_member_known_by_address_is_locked_then_written_then_ensured() -> None:
     """What B must know before the first ensure is in the record by then."""
     world = World(NOWHERE)
+    said = seconds(60)
+    world.locks.append(LockTaken(said))
 
     take_up(world, driver=PLAIN, address="10.0.0.1:8080")
 
     assert ["TakeLock", "WriteStatus", "ensureBackend", "WriteStatus"] == world.kinds
-    assert RecordStatus(address="10.0.0.1:8080", ensuring=ME) == world.writes[0]
+    written = RecordStatus("10.0.0.1:8080", ensuring=ME, lock_settling=said)
+    assert written == world.writes[0]
     assert world.stored.is_settled
 
 

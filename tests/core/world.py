@@ -17,6 +17,8 @@ from lbcf.core.lifecycle.registration import RegistrationState
 from lbcf.core.lifecycle.steps import (
     CallDriver,
     Conflicted,
+    CoverEnd,
+    EndCovered,
     Finish,
     LockTaken,
     Observed,
@@ -123,18 +125,20 @@ class World:
                 return self._write(step)
             case WriteSettling():
                 return self._write_settling(step)
-            case ReadPod() | TakeLock():
+            case ReadPod() | TakeLock() | CoverEnd():
                 return self._cleared(step)
             case ReleaseRecord():
                 return self._release(step)
             case Finish():
                 raise AssertionError("a finished turn was carried out")
 
-    def _cleared(self, step: ReadPod | TakeLock) -> Reply:
-        """Tell of the pod, or of the lock."""
+    def _cleared(self, step: ReadPod | TakeLock | CoverEnd) -> Reply:
+        """Tell of the pod, of the lock, or of who takes it over."""
+        if isinstance(step, CoverEnd):
+            return EndCovered(step.settling)
         if isinstance(step, ReadPod):
             return PodRead(self.pod_is_ending)
-        return self.locks.popleft() if self.locks else LockTaken()
+        return self.locks.popleft() if self.locks else LockTaken(step.takeover_after)
 
     def _observed(self) -> Observed | RecordGone:
         """Show the record as it is now."""

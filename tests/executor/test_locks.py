@@ -8,10 +8,10 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from lbcf.core.lifecycle.steps import LockHeld, LockTaken, TakeLock
+from lbcf.core.lifecycle.steps import CoverEnd, LockHeld, LockTaken, TakeLock
 from lbcf.core.model.resources import BackendRecord, Waiting
 from lbcf.core.model.values import BootTime, ObjectKey
-from lbcf.executor.locks import AddressLocker
+from lbcf.executor.locks import AddressLocker, EndCover
 from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import UnreadableAnswer
@@ -24,6 +24,7 @@ from tests.kube.tiny_api import TinyApi
 
 QUARANTINE = timedelta(seconds=25)
 ADDRESS = "10.0.0.1:80"
+TAKEN = LockTaken(QUARANTINE)
 
 
 class Locksmith:
@@ -88,8 +89,8 @@ async def test_first_has_it_and_may_ask_again(smith: Locksmith) -> None:
     """Taking a lock twice is taking it once."""
     first = await smith.record("first")
 
-    assert LockTaken() == await smith.take(first)
-    assert LockTaken() == await smith.take(first)
+    assert TAKEN == await smith.take(first)
+    assert TAKEN == await smith.take(first)
 
 
 async def test_second_is_told_who_has_it(smith: Locksmith) -> None:
@@ -118,7 +119,7 @@ async def test_holder_that_is_gone_is_outwaited(smith: Locksmith) -> None:
     smith.clock.advance(QUARANTINE - timedelta(seconds=1))
     assert isinstance(await smith.take(second), LockHeld)
     smith.clock.advance(timedelta(seconds=1))
-    assert LockTaken() == await smith.take(second)
+    assert TAKEN == await smith.take(second)
 
 
 async def test_holder_that_has_ended_well_is_not_waited_for(smith: Locksmith) -> None:
@@ -129,7 +130,7 @@ async def test_holder_that_has_ended_well_is_not_waited_for(smith: Locksmith) ->
     assert isinstance(await smith.locker.take(told), LockHeld), "it exists still"
     await smith.gone(first)
 
-    assert LockTaken() == await smith.locker.take(told)
+    assert TAKEN == await smith.locker.take(told)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +228,52 @@ async def test_holder_is_outwaited_by_its_driver_as_it_was_and_as_it_is(
     assert isinstance(held, LockHeld)
     assert QUARANTINE == held.again_after
     smith.clock.advance(QUARANTINE)
-    assert LockTaken() == await smith.locker.take(shorter)
+    assert LockTaken(now) == await smith.locker.take(shorter)
+
+
+@pytest.mark.parametrize("announced", [(60, 80), (80, 60)])
+async def test_calls_announced_for_an_end_are_outwaited(
+    smith: Locksmith, announced: tuple[int, ...]
+) -> None:
+    """A driver may have been slower for a while than it was before, and is now."""
+    first, second = await smith.record("first"), await smith.record("second")
+    await smith.take(first)
+    for seconds in announced:
+        step = CoverEnd(first, timedelta(seconds=seconds))
+        covered = await EndCover(smith.locks).cover(step)
+        assert step.settling == covered.settling
+    await smith.gone(first)
+    await smith.take(second)
+    smith.clock.advance(QUARANTINE)
+
+    held = await smith.take(second)
+
+    assert isinstance(held, LockHeld)
+    assert 80 - 25 == round(held.again_after.total_seconds())
+    smith.clock.advance(timedelta(seconds=80) - QUARANTINE)
+    assert TAKEN == await smith.take(second)
+
+
+async def test_announced_calls_that_are_over_are_not_waited_for(
+    smith: Locksmith,
+) -> None:
+    """Whoever sent them has said so."""
+    first, second = await smith.record("first"), await smith.record("second")
+    await smith.take(first)
+    await EndCover(smith.locks).cover(CoverEnd(first, timedelta(hours=1)))
+    await smith.gone(first)
+    told = attrs.evolve(wish(second), waiting=Waiting(first.meta.uid, is_over=True))
+
+    assert TAKEN == await smith.locker.take(told)
+
+
+async def test_lock_of_an_earlier_try_says_what_it_said_then(smith: Locksmith) -> None:
+    """The process that took it ended before it wrote the address down."""
+    first = await smith.record("first")
+    await smith.take(first)
+    longer = attrs.evolve(wish(first), takeover_after=2 * QUARANTINE)
+
+    assert TAKEN == await smith.locker.take(longer)
 
 
 async def test_namesake_of_the_holder_is_not_the_holder(smith: Locksmith) -> None:
@@ -239,7 +285,7 @@ async def test_namesake_of_the_holder_is_not_the_holder(smith: Locksmith) -> Non
     await smith.take(second)
     smith.clock.advance(QUARANTINE)
 
-    assert LockTaken() == await smith.take(second)
+    assert TAKEN == await smith.take(second)
 
 
 async def test_sweep_takes_what_has_been_stale_for_long(smith: Locksmith) -> None:
@@ -256,7 +302,7 @@ async def test_sweep_takes_what_has_been_stale_for_long(smith: Locksmith) -> Non
     assert 1 == await smith.locker.sweep()
 
     assert () == await smith.locks.list()
-    assert LockTaken() == await smith.take(second)
+    assert TAKEN == await smith.take(second)
 
 
 def held_key(held: LockTaken | LockHeld) -> ObjectKey:
@@ -272,9 +318,9 @@ async def test_one_address_at_two_load_balancers_is_two_locks(
     first = await smith.record("first")
     elsewhere = await smith.record("second", lb="back")
 
-    assert LockTaken() == await smith.take(first)
-    assert LockTaken() == await smith.take(elsewhere)
-    assert LockTaken() == await smith.take(elsewhere, "10.0.0.1:81")
+    assert TAKEN == await smith.take(first)
+    assert TAKEN == await smith.take(elsewhere)
+    assert TAKEN == await smith.take(elsewhere, "10.0.0.1:81")
     assert 3 == len(await smith.locks.list())
 
 
@@ -315,7 +361,7 @@ async def test_a_lock_under_an_older_key_holds(
     assert isinstance(await smith.take(second), LockHeld)
     smith.clock.advance(QUARANTINE)
 
-    assert LockTaken() == await smith.take(second)
+    assert TAKEN == await smith.take(second)
 
 
 async def test_a_key_that_changes_while_a_lock_is_taken_counts(
@@ -328,7 +374,7 @@ async def test_a_key_that_changes_while_a_lock_is_taken_counts(
     async def overtaken() -> None:
         """Let the key change, and the second one take its lock, in the middle."""
         smith.keys = {"front": ("url:2", "url:1")}
-        assert LockTaken() == await smith.take(second)
+        assert TAKEN == await smith.take(second)
 
     smith.before_create = overtaken
     held = await smith.take(first)

@@ -22,7 +22,8 @@ explains them:
    writes into a record that it has read as deleting.
 5. A call without a definite answer may take effect when the record is gone. Where members
    are known by address alone it is the lock that keeps the address from its next owner
-   until then, also after a crash, when nobody remembers the call.
+   until then, also after a crash, when nobody remembers the call. A call that may take
+   effect for longer than the lock says is announced before it is sent (w45, w46).
 6. The address is free after an end of which this incarnation knows that no call is out
    (`is_clean`): at once, or when the calls without a definite answer are over;
    `lbcf.deregistrar.successors` tells whoever waits for it (w33 to w44).
@@ -44,7 +45,9 @@ from lbcf.core.lifecycle.steps import (
     CallFailure,
     CallRefused,
     Conflicted,
+    CoverEnd,
     Deregistered,
+    EndCovered,
     Finish,
     NeverRegistered,
     NoAnswer,
@@ -142,6 +145,7 @@ class DeregistrationState:
         late: calls under our name that had no definite answer; None: each had one.
         is_clean: we have let the record go, nobody else has called for its end, and all
             calls under our name had definite answers but for those in `late`.
+        covered: Δ that we have announced to whoever takes the address over.
         permission: the latest observation of this turn.
         driver: the driver to call, or why there is none.
         drain: how far a drain is, before it is written.
@@ -162,6 +166,7 @@ class DeregistrationState:
     incarnation: str = ""
     late: LateCalls | None = None
     is_clean: bool = False
+    covered: timedelta = timedelta(0)
     permission: Permission | None = None
     driver: LoadBalancerDriver | Explanation = UNKNOWN_DRIVER
     drain: DrainProgress | None = None
@@ -318,6 +323,21 @@ def _write_marker(
     return WriteStatus(record, status)
 
 
+def _cover_end(
+    state: DeregistrationState, record: BackendRecord, _now: Now
+) -> Step | None:
+    """Announce calls that may take effect for longer than the lock says (w45)."""
+    driver = state.driver
+    if isinstance(driver, Explanation) or driver.member_key is MemberKey.RECORD:
+        return None
+    # The driver may have been edited since the lock was taken, and may be again before
+    # the next owner of the address looks at it.
+    covered = max(record.status.lock_settling, state.covered)
+    if state.final_done or driver.end_settling <= covered:
+        return None
+    return CoverEnd(record, driver.end_settling)
+
+
 def _drain(state: DeregistrationState, record: BackendRecord, now: Now) -> Step | None:
     """Call drainBackend until nothing is left or the deadline is over."""
     driver, permission = state.driver, state.permission
@@ -440,6 +460,7 @@ STAGES: tuple[Stage, ...] = (
     _write_condition,
     _wait,
     _write_marker,
+    _cover_end,
     _drain,
     _deregister,
     _release,
@@ -455,8 +476,8 @@ def learn(
             return attrs.evolve(state, is_over=True)
         case Released():
             return _released(state, step)
-        case Conflicted():
-            return attrs.evolve(state, permission=None)
+        case Conflicted() | EndCovered():
+            return _to_be_read(state, reply)
         case Observed(permission):
             if isinstance(step, WriteStatus):
                 state = attrs.evolve(state, reported_at=now.monotonic, report=None)
@@ -467,6 +488,15 @@ def learn(
             return _learn_answer(state, step, reply, now)
         case _:
             return state
+
+
+def _to_be_read(
+    state: DeregistrationState, reply: Conflicted | EndCovered
+) -> DeregistrationState:
+    # Who has taken the lock over by now did not read what we have announced: only a record
+    # that still exists says that nobody has (w46).
+    covered = reply.settling if isinstance(reply, EndCovered) else state.covered
+    return attrs.evolve(state, covered=covered, permission=None)
 
 
 def _released(state: DeregistrationState, step: Step) -> DeregistrationState:

@@ -43,6 +43,7 @@ from lbcf.core.lifecycle.steps import (
     CallFailure,
     CallRefused,
     Conflicted,
+    EndCovered,
     Finish,
     LockHeld,
     LockTaken,
@@ -130,6 +131,7 @@ class RegistrationState:
         driver: the driver to call, or why there is none.
         address: as found for a record that has none yet.
         locked: this record holds the lock on that address.
+        lock_settling: what that lock says of calls for the record's end.
         pod_seen: its pod was read since it exists, and was not being deleted.
         deregistrar: the incarnation that deregisters at present, as far as is known.
         ensured: the answer of an ensure that is not written to the record yet.
@@ -151,6 +153,7 @@ class RegistrationState:
     driver: LoadBalancerDriver | Explanation = UNKNOWN_DRIVER
     address: str = ""
     locked: bool = False
+    lock_settling: timedelta = timedelta(0)
     pod_seen: bool = False
     deregistrar: str = ""
     ensured: Succeeded | None = None
@@ -327,12 +330,8 @@ def _take_lock(
         return None  # by rule 5 the lock came before the address
     if driver.member_key is MemberKey.RECORD:
         return None
-    # A drainBackend that takes effect late would drain the next owner of the address.
-    wait = driver.settling(Operation.DEREGISTER_BACKEND)
-    if driver.declares(Operation.DRAIN_BACKEND):
-        wait = max(wait, driver.settling(Operation.DRAIN_BACKEND))
     address = record.address or state.address
-    return TakeLock(driver, record, address, wait, record.status.waiting)
+    return TakeLock(driver, record, address, driver.end_settling, record.status.waiting)
 
 
 def _write_address(
@@ -347,6 +346,7 @@ def _write_address(
         ensuring=state.incarnation,
         deregistrar=state.deregistrar,
         waiting=None,
+        lock_settling=state.lock_settling,
     )
     return WriteStatus(record, status)
 
@@ -484,7 +484,7 @@ def learn(
             return _after_failed_write(state, step, reply, now)
         case Observed(permission) | Superseded(permission):
             return _observed(state, step, permission)
-        case LockTaken() | PodRead():
+        case LockTaken() | PodRead() | EndCovered():
             return _cleared(state, reply)
         case LockHeld():
             return _wait_for_lock(state, step, reply, now)
@@ -581,9 +581,13 @@ def _wait_for_lock(
     return attrs.evolve(state, report=report)
 
 
-def _cleared(state: RegistrationState, reply: LockTaken | PodRead) -> RegistrationState:
+def _cleared(
+    state: RegistrationState, reply: LockTaken | PodRead | EndCovered
+) -> RegistrationState:
+    if isinstance(reply, EndCovered):
+        return state  # asked for at a record's end only
     if isinstance(reply, LockTaken):
-        return attrs.evolve(state, locked=True)
+        return attrs.evolve(state, locked=True, lock_settling=reply.settling)
     if not reply.is_ending or state.permission is None:
         return attrs.evolve(state, pod_seen=not reply.is_ending)
     # This view of the pod is older: the record goes once the watch has told of its end.

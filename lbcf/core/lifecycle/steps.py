@@ -110,6 +110,18 @@ class TakeLock:
 
 
 @attrs.frozen
+class CoverEnd:
+    """Write for whoever takes the address over how long calls for a record's end may live.
+
+    Attributes:
+        settling: for how long at most each of them may take effect (Δ).
+    """
+
+    record: BackendRecord
+    settling: timedelta
+
+
+@attrs.frozen
 class Deregistered:
     """The proof that a record's address is out of its load balancer for good."""
 
@@ -161,6 +173,7 @@ Step = (
     | WriteSettling
     | ReadPod
     | TakeLock
+    | CoverEnd
     | ReleaseRecord
     | Finish
 )
@@ -271,7 +284,21 @@ class PodRead:
 
 @attrs.frozen
 class LockTaken:
-    """The address is this record's alone."""
+    """The address is this record's alone.
+
+    Attributes:
+        settling: for how long calls for the record's end may take effect as the lock says;
+            zero where it says nothing.
+    """
+
+    settling: timedelta = timedelta(0)
+
+
+@attrs.frozen
+class EndCovered:
+    """Whoever takes the address over waits for calls that live for so long."""
+
+    settling: timedelta
 
 
 @attrs.frozen
@@ -306,5 +333,6 @@ Reply = (
     | Superseded
     | PodRead
     | LockTaken
+    | EndCovered
     | LockHeld
 )

@@ -211,6 +211,15 @@ class LoadBalancerDriver:
         exact = self.window(operation) + self.late_effect + _SKEW_AND_TRUNCATION
         return timedelta(seconds=math.ceil(exact.total_seconds()))
 
+    @property
+    def end_settling(self) -> timedelta:
+        """Return Δ of the calls for a record's end, the longest."""
+        # A drainBackend that takes effect late would drain the next owner of the address.
+        longest = self.settling(Operation.DEREGISTER_BACKEND)
+        if self.declares(Operation.DRAIN_BACKEND):
+            longest = max(longest, self.settling(Operation.DRAIN_BACKEND))
+        return longest
+
 
 @attrs.frozen
 class LoadBalancer:
@@ -480,6 +489,8 @@ class RecordStatus:
         waiting: for the end of another record with the same address; None: for none.
         deletion_seen_at: when the deregistrar saw the deletion; only written where it
             waits for ensures that may be out.
+        lock_settling: for how long calls for the record's end may take effect as the lock
+            on its address says; zero: unknown, or there is no lock.
     """
 
     address: str = ""
@@ -492,6 +503,7 @@ class RecordStatus:
     deregistrar: str = ""
     waiting: Waiting | None = None
     deletion_seen_at: BootTime | None = None
+    lock_settling: timedelta = timedelta(0)
 
 
 @attrs.frozen

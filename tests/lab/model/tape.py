@@ -12,6 +12,7 @@ from lbcf.core.lifecycle.steps import (
     CallRefused,
     Conflicted,
     Deregistered,
+    EndCovered,
     LockHeld,
     LockTaken,
     NoAnswer,
@@ -53,6 +54,7 @@ _OUTCOMES: dict[type, str] = {
     CallRefused: "refused",
     LockTaken: "taken",
     LockHeld: "held",
+    EndCovered: "covered",
     Released: "released",
 }
 

@@ -190,3 +190,31 @@ async def bounds_lowered_at_the_end(world: World) -> None:
     world.put_driver(setting=attrs.evolve(world.setting, late_effect=0))
     await asyncio.sleep(3)
     world.put_pod("web-2", ONE)
+
+
+@scenario({"backend": BACKEND}, late_effect=0)
+async def bounds_raised_for_an_end(world: World) -> None:
+    """A slow call for an end is lost while the driver's bounds are longer for a while."""
+    await begin(world, ONE)
+    world.put_driver(setting=attrs.evolve(world.setting, late_effect=60))
+    await asyncio.sleep(1)
+    world.troubles["deregisterBackend"] = ["crash-late"]
+    world.drop_pod("web-1")
+    await asyncio.sleep(1)
+    world.put_driver()
+    await asyncio.sleep(4)
+    world.put_pod("web-2", ONE)
+
+
+@scenario({"backend": BACKEND}, late_effect=0, drains=True)
+async def bounds_raised_for_a_drain(world: World) -> None:
+    """The same with a drain, and nobody is killed."""
+    await begin(world, ONE)
+    world.put_driver(setting=attrs.evolve(world.setting, late_effect=60))
+    await asyncio.sleep(1)
+    world.troubles["drainBackend"] = ["timeout-late"]
+    world.drop_pod("web-1")
+    await asyncio.sleep(1)
+    world.put_driver()
+    await asyncio.sleep(14)
+    world.put_pod("web-2", ONE)

@@ -112,6 +112,7 @@ def is_of_a_life(step: Step) -> bool:
         or "backendrecords/" in step.what
         or (step.kind is Kind.WRITE and "POST" in step.what)
         or "/leases/addr-" in step.what
+        or "/leases/end-" in step.what
     )
 
 

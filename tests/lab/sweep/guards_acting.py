@@ -12,9 +12,9 @@ from lbcf.controller.legacy import LegacyLocks
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
 from lbcf.controller.triggers import Triggers
-from lbcf.core.lifecycle import registration
 from lbcf.core.lifecycle.deregistration import DeregistrationState
 from lbcf.core.lifecycle.turn import Now
+from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.selection import plan, replacement
 from lbcf.deregistrar.reconciler import Deregistrar
 from lbcf.drivers.batches import Batches
@@ -113,7 +113,7 @@ ACTING: dict[str, Mutant] = {
             Edit(
                 AddressLocker,
                 "_judged",
-                "rest = wait - timedelta(seconds=now.monotonic - since)",
+                "rest = wait - gone_for",
                 "rest = timedelta(0)",
             ),
         ),
@@ -176,9 +176,9 @@ ACTING: dict[str, Mutant] = {
         "nor before a late drain is over",
         (
             Edit(
-                registration,
-                "_take_lock",
-                "if driver.declares(Operation.DRAIN_BACKEND):",
+                LoadBalancerDriver,
+                "end_settling",
+                "if self.declares(Operation.DRAIN_BACKEND):",
                 "if False:",
             ),
         ),

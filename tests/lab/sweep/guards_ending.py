@@ -331,6 +331,30 @@ ENDING: dict[str, Mutant] = {
         ),
         ("bounds-lowered-at-the-end",),
     ),
+    "longer-ends-unannounced": Mutant(
+        "a call for an end that lives longer than the lock says is announced before",
+        (
+            Edit(
+                deregistration,
+                "_cover_end",
+                "driver.end_settling <= covered",
+                "True",
+            ),
+        ),
+        ("bounds-raised-for-an-end", "bounds-raised-for-a-drain"),
+    ),
+    "longer-ends-unread": Mutant(
+        "and that is read before the lock is taken over",
+        (
+            Edit(
+                AddressLocker,
+                "_judged",
+                "longer.lease.duration if longer else 0",
+                "0",
+            ),
+        ),
+        ("bounds-raised-for-an-end", "bounds-raised-for-a-drain"),
+    ),
     "settling-unwritten": Mutant(
         "a record says how long an ensure may take effect before it is sent",
         (
