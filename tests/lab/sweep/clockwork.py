@@ -85,7 +85,7 @@ async def drain_in_turn(world: World) -> None:
     world.troubles["deregisterBackend"] = ["slow"]
     world.drop_pod("web-2")
     await asyncio.sleep(0.5)
-    world.drop_pod("web-1")
+    world.end_pod("web-1")
 
 
 @scenario(_BOTH, drains=True)

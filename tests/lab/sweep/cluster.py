@@ -115,8 +115,11 @@ class Cluster(Estate):
         """Remove a pod at once, as a node does that is gone."""
         self.drop(objects.pod_path(name))
 
-    def end_pod(self, name: str, after: float = 5.0) -> None:
-        """Delete a pod: it terminates for some seconds, its deletionTimestamp says until when."""
+    def end_pod(self, name: str, after: float = 60.0) -> None:
+        """Delete a pod: it terminates for some seconds, its deletionTimestamp says until when.
+
+        For longer than a drain if nothing else is said: one ends with its pod.
+        """
         path = objects.pod_path(name)
         ends = stamp(self.now() + timedelta(seconds=after))
         whole = with_metadata(self.api.objects[path], deletionTimestamp=ends)
