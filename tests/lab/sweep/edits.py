@@ -1,8 +1,9 @@
 """The code with one guard taken out: the sweep must notice each.
 
 A mutant is an edit of one function's source, made for the length of a run and only in
-the process that makes it. An edit that no longer fits fails loudly. `guards` has the
-list, `mutants` the hunt.
+the process that makes it. An edit that no longer fits fails loudly. One that fits is made
+in the function itself: whoever has imported it calls the edited one. `guards` has the list,
+`mutants` the hunt.
 """
 
 import __future__
@@ -12,7 +13,7 @@ import textwrap
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from types import ModuleType
+from types import FunctionType
 from typing import Any
 
 import attrs
@@ -41,12 +42,10 @@ class Edit:
         Raises:
             LookupError: the source has no such part.
         """
-        whole: Any = vars(self.owner)[self.name]
-        function: Any = whole.fget if isinstance(whole, property) else whole
+        function = _function(vars(self.owner)[self.name])
         source = textwrap.dedent(inspect.getsource(function))
         if source.count(self.old) != 1:
             raise LookupError(f"{self.name}: {self.old!r} is not there once")
-        scope = inspect.unwrap(function).__globals__
         made: dict[str, Any] = {}
         code = compile(
             source.replace(self.old, self.new),
@@ -55,9 +54,21 @@ class Edit:
             flags=__future__.annotations.compiler_flag,
             dont_inherit=True,
         )
-        exec(code, scope, made)  # noqa: S102 - the point of it
-        with _put(self.owner, self.name, made[self.name]):
+        exec(code, function.__globals__, made)  # noqa: S102 - the point of it
+        whole = function.__code__
+        function.__code__ = _function(made[self.name]).__code__
+        try:
             yield
+        finally:
+            function.__code__ = whole
+
+
+def _function(found: Any) -> FunctionType:
+    """Return the function of a property, or below decorators."""
+    found = found.fget if isinstance(found, property) else found
+    function: object = inspect.unwrap(found)
+    assert isinstance(function, FunctionType)
+    return function
 
 
 @attrs.frozen
@@ -71,24 +82,12 @@ class Value:
     @contextmanager
     def made(self) -> Iterator[None]:
         """Have the change made for a block."""
-        with _put(self.owner, self.name, self.new):
+        whole = vars(self.owner)[self.name]
+        setattr(self.owner, self.name, self.new)
+        try:
             yield
-
-
-@contextmanager
-def _put(owner: Any, name: str, new: Any) -> Iterator[None]:
-    """Put something in the place of something, also where stages are listed."""
-    old = vars(owner)[name]
-    stages = getattr(owner, "STAGES", ()) if isinstance(owner, ModuleType) else ()
-    setattr(owner, name, new)
-    if old in stages:
-        owner.STAGES = tuple(new if stage is old else stage for stage in stages)
-    try:
-        yield
-    finally:
-        setattr(owner, name, old)
-        if old in stages:
-            owner.STAGES = stages
+        finally:
+            setattr(self.owner, self.name, whole)
 
 
 @attrs.frozen

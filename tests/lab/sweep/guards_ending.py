@@ -5,7 +5,6 @@ import time
 from datetime import timedelta
 
 from lbcf.controller import apply as apply_module
-from lbcf.controller import gone_backends
 from lbcf.controller.member_resync import MemberResync
 from lbcf.core.lifecycle import deregistration, listing, load_balancer, registration
 from lbcf.core.model import resources
@@ -49,14 +48,20 @@ ENDING: dict[str, Mutant] = {
                 "or pod.phase in _FINISHED",
                 "or pod.is_terminating",
             ),
-            Edit(
-                gone_backends,
-                "is_pod_gone",
-                "or pod.phase in _FINISHED",
-                "or pod.is_terminating",
-            ),
         ),
         ("gone-while-draining",),
+    ),
+    "quarantined-anyway": Mutant(
+        "an address is free at once after an end of which every call had its answer",
+        (
+            Edit(
+                deregistration,
+                "_is_clean",
+                'return record.status.deregistrar == state.incarnation != ""',
+                "return False",
+            ),
+        ),
+        ("blink", "taken-at-once"),
     ),
     "unanswered-is-clean": Mutant(
         "an address is free only when each call for its end had an answer, or is over",
@@ -483,6 +488,11 @@ ENDING: dict[str, Mutant] = {
             ),
         ),
         ("unlisted/record",),
+    ),
+    "counts-at-once": Mutant(
+        "two that count members differently do not write one after the other for ever",
+        (Value(load_balancer, "_COUNTS_APART", timedelta(0)),),
+        ("two-counters",),
     ),
     "reset-untold": Mutant(
         "a lost member is written down as lost before it is put back",
