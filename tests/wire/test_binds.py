@@ -121,6 +121,17 @@ def test_nonsense_is_malformed(spec: dict[str, object]) -> None:
         read(**spec)
 
 
+def test_pause_keeps_its_part_of_a_second() -> None:
+    """It is written in the first whole second after it: nobody is asked too early."""
+    pause = timedelta(seconds=9, microseconds=1)
+    status = EntryStatus("front", "proxy", retry_after=THEN + pause)
+    body = {**DOCUMENTED, **render_statuses([status])}
+
+    (read_again,) = parse_bind(json.dumps(body).encode()).statuses
+
+    assert THEN + timedelta(seconds=10) == read_again.retry_after
+
+
 def test_status_is_read_as_it_was_written() -> None:
     """Nothing is lost on the way."""
     condition = Condition("Ready", False, Reason.ENSURING, "why", 0, THEN)
