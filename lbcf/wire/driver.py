@@ -186,6 +186,9 @@ def _checked(answer: _A) -> _A:
         _check_plain("backendAddr", answer.backend_addr)
     elif isinstance(answer, answers.ListBackendsAnswer):
         _check_plain("epoch", answer.epoch)
+        # Those that belong to no record are named in a condition.
+        said = "".join(m.backend_addr + m.record_id for m in answer.backends)
+        _check_plain("backends", said)
     # A megabyte of it need not be looked through.
     msg = plain(answer.msg[:_LONGEST_READ])[:LONGEST_MESSAGE]
     return msgspec.structs.replace(answer, msg=msg)

@@ -26,6 +26,9 @@ LONGEST_ADDRESS = 4096
 LONGEST_EPOCH = 1024
 """Characters of an `epoch`; an answer with a longer one is not valid."""
 
+LONGEST_RECORD_ID = 253
+"""Characters of a member's `recordID`; an answer with a longer one is not valid."""
+
 LONGEST_DELAY = 3600
 """Seconds; a driver's wish for a longer delay is cut, a negative one is none."""
 
@@ -240,8 +243,10 @@ class ListedBackend(Message, frozen=True, kw_only=True):
             256 characters of it are kept at most.
     """
 
-    backend_addr: str
-    record_id: str = msgspec.field(name="recordID", default="")
+    backend_addr: Annotated[str, msgspec.Meta(max_length=LONGEST_ADDRESS)]
+    record_id: Annotated[str, msgspec.Meta(max_length=LONGEST_RECORD_ID)] = (
+        msgspec.field(name="recordID", default="")
+    )
     state: BackendState
     active_connections: Count = 0
     reason: str = ""

@@ -206,8 +206,8 @@ ANSWERS: dict[Operation, st.SearchStrategy[answers.Answer]] = {
         backends=st.lists(
             st.builds(
                 answers.ListedBackend,
-                backend_addr=texts,
-                record_id=texts,
+                backend_addr=plains,
+                record_id=plains,
                 state=st.sampled_from(answers.BackendState),
                 active_connections=st.integers(0, 99),
             ),

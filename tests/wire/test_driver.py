@@ -373,6 +373,26 @@ def test_addresses_and_epochs_that_cannot_be_kept_are_malformed() -> None:
             parse_answer(Operation.LIST_BACKENDS, answered(epoch=said))
 
 
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ("backendAddr", "a" * 4097),
+        ("backendAddr", "192.0.2.1\x1b[2J"),
+        ("recordID", "a" * 254),
+        ("recordID", "\u202eexe.gnp"),
+    ],
+)
+def test_members_that_no_condition_can_name_are_malformed(
+    field: str, said: str
+) -> None:
+    """Who belongs to no record is named in the status of its load balancer."""
+    member = {"backendAddr": "192.0.2.1:80", "recordID": "uid-1", "state": "Active"}
+    body = answered(backends=[member, {**member, field: said}])
+
+    with pytest.raises(Malformed, match="backend"):
+        parse_answer(Operation.LIST_BACKENDS, body)
+
+
 def test_ingress_is_read_as_it_is_said() -> None:
     """An empty list says that there is none, a missing one nothing at all."""
     said = [
