@@ -19,10 +19,14 @@ from lbcf.core.model.names import API_GROUP
 from lbcf.core.model.resources import Meta
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.wire.errors import Malformed
+from lbcf.wire.plain import plain
 
 
 _REMEMBERED: Final = 1024
 """Values of each sort; those beyond it are simply not shared."""
+
+_LONGEST_ANNOTATION: Final = 4096
+"""Characters that are kept of one of ours: three reasons of people fit into a condition."""
 
 NOTHING: Final[Mapping[str, str]] = {}
 """The empty map; nobody writes into what was decoded."""
@@ -75,9 +79,14 @@ class ObjectMeta(msgspec.Struct, rename="camel"):
     owner_references: list[Owner] | None = None
 
     def to_meta(self) -> Meta:
-        """Turn it into the core's value; only annotations of our group are kept."""
+        """Turn it into the core's value; only annotations of our group are kept.
+
+        What people say in them reaches conditions: it is kept as it can be shown.
+        """
         annotations = {
-            k: v for k, v in (self.annotations or NOTHING).items() if API_GROUP in k
+            k: plain(v[:_LONGEST_ANNOTATION])
+            for k, v in (self.annotations or NOTHING).items()
+            if API_GROUP in k
         }
         return Meta(
             key=ObjectKey(intern(self.namespace), self.name),

@@ -143,6 +143,16 @@ def test_only_our_annotations_are_kept() -> None:
     assert a_key("web-1") == found.to_meta().key
 
 
+def test_annotations_are_kept_as_a_condition_can_show_them() -> None:
+    """Whoever may annotate a pod says why it is drained, in the condition of its group."""
+    drain = "lbcf.tkestack.io/drain"
+
+    found = meta(annotations={drain: "new\x1b[2J disk\u202e" + "k" * 40_000}).to_meta()
+
+    assert found.drained_for.startswith("new diskkkk")
+    assert len(found.drained_for) <= 4096
+
+
 @pytest.mark.parametrize(
     ("owner", "is_found"),
     [
