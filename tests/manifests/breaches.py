@@ -259,6 +259,10 @@ def _group() -> Iterator[Breach]:
     yield Breach("no backends", STATIC, "spec", "spec", ONE_TYPE, edits)
     edits = {"spec.nodes": {"ports": [{"port": 80}]}}
     yield Breach("two types of backends", STATIC, "spec", "spec", ONE_TYPE, edits)
+    says, field = "must have no control or hidden characters", "spec.static[0]"
+    for what, char in (("control", "\x1b"), ("hidden", "\u202e")):
+        edits = {"spec.static": [f"h{char}:80"]}
+        yield Breach(f"{what} in static", STATIC, "spec.static[]", field, says, edits)
     says = "the type of backends (pods, service, static, nodes) cannot be changed"
     for sample, old in ((PODS, "pods"), (SERVICE, "service"), (NODES, "nodes")):
         edits = {f"spec.{old}": GONE, "spec.static": ["198.51.100.1:80"]}
