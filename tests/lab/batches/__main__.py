@@ -96,6 +96,12 @@ async def main(argv: Sequence[str] | None = None) -> None:
         help="what an appliance takes for each change of a batch (default: 5)",
     )
     parser.add_argument("--members", type=int, help="in place of the usual number")
+    parser.add_argument(
+        "--place",
+        type=int,
+        default=0,
+        help="of the poisoned one among the members, counted from 0 (default: the first)",
+    )
     chosen = parser.parse_args(argv)
     quiet = structlog.make_filtering_bound_logger(logging.WARNING)
     structlog.configure(wrapper_class=quiet)
@@ -103,7 +109,7 @@ async def main(argv: Sequence[str] | None = None) -> None:
         PACE.item = chosen.item_milliseconds / 1000
     if chosen.poison:
         for name in chosen.names or USUAL:
-            await poison(name, chosen.members or MEMBERS)
+            await poison(name, chosen.members or MEMBERS, chosen.place)
         return
     if chosen.kills:
         for name in chosen.names or VICTIMS:
@@ -114,12 +120,12 @@ async def main(argv: Sequence[str] | None = None) -> None:
             await compare(name, stage, chosen.members or usual)
 
 
-async def poison(name: str, number: int) -> None:
+async def poison(name: str, number: int, place: int) -> None:
     """Measure how long one member that is refused keeps the others."""
-    well = await delay(name, None, number)
+    well = await delay(name, None, number, place)
     print(f"{name}, {number} members: the last one after {well.last:.2f} s", flush=True)
     for how in await poisons_of(name):
-        found = await delay(name, how, number)
+        found = await delay(name, how, number, place)
         print(
             f"{name}, one of them such that {how}: the last one that is well after "
             f"{found.last:.2f} s, {found.last - well.last:+.2f} s; no member later by "

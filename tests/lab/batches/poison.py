@@ -1,7 +1,8 @@
 """One member in 200 that the load balancer refuses, or on which the driver hangs.
 
-How long that keeps the other 199 from being registered, driver by driver. The poisoned member
-is the first of its batch: whoever finds it by halving finds it last.
+How long that keeps the other 199 from being registered, driver by driver. Where the poisoned
+member comes among them matters: the first one keeps all that come after it, and whoever finds
+it by halving, the first half first, has most to do for it.
 """
 
 import asyncio
@@ -83,10 +84,12 @@ class Delay:
         return max(at - before.each[record] for record, at in self.each.items())
 
 
-async def delay(name: str, poison: str | None, number: int = MEMBERS) -> Delay:
-    """Register members of a stage, one of which may be poisoned."""
+async def delay(
+    name: str, poison: str | None, number: int = MEMBERS, place: int = 0
+) -> Delay:
+    """Register members of a stage, in order; the one at a place may be poisoned."""
     async with _STAGES[name](number) as scene:
-        sick, *others = scene.of
+        sick = scene.of[place]
         if poison is not None:
             sick = await scene.poisons[poison](sick)
         async with (
@@ -95,13 +98,15 @@ async def delay(name: str, poison: str | None, number: int = MEMBERS) -> Delay:
                 as_object(scene.driver, url, batched=True), scene.lb_info, turns=number
             ) as caller,
         ):
-            refused = asyncio.create_task(
-                caller.all(Operation.ENSURE_BACKEND, [sick], attempts=1)
+            before, refused, after = await asyncio.gather(
+                caller.all(Operation.ENSURE_BACKEND, scene.of[:place]),
+                caller.all(Operation.ENSURE_BACKEND, [sick], attempts=1),
+                caller.all(Operation.ENSURE_BACKEND, scene.of[place + 1 :]),
             )
-            found = await caller.all(Operation.ENSURE_BACKEND, others)
-            outcome = await refused
-    assert len(found.each) == len(others)
-    return Delay(found.seconds, found.each, ", ".join(outcome.failures) or None)
+    each = {**before.each, **after.each}
+    assert len(each) == number - 1
+    assert refused.failures or poison is None, "it was not refused, but late"
+    return Delay(max(each.values()), each, ", ".join(refused.failures) or None)
 
 
 async def poisons_of(name: str) -> list[str]:
