@@ -125,7 +125,7 @@ SPOILT = {
         "01070704:3: Pool member /Common/198.18.7.8 80 cannot be used here.",
         2,
     ),
-    "unnamed": ("01070734:3: Configuration error: something is wrong.", 9),
+    "unnamed": ("01070734:3: Configuration error: something is wrong.", 7),
 }
 """What is said of the eighth of 32 members, and how many commits that takes at most."""
 
@@ -152,6 +152,38 @@ async def test_one_spoils_it_for_nobody(
     }
     with pytest.raises(Fail, match=said[:8]):
         await driver.ensure_backend(requests[7])
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_two_spoil_it_unnamed(driver: F5Driver, bigip: Bigip) -> None:
+    """What the first one cleared is refused for the second one, and searched in its turn."""
+    bigip.unit.spoilt |= dict.fromkeys(
+        ("198.18.7.3", "198.18.7.8"), SPOILT["unnamed"][0]
+    )
+
+    outcomes = await driver.ensure_backends(ensures(bigip, 16))
+
+    assert {"record-2", "record-7"} == {
+        name for name, one in outcomes.items() if isinstance(one, RetrySingly)
+    }
+    assert 14 == len(bigip.unit.running.pool(WEB).members)
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_more_spoil_it_than_are_borne(driver: F5Driver, bigip: Bigip) -> None:
+    """Whoever is not made is to be asked for singly, and the others are in."""
+    bigip.unit.spoilt |= {
+        f"198.18.7.{n + 1}": SPOILT["unnamed"][0] for n in range(0, 100, 9)
+    }
+
+    outcomes = await driver.ensure_backends(ensures(bigip))
+
+    inside = len(bigip.unit.running.pool(WEB).members)
+    assert {Succ, RetrySingly} >= kinds(outcomes)
+    assert inside == sum(isinstance(one, Succ) for one in outcomes.values())
+    assert MANY == len(outcomes)
+    assert commits(bigip) - len(bigip.unit.commits) == transactions.MOST_REFUSALS
+    assert {} == bigip.unit.transactions
 
 
 @pytest.mark.usefixtures("unhurried")
@@ -260,10 +292,13 @@ async def test_only_its_own_transaction_is_lost(
 
     singly = {name for name, one in outcomes.items() if isinstance(one, RetrySingly)}
     made = list(bigip.unit.running.pool(WEB).members)
-    last = {"named": 31, "unnamed": 12}[how]
+    lost = {f"/Common/{at(n)}" for n in range(13)} - {f"/Common/{at(7)}"}
     assert {"record-7"} == singly
     assert 31 == len(made)
-    assert f"/Common/{at(last)}" == made[-1]
+    if how == "unnamed":
+        assert lost == set(made[-len(lost) :])
+    else:
+        assert f"/Common/{at(31)}" == made[-1]
 
 
 async def test_batches_are_made_one_after_the_other(

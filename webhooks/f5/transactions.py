@@ -19,6 +19,7 @@ import attrs
 
 from webhooks.device.errors import DeviceError, Refused
 from webhooks.f5.errors import Denied
+from webhooks.f5.halving import Halving
 from webhooks.f5.icontrol import Icontrol
 from webhooks.f5.members import Node
 from webhooks.f5.names import ObjectPath
@@ -106,7 +107,7 @@ class Transactions:
             if refused is None:
                 steps = steps[number:]
                 continue
-            named = {s.key: refused for s in steps if s.is_named(refused.said)}
+            named = _named(steps, refused)
             if named:
                 out |= named
                 steps = [step for step in steps if step.key not in named]
@@ -121,13 +122,21 @@ class Transactions:
         self, steps: Sequence[Step], refused: Refused
     ) -> dict[str, Refused]:
         """Make steps that were refused together, but for the one that is the cause."""
-        if len(steps) == 1:
-            return {steps[0].key: refused}
-        middle = len(steps) // 2
-        out = await self._make(steps[:middle])
-        if not out:  # it is in the other half: that would be refused, too
-            return await self._without_culprit(steps[middle:], refused)
-        return out | await self._make(steps[middle:])
+        search = Halving(steps)
+        while search.half and self._why_not() is None:
+            number, said = await self._attempt(search.half)
+            if said is None:
+                search = search.made(number)
+                continue
+            refused, named = said, _named(search.unmade, said)
+            if named:
+                others = [step for step in search.unmade if step.key not in named]
+                return named | await self._make(others)
+            search = search.refused(number)
+        if search.half:  # nothing more is to be tried
+            return await self._make(search.unmade)
+        culprit = {search.suspects[0].key: refused}
+        return culprit | await self._make(search.cleared)
 
     def _why_not(self) -> Refused | None:
         """Return why nothing more is to be tried; None: it is."""
@@ -208,3 +217,8 @@ class Transactions:
                 await queued.add_node(step.node)
             await step.queue(queued)
         return nodes
+
+
+def _named(steps: Sequence[Step], refused: Refused) -> dict[str, Refused]:
+    """Return what was said by the keys of those whom it names."""
+    return {step.key: refused for step in steps if step.is_named(refused.said)}
