@@ -76,6 +76,12 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions, "QUEUEING", timedelta(minutes=1))
 
 
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let transactions be small."""
+    monkeypatch.setattr(transactions, "QUEUEING", timedelta(0))
+
+
 def commits(bigip: Bigip) -> int:
     """Return how many commits were tried."""
     return sum(one.startswith("PATCH /mgmt/tm/transaction") for one in bigip.seen)
@@ -247,19 +253,23 @@ async def test_ports_of_one_node_share_it(driver: F5Driver, bigip: Bigip) -> Non
     assert {} == bigip.unit.running.nodes
 
 
+@pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("fault", ["lost", "unmade"])
 async def test_a_commit_without_an_answer(
     driver: F5Driver, bigip: Bigip, fault: str
 ) -> None:
     """Nobody knows of any item; asking again settles it, made or not."""
     setattr(bigip.faults, fault, 1)
-    requests = ensures(bigip, 10)
+    bigip.faults.slow_changes = 0.05
+    requests = ensures(bigip, 30)
 
     first = await driver.ensure_backends(requests)
+    left_open = dict(bigip.unit.transactions)
     second = await driver.ensure_backends(requests)
 
     assert [{RetryAfter}, {Succ}] == [kinds(first), kinds(second)]
-    assert 10 == len(bigip.unit.running.pool(WEB).members)
+    assert 30 == len(bigip.unit.running.pool(WEB).members)
+    assert left_open.keys() <= {1}, "what was filled meanwhile is abandoned"
 
 
 async def test_a_slow_unit_makes_some_in_time(
@@ -283,8 +293,9 @@ async def test_only_its_own_transaction_is_lost(
     """Who is in others is in before anybody looks for the one that spoils it unnamed."""
 
     def monotonic() -> float:
-        return 0.02 * len(bigip.seen)  # a transaction has time for 25 commands
+        return 0.02 * len(bigip.seen)  # the first one has time for 25 commands
 
+    monkeypatch.setattr(transactions, "QUEUEING", timedelta(seconds=0.5))
     monkeypatch.setattr(type(driver.clock), "monotonic", lambda _clock: monotonic())
     bigip.unit.spoilt["198.18.7.8"] = SPOILT[how][0]
 
@@ -299,6 +310,44 @@ async def test_only_its_own_transaction_is_lost(
         assert lost == set(made[-len(lost) :])
     else:
         assert f"/Common/{at(31)}" == made[-1]
+
+
+@pytest.mark.usefixtures("brief")
+async def test_the_next_one_is_filled_while_one_is_committed(
+    driver: F5Driver, bigip: Bigip
+) -> None:
+    """A commit that waits for steps of the next transaction gets its answer."""
+    beside: list[int] = []
+
+    async def until_filled(request: str) -> None:
+        number = int(request.rpartition("/")[2])
+        while not beside:
+            await asyncio.sleep(0.001)
+            open_ = bigip.unit.transactions
+            beside.extend(len(open_[one].commands) for one in open_ if one > number)
+
+    bigip.before_change = until_filled
+
+    outcomes = await driver.ensure_backends(ensures(bigip, 30))
+
+    assert {Succ} == kinds(outcomes)
+    assert 60 == sum(bigip.unit.commits)
+
+
+@pytest.mark.usefixtures("brief")
+async def test_a_node_that_is_being_made(driver: F5Driver, bigip: Bigip) -> None:
+    """Nothing that needs it is queued elsewhere before it is known to be there."""
+    lb_info = an_identity(bigip)
+    bigip.faults.slow_changes = 0.05
+    ports = range(80, 120)
+
+    outcomes = await driver.ensure_backends(
+        [an_ensure(lb_info, f"198.18.7.1:{port}", f"p{port}") for port in ports]
+    )
+
+    assert {Succ} == kinds(outcomes)
+    assert len(bigip.unit.commits) > 1
+    assert 41 == sum(bigip.unit.commits)
 
 
 async def test_batches_are_made_one_after_the_other(
@@ -338,6 +387,29 @@ async def test_an_attempt_has_no_time_for_all(
     late = [said for said in first.values() if isinstance(said, Running)]
     assert {None} == {said.active_connections for said in late}, "nobody counted"
     assert {} == bigip.unit.running.nodes
+
+
+async def test_one_spoils_it_and_there_is_no_time(
+    make_driver: Callable[..., F5Driver], bigip: Bigip
+) -> None:
+    """Each attempt makes some, however far it comes with its search; nobody is forgotten."""
+    driver = make_driver(patience=timedelta(seconds=1.5))
+    bigip.faults.slow_commands = 0.05
+    bigip.unit.spoilt["198.18.7.8"] = SPOILT["unnamed"][0]
+    left = {one.record_id: one for one in ensures(bigip, 24)}
+    attempts = 0
+
+    while left.keys() - {"record-7"}:
+        outcomes = await driver.ensure_backends(list(left.values()))
+        assert outcomes.keys() == left.keys()
+        assert {Succ, Running, RetryAfter, RetrySingly} >= kinds(outcomes)
+        left = {r: one for r, one in left.items() if not isinstance(outcomes[r], Succ)}
+        attempts += 1
+        assert attempts < 12, "no attempt gets anywhere"
+
+    inside = {f"/Common/{at(n)}" for n in range(24) if n != 7}
+    assert inside == set(bigip.unit.running.pool(WEB).members)
+    assert not bigip.unit.transactions, "nothing was left open"
 
 
 async def test_batches_that_wait_for_each_other(

@@ -105,6 +105,8 @@ class Session:
     async def change(self, request: Request) -> Reply:
         """Make a change, in a turn that the caller has; return the answer.
 
+        What only waits in a transaction needs none.
+
         Raises:
             Uncertain: it was sent and not answered.
             Busy, Refused, Unreachable, Unreadable: as they say.
