@@ -200,6 +200,8 @@ class DriverReconciler:
         told = (judge_scope(driver) if is_callable else None) or accepted
         found = conditions.with_condition(driver.conditions, told, self._clock.now())
         if not (is_callable and driver.declares(Operation.HEALTHZ)):
+            # Nobody asks it, so that what it said last would stand for ever.
+            found = tuple(c for c in found if c.type != conditions.HEALTHY)
             await self._write(driver, found)
             return Done() if is_callable else RequeueAfter(_PERIOD)
         limits = (self._shares.of_namespace(key.namespace),)
@@ -271,7 +273,7 @@ class DriverReconciler:
         if found == driver.conditions:
             return
         try:
-            body = render_driver_status(found)
+            body = render_driver_status(found, driver.meta.generation)
             await self._writer.patch(driver.meta, body, "status")
         except (Conflict, NotFound):
             return  # it changed, which brings its key back

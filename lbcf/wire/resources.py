@@ -446,9 +446,16 @@ def _parse_pods(pods: _Pods) -> PodSelection:
     return PodSelection(ports, selector=selector, excluded=excluded)
 
 
-def render_driver_status(conditions: tuple[Condition, ...]) -> dict[str, object]:
-    """Patch a driver's conditions."""
-    return {"status": {"conditions": render_conditions(conditions)}}
+def render_driver_status(
+    conditions: tuple[Condition, ...], generation: int
+) -> dict[str, object]:
+    """Patch a driver's conditions, which are about that generation of its spec."""
+    return {
+        "status": {
+            "observedGeneration": generation,
+            "conditions": render_conditions(conditions),
+        }
+    }
 
 
 def render_group_status(status: GroupStatus) -> dict[str, object]:

@@ -122,6 +122,18 @@ async def test_driver_without_one_is_accepted() -> None:
     assert (True, "Accepted") == (told.status, told.reason)
 
 
+async def test_driver_that_declares_no_healthz_any_more_is_not_said_to_be_ill() -> None:
+    """What it said once is nobody's word by now: no alert goes on for it."""
+    async with looking_after(NOBODY) as care:
+        await care.look()
+        assert conditions.find((await care.driver()).conditions, conditions.HEALTHY)
+        await care.client.patch(DRIVERS, a_key("memory"), {"spec": {"webhooks": []}})
+        await care.look()
+        found = await care.driver()
+
+    assert [conditions.ACCEPTED] == [one.type for one in found.conditions]
+
+
 async def test_driver_that_is_not_well_is_asked_again_sooner() -> None:
     """What a first question met is soon put right; who stays away is asked by the period."""
     well = False

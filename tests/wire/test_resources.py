@@ -548,11 +548,12 @@ def test_load_balancer_status_keeps_what_is_not_given() -> None:
 
 
 def test_driver_status_is_its_conditions() -> None:
-    """They are read as they were written."""
-    accepted = Condition("Accepted", True, Reason.ACCEPTED, "", 1, START)
-    body: Any = render_driver_status((accepted,))
+    """They are read as they were written, and say of which spec they are."""
+    accepted = Condition("Accepted", True, Reason.ACCEPTED, "", 3, START)
+    body: Any = render_driver_status((accepted,), 3)
 
     assert (accepted,) == driver(body["status"]).conditions
+    assert 3 == body["status"]["observedGeneration"]
 
 
 def test_our_finalizer_goes_beside_others() -> None:
