@@ -43,7 +43,7 @@ from lbcf.core.lifecycle.steps import (
 from lbcf.core.lifecycle.turn import DRIVER_RECHECK
 from lbcf.core.model import conditions, names
 from lbcf.core.model.binds import Bind
-from lbcf.core.model.resources import LoadBalancerDriver
+from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import Ingress, MemberKey, ObjectKey
 from lbcf.core.reasons import Explanation, Reason
 from tests.builders import ALWAYS, SETTLING, a_load_balancer, seconds
@@ -635,6 +635,20 @@ def test_object_tells_how_it_is() -> None:
     world.delete()
     world.turn()
     assert (True, "InUse") == condition(world, conditions.CREATED)
+
+
+@pytest.mark.parametrize("answers", [[], [NO]], ids=["ensured", "refused"])
+def test_created_is_as_true_of_a_changed_spec(answers: list[CallFailure]) -> None:
+    """`kubectl wait --for=condition=Created` takes no word of an older generation."""
+    world = ready(an_object_world())
+    world.edit(TIMEOUT)
+    world.answers = deque(answers)
+    world.turn()
+
+    assert isinstance(world.stored, LoadBalancer)
+    told = {c.type: c.observed_generation for c in world.stored.conditions}
+    assert told[conditions.ATTRIBUTES_SYNCED] > 1
+    assert told[conditions.CREATED] == told[conditions.ATTRIBUTES_SYNCED]
 
 
 def test_what_was_said_is_not_written_again() -> None:

@@ -102,11 +102,19 @@ def _reached(
 
 
 def _with(balancer: LoadBalancer, outcome: Told, now: datetime) -> LoadBalancer:
-    new = attrs.evolve(
-        _told(balancer, outcome), observed_generation=balancer.meta.generation
-    )
+    generation = balancer.meta.generation
+    new = attrs.evolve(_told(balancer, outcome), observed_generation=generation)
     found = conditions.with_condition(balancer.conditions, new, now)
-    return attrs.evolve(balancer, conditions=found)
+    return attrs.evolve(
+        balancer, conditions=tuple(_of_present(c, generation) for c in found)
+    )
+
+
+def _of_present(condition: Condition, generation: int) -> Condition:
+    """Let Created speak of the present spec: what was created cannot be changed."""
+    if condition.type != conditions.CREATED or condition.status is not True:
+        return condition
+    return attrs.evolve(condition, observed_generation=generation)
 
 
 def _told(balancer: LoadBalancer, outcome: Told) -> Condition:
