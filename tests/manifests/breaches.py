@@ -204,6 +204,12 @@ def _load_balancer() -> Iterator[Breach]:
         place, says = f"spec.{field}", f"{field} cannot be changed: make another"
         edits = {place: "other"}
         yield Breach(f"{field} changed", SHARED, place, place, says, edits, update=True)
+    for field, says in (
+        ("addressPool", "addressPool cannot be added or taken out: make another"),
+        ("address", "address cannot be taken out: make another"),
+    ):
+        place, edits = f"spec.{field}", {f"spec.{field}": GONE}
+        yield Breach(f"{field} out", SHARED, "spec", place, says, edits, update=True)
     place, edits = "spec.lbSpec", {"spec.lbSpec": GONE}
     says = "lbSpec cannot be changed"
     yield Breach("lbSpec out", SHARED, place, place, says, edits, update=True)
