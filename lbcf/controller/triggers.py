@@ -147,6 +147,15 @@ def same_marks(old: HasMeta | None, new: HasMeta | None) -> bool:
     )
 
 
+def _same_for_records(old: LoadBalancer | None, new: LoadBalancer | None) -> bool:
+    """Return whether what a status adds to records is the same.
+
+    The attributes of a Bind's load balancer are those that its driver was last given.
+    """
+    before, after = (one and (one.info, one.attributes) for one in (old, new))
+    return before == after
+
+
 def _same_drain(old: HasMeta | None, new: HasMeta | None) -> bool:
     before, after = (one.meta.drained_for if one else "" for one in (old, new))
     return before == after
@@ -315,8 +324,7 @@ class Triggers:
         if either is None:
             return
         self._queues.load_balancers.add(either.meta.key)
-        same = same_spec(old, new)
-        if same and (old and old.info) == (new and new.info):
+        if same_spec(old, new) and _same_for_records(old, new):
             if is_asked(old) != is_asked(new):
                 for group in self._view.groups.by_index(
                     "load_balancer", either.meta.key

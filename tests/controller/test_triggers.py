@@ -387,6 +387,11 @@ async def test_record_of_nobody_is_registered_and_no_more() -> None:
         pytest.param(a_load_balancer(version=2, generation=2), id="spec"),
         pytest.param(a_load_balancer(version=2, info={"id": "other"}), id="identity"),
         pytest.param(a_load_balancer(version=2, deleting=True), id="deletion"),
+        # Those of a Bind's are what its driver was last given: its status says so.
+        pytest.param(
+            attrs.evolve(a_load_balancer(version=2), attributes={"mode": "fast"}),
+            id="attributes in a Bind's status",
+        ),
     ],
 )
 async def test_changed_load_balancer_brings_itself_and_its_groups(
