@@ -96,6 +96,10 @@ sweep: install ## ~2 h | Fail each step of both processes in virtual time, and h
 faults: build ## ~20 min | Sampled crashes, pauses, twins and bad networks on a real API server (FAULTS_ARGS=...).
 	$(BIN)/python -m tests.lab.faults $(FAULTS_ARGS)
 
+.PHONY: specs
+specs: build ## ~45 min | Walk the space of specs on a real API server: 10,000 changes of all fields (SPECS_ARGS=...).
+	$(BIN)/python -m tests.lab.specs --kills 60 $(SPECS_ARGS)
+
 ##@ See it on real nodes
 
 .PHONY: demo
