@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import attrs
 
-from tests.lab.specs.chains import DRAIN, NS, UNREADY
+from tests.lab.specs.chains import DRAIN, UNREADY
+from tests.lab.specs.schemas import NS
 
 
 Body = Mapping[str, Any]
