@@ -16,10 +16,14 @@ INFO = {"name": "front", "site": "a"}
         "http://Driver.Shop:9000/lb/",
         "http://driver.shop.:9000/lb",
         "http://driver.shop:09000/lb",
+        "http://driver.shop:9000/%6cb",
+        "http://driver.shop:9000/./lb",
+        "http://driver.shop:9000/x/../lb/.",
+        "http://driver.shop:9000/../%2e%2E/lb",
     ],
 )
 def test_one_url_in_many_spellings(spelled: str) -> None:
-    """Letter case of scheme and host, and a trailing slash, mean nothing."""
+    """Whatever the HTTP client takes for one URL is one."""
     assert canonical_url(URL) == canonical_url(spelled)
 
 
@@ -29,6 +33,8 @@ def test_one_url_in_many_spellings(spelled: str) -> None:
         ("http://a", "http://a:80/"),
         ("https://a/", "HTTPS://A:443"),
         ("http://[fd00::1]:80", "http://[FD00::1]"),
+        ("http://[fd00::1]:80", "http://[fd00:0::01]"),
+        ("http://a/%2f?x=%6c", "http://a/%2F?x=l"),
     ],
 )
 def test_default_ports_need_not_be_said(one: str, other: str) -> None:
@@ -43,6 +49,9 @@ def test_default_ports_need_not_be_said(one: str, other: str) -> None:
         "http://driver.shop:9001/lb",
         "http://driver.bank:9000/lb",
         "http://driver.shop:9000/LB",
+        "http://driver.shop:9000/x/lb",
+        "http://driver.shop:9000/..lb",
+        "http://driver.shop:9000/%2flb",
         "http://driver.shop:9000/lb?x=1",
     ],
 )

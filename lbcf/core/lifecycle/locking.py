@@ -6,6 +6,10 @@ driver's own `lockKey`, or, where it answers none, its URL and the load balancer
 A key that has been in use stays beside a newer one: records hold locks under it.
 """
 
+import contextlib
+import ipaddress
+import re
+
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -16,6 +20,8 @@ _HASH = 40
 _MOST_KEYS = 4
 _ANSWERED = "key:"
 _PORTS = {"http": 80, "https": 443}
+_ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
+_UNRESERVED = re.compile(r"[\w.~-]", re.ASCII)
 
 
 def key_of(answered: str, url: str, info: Mapping[str, str], known: str = "") -> str:
@@ -42,9 +48,10 @@ def with_key(keys: tuple[str, ...], key: str) -> tuple[str, ...]:
 
 
 def canonical_url(url: str) -> str:
-    """Return the canonical spelling of a URL: letter case, default port and trailing slash (RFC 3986).
+    """Return the canonical spelling of a URL: two that callers take for one are one (RFC 3986, 6.2).
 
-    What is no URL is its own spelling.
+    Letter case, default port, trailing slash, escapes without need, dot segments, and the
+    spelling of IPv6 addresses. What is no URL is its own spelling.
     """
     try:
         parts = urlsplit(url)
@@ -52,8 +59,34 @@ def canonical_url(url: str) -> str:
     except ValueError:
         return url
     scheme, host = parts.scheme.lower(), (parts.hostname or "").rstrip(".")
-    where = f"[{host}]" if ":" in host else host
+    where = f"[{_canonical_ipv6(host)}]" if ":" in host else host
     if port is not None and port != _PORTS.get(scheme):
         where += f":{port}"
-    query = f"?{parts.query}" if parts.query else ""
-    return f"{scheme}://{where}{parts.path.rstrip('/')}{query}"
+    query = f"?{_unescaped(parts.query)}" if parts.query else ""
+    return f"{scheme}://{where}{_canonical_path(parts.path)}{query}"
+
+
+def _canonical_ipv6(host: str) -> str:
+    with contextlib.suppress(ValueError):
+        return str(ipaddress.IPv6Address(host))
+    return host
+
+
+def _canonical_path(path: str) -> str:
+    segments: list[str] = []
+    for segment in _unescaped(path).split("/"):
+        if segment == "..":
+            del segments[max(1, len(segments) - 1) :]  # the root stays
+        elif segment != ".":
+            segments.append(segment)
+    return "/".join(segments).rstrip("/")
+
+
+def _unescaped(text: str) -> str:
+    """Return a text with those characters escaped that need it, in capital digits."""
+    return _ESCAPE.sub(_needed, text)
+
+
+def _needed(escape: re.Match[str]) -> str:
+    char = chr(int(escape[1], 16))
+    return char if _UNRESERVED.fullmatch(char) else escape[0].upper()
