@@ -2,10 +2,12 @@
 
 It starts a control plane of its own. Every failure is printed, and written to a file
 that `--replay` plays again; the last line is JSON. Exit status 1: an oracle failed.
+SIGINT ends it early, with the figures so far.
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
 import secrets
 import sys
@@ -29,13 +31,18 @@ SHRUNK = 5
 
 
 async def _run(
-    cluster: Cluster, folder: Path, chosen: list[Chain], flags: argparse.Namespace
-) -> Tally:
+    cluster: Cluster,
+    folder: Path,
+    chosen: list[Chain],
+    flags: argparse.Namespace,
+    tally: Tally,
+) -> None:
     """Play chains, then shrink what failed."""
     cluster.kubectl("create", "namespace", "specs")
     async with staged(cluster, "specs", folder) as stage, prepared(stage) as world:
         campaign = Campaign(
             world,
+            tally,
             tells=bool(flags.replay),
             kills=flags.kills,
             seconds=flags.seconds,
@@ -55,7 +62,6 @@ async def _run(
                 print(f"      {str(step)[:300]}", flush=True)
             for line in least.told[:5]:
                 print(f"    {line[:1500]}", flush=True)
-    return campaign.tally
 
 
 def main() -> int:
@@ -74,12 +80,13 @@ def main() -> int:
     chosen = [of_json(json.loads(path.read_text())) for path in flags.replay or ()]
     chosen = chosen or list(chains(seed, flags.transitions))
     folder = Path(tempfile.mkdtemp(prefix="lbcf-specs-", dir="/tmp"))
-    began = time.monotonic()
+    began, tally = time.monotonic(), Tally()
     with running(0) as cluster:
         for kinds in (CRDS, POLICIES):
             cluster.kubectl("apply", "-f", kinds)
         cluster.kubectl("wait", "--for=condition=Established", "-f", CRDS)
-        tally = asyncio.run(_run(cluster, folder, chosen, flags))
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(_run(cluster, folder, chosen, flags, tally))
     print(f"logs: {folder}")
     result = {
         "ok": not tally.failures,

@@ -16,9 +16,8 @@ from typing import Any, Final
 import attrs
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis import strategies as st
 
-from tests.lab.specs.schemas import KINDS, NS, fields, values
+from tests.lab.specs.schemas import KINDS, NS, Field, fields, values
 
 
 State = Mapping[str, Mapping[str, Any]]
@@ -252,58 +251,66 @@ def merge(old: Any, new: Any) -> Any:
     return {**gone, **changed}
 
 
-def _edits(target: str) -> st.SearchStrategy[Step]:
-    """Draw a change of one field of an object."""
-    kind = target.partition("/")[0]
-    free = [
-        st.sampled_from(found).map(lambda v, p=path: Step(Deed.SET, target, p, v))  # type: ignore[misc]
-        for path, found in _FREE.get(kind, {}).items()
-    ]
-    if kind not in KINDS:
-        return st.one_of(free)
-    of_schema = [
-        st.builds(Step, st.just(Deed.SET), st.just(target), _path(f.path), values(f))
-        for f in fields(kind)
-    ]
-    # `one_of` draws evenly; labels and annotations are few beside the fields.
-    return st.integers(0, 9).flatmap(
-        lambda n: st.one_of(of_schema) if n or not free else st.one_of(free)
-    )
-
-
-def _path(path: tuple[str, ...]) -> st.SearchStrategy[tuple[str | int, ...]]:
-    """Draw which item, or key, of a list or map is meant."""
-    one: Mapping[str, st.SearchStrategy[Any]] = {
-        "[]": st.integers(0, 1),
-        "{}": st.sampled_from(("weight", "app", "name", "refuse")),
-    }
-    return st.tuples(*(one.get(step, st.just(step)) for step in path))
-
-
-def _steps(scenario: str, start: int, count: int) -> list[Step]:
-    """Draw that many steps."""
-    targets = [*SCENARIOS[scenario], *(f"Pod/{name}" for name in PODS)]
-    ours = [t for t in targets if not t.startswith("Pod/")]
-    whole = st.builds(
-        Step, st.sampled_from((Deed.DELETE, Deed.CREATE)), st.sampled_from(ours)
-    )
-    edit = st.one_of(*map(_edits, ours), st.one_of([_edits(t) for t in targets[-4:]]))
-    found: list[Step] = []
+def _values(field: Field, start: int, count: int) -> list[Any]:
+    """Draw so many values of a field."""
+    found: list[Any] = []
 
     @seed(start)
     @settings(
-        max_examples=max(count, 1),
+        max_examples=count,
         phases=[Phase.generate],
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(st.integers(0, 15).flatmap(lambda n: edit if n else whole))
-    def collect(step: Step) -> None:
-        found.append(step)
+    @given(values(field))
+    def collect(value: Any) -> None:
+        found.append(value)
 
     collect()
     return found
+
+
+def _steps(scenario: str, start: int, count: int) -> list[Step]:
+    """Draw that many steps, evenly over all fields of all objects."""
+    chance = random.Random(f"{scenario} {start}")
+    ours = SCENARIOS[scenario]
+    free = [
+        (target, path, value)
+        for target in (*ours, *(f"Pod/{name}" for name in PODS))
+        for path, found in _FREE.get(target.partition("/")[0], {}).items()
+        for value in found
+    ]
+    known = [(t, f) for t in ours for f in _fields(t.partition("/")[0])]
+    chosen = [chance.randrange(len(known)) for _ in range(count)]
+    drawn = {n: _values(known[n][1], start, chosen.count(n)) for n in sorted({*chosen})}
+    made = []
+    for number in chosen:
+        target, field = known[number]
+        match chance.randrange(20):
+            case 0:
+                whole = chance.choice((Deed.DELETE, Deed.CREATE))
+                made.append(Step(whole, chance.choice(ours)))
+            case 1 | 2 | 3:
+                made.append(Step(Deed.SET, *chance.choice(free)))
+            case _:
+                value = chance.choice(drawn[number])
+                made.append(Step(Deed.SET, target, _path(field.path, chance), value))
+    return made
+
+
+def _fields(kind: str) -> list[Field]:
+    return fields(kind) if kind in KINDS else []
+
+
+def _path(path: tuple[str, ...], chance: random.Random) -> tuple[str | int, ...]:
+    """Choose which item, or key, of a list or map is meant."""
+    keys = ("weight", "app", "name", "refuse")
+    chosen: dict[str, str | int] = {
+        "[]": chance.randrange(2),
+        "{}": chance.choice(keys),
+    }
+    return tuple(chosen.get(step, step) for step in path)
 
 
 def chains(start: int, transitions: int) -> Iterator[Chain]:
@@ -313,8 +320,6 @@ def chains(start: int, transitions: int) -> Iterator[Chain]:
     weights = {"groups": 4, "bind": 3, "service": 2, "nodes": 2, "shared": 2}
     chosen = chance.choices(list(weights), list(weights.values()), k=count)
     drawn = {name: _steps(name, start, chosen.count(name) * LENGTH) for name in weights}
-    for found in drawn.values():
-        chance.shuffle(found)
     for scenario in chosen:
         yield Chain(scenario, tuple(_line(drawn[scenario], chance)))
 

@@ -103,11 +103,9 @@ def _has_in_scope(scene: Scene, body: Body) -> bool:
     """Whether a shared driver or load balancer is for everybody who uses it here."""
     scope = body["spec"].get("scope")
     name = next((name for name, told in scene.tokens.items() if told == NS), "")
-    return (
-        not scope
-        if body["metadata"].get("namespace") == name
-        else ({name, "*"} & set(["*"] if scope is None else scope) != set())
-    )
+    if body["metadata"].get("namespace") == name:
+        return not scope
+    return scope is None or not {name, "*"}.isdisjoint(scope)
 
 
 def _is_usual(timeout: str) -> bool:

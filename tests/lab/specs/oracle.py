@@ -96,6 +96,8 @@ def _derived(scene: Scene, key: str, body: Body) -> Iterator[str]:
     if len(classes) != 1 or not is_plain(scene, classes[0]["driver"]):
         return
     spec, name = body["spec"], key.partition("/")[2]
+    if not spec.get("selector"):
+        return  # somebody else looks after its endpoints
     meant = {
         f"svc-{name}-{port['port']}-{port['protocol'].lower()}"
         for port in spec["ports"]

@@ -27,8 +27,9 @@ from tests.lab.specs.meaning import (
 _AT_REST: Final = {
     *(("RemovalsHeld", "False"), ("DrainedByHand", "False"), ("Drifted", "False")),
     *(("Serving", "True"), ("InService", "True"), ("Restored", "True")),
-    *(("Orphaned", "False"), ("Reachable", "True"), ("Reachable", "Unknown")),
-    ("DrainGated", "Unknown"),
+    *(("Orphaned", "False"), ("DrainGated", "Unknown")),
+    # It is damped: for minutes after some falls it says what was.
+    *(("Reachable", word) for word in ("True", "False", "Unknown")),
 }
 """Conditions that say no more than if they had never been set."""
 
@@ -120,11 +121,13 @@ def _shown_conditions(body: Body) -> dict[str, str]:
 def _shown_record(
     record: Body, members: Mapping[str, Member], *, is_shared: bool
 ) -> Body:
-    spec = {k: v for k, v in record["spec"].items() if k != "nodeUID"}
+    # Where its address was found is as it was when it was made; the member's tells.
+    own = {"nodeUID", "backendAddr"}
+    spec = {k: v for k, v in record["spec"].items() if k not in own}
     if "podBackend" in spec:
         spec["podBackend"] = {**spec["podBackend"], "uid": ""}
     member = members.get(record["metadata"]["uid"])
-    at = member and {"parameters": dict(member.parameters), "active": member.is_active}
+    at = member and [member.address, dict(member.parameters), member.is_active]
     seen = _shown_conditions(record)
     if is_shared:
         # Which of two that want one address has it is chance.

@@ -159,6 +159,7 @@ def test_service_that_became_nothing_is_told() -> None:
     scene = a_scene()
     port = {"port": 80, "protocol": "TCP"}
     service = {"type": "LoadBalancer", "loadBalancerClass": "x", "ports": [port]}
+    service |= {"selector": {"app": "web"}}
     new: dict[str, Any] = {
         "Service/svc": {"metadata": {}, "spec": service},
         "LoadBalancerClass/x": {"metadata": {}, "spec": {"driver": "mem"}},
