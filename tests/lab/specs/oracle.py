@@ -33,6 +33,13 @@ ABOUT_NOW: Final = {
     "LoadBalancerDriver": ("Accepted",),
 }
 """Conditions that speak of the present generation, by kind."""
+OF_SERVICES: Final = frozenset(
+    {
+        *("sessionAffinity", "sessionAffinityTimeoutSeconds", "externalTrafficPolicy"),
+        *("healthCheckNodePort", "loadBalancerSourceRanges", "ipFamilies"),
+    }
+)
+"""Attributes that come from a Service, and not from its class."""
 
 
 def complaints(scene: Scene) -> list[str]:
@@ -80,13 +87,12 @@ def _can_end(scene: Scene, body: Body) -> bool:
 
 def _created(scene: Scene, key: str, body: Body) -> Iterator[str]:
     spec = body["spec"]
-    fine = {condition(body, name).get("status") for name in ABOUT_NOW["LoadBalancer"]}
     if "addressPool" in spec or not is_plain(scene, spec["lbDriver"]):
         return
     if "refuse" in spec.get("attributes", {}):
-        if fine == {"True"}:
+        if _is_fine(body):
             yield f"{key} is fine with attributes that its driver refuses"
-    elif fine != {"True"}:
+    elif not _is_fine(body):
         yield f"{key} is not created: {words_of(body)}"
 
 
@@ -103,19 +109,32 @@ def _derived(scene: Scene, key: str, body: Body) -> Iterator[str]:
         for port in spec["ports"]
         if spec["type"] == "LoadBalancer" and port["protocol"] in {"TCP", "UDP"}
     }
-    for kind in ("LoadBalancer", "BackendGroup"):
-        actual = {k.partition("/")[2] for k, _ in scene.of(kind)}
+    for derived in ("LoadBalancer", "BackendGroup"):
+        actual = {k.partition("/")[2] for k, _ in scene.of(derived)}
         if meant != actual:
-            yield f"{key} should have become {sorted(meant)}, there are {kind} {sorted(actual)}"
-    parameters, selector = classes[0].get("parameters", {}), spec.get("selector")
+            yield f"{key} should be {sorted(meant)}, and is {derived} {sorted(actual)}"
+    said = condition(body, "LoadBalancerReady").get("reason")
+    if said == "Creating" and all(_is_fine(lb) for _, lb in scene.of("LoadBalancer")):
+        yield f"{key} says Creating of what is created"
+    yield from _as_class(scene, classes[0], spec["selector"])
+
+
+def _is_fine(balancer: Body) -> bool:
+    told = (condition(balancer, name) for name in ABOUT_NOW["LoadBalancer"])
+    return all(one.get("status") == "True" for one in told)
+
+
+def _as_class(scene: Scene, kind: Body, selector: Body) -> Iterator[str]:
+    """What was derived and is as its Service or class was."""
+    for lb, found in scene.of("LoadBalancer"):
+        own = found["spec"].get("attributes", {}).keys() - OF_SERVICES
+        is_same = found["spec"].get("drain") == kind.get("drain")
+        if not is_same or own != kind.get("attributes", {}).keys():
+            yield f"{lb} is not as its class has it by now"
     for group, found in scene.of("BackendGroup"):
-        pods = (
-            found["spec"].get("pods", {}).get("byLabel", {}).get("selector", selector)
-        )
-        if (
-            pods != selector
-            or found["spec"].get("parameters", {}).keys() != parameters.keys()
-        ):
+        pods = found["spec"].get("pods", {}).get("byLabel", {}).get("selector")
+        own = found["spec"].get("parameters", {}).keys()
+        if pods not in (None, selector) or own != kind.get("parameters", {}).keys():
             yield f"{group} is not as its Service or class has it by now"
 
 

@@ -102,6 +102,15 @@ class Driver(MemoryDriver):
         super().__init__(key)
         self.members = self.told = Told(key)
 
+    async def ensure_load_balancer(
+        self, request: sdk.EnsureLoadBalancerRequest
+    ) -> sdk.Succ | sdk.Running:
+        """Refuse here, too: a controller that was killed does not ask for objections again."""
+        await self.validate_load_balancer(
+            sdk.ValidateLoadBalancerRequest(attributes=request.attributes)
+        )
+        return await super().ensure_load_balancer(request)
+
 
 @attrs.define
 class World:

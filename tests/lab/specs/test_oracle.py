@@ -158,7 +158,11 @@ def test_service_that_became_nothing_is_told() -> None:
     """The class can be used, so that there are to be a load balancer and a group."""
     scene = a_scene()
     port = {"port": 80, "protocol": "TCP"}
-    service = {"type": "LoadBalancer", "loadBalancerClass": "x", "ports": [port]}
+    service: dict[str, Any] = {
+        "type": "LoadBalancer",
+        "loadBalancerClass": "x",
+        "ports": [port],
+    }
     service |= {"selector": {"app": "web"}}
     new: dict[str, Any] = {
         "Service/svc": {"metadata": {}, "spec": service},
@@ -166,7 +170,28 @@ def test_service_that_became_nothing_is_told() -> None:
     }
     found = complaints(attrs.evolve(scene, objects={**scene.objects, **new}))
 
-    assert any("should have become ['svc-svc-80-tcp']" in line for line in found), found
+    assert any("should be ['svc-svc-80-tcp']" in line for line in found), found
+    new["Service/svc"]["status"] = {
+        "conditions": [{"type": "LoadBalancerReady", "reason": "Creating"}]
+    }
+    found = complaints(attrs.evolve(scene, objects={**scene.objects, **new}))
+    assert any("says Creating" in line for line in found), found
+
+
+@pytest.mark.parametrize("field", ["attributes", "drain", "parameters"])
+def test_derived_objects_are_as_their_class(field: str) -> None:
+    """Attributes, drain and parameters are those of the present class."""
+    port = {"port": 80, "protocol": "TCP"}
+    service = {"type": "LoadBalancer", "ports": [port], "selector": {"app": "web"}}
+    kind = {"driver": "mem", field: {"a": ""}}
+    new: dict[str, Any] = {
+        "Service/svc": {"metadata": {}, "spec": {**service, "loadBalancerClass": "x"}},
+        "LoadBalancerClass/x": {"metadata": {}, "spec": kind},
+    }
+    scene = a_scene()
+    found = complaints(attrs.evolve(scene, objects={**scene.objects, **new}))
+
+    assert any("by now" in line for line in found), found
 
 
 @pytest.mark.parametrize(
