@@ -4,6 +4,7 @@ import asyncio
 import re
 import signal
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,42 @@ async def test_three_hundred_records_of_the_largest_size(bare: Stage) -> None:
     print("MiB:", peaks)
     assert 4 == len(peaks)
     assert max(peaks.values()) < 300
+
+
+async def test_sixty_load_balancers_that_lose_all_members_at_once(bare: Stage) -> None:
+    """Each looks up which of 3,000 records were its own: by one list, below 300 MiB."""
+    await bare.start_driver()
+    await bare.start("controller")
+    await bare.create(objects.DRIVERS, objects.a_driver(bare.driver_url))
+    fronts = [f"front-{number}" for number in range(60)]
+    for front in fronts:
+        await bare.create(objects.LOAD_BALANCERS, objects.a_load_balancer(front))
+    addresses = [f"192.0.2.{number}:80" for number in range(50)]
+    group = a_static_group("web", addresses, loadBalancers=fronts)
+    await bare.create(objects.GROUPS, group)
+    await until_members(bare, 3_000)
+    await bare.until_epoch()
+    before = peak_of(bare, "controller")
+
+    await bare.control("restart", now=True)
+    await until_members(bare, 3_000)
+    await bare.until_epoch()
+
+    peak = peak_of(bare, "controller")
+    print("MiB:", before, peak)
+    assert peak < 300
+
+
+async def until_members(stage: Stage, count: int) -> None:
+    """Wait until the driver has so many members; a tenth of them takes no minute."""
+    for enough in range(count // 10, count + 1, count // 10):
+        await stage.until(f"{enough} are members", partial(has_members, stage, enough))
+
+
+async def has_members(stage: Stage, count: int) -> bool:
+    """Whether the driver has so many members."""
+    await asyncio.sleep(0.5)  # what is asked names all of them
+    return len((await stage.control("members"))["members"]) >= count
 
 
 async def inject(stage: Stage, record: str, key: str) -> None:
