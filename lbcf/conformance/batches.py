@@ -4,13 +4,14 @@ import asyncio
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import cast
 
 import msgspec
 
 from lbcf.conformance.bench import FIRST_DELAY, REGISTERED, Bench, Member, rule
 from lbcf.conformance.client import read_answer
-from lbcf.conformance.concurrency import expect_restartable, restart
+from lbcf.conformance.concurrency import expect_restartable, followed, restart
 from lbcf.core.model.operations import BATCHED, SINGLE, Operation
 from lbcf.wire.driver_answers import BackendResult, BatchAnswer, Status
 
@@ -182,17 +183,19 @@ async def batch_poisoned_item(bench: Bench) -> None:
 @rule(BATCHES, ENSURES, DEREGISTERS, presumes=(*_AGAIN, "order-of-arrival"))
 async def batch_in_order(bench: Bench) -> None:
     """A batch and single calls about one member are carried out in their order."""
-    gone, *_ = members = [bench.member() for _ in range(_MANY)]
+    batched, *others, single, further = [bench.member() for _ in range(_MANY)]
     await bench.open_connections(2)
-    items = [bench.fields(member, retryID=bench.new_id()) for member in members]
-    many = await bench.start_call(ENSURES, {"items": items})
-    fields = bench.fields(gone, retryID=bench.new_id(), drained=False)
-    one = await bench.start_call(SINGLE[DEREGISTERS], fields)
-    await asyncio.wait([many, one])
-    ended = read_answer(SINGLE[DEREGISTERS], one.result())
-    if getattr(ended, "status", None) is Status.RUNNING:
-        await bench.deregister(gone)
-    await bench.expect_absent(gone, "after ensureBackends, then deregisterBackend")
+    items = [bench.fields(one, retryID=bench.new_id()) for one in (batched, *others)]
+    exchange = await followed(
+        bench, ENSURES, {"items": items}, partial(bench.deregister, batched)
+    )
+    read_answer(ENSURES, exchange)
+    await bench.expect_absent(batched, "after ensureBackends, then deregisterBackend")
+    fields = bench.fields(single, retryID=bench.new_id())
+    batch = partial(_complete, bench, Operation.DEREGISTER_BACKEND, [single, further])
+    exchange = await followed(bench, SINGLE[ENSURES], fields, batch)
+    read_answer(SINGLE[ENSURES], exchange)
+    await bench.expect_absent(single, "after ensureBackend, then deregisterBackends")
 
 
 @rule(

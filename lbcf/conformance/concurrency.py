@@ -4,6 +4,7 @@ import asyncio
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
+from functools import partial
 
 from lbcf.conformance.bench import (
     BOTH_SIDES,
@@ -18,7 +19,7 @@ from lbcf.conformance.bench import (
     rule,
 )
 from lbcf.conformance.client import read_answer
-from lbcf.conformance.findings import Broken, NotApplicable
+from lbcf.conformance.findings import Broken, Exchange, NotApplicable
 from lbcf.core.model.operations import Operation
 from lbcf.wire.driver_answers import RetriedAnswer, Status
 
@@ -72,16 +73,37 @@ async def _race(
     second: Callable[[Member], Awaitable[None]],
 ) -> None:
     """Send two operations, the second right after the first; both must be accepted."""
-    call = await bench.start_call(first, bench.fields(member, retryID=bench.new_id()))
-    await bench.clock.sleep(GAP)
-    try:
-        # Only the second may be repeated: a repeated first one would come after it.
-        await second(member)
-    finally:
-        exchange = await call
+    fields = bench.fields(member, retryID=bench.new_id())
+    exchange = await followed(bench, first, fields, partial(second, member))
     answer = read_answer(first, exchange)
     if isinstance(answer, RetriedAnswer) and answer.status is Status.FAIL:
         raise Broken(f"{first} answered Fail as another call followed it", exchange)
+
+
+async def followed(
+    bench: Bench,
+    first: Operation,
+    fields: Mapping[str, object],
+    second: Callable[[], Awaitable[None]],
+) -> Exchange:
+    """Send a call, and another when it has arrived and has hardly ended.
+
+    Args:
+        bench: of the rule.
+        first: the operation that is sent once; sent again, it would come after the second.
+        fields: of the first.
+        second: calls the second, as often as it needs.
+
+    Returns:
+        What came back of the first.
+    """
+    call = await bench.start_call(first, fields)
+    await bench.clock.sleep(GAP)
+    try:
+        await second()
+    finally:
+        exchange = await call
+    return exchange
 
 
 @rule(BOTH_SIDES, LIST, presumes=(*_AGAIN, "order-of-arrival"))

@@ -122,3 +122,6 @@ _MEMBERS = Members(MemberKey.ADDRESS, sdk.SystemClock())
 
 SLOW = Twist(slow="ensureBackends")
 """Lets single calls overtake batches on their way."""
+
+OVERTAKING = Twist(is_queued=True, seconds=0.015)
+"""Lets batches overtake single calls."""

@@ -819,6 +819,7 @@ BREAKS = (
         twist=Twist(answer=batch_breaks.without_failures),
     ),
     Break("overtakes batches", ("batch-in-order",), twist=batch_breaks.SLOW),
+    Break("batches overtake", ("batch-in-order",), twist=batch_breaks.OVERTAKING),
     Break("drains in part", ("batch-drains",), batch_breaks.DrainsWhatIsThere),
     Break(
         "forgets batches in a crash",

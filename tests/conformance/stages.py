@@ -47,12 +47,17 @@ class Twist:
         is_late: registrations take a while, all else waits for them, and they are
             delivered once more, much later, where the caller hung up.
         slow: an operation that takes a while on its way, when others do not.
+        seconds: how long that is.
+        is_queued: single calls go one after the other, and each takes a while; batches
+            pass them.
     """
 
     request: Callable[[str, bytes], bytes | web.Response] = lambda _name, body: body
     answer: Callable[[str, bytes], bytes | web.Response] = lambda _name, body: body
     is_late: bool = False
     slow: str = ""
+    seconds: float = _LATE
+    is_queued: bool = False
 
 
 @attrs.define(eq=False)
@@ -143,8 +148,12 @@ class Front:
                 if name == "ensureBackend":
                     await self._delay(body)
                 return await self._send_on(name, body)
+        if self.twist.is_queued and not name.endswith("Backends"):
+            async with self._turn:
+                await asyncio.sleep(self.twist.seconds)
+                return await self._send_on(name, body)
         if name == self.twist.slow:
-            await asyncio.sleep(_LATE)
+            await asyncio.sleep(self.twist.seconds)
         return await self._send_on(name, body)
 
     async def _send_on(self, name: str, body: bytes) -> web.Response:

@@ -10,10 +10,12 @@ from lbcf.conformance.kit import CATALOGUE, Unreachable, examine
 from lbcf.conformance.target import Target
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.values import MemberKey
+from lbcf.runtime.clock import SystemClock
 from tests.conformance.plain import PlainLbcfDriver
 from tests.conformance.stages import (
     LB,
     HastyClock,
+    Twist,
     a_target,
     ended,
     results_of,
@@ -110,3 +112,13 @@ async def test_a_driver_that_never_answers() -> None:
         quick = attrs.evolve(target, timeout=timedelta(milliseconds=200))
         with pytest.raises(Unreachable, match="no whole answer within"):
             await examine(quick, HastyClock(), rules)
+
+
+@pytest.mark.parametrize("slow", ["ensureBackends", "ensureBackend"])
+async def test_calls_that_take_a_while_on_their_way(slow: str) -> None:
+    """The kit does not send two calls so close together that the second may come first."""
+    rules = [rule for rule in CATALOGUE if rule.name == "batch-in-order"]
+    async with a_target(MemoryDriver, Twist(slow=slow, seconds=0.002)) as target:
+        results = await examine(target, SystemClock(), rules)
+
+    assert [(Outcome.PASSED, "")] == [(one.outcome, one.text) for one in results]
