@@ -161,10 +161,17 @@ class Bench:
 
     @property
     def other_lb_info(self) -> dict[str, str]:
-        """Return an identity that is not this load balancer's: as told, or made up."""
-        if self.target.gone:
-            return self.lb_info | dict(self.target.gone)
-        return {key: f"{value}-gone" for key, value in self.lb_info.items()}
+        """Return an identity that is not this load balancer's: as told, or made up.
+
+        Raises:
+            NotApplicable: a driver might take it for this one.
+        """
+        made_up = {key: f"{value}-gone" for key, value in self.lb_info.items()}
+        other = self.lb_info | (dict(self.target.gone) or made_up)
+        if other == self.lb_info or other.keys() != self.lb_info.keys():
+            text = "there is no identity of another load balancer (--gone-lb)"
+            raise NotApplicable(text)
+        return other
 
     def new_id(self) -> str:
         """Return an id that this rule has not had yet."""

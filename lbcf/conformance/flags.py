@@ -41,7 +41,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("url", metavar="URL", help="the driver's, without an operation")
     many("--lb-spec", "K=V", "of the load balancer that the kit may use; repeatable")
-    text = "lbInfo of one that is not there, over that of the first; repeatable"
+    text = "changes a key of the driver's lbInfo: one that is not there; repeatable"
     many("--gone-lb", "K=V", text)
     many("--parameters", "K=V", "of the backends; repeatable")
     parser.add_argument(

@@ -1,6 +1,6 @@
 """Runs the rules against a driver, one after the other, and returns how each ended."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
@@ -8,6 +8,7 @@ from lbcf.conformance import backends, batches, concurrency, load_balancers, mes
 from lbcf.conformance.bench import Bench, Rule
 from lbcf.conformance.client import RecordingClient
 from lbcf.conformance.findings import Broken, Exchange, Finding, NotApplicable, Outcome
+from lbcf.conformance.flags import WrongFlag
 from lbcf.conformance.target import Target
 from lbcf.core.errors import LbcfError
 from lbcf.core.model.operations import Operation
@@ -80,6 +81,7 @@ async def examine(
 
     Raises:
         Unreachable: the driver cannot be connected to at all.
+        WrongFlag: what shall be a load balancer that is gone is the one that is used.
     """
     lb_info = await load_balancer_identity(target, clock)
     results: list[Result] = []
@@ -103,6 +105,7 @@ async def load_balancer_identity(target: Target, clock: Clock) -> dict[str, str]
 
     Raises:
         Unreachable: the driver cannot be connected to at all.
+        WrongFlag: as `examine` says.
     """
     spec = dict(target.lb_spec)
     async with RecordingClient(target, clock) as client:
@@ -118,7 +121,23 @@ async def load_balancer_identity(target: Target, clock: Clock) -> dict[str, str]
         except Finding:
             return spec  # a rule of its own reports it
     given = answer.lb_info if isinstance(answer, CreateLoadBalancerAnswer) else {}
+    _check_gone(target.gone, given or spec)
     return given or spec
+
+
+def _check_gone(gone: Mapping[str, str], lb_info: Mapping[str, str]) -> None:
+    """Refuse what does not make another identity: the load balancer would be deleted.
+
+    Raises:
+        WrongFlag: a driver would skip the key, or the value is that of the load balancer.
+    """
+    if strange := sorted(gone.keys() - lb_info.keys()):
+        known = ", ".join(sorted(lb_info)) or "no key"
+        text = f"the lbInfo of this driver has {known:.200}, not this key"
+        raise WrongFlag(f"--gone-lb {strange[0]!r:.60}: {text}")
+    if gone and gone.items() <= lb_info.items():
+        named = ", ".join(f"{key}={value!r:.60}" for key, value in gone.items())
+        raise WrongFlag(f"--gone-lb: lbInfo {named} is the load balancer that is used")
 
 
 async def _run_rule(

@@ -155,7 +155,9 @@ class RuleItem(pytest.Item):
         style: "TracebackStyle | None" = None,
     ) -> "str | TerminalRepr":
         """Show what was seen, not the kit's own lines."""
-        if isinstance(excinfo.value, RuleBroken):
+        from lbcf.core.errors import LbcfError  # noqa: PLC0415
+
+        if isinstance(excinfo.value, RuleBroken | LbcfError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 

@@ -10,16 +10,19 @@ import sys
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import ClassVar
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from aiohttp import web
 
+from lbcf import sdk
 from lbcf.conformance.flags import read_connect
 from tests.conformance.breaks import Sweeping
 from tests.conformance.plain import PlainLbcfDriver
 from tests.conformance.stages import Served, a_target, serving
+from webhooks.memory import MemoryDriver
 
 
 _DECLARED = ("--operations", "drainBackend,listBackends", "--lb-spec", "name=lb")
@@ -269,3 +272,59 @@ async def test_wrong_flags(flags: tuple[str, ...], message: str) -> None:
     assert (2, "") == (status, out)
     assert message in complaint
     assert 1 == complaint.count("\n")
+
+
+class Pools(MemoryDriver):
+    """Has one pool, whose identity is another map than its lbSpec; deletes what is named.
+
+    What else the identity says is skipped, as foreign fields are.
+    """
+
+    deleted: ClassVar[list[str]] = []
+
+    async def create_load_balancer(
+        self, _request: sdk.CreateLoadBalancerRequest
+    ) -> sdk.Succ:
+        """Name the pool."""
+        return sdk.Succ(lb_info={"pool": "mine"})
+
+    async def delete_load_balancer(
+        self, request: sdk.DeleteLoadBalancerRequest
+    ) -> sdk.Succ:
+        """Note it."""
+        self.deleted.append(request.lb_info["pool"])
+        return sdk.Succ()
+
+
+@pytest.mark.parametrize(
+    ("gone", "message"),
+    [
+        ("name=gone", "--gone-lb 'name': the lbInfo of this driver has pool"),
+        (
+            "pool=mine",
+            "--gone-lb: lbInfo pool='mine' is the load balancer that is used",
+        ),
+    ],
+)
+async def test_a_gone_load_balancer_is_never_the_one_in_use(
+    gone: str, message: str
+) -> None:
+    """What does not change the identity is refused before anything is deleted."""
+    Pools.deleted.clear()
+    async with a_target(Pools) as target:
+        flags = (target.url, "--lb-spec=name=lb", "--rule=delete-gone-load-balancer")
+        status, out, complaint = await run(*flags, f"--gone-lb={gone}")
+        good, _, _ = await run(*flags, "--gone-lb=pool=gone")
+
+    assert (2, "") == (status, out)
+    assert message in complaint
+    assert (0, ["gone"]) == (good, Pools.deleted)
+
+
+async def test_what_has_no_identity_is_not_deleted(plain: Served) -> None:
+    """Without lbSpec and lbInfo each load balancer would be this one."""
+    status, out, _ = await run(plain.url, "--rule=delete-gone-load-balancer")
+
+    assert 0 == status
+    assert "n/a   delete-gone-load-balancer" in out
+    assert "--gone-lb" in out
