@@ -33,6 +33,7 @@ from lbcf.sdk.mistakes import (
     check_fields,
     check_listed,
     check_methods,
+    check_setting_names,
     check_settings,
 )
 from lbcf.wire import driver_answers as answers
@@ -214,12 +215,13 @@ class Driver(abc.ABC):
 
     Any method may raise `Fail`, `Permanent` or `RetryAfter`; those that take something out may
     raise `NotThere`, which counts as success. Any other exception is logged, and the
-    caller is told `Fail` and where to look.
+    caller is told `Fail` and where to look; of a validation, that it cannot be told now
+    (HTTP 503).
 
     The definition of a class fails with a TypeError where a method is nearly spelt as an
     operation's, is not a coroutine function although it is awaited, or does not take the
-    request; where a setting has another type or value than these; and where there is a
-    method for many members and no `batch`.
+    request; where a setting is nearly spelt as one of these, or has another type or value;
+    and where there is a method for many members and no `batch`.
 
     Attributes:
         member_key: by what the load balancer tells its members apart.
@@ -247,6 +249,7 @@ class Driver(abc.ABC):
         super().__init_subclass__(**keywords)
         check_methods(cls, Driver)
         check_settings(cls, Batch, Driver)
+        check_setting_names(cls, Driver)
 
     async def start(self) -> None:  # noqa: B027  (nothing to open is common)
         """Open what is needed, before the first operation; errors end the process."""

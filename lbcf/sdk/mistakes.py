@@ -106,6 +106,17 @@ _LONGEST_CALL = timedelta(minutes=1)
 _LONGEST_GATHERING = timedelta(seconds=5)
 
 
+_SETTINGS = (
+    "member_key",
+    "late_effect",
+    "max_concurrent_calls",
+    "timeouts",
+    "batch",
+    "batch_concurrency",
+    "summary",
+)
+
+
 def check_settings(driver: type, batch: type, base: type) -> None:
     """Refuse what a driver class says of itself where no manifest could carry it.
 
@@ -134,6 +145,36 @@ def check_settings(driver: type, batch: type, base: type) -> None:
             raise _wrong_setting(driver, name, wanted, value)
     _check_timeouts(driver)
     _check_batch_methods(driver, base)
+
+
+def check_setting_names(driver: type, base: type) -> None:
+    """Refuse settings of a driver class that nothing would read.
+
+    Raises:
+        TypeError: one is nearly called as one that there is.
+    """
+    for name in dir(driver):
+        if name.startswith("_") or hasattr(base, name):
+            continue
+        value = inspect.getattr_static(driver, name)
+        # Methods are looked at elsewhere; properties and slots are the object's.
+        if inspect.isroutine(value) or inspect.isdatadescriptor(value):
+            continue
+        if meant := _setting_meant_by(name):
+            raise TypeError(
+                f"{driver.__name__}.{name}: no setting has this name, so that nothing "
+                f"reads it: is {meant} meant? If it is your own, call it _{name}"
+            )
+
+
+def _setting_meant_by(name: str) -> str | None:
+    """Return the setting that is spelt nearly so, or that the name begins with."""
+    spelt = {setting.replace("_", ""): setting for setting in _SETTINGS}
+    word = name.replace("_", "").lower()
+    close = difflib.get_close_matches(word, spelt, 1, _SIMILARITY)
+    begun = [one for one in spelt if word.startswith(one)]
+    found = max([*close, *begun], key=len, default="")
+    return spelt.get(found)
 
 
 def _is_key(value: object) -> bool:

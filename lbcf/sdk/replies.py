@@ -93,6 +93,16 @@ def answer_of_error(operation: Operation, error: Exception, clock: Clock) -> Ans
     incident = clock.new_id()
     _log.error("driver.broken", operation=operation, incident=incident, exc_info=error)
     text = f"unexpected error in the driver; its log tells more under {incident}"
+    return in_trouble(operation, text)
+
+
+def in_trouble(operation: Operation, text: str) -> Answer:
+    """Return the answer where the driver fails, whatever it was asked.
+
+    A validation cannot be told then: nothing is called invalid for it.
+    """
+    if ANSWERS[operation] is ValidationAnswer:
+        return Undetermined(succ=False, msg=text)
     return refused(operation, Fail(text))
 
 

@@ -39,7 +39,7 @@ from lbcf.sdk.batches import (
 from lbcf.sdk.credentials import Guard
 from lbcf.sdk.driver import Driver, Fail
 from lbcf.sdk.metrics import ServiceMetrics
-from lbcf.sdk.replies import Undetermined, refused, served_operations
+from lbcf.sdk.replies import Undetermined, in_trouble, refused, served_operations
 from lbcf.wire.driver import Answer, Malformed, Request, parse_request, render_answer
 from lbcf.wire.driver_answers import Status, outcome_of
 from lbcf.wire.driver_requests import (
@@ -118,7 +118,7 @@ _FIRST_ERROR = 400
 _PATIENCE = 30.0
 """Seconds that a caller may take to send a request."""
 
-_STOPPING = Fail("the driver is stopping: ask again")
+_STOPPING = "the driver is stopping: ask again"
 
 _log = structlog.get_logger(__name__)
 
@@ -241,7 +241,7 @@ class Service:
         if operation in SINGLE:
             return await self._batch(operation, batch_request(request), trace)
         if self._stopping:
-            return refused(operation, _STOPPING)
+            return in_trouble(operation, _STOPPING)
         by = OneByOne(self._driver, operation, self._clock)
         # Shielded: aiohttp cancels its own task when it closes a connection.
         return cast(
@@ -256,7 +256,7 @@ class Service:
         self._metrics.batch_items.labels(operation).observe(len(items))
         one = SINGLE[operation]
         if self._stopping:
-            return refused_batch(one, items, _STOPPING)
+            return refused_batch(one, items, Fail(_STOPPING))
         by = performer(self._driver, one, self._clock)
         tasks = {
             item.record_id: self._begun(one, cast("Request[Answer]", item), trace, by)

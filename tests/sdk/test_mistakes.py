@@ -223,6 +223,34 @@ def test_settings_that_no_manifest_could_carry(
     assert said in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("late_effect_seconds", "late_effect"),
+        ("lateEffect", "late_effect"),
+        ("timeout", "timeouts"),
+        ("memberkey", "member_key"),
+        ("max_concurent_calls", "max_concurrent_calls"),
+        ("batches", "batch"),
+        ("batch_concurency", "batch_concurrency"),
+    ],
+)
+def test_a_misspelt_setting_is_named(wrong: str, right: str) -> None:
+    """Nothing would read it."""
+    with pytest.raises(TypeError) as refused:
+        a_class(**{wrong: 5})
+
+    assert f"Mine.{wrong}: no setting has this name" in str(refused.value)
+    assert f"is {right} meant?" in str(refused.value)
+
+
+def test_fields_of_the_author_s_own() -> None:
+    """What a property or a slot is called has nothing to do with the settings."""
+    made = a_class(timeout=property(lambda _self: 5), pool="mine", _timeout=5)
+
+    assert issubclass(made, sdk.Driver)
+
+
 async def _nothing(_self: object) -> sdk.Succ:
     """Take no request."""
     return sdk.Succ()
@@ -288,7 +316,7 @@ def test_methods_of_the_author_s_own() -> None:
         remove_member=_sync,
         _ensure_backends=_sync,
         list_pools=_sync,
-        timeout=5,
+        region="north",
     )
 
     assert issubclass(made, sdk.Driver)

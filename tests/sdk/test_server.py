@@ -68,6 +68,40 @@ async def test_a_validation_that_cannot_tell_is_no_refusal() -> None:
     assert (503, "away: Pod") == (status, answer["msg"])
 
 
+class Unopened(PlainDriver):
+    """Has a mistake of its author's in a validation, or misses its load balancer."""
+
+    async def validate_load_balancer(
+        self, _request: sdk.ValidateLoadBalancerRequest
+    ) -> None:
+        """Find nobody."""
+        raise ConnectionRefusedError("nobody listens")
+
+    async def validate_backend(self, _request: sdk.ValidateBackendRequest) -> None:
+        """Be wrong."""
+        raise TypeError("an author's mistake")
+
+
+@pytest.mark.parametrize("name", ["validateLoadBalancer", "validateBackend"])
+async def test_a_validation_that_breaks_is_no_refusal(name: str) -> None:
+    """Nobody's object is called invalid because the driver is broken."""
+    async with serving(Service(Unopened())) as url:
+        status, answer = await post(url, name, b'{"backendType":"Pod"}')
+
+    assert 503 == status
+    assert "unexpected error in the driver" in answer["msg"]
+
+
+async def test_a_validation_of_a_driver_that_stops_is_no_refusal() -> None:
+    """Another process of it can tell."""
+    service = Service(Blind())
+    async with serving(service) as url:
+        await service.drain(timedelta())
+        status, answer = await post(url, "validateBackend", b'{"backendType":"Pod"}')
+
+    assert (503, "the driver is stopping: ask again") == (status, answer["msg"])
+
+
 @pytest.mark.parametrize("name", ["drainBackend", "listBackends", "nonsense"])
 async def test_what_is_not_implemented_is_not_found(name: str) -> None:
     """The text names what there is."""
