@@ -6,6 +6,7 @@ ones. The result is the last concurrency without a failure.
 
 import asyncio
 import hashlib
+import itertools
 import math
 
 from collections import defaultdict
@@ -81,15 +82,21 @@ async def run_load(
     lifecycles: int,
     on_step: Callable[[Step], None] = lambda _step: None,
 ) -> list[Step]:
-    """Run lifecycles, shared out among the steps; end at the first failing step."""
+    """Run lifecycles, shared out among the steps; end at the first failing step.
+
+    A step has at least as many as there are at a time in it: so fewer lifecycles make
+    fewer steps.
+    """
     most = lifecycles
     if target.member_key is MemberKey.ADDRESS:
         # Two records with one address would be one member.
         most = min(most, len(target.addresses))
-    sizes = [size for size in STEPS if size <= most]
+    places = zip(STEPS, itertools.accumulate(STEPS), strict=True)
+    sizes = [size for size, total in places if size <= most and total <= lifecycles]
+    left = lifecycles - sum(sizes)
     steps: list[Step] = []
     for number, size in enumerate(sizes):
-        share = lifecycles // len(sizes) + (number < lifecycles % len(sizes))
+        share = size + left // len(sizes) + (number < left % len(sizes))
         step = await _run_step(target, clock, lb_info, size, share)
         on_step(step)
         steps.append(step)

@@ -149,7 +149,7 @@ async def test_load(plain: Served) -> None:
     status, out, _ = await run(plain.url, "--rule=healthz", "--load=40", "--seed=7")
 
     assert 0 == status
-    assert "load  seed 7: bore 32 lifecycles at a time" in out
+    assert "load  seed 7: bore 16 lifecycles at a time" in out
     assert "p99" in out
 
 

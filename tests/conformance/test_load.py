@@ -35,10 +35,24 @@ async def test_all_lifecycles_end() -> None:
     async with a_target(lambda: driver, member_key=MemberKey.RECORD) as target:
         steps = await run_load(target, HastyClock(), LB, 45)
 
-    assert [1, 2, 4, 8, 16, 32] == [step.concurrency for step in steps]
+    assert [1, 2, 4, 8, 16] == [step.concurrency for step in steps]
+    assert all(step.lifecycles >= step.concurrency for step in steps)
     assert 45 == sum(step.lifecycles for step in steps)
     assert 45 == sum(len(step.latencies["deregisterBackend"]) for step in steps)
     assert [] == list(driver.members)
+
+
+@pytest.mark.parametrize(("lifecycles", "most"), [(1, 1), (2, 1), (3, 2), (63, 32)])
+async def test_nothing_is_claimed_that_was_not_tried(
+    lifecycles: int, most: int
+) -> None:
+    """A step has as many lifecycles as it says that there were at a time."""
+    async with a_target(MemoryDriver) as target:
+        steps = await run_load(target, HastyClock(), LB, lifecycles)
+
+    assert lifecycles == sum(step.lifecycles for step in steps)
+    assert all(step.lifecycles >= step.concurrency for step in steps)
+    assert most == highest_concurrency(steps)
 
 
 async def test_few_addresses_bound_the_load() -> None:

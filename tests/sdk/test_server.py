@@ -89,7 +89,7 @@ async def test_a_validation_that_breaks_is_no_refusal(name: str) -> None:
         status, answer = await post(url, name, b'{"backendType":"Pod"}')
 
     assert 503 == status
-    assert "unexpected error in the driver" in answer["msg"]
+    assert "unexpected error in the driver" in str(answer["msg"])
 
 
 async def test_a_validation_of_a_driver_that_stops_is_no_refusal() -> None:
