@@ -2,6 +2,8 @@
 
 import contextlib
 
+from datetime import timedelta
+
 from lbcf.conformance.bench import (
     ADDITIONS,
     ANSWERED,
@@ -20,6 +22,7 @@ from lbcf.conformance.bench import (
 )
 from lbcf.conformance.findings import Broken, NotApplicable
 from lbcf.conformance.target import Connect
+from lbcf.core.model.operations import Operation
 from lbcf.core.model.values import MemberKey
 from lbcf.wire.driver_answers import (
     BackendState,
@@ -90,7 +93,11 @@ async def ensure_after_deregister(bench: Bench) -> None:
     await bench.expect_present(member, "after it was deregistered and ensured again")
 
 
-@rule(BOTH_SIDES, LIST, presumes=(*REGISTERED, "deregister-unknown"))
+@rule(
+    BOTH_SIDES,
+    LIST,
+    presumes=(*REGISTERED, "deregister-unknown", "records-share-an-address"),
+)
 async def others_stay(bench: Bench) -> None:
     """Taking a member out, or one that is not there, leaves all others as they are."""
     stays, goes, unknown = bench.member(), bench.member(), bench.member()
@@ -98,6 +105,10 @@ async def others_stay(bench: Bench) -> None:
     await bench.ensure(goes)
     await bench.deregister(unknown)
     await bench.expect_present(goes, "after an unknown member was deregistered")
+    if bench.target.member_key is MemberKey.RECORD:
+        await bench.deregister(bench.member(goes.address))
+        text = "after an unknown record was deregistered at its address"
+        await bench.expect_present(goes, text)
     await bench.deregister(goes)
     await bench.expect_present(stays, "after another member was deregistered")
 
@@ -149,13 +160,41 @@ async def deregister_by_name_alone(bench: Bench) -> None:
 
 @rule(COMMON, LIST)
 async def dry_run_changes_nothing(bench: Bench) -> None:
-    """A call with dryRun neither adds a member nor takes one out."""
+    """A call with dryRun adds no member, takes none out, and drains none."""
     member = bench.member()
     await bench.attempt(ENSURE, bench.fields(member, dryRun=True))
     await bench.expect_absent(member, "after ensureBackend with dryRun")
+    await _try_in_batch(bench, Operation.ENSURE_BACKENDS, member)
+    await bench.expect_absent(member, "after ensureBackends with dryRun")
     await bench.ensure(member)
     await bench.attempt(DEREGISTER, bench.fields(member, dryRun=True, drained=False))
     await bench.expect_present(member, "after deregisterBackend with dryRun")
+    await _try_in_batch(bench, Operation.DEREGISTER_BACKENDS, member, drained=False)
+    await bench.expect_present(member, "after deregisterBackends with dryRun")
+    if bench.can_drain:
+        drain = bench.drain_times()
+        await bench.attempt(DRAIN, bench.fields(member, dryRun=True, drain=drain))
+        await bench.expect_in_service(member, "after drainBackend with dryRun")
+        await _try_in_batch(bench, Operation.DRAIN_BACKENDS, member, drain=drain)
+        await bench.expect_in_service(member, "after drainBackends with dryRun")
+    # Last: a driver that performs dry runs has been found by now.
+    fields = {"recordID": bench.new_id(), "attributes": {}, "lbInfo": bench.lb_info}
+    more = {"lbSpec": dict(bench.target.lb_spec), "dryRun": True}
+    with contextlib.suppress(NotApplicable):
+        await bench.attempt(Operation.DELETE_LOAD_BALANCER, fields | more)
+    await bench.expect_present(member, "after deleteLoadBalancer with dryRun")
+
+
+async def _try_in_batch(
+    bench: Bench, operation: Operation, member: Member, **more: object
+) -> None:
+    """Send a batch of one item with dryRun, if batches are declared."""
+    if bench.target.lacks(operation):
+        return
+    item = bench.fields(member, retryID=bench.new_id(), dryRun=True, **more)
+    item["notAfter"] = bench.timestamp(timedelta(minutes=1))
+    with contextlib.suppress(Broken):  # what is wrong with batches, other rules tell
+        await bench.call(operation, {"items": [item]})
 
 
 @rule(DRAINING, DRAIN, presumes=ANSWERED)
@@ -187,14 +226,23 @@ async def drained_is_out_of_service(bench: Bench) -> None:
     bench.expect(not active, "after drainBackend, the member is listed as Active")
 
 
-@rule(DRAINING, DRAIN, LIST, presumes=(*REGISTERED, "drain-ends-when-idle"))
+@rule(
+    DRAINING,
+    DRAIN,
+    LIST,
+    presumes=(*REGISTERED, "drain-ends-when-idle", "records-share-an-address"),
+)
 async def drain_leaves_others(bench: Bench) -> None:
     """Draining one member leaves the others in service."""
     stays, goes = bench.member(), bench.member()
-    await bench.ensure(stays)
-    await bench.ensure(goes)
+    others = [stays]
+    if bench.target.member_key is MemberKey.RECORD:
+        others.append(bench.member(goes.address))
+    for member in (*others, goes):
+        await bench.ensure(member)
     await bench.drain(goes)
-    await bench.expect_in_service(stays, "after another member was drained")
+    for member in others:
+        await bench.expect_in_service(member, "after another member was drained")
 
 
 @rule(DRAINING, DRAIN, presumes=(*REGISTERED, "ensure-twice", "drain-ends-when-idle"))

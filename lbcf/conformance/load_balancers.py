@@ -14,6 +14,7 @@ from lbcf.conformance.bench import (
     Bench,
     rule,
 )
+from lbcf.conformance.concurrency import restart
 from lbcf.conformance.findings import Broken, NotApplicable, Noted
 from lbcf.core.model.operations import Operation
 from lbcf.wire.driver_answers import (
@@ -111,7 +112,7 @@ def _expect_valid(bench: Bench, operation: Operation, answer: object) -> None:
 
 @rule(LOCK_KEY, presumes=ANSWERED)
 async def lock_key_is_steady(bench: Bench) -> None:
-    """The lockKey, where one is answered, is the same each time, ensured or created."""
+    """A lockKey is the same each time, ensured or created, and no other's."""
     fields = {"recordID": bench.new_id(), "attributes": {}}
     create = {**fields, "lbSpec": dict(bench.target.lb_spec)}
     ensure = {**fields, "lbInfo": bench.lb_info}
@@ -127,6 +128,29 @@ async def lock_key_is_steady(bench: Bench) -> None:
     bench.expect(
         len(keys) == 1, f"lockKey was {given[0]!r}, {given[1]!r}, {given[2]!r}"
     )
+    if bench.target.gone:  # what is made up may be spelled differently and no other
+        await _expect_other_key(bench, keys, ensure)
+    if bench.target.restart is not None:
+        await restart(bench)
+        again = {
+            await _lock_key(bench, Operation.CREATE_LOAD_BALANCER, create),
+            await _lock_key(bench, Operation.ENSURE_LOAD_BALANCER, ensure),
+        } - {""}
+        text = f"lockKey was {keys}, and is {again} after a restart"
+        bench.expect(again <= keys, text)
+
+
+async def _expect_other_key(
+    bench: Bench, keys: set[str], ensure: Mapping[str, object]
+) -> None:
+    """Check that another load balancer, if the driver tells its key, has another one."""
+    key = ""
+    with contextlib.suppress(Broken, NotApplicable):
+        other = dict(ensure) | {"lbInfo": bench.other_lb_info, "dryRun": True}
+        answer = await bench.attempt(Operation.ENSURE_LOAD_BALANCER, other)
+        key = answer.lock_key if isinstance(answer, EnsureLoadBalancerAnswer) else ""
+    text = f"lockKey {key!r} is that of another load balancer, too"
+    bench.expect(key not in keys, text)
 
 
 async def _lock_key(
@@ -178,15 +202,16 @@ def _noted_if_made_up(bench: Bench) -> Iterator[None]:
         raise Noted(f"{broken.text} ({hint})", broken.exchange) from broken
 
 
-@rule(OPERATIONS, LIST, presumes=ANSWERED)
+@rule(OPERATIONS, LIST)
 async def epoch_is_steady(bench: Bench) -> None:
     """The epoch stays the same while no members are lost."""
     before = (await bench.listing()).epoch
     member = bench.member()
-    await bench.ensure(member)
-    await bench.deregister(member)
-    after = (await bench.listing()).epoch
-    bench.expect(before == after, f"epoch was {before!r:.60}, now it is {after!r:.60}")
+    for change in (bench.ensure, bench.deregister):
+        await change(member)
+        after = (await bench.listing()).epoch
+        text = f"epoch was {before!r:.60}, now it is {after!r:.60}"
+        bench.expect(before == after, text)
 
 
 @rule(OPERATIONS, presumes=ANSWERED)

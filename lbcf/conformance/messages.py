@@ -1,5 +1,7 @@
 """Rules on messages: which requests a driver takes, and what its answers look like."""
 
+import contextlib
+
 from collections.abc import Mapping
 from datetime import timedelta
 
@@ -16,12 +18,14 @@ from lbcf.conformance.bench import (
     LIST,
     OPERATIONS,
     Bench,
+    Member,
     rule,
 )
 from lbcf.conformance.client import check_answer
 from lbcf.conformance.findings import Broken, Exchange, NotApplicable, Noted
 from lbcf.core.model.operations import Operation
 from lbcf.wire.driver_answers import GenerateBackendAddrAnswer, Status
+from lbcf.wire.driver_requests import MOST_ITEMS
 
 
 _LONG_AGO = "2001-01-01T00:00:00Z"
@@ -31,6 +35,9 @@ _PORTS: Mapping[str, Mapping[str, object]] = {
     "port alone": {"port": _PORT, "protocol": "TCP"},
     "portNumber alone": {"portNumber": _PORT, "protocol": "TCP"},
 }
+_WHOLE_REFUSED = frozenset({400, 413})
+"""HTTP statuses for a batch that is none; 413 is for one that is too large."""
+
 _BAD_ADDRESSES = ("", "nonsense", "198.18.0.1", "198.18.0.1:99999")
 
 
@@ -131,6 +138,28 @@ async def late_calls(bench: Bench) -> None:
         is_refused = drain.status is Status.FAIL
         bench.expect(is_refused, f"drainBackend after its notAfter is {drain.status}")
         await bench.expect_in_service(member, "after a drainBackend that came too late")
+    await _expect_late_load_balancers_refused(bench)
+
+
+async def _expect_late_load_balancers_refused(bench: Bench) -> None:
+    """Check the operations on load balancers, as far as they are served.
+
+    Deleted is only one that is not there: a driver that is wrong in this would do it.
+    """
+    late = {"recordID": bench.new_id(), "attributes": {}, "notAfter": _LONG_AGO}
+    calls: list[tuple[Operation, Mapping[str, object]]] = [
+        (Operation.CREATE_LOAD_BALANCER, {"lbSpec": dict(bench.target.lb_spec)}),
+        (Operation.ENSURE_LOAD_BALANCER, {"lbInfo": bench.lb_info}),
+    ]
+    with contextlib.suppress(NotApplicable):
+        gone = {"lbInfo": bench.other_lb_info, "lbSpec": bench.other_lb_info}
+        calls.append((Operation.DELETE_LOAD_BALANCER, gone))
+    for operation, fields in calls:
+        with contextlib.suppress(NotApplicable):
+            answer = await bench.attempt(operation, {**late, **fields})
+            is_refused = answer.status is Status.FAIL
+            text = f"{operation} after its notAfter is {answer.status}, not Fail"
+            bench.expect(is_refused, text)
 
 
 @rule(BOTH_SIDES)
@@ -144,6 +173,9 @@ async def malformed_requests(bench: Bench) -> None:
         for operation in (ENSURE, DEREGISTER):
             await _expect_refused(bench, operation, body, "a malformed request")
     await bench.expect_absent(member, "after malformed requests")
+    for operation in (Operation.ENSURE_BACKENDS, Operation.DEREGISTER_BACKENDS):
+        if not bench.target.lacks(operation):
+            await _expect_batches_refused(bench, operation, member)
     fields = bench.fields(member, retryID=bench.new_id())
     del fields["recordID"]
     try:
@@ -155,6 +187,27 @@ async def malformed_requests(bench: Bench) -> None:
             raise
         # Drivers that were written for LBCF read nothing in it.
         raise Noted(broken.text, broken.exchange) from broken
+
+
+async def _expect_batches_refused(
+    bench: Bench, operation: Operation, member: Member
+) -> None:
+    """Send batches that are refused as a whole, with HTTP 400.
+
+    Raises:
+        Broken: one is not.
+    """
+    # All are late: what is performed in spite of all has no effect.
+    item = bench.fields(member, retryID=bench.new_id(), notAfter=_LONG_AGO)
+    many = [item | {"recordID": bench.new_id()} for _ in range(MOST_ITEMS + 1)]
+    for what, items in (
+        ("a batch of no items", []),
+        ("a batch with two items of one recordID", [item, item]),
+        (f"a batch of {len(many)} items", many),
+    ):
+        exchange = await bench.send(operation, {"items": items})
+        if exchange.status not in _WHOLE_REFUSED:
+            raise Broken(f"{operation} does not answer HTTP 400 to {what}", exchange)
 
 
 async def _expect_refused(

@@ -1,8 +1,10 @@
 """Drivers that each do one thing wrong with batches, and all else right."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
+
+from aiohttp import web
 
 from lbcf import sdk
 from lbcf.core.model.values import MemberKey
@@ -13,6 +15,7 @@ from webhooks.memory_members import Members
 
 
 Outcomes = Mapping[str, sdk.Outcome]
+Lenient = Callable[[str, bytes], bytes | web.Response]
 
 
 def as_one(name: str, body: bytes) -> bytes:
@@ -36,6 +39,62 @@ def without_failures(_name: str, body: bytes) -> bytes:
         return body
     kept = [one for one in results if one["status"] != "Fail"]
     return msgspec.json.encode({"results": kept})
+
+
+def without_last(_name: str, body: bytes) -> bytes:
+    """Leave out the result of the last item, unless it is the only one."""
+    results = decoded(body).get("results")
+    if not isinstance(results, list) or len(results) < 2:
+        return body
+    return msgspec.json.encode({"results": results[:-1]})
+
+
+def items_without(field: str, operation: str) -> Callable[[str, bytes], bytes]:
+    """Return what keeps a field of a batch's items from the driver."""
+
+    def strip(name: str, body: bytes) -> bytes:
+        """Take it out of each."""
+        if name != operation:
+            return body
+        items = [
+            {key: value for key, value in one.items() if key != field}
+            for one in _items(body)
+        ]
+        return msgspec.json.encode({"items": items})
+
+    return strip
+
+
+def _items(body: bytes) -> list[dict[str, object]]:
+    """Return the items of what is a batch; none of all else."""
+    items = decoded(body).get("items")
+    return items if isinstance(items, list) else []
+
+
+def _lenient(is_wrong: Callable[[str, bytes], bool]) -> Lenient:
+    """Return what answers a batch that should be refused."""
+
+    def answer(name: str, body: bytes) -> bytes | web.Response:
+        """Answer it, and perform nothing."""
+        if name in {"ensureBackends", "deregisterBackends"} and is_wrong(name, body):
+            return web.json_response({"results": []})
+        return body
+
+    return answer
+
+
+def _has_twins(_name: str, body: bytes) -> bool:
+    """Tell whether a recordID is there twice."""
+    records = [one["recordID"] for one in _items(body)]
+    return len(set(records)) < len(records)
+
+
+LENIENT: Mapping[str, Lenient] = {
+    "takes an empty batch": _lenient(lambda _name, body: body == b'{"items":[]}'),
+    "takes a record twice in a batch": _lenient(_has_twins),
+    "takes too many in a batch": _lenient(lambda _name, body: len(_items(body)) > 1000),
+}
+"""Answers batches with 200 that are to be refused as a whole."""
 
 
 class OnceTogether(MemoryDriver):

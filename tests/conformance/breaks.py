@@ -132,6 +132,57 @@ class Unsteady(MemoryDriver):
         return await super().list_backends(request)
 
 
+class Counted(MemoryDriver):
+    """Takes the number of its members for an epoch."""
+
+    async def list_backends(
+        self, request: sdk.ListBackendsRequest
+    ) -> sdk.ListBackendsAnswer:
+        """List with it."""
+        answer = await super().list_backends(request)
+        return sdk.ListBackendsAnswer(
+            epoch=f"{self.members.epoch} {len(list(self.members))}",
+            backends=answer.backends,
+        )
+
+
+class DeletesDry(MemoryDriver):
+    """Deletes a load balancer whose deletion is only tried out."""
+
+    async def delete_load_balancer(
+        self, request: sdk.DeleteLoadBalancerRequest
+    ) -> Outcome:
+        """Take out its members."""
+        for one in list(self.members):
+            if dict(one.lb_info) == request.lb_info:
+                self.members.remove(_as_deregister(one))
+        return Succ()
+
+
+class KeyOfTheProcess(MemoryDriver):
+    """Names the physical load balancer after itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.key = str(id(self.members.epoch)) + self.members.epoch
+
+    async def ensure_load_balancer(
+        self, request: sdk.EnsureLoadBalancerRequest
+    ) -> Outcome:
+        """Answer another key after a restart."""
+        return Succ(lock_key=f"{self.key} {request.lb_info}")
+
+
+class OneKey(MemoryDriver):
+    """Has one key for all load balancers."""
+
+    async def ensure_load_balancer(
+        self, _request: sdk.EnsureLoadBalancerRequest
+    ) -> Outcome:
+        """Answer it."""
+        return Succ(lock_key="mine")
+
+
 class Judging(MemoryDriver):
     """Keeps pods that nobody asked about."""
 
@@ -298,6 +349,36 @@ class ByAddress(MemoryDriver):
         self.member_key = MemberKey.RECORD
 
 
+class Guessing(MemoryDriver):
+    """Takes out another record at the address of one that is not there."""
+
+    def __init__(self) -> None:
+        super().__init__(MemberKey.RECORD)
+
+    async def deregister_backend(
+        self, request: sdk.DeregisterBackendRequest
+    ) -> Outcome:
+        """Look for the address where there is no such record."""
+        if not request.dry_run and not self.members.has(request):
+            for one in _at_address_of(request, self.members):
+                self.members.remove(_as_deregister(one))
+        return await super().deregister_backend(request)
+
+
+class DrainsAddresses(MemoryDriver):
+    """Drains all records at an address."""
+
+    def __init__(self) -> None:
+        super().__init__(MemberKey.RECORD)
+
+    async def drain_backend(self, request: sdk.DrainBackendRequest) -> Outcome:
+        """Drain them."""
+        for one in _at_address_of(request, self.members):
+            if not request.dry_run:
+                one.state = sdk.BackendState.DRAINING
+        return await super().drain_backend(request)
+
+
 class Particular(MemoryDriver):
     """Finds a member only by what it injected at its registration."""
 
@@ -340,7 +421,7 @@ class DrainsAll(MemoryDriver):
 
     async def drain_backend(self, request: sdk.DrainBackendRequest) -> Outcome:
         """Drain all."""
-        for member in self.members:
+        for member in () if request.dry_run else self.members:
             member.state = sdk.BackendState.DRAINING
         return await super().drain_backend(request)
 
@@ -555,6 +636,11 @@ def _as_ensure(request: AnyRequest) -> sdk.EnsureBackendRequest:
     )
 
 
+def _at_address_of(request: AnyRequest, members: Members) -> list[Member]:
+    """Return the members of its load balancer at its address, whatever their record."""
+    return [one for one in members if _place(_as_deregister(one)) == _place(request)]
+
+
 def _place(request: AnyRequest) -> str:
     """Return load balancer and address."""
     return f"{request.lb_info} {request.backend_addr}"
@@ -648,7 +734,7 @@ _KNOWN = {
     "recordID", "retryID", "dryRun", "notAfter", "lbInfo", "backendAddr", "parameters",
     "injectedInfo", "drained", "drain", "lbSpec", "attributes", "oldAttributes",
     "operation", "backendType", "OldParameters", "oldParameters", "lbAttributes",
-    "podBackend", "notReadyPods",
+    "podBackend", "notReadyPods", "items",
 }  # fmt: skip
 
 
@@ -682,6 +768,9 @@ BREAKS = (
     Break("never deletes", ("delete-gone-load-balancer",), NeverDeletes),
     Break("new epoch each time", ("epoch-is-steady",), Unsteady),
     Break("judges strangers", ("judged-pods-were-asked-for",), Judging),
+    Break("counts as epoch", ("epoch-is-steady",), Counted),
+    Break("another lock key after a crash", ("lock-key-is-steady",), KeyOfTheProcess),
+    Break("one lock key for all", ("lock-key-is-steady",), OneKey),
     Break("does nothing", ("ensured-is-listed",), Listless),
     Break(
         "ensured is failure",
@@ -708,6 +797,12 @@ BREAKS = (
     Break("keeps what was drained", ("deregister-removes",), Keeping),
     Break("takes out all", ("others-stay",), Sweeping),
     Break(
+        "takes out another record",
+        ("others-stay",),
+        Guessing,
+        member_key=MemberKey.RECORD,
+    ),
+    Break(
         "never again",
         ("ensure-after-deregister",),
         Tombstones,
@@ -727,6 +822,20 @@ BREAKS = (
     Break("says another address each time", ("create-twice",), AnotherPlace),
     Break("performs dry runs", ("dry-run-changes-nothing",), twist=_without("dryRun")),
     Break(
+        "performs dry drains",
+        ("dry-run-changes-nothing",),
+        twist=_without("dryRun", "drainBackend"),
+    ),
+    *(
+        Break(
+            f"performs dry {operation}",
+            ("dry-run-changes-nothing",),
+            twist=Twist(request=batch_breaks.items_without("dryRun", operation)),
+        )
+        for operation in ("ensureBackends", "deregisterBackends", "drainBackends")
+    ),
+    Break("performs dry deletions", ("dry-run-changes-nothing",), DeletesDry),
+    Break(
         "does not drain",
         ("drained-is-out-of-service",),
         Undraining,
@@ -737,6 +846,12 @@ BREAKS = (
         UntilDeadline,
     ),
     Break("drains all", ("drain-leaves-others",), DrainsAll),
+    Break(
+        "drains all records of an address",
+        ("drain-leaves-others",),
+        DrainsAddresses,
+        member_key=MemberKey.RECORD,
+    ),
     Break("stays draining", ("ensure-after-drain",), StaysDraining),
     Break("forgets connections", ("drain-waits-for-connections",), Impatient),
     Break("one spelling", ("both-spellings",), twist=_refusing(_needs_old_port)),
@@ -755,6 +870,14 @@ BREAKS = (
         "performs late drains",
         ("late-calls",),
         twist=_without("notAfter", "drainBackend"),
+    ),
+    *(
+        Break(f"late {one}", ("late-calls",), twist=_without("notAfter", one))
+        for one in ("createLoadBalancer", "ensureLoadBalancer", "deleteLoadBalancer")
+    ),
+    *(
+        Break(name, ("malformed-requests",), twist=Twist(request=twist))
+        for name, twist in batch_breaks.LENIENT.items()
     ),
     Break("takes anything", ("malformed-requests",), twist=Twist(request=_forgiving)),
     Break(
@@ -810,6 +933,11 @@ BREAKS = (
         "answers a batch twice",
         ("batch-items-have-results",),
         twist=Twist(answer=batch_breaks.twice),
+    ),
+    Break(
+        "leaves out the last of a batch",
+        ("batch-items-have-results",),
+        twist=Twist(answer=batch_breaks.without_last),
     ),
     Break("ensures a batch once", ("batch-twice",), batch_breaks.OnceTogether),
     Break("all or nothing", ("batch-poisoned-item",), batch_breaks.AllOrNothing),
