@@ -15,7 +15,7 @@ import msgspec
 import yarl
 
 from lbcf.conformance.findings import Broken, Exchange
-from lbcf.conformance.target import Target
+from lbcf.conformance.target import ALWAYS_SERVED, Target
 from lbcf.core.model.operations import Operation
 from lbcf.drivers.client import LARGEST_LIST, largest_answer
 from lbcf.runtime.clock import Clock
@@ -23,6 +23,7 @@ from lbcf.wire.driver import LONGEST_DELAY, Answer, Malformed, parse_answer
 from lbcf.wire.driver_answers import DrainBackendAnswer, Status
 
 
+_VALIDATIONS = {Operation.VALIDATE_LOAD_BALANCER, Operation.VALIDATE_BACKEND}
 _DELAY_FIELD = "minretrydelayinseconds"
 
 
@@ -127,10 +128,8 @@ def read_answer(operation: Operation, exchange: Exchange) -> Answer:
     if exchange.status is None:
         raise Broken(f"{operation} got no answer: {exchange.trouble}", exchange)
     if not exchange.is_answered:
-        raise Broken(
-            f"{operation} answered HTTP {exchange.status}: the protocol has only 200",
-            exchange,
-        )
+        text = _meaning(operation, exchange.status)
+        raise Broken(f"{operation} answered HTTP {exchange.status}{text}", exchange)
     limit = largest_answer(operation)
     if len(exchange.answer) > limit:
         text = f"{operation}: the answer is over {limit} bytes"
@@ -139,6 +138,28 @@ def read_answer(operation: Operation, exchange: Exchange) -> Answer:
         return parse_answer(operation, exchange.answer)
     except Malformed as error:
         raise Broken(f"{operation}: {error}", exchange) from error
+
+
+def _meaning(operation: Operation, status: int) -> str:
+    """Return what another status than 200 means, by the protocol's table of codes."""
+    match status:
+        case 302 | 301 | 303 | 307 | 308:
+            return ": redirects are not followed"
+        case 400:
+            return ": it takes this for no request of the operation"
+        case 401:
+            return ": give --token-file"
+        case 403:
+            return ": give --cert-file and --key-file"
+        case 404 if operation in ALWAYS_SERVED:
+            return ": it is not served, and each driver must serve it"
+        case 404:
+            return ": --operations names it, and it is not served"
+        case 503 if operation in _VALIDATIONS:
+            hint = "run the kit while its load balancer can be reached"
+            return f": it cannot tell now: {hint}"
+        case _:
+            return ", not 200: how it went is said in the body"
 
 
 def check_answer(operation: Operation, exchange: Exchange) -> None:

@@ -169,9 +169,16 @@ async def malformed_requests(bench: Bench) -> None:
     whole = msgspec.json.encode(bench.fields(member, retryID=bench.new_id()))
     wrong_map = msgspec.json.encode(bench.fields(member, lbInfo="none"))
     wrong_address = msgspec.json.encode(bench.fields(member, backendAddr=8080))
-    for body in (b"<html>", b"[]", b'"text"', whole[:-1], wrong_map, wrong_address):
+    for what, body in (
+        ("text that is no JSON", b"<html>"),
+        ("an array", b"[]"),
+        ("a string", b'"text"'),
+        ("a request that is cut off", whole[:-1]),
+        ("a request whose lbInfo is a string", wrong_map),
+        ("a request whose backendAddr is a number", wrong_address),
+    ):
         for operation in (ENSURE, DEREGISTER):
-            await _expect_refused(bench, operation, body, "a malformed request")
+            await _expect_refused(bench, operation, body, what)
     await bench.expect_absent(member, "after malformed requests")
     for operation in (Operation.ENSURE_BACKENDS, Operation.DEREGISTER_BACKENDS):
         if not bench.target.lacks(operation):

@@ -14,6 +14,11 @@ from lbcf.core.model.values import MemberKey
 OPTIONAL = frozenset({Operation.DRAIN_BACKEND, Operation.LIST_BACKENDS, *SINGLE})
 """Operations that are called only where the driver declares them."""
 
+ALWAYS_SERVED = frozenset(
+    {Operation.HEALTHZ, Operation.ENSURE_BACKEND, Operation.DEREGISTER_BACKEND}
+)
+"""Operations that no driver can do without."""
+
 DEFAULT_ADDRESSES = tuple(f"198.18.0.{last}:8080" for last in range(1, 33))
 """Of the network that RFC 2544 sets aside for measurements: nobody listens there."""
 
@@ -70,8 +75,4 @@ class Target:
 
     def must_serve(self, operation: Operation) -> bool:
         """Return whether the driver declares the operation, or no driver can do without."""
-        return operation in self.declared or operation in {
-            Operation.HEALTHZ,
-            Operation.ENSURE_BACKEND,
-            Operation.DEREGISTER_BACKEND,
-        }
+        return operation in self.declared or operation in ALWAYS_SERVED

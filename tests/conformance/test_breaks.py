@@ -3,9 +3,9 @@
 import pytest
 
 from lbcf.conformance.findings import Outcome
-from lbcf.conformance.kit import CATALOGUE
+from lbcf.conformance.kit import CATALOGUE, examine
 from tests.conformance.breaks import BREAKS, Break
-from tests.conformance.stages import a_target, ended, results_of
+from tests.conformance.stages import HastyClock, a_target, ended, results_of
 
 
 @pytest.mark.parametrize("broken", [pytest.param(one, id=one.name) for one in BREAKS])
@@ -17,6 +17,23 @@ async def test_breaks_are_found_and_named(broken: Break) -> None:
     failed = ended(results, Outcome.FAILED)
     assert set(broken.rules) == failed
     assert results[broken.rules[0]].exchange is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("takes anything", "answered Succ to text that is no JSON"),
+        ("takes what names no record", "answered Succ to a request without recordID"),
+    ],
+)
+async def test_what_is_malformed_is_told(name: str, said: str) -> None:
+    """An author need not compare bodies."""
+    (broken,) = [one for one in BREAKS if one.name == name]
+    rules = [rule for rule in CATALOGUE if rule.name == "malformed-requests"]
+    async with a_target(broken.make, broken.twist) as target:
+        (result,) = await examine(target, HastyClock(), rules)
+
+    assert said in result.text
 
 
 def test_every_rule_has_its_break() -> None:

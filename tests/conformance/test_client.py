@@ -27,7 +27,7 @@ def an_exchange(
         ),
         (
             an_exchange(ENSURE, '{"status": "Succ"}', 201),
-            "ensureBackend answered HTTP 201: the protocol has only 200",
+            "ensureBackend answered HTTP 201, not 200: how it went is said in the body",
         ),
         (an_exchange(ENSURE, "x" * (1 << 20 | 1)), "the answer is over"),
         (an_exchange(ENSURE, "<html>"), "ensureBackend: "),
@@ -41,6 +41,34 @@ def test_answers_that_controllers_do_not_take(exchange: Exchange, message: str) 
         read_answer(ENSURE, exchange)
 
     assert found.value.exchange is exchange
+
+
+@pytest.mark.parametrize(
+    ("operation", "status", "message"),
+    [
+        (ENSURE, 302, "redirects are not followed"),
+        (ENSURE, 400, "it takes this for no request of the operation"),
+        (ENSURE, 401, "give --token-file"),
+        (ENSURE, 403, "give --cert-file"),
+        (ENSURE, 404, "it is not served, and each driver must serve it"),
+        (DRAIN, 404, "--operations names it, and it is not served"),
+        (ENSURE, 503, "not 200: how it went is said in the body"),
+        (
+            Operation.VALIDATE_BACKEND,
+            503,
+            "it cannot tell now: run the kit while its load balancer can be reached",
+        ),
+    ],
+)
+def test_what_another_status_means_is_told(
+    operation: Operation, status: int, message: str
+) -> None:
+    """By the protocol's table of codes."""
+    with pytest.raises(Broken) as found:
+        read_answer(operation, an_exchange(operation, "", status))
+
+    assert f"{operation} answered HTTP {status}" in found.value.text
+    assert message in found.value.text
 
 
 @pytest.mark.parametrize(
