@@ -16,11 +16,12 @@ from typing import cast
 import msgspec
 import yaml
 
-from lbcf.core.model.operations import Operation
+from lbcf.core.model.operations import SINGLE, Operation
 from lbcf.runtime.spans import TRACE_HEADER
 from lbcf.wire import driver_answers, driver_requests
 from lbcf.wire.driver import ANSWERS, REQUESTS
 from lbcf.wire.driver_answers import Message
+from lbcf.wire.driver_requests import MOST_ITEMS
 
 
 Schema = dict[str, object]
@@ -28,7 +29,8 @@ Schema = dict[str, object]
 _INTRODUCTION = """\
 What a load-balancer driver is asked, and what it answers. Every call is a POST with a
 JSON object; the answer's status is 200, and its body says how the call went. Anything
-else is a failed attempt, which the caller repeats.
+else is a failed attempt, which the caller repeats (but for 404 and 503 of validations:
+nobody objects, and it cannot be told now).
 
 Both sides skip fields that they do not know, take null for missing, and take field
 names in any letter case. drainBackend and listBackends are asked only of a driver that
@@ -45,6 +47,9 @@ _REFUSALS = {
     "408": ("TooSlow", "The request took too long to arrive."),
     "413": ("TooLarge", "The request is too large."),
 }
+
+_VALIDATIONS = {Operation.VALIDATE_LOAD_BALANCER, Operation.VALIDATE_BACKEND}
+_UNDETERMINED = "It cannot be told now: nothing is called invalid."
 
 _SECURITY: Mapping[str, Schema] = {
     "bearer": {
@@ -148,10 +153,13 @@ def _any_json(kind: type) -> Schema:
 def _path(operation: Operation) -> Schema:
     """Return one operation."""
     request, answer = REQUESTS[operation], ANSWERS[operation]
-    refusals = {
+    refusals: Schema = {
         status: {"$ref": f"#/components/responses/{name}"}
         for status, (name, _) in _REFUSALS.items()
     }
+    if operation in _VALIDATIONS:
+        content = _content(answer.__name__)
+        refusals["503"] = {"description": _UNDETERMINED, "content": content}
     return {
         "post": {
             "operationId": operation.value,
@@ -221,20 +229,27 @@ def _add_what_types_cannot_say(schemas: dict[str, Schema]) -> None:
     for name in ("port", "portNumber"):
         _field(schemas, "PortSelector", name).update({"minimum": 1})
         _field(schemas, "PortSelector", name).pop("default")
-    _spell(schemas, "ValidateBackendRequest", "oldParameters", "OldParameters")
+    for operation in SINGLE:
+        bounds = {"minItems": 1, "maxItems": MOST_ITEMS}
+        _field(schemas, REQUESTS[operation].__name__, "items").update(bounds)
+    old = ("oldParameters", "OldParameters")
+    _spell(schemas, "ValidateBackendRequest", *old, "callers send both")
+    delay = ("minRetryDelayInSeconds", "minRetryDelayinSeconds")
     for name, schema in schemas.items():
         properties = cast("dict[str, Schema]", schema.get("properties", {}))
-        if "minRetryDelayInSeconds" in properties:
-            _spell(schemas, name, "minRetryDelayInSeconds", "minRetryDelayinSeconds")
+        if delay[0] in properties:
+            _spell(schemas, name, *delay, "a driver sends either")
 
 
 def _one_of(*names: str) -> list[Schema]:
     return [{"required": [name]} for name in names]
 
 
-def _spell(schemas: dict[str, Schema], name: str, new: str, old: str) -> None:
+def _spell(
+    schemas: dict[str, Schema], name: str, new: str, old: str, sent: str
+) -> None:
     properties = cast("dict[str, Schema]", schemas[name]["properties"])
-    said = f"The same as {new}, as LBCF spells it elsewhere; always sent as well."
+    said = f"The same as {new}, as LBCF spells it elsewhere; {sent}."
     properties[old] = properties[new] | {"description": said, "deprecated": True}
 
 

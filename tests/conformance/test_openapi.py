@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from lbcf.conformance.openapi import document, render
-from lbcf.core.model.operations import Operation
+from lbcf.core.model.operations import SINGLE, Operation
 
 
 FILE = Path(__file__).parents[2] / "docs" / "openapi" / "driver.yaml"
@@ -51,6 +51,31 @@ def test_fields_are_described() -> None:
     schemas = cast("Json", document())["components"]["schemas"]
     fields = schemas["EnsureBackendRequest"]["properties"]
     assert "a call that arrives later" in str(fields["notAfter"]["description"])
+
+
+def test_who_cannot_tell_answers_503() -> None:
+    """Of validations alone: all others answer Fail or Running."""
+    paths = cast("Json", document())["paths"]
+    told = {path for path, one in paths.items() if "503" in one["post"]["responses"]}
+    assert {"/validateLoadBalancer", "/validateBackend"} == told
+
+
+@pytest.mark.parametrize("operation", SINGLE)
+def test_batches_have_their_bounds(operation: Operation) -> None:
+    """What has more, or none, is no request."""
+    name = f"{operation.value[0].upper()}{operation.value[1:]}Request"
+    schema = cast("Json", document())["components"]["schemas"][name]
+    items = cast("dict[str, object]", schema["properties"]["items"])
+    assert (1, 1000) == (items.get("minItems"), items.get("maxItems"))
+
+
+def test_old_spellings_are_nobody_s_duty() -> None:
+    """Answers have one of the two names of a delay."""
+    schemas = cast("Json", document())["components"]["schemas"]
+    said = schemas["BackendAnswer"]["properties"]["minRetryDelayinSeconds"]
+    assert "a driver sends either" in str(said["description"])
+    asked = schemas["ValidateBackendRequest"]["properties"]["OldParameters"]
+    assert "callers send both" in str(asked["description"])
 
 
 def test_security_is_part_of_the_contract() -> None:
