@@ -254,6 +254,19 @@ async def test_a_deleted_load_balancer_leaves_nothing_to_put_back(
     assert [] == driver.load_balancers.remembered()
 
 
+async def test_a_dry_deletion_forgets_nothing(
+    driver: HaproxyDriver, proxy: Haproxy
+) -> None:
+    """What is there comes back after the next reload, still."""
+    lb_info = an_identity(proxy)
+    await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
+    await driver.delete_load_balancer(
+        DeleteLoadBalancerRequest(record_id=RECORD, lb_info=lb_info, dry_run=True)
+    )
+
+    assert 1 == len(driver.load_balancers.remembered())
+
+
 @attrs.define(eq=False)
 class HangingApi(RuntimeApi):
     """The client of a real HAProxy which hangs as soon as members are put back."""

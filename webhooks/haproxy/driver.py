@@ -136,6 +136,8 @@ class HaproxyDriver(Driver):
 
         What was abandoned in it is not put back after a reload any more.
         """
+        if request.dry_run:
+            return DRY_RUN
         with contextlib.suppress(InvalidInput):
             for pool in self.load_balancers.find(request.lb_info).pools:
                 pool.api.memory.forget_backend(pool.backend)
