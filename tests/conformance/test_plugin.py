@@ -114,6 +114,20 @@ async def test_wrong_options(pytester: pytest.Pytester) -> None:
     result.stderr.fnmatch_lines(["*--operations 'drian'*"])
 
 
+async def test_a_flag_that_the_driver_has_no_use_for(
+    pytester: pytest.Pytester,
+) -> None:
+    """What only its answers show is told in one line, too."""
+    async with serving(PlainLbcfDriver().application) as served:
+        flags = (f"--lbcf-driver-url={served.url}", "--lbcf-driver-lb-spec=name=lb")
+        result = await run(
+            pytester, *flags, "--lbcf-driver-gone-lb=pool=gone", "-k", "healthz"
+        )
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["--gone-lb 'pool': the lbInfo of this driver has *"])
+
+
 async def test_without_a_driver_nothing_is_added(pytester: pytest.Pytester) -> None:
     """Who has the plugin and no driver sees nothing of it."""
     result = await run(pytester)
