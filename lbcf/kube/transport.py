@@ -88,6 +88,7 @@ class Transport:
         places = min(pool, at_once)
         self._places = PrioritySemaphore(places, kept=min(pool - places, KEPT))
         self._opened: aiohttp.ClientSession | None = None
+        self._is_closed = False
         self._renewing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -99,7 +100,8 @@ class Transport:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection; what is on its way is cut."""
+        """Close every connection; what is on its way is cut, and nothing is sent any more."""
+        self._is_closed = True
         opened, self._opened = self._opened, None
         if opened is not None:
             await opened.close()
@@ -208,6 +210,9 @@ class Transport:
         headers = {} if header is None else {"Authorization": header}
         if request.body is not None:
             headers["Content-Type"] = request.content_type
+        if self._is_closed:
+            # A repetition that slept meanwhile: a session of its own would stay open.
+            raise Unavailable(f"{request}: the client is closed", sent=False)
         return self._session().request(
             request.method,
             self._connection.host + request.path,

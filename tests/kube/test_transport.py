@@ -196,6 +196,19 @@ class TestRepetition:
         assert not caught.value.maybe_applied
         assert 2 == len(clock.slept)
 
+    async def test_nothing_is_sent_by_a_closed_client(
+        self, server: ScriptedServer, clock: PromptClock
+    ) -> None:
+        """A repetition that slept meanwhile opens no session that nobody would close."""
+        async with connected(server.connection, clock) as client:
+            pass
+
+        with pytest.raises(Unavailable, match="the client is closed") as caught:
+            await client.get(THINGS, key("web"))
+
+        assert not caught.value.maybe_applied
+        assert [] == server.requests
+
     async def test_time_limit_covers_all(
         self, client: KubeClient, server: ScriptedServer
     ) -> None:
