@@ -36,6 +36,7 @@ from lbcf.core.lifecycle.load_balancer_steps import (
 from lbcf.core.lifecycle.steps import (
     CallFailure,
     CallRefused,
+    Conflicted,
     Finish,
     NoAnswer,
     StillRunning,
@@ -501,6 +502,32 @@ def test_conflict_has_it_read_again(conflicts: int) -> None:
     for _ in range(conflicts):
         world.turn()
     assert {"id": "front"} == world.balancer.info
+
+
+@both
+def test_attributes_that_change_under_an_ensure_are_ensured_too(make: Make) -> None:
+    """What its driver took is not written down for what it is to have by now."""
+    world = ready(make())
+    world.edit(TIMEOUT)
+    life = world.life.begin_turn(world.look(), world.now())
+    while not isinstance(
+        step := load_balancer.next_step(life, world.now()), WriteOutcome
+    ):
+        life = load_balancer.learn(life, step, world.perform(step), world.now())
+    world.edit({"timeout": "60"})
+    life = load_balancer.learn(life, step, Conflicted(), world.now())
+    asked = []
+    while not isinstance(step := load_balancer.next_step(life, world.now()), Finish):
+        if isinstance(step, CallForLoadBalancer):
+            asked.append((short(step), step.before, step.balancer.attributes))
+        life = load_balancer.learn(life, step, world.perform(step), world.now())
+
+    now = {"timeout": "60"}
+    assert [
+        ("validateLoadBalancer", TIMEOUT, now),
+        ("ensureLoadBalancer", None, now),
+    ] == asked
+    assert world.look().is_synced
 
 
 def test_count_that_conflicts_is_not_written_at_once_again() -> None:

@@ -358,6 +358,11 @@ def _observed(
     """Take in how it is, and what keeps anything from being done."""
     if seen.applied is not None:
         state = attrs.evolve(state, applied=seen.applied)
+    known = state.observed
+    if state.ensured and known and known.attributes != seen.attributes:
+        # Edited while its driver was called: the answer is about the ones before.
+        applied = known.attributes
+        state = attrs.evolve(state, ensured=None, is_valid=False, applied=applied)
     if seen.is_synced and state.ensured_at is None:
         state = attrs.evolve(state, ensured_at=now.monotonic)
     state = attrs.evolve(state, observed=seen, is_stale=False)
