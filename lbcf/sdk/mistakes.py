@@ -7,7 +7,7 @@ of a class when it is defined.
 import difflib
 import inspect
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 
 import attrs
@@ -106,17 +106,6 @@ _LONGEST_CALL = timedelta(minutes=1)
 _LONGEST_GATHERING = timedelta(seconds=5)
 
 
-_SETTINGS = (
-    "member_key",
-    "late_effect",
-    "max_concurrent_calls",
-    "timeouts",
-    "batch",
-    "batch_concurrency",
-    "summary",
-)
-
-
 def check_settings(driver: type, batch: type, base: type) -> None:
     """Refuse what a driver class says of itself where no manifest could carry it.
 
@@ -153,23 +142,29 @@ def check_setting_names(driver: type, base: type) -> None:
     Raises:
         TypeError: one is nearly called as one that there is.
     """
-    for name in dir(driver):
-        if name.startswith("_") or hasattr(base, name):
-            continue
-        value = inspect.getattr_static(driver, name)
-        # Methods are looked at elsewhere; properties and slots are the object's.
-        if inspect.isroutine(value) or inspect.isdatadescriptor(value):
-            continue
-        if meant := _setting_meant_by(name):
+    settings = _settings_of(base)
+    for name in _settings_of(driver):
+        meant = None if hasattr(base, name) else _setting_meant_by(name, settings)
+        if meant is not None:
             raise TypeError(
                 f"{driver.__name__}.{name}: no setting has this name, so that nothing "
                 f"reads it: is {meant} meant? If it is your own, call it _{name}"
             )
 
 
-def _setting_meant_by(name: str) -> str | None:
+def _settings_of(driver: type) -> list[str]:
+    """Return the public names of a class that are values, and neither methods nor the object's."""
+    public = (name for name in dir(driver) if not name.startswith("_"))
+    return [name for name in public if _is_value(inspect.getattr_static(driver, name))]
+
+
+def _is_value(found: object) -> bool:
+    return not (inspect.isroutine(found) or inspect.isdatadescriptor(found))
+
+
+def _setting_meant_by(name: str, settings: Iterable[str]) -> str | None:
     """Return the setting that is spelt nearly so, or that the name begins with."""
-    spelt = {setting.replace("_", ""): setting for setting in _SETTINGS}
+    spelt = {setting.replace("_", ""): setting for setting in settings}
     word = name.replace("_", "").lower()
     close = difflib.get_close_matches(word, spelt, 1, _SIMILARITY)
     begun = [one for one in spelt if word.startswith(one)]
