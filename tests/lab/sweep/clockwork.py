@@ -195,13 +195,7 @@ async def bounds_lowered_at_the_end(world: World) -> None:
 @scenario({"backend": BACKEND}, late_effect=0)
 async def bounds_raised_for_an_end(world: World) -> None:
     """A slow call for an end is lost while the driver's bounds are longer for a while."""
-    await begin(world, ONE)
-    world.put_driver(setting=attrs.evolve(world.setting, late_effect=60))
-    await asyncio.sleep(1)
-    world.troubles["deregisterBackend"] = ["crash-late"]
-    world.drop_pod("web-1")
-    await asyncio.sleep(1)
-    world.put_driver()
+    await _end_under_longer_bounds(world, "deregisterBackend", "crash-late")
     await asyncio.sleep(4)
     world.put_pod("web-2", ONE)
 
@@ -209,12 +203,17 @@ async def bounds_raised_for_an_end(world: World) -> None:
 @scenario({"backend": BACKEND}, late_effect=0, drains=True)
 async def bounds_raised_for_a_drain(world: World) -> None:
     """The same with a drain, and nobody is killed."""
+    await _end_under_longer_bounds(world, "drainBackend", "timeout-late")
+    await asyncio.sleep(14)
+    world.put_pod("web-2", ONE)
+
+
+async def _end_under_longer_bounds(world: World, operation: str, trouble: str) -> None:
+    """Let a pod go while its driver's bounds are longer; they are as before at the end."""
     await begin(world, ONE)
     world.put_driver(setting=attrs.evolve(world.setting, late_effect=60))
     await asyncio.sleep(1)
-    world.troubles["drainBackend"] = ["timeout-late"]
+    world.troubles[operation] = [trouble]
     world.drop_pod("web-1")
     await asyncio.sleep(1)
     world.put_driver()
-    await asyncio.sleep(14)
-    world.put_pod("web-2", ONE)
