@@ -241,30 +241,18 @@ async def test_a_listing_shows_another_epoch_and_the_members(
     assert before.epoch != after.epoch
 
 
+@pytest.mark.parametrize(("dry_run", "remembered"), [(False, 0), (True, 1)])
 async def test_a_deleted_load_balancer_leaves_nothing_to_put_back(
-    driver: HaproxyDriver, proxy: Haproxy
+    driver: HaproxyDriver, proxy: Haproxy, dry_run: bool, remembered: int
 ) -> None:
-    """What was abandoned in it goes with the next reload."""
+    """What was abandoned in it goes with the next reload, unless it was a dry run."""
     lb_info = an_identity(proxy)
     await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
     await driver.delete_load_balancer(
-        DeleteLoadBalancerRequest(record_id=RECORD, lb_info=lb_info)
+        DeleteLoadBalancerRequest(record_id=RECORD, lb_info=lb_info, dry_run=dry_run)
     )
 
-    assert [] == driver.load_balancers.remembered()
-
-
-async def test_a_dry_deletion_forgets_nothing(
-    driver: HaproxyDriver, proxy: Haproxy
-) -> None:
-    """What is there comes back after the next reload, still."""
-    lb_info = an_identity(proxy)
-    await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
-    await driver.delete_load_balancer(
-        DeleteLoadBalancerRequest(record_id=RECORD, lb_info=lb_info, dry_run=True)
-    )
-
-    assert 1 == len(driver.load_balancers.remembered())
+    assert remembered == len(driver.load_balancers.remembered())
 
 
 @attrs.define(eq=False)
