@@ -7,7 +7,7 @@ the token or the certificate that it should have.
 
 import ssl
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 
 import attrs
 
@@ -112,7 +112,7 @@ class DriverAllowlist:
         namespaces: in which they may be; in all if there are none.
     """
 
-    allowed_urls: Sequence[AllowedUrl] = ()
+    allowed_urls: tuple[AllowedUrl, ...] = ()
     namespaces: frozenset[str] = frozenset()
 
     def check(self, driver: LoadBalancerDriver) -> None:

@@ -297,45 +297,33 @@ class DriverPool:
         ) as span:
             trace = span.trace or new_trace(self._clock.new_id())
             outcome: list[str] = []
+            in_flight = self._metrics.in_flight.labels(driver)
+            began = self._clock.monotonic()
+            definite = False
+            in_flight.inc()
             try:
-                with self._timed(driver, operation, trace, outcome):
-                    yield outcome, trace
+                yield outcome, trace
+                definite = True
+            except DriverError as error:
+                definite = error.definite
+                outcome.append(error.reason)
+                raise
             finally:
-                span.tell("outcome", _last(outcome))
-
-    @contextlib.contextmanager
-    def _timed(
-        self, driver: str, operation: Operation, trace: Trace, outcome: list[str]
-    ) -> Iterator[None]:
-        """Count a call, by the outcome that is known when the block ends."""
-        began = self._clock.monotonic()
-        definite = False
-        try:
-            with self._metrics.in_flight.labels(driver).track_inprogress():
-                yield
-            definite = True
-        except DriverError as error:
-            definite = error.definite
-            outcome.append(error.reason)
-            raise
-        finally:
-            seconds = self._clock.monotonic() - began
-            self._metrics.duration.labels(driver, operation).observe(seconds)
-            said = _last(outcome)
-            self._metrics.calls.labels(driver, operation, said).inc()
-            if not definite:
-                self._metrics.unanswered.labels(driver, operation).inc()
-            _log.debug(
-                "driver.called",
-                driver=driver,
-                operation=operation,
-                outcome=said,
-                trace_id=trace.trace_id,
-            )
-
-
-def _last(outcome: Sequence[str]) -> str:
-    return outcome[-1] if outcome else "Cancelled"
+                in_flight.dec()
+                seconds = self._clock.monotonic() - began
+                self._metrics.duration.labels(driver, operation).observe(seconds)
+                said = outcome[-1] if outcome else "Cancelled"
+                self._metrics.calls.labels(driver, operation, said).inc()
+                if not definite:
+                    self._metrics.unanswered.labels(driver, operation).inc()
+                span.tell("outcome", said)
+                _log.debug(
+                    "driver.called",
+                    driver=driver,
+                    operation=operation,
+                    outcome=said,
+                    trace_id=trace.trace_id,
+                )
 
 
 def _parsed(name: str, operation: Operation, body: bytes, read: Reader) -> Answer:

@@ -12,6 +12,7 @@ import re
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 import attrs
 import yarl
@@ -23,6 +24,8 @@ _ANY = "*"
 _CALLED = frozenset({"http", "https"})
 _LOCALHOST = "localhost"
 _SERVICES = (".svc", ".svc.cluster.local")
+_REMEMBERED = 1024
+"""URLs whose answers are kept: drivers are few, and asked about before each call."""
 _OF_ADDRESSES = re.compile(r"[\d.*]*\d[\d.*]*|[\da-f.*]*:[\da-f:.*]*")
 """Patterns that only addresses can match: no host name ends in a number (RFC 3696, 2)."""
 
@@ -95,7 +98,8 @@ def _split(text: str) -> tuple[str, str | None]:
     return host, port if colon else None
 
 
-def is_allowed(url: str, allowed_urls: Sequence[AllowedUrl]) -> bool:
+@lru_cache(_REMEMBERED)
+def is_allowed(url: str, allowed_urls: tuple[AllowedUrl, ...]) -> bool:
     """Return whether drivers may be called at this URL; without patterns they may.
 
     A host that is an address is judged at once, a name when it has been looked up.
@@ -110,7 +114,8 @@ def is_allowed(url: str, allowed_urls: Sequence[AllowedUrl]) -> bool:
         return not allowed_urls
 
 
-def is_exposed(url: str, allowed_urls: Sequence[AllowedUrl]) -> bool:
+@lru_cache(_REMEMBERED)
+def is_exposed(url: str, allowed_urls: tuple[AllowedUrl, ...]) -> bool:
     """Return whether what is sent there leaves the cluster's own network unencrypted.
 
     Not if it goes to a Service or to ourselves, and not where the operator says `http`.

@@ -12,7 +12,9 @@ import socket
 import struct
 
 from collections.abc import Iterator
-from contextvars import ContextVar
+from contextlib import AbstractContextManager
+from contextvars import ContextVar, Token
+from typing import Self
 from weakref import WeakKeyDictionary
 
 import aiohttp
@@ -41,6 +43,21 @@ class _Call:
     def __init__(self, until: float) -> None:
         self._until = until
         self._taken: list[tuple[ResponseHandler, asyncio.Transport]] = []
+        self._outer: Token[_Call | None] | None = None
+
+    def __enter__(self) -> Self:
+        """Take the connections that this task opens in the block."""
+        self._outer = _CALL.set(self)
+        return self
+
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        """Settle or abort."""
+        if failed is None:
+            self.settle()
+        else:
+            self.abort()
+        if self._outer is not None:
+            _CALL.reset(self._outer)
 
     def take(self, connection: Connection) -> None:
         """Take a connection: however it is closed, its send queue is dropped."""
@@ -93,25 +110,14 @@ class AbortingConnector(aiohttp.TCPConnector):
         return connection
 
 
-@contextlib.contextmanager
-def abort_on_error(limit: float) -> Iterator[None]:
+def abort_on_error(limit: float) -> AbstractContextManager[object]:
     """Abort the connections of a block that does not end well: nothing of it arrives later.
 
     Args:
         limit: seconds that the block may take. What the peer's kernel has not
             acknowledged by then is dropped by ours, even if this process does not run.
     """
-    call = _Call(asyncio.get_running_loop().time() + limit)
-    token = _CALL.set(call)
-    try:
-        yield
-    except BaseException:
-        call.abort()
-        raise
-    else:
-        call.settle()
-    finally:
-        _CALL.reset(token)
+    return _Call(asyncio.get_running_loop().time() + limit)
 
 
 def _set(transport: asyncio.Transport, linger: bytes, milliseconds: int) -> None:

@@ -13,6 +13,7 @@ import re
 import threading
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -124,13 +125,13 @@ class _Sink:
 
 NOWHERE: Final = Span()
 """Told to nobody."""
+_UNTRACED: Final = contextlib.nullcontext(NOWHERE)
 _sink: Final = _Sink()
 
 
-@contextlib.contextmanager
 def open_span(
     name: str, *, leaves: bool = False, links: Sequence[Span] = (), **told: str
-) -> Iterator[Span]:
+) -> AbstractContextManager[Span]:
     """Open a span for a block, within the one that is open in this task.
 
     Args:
@@ -140,14 +141,24 @@ def open_span(
         told: more of it.
     """
     if _sink.tracer is None:
-        yield NOWHERE
-        return
+        return _UNTRACED
+    return _traced(_sink.tracer, name, leaves, links, told)
+
+
+@contextlib.contextmanager
+def _traced(
+    tracer: "otel.Tracer",
+    name: str,
+    leaves: bool,
+    links: Sequence[Span],
+    told: Mapping[str, str],
+) -> Iterator[Span]:
     from opentelemetry.context import Context  # noqa: PLC0415 - of an extra
     from opentelemetry.trace import Link, SpanKind  # noqa: PLC0415
 
     kind = SpanKind.CLIENT if leaves else SpanKind.INTERNAL
     attributes = {f"lbcf.{key}": value for key, value in told.items()}
-    with _sink.tracer.start_as_current_span(
+    with tracer.start_as_current_span(
         name,
         context=Context() if links else None,
         kind=kind,

@@ -150,10 +150,9 @@ class Workers(Generic[K]):
         assert worker is not None  # noqa: S101 - tells mypy that a task runs this
         self._in_work[worker] = key
         try:
-            with (
-                structlog.contextvars.bound_contextvars(queue=self.queue.name, key=key),
-                spans.open_span(self.queue.name, key=str(key)) as span,
-            ):
+            # Of this task's context, in which the next key takes this one's place.
+            structlog.contextvars.bind_contextvars(queue=self.queue.name, key=key)
+            with spans.open_span(self.queue.name, key=str(key)) as span:
                 result = await self._outcome(key, worker)
                 span.tell("result", type(result).__name__)
                 if isinstance(result, Failed):

@@ -101,8 +101,10 @@ class ObjectMeta(msgspec.Struct, rename="camel"):
 
     def controller(self, kind: str) -> Owner | None:
         """Find the controlling owner, if it is of this kind."""
-        owners = self.owner_references or ()
-        return next((o for o in owners if o.controller and o.kind == kind), None)
+        for owner in self.owner_references or ():
+            if owner.controller and owner.kind == kind:
+                return owner
+        return None
 
 
 def decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:

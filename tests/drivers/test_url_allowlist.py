@@ -24,7 +24,7 @@ from lbcf.drivers.url_allowlist import is_allowed, is_exposed, parse_allowed_url
 )
 def test_what_is_allowed(pattern: str, url: str) -> None:
     """Scheme, host and port each match."""
-    assert is_allowed(url, [parse_allowed_url(pattern)])
+    assert is_allowed(url, (parse_allowed_url(pattern),))
 
 
 @pytest.mark.parametrize(
@@ -55,16 +55,16 @@ def test_what_is_allowed(pattern: str, url: str) -> None:
 )
 def test_what_is_not(pattern: str, url: str) -> None:
     """Nothing but the host counts as the host."""
-    assert not is_allowed(url, [parse_allowed_url(pattern)])
+    assert not is_allowed(url, (parse_allowed_url(pattern),))
 
 
 def test_one_of_several_is_enough_and_none_is_anywhere() -> None:
     """Patterns add up; an operator who gives none restricts nothing."""
-    allowed_urls = [parse_allowed_url("https://a"), parse_allowed_url("https://b")]
+    allowed_urls = (parse_allowed_url("https://a"), parse_allowed_url("https://b"))
 
     assert is_allowed("https://b", allowed_urls)
     assert not is_allowed("https://c", allowed_urls)
-    assert is_allowed("https://c", [])
+    assert is_allowed("https://c", ())
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_one_of_several_is_enough_and_none_is_anywhere() -> None:
 )
 def test_what_is_beside_us_has_to_be_named(url: str) -> None:
     """An operator who restricts nothing does not mean our own pod, or its host."""
-    assert not is_allowed(url, [])
+    assert not is_allowed(url, ())
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_is_beside_us_has_to_be_named(url: str) -> None:
 )
 def test_where_a_token_may_go(url: str, pattern: str) -> None:
     """Encrypted, inside of the cluster, or where the operator says http."""
-    assert not is_exposed(url, [parse_allowed_url(pattern)])
+    assert not is_exposed(url, (parse_allowed_url(pattern),))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_where_a_token_may_go(url: str, pattern: str) -> None:
 )
 def test_where_a_token_may_not_go(url: str, pattern: str) -> None:
     """Whoever is on the way could read it."""
-    assert is_exposed(url, [parse_allowed_url(pattern)])
+    assert is_exposed(url, (parse_allowed_url(pattern),))
 
 
 @pytest.mark.parametrize(

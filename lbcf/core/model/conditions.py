@@ -63,7 +63,10 @@ def _cut(condition: Condition) -> Condition:
 
 def find(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
     """Return the condition of a type, None where it was never set."""
-    return next((c for c in conditions if c.type == kind), None)
+    for condition in conditions:  # asked 100 times for each record: no generator
+        if condition.type == kind:
+            return condition
+    return None
 
 
 def is_begun(conditions: tuple[Condition, ...]) -> bool:
