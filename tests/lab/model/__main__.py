@@ -1,8 +1,8 @@
 """`python -m tests.lab.model`: every built variant holds, every weaker one is refuted.
 
 Takes names of variants, or the beginnings of names; without any it runs all of them, safety
-and liveness, then the drain's clock, the gates, batches and SPIN. Runs under pypy3 by choice: CPython takes about ten
-times as long.
+and liveness, then the drain's clock, the gates, load balancers made again, batches and SPIN.
+Runs under pypy3 by choice: CPython takes about ten times as long.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from tests.lab.model import (
+    anew,
     batches,
     drain_clock,
     gate,
@@ -26,6 +27,16 @@ from tests.lab.model.built import BUILT
 from tests.lab.model.search import Found, Search
 from tests.lab.model.variants import Variant
 from tests.lab.model.weaker import WEAKER
+
+
+APART = {
+    "drain": (drain_clock.show,),
+    "gate": (gate.show, gated_rollout.show),
+    "anew": (anew.show,),
+    "batches": (batches.show,),
+    "spin": (spin.show,),
+}
+"""Models of their own, by the name on the command line."""
 
 
 def is_as_expected(variant: Variant, found: Found) -> bool:
@@ -82,7 +93,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.lab.model", description=__doc__
     )
-    parser.add_argument("names", nargs="*", help="such as b01, w, drain, gate, batches")
+    parser.add_argument(
+        "names", nargs="*", help="such as b01, w, drain, gate, anew, batches"
+    )
     parser.add_argument("--traces", action="store_true", help="print each trace")
     parser.add_argument("--page", metavar="FILE", help="write it all as a page, too")
     chosen = parser.parse_args(argv)
@@ -94,14 +107,9 @@ def main(argv: list[str] | None = None) -> int:
         if not names or variant.name.startswith(names):
             traces = chosen.traces or bool(names)
             wrong += searched(variant, entries, lasts, traces=traces)
-    if not names or "drain".startswith(names):
-        wrong += drain_clock.show()
-    if not names or "gate".startswith(names):
-        wrong += gate.show() + gated_rollout.show()
-    if not names or "batches".startswith(names):
-        wrong += batches.show()
-    if not names or "spin".startswith(names):
-        wrong += spin.show()
+    for name, shows in APART.items():
+        if not names or name.startswith(names):
+            wrong += sum(show_all() for show_all in shows)
     print("all as expected" if not wrong else f"{wrong} NOT AS EXPECTED")
     if chosen.page:
         write(Path(chosen.page), entries, lasts)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import NamedTuple
 
+from tests.lab.model.breadth import Found, Reached, Step, section
 from tests.lab.model.fair import Graph, Move
 
 
@@ -131,14 +132,6 @@ PROMISES = {
     "B4": "an item goes out for the version that its permission shows",
     "L": "under weak fairness every item is told something in the end, or is not sent",
 }
-
-
-class Step(NamedTuple):
-    """What may come next, in words, and the promise that it breaks."""
-
-    text: str
-    state: State
-    broken: str = ""
 
 
 def steps(s: State, rules: Rules) -> Iterator[Step]:
@@ -273,45 +266,20 @@ def _told(s: State, text: str, learnt: dict[int, int]) -> Step:
     return Step(text, n, broken)
 
 
-class Found(NamedTuple):
-    """What a search has found.
-
-    Attributes:
-        states: how many there are.
-        broken: the promise that is broken, in words; empty for none.
-        trace: the shortest way there.
-    """
-
-    states: int
-    broken: str = ""
-    trace: tuple[str, ...] = ()
-
-
 def search(rules: Rules) -> Found:
     """Search all states, and then for a fair way that leads to no end."""
-    before: dict[State, tuple[State, str] | None] = {START: None}
-    level = [START]
-    while level:
-        following: list[State] = []
-        for s in level:
-            for step in steps(s, rules):
-                if step.broken:
-                    return Found(
-                        len(before), step.broken, (*_way(before, s), step.text)
-                    )
-                if step.state not in before:
-                    before[step.state] = (s, step.text)
-                    following.append(step.state)
-        level = following
-    graph = Graph(before, lambda s: _moves(s, rules))
-    order = {s: number for number, s in enumerate(before)}
+    reached = Reached(START, lambda s: steps(s, rules))
+    if reached.found.broken:
+        return reached.found
+    graph = Graph(reached.states, lambda s: _moves(s, rules))
+    order = {s: number for number, s in enumerate(reached.states)}
     lasso = graph.lasso(_is_over, order.__getitem__)
     if lasso is None:
-        return Found(len(before))
+        return reached.found
     knot = graph.states[lasso.knot]
     waits = [one.stage != TOLD for one in knot].index(True)
-    way = (*_way(before, knot), *(f"for ever: {line}" for line in lasso.cycle))
-    return Found(len(before), f"L: R{waits + 1} is never told anything", way)
+    way = (*reached.way(knot), *(f"for ever: {line}" for line in lasso.cycle))
+    return Found(len(reached.states), f"L: R{waits + 1} is never told anything", way)
 
 
 def _is_over(s: State) -> bool:
@@ -329,15 +297,6 @@ def _moves(s: State, rules: Rules) -> list[Move]:
             found.append(Move(step.text, step.text, step.state))
         found += [Move(step.text, "A sends", step.state, f"R{i} goes") for i in sent]
     return found
-
-
-def _way(before: dict[State, tuple[State, str] | None], s: State) -> tuple[str, ...]:
-    way: list[str] = []
-    came = before[s]
-    while came is not None:
-        way.append(came[1])
-        came = before[came[0]]
-    return tuple(reversed(way))
 
 
 def is_as_expected(rules: Rules, found: Found) -> bool:
@@ -364,16 +323,8 @@ def _verdict(found: Found) -> str:
 def page() -> str:
     """Return the section of the page."""
     promises = "".join(f"| {name} | {text} |\n" for name, text in PROMISES.items())
-    parts = [_HEAD, promises]
-    for rules in VARIANTS:
-        found = search(rules)
-        parts.append(f"\n### {rules.name}: {rules.text}\n\n")
-        if not found.broken:
-            parts.append(f"Holds in all of {found.states:,} states.\n")
-            continue
-        way = (f"{number:>3} {line}\n" for number, line in enumerate(found.trace, 1))
-        parts.append(f"{found.broken}.\n\n```text\n{''.join(way)}```\n")
-    return "".join(parts)
+    found = (section(one.name, one.text, search(one)) for one in VARIANTS)
+    return "".join((_HEAD, promises, *found))
 
 
 _HEAD = f"""
