@@ -251,6 +251,7 @@ class Controller:
             clock,
             shares=Shares(_JUDGING_WORKERS),
         )
+        self._applier = Applier(self._writers.records, clock, self._registrar)
         quota = RecordQuota(
             view.records, parts.settings.most_records, look_again, parts.metrics
         )
@@ -261,7 +262,7 @@ class Controller:
             validations,
             quota,
             grace=ServiceGrace(view, clock),
-            applier=Applier(self._writers.records, clock, self._registrar),
+            applier=self._applier,
             removals=removals,
             clock=clock,
             decided=held.decided,
@@ -306,6 +307,7 @@ class Controller:
             self._abandonments,
             queue=self._bind_queue,
             shares=Shares(_BIND_WORKERS),
+            is_coming=self._applier.is_coming,
         )
         self._resync = MemberResync(
             view,
@@ -329,6 +331,7 @@ class Controller:
             executor,
             self._abandonments,
             inheritance=self._inheritance,
+            is_coming=self._applier.is_coming,
         )
         return [
             _limited(

@@ -72,8 +72,10 @@ class Binds:
         *,
         queue: WorkQueue[ObjectKey],
         shares: Shares,
+        is_coming: Callable[[ObjectKey], bool],
     ) -> None:
         self._view = view
+        self._is_coming = is_coming
         self._writer = writer
         self._shares = shares
         self._limiter = ConcurrencyLimiter(queue)
@@ -259,6 +261,7 @@ class Binds:
             self._view.driver(balancer.driver_key),
             now=self._clock.now(),
             users=len(users),
+            is_coming=self._is_coming(balancer.meta.key),
         )
 
     def _now(self) -> Now:

@@ -3,6 +3,8 @@
 What is decided is in `lbcf.core.lifecycle.load_balancer`; here it learns what is in the view.
 """
 
+from collections.abc import Callable
+
 import structlog
 
 from lbcf.controller.legacy import LegacyLocks
@@ -30,9 +32,11 @@ class LoadBalancers:
         abandonments: AbandonmentReporter,
         *,
         inheritance: LegacyLocks,
+        is_coming: Callable[[ObjectKey], bool],
     ) -> None:
         self._view = view
         self._inheritance = inheritance
+        self._is_coming = is_coming
         self._abandonments = abandonments
         self._executor = executor
         self._states: dict[ObjectKey, tuple[Uid, LoadBalancerState]] = {}
@@ -83,6 +87,7 @@ class LoadBalancers:
             balancer,
             self._view.driver(balancer.driver_key),
             users=len(records.by_index("load_balancer", key)),
+            is_coming=self._is_coming(key),
             unreadable=next(unread, None),
             members=len(self._view.members_of(key)),
         )

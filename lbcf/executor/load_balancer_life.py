@@ -153,6 +153,8 @@ class LoadBalancerExecutor:
                 fresh = await self._writer.read(before.meta.key)
                 if fresh.meta.uid != before.meta.uid:
                     raise NotFound(f"{before.meta.key} is another one", status=404)
+                # Creates go by the view, and must not go by an older one (w83).
+                self._writer.observe(fresh)
                 return fresh
             case WriteOutcome():
                 return await self._write(step)

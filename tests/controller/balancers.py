@@ -159,6 +159,7 @@ class Cluster:
             ),
             told,
             inheritance=LegacyLocks(self.view, locker, clock),
+            is_coming=lambda _key: False,
         )
         self.binds = Binds(
             self.view,
@@ -168,6 +169,7 @@ class Cluster:
             told,
             queue=self.queue,
             shares=Shares(8),
+            is_coming=lambda _key: False,
         )
         BindView(self.view, lambda _key: None).listen()
         for name in ("proxy", "edge"):

@@ -47,4 +47,5 @@ def idle_binds(view: View, client: KubeClient, recorder: EventRecorder) -> Binds
         AbandonmentReporter(recorder, None),
         queue=WorkQueue("binds", clock),
         shares=Shares(8),
+        is_coming=lambda _key: False,
     )

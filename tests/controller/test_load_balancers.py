@@ -98,6 +98,24 @@ def test_turn_that_meets_another_version_reads_it_again() -> None:
     assert {"a": "b"} == cluster.body(LOAD_BALANCERS, KEY)["metadata"]["labels"]
 
 
+def test_end_that_a_read_shows_is_in_the_view() -> None:
+    """Else records would be created there while its driver deletes it."""
+    cluster = a_cluster()
+    cluster.drivers.lasts = 1.0
+
+    async def story() -> tuple[str, bool]:
+        turn = asyncio.create_task(cluster.turn())
+        await asyncio.sleep(2.5)
+        cluster.mark(LOAD_BALANCERS, KEY, deletionTimestamp=ENDS)
+        await asyncio.sleep(1)
+        seen = cluster.view.load_balancers.get(KEY)
+        shown = cluster.seen[-1], seen is not None and bool(seen.meta.deleting_since)
+        await turn
+        return shown
+
+    assert ("deleteLoadBalancer proxy", True) == run_virtual(story())
+
+
 def test_refusal_is_told_once_and_asked_again_later() -> None:
     """Turns in between are silent."""
     cluster = a_cluster()

@@ -121,6 +121,7 @@ class World:
                     abandonments,
                     queue=queue,
                     shares=shares,
+                    is_coming=lambda _key: False,
                 ).reconcile
             case "LoadBalancer":
                 locks = AddressLocks(self.client, "lbcf-system", clock)
@@ -131,6 +132,7 @@ class World:
                     LoadBalancerExecutor(balancers, calls, clock),
                     abandonments,
                     inheritance=LegacyLocks(view, locker, clock),
+                    is_coming=lambda _key: False,
                 ).reconcile
             case _:
                 drivers = self._writer(DRIVERS, view.drivers)

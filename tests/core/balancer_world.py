@@ -88,6 +88,7 @@ class World:
     Attributes:
         stored: as the API server has it: a LoadBalancer, or a Bind with one load balancer.
         answers: of the driver, in order; after them it always succeeds.
+        is_coming: a record of it is being created.
         conflicts: writes that fail for somebody else's, counted from the next one.
         exists: the driver has it.
         may_land: until when a create without a definite answer may make it.
@@ -100,6 +101,7 @@ class World:
     driver: LoadBalancerDriver | Explanation = DRIVER
     answers: deque[CallFailure | DriverSucceeded] = attrs.Factory(deque)
     users: int = 0
+    is_coming: bool = False
     unreadable: ObjectKey | None = None
     members: int = 0
     locks_answered: bool = True
@@ -140,11 +142,13 @@ class World:
                 self.driver,
                 now=self.now().wall,
                 users=self.users,
+                is_coming=self.is_coming,
             )
         return load_balancer_status.observe_load_balancer(
             self.stored,
             self.driver,
             users=self.users,
+            is_coming=self.is_coming,
             unreadable=self.unreadable,
             members=self.members,
         )

@@ -341,6 +341,20 @@ def test_records_end_first(make: Make) -> None:
     assert ["deleteLoadBalancer", "Deleted"] == named(world.steps)
 
 
+@both
+def test_record_that_is_being_created_ends_first(make: Make) -> None:
+    """Nobody would tell of a create that is refused: it is looked for again."""
+    world = ready(make())
+    world.is_coming = True
+    world.delete()
+
+    assert Finish(timedelta(seconds=1)) == world.turn()
+    assert [] == named(world.steps)
+    world.is_coming = False
+    world.turn()
+    assert ["deleteLoadBalancer", "Deleted"] == named(world.steps)
+
+
 def test_record_that_cannot_be_understood_may_need_it() -> None:
     """Somebody has to look at it."""
     world = ready(an_object_world())

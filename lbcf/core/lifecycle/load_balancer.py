@@ -417,14 +417,8 @@ def _hindered_end(
     """Find what keeps it from being deleted, or let go."""
     if not seen.is_held:
         return _stopped(state, None)
-    if seen.users:
-        return _stopped(state, None, InUse(seen.users))
-    if seen.unreadable is not None:
-        message = (
-            f"BackendRecord {seen.unreadable} cannot be understood and may need it"
-        )
-        why = Explanation(Reason.RECORD_UNREADABLE, message)
-        return _blocked(state, _DELETE, why)
+    if (needed := _needed(state, seen)) is not None:
+        return needed
     if seen.abandoned or not seen.may_exist:
         return state
     if rest := _call_rest(state, seen, now):
@@ -436,6 +430,22 @@ def _hindered_end(
     state = attrs.evolve(state, creates=state.creates.closed(seen.driver, now))
     late = state.creates.rest(now)
     return _stopped(state, late, CreationUnclear()) if late else state
+
+
+def _needed(state: LoadBalancerState, seen: Observation) -> LoadBalancerState | None:
+    """End the turn where a record needs it, or may need it (rule 2)."""
+    if seen.users:
+        return _stopped(state, None, InUse(seen.users))
+    if seen.is_coming:
+        # Decided before the deletion was seen; nobody tells of one that is refused (w82).
+        return _stopped(state, _SOON)
+    if seen.unreadable is not None:
+        message = (
+            f"BackendRecord {seen.unreadable} cannot be understood and may need it"
+        )
+        why = Explanation(Reason.RECORD_UNREADABLE, message)
+        return _blocked(state, _DELETE, why)
+    return None
 
 
 def _call_rest(state: LoadBalancerState, seen: Observation, now: Now) -> timedelta:

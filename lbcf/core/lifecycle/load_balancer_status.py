@@ -41,6 +41,7 @@ def observe_load_balancer(
     driver: LoadBalancerDriver | Explanation,
     *,
     users: int = 0,
+    is_coming: bool = False,
     unreadable: ObjectKey | None = None,
     members: int = 0,
 ) -> Observation:
@@ -50,6 +51,7 @@ def observe_load_balancer(
         balancer: as it was read.
         driver: of it, or why there is none.
         users: records that need it.
+        is_coming: one more is being created.
         unreadable: a record that cannot be understood and may need it.
         members: records that are registered on it.
     """
@@ -68,6 +70,7 @@ def observe_load_balancer(
         may_exist=balancer.may_exist,
         is_held=names.FINALIZER_LOAD_BALANCER in balancer.meta.finalizers,
         users=users,
+        is_coming=is_coming,
         unreadable=unreadable,
         abandoned=balancer.meta.abandoned,
         members=members,

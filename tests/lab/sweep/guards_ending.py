@@ -508,7 +508,7 @@ ENDING: dict[str, Mutant] = {
     ),
     "load-balancer-first": Mutant(
         "a load balancer stays as long as records need it",
-        (Edit(load_balancer, "_hindered_end", "if seen.users:", "if False:"),),
+        (Edit(load_balancer, "_needed", "if seen.users:", "if False:"),),
         ("load-balancer-gone/record",),
     ),
     "finalizer-later": Mutant(
