@@ -69,15 +69,18 @@ class LegacyLocks:
         """Take a lock for another record, unless its address waits for an inherited one.
 
         Its spelling alone is compared: one that waits needlessly harms nobody. Nor is one
-        taken before the load balancer's key is written down: under the name of its driver
-        alone another driver with the same members would not see it.
+        taken where the key of its load balancer is unknown: under the name of its driver
+        alone, or the key of what was made in its place, others with the same members would
+        not see it.
 
         Raises:
             KubeError: the API server could not be asked, or the address is not free yet.
         """
-        load_balancer = step.record.load_balancer_key
-        if self._view.lacks_lock_key(load_balancer):
-            text = f"the lock key of load balancer {load_balancer} is not written yet"
+        if self._view.lacks_lock_key(step.record):
+            load_balancer = step.record.load_balancer_key
+            text = (
+                f"the lock key of the record's load balancer {load_balancer} is unknown"
+            )
             raise Unavailable(text, sent=False)
         for record in self._left:
             if (

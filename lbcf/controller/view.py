@@ -236,10 +236,13 @@ class View:
         found = self.driver(load_balancer.driver_key)
         return driver_for_namespace(found, load_balancer.meta.key.namespace)
 
-    def lacks_lock_key(self, load_balancer: ObjectKey) -> bool:
-        """Return whether a load balancer that is there has no lock key written down yet."""
-        found = self.load_balancers.get(load_balancer)
-        return found is not None and not found.lock_keys
+    def lacks_lock_key(self, record: BackendRecord) -> bool:
+        """Return whether it is unknown by which keys a record's address is locked.
+
+        Its load balancer has none written down yet, is not there, or is another one now.
+        """
+        found = self.load_balancers.get(record.load_balancer_key)
+        return found is None or not found.lock_keys or not found.is_of(record.spec)
 
     def lock_keys(self, load_balancer: ObjectKey) -> tuple[str, ...]:
         """Return under which keys addresses are locked there; empty: none is known."""

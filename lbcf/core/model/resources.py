@@ -274,6 +274,10 @@ class LoadBalancer:
         home = namespace == self.meta.key.namespace
         return home or namespace in self.scope or "*" in self.scope
 
+    def is_of(self, spec: "RecordSpec") -> bool:
+        """Return whether it is the load balancer that a record names, not one made anew."""
+        return spec.driver == self.driver and spec.lb_info == (self.info or {})
+
 
 @attrs.frozen
 class PodSelection:

@@ -247,7 +247,7 @@ def _replaced(record: BackendRecord, attachment: Attachment) -> Removal | None:
     # A LoadBalancer outlives its records unless its finalizer was taken off by hand or the
     # object was restored from a backup: then it stands for another one.
     spec, now = record.spec, attachment.load_balancer
-    if spec.driver == now.driver and spec.lb_info == (now.info or {}):
+    if now.is_of(spec):
         return None
     message = (
         f"LoadBalancer {now.meta.key} was made anew: it is {_identity(now.info)} of "

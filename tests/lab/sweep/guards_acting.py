@@ -99,7 +99,7 @@ ACTING: dict[str, Mutant] = {
     ),
     "identity-unseen": Mutant(
         "a record ends when its load balancer has another identity, or driver",
-        (Edit(plan, "_replaced", "if spec.driver == now.driver and", "if True or"),),
+        (Edit(plan, "_replaced", "if now.is_of(spec)", "if True"),),
         ("load-balancer-elsewhere", "load-balancer-of-another"),
     ),
     "moves-unseen": Mutant(
@@ -153,7 +153,7 @@ ACTING: dict[str, Mutant] = {
             Edit(
                 LegacyLocks,
                 "take",
-                "if self._view.lacks_lock_key(load_balancer):",
+                "if self._view.lacks_lock_key(step.record):",
                 "if False:",
             ),
         ),

@@ -1,8 +1,10 @@
-"""A load balancer that is deleted at any moment goes after the records that name it."""
+"""Load balancers that are deleted, and perhaps made again, while records name them."""
 
 import asyncio
 
-from tests.lab.sweep.objects import RECORD
+import pytest
+
+from tests.lab.sweep.objects import BACKEND, RECORD
 from tests.lab.sweep.run import Scenario, play
 from tests.lab.sweep.stage import ONE, begin
 from tests.lab.sweep.world import World
@@ -30,3 +32,30 @@ def test_record_that_is_being_created_ends_before_its_load_balancer() -> None:
         )
         assert any(what.startswith("deleteLoadBalancer") for what in steps)
     assert 0 < created < 120
+
+
+@pytest.mark.parametrize("target", [None, "other", "front"])
+def test_record_takes_no_lock_by_another_load_balancers_key(target: str | None) -> None:
+    """Its address would be in use under the key of the one that it names.
+
+    Two objects stand for one load balancer; the one whose record waits for the address
+    is removed by force, and perhaps made again as something else.
+    """
+
+    async def script(world: World) -> None:
+        """Let it wait meanwhile, then remove its group's wish."""
+        world.put_load_balancer("side", target="front")
+        world.put_group(loadBalancers=["side"])
+        await begin(world, ONE)
+        world.put_group("api", loadBalancers=["front"])
+        await asyncio.sleep(3)
+        world.drop_load_balancer("front")
+        await asyncio.sleep(20)
+        if target is not None:
+            world.put_load_balancer(target=target, created=False)
+            await asyncio.sleep(20)
+        world.put_group("api", loadBalancers=[])
+
+    outcome = play(Scenario("keys", script, {}, settle=120, quiet=10), BACKEND, {})
+
+    assert outcome.breach is None, outcome.ending
