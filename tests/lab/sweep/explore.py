@@ -1,16 +1,20 @@
 """Which faults at which steps: all single ones, and all pairs where plays are short.
 
 A run without faults numbers the steps; each of them is then tried in each mode that fits
-it. For a pair the run with the first fault alone numbers the steps of the second.
+it. For a pair the run with the first fault alone numbers the steps of the second. Watches
+of one kind are disturbed only where they told that process something in the time.
 """
 
 import hashlib
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import attrs
 
-from tests.lab.sweep.faults import MODES, Kind, spelled
+from tests.lab.sweep.faults import ALL_MODES, MODES, Kind, spelled
+from tests.lab.sweep.lines import WATCH_LAG
+from tests.lab.sweep.process import DISTURBED
 from tests.lab.sweep.run import Outcome, Scenario, play
 from tests.lab.sweep.scenarios import SCENARIOS
 from tests.lab.sweep.world import Step
@@ -97,10 +101,30 @@ def faults_after(
         number: 0 for all steps.
         lifes: only steps of a record's own life.
     """
+    told = _told_by_watches(outcome)
     for step in outcome.steps[number : outcome.played]:
         if not lifes or is_of_a_life(step):
             for mode in MODES[step.kind]:
-                yield step, mode
+                if _can_matter(step, mode, told):
+                    yield step, mode
+
+
+def _told_by_watches(outcome: Outcome) -> Mapping[tuple[str, str], list[float]]:
+    """Return when each process was told something, by process and kind."""
+    told: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for news in outcome.news:
+        told[news.who, news.plural].append(news.at)
+    return told
+
+
+def _can_matter(
+    step: Step, mode: str, told: Mapping[tuple[str, str], list[float]]
+) -> bool:
+    """Tell whether a fault of one watch keeps something back: else the run is the same."""
+    watch = ALL_MODES[mode].watch
+    until = step.at + DISTURBED + WATCH_LAG
+    moments = told.get((step.who, watch), ())
+    return not watch or any(step.at <= moment <= until for moment in moments)
 
 
 def is_of_a_life(step: Step) -> bool:

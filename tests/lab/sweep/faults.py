@@ -106,6 +106,11 @@ _ONE_WATCH = {
     "lag-records": Mode(trouble=Trouble.LAG, watch="backendrecords"),
     "lag-groups": Mode(trouble=Trouble.LAG, watch="backendgroups"),
     "lag-load-balancers": Mode(trouble=Trouble.LAG, watch="loadbalancers"),
+    "lag-pods": Mode(trouble=Trouble.LAG, watch="pods"),
+    "lag-drivers": Mode(trouble=Trouble.LAG, watch="loadbalancerdrivers"),
+    "lag-nodes": Mode(trouble=Trouble.LAG, watch="nodes"),
+    "lag-services": Mode(trouble=Trouble.LAG, watch="services"),
+    "lag-leases": Mode(trouble=Trouble.LAG, watch="leases"),
     "gap-records": Mode(trouble=Trouble.GAP, watch="backendrecords"),
     "gap-pods": Mode(trouble=Trouble.GAP, watch="pods"),
 }

@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
@@ -63,6 +63,8 @@ WATCHED = (
     "backendrecords",
     "binds",
     "endpointslices",
+    "leases",
+    "loadbalancerclasses",
     "loadbalancerdrivers",
     "loadbalancers",
     "nodes",
@@ -170,7 +172,8 @@ class ApiLine:
             watch=plural,
         )
         await self._process.carry(io)
-        yield self._sights[plural].chunks(self._world.api.watch(request))
+        told = partial(self._world.told, self._process, plural)
+        yield self._sights[plural].chunks(self._world.api.watch(request), told)
 
 
 class _Sight:
@@ -197,7 +200,9 @@ class _Sight:
             if not news.done():
                 news.set_result(None)
 
-    async def chunks(self, watch: Watch) -> AsyncIterator[bytes]:
+    async def chunks(
+        self, watch: Watch, told: Callable[[], None]
+    ) -> AsyncIterator[bytes]:
         """Give out what is to be seen."""
         gaps = self.gaps
         while True:
@@ -206,6 +211,7 @@ class _Sight:
                 return
             chunk = watch.take(self._visible)
             if chunk:
+                told()
                 yield chunk
                 continue
             news = asyncio.get_running_loop().create_future()

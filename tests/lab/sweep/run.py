@@ -13,7 +13,7 @@ import attrs
 from tests.lab.sweep.faults import Kind, Plan
 from tests.lab.sweep.loop import BusyLoop
 from tests.lab.sweep.objects import Setting
-from tests.lab.sweep.world import BreachError, Step, World
+from tests.lab.sweep.world import BreachError, News, Step, World
 
 
 SETTLE = 900.0
@@ -54,6 +54,7 @@ class Outcome:
     Attributes:
         breach: what was broken, None: nothing.
         steps: all steps, in order.
+        news: what watches told, in order.
         looks: how often the oracle looked.
         played: how many steps there were until faults begin to be unfair: what fails
             later may leave its traces in the quiet time.
@@ -61,6 +62,7 @@ class Outcome:
 
     breach: str | None
     steps: tuple[Step, ...]
+    news: tuple[News, ...]
     looks: int
     played: int
 
@@ -94,7 +96,8 @@ async def _play(scenario: Scenario, setting: Setting, plan: Plan) -> Outcome:
         await world.close()
     last = min(world.played_at + FAULTS, world.faults_until)
     played = sum(1 for step in world.steps if step.at <= last)
-    return Outcome(breach, tuple(world.steps), world.oracle.looks, played)
+    steps, news = tuple(world.steps), tuple(world.news)
+    return Outcome(breach, steps, news, world.oracle.looks, played)
 
 
 def prepare(world: World) -> None:

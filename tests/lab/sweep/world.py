@@ -45,6 +45,15 @@ class Step:
     mode: str | None
 
 
+@attrs.frozen
+class News:
+    """A watch of a kind told a process something."""
+
+    who: str
+    plural: str
+    at: float
+
+
 class World(Cluster):
     """All of it.
 
@@ -52,6 +61,7 @@ class World(Cluster):
         oracle: looks.
         processes: all that ever ran.
         steps: all that was counted.
+        news: all that watches told.
         succeeded: when a call for a record was last answered by Succ, an ensure or not.
         played_at: seconds at which users did their last.
         troubles: modes of the next steps of a kind, or that have this in their text, as a
@@ -66,6 +76,7 @@ class World(Cluster):
         self.oracle = Oracle(self)
         self.processes: list[Process] = []
         self.steps: list[Step] = []
+        self.news: list[News] = []
         self.played_at = 0.0
         self.faults_until = math.inf
         self.succeeded: dict[tuple[str, bool], float] = {}
@@ -103,6 +114,10 @@ class World(Cluster):
             if modes and (what == io.kind.name or what in io.what):
                 return modes.pop(0)
         return None
+
+    def told(self, process: Process, plural: str) -> None:
+        """Note that a watch told a process something."""
+        self.news.append(News(process.name, plural, self.second()))
 
     def look(self, io: Io) -> None:
         """Look after an effect."""

@@ -1,0 +1,87 @@
+"""Which faults of watches are tried: those that keep something back, and no others."""
+
+import pytest
+
+from tests.lab.sweep.explore import Case, singles_of
+from tests.lab.sweep.faults import ALL_MODES, MODES, Kind, Trouble
+from tests.lab.sweep.process import DISTURBED
+from tests.lab.sweep.run import Outcome
+from tests.lab.sweep.world import Step
+
+
+ONE_WATCH = {name for name, mode in MODES[Kind.WRITE].items() if mode.watch}
+SHOWN_BY = {
+    "lag-records": "life/record",
+    "lag-groups": "parameters/record",
+    "lag-load-balancers": "load-balancer-again/record",
+    "lag-drivers": "driver-edited/record",
+    "lag-pods": "life/record",
+    "lag-nodes": "nodes/record",
+    "lag-services": "node-ports/record",
+    "lag-leases": "taken-after-a-start/backend",
+    "gap-records": "life/record",
+    "gap-pods": "life/record",
+}
+"""A play by mode in which each has something to keep back."""
+LEFT_OUT = 12
+"""Runs per play, of faults that are left out."""
+
+
+def bare(name: str) -> Case:
+    """Return a play without a fault."""
+    scenario, setting = name.split("/")
+    return Case(scenario, setting)
+
+
+def told(outcome: Outcome, step: Step) -> set[str]:
+    """Return the kinds whose watches told a step's process something soon after it."""
+    ends = step.at + DISTURBED
+    return {
+        news.plural
+        for news in outcome.news
+        if news.who == step.who and step.at < news.at < ends
+    }
+
+
+def in_order(outcome: Outcome) -> list[tuple[float, str, str]]:
+    """Return the steps of a run; one more timer may change the order in a moment."""
+    return sorted((round(s.at, 3), s.who, s.what) for s in outcome.steps)
+
+
+@pytest.mark.parametrize("mode", sorted(ONE_WATCH))
+def test_watches_of_one_kind_tell_nothing_and_others_do(mode: str) -> None:
+    """Else a mode would be a name for a run without a fault, or for one with all of them."""
+    case = bare(SHOWN_BY[mode])
+    whole, watch = case.play(), ALL_MODES[mode].watch
+    faults = [c for c in singles_of(case, whole) if c.plan[0][1] == mode]
+    steps = [whole.steps[fault.plan[0][0] - 1] for fault in faults]
+    chosen = [
+        (fault, step)
+        for fault, step in zip(faults, steps, strict=True)
+        if {watch} < told(whole, step)
+    ]
+
+    assert chosen
+    fault, step = chosen[0]
+    assert watch not in told(fault.play(), step)
+    assert told(fault.play(), step)
+
+
+@pytest.mark.parametrize("name", sorted(set(SHOWN_BY.values())))
+def test_lag_that_is_left_out_would_change_nothing(name: str) -> None:
+    """A watch that has nothing to tell cannot be late."""
+    case = bare(name)
+    whole = case.play()
+    tried = set(singles_of(case, whole))
+    lags = [m for m in sorted(ONE_WATCH) if ALL_MODES[m].trouble is Trouble.LAG]
+    left_out = [
+        fault
+        for step in whole.steps[: whole.played]
+        if step.kind in {Kind.WRITE, Kind.CALL} and step.mode is None
+        for fault in (case.with_fault(step, mode) for mode in lags)
+        if fault not in tried
+    ]
+
+    assert left_out
+    for fault in left_out[:: max(1, len(left_out) // LEFT_OUT)]:
+        assert in_order(fault.play()) == in_order(whole), str(fault)
