@@ -184,6 +184,16 @@ async def always_orphaned(world: World) -> None:
     world.keep_collecting()
 
 
+@scenario({"record": RECORD}, settle=400.0, quiet=200.0)
+async def always_orphaned_unseen(world: World) -> None:
+    """The controller sees nothing of it: the member is due again when its record is gone."""
+    world.put_group(ensurePolicy={"policy": "Always", "minPeriod": "30s"})
+    await begin(world, ONE)
+    world.disturb_any("controller", Trouble.LAG)
+    world.drop_group()
+    world.keep_collecting()
+
+
 @scenario(latency=9.0)
 async def slow(world: World) -> None:
     """A driver takes its time; a pod goes while it is being registered."""

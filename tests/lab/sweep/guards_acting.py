@@ -211,7 +211,7 @@ ACTING: dict[str, Mutant] = {
     "deregisters-from-the-cache": Mutant(
         "where addresses have next owners, a deregistration needs a quorum read",
         (Edit(DeregistrationState, "begin_turn", "seen if named else None", "seen"),),
-        ("reuse-later/backend", "reuse-later/driver"),
+        ("taken-meanwhile",),
     ),
     "reads-any-namesake": Mutant(
         "a namesake of another uid is another record",
@@ -392,7 +392,7 @@ ACTING: dict[str, Mutant] = {
                 "return False\n    if state is None or state.is_over:",
             ),
         ),
-        ("two-registrars/record",),
+        ("always-orphaned-unseen",),
     ),
     "old-doubt-answers": Mutant(
         "a driver that could not be asked once more about parameters is asked later",

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from tests.lab.sweep.faults import Trouble
 from tests.lab.sweep.objects import BACKEND, DRIVER
 from tests.lab.sweep.stage import ONE, TWO, begin, scenario
 from tests.lab.sweep.world import RESTART, World
@@ -11,6 +12,8 @@ BY_ADDRESS = {"backend": BACKEND, "driver": DRIVER}
 KILLS = 4
 KILLS_APART = 12.0
 """Seconds: less than Δ, which is over in the time of all."""
+POLLS = 7
+"""Their pauses are longer than Δ, and shorter than a watch lags."""
 AT_MOST = 2.0
 """Seconds in which an address is in again where nothing fails."""
 
@@ -130,3 +133,18 @@ async def taken_after_a_lost_call(world: World) -> None:
     world.drop_pod("web-1")
     await asyncio.sleep(RESTART + 1)
     world.put_pod("web-2", ONE)
+
+
+@scenario({"backend": BACKEND})
+async def taken_meanwhile(world: World) -> None:
+    """A deregistrar asks again for an end that another one has seen to long ago."""
+    world.troubles["deregisterBackend"] = ["running"]
+    await begin(world, ONE)
+    world.drop_pod("web-1")
+    world.put_pod("web-2", ONE)
+    await asyncio.sleep(0.3)
+    world.disturb_any("deregistrar", Trouble.LAG, "backendrecords")
+    world.start("deregistrar")
+    await asyncio.sleep(0.5)
+    # Only the first one asks on, until somebody else has the address.
+    world.troubles["deregisterBackend"] = ["running"] * POLLS

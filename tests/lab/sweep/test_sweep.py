@@ -31,8 +31,6 @@ NEED_FAULTS = frozenset(
     {
         "always-is-settled",
         "batch-permission-for-ever",
-        "believes-the-view",
-        "deregisters-from-the-cache",
         "ensures-from-the-cache",
         "epoch-first",
         "holder-by-name",
