@@ -3,6 +3,7 @@
 python -m tests.lab.sweep                       all single faults, and a part of the pairs
 python -m tests.lab.sweep --pairs 1             all pairs as well: half a day
 python -m tests.lab.sweep --sample 0.02         a part of the single faults, by --seed
+python -m tests.lab.sweep --share 2/5           the second fifth of the plays
 python -m tests.lab.sweep --replay CASE         one run, step by step
 python -m tests.lab.sweep --mutants             each guard taken out in turn
 """
@@ -38,7 +39,9 @@ def main() -> int:
     """Run what the flags say; returns 1 where a rule was broken or a mutant lives."""
     _order_sets()
     parser = argparse.ArgumentParser(
-        prog="python -m tests.lab.sweep", description=__doc__
+        prog="python -m tests.lab.sweep",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("--replay", metavar="SCENARIO/SETTING/STEP:MODE,...", help="one run")
@@ -47,6 +50,7 @@ def main() -> int:
     add("--sample", type=float, default=1.0, metavar="PART", help="of single faults")
     add("--pairs", type=float, default=0.04, metavar="PART", help="of pairs of faults")
     add("--seed", type=int, default=1, help="of the samples")
+    add("--share", type=read_share, default=(1, 1), metavar="K/N", help="of the plays")
     add("--workers", type=int, default=2)
     flags = parser.parse_args()
     prepare()
@@ -89,10 +93,33 @@ def read_case(text: str) -> Case:
     return Case(name, setting, tuple(sorted(read_plan(plan).items())))
 
 
+def read_share(text: str) -> tuple[int, int]:
+    """Read which share of how many.
+
+    Raises:
+        argparse.ArgumentTypeError: there is no such share.
+    """
+    number, _, shares = text.partition("/")
+    if not (number.isdecimal() and shares.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text}: write 2/5 for the second fifth")
+    if not 1 <= int(number) <= int(shares):
+        raise argparse.ArgumentTypeError(
+            f"{text}: there are {shares} shares, from 1 on"
+        )
+    return int(number), int(shares)
+
+
+def share_of(cases: list[Case], number: int, shares: int) -> list[Case]:
+    """Return one of equally many cases in a row; all shares together are all cases."""
+    ends = [len(cases) * n // shares for n in (number - 1, number)]
+    return cases[slice(*ends)]
+
+
 def _sweep(flags: argparse.Namespace) -> int:
     """Run everything, or a sample of it."""
     began = time.monotonic()
     bare = [c for c in bare_cases() if not flags.only or c.scenario in flags.only]
+    bare = share_of(bare, *flags.share)
     whole = Tally()
     sample = partial(chosen, seed=flags.seed)
     singles = partial(
@@ -116,7 +143,7 @@ def _tell(what: str, began: float, done: int, tally: Tally) -> None:
     if done % _EVERY == 0:
         seconds = time.monotonic() - began
         text = f"{what}: {done} done, {tally.runs} runs, {seconds:.0f} s"
-        print(text, file=sys.stderr)
+        print(f"{text}, {len(tally.breaches)} violations", file=sys.stderr)
 
 
 def _report(

@@ -1,8 +1,11 @@
-"""Which faults of watches are tried: those that keep something back, and no others."""
+"""Which faults are tried: of watches those that keep something back, in shares all of them."""
+
+import argparse
 
 import pytest
 
-from tests.lab.sweep.explore import Case, singles_of
+from tests.lab.sweep.__main__ import read_share, share_of
+from tests.lab.sweep.explore import Case, bare_cases, singles_of
 from tests.lab.sweep.faults import ALL_MODES, MODES, Kind, Trouble
 from tests.lab.sweep.process import DISTURBED
 from tests.lab.sweep.run import Outcome
@@ -85,3 +88,20 @@ def test_lag_that_is_left_out_would_change_nothing(name: str) -> None:
     assert left_out
     for fault in left_out[:: max(1, len(left_out) // LEFT_OUT)]:
         assert in_order(fault.play()) == in_order(whole), str(fault)
+
+
+@pytest.mark.parametrize("shares", [1, 5, 7, 1000])
+def test_shares_of_a_sweep_are_all_of_it(shares: int) -> None:
+    """It takes an hour and more: in parts it can be done on several machines, or days."""
+    cases = list(bare_cases())
+    parts = [share_of(cases, number, shares) for number in range(1, shares + 1)]
+
+    assert cases == [case for part in parts for case in part]
+    assert len({len(part) for part in parts}) <= 2
+
+
+@pytest.mark.parametrize("text", ["", "2", "0/5", "6/5", "a/b", "-1/5"])
+def test_share_that_there_is_not(text: str) -> None:
+    """It is refused: an empty sweep would break no rule."""
+    with pytest.raises(argparse.ArgumentTypeError, match=r"write 2/5|from 1 on"):
+        read_share(text)
