@@ -191,6 +191,34 @@ def test_namesake_that_came_meanwhile_gets_nothing() -> None:
     assert not status.get("lbInfo")
 
 
+def test_driver_that_goes_on_creating_is_told_and_asked_again() -> None:
+    """In its own words, with Created False as LBCF in Go has it."""
+    cluster = a_cluster("proxy")
+    running = {"status": "Running", "msg": "booting a VM", "minRetryDelayInSeconds": 7}
+    cluster.drivers.answers["createLoadBalancer"] = deque([running])
+
+    assert RequeueAfter(timedelta(seconds=7)) == turns(cluster, 2)
+    [status] = cluster.body(BINDS, BIND)["status"]["loadBalancerStatuses"]
+    [created] = [c for c in status["conditions"] if c["type"] == "Created"]
+    assert "False" == created["status"]
+    assert created["message"].endswith("answered Running: booting a VM")
+    cluster.clock.advance(timedelta(seconds=7))
+    turns(cluster, 1)
+    assert CREATED.partition(" | ")[0] == cluster.seen[-1]
+
+
+def test_empty_word_of_abandonment_is_none() -> None:
+    """A template may have left it so: the driver is asked to delete."""
+    cluster = a_cluster("proxy")
+    turns(cluster, 3)
+    cluster.seen.clear()
+    annotations = {"lbcf.tkestack.io/abandon": " "}
+    cluster.mark(BINDS, BIND, deletionTimestamp=ENDS, annotations=annotations)
+
+    assert Done() == turns(cluster, 1)
+    assert "deleteLoadBalancer proxy" in cluster.seen
+
+
 def test_abandoned_one_goes_without_its_drivers() -> None:
     """A person ordered so."""
     cluster = a_cluster("proxy")
