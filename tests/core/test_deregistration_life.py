@@ -197,6 +197,17 @@ def test_unsettled_record_is_deregistered_at_once_and_again(
     assert 1 == len(world.writes)
 
 
+def test_rest_that_no_timer_can_wait_is_none() -> None:
+    """Else the record is looked at again and again until a clock with less grain moves on."""
+    world = World(DOUBTED)
+    ending, _ = visit(world)
+    world.monotonic = SETTLING - 2e-13
+
+    visit(world, ending)
+
+    assert [False, True] == deregisters(world)
+
+
 @pytest.mark.parametrize(
     ("said", "late", "wait"),
     [

@@ -408,21 +408,22 @@ def _is_in_time(state: DeregistrationState, now: Now) -> bool:
 
 def is_final(state: DeregistrationState, record: BackendRecord, now: Now) -> bool:
     """Return whether no ensure still out can undo a deregisterBackend that is sent now."""
-    return record.is_settled or _seconds_to_confirm(state, record, now) <= 0
+    return record.is_settled or _rest_to_confirm(state, record, now) <= timedelta(0)
 
 
-def _seconds_to_confirm(
+def _rest_to_confirm(
     state: DeregistrationState, record: BackendRecord, now: Now
-) -> float:
-    """Return the seconds until every ensure sent before the deletion is over."""
+) -> timedelta:
+    """Return how long it is until every ensure sent before the deletion is over."""
     driver = state.driver
     if isinstance(driver, Explanation):
-        return 0.0
+        return timedelta(0)
     # Ensures that are out were timed by the driver as their sender saw it, which the
     # record says; the driver may have been edited since (w50).
     settling = max(driver.settling(Operation.ENSURE_BACKEND), record.settling)
     seen = now.began_at(state.first_seen, record.status.deletion_seen_at)
-    return seen + settling.total_seconds() - now.monotonic
+    # In microseconds, as the queue waits: a rest of less would be no wait, and not over.
+    return timedelta(seconds=seen + settling.total_seconds() - now.monotonic)
 
 
 def _deregister(
@@ -434,7 +435,7 @@ def _deregister(
         return None
     final = is_final(state, record, now)
     if state.early_done and not final:
-        return Finish(timedelta(seconds=_seconds_to_confirm(state, record, now)))
+        return Finish(_rest_to_confirm(state, record, now))
     return CallDriver(
         Operation.DEREGISTER_BACKEND,
         driver,

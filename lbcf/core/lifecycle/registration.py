@@ -244,7 +244,7 @@ def next_ensure(
         return timedelta(seconds=max(0.0, rest))
     unconfirmed = state.confirmed != record.meta.generation
     if record.status.ensuring == ANY_INCARNATION and unconfirmed:
-        return timedelta(seconds=max(0.0, _seconds_to_confirm(state, record, now)))
+        return max(_rest_to_confirm(state, record, now), timedelta(0))
     return None
 
 
@@ -256,13 +256,13 @@ def with_due(
     return attrs.evolve(state, due=rest is not None and rest <= timedelta(0))
 
 
-def _seconds_to_confirm(
+def _rest_to_confirm(
     state: RegistrationState, record: BackendRecord, now: Now
-) -> float:
-    """Return the seconds until no ensure with other parameters can take effect."""
+) -> timedelta:
+    """Return how long it is until no ensure with other parameters can take effect."""
     driver = state.driver
     if isinstance(driver, Explanation):
-        return DRIVER_RECHECK.total_seconds()
+        return DRIVER_RECHECK
     settling = max(driver.settling(Operation.ENSURE_BACKEND), record.settling)
     # Ensures of older incarnations may have any parameters; of our own only those of
     # other generations have others.
@@ -272,7 +272,8 @@ def _seconds_to_confirm(
         and state.uncertain_call.generation != record.meta.generation
     ):
         until = max(until, state.uncertain_call.until)
-    return until - now.monotonic
+    # In microseconds, as the queue waits: a rest of less would be no wait, and not over.
+    return timedelta(seconds=until - now.monotonic)
 
 
 def _write_condition(
@@ -425,7 +426,7 @@ def _ensure(state: RegistrationState, record: BackendRecord, now: Now) -> Step |
         state.driver,
         state.permission,
         record.address,
-        final=_seconds_to_confirm(state, record, now) <= 0,
+        final=_rest_to_confirm(state, record, now) <= timedelta(0),
     )
 
 

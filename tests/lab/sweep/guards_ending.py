@@ -126,7 +126,7 @@ ENDING: dict[str, Mutant] = {
         (
             Edit(
                 deregistration,
-                "_seconds_to_confirm",
+                "_rest_to_confirm",
                 "settling.total_seconds()",
                 "driver.window(Operation.ENSURE_BACKEND).total_seconds()",
             ),
@@ -317,7 +317,7 @@ ENDING: dict[str, Mutant] = {
         (
             Edit(
                 deregistration,
-                "_seconds_to_confirm",
+                "_rest_to_confirm",
                 "max(driver.settling(Operation.ENSURE_BACKEND), record.settling)",
                 "driver.settling(Operation.ENSURE_BACKEND)",
             ),

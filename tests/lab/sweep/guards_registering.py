@@ -122,7 +122,7 @@ REGISTERING: dict[str, Mutant] = {
         (
             Edit(
                 registration,
-                "_seconds_to_confirm",
+                "_rest_to_confirm",
                 "until = max(state.first_seen + settling.total_seconds(), state.stale_until)",
                 "until = state.stale_until",
             ),
@@ -135,7 +135,7 @@ REGISTERING: dict[str, Mutant] = {
         (
             Edit(
                 registration,
-                "_seconds_to_confirm",
+                "_rest_to_confirm",
                 "until = max(until, state.uncertain_call.until)",
                 "until += 0.0",
             ),
@@ -150,7 +150,7 @@ REGISTERING: dict[str, Mutant] = {
                 registration,
                 "_succeeded",
                 "if step.final else",
-                "if _seconds_to_confirm(state, record, now) <= 0 else",
+                "if _rest_to_confirm(state, record, now) <= timedelta(0) else",
             ),
         ),
         ("parameters-slowly",),
