@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 import attrs
+import msgspec
 
 from lbcf.admission import decisions as admission
 from lbcf.admission.decisions import (
@@ -243,6 +244,8 @@ class Reviewer:
     ) -> Verdict:
         """Ask, and judge what comes back."""
         limit, about = load_balancer.max_concurrent_calls, load_balancer.meta.key
+        if isinstance(request, ValidateLoadBalancerRequest):
+            request = msgspec.structs.replace(request, member_key=driver.member_key)
         self._recall(driver.meta.key)
         try:
             async with (

@@ -295,6 +295,7 @@ class Bench:
             "backendAddr": member.address,
             "parameters": dict(self.target.parameters),
             "injectedInfo": member.injected_info,
+            "memberKey": self.target.member_key.value,
         } | more
 
     async def ensure(self, member: Member, **more: object) -> None:

@@ -17,7 +17,7 @@ from lbcf.core.model.names import SYSTEM_NAMESPACE
 from lbcf.core.model.node_backends import NodeRef, ServiceRef
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, PodRef
-from lbcf.core.model.values import ObjectKey, Port
+from lbcf.core.model.values import MemberKey, ObjectKey, Port
 from lbcf.kube.kinds import NODES, PODS, SERVICES, HasMeta, Resource
 from lbcf.kube.reader import KubeReader
 from lbcf.wire import driver_answers as answers
@@ -64,6 +64,7 @@ def _member(kind: type[_R], step: CallDriver, retry_id: str, not_after: datetime
         backend_addr=step.address,
         parameters=dict(record.spec.parameters),
         injected_info=dict(record.status.injected_info),
+        member_key=step.driver.member_key,
     )
 
 
@@ -97,7 +98,11 @@ T = TypeVar("T", bound=HasMeta)
 
 
 async def ask_for_address(
-    client: KubeReader, record: BackendRecord, retry_id: str, not_after: datetime
+    client: KubeReader,
+    record: BackendRecord,
+    retry_id: str,
+    not_after: datetime,
+    member_key: MemberKey,
 ) -> requests.GenerateBackendAddrRequest:
     """Put the question together.
 
@@ -113,6 +118,7 @@ async def ask_for_address(
         lb_info=dict(record.spec.lb_info),
         lb_attributes=dict(record.spec.lb_attributes),
         parameters=dict(record.spec.parameters),
+        member_key=member_key,
     )
 
 

@@ -143,6 +143,7 @@ class LoadBalancerCalls:
             not_after=self._clock.now() + driver.timeout(operation),
             lb_info=dict(load_balancer.info or {}),
             backend_addr=address,
+            member_key=driver.member_key,
         )
         answer = await self._ask(load_balancer, driver, operation, request)
         return Succeeded() if isinstance(answer, RetriedAnswer) else answer
@@ -162,6 +163,7 @@ class LoadBalancerCalls:
             operation=_CREATE if before is None else _UPDATE,
             attributes=dict(balancer.attributes),
             old_attributes=None if before is None else dict(before),
+            member_key=step.driver.member_key,
         )
         answer = await self._call(balancer, step.driver, step.operation, request)
         return _objection(answer) or DriverSucceeded()
@@ -176,6 +178,7 @@ class LoadBalancerCalls:
             not_after=self._clock.now() + step.driver.timeout(step.operation),
             lb_spec=dict(balancer.spec),
             attributes=dict(balancer.attributes),
+            member_key=step.driver.member_key,
         )
         answer = await self._ask(balancer, step.driver, step.operation, request)
         if isinstance(answer, CreateLoadBalancerAnswer):
@@ -193,6 +196,7 @@ class LoadBalancerCalls:
             not_after=self._clock.now() + step.driver.timeout(step.operation),
             lb_info=dict(balancer.info or {}),
             attributes=dict(balancer.attributes),
+            member_key=step.driver.member_key,
         )
         answer = await self._ask(balancer, step.driver, step.operation, request)
         if isinstance(answer, EnsureLoadBalancerAnswer):

@@ -415,8 +415,8 @@ class Executor:
     ) -> Request[RetriedAnswer]:
         if step.operation is not Operation.GENERATE_BACKEND_ADDR:
             return backend_request(step, retry_id, not_after)
-        record = step.permission.record
-        return await ask_for_address(self._client, record, retry_id, not_after)
+        record, key = step.permission.record, step.driver.member_key
+        return await ask_for_address(self._client, record, retry_id, not_after, key)
 
     async def _sent(
         self, step: CallDriver, request: Request[RetriedAnswer], until: float

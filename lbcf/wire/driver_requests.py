@@ -11,6 +11,7 @@ from typing import Annotated, Generic, TypeVar
 
 import msgspec
 
+from lbcf.core.model.values import MemberKey
 from lbcf.wire.driver_answers import (
     Answer,
     BackendAnswer,
@@ -81,6 +82,7 @@ class ValidateLoadBalancerRequest(Request[ValidationAnswer], frozen=True, kw_onl
 
     Attributes:
         namespace: of the LoadBalancer or Bind; empty: the caller does not say.
+        member_key: spec.memberKey of the LoadBalancerDriver; None: the caller does not say.
     """
 
     namespace: str = ""
@@ -88,6 +90,7 @@ class ValidateLoadBalancerRequest(Request[ValidationAnswer], frozen=True, kw_onl
     operation: ValidationOperation = ValidationOperation.CREATE
     attributes: StringMap = msgspec.field(default_factory=dict)
     old_attributes: StringMap | None = None
+    member_key: MemberKey | None = None
 
 
 class CreateLoadBalancerRequest(
@@ -97,11 +100,13 @@ class CreateLoadBalancerRequest(
 
     Attributes:
         namespace: of the LoadBalancer or Bind; empty: the caller does not say.
+        member_key: spec.memberKey of the LoadBalancerDriver; None: the caller does not say.
     """
 
     namespace: str = ""
     lb_spec: StringMap = msgspec.field(default_factory=dict)
     attributes: StringMap = msgspec.field(default_factory=dict)
+    member_key: MemberKey | None = None
 
 
 class LoadBalancerRequest(
@@ -120,9 +125,11 @@ class EnsureLoadBalancerRequest(
 
     Attributes:
         namespace: of the LoadBalancer or Bind; empty: the caller does not say.
+        member_key: spec.memberKey of the LoadBalancerDriver; None: the caller does not say.
     """
 
     namespace: str = ""
+    member_key: MemberKey | None = None
 
 
 class DeleteLoadBalancerRequest(
@@ -203,11 +210,16 @@ class GenerateBackendAddrRequest(
     frozen=True,
     kw_only=True,
 ):
-    """A backend without an address; exactly one of the three backends is there."""
+    """A backend without an address; exactly one of the three backends is there.
+
+    Attributes:
+        member_key: spec.memberKey of the LoadBalancerDriver; None: the caller does not say.
+    """
 
     lb_info: StringMap = msgspec.field(default_factory=dict)
     lb_attributes: StringMap = msgspec.field(default_factory=dict)
     parameters: StringMap = msgspec.field(default_factory=dict)
+    member_key: MemberKey | None = None
     pod_backend: PodBackend | None = None
     service_backend: ServiceBackend | None = None
     node_backend: NodeBackend | None = None
@@ -227,12 +239,17 @@ class BackendRequest(
     frozen=True,
     kw_only=True,
 ):
-    """One member of one load balancer."""
+    """One member of one load balancer.
+
+    Attributes:
+        member_key: spec.memberKey of the LoadBalancerDriver; None: the caller does not say.
+    """
 
     lb_info: StringMap = msgspec.field(default_factory=dict)
     backend_addr: str
     parameters: StringMap = msgspec.field(default_factory=dict)
     injected_info: StringMap = msgspec.field(default_factory=dict)
+    member_key: MemberKey | None = None
 
 
 class EnsureBackendRequest(BackendRequest[BackendAnswer], frozen=True, kw_only=True):

@@ -731,7 +731,7 @@ def _needs_old_port(said: Json) -> bool:
 
 
 _KNOWN = {
-    "recordID", "retryID", "dryRun", "notAfter", "lbInfo", "backendAddr", "parameters",
+    "recordID", "retryID", "dryRun", "notAfter", "lbInfo", "backendAddr", "memberKey", "parameters",
     "injectedInfo", "drained", "drain", "lbSpec", "attributes", "oldAttributes",
     "operation", "backendType", "OldParameters", "oldParameters", "lbAttributes",
     "podBackend", "notReadyPods", "items",

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver, Meta
-from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.model.values import MemberKey, ObjectKey, Uid
 from lbcf.drivers.access import DriverAllowlist
 from lbcf.drivers.pool import DriverPool
 from lbcf.drivers.url_allowlist import parse_allowed_url
@@ -35,11 +35,18 @@ HASTY = timedelta(milliseconds=200)
 """For calls that must be ended."""
 
 
-def a_driver(url: str, max_concurrent_calls: int = 32) -> LoadBalancerDriver:
+def a_driver(
+    url: str,
+    max_concurrent_calls: int = 32,
+    member_key: MemberKey = MemberKey.ADDRESS,
+) -> LoadBalancerDriver:
     """Return a driver at this URL."""
     meta = Meta(key=ObjectKey("web", "mine"), uid=Uid("u"), resource_version="1")
     return LoadBalancerDriver(
-        meta=meta, url=url, max_concurrent_calls=max_concurrent_calls
+        meta=meta,
+        url=url,
+        max_concurrent_calls=max_concurrent_calls,
+        member_key=member_key,
     )
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import MemberKey
 from lbcf.executor.backend_requests import ask_for_address
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import NODES, RECORDS
@@ -26,7 +27,8 @@ async def asked(driver: str) -> dict[str, object]:
     }
     body: dict[str, object] = {"metadata": {"name": "web"}, "spec": spec}
     record: BackendRecord = await client.create(RECORDS, "shop", body)
-    request = await ask_for_address(client, record, "1", LATER)
+    request = await ask_for_address(client, record, "1", LATER, MemberKey.RECORD)
+    assert MemberKey.RECORD is request.member_key
     assert request.node_backend is not None
     return dict(request.node_backend.node)
 

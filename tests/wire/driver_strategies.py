@@ -5,6 +5,7 @@ from datetime import UTC
 from hypothesis import strategies as st
 
 from lbcf.core.model.operations import BATCHED, Operation
+from lbcf.core.model.values import MemberKey
 from lbcf.wire import driver_answers as answers
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver import LONGEST_DELAY, LONGEST_MESSAGE
@@ -51,6 +52,8 @@ optional_maps = st.none() | maps
 validations = st.sampled_from(requests.ValidationOperation)
 node_addresses = st.builds(requests.NodeAddress, type=texts, address=texts)
 
+member_keys = st.none() | st.sampled_from(MemberKey)
+
 attempt = {
     "record_id": texts,
     "retry_id": texts,
@@ -63,6 +66,7 @@ member = {
     "backend_addr": texts,
     "parameters": maps,
     "injected_info": maps,
+    "member_key": member_keys,
 }
 balancer = {**attempt, "lb_info": maps, "attributes": maps}
 generation = {
@@ -70,6 +74,7 @@ generation = {
     "lb_info": maps,
     "lb_attributes": maps,
     "parameters": maps,
+    "member_key": member_keys,
 }
 ending = {
     "status": st.sampled_from(answers.Status),
@@ -85,12 +90,17 @@ REQUESTS: dict[Operation, st.SearchStrategy[requests.Request[answers.Answer]]] =
         operation=validations,
         attributes=maps,
         old_attributes=optional_maps,
+        member_key=member_keys,
     ),
     Operation.CREATE_LOAD_BALANCER: st.builds(
-        requests.CreateLoadBalancerRequest, **attempt, lb_spec=maps, attributes=maps
+        requests.CreateLoadBalancerRequest,
+        **attempt,
+        lb_spec=maps,
+        attributes=maps,
+        member_key=member_keys,
     ),
     Operation.ENSURE_LOAD_BALANCER: st.builds(
-        requests.EnsureLoadBalancerRequest, **balancer
+        requests.EnsureLoadBalancerRequest, **balancer, member_key=member_keys
     ),
     Operation.DELETE_LOAD_BALANCER: st.builds(
         requests.DeleteLoadBalancerRequest, **balancer

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lbcf.core.model.operations import Operation
+from lbcf.core.model.values import MemberKey
 from lbcf.wire import driver
 from lbcf.wire import driver_answers as answers
 from lbcf.wire.driver import (
@@ -575,3 +576,33 @@ def test_unsaid_fields_are_not_sent() -> None:
     request = EnsureBackendRequest(record_id="r", backend_addr="1.2.3.4:5")
 
     assert "notAfter" not in json.loads(render_request(request))
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        Operation.VALIDATE_LOAD_BALANCER,
+        Operation.CREATE_LOAD_BALANCER,
+        Operation.ENSURE_LOAD_BALANCER,
+        Operation.GENERATE_BACKEND_ADDR,
+        Operation.ENSURE_BACKEND,
+        Operation.DRAIN_BACKEND,
+        Operation.DEREGISTER_BACKEND,
+    ],
+)
+def test_a_caller_need_not_say_its_member_key(operation: Operation) -> None:
+    """LBCF does not know the field: then nothing is said of it, in neither direction."""
+    body = {"recordID": "r", "backendAddr": "a", "podBackend": POD_BACKEND}
+
+    def read(**more: object) -> object:
+        request = parse_request(operation, json.dumps(body | more).encode())
+        said = json.loads(render_request(request)).get("memberKey", "unsaid")
+        return getattr(request, "member_key", "no field"), said
+
+    assert (None, "unsaid") == read() == read(memberKey=None)
+    assert (MemberKey.RECORD, "Record") == read(memberKey="Record")
+    with pytest.raises(Malformed):
+        read(memberKey="Name")
+
+
+POD_BACKEND = {"pod": {}, "port": {"port": 80}}
