@@ -224,7 +224,9 @@ class Driver(abc.ABC):
     and where there is a method for many members and no `batch`.
 
     Attributes:
-        member_key: by what the load balancer tells its members apart.
+        member_key: by what the load balancer tells its members apart. With ADDRESS the
+            server refuses what a caller would put in under `memberKey: Record`: it
+            locks no addresses, and one record would take the member of another.
         late_effect: how long after a time-out an operation may still take effect.
         max_concurrent_calls: how many it bears at a time.
         timeouts: of operations that need other than 10 s, up to a minute.

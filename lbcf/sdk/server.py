@@ -37,7 +37,7 @@ from lbcf.sdk.batches import (
     refused_batch,
 )
 from lbcf.sdk.credentials import Guard
-from lbcf.sdk.driver import Driver, Fail
+from lbcf.sdk.driver import Driver, Fail, Permanent
 from lbcf.sdk.metrics import ServiceMetrics
 from lbcf.sdk.replies import Undetermined, in_trouble, refused, served_operations
 from lbcf.wire.driver import Answer, Malformed, Request, parse_request, render_answer
@@ -45,8 +45,12 @@ from lbcf.wire.driver_answers import Status, outcome_of
 from lbcf.wire.driver_requests import (
     BackendRequest,
     CreateLoadBalancerRequest,
+    EnsureBackendRequest,
+    EnsureLoadBalancerRequest,
+    GenerateBackendAddrRequest,
     LoadBalancerRequest,
     RetriedRequest,
+    ValidateLoadBalancerRequest,
 )
 
 
@@ -106,12 +110,28 @@ def member_lock_key(member_key: MemberKey, request: Request[Answer]) -> Hashable
             return None
 
 
+_ARRIVALS = (
+    ValidateLoadBalancerRequest,
+    CreateLoadBalancerRequest,
+    EnsureLoadBalancerRequest,
+    GenerateBackendAddrRequest,
+    EnsureBackendRequest,
+)
+"""Requests by which something comes to a load balancer."""
+
+
 def _identity(lb_info: dict[str, str]) -> Hashable:
     return frozenset(lb_info.items())
 
 
 LARGEST_REQUEST = 32 * 1024 * 1024
 """Bytes, unpacked; judgePodDeregister brings all pods of a group that are not ready."""
+
+_BY_ADDRESS = (
+    "nothing was done: the LoadBalancerDriver says memberKey: Record, and this driver "
+    "knows members by address: one record would take the member of another. Make a "
+    "LoadBalancerDriver with memberKey: Address in its place; that field cannot change"
+)
 
 _FIRST_ERROR = 400
 
@@ -307,12 +327,26 @@ class Service:
         """Perform the operation when those before it are through, if not too late."""
         if late := self._lateness(request):
             return refused(operation, Fail(late))
+        if self._is_unlocked(request):
+            return refused(operation, Permanent(_BY_ADDRESS))
         key = member_lock_key(self._driver.member_key, request)
         async with self._locks.held(key), by.places:
             if late := self._lateness(request):
                 return refused(operation, Fail(late))
             with self._metrics.timed(operation):
                 return await by.perform(cast("Item", request))
+
+    def _is_unlocked(self, request: Request[Answer]) -> bool:
+        """Tell whether it may put a member into the place of another record's.
+
+        Under memberKey Record nobody locks addresses. Calls that take something out go on
+        to the driver, which knows whose a member is: they end what was put in before.
+        """
+        return (
+            self._driver.member_key is MemberKey.ADDRESS
+            and isinstance(request, _ARRIVALS)
+            and request.member_key is MemberKey.RECORD
+        )
 
     def _lateness(self, request: Request[Answer]) -> str:
         """Return why a call is not performed whose caller has given up; empty: it has not."""

@@ -4,12 +4,13 @@ import hypothesis
 import pytest
 
 from hypothesis import strategies
+from msgspec.structs import replace
 
-from lbcf.sdk import EnsureBackendRequest, Succ
+from lbcf.sdk import EnsureBackendRequest, MemberKey, Succ
 from tests.haproxy.conftest import ANYWHERE
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import an_ensure, an_identity
-from tests.webhooks.requests import RECORD, a_deregister
+from tests.webhooks.requests import RECORD, a_deregister, a_drain
 from webhooks.haproxy import commands
 from webhooks.haproxy.commands import Target
 from webhooks.haproxy.load_balancers import LoadBalancers, parse_identity
@@ -63,6 +64,32 @@ async def test_a_slot_of_an_earlier_version_is_the_records_that_asks(
 
     assert isinstance(answer, Succ)
     assert (["198.18.0.1:80"], []) == (before, await members(proxy))
+
+
+@pytest.mark.haproxy
+async def test_a_slot_that_says_nobody_stays_where_addresses_are_not_locked(
+    driver: SlotDriver, proxy: Haproxy
+) -> None:
+    """A restart has forgotten whose it is: it may be that of any record."""
+    for line in (
+        "set server slots/lbcf.1 addr 198.18.0.1 port 80",
+        "set server slots/lbcf.1 state ready",
+    ):
+        await proxy.ask(line)
+    lb_info = an_identity(proxy, backend="slots")
+    key, slot = MemberKey.RECORD, "slots/lbcf.1"
+
+    before = (await proxy.rows("slots"))["lbcf.1"]["srv_admin_state"]
+    drain = replace(a_drain(lb_info, "198.18.0.1:80"), member_key=key)
+    drained = await driver.drain_backend(drain)
+    state = (await proxy.rows("slots"))["lbcf.1"]["srv_admin_state"]
+    end = replace(a_deregister(lb_info, "198.18.0.1:80"), member_key=key)
+    ended = await driver.deregister_backend(end)
+
+    for answer in (drained, ended):
+        assert isinstance(answer, Succ)
+        assert f"left alone: {slot}" in str(answer.msg)
+    assert (["198.18.0.1:80"], before) == (await members(proxy), state)
 
 
 def test_one_backend_has_one_key() -> None:

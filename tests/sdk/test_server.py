@@ -4,8 +4,9 @@ import asyncio
 import io
 import json
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 import aiohttp
 import pytest
@@ -16,7 +17,16 @@ from lbcf import sdk
 from lbcf.runtime.clock import SystemClock
 from lbcf.sdk import EnsureBackendRequest, Running, Succ
 from lbcf.sdk.server import LARGEST_REQUEST, Service
-from tests.sdk.services import GRACE, PlainDriver, call, post, serving, settle
+from lbcf.wire.driver import LONGEST_MESSAGE
+from tests.sdk.services import (
+    GRACE,
+    Json,
+    PlainDriver,
+    call,
+    post,
+    serving,
+    settle,
+)
 
 
 MEMBER = b'{"recordID": "r", "backendAddr": "192.0.2.1:80"}'
@@ -430,3 +440,128 @@ async def test_unknown_fields_and_letter_case_do_not_matter() -> None:
         status, answer = await post(url, "ensureBackend", body)
 
     assert (200, "Succ") == (status, answer["status"])
+
+
+class Noting(PlainDriver):
+    """Notes each operation that gets to it, and succeeds."""
+
+    batch = sdk.Batch()
+
+    async def validate_load_balancer(
+        self, _request: sdk.ValidateLoadBalancerRequest
+    ) -> None:
+        """Take it."""
+        self.begun.append("validated")
+
+    async def create_load_balancer(
+        self, request: sdk.CreateLoadBalancerRequest
+    ) -> Succ:
+        """Note it."""
+        self.begun.append(request.retry_id)
+        return Succ()
+
+    async def ensure_load_balancer(
+        self, request: sdk.EnsureLoadBalancerRequest
+    ) -> Succ:
+        """Note it."""
+        self.begun.append(request.retry_id)
+        return Succ()
+
+    async def generate_backend_addr(
+        self, request: sdk.GenerateBackendAddrRequest
+    ) -> Succ:
+        """Note it."""
+        self.begun.append(request.retry_id)
+        return Succ(backend_addr="192.0.2.1:80")
+
+    async def drain_backend(self, request: sdk.DrainBackendRequest) -> Succ:
+        """Note it."""
+        self.begun.append(request.retry_id)
+        return Succ()
+
+
+class Together(Noting):
+    """Takes many members at once."""
+
+    async def ensure_backends(
+        self, requests: Sequence[EnsureBackendRequest]
+    ) -> Mapping[str, sdk.Outcome]:
+        """Note them."""
+        self.begun += [one.retry_id for one in requests]
+        return {one.record_id: Succ() for one in requests}
+
+
+POD = {"pod": {}, "port": {"port": 80}}
+ARRIVALS = [
+    "validateLoadBalancer",
+    "createLoadBalancer",
+    "ensureLoadBalancer",
+    "generateBackendAddr",
+    "ensureBackend",
+]
+
+
+@pytest.mark.parametrize("operation", ARRIVALS)
+async def test_who_locks_no_addresses_gets_nothing_in(operation: str) -> None:
+    """One record's member could be that of another; the text says what to change."""
+    driver = Noting()
+    async with serving(Service(driver)) as url:
+        answer = await call(url, operation, memberKey="Record", podBackend=POD)
+
+    assert "Succ" != answer.get("status")
+    assert not answer.get("succ")
+    assert "memberKey: Address" in str(answer["msg"])
+    assert len(str(answer["msg"])) <= LONGEST_MESSAGE
+    assert 3600 == answer.get("minRetryDelayInSeconds", 3600)
+    assert [] == driver.begun
+
+
+@pytest.mark.parametrize("kind", [Noting, Together])
+async def test_an_item_of_who_locks_no_addresses_is_refused_alone(
+    kind: type[Noting],
+) -> None:
+    """Whoever performs the batch; the others are put in."""
+    driver, item = kind(), {"backendAddr": "192.0.2.1:80", "retryID": "a"}
+    items = [item | {"recordID": "b", "memberKey": "Record"}, item | {"recordID": "a"}]
+    async with serving(Service(driver)) as url:
+        body = json.dumps({"items": items}).encode()
+        _, answer = await post(url, "ensureBackends", body)
+
+    results = cast("list[Json]", answer["results"])
+    told = {one["recordID"]: one["status"] for one in results}
+    assert {"a": "Succ", "b": "Fail"} == told
+    assert ["a"] == driver.begun
+
+
+@pytest.mark.parametrize("operation", ["drainBackend", "deregisterBackend"])
+async def test_who_locks_no_addresses_gets_its_members_out(operation: str) -> None:
+    """A finalizer must not wait for ever: the driver looks whose the member is."""
+    driver = Noting()
+    async with serving(Service(driver)) as url:
+        answer = await call(url, operation, memberKey="Record", retryID="1")
+
+    assert ("Succ", ["1"]) == (answer["status"], driver.begun)
+
+
+@pytest.mark.parametrize("operation", ARRIVALS)
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        (sdk.MemberKey.RECORD, "Record"),
+        (sdk.MemberKey.RECORD, "Address"),
+        (sdk.MemberKey.ADDRESS, "Address"),
+        (sdk.MemberKey.ADDRESS, None),
+    ],
+)
+async def test_all_others_get_in(
+    operation: str, key: sdk.MemberKey, said: str | None
+) -> None:
+    """Also those who do not say by what they tell members apart, such as LBCF."""
+    driver = Noting()
+    driver.member_key = key
+    async with serving(Service(driver)) as url:
+        answer = await call(url, operation, memberKey=said, podBackend=POD)
+
+    assert "Succ" == answer.get("status", "Succ")
+    assert answer.get("succ", True)
+    assert 1 == len(driver.begun)

@@ -1,9 +1,16 @@
 """A member that another record owns stays, however its load balancer is spelled."""
 
+import asyncio
+import json
+
+from typing import cast
+
 import msgspec
 import pytest
 
-from lbcf.sdk import Driver, Fail, MemberKey, Succ
+from lbcf.sdk import Driver, Fail, MemberKey, Service, Succ
+from lbcf.wire.driver import REQUESTS, Answer, Request, render_request
+from tests.sdk.services import Json, post, serving
 from tests.webhooks.requests import RECORD, a_list
 from tests.webhooks.rig import OTHER, Rig
 from tests.webhooks.rigs import those
@@ -96,4 +103,49 @@ async def test_addresses_that_are_refused(rig: Rig, address: str) -> None:
         await driver.ensure_backend(request)
 
     assert before == await rig.trace()
+    assert [] == await rig.left()
+
+
+async def answered(url: str, request: Request[Answer], **more: object) -> Json:
+    """Return what a served driver says in the end to a request that says more."""
+    operation = next(name for name, kind in REQUESTS.items() if kind is type(request))
+    body = json.dumps(json.loads(render_request(request)) | more).encode()
+    while True:
+        status, answer = await post(url, operation, body)
+        assert 200 == status, answer
+        if answer.get("status") != "Running":
+            return answer
+        await asyncio.sleep(0.05)
+
+
+@those(lambda kind: kind.member_key is MemberKey.ADDRESS)
+async def test_a_record_without_a_lock_takes_no_member(rig: Rig) -> None:
+    """A LoadBalancerDriver may say memberKey Record: nobody locks an address then."""
+    parameters = (await rig.overlap()).parameters
+    async with serving(Service(rig.make())) as url:
+        assert "Succ" == (await answered(url, rig.ensure()))["status"]
+        before = [*await rig.left(), await rig.state()]
+        theirs = rig.ensure(OTHER)
+        theirs.parameters.update(parameters)
+        item = json.loads(render_request(theirs)) | {"memberKey": "Record"}
+
+        refused = [
+            await answered(url, request, memberKey="Record")
+            for request in arrivals(rig.lb_info, theirs)
+        ]
+        _, batch = await post(
+            url, "ensureBackends", json.dumps({"items": [item]}).encode()
+        )
+        ended = [
+            await answered(url, request, memberKey="Record")
+            for request in (rig.drain(OTHER), rig.deregister(OTHER))
+        ]
+        after = [*await rig.left(), await rig.state()]
+        own = await answered(url, rig.deregister(), memberKey="Record")
+
+    refused += cast("list[Json]", batch["results"])
+    assert [False] + ["Fail"] * 4 == [one.get("status", False) for one in refused]
+    assert all("memberKey: Address" in str(one["msg"]) for one in refused)
+    assert ["Succ"] * 3 == [one["status"] for one in (*ended, own)]
+    assert before == after
     assert [] == await rig.left()

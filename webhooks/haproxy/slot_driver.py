@@ -68,7 +68,9 @@ class SlotDriver(HaproxyDriver):
             if request.dry_run:
                 return DRY_RUN
             outcome = await balancer.settle(
-                lambda pool: self._slots(pool).drain(address, request.record_id)
+                lambda pool: self._slots(pool).drain(
+                    address, request.record_id, locked=_is_locked(request)
+                )
             )
         return answer_of(outcome, counted=True)
 
@@ -86,7 +88,10 @@ class SlotDriver(HaproxyDriver):
                 return DRY_RUN
             outcome = await balancer.settle(
                 lambda pool: self._slots(pool).deregister(
-                    address, request.record_id, may_cut=not request.drained
+                    address,
+                    request.record_id,
+                    locked=_is_locked(request),
+                    may_cut=not request.drained,
                 )
             )
         return answer_of(outcome, counted=False)
@@ -113,6 +118,11 @@ class SlotDriver(HaproxyDriver):
 
     def _slots(self, pool: Pool) -> SlotPool:
         return SlotPool(pool, self.prefix)
+
+
+def _is_locked(request: DrainBackendRequest | DeregisterBackendRequest) -> bool:
+    """Tell whether the record alone may have its address (no memberKey: LBCF)."""
+    return request.member_key is not MemberKey.RECORD
 
 
 def _check_no_parameters(parameters: dict[str, str]) -> None:

@@ -112,11 +112,15 @@ class SlotPool:
             "else change its slot?"
         )
 
-    async def drain(self, address: Address, record_id: str) -> Outcome:
+    async def drain(self, address: Address, record_id: str, *, locked: bool) -> Outcome:
         """Stop new traffic, and tell what is left; gone members have nothing left."""
-        return await until_quiet(lambda: self._drain_step(address, record_id))
+        return await until_quiet(
+            lambda: self._drain_step(address, record_id, locked=locked)
+        )
 
-    async def _drain_step(self, address: Address, record_id: str) -> Outcome | None:
+    async def _drain_step(
+        self, address: Address, record_id: str, *, locked: bool
+    ) -> Outcome | None:
         """Drain one step further; None: drained, and nothing was left on it now."""
         async with self.pool.api.turn():
             snapshot = await self._snapshot()
@@ -124,7 +128,7 @@ class SlotPool:
             if slot is None:
                 return Finished()
             owner = await self._owner(slot, address)
-            if owner is not None and owner.record != record_id:
+            if slots.may_be_anothers(owner, record_id, locked=locked):
                 return _left_alone(slot, owner)
             command = slots.next_to_drain(slot)
             if command and decisions.must_stay(slot.server, snapshot):
@@ -136,7 +140,7 @@ class SlotPool:
         return Unfinished(left, "requests are in progress") if left else None
 
     async def deregister(
-        self, address: Address, record_id: str, *, may_cut: bool
+        self, address: Address, record_id: str, *, locked: bool, may_cut: bool
     ) -> Outcome:
         """Free the member's slot; with `may_cut` end what is still established."""
         left = 0
@@ -147,7 +151,7 @@ class SlotPool:
                     if slot is None:
                         return Finished()
                     owner = await self._owner(slot, address)
-                    if owner is not None and owner.record != record_id:
+                    if slots.may_be_anothers(owner, record_id, locked=locked):
                         return _left_alone(slot, owner)
                     left = await self._left(slot)
                     command = slots.next_to_deregister(slot, left, may_cut=may_cut)
@@ -209,8 +213,13 @@ class SlotPool:
         return await self.pool.api.load(self.pool.backend, slot.server) or 0
 
 
-def _left_alone(slot: Slot, owner: Owner) -> Outcome:
-    """Return the outcome for a record that another one has succeeded in its slot."""
+def _left_alone(slot: Slot, owner: Owner | None) -> Outcome:
+    """Return the outcome for a record whose slot is, or may be, that of another one."""
+    if owner is None:
+        return Finished(
+            f"left alone: {slot.target} may be that of any record, as nothing is written "
+            "down and the LoadBalancerDriver says memberKey: Record"
+        )
     return Finished(f"left alone: {slot.target} is that of record {owner.record}")
 
 

@@ -104,6 +104,17 @@ def next_to_own(
     return commands.note_owner(slot.target, owner, address)
 
 
+def may_be_anothers(owner: Owner | None, record_id: str, *, locked: bool) -> bool:
+    """Tell whether a slot is left alone by a record that takes its member out.
+
+    Args:
+        owner: what is written down; None: nothing, as after a restart of the HAProxy.
+        record_id: of the record.
+        locked: no other record may have the address.
+    """
+    return not locked if owner is None else owner.record != record_id
+
+
 def next_to_ensure(slot: Slot, address: Address) -> Command | None:
     """Return what brings a member nearer to full service; None: it is there.
 
