@@ -7,6 +7,7 @@ import weakref
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import attrs
 import msgspec
@@ -20,6 +21,8 @@ from lbcf.kube.errors import AnswerTooLarge
 from lbcf.kube.informer import Informer, Pacing
 from lbcf.kube.kinds import Resource
 from lbcf.kube.reader import PAGE_BYTES
+from lbcf.kube.requests import ApiRequest
+from tests.fakes.loop import run_virtual
 from tests.kube.builders import (
     THINGS,
     PromptClock,
@@ -30,6 +33,7 @@ from tests.kube.builders import (
     things,
 )
 from tests.kube.scripted import ScriptedServer, answer
+from tests.kube.tiny_api import TinyApi
 
 
 PATH = "/apis/lbcf.test/v1/things"
@@ -150,6 +154,39 @@ async def test_an_object_larger_than_a_page() -> None:
             await client.list(NAMES)
 
     assert [500, 62, 7, 1] == warehouse.asked
+
+
+class SlowApi(TinyApi):
+    """Takes a second for each answer.
+
+    Attributes:
+        most: how many requests were under way at a time.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.most = 0
+        self._under_way = 0
+
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
+        """Answer late."""
+        self._under_way += 1
+        self.most = max(self.most, self._under_way)
+        await asyncio.sleep(1)
+        self._under_way -= 1
+        return await super().send(request, within)
+
+
+def test_four_pages_are_read_at_a_time() -> None:
+    """A process that begins lists many kinds; their pages take turns."""
+
+    async def story() -> tuple[int, int]:
+        api = SlowApi()
+        client = KubeClient(api)
+        await asyncio.gather(*(client.list(THINGS) for _ in range(12)))
+        return api.most, len(api.requests)
+
+    assert (4, 12) == run_virtual(story())
 
 
 async def test_a_second_list_makes_no_second_copy(
