@@ -5,24 +5,28 @@ import gzip
 import socket
 import ssl
 
+from collections.abc import Sequence
+
 import pytest
 import trustme
 
 from prometheus_client import CollectorRegistry
 
 from lbcf.core.model.operations import Operation
-from lbcf.drivers.client import LARGEST_ANSWER, LARGEST_LIST
+from lbcf.drivers.client import LARGEST_ANSWER, LARGEST_LIST, DriverClient
 from lbcf.drivers.errors import (
     BadAnswer,
     BadStatus,
     ConnectionLost,
     DriverError,
+    NotAllowed,
     NotSent,
     Redirected,
     TimedOut,
     TooLarge,
 )
 from lbcf.drivers.pool import DriverPool
+from lbcf.drivers.url_allowlist import AllowedUrl
 from lbcf.runtime.clock import SystemClock
 from lbcf.wire.driver import render_request
 from lbcf.wire.driver_answers import ListBackendsAnswer, Status
@@ -498,6 +502,26 @@ async def test_a_connection_closed_at_reuse_is_lost(pool: DriverPool) -> None:
 
     assert 2 == len(requests)
     assert not raised.value.definite
+
+
+async def test_a_name_that_leads_beside_us_is_not_called() -> None:
+    """It is refused when it is looked up, unless the operator names it."""
+    asked: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await read_request(reader))
+        writer.write(response(SUCC))
+
+    async def post(url: str, allowed_urls: Sequence[AllowedUrl] = ()) -> bytes:
+        async with DriverClient(url, allowed_urls=allowed_urls) as client:
+            return await client.post("web", Operation.ENSURE_BACKEND, b"{}", PATIENT)
+
+    async with serving(talk) as address:
+        url = address.replace("127.0.0.1", "localhost")
+        with pytest.raises(NotAllowed, match="--driver-url-allow"):
+            await post(url)
+        assert [] == asked
+        assert await post(url, BESIDE_US.allowed_urls) == SUCC
 
 
 async def test_cookies_are_not_kept(pool: DriverPool) -> None:
