@@ -6,6 +6,7 @@ Whoever reaches the port is a caller: the API server, and any pod that the netwo
 import asyncio
 import contextlib
 import json
+import re
 import ssl
 
 from collections.abc import AsyncIterator
@@ -30,7 +31,14 @@ from lbcf.kube.client import KubeClient
 from lbcf.kube.secrets import Secrets
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.flags import BindAddress
-from tests.drivers.servers import BESIDE_US, read_request, serving, silent
+from tests.drivers.servers import (
+    BESIDE_US,
+    read_request,
+    replying,
+    response,
+    serving,
+    silent,
+)
 from tests.kube.tiny_api import Json, TinyApi
 
 
@@ -54,6 +62,16 @@ class Door:
     tls: ssl.SSLContext
     registry: CollectorRegistry
     api: TinyApi
+
+    def add_driver(self, name: str, url: str) -> None:
+        """Make a driver of namespace shop that may take long."""
+        path = f"/apis/{API_VERSION}/namespaces/shop/loadbalancerdrivers/{name}"
+        patient = {"name": Operation.VALIDATE_LOAD_BALANCER, "timeout": "10m"}
+        spec: Json = {"driverType": "Webhook", "url": url, "webhooks": [patient]}
+        metadata: Json = {"name": name}
+        self.api.put(
+            path, {"apiVersion": API_VERSION, "spec": spec, "metadata": metadata}
+        )
 
     @contextlib.asynccontextmanager
     async def connections(self) -> AsyncIterator[Connections]:
@@ -93,10 +111,13 @@ def head(size: int, timeout: str = "10s") -> bytes:
 
 
 def question(
-    resource: str = "loadbalancers", namespace: str = "shop", **request: object
+    resource: str = "loadbalancers",
+    namespace: str = "shop",
+    driver: str = "proxy",
+    **request: object,
 ) -> dict[str, object]:
     """Ask about a new object; about a load balancer, where nothing is said."""
-    spec = {"lbDriver": "proxy", "lbSpec": {"id": "1"}}
+    spec = {"lbDriver": driver, "lbSpec": {"id": "1"}}
     return {
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
@@ -149,6 +170,47 @@ async def ended(connections: Connections) -> bytes:
             return b""
 
 
+@contextlib.asynccontextmanager
+async def hanging_reviews(webhook: Door, number: int) -> AsyncIterator[None]:
+    """Ask so many questions of namespace shop, whose driver never answers."""
+    hanging = asyncio.Semaphore(0)
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Tell of a call, and never answer it."""
+        await read_request(reader)
+        hanging.release()
+        await silent(reader, writer)
+
+    async with serving(hang) as url, contextlib.AsyncExitStack() as stack:
+        webhook.add_driver("proxy", url)
+        for _ in range(number):
+            _, writer = await stack.enter_async_context(webhook.connections())
+            body = json.dumps(question()).encode()
+            writer.write(head(len(body), "10m") + body)
+            async with asyncio.timeout(PATIENCE):
+                await hanging.acquire()
+        yield
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        pytest.param(b"", id="says nothing"),
+        # The header of a TLS record, whose 512 bytes never come.
+        pytest.param(b"\x16\x03\x01\x02\x00", id="half a hello"),
+    ],
+)
+async def test_handshake_that_does_not_come_is_not_waited_for(begun: bytes) -> None:
+    """Whoever agrees on no TLS is sent away, whatever else would be waited for."""
+    async with door(RequestLimits(handshake=SOON, idle=NEVER)) as webhook:
+        connections = await asyncio.open_connection("127.0.0.1", webhook.port)
+        try:
+            connections[1].write(begun)
+            await ended(connections)
+        finally:
+            connections[1].close()
+
+
 @pytest.mark.parametrize(
     "begun",
     [
@@ -194,6 +256,15 @@ async def test_large_bodies_keep_no_small_one_waiting() -> None:
     assert 200 == status
 
 
+async def test_four_large_bodies_are_in_memory_at_a_time() -> None:
+    """They keep their places while they are judged; a fifth is not read, and told so."""
+    limits = RequestLimits(small=0, body=timedelta(seconds=1), idle=NEVER)
+    async with door(limits) as webhook, hanging_reviews(webhook, 4):
+        status, _ = await webhook.ask(question(namespace="calm"))
+
+    assert 408 == status
+
+
 async def test_a_body_that_is_too_large_is_not_read() -> None:
     """No question has as many bytes."""
     async with door(RequestLimits()) as webhook, webhook.connections() as connections:
@@ -235,6 +306,25 @@ async def test_invented_words_make_no_series() -> None:
     )
 
 
+async def test_series_of_drivers_that_were_asked_last_are_kept() -> None:
+    """Nobody tells the webhook that a driver is gone: of 257 it keeps 256."""
+    order = [*range(256), 0, 256]
+    async with (
+        serving(replying(response(b'{"succ": true}'))) as url,
+        door(RequestLimits()) as webhook,
+        webhook.connections() as connections,
+    ):
+        for number in order:
+            webhook.add_driver(f"driver-{number}", url)
+            asked = question(driver=f"driver-{number}")
+            _, answer = await webhook.ask(asked, connections)
+            assert json.loads(answer)["response"]["allowed"]
+        page = generate_latest(webhook.registry).decode()
+
+    told = {int(number) for number in re.findall(r'driver="shop/driver-(\d+)"', page)}
+    assert {*order} - {1} == told
+
+
 @pytest.mark.parametrize("found", [[], 7, "x", [{}]], ids=str)
 async def test_object_that_is_none_is_a_bad_request(found: object) -> None:
     """The caller is told; it is no fault of this process."""
@@ -248,33 +338,9 @@ async def test_object_that_is_none_is_a_bad_request(found: object) -> None:
 async def test_one_namespace_takes_no_others_place() -> None:
     """Reviews that wait for a hanging driver are numbered by namespace."""
     limits = RequestLimits(per_namespace=2, handshake=NEVER, idle=NEVER, body=NEVER)
-    hanging = asyncio.Semaphore(0)
-
-    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Tell of a call, and never answer it."""
-        await read_request(reader)
-        hanging.release()
-        await silent(reader, writer)
-
-    async with serving(hang) as url, door(limits) as webhook:
-        path = f"/apis/{API_VERSION}/namespaces/shop/loadbalancerdrivers/proxy"
-        patient = {"name": Operation.VALIDATE_LOAD_BALANCER, "timeout": "10m"}
-        spec: Json = {"driverType": "Webhook", "url": url, "webhooks": [patient]}
-        driver: Json = {
-            "apiVersion": API_VERSION,
-            "spec": spec,
-            "metadata": {"name": "proxy"},
-        }
-        webhook.api.put(path, driver)
-        async with contextlib.AsyncExitStack() as stack:
-            for _ in range(2):
-                _, writer = await stack.enter_async_context(webhook.connections())
-                body = json.dumps(question()).encode()
-                writer.write(head(len(body), "10m") + body)
-                await hanging.acquire()
-
-            _, refused = await webhook.ask(question())
-            _, admitted = await webhook.ask(question(namespace="calm"))
+    async with door(limits) as webhook, hanging_reviews(webhook, 2):
+        _, refused = await webhook.ask(question())
+        _, admitted = await webhook.ask(question(namespace="calm"))
 
     assert b"too many objects of namespace shop are being judged" in refused
     assert json.loads(admitted)["response"]["allowed"]
