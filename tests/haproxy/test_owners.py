@@ -46,16 +46,21 @@ async def members(proxy: Haproxy) -> list[str]:
     return [place for place in places if place != "127.0.0.1:1"]
 
 
-@pytest.mark.haproxy
-async def test_a_slot_of_an_earlier_version_is_the_records_that_asks(
-    driver: SlotDriver, proxy: Haproxy
-) -> None:
-    """Nobody wrote down whose it is: it is taken out as it was before."""
+async def occupy(proxy: Haproxy) -> None:
+    """Have a member in the first slot, and nowhere written down whose it is."""
     for line in (
         "set server slots/lbcf.1 addr 198.18.0.1 port 80",
         "set server slots/lbcf.1 state ready",
     ):
         await proxy.ask(line)
+
+
+@pytest.mark.haproxy
+async def test_a_slot_of_an_earlier_version_is_the_records_that_asks(
+    driver: SlotDriver, proxy: Haproxy
+) -> None:
+    """Nobody wrote down whose it is: it is taken out as it was before."""
+    await occupy(proxy)
     lb_info = an_identity(proxy, backend="slots")
     before = await members(proxy)
 
@@ -71,11 +76,7 @@ async def test_a_slot_that_says_nobody_stays_where_addresses_are_not_locked(
     driver: SlotDriver, proxy: Haproxy
 ) -> None:
     """A restart has forgotten whose it is: it may be that of any record."""
-    for line in (
-        "set server slots/lbcf.1 addr 198.18.0.1 port 80",
-        "set server slots/lbcf.1 state ready",
-    ):
-        await proxy.ask(line)
+    await occupy(proxy)
     lb_info = an_identity(proxy, backend="slots")
     key, slot = MemberKey.RECORD, "slots/lbcf.1"
 
