@@ -52,12 +52,12 @@ class _Call:
 
     def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
         """Settle or abort."""
+        if self._outer is not None:
+            _CALL.reset(self._outer)
         if failed is None:
             self.settle()
         else:
             self.abort()
-        if self._outer is not None:
-            _CALL.reset(self._outer)
 
     def take(self, connection: Connection) -> None:
         """Take a connection: however it is closed, its send queue is dropped."""
