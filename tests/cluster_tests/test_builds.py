@@ -106,7 +106,6 @@ def test_log_has_a_line_now_and_then() -> None:
 
 
 @pytest.mark.cluster  # as it needs Go, which builds the cluster
-@pytest.mark.timeout(300)
 def test_build_says_how_many_packages_there_are(tmp_path: Path) -> None:
     """Those that Go has not compiled yet; the program is whole."""
     said: list[str] = []
@@ -120,7 +119,6 @@ def test_build_says_how_many_packages_there_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster  # as it needs Go, which builds the cluster
-@pytest.mark.timeout(300)
 def test_what_was_built_before_a_failure_is_kept(tmp_path: Path) -> None:
     """The next try begins with what failed, and its packages are compiled already."""
     said: list[str] = []
@@ -143,7 +141,6 @@ def test_what_was_built_before_a_failure_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster  # as it needs Go, which builds the cluster
-@pytest.mark.timeout(300)
 def test_interrupted_build_goes_on(tmp_path: Path) -> None:
     """Go ends with whoever is interrupted, and keeps what it has compiled."""
     said: list[str] = []

@@ -8,7 +8,7 @@ from tests.e2e import objects
 from tests.e2e.stage import Process
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 LIFE = (
     "createLoadBalancer",

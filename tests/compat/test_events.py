@@ -8,7 +8,7 @@ from tests.compat.scene import Scene
 from tests.e2e import objects
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 
 async def _told(scene: Scene) -> Counter[tuple[str, str, str]]:

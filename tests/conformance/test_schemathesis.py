@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import cast
 
-import pytest
-
 from lbcf.conformance.openapi import document
 from lbcf.core.model.operations import Operation
 from lbcf.sdk import Driver, Service
@@ -16,8 +14,6 @@ from lbcf.sdk.replies import served_operations
 from tests.conformance.stages import Twist, serving, twisted
 from webhooks.memory import MemoryDriver
 
-
-pytestmark = pytest.mark.timeout(300)
 
 Json = dict[str, "Json"]
 

@@ -122,7 +122,6 @@ def test_wrong_names(
     assert [] == list(tmp_path.iterdir())
 
 
-@pytest.mark.timeout(300)  # it runs all rules of the kit
 async def test_its_tests_pass(project: Path) -> None:
     """As they are written, in a pytest of their own."""
     status, told = await python(project, "-m", "pytest", "-q", "-p", "no:cacheprovider")
@@ -132,7 +131,6 @@ async def test_its_tests_pass(project: Path) -> None:
     assert "warning" not in told.lower()
 
 
-@pytest.mark.timeout(300)  # it reads all that the SDK imports
 async def test_its_types_are_right(project: Path) -> None:
     """Code and tests pass the strictest settings."""
     cache = f"--cache-dir={project / 'cache'}"

@@ -303,7 +303,6 @@ async def test_a_forgotten_driver_is_called_to_the_end(
     assert b'driver="' not in generate_latest(registry)
 
 
-@pytest.mark.timeout(300)
 async def test_drivers_that_come_and_go_leave_nothing(
     pool: DriverPool, registry: CollectorRegistry
 ) -> None:

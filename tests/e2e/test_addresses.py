@@ -7,7 +7,7 @@ from tests.e2e.objects import Whole
 from tests.e2e.stage import Stage
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(name="plain")

@@ -23,7 +23,7 @@ from tests.lab.cluster.errors import KubectlError
 from tests.lab.cluster.ports import free_ports
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 SHIPPED = Path(__file__).parents[2] / "manifests" / "webhook" / "configuration.yaml"
 

@@ -20,7 +20,7 @@ from tests.e2e.asking import END_OF_INPUT, a_tenant, answered, ask
 from tests.e2e.stage import PATIENCE, Stage
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 
 async def test_page_shows_what_is_printed(stage: Stage) -> None:

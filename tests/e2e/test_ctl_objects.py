@@ -15,7 +15,7 @@ from tests.e2e.node_objects import Nodes
 from tests.e2e.stage import Stage
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 HEALTHZ = {"name": "healthz", "timeout": "2s"}
 DRAINING = {"metadata": {"labels": {LABEL_DRAINING: "true"}}}

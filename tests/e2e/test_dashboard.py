@@ -16,7 +16,7 @@ from tests.monitoring.server import Prometheus, Span, scraping
 from tests.monitoring.test_rules import rules
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.prometheus, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.cluster, pytest.mark.prometheus]
 
 PROCESSES = ("controller", "deregistrar", "admission")
 EMPTY_ON_A_GOOD_DAY = {

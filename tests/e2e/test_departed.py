@@ -9,7 +9,7 @@ from tests.e2e.asking import ask
 from tests.e2e.stage import Stage
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 
 async def _add(stage: Stage, name: str, address: str, seconds: int) -> None:

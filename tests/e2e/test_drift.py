@@ -16,7 +16,7 @@ from tests.e2e.objects import Whole
 from tests.e2e.stage import Stage
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 
 async def _take_out(stage: Stage, record: Whole) -> None:

@@ -21,7 +21,7 @@ from tests.lab.cluster.ports import free_ports
 from tests.manifests.documents import CRDS, ROOT
 
 
-pytestmark = [pytest.mark.nodes, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.nodes
 
 POLICY = ROOT / "manifests" / "readiness-gate" / "policy.yaml"
 PATIENCE = 60.0

@@ -18,7 +18,7 @@ from tests.lab.cluster import Cluster
 from tests.lab.cluster.fixtures import running
 
 
-pytestmark = [pytest.mark.nodes, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.nodes
 
 ROOT: Final = Path(__file__).parents[2]
 GATE: Final = "198.18.0.1"

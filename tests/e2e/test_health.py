@@ -34,7 +34,7 @@ from tests.lab.cluster.ports import free_ports
 from tests.monitoring.symptoms import SYMPTOMS, Symptom, is_named
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(name="proxy")

@@ -11,7 +11,7 @@ from tests.e2e import objects
 from tests.e2e.stage import Stage
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 
 async def test_ready_pods_are_registered_and_deleted_ones_are_not(stage: Stage) -> None:

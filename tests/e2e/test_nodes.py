@@ -11,7 +11,7 @@ from tests.e2e.stage import Stage
 from tests.e2e.watched import has_event, metrics_of
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 READY_BLIP = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
 
 

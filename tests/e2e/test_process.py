@@ -14,7 +14,7 @@ from tests.lab.cluster import AuditEvent
 from tests.lab.cluster.ports import free_ports
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 NOBODY = "99999999-2222-3333-4444-555555555555"
 """A uid that no pod has."""

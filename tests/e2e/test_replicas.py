@@ -15,7 +15,7 @@ from tests.e2e import objects
 from tests.e2e.stage import Stage
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 WORKERS = ("controller", "deregistrar")
 

@@ -33,7 +33,7 @@ from tests.manifests import accounts
 from tests.manifests.accounts import NAMESPACE, Right
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 PROCESSES = ("admission", "controller", "deregistrar")
 FOR_A_PLUGIN = {

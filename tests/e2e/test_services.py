@@ -19,7 +19,7 @@ from tests.envoy.proxy import Envoy
 from tests.lab.cluster.ports import free_ports
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 ADDRESS = "192.0.2.7"
 FINALIZER = "service.kubernetes.io/load-balancer-cleanup"

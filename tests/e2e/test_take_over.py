@@ -18,7 +18,7 @@ from tests.e2e.stage import Stage
 from tests.lab.cluster import AuditEvent
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 PLAIN = {"memberKey": "Address", "addressSource": "Driver"}
 """A driver that knows only LBCF's protocol."""

@@ -23,7 +23,7 @@ from tests.manifests.accounts import RBAC
 from tests.manifests.api import Api
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 OURS = (
     objects.DRIVERS,

@@ -13,7 +13,7 @@ from tests.e2e.stage import Stage
 from tests.e2e.watched import has_event, metrics_of
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 
 async def test_driver_that_is_down_is_named_and_retried(stage: Stage) -> None:

@@ -22,7 +22,7 @@ from tests.manifests import accounts
 from tests.manifests.documents import ROOT
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.cluster
 
 SYSTEM = "lbcf-system"
 WORKERS = ("controller", "deregistrar")

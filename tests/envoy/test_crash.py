@@ -33,7 +33,6 @@ from webhooks.envoy.loads import INTERVAL
 pytestmark = pytest.mark.envoy
 
 
-@pytest.mark.timeout(300)
 async def test_killed_at_any_step(
     stage: Stage, start_server: StartServer, client: ClientSession
 ) -> None:
@@ -70,7 +69,6 @@ async def test_killed_at_any_step(
     assert 0 == traffic.failed, traffic.answers
 
 
-@pytest.mark.timeout(120)
 async def test_killed_again_and_again(stage: Stage, start_server: StartServer) -> None:
     """Five times under load: no request fails, and no member is missing at any look."""
     envoy = await stage.envoy()
@@ -96,7 +94,6 @@ async def _killed_in_a_drain(
         await driver.child.wait()
 
 
-@pytest.mark.timeout(120)
 async def test_streams_of_grpc_outlive_kills_and_rollouts(
     stage: Stage, client: ClientSession
 ) -> None:

@@ -329,7 +329,6 @@ CHECKS: Sequence[Said] = (
 )
 
 
-@pytest.mark.timeout(120)
 async def test_envoy_takes_all_attributes(
     stage: Stage, start_server: StartServer
 ) -> None:

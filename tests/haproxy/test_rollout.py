@@ -20,7 +20,7 @@ from tests.haproxy.web import WebServer, ask
 from webhooks.haproxy.driver import HaproxyDriver
 
 
-pytestmark = [pytest.mark.haproxy, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.haproxy
 
 MEMBERS = range(50)
 NEVER_END = range(5)

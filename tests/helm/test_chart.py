@@ -17,7 +17,7 @@ from tests.lab.installed.install import write_overlay
 from tests.manifests.documents import ROOT
 
 
-pytestmark = [pytest.mark.helm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.helm, pytest.mark.timeout(3600)]
 
 OVERLAYS = ROOT / "manifests" / "overlays"
 Key = tuple[str, str]

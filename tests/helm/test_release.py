@@ -14,7 +14,7 @@ from tests.lab.cluster.kinds import operator_kinds
 from tests.manifests.documents import ROOT
 
 
-pytestmark = [pytest.mark.helm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.helm, pytest.mark.timeout(3600)]
 
 RELEASE = ("lbcf", "--namespace", "default")
 DRIVER = "loadbalancerdrivers/lbcf-haproxy"

@@ -27,7 +27,7 @@ from tests.lab.cluster.commands import find_program
 
 
 # Starting it as another user, with nothing around it, takes root.
-pytestmark = [pytest.mark.nodes, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.nodes
 
 
 @attrs.frozen

@@ -25,7 +25,7 @@ from webhooks.f5.names import Mark
 from webhooks.shared.identity import Owner, digest
 
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.interop
 
 CLIENTS = Path(__file__).parent / "f5_clients"
 GO = Path(__file__).parent / "gobigip"

@@ -30,7 +30,7 @@ from webhooks.netscaler.members import Mark
 from webhooks.shared.identity import digest
 
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.interop
 
 CLIENTS = Path(__file__).parent / "netscaler_clients"
 

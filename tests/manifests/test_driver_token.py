@@ -129,7 +129,6 @@ def _token(cluster: Cluster, namespace: str) -> str:
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(240)
 def test_job_gives_both_sides_one_token_and_keeps_it(
     empty: Cluster, tmp_path: Path
 ) -> None:
@@ -153,7 +152,6 @@ def test_job_gives_both_sides_one_token_and_keeps_it(
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(240)
 def test_job_copies_the_callers_token_to_a_driver_without_one(
     empty: Cluster, tmp_path: Path
 ) -> None:
@@ -171,7 +169,6 @@ def test_job_copies_the_callers_token_to_a_driver_without_one(
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(240)
 def test_job_may_write_these_secrets_alone(empty: Cluster, tmp_path: Path) -> None:
     """Another Secret, and a new one, are refused to its account."""
     login = accounts.login(empty, "lbcf-driver-token", tmp_path)
@@ -187,7 +184,6 @@ def test_job_may_write_these_secrets_alone(empty: Cluster, tmp_path: Path) -> No
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(240)
 def test_missing_secret_is_named(empty: Cluster, tmp_path: Path) -> None:
     """The Job's log says which one; nothing is written to the other."""
     empty.kubectl("-n", accounts.NAMESPACE, "delete", "secret", NAMED)

@@ -22,7 +22,7 @@ from tests.manifests import accounts
 from tests.manifests.documents import EXAMPLES, ROOT, is_ours, published, read_all
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 CHART = f"lbcf-{__version__}.tgz"
 WHEEL = f"lbcf-{__version__}-py3-none-any.whl"

@@ -28,7 +28,6 @@ async def _site(
         yield site
 
 
-@pytest.mark.timeout(180)
 async def test_rollout(
     site: Site, driver: NetscalerDriver, clock: SteppedClock
 ) -> None:

@@ -33,7 +33,7 @@ SIGNALS = {
     Way.STOPPED: signal.SIGSTOP,
 }
 
-pytestmark = [pytest.mark.nodes, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.nodes
 
 
 def write_certificates(folder: Path) -> None:

@@ -44,7 +44,6 @@ def test_guide_keeps_its_word_on_length() -> None:
     assert len(_modules()["switchboard.py"].splitlines()) < LONGEST
 
 
-@pytest.mark.timeout(300)  # it reads all that the SDK imports
 async def test_types_of_the_guide_are_right(folder: Path) -> None:
     """What an author copies passes the strictest settings."""
     process = await asyncio.create_subprocess_exec(

@@ -9,7 +9,7 @@ from tests.compat.scene import Scene, a_driver
 from tests.e2e import objects
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 UNANSWERED = (
     {"status": "Running", "msg": "at it", "minRetryDelayInSeconds": 1},

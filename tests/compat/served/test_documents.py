@@ -7,7 +7,7 @@ from tests.e2e import objects
 from tests.lab.cluster import Cluster
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 DRIVER = """
 apiVersion: lbcf.tkestack.io/v1beta1

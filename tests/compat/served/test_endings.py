@@ -11,7 +11,7 @@ from tests.compat.scene import Scene, a_driver
 from tests.e2e import objects
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(3600)]
 
 ORDERS = int(os.environ.get("LBCF_TEST_ORDERS", "3"))
 """How many orders are drawn; `make orders` draws twenty."""

@@ -7,7 +7,7 @@ from tests.e2e import objects
 from tests.e2e.watched import has_event
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 DRAINING = {"metadata": {"labels": {"lbcf.tkestack.io/driver-draining": "true"}}}
 

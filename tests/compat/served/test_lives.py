@@ -11,7 +11,7 @@ from tests.compat.shapes import ENSURE, GENERATE, LEAVE, SHAPES
 from tests.e2e import objects
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 OPERATIONS = (
     "healthz",

@@ -16,7 +16,7 @@ from tests.compat.scene import Scene, a_driver
 from tests.e2e import objects
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.cluster
 
 SYSTEM = "kube-system"
 ADDRESS = "10.8.0.1"

@@ -6,7 +6,7 @@ from tests.compat.scene import Scene
 from tests.e2e import objects
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 VALIDATE = "validateBackend"
 

@@ -8,7 +8,7 @@ from tests.compat.scene import Scene
 from tests.e2e import objects
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.cluster
 
 LIVES = 40
 MOST = 6.2

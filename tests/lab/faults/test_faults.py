@@ -19,7 +19,6 @@ the first."""
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(300)
 async def test_sampled_faults_break_no_promise(
     control_plane: Cluster, crds: Path, tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ from tests.lab.faults.troubles import Trouble
 
 # ruff: noqa: ASYNC110 - what is waited for has no event
 
-pytestmark = [pytest.mark.cluster]
+pytestmark = pytest.mark.cluster
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap", parse_whole)
 ROOT_CA = "kube-root-ca.crt"

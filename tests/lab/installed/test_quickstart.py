@@ -21,7 +21,7 @@ from tests.lab.installed.quickstart import ON_NODES, PAGE, TUTORIAL, Line, lines
 from tests.lab.installed.symptoms import OnCall
 
 
-pytestmark = [pytest.mark.nodes, pytest.mark.haproxy, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.nodes, pytest.mark.haproxy, pytest.mark.timeout(3600)]
 
 WITH_KUBECTL = {"With kubectl", "What kubectl installed"}
 WITH_HELM = {"With Helm", "What Helm installed"}

@@ -43,7 +43,6 @@ def test_what_is_built_holds(variant: Variant) -> None:
     assert page.row(variant, found) in PAGE.read_text()
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.skipif(shutil.which("pypy3") is None, reason="pypy3 is not installed")
 def test_the_larger_searches_come_out_as_well(tmp_path: Path) -> None:
     """Under PyPy the larger weaker ones are refuted, and two larger built ones hold."""

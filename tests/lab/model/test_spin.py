@@ -8,7 +8,6 @@ from tests.lab.model import spin
 pytestmark = pytest.mark.skipif(bool(spin.missing()), reason="spin is not installed")
 
 
-@pytest.mark.timeout(120)
 def test_what_is_built_has_no_errors() -> None:
     """The lock on addresses, with one of each worker, holds to its last state."""
     verdict = spin.check(("-DADDRESS",))
@@ -17,7 +16,6 @@ def test_what_is_built_has_no_errors() -> None:
     assert 0 == verdict.errors
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("switches", spin.WEAKER, ids=" ".join)
 def test_a_weaker_protocol_has_errors(switches: tuple[str, ...]) -> None:
     """Each switch takes a rule away that SPIN misses."""

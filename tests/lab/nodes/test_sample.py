@@ -12,7 +12,6 @@ pytestmark = [
     pytest.mark.nodes,
     pytest.mark.haproxy,
     pytest.mark.cluster,
-    pytest.mark.timeout(400),
 ]
 
 

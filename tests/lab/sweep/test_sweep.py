@@ -20,9 +20,6 @@ from tests.lab.sweep.guards import MUTANTS
 from tests.lab.sweep.mutants import hunt
 
 
-pytestmark = pytest.mark.timeout(600)
-"""Seconds: the longest sample computes for 30 on a quiet machine, and 60 on a busy one."""
-
 SEED = 1
 PART_OF_SINGLES = 0.02
 PART_OF_FIRSTS = 0.02

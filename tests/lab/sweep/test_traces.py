@@ -14,9 +14,6 @@ from tests.lab.sweep.scenarios import SCENARIOS
 from tests.lab.sweep.traces import taped
 
 
-pytestmark = pytest.mark.timeout(600)
-"""Seconds: all of it is computing, on whatever else runs beside it."""
-
 SEED = 2
 PART = 0.004
 FOLLOWED = [case for case in bare_cases() if case.scenario != "two-drivers"]
