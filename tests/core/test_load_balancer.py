@@ -416,6 +416,35 @@ def test_process_that_knows_nothing_waits_for_creates_of_earlier_ones(
 
 
 @both
+def test_deletion_without_an_answer_is_outlasted(make: Make) -> None:
+    """It would delete what is made again as the same load balancer."""
+    world = ready(make())
+    world.delete()
+    world.answers = deque([LOST])
+    world.turn()
+    world.monotonic = 5.0
+
+    assert Finish(seconds(SETTLING - 5.0)) == world.turn()
+    assert "Deleted" not in named(world.steps)
+    world.monotonic = SETTLING
+    world.turn()
+    assert ["deleteLoadBalancer", "Deleted"] == named(world.steps)[-2:]
+
+
+@both
+def test_deletion_that_was_never_sent_is_not_outlasted(make: Make) -> None:
+    """Nothing of it can be late."""
+    world = ready(make())
+    world.delete()
+    world.answers = deque([UNSENT])
+    world.turn()
+    world.monotonic = 5.0
+    world.turn()
+
+    assert ["deleteLoadBalancer", "Deleted"] == named(world.steps)[-2:]
+
+
+@both
 def test_person_may_let_go_of_it(make: Make) -> None:
     """Once no record needs it."""
     world = ready(make())

@@ -10,7 +10,8 @@ came of it. The rules, under the numbers that they have in docs/lifecycle.md:
 3. One that was never seen created is deleted once no createLoadBalancer can take effect
    any more: a call that lands later would make one that nobody remembers.
 4. It is let go only after its driver has deleted it, was never asked to create it, or a
-   person ordered so.
+   person ordered so; and where a deleteLoadBalancer stayed without an answer, after a
+   success once that one is over: else it would hit what is made again as the same (w88).
 5. The key of the locks on its members' addresses changes only once its records hold their
    locks under the new one.
 6. The identity of what was created is written whatever else has changed meanwhile.
@@ -97,6 +98,8 @@ class LoadBalancerState:
     Attributes:
         backoff: when its driver may be asked again.
         creates: until when a createLoadBalancer may take effect.
+        deletes_until: monotonic seconds until which a deleteLoadBalancer that had no
+            answer may take effect.
         applied: the attributes that its driver last took; None: nobody knows, as of a
             change that was under way when this process began.
         ensured_at: monotonic seconds at which it was ensured, or first seen to be.
@@ -116,6 +119,7 @@ class LoadBalancerState:
 
     backoff: CallBackoff = NO_BACKOFF
     creates: UnconfirmedCreates = NO_CREATES
+    deletes_until: float = 0.0
     applied: Mapping[str, str] | None = None
     ensured_at: float | None = None
     counted_at: float | None = None
@@ -135,6 +139,7 @@ class LoadBalancerState:
         fresh = LoadBalancerState(
             self.backoff,
             self.creates,
+            self.deletes_until,
             self.applied,
             self.ensured_at,
             self.counted_at,
@@ -259,10 +264,12 @@ def _come_again(state: LoadBalancerState, seen: Observation, now: Now) -> Step |
     return _finish_by(rest, _count_due(state, seen, now))
 
 
-def _release(state: LoadBalancerState, seen: Observation, _now: Now) -> Step | None:
+def _release(state: LoadBalancerState, seen: Observation, now: Now) -> Step | None:
     """Let it go, with the proof that nothing is left of it (rule 4)."""
     if state.is_deleted:
-        return ReleaseLoadBalancer(seen.balancer, Deleted())
+        late = timedelta(seconds=state.deletes_until - now.monotonic)
+        deleted = ReleaseLoadBalancer(seen.balancer, Deleted())
+        return Finish(late) if late > timedelta(0) else deleted
     if not seen.may_exist:
         return ReleaseLoadBalancer(seen.balancer, NeverCreated())
     if seen.abandoned:
@@ -583,6 +590,9 @@ def _failed(
     if question is _CREATE:
         creates = state.creates.answered(trouble, step.driver, now)
         state = attrs.evolve(state, creates=creates)
+    if question is _DELETE and isinstance(trouble, NoAnswer) and trouble.may_land:
+        until = now.monotonic + step.driver.settling(_DELETE).total_seconds()
+        state = attrs.evolve(state, deletes_until=until)
     why = describe_failure(trouble, step.driver, question)
     operation = _meant(question, seen)
     is_kept = operation is _ENSURE

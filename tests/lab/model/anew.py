@@ -54,12 +54,14 @@ class Controller(NamedTuple):
         records: their phases, as its view has them.
         create: what it knows of its create that is under way; 0: there is none.
         delete: what has become of its deleteLoadBalancer.
+        is_out: it knows of an own deleteLoadBalancer without an answer that is not over.
     """
 
     sees: int = USED
     records: tuple[int, ...] = (ABSENT,) * RECORDS
     create: int = 0
     delete: int = NOTHING
+    is_out: bool = False
 
 
 class State(NamedTuple):
@@ -103,6 +105,7 @@ class Rules:
         one_view: the object's end goes by the view by which records are created, not by a
             newer read.
         keeps: a record is deregistered where it says itself, not where the object does.
+        outlasts: the finalizer goes when own deletions without an answer are over, too.
     """
 
     name: str
@@ -120,6 +123,7 @@ class Rules:
     one_view: bool = True
     compares: bool = True
     keeps: bool = True
+    outlasts: bool = True
 
     def target(self, seen: int) -> int:
         """Say which load balancer an object stands for."""
@@ -145,13 +149,12 @@ def steps(s: State, rules: Rules) -> Iterator[Step]:
         if s.crashes:
             yield Step(f"C{c + 1} ends; another begins in its place", _crashed(s, c))
         if rules.silences and s.controllers[c].delete == CALLED:
-            lost = _with(s, c, delete=NOTHING)._replace(late_delete=True)
+            lost = _with(s, c, delete=NOTHING, is_out=True)._replace(late_delete=True)
             text = f"C{c + 1}'s deleteLoadBalancer is without an answer, and still out"
             yield Step(text, lost)
     if s.late_delete:
         text = "the load balancer of the first object is deleted LATE"
         yield Step(text, s, _deleted_too_early(s, rules))
-        yield Step("the late deleteLoadBalancer is over", s._replace(late_delete=False))
     yield from _fair(s, rules)
 
 
@@ -196,6 +199,10 @@ def _fair(s: State, rules: Rules) -> Iterator[Step]:
             n = made[1]._replace(late_create=0)
             yield Step(f"the API server creates R{made[0] + 1} LATE", n)
         yield Step("the late create is over", s._replace(late_create=0))
+    if s.late_delete:
+        known = tuple(one._replace(is_out=False) for one in s.controllers)
+        over = s._replace(late_delete=False, controllers=known)
+        yield Step("the late deleteLoadBalancer is over", over)
     for c, one in enumerate(s.controllers):
         yield from _catches_up(s, c, one)
         yield from _creates(s, c, one, rules)
@@ -315,6 +322,7 @@ def _ends_object(s: State, c: int, one: Controller, rules: Rules) -> Iterator[St
     """Have the load balancer deleted, then take the finalizer off."""
     if (one.sees if rules.one_view else s.object) != LEAVING:
         return
+    waits = rules.outlasts and one.is_out
     if one.delete == NOTHING and not _is_used(one, rules):
         calls = _with(s, c, delete=CALLED)
         yield Step(f"C{c + 1} finds no record, and sends deleteLoadBalancer", calls)
@@ -322,7 +330,7 @@ def _ends_object(s: State, c: int, one: Controller, rules: Rules) -> Iterator[St
         broken = _deleted_too_early(s, rules)
         text = f"the load balancer is deleted for C{c + 1}"
         yield Step(text, _with(s, c, delete=ANSWERED), broken)
-    elif one.delete == ANSWERED and s.object == LEAVING:
+    elif one.delete == ANSWERED and s.object == LEAVING and not waits:
         broken = _gone_too_early(s, rules)
         n = _with(s, c, delete=NOTHING, sees=AWAY)._replace(object=AWAY)
         yield Step(f"C{c + 1} takes the finalizer off: the object is gone", n, broken)
@@ -429,6 +437,7 @@ VARIANTS = (
         silences=False,
         ordered=False,
     ),
+    Rules("b84", "made again as the same, and deletions that are late", same=True),
     Rules(
         "w80",
         "the object has no finalizer",
@@ -478,9 +487,10 @@ VARIANTS = (
     Rules("w87", "as built, two controllers at once: a limit", "M1", leaders=2),
     Rules(
         "w88",
-        "as built, made again as the same, and a deletion takes effect late: a limit",
+        "it does not wait for an own deletion that is late",
         "M3",
         same=True,
+        outlasts=False,
     ),
     Rules(
         "w89",
@@ -489,6 +499,14 @@ VARIANTS = (
         same=True,
         leaders=2,
         silences=False,
+        ordered=False,
+    ),
+    Rules(
+        "w90",
+        "as built, made again as the same, and a controller ends in the middle: a limit",
+        "M3",
+        same=True,
+        crashes=1,
         ordered=False,
     ),
 )
