@@ -409,9 +409,9 @@ class ReachableCondition:
             self.forget(key)
 
     async def not_asked(self, key: ObjectKey, why: Explanation | None) -> None:
-        """Tell that nobody knows of a load balancer that is not read any more."""
+        """Tell that nobody knows how a load balancer is that cannot be read."""
         found = self._view.load_balancers.get(key)
-        if found is not None and is_told_of(found):
+        if found is not None:
             await self._tell(found, not_asked(found, why), _Readings(Steadiness()))
 
     def first(self, load_balancer: LoadBalancer, epochs: Epochs) -> Condition | None:
@@ -484,10 +484,15 @@ class ReachableCondition:
         )
 
 
-def is_told_of(load_balancer: LoadBalancer) -> bool:
-    """Return whether its status says that it can be reached, or cannot."""
+def is_to_be_told(
+    load_balancer: LoadBalancer, driver: LoadBalancerDriver | None
+) -> bool:
+    """Return whether it is still to be said that nobody knows how it is.
+
+    Of one without a driver nothing is said that was not said before: it may be coming.
+    """
     said = _said(load_balancer)
-    return said is not None and said.status is not None
+    return driver is not None if said is None else said.status is not None
 
 
 def _said(load_balancer: LoadBalancer) -> Condition | None:

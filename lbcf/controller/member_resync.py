@@ -26,7 +26,7 @@ from lbcf.controller.member_conditions import (
     DriftedCondition,
     OrphanedCondition,
     ReachableCondition,
-    is_told_of,
+    is_to_be_told,
 )
 from lbcf.controller.member_health import InServiceCondition
 from lbcf.controller.registrar import Registrar
@@ -123,7 +123,7 @@ class MemberResync:
     ) -> None:
         """Read a load balancer as long as its driver can list its members.
 
-        And once more after that: what was told of it is not known any more.
+        And once where it cannot: people are told that nobody knows how it is.
         """
         if new is not None and self._is_listed(new):
             self._rounds.follow(new.meta.key, new.driver_key)
@@ -150,7 +150,7 @@ class MemberResync:
             return False
         driver = self._view.drivers.get(load_balancer.driver_key)
         can_list = driver is not None and driver.declares(Operation.LIST_BACKENDS)
-        return can_list or is_told_of(load_balancer)
+        return can_list or is_to_be_told(load_balancer, driver)
 
     def _forget(self, key: ObjectKey) -> None:
         self._drift.forget(key)

@@ -539,7 +539,7 @@ class Reason(Explained):
     NOT_LISTED = (
         "NotListed",
         Where("Load balancers", "Reachable; InService of records"),
-        "the driver does not declare listBackends any more: how the load balancer and its members are is not known",
+        "the driver does not declare listBackends: how the load balancer and its members are is not known",
         "nothing, if that was meant",
     )
     EPOCH_CHANGING = (

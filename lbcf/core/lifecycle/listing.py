@@ -259,17 +259,15 @@ def reachable(load_balancer: LoadBalancer, epochs: Epochs, now: float) -> Condit
 
 
 def not_asked(load_balancer: LoadBalancer, why: Explanation | None) -> Condition:
-    """Return the condition Reachable of a load balancer that is not read any more.
+    """Return the condition Reachable of a load balancer that cannot be read.
 
     Args:
-        load_balancer: that was read before.
+        load_balancer: whose members nobody lists.
         why: there is no driver to ask; None: it does not declare listBackends.
     """
     if why is not None:
         return _condition(load_balancer, None, why.reason, why.message)
-    message = (
-        f"driver {load_balancer.driver_key} does not declare listBackends any more"
-    )
+    message = f"driver {load_balancer.driver_key} does not declare listBackends"
     return _condition(load_balancer, None, Reason.NOT_LISTED, message)
 
 

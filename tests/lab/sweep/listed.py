@@ -129,6 +129,15 @@ async def not_listed_any_more(world: World) -> None:
         world.fail(f"of members that nobody lists, {_said(world)} is told")
 
 
+@scenario({"record": RECORD}, settle=400.0, quiet=120.0)
+async def never_listed(world: World) -> None:
+    """A driver does not declare listBackends: that is said once, and nothing for it."""
+    await begin(world, ONE)
+    await asyncio.sleep(7)
+    if world.is_faultless and _said(world)[:2] != ("Unknown", "NotListed"):
+        world.fail(f"of members that nobody lists, {_said(world)} is told")
+
+
 @scenario({"record": RECORD})
 async def two_counters(world: World) -> None:
     """Two controllers count the members of a load balancer; one does not see all."""
