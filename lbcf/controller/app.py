@@ -12,6 +12,7 @@ from lbcf.controller.addresses import Addresses
 from lbcf.controller.apply import Applier
 from lbcf.controller.bind_view import BindView
 from lbcf.controller.binds import Binds
+from lbcf.controller.deregistrar_lease import DeregistrarLease
 from lbcf.controller.driver_decisions import AttachmentKey, Judgements, Validations
 from lbcf.controller.drivers import DriverFinalizer, DriverReconciler
 from lbcf.controller.endpoint_slices import EndpointSliceInformers
@@ -25,7 +26,7 @@ from lbcf.controller.load_balancers import LoadBalancers
 from lbcf.controller.member_resync import MemberResync
 from lbcf.controller.metrics import measure
 from lbcf.controller.record_quota import RecordQuota
-from lbcf.controller.registrar import DeregistrarLease, Registrar
+from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
 from lbcf.controller.services import Services
 from lbcf.controller.triggers import ChangedBackends, NodeTriggers, Queues, Triggers
@@ -144,7 +145,7 @@ class Controller:
         )
         self._scopes = ChangedBackends()
         self._deregistrar_lease = DeregistrarLease(
-            parts.client, parts.clock, parts.settings.namespace
+            parts.client, parts.clock, parts.settings.namespace, parts.recorder
         )
         self._make_calls()
         self._checks = FirstChecks(view, parts.clock)
@@ -410,6 +411,7 @@ class Controller:
             asyncio.create_task(self._resync.run()),
             asyncio.create_task(self._locker.sweep_forever()),
             asyncio.create_task(self._endpoints.run()),
+            asyncio.create_task(self._deregistrar_lease.run()),
         ]
         for workers in self._workers:
             workers.start()

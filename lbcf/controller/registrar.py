@@ -4,7 +4,6 @@ import contextlib
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Final
 
 import attrs
 import structlog
@@ -24,11 +23,6 @@ from lbcf.core.model.resources import (
 from lbcf.core.model.values import AddressSource, ObjectKey, Uid
 from lbcf.core.reasons import Explanation
 from lbcf.executor import Executor, Subject
-from lbcf.kube.informer import Informer
-from lbcf.kube.leases import LEASES, Lease
-from lbcf.kube.list_watch import Selection
-from lbcf.kube.reader import KubeReader
-from lbcf.runtime.clock import Clock
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, RequeueAfter, Result
@@ -332,30 +326,3 @@ def _log_registered(now: BackendRecord, before: BackendRecord) -> None:
         load_balancer=now.spec.load_balancer,
         address=now.address,
     )
-
-
-_NAME: Final = "lbcf-deregistrar"
-
-
-class DeregistrarLease:
-    """Follows the Lease of the deregistrar, to know which one leads.
-
-    The registrar writes its name into a record together with the address
-    (`status.deregistrar`): that deregistrar alone may call for the record's end without
-    writing to the record first. A name that is out of date costs one more write, and the
-    next owner of the address a wait.
-
-    Attributes:
-        informer: reads the Lease.
-    """
-
-    def __init__(self, client: KubeReader, clock: Clock, namespace: str) -> None:
-        selection = Selection(namespace, fields=f"metadata.name={_NAME}")
-        self.informer: Informer[Lease] = Informer(
-            client, LEASES, clock, selection=selection
-        )
-
-    def incarnation(self) -> str:
-        """Return which deregistrar leads, as far as is known; empty: none."""
-        leases = self.informer.store.values()
-        return next((lease.incarnation for lease in leases), "")

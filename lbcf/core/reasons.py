@@ -789,6 +789,17 @@ class EventReason(Explained):
         "a guard begins to hold removals",
         "the reasons of `RemovalsHeld` [above](#groups)",
     )
+    DEREGISTRAR_AWAY = (
+        "DeregistrarAway",
+        Where("Events", "Lease"),
+        "no deregistrar has renewed its Lease for 10 s: what is deleted waits, and stays in the load balancer",
+        "[LbcfDeregistrarHasNoLeader](runbooks.md#lbcfderegistrarhasnoleader)",
+    )
+    DEREGISTRAR_BACK = (
+        "DeregistrarBack",
+        Where("Events", "Lease"),
+        "one has it again",
+    )
     GATE_TIMED_OUT = (
         "GateTimedOut",
         Where("Events", "pod"),

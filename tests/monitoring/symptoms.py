@@ -139,7 +139,7 @@ SYMPTOMS: Final = (
         "the deregistrar is away",
         "lease",
         Reason.NO_LEADER,
-        "its Lease, which nobody holds or renews",
+        "an Event of its Lease, which nobody holds or renews",
         "LbcfDeregistrarHasNoLeader",
         'leader_election_master_status{name="lbcf-deregistrar",pod="a"}',
         "0x90",
