@@ -1,34 +1,41 @@
 """What a trace says, read from JSON: steps, and records as they were seen.
 
-    {"memberKey": "Record" or "Address",
-     "settling": {"ensure": 25.0, "deregister": 25.0, "drain": 25.0},
-     "steps": [STEP, ...]}
+    {"keyed": ["shop/proxy"], "steps": [STEP, ...]}
 
-Steps stand in the order in which they ended; those of one actor on one record never
-overlap. A STEP has
+`keyed` are the drivers whose members are named after records. Steps stand in the order in
+which they ended; those of one actor on one record never overlap. A STEP has
 
     actor      a registrar's incarnation as `status.ensuring` has it, any name for the
                others; a restart has a new name
-    step       create, update, delete, read, write, lock, call, release, abandon, crash, or
+    step       create, update, delete, read, write, lock, cover, call, release, crash, or
                inherit: of a deregistrar in the place of one that had ended at `began`
     name       of an inherit: whose name it goes by from then on
     record     uid
-    began, ended   seconds of one clock; `began` is what Permission.at says
+    began, ended   seconds of one clock, which is the API server's
+    wall       what the actor's own wall clock showed at both
     of         the version that it was based on, or the whole FACTS of it: a watch may
                show a version whose writer never heard of its success
     op         of a call: ensure, deregister, drain or generate
+    driver     of a call or lock: as the actor knew it then, {"drains": true, "settling":
+               {"ensure": 25.0, "deregister": 25.0, "drain": 25.0, "generate": 25.0}}
     final      of a deregister: it counts
+    drained    of a deregister: it says that nothing was left
     proof      of a release: deregistered, never or abandoned
     lock       of a lock: its name
+    settling   of a lock that was taken: for how long calls for its holder's end may take
+               effect by what it says; of a cover: by what was announced
     outcome    observed, gone, conflicted, succeeded, running, refused, unanswered (it
-               may land), unsent (it cannot), superseded, taken, held, released,
-               or unknown
+               may land), unsent (it cannot), withheld (nobody tried), superseded, taken,
+               held, covered, released, or unknown
     now        FACTS, where the outcome shows the record
 
 and FACTS are
 
-    {"version": 7, "generation": 1, "deleting": false, "held": true, "address": "",
-     "ensuring": "", "registered": false, "always": false, "deregistrar": ""}
+    {"version": 7, "generation": 1, "driver": "shop/proxy", "deleting": false,
+     "deleted": 0.0, "held": true, "address": "", "ensuring": "", "registered": false,
+     "always": false, "deregistrar": "", "settling": 25.0, "lock_settling": 0.0,
+     "drain": 30.0, "drain_started": null, "drain_deadline": null,
+     "backend_gone": false, "abandoned": false}
 """
 
 from __future__ import annotations
@@ -45,24 +52,65 @@ class Facts:
     Attributes:
         version: its resourceVersion, a number.
         generation: counts changes of the spec.
+        driver: who is called for it.
         deleting: its end was asked for.
+        deleted: in which second.
         held: our finalizer is on it.
         address: what may be registered.
         ensuring: the mark.
         registered: the present spec is in the load balancer.
         always: its policy.
         deregistrar: who alone may call for its end without telling; empty: unknown.
+        settling: for how long an ensure may take effect, as it says.
+        lock_settling: the same of calls for its end, as the lock on its address says.
+        drain: for how long it is to be drained at most, 0: not at all.
+        drain_started: when its drain began as it is written, by the writer's wall clock.
+        drain_deadline: when that is to end.
+        backend_gone: nobody is left to drain.
+        abandoned: a person has said why it is to go without its driver.
     """
 
     version: int
     generation: int
+    driver: str
     deleting: bool
+    deleted: float
     held: bool
     address: str
     ensuring: str
     registered: bool
     always: bool
-    deregistrar: str = ""
+    deregistrar: str
+    settling: float
+    lock_settling: float
+    drain: float
+    drain_started: float | None
+    drain_deadline: float | None
+    backend_gone: bool
+    abandoned: bool
+
+
+@dataclass(frozen=True)
+class Driver:
+    """What an actor knew of a driver when it decided.
+
+    Attributes:
+        settling: for how long a call without a definite answer may take effect, by
+            operation.
+        drains: it can drain.
+    """
+
+    settling: Mapping[str, float]
+    drains: bool
+
+    @property
+    def end_settling(self) -> float:
+        """Return the longest of calls for a record's end."""
+        drain = self.settling["drain"] if self.drains else 0.0
+        return max(self.settling["deregister"], drain)
+
+
+UNKNOWN_DRIVER = Driver({}, drains=False)
 
 
 @dataclass(frozen=True)
@@ -79,15 +127,19 @@ class Event:
     record: str
     began: float
     ended: float
+    wall: tuple[float, float]
     outcome: str
     of: int | None
     based_on: Facts | None
     now: Facts | None
     op: str
+    driver: Driver
     final: bool
+    drained: bool
     proof: str
     lock: str
-    name: str = ""
+    settling: float
+    name: str
 
 
 def facts_of(given: Mapping[str, Any]) -> Facts:
@@ -96,9 +148,7 @@ def facts_of(given: Mapping[str, Any]) -> Facts:
     Raises:
         KeyError: one is missing.
     """
-    names = Facts.__dataclass_fields__
-    known = {"deregistrar": "", **given}
-    return Facts(**{name: known[name] for name in names})
+    return Facts(**{name: given[name] for name in Facts.__dataclass_fields__})
 
 
 def event_of(number: int, given: Mapping[str, Any]) -> Event:
@@ -107,21 +157,27 @@ def event_of(number: int, given: Mapping[str, Any]) -> Event:
     Raises:
         KeyError: what every step has is missing.
     """
-    of, now = given.get("of"), given.get("now")
+    of, now, driver = given.get("of"), given.get("now"), given.get("driver")
+    began, ended = given["began"], given["ended"]
+    first, last = given.get("wall", (began, ended))
     return Event(
         number=number,
         actor=given["actor"],
         step=given["step"],
         record=given.get("record", ""),
-        began=given["began"],
-        ended=given["ended"],
+        began=began,
+        ended=ended,
+        wall=(first, last),
         outcome=given.get("outcome", ""),
         of=of["version"] if isinstance(of, Mapping) else of,
         based_on=facts_of(of) if isinstance(of, Mapping) else None,
         now=None if now is None else facts_of(now),
         op=given.get("op", ""),
+        driver=UNKNOWN_DRIVER if driver is None else Driver(**driver),
         final=given.get("final", False),
+        drained=given.get("drained", False),
         proof=given.get("proof", ""),
         lock=given.get("lock", ""),
+        settling=given.get("settling", 0.0),
         name=given.get("name", ""),
     )

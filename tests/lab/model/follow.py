@@ -4,8 +4,11 @@ A trace (`facts` says what it looks like) goes in, the first step that the model
 allow comes out. What decides are the functions of `decisions`, which the search has
 proven. `python -m tests.lab.model.follow FILE...` reads traces from files.
 
-Not looked at: how long a call may queue for its driver (no step shows it), and the times
-of deletions that are not in the trace.
+How long a call may take effect goes by its driver as its sender knew it; how long it is
+waited for, by that, by what the record, the lock on its address and announcements say.
+
+Not looked at: how long a call may queue for its driver (no step shows it), and parts of a
+second in the times of deletions that are not in the trace.
 """
 
 from __future__ import annotations
@@ -19,7 +22,16 @@ from typing import Any
 
 from tests.lab.model import decisions
 from tests.lab.model.facts import Event, Facts, event_of
-from tests.lab.model.witness import Memory, Refusal, Witness, basis, mark, wanted
+from tests.lab.model.witness import (
+    NEVER,
+    Memory,
+    Refusal,
+    Takeover,
+    Witness,
+    basis,
+    mark,
+    wanted,
+)
 
 
 # --- the controller's writes, reads ---------------------------------------------------
@@ -31,7 +43,7 @@ def _create(f: Witness, e: Event, memory: Memory) -> str:
         return ""
     if not e.now.held:
         return "the finalizer is not in the create"
-    if e.now.address and not f.keyed:
+    if e.now.address and e.now.driver not in f.keyed:
         return "the address is in the create, and no lock on it is held"
     memory.claims.add(e.now.generation)
     return ""
@@ -68,19 +80,27 @@ def _read(_f: Witness, _e: Event, _memory: Memory) -> str:
 
 
 def _write(f: Witness, e: Event, memory: Memory) -> str:
-    """A write of the status changes only what its actor may say."""
+    """A write of a record changes only what its actor may say."""
     before, after = basis(f, e, memory), e.now
     if after is None:
         return ""
     if isinstance(before, str):
         return before
     if before.deleting:
-        kept = (after.address, after.ensuring, after.registered)
-        same = kept == (before.address, before.ensuring, before.registered)
-        same = same and after.deregistrar in (before.deregistrar, "*")
-        return "" if same else "what its registrar wrote is no deregistrar's to change"
-    if after.deregistrar != before.deregistrar and before.address:
-        return "who may end a record is written with its address alone"
+        return _end_written(before, after)
+    if after.settling < before.settling:
+        return "an ensure that is out may take effect for longer"
+    return _status_written(f, e, memory, before)
+
+
+def _status_written(f: Witness, e: Event, memory: Memory, before: Facts) -> str:
+    """A registrar writes addresses, successes and marks."""
+    after = e.now
+    if after is None:
+        return ""
+    end = (after.deregistrar, after.lock_settling)
+    if before.address and end != (before.deregistrar, before.lock_settling):
+        return "who may end a record, and by which lock, is written with its address"
     if before.address != after.address:
         return _address_written(f, e, memory, before)
     if after.registered and not before.registered:
@@ -98,12 +118,27 @@ def _write(f: Witness, e: Event, memory: Memory) -> str:
     return ""
 
 
+def _end_written(before: Facts, after: Facts) -> str:
+    """A deregistrar leaves what the registrar wrote as it is."""
+    same = _registrars_part(after) == _registrars_part(before)
+    same = same and after.deregistrar in (before.deregistrar, "*")
+    return "" if same else "what its registrar wrote is no deregistrar's to change"
+
+
+def _registrars_part(facts: Facts) -> tuple[object, ...]:
+    """Return what no deregistrar changes."""
+    registered = (facts.address, facts.ensuring, facts.registered)
+    return (*registered, facts.settling, facts.lock_settling)
+
+
 def _address_written(f: Witness, e: Event, memory: Memory, before: Facts) -> str:
     """The address is written once, with the mark, under the lock."""
     if e.now is None or before.address:
         return "the address has been written before"
-    if not f.keyed and not memory.has_lock:
+    if before.driver not in f.keyed and not memory.has_lock:
         return "the lock on the address is not held"
+    if e.now.lock_settling > memory.said:
+        return f"the lock says {memory.said} s, not {e.now.lock_settling} s"
     return (
         "" if e.now.ensuring == e.actor else "the address is written without the mark"
     )
@@ -126,11 +161,19 @@ def _lock(f: Witness, e: Event, memory: Memory) -> str:
     """A lock is taken that is free, or whose holder has been gone for long enough."""
     if e.outcome != "taken":
         return ""
-    holder = f.locks.get(e.lock, e.record)
+    holder, said = f.locks.get(e.lock, (e.record, 0.0))
     if holder != e.record:
-        f.takeovers.append((e, holder))
-    f.locks[e.lock] = e.record
-    memory.has_lock = True
+        f.takeovers.append(Takeover(e, holder, said))
+    f.locks[e.lock] = (e.record, e.settling)
+    memory.has_lock, memory.said = True, e.settling
+    return ""
+
+
+def _cover(f: Witness, e: Event, memory: Memory) -> str:
+    """How long calls for an end may take effect is announced while the record exists."""
+    if e.outcome == "covered":
+        memory.covered = max(memory.covered, e.settling)
+        f.covered[e.record] = max(f.covered.get(e.record, 0.0), e.settling)
     return ""
 
 
@@ -163,6 +206,9 @@ def _ensure(e: Event, memory: Memory, seen: Facts) -> str:
     claims = seen.generation in memory.claims
     if not decisions.is_covered(now, want, claims, seen.always):
         return f"the mark {seen.ensuring!r} does not tell of this call"
+    settling = e.driver.settling["ensure"]
+    if settling > seen.settling:
+        return f"it may take effect for {settling} s, the record says {seen.settling} s"
     if e.outcome in ("unanswered", "unknown"):
         memory.doubts = True
     memory.ensured = seen.version if e.outcome == "succeeded" else None
@@ -173,22 +219,34 @@ def _take_out(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
     """A drain or deregister goes out for a record that ends, and counts or does not."""
     if not (seen.deleting and seen.held):
         return "the record is not being deleted, or not ours to end"
-    if not f.keyed and seen.deregistrar not in ("", "*", f.name_of(e.actor)):
-        return f"deregistrar {seen.deregistrar!r} is not told that it is not alone"
+    why = "" if seen.driver in f.keyed else _of_a_next_owner(f, e, memory, seen)
+    if why:
+        return why
     if e.outcome in ("unanswered", "unknown"):
         is_known = e.outcome == "unanswered"
-        over = e.began + f.settling[e.op] if is_known else float("inf")
+        over = e.began + e.driver.settling[e.op] if is_known else float("inf")
         memory.unanswered = max(memory.unanswered, over)
     if e.op == "drain":
         return ""
     settled = decisions.is_settled(
         seen.registered, mark(e.actor, seen.ensuring), seen.always
     )
-    since = f.deleted.get(e.record)
-    waited = since is None or e.began >= since + f.settling["ensure"]
+    # Ensures that are out went by the driver as it was then, which the record says.
+    settling = max(e.driver.settling["ensure"], seen.settling)
+    waited = e.began >= f.deleted.get(e.record, seen.deleted) + settling
     if e.final and not (settled or waited):
         return f"it cannot count yet: an ensure may be out (mark {seen.ensuring!r})"
     memory.final = memory.final or (e.final and e.outcome == "succeeded")
+    return ""
+
+
+def _of_a_next_owner(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
+    """Whoever has the address next knows by whom, and for how long, calls may be out."""
+    if seen.deregistrar not in ("", "*", f.name_of(e.actor)):
+        return f"deregistrar {seen.deregistrar!r} is not told that it is not alone"
+    settling, told = e.driver.settling[e.op], max(seen.lock_settling, memory.covered)
+    if settling > told:
+        return f"it may take effect for {settling} s, the next owner knows of {told} s"
     return ""
 
 
@@ -207,8 +265,8 @@ def _release(f: Witness, e: Event, memory: Memory) -> str:
         return "no deregister of this incarnation has succeeded that counts"
     alone = seen.deregistrar == f.name_of(e.actor)
     if e.outcome == "released" and (alone or e.proof == "never"):
-        never = float("-inf")
-        f.clean[e.record] = never if e.proof == "never" else memory.unanswered
+        none, known = (NEVER, NEVER), (memory.unanswered, memory.inherited)
+        f.clean[e.record] = none if e.proof == "never" else known
     return ""
 
 
@@ -219,9 +277,9 @@ TAKING: dict[str, Callable[[Witness, Event, Memory], str]] = {
     "read": _read,
     "write": _write,
     "lock": _lock,
+    "cover": _cover,
     "call": _call,
     "release": _release,
-    "abandon": _read,
 }
 
 
@@ -247,7 +305,7 @@ def follow(trace: Mapping[str, Any]) -> Refusal | None:
     Raises:
         KeyError: the trace lacks what every trace has.
     """
-    witness = Witness(trace["memberKey"] == "Record", trace["settling"])
+    witness = Witness(frozenset(trace["keyed"]))
     for number, given in enumerate(trace["steps"]):
         event = event_of(number, given)
         why = judge(witness, event)

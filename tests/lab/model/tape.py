@@ -6,11 +6,14 @@ tape.wrote("A1", "create", written.permission, ended)
 follow(tape.trace())
 """
 
+from datetime import datetime
+
 from lbcf.core.lifecycle.steps import (
     Abandoned,
     CallDriver,
     CallRefused,
     Conflicted,
+    CoverEnd,
     Deregistered,
     EndCovered,
     LockHeld,
@@ -18,6 +21,7 @@ from lbcf.core.lifecycle.steps import (
     NoAnswer,
     Observed,
     Permission,
+    PodRead,
     RecordGone,
     Released,
     ReleaseRecord,
@@ -30,10 +34,13 @@ from lbcf.core.lifecycle.steps import (
     WriteSettling,
     WriteStatus,
 )
+from lbcf.core.lifecycle.turn import Now
+from lbcf.core.model.names import ANNOTATION_ABANDON
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey
 from lbcf.kube.errors import KubeError
+from tests.fakes.clock import EPOCH
 
 
 Json = dict[str, object]
@@ -55,44 +62,63 @@ _OUTCOMES: dict[type, str] = {
     LockTaken: "taken",
     LockHeld: "held",
     EndCovered: "covered",
+    PodRead: "observed",
     Released: "released",
 }
 
 
 def facts(record: BackendRecord) -> Json:
     """Write down what the protocol looks at of a record."""
+    drain = record.status.drain
     return {
         "version": int(record.meta.resource_version),
         "generation": record.meta.generation,
+        "driver": str(record.driver_key),
         "deleting": record.is_deleting,
+        "deleted": _second(record.meta.deleting_since or EPOCH),
         "held": record.is_held,
         "address": record.address,
         "ensuring": record.status.ensuring,
         "registered": record.is_registered,
         "always": record.spec.ensure_policy.is_always,
         "deregistrar": record.status.deregistrar,
+        "settling": record.settling.total_seconds(),
+        "lock_settling": record.status.lock_settling.total_seconds(),
+        "drain": record.spec.drain.longest.total_seconds(),
+        "drain_started": None if drain is None else _second(drain.started_at),
+        "drain_deadline": None if drain is None else _second(drain.deadline),
+        "backend_gone": record.status.backend_gone,
+        # An empty value is no order.
+        "abandoned": bool(record.meta.annotations.get(ANNOTATION_ABANDON, "").strip()),
     }
+
+
+def _second(moment: datetime) -> float:
+    """Return a moment of a wall clock as one of the trace."""
+    return (moment - EPOCH).total_seconds()
 
 
 class Tape:
     """Collects steps, in the order in which they end.
 
     Args:
-        driver: gives the times that are waited.
+        drivers: that there are.
     """
 
-    def __init__(self, driver: LoadBalancerDriver) -> None:
-        self._driver = driver
+    def __init__(self, *drivers: LoadBalancerDriver) -> None:
+        self._keyed: set[str] = set()
         self._steps: list[Json] = []
+        for driver in drivers:
+            self.learn(driver)
+
+    def learn(self, driver: LoadBalancerDriver) -> None:
+        """Note how a driver knows its members."""
+        if driver.member_key is MemberKey.RECORD:
+            self._keyed.add(str(driver.meta.key))
 
     def trace(self) -> Json:
         """Return what was collected."""
-        key = "Record" if self._driver.member_key is MemberKey.RECORD else "Address"
-        settling = {
-            name: self._driver.settling(operation).total_seconds()
-            for operation, name in _OPERATIONS.items()
-        }
-        return {"memberKey": key, "settling": settling, "steps": self._steps}
+        return {"keyed": sorted(self._keyed), "steps": self._steps}
 
     def note(
         self,
@@ -101,11 +127,13 @@ class Tape:
         reply: Reply | BaseException,
         *,
         uid: str,
-        began: float,
-        ended: float,
+        began: Now,
+        ended: Now,
     ) -> None:
         """Note a step that was performed; an error means that it may have been done."""
-        noted: Json = {"actor": actor, "record": uid, "began": began, "ended": ended}
+        noted: Json = {"actor": actor, "record": uid}
+        noted |= {"began": began.monotonic, "ended": ended.monotonic}
+        noted["wall"] = [_second(began.wall), _second(ended.wall)]
         self._steps.append({**noted, **_step(step), **_outcome(step, reply)})
 
     def wrote(
@@ -144,8 +172,9 @@ def _step(step: Step) -> Json:
                 "step": "call",
                 "op": _OPERATIONS[step.operation],
                 "of": facts(step.permission.record),
-                "permitted": step.permission.at,
+                "driver": _driver(step.driver),
                 "final": step.final,
+                "drained": step.drained,
             }
         case WriteStatus() | WriteSettling():
             return {"step": "write", "of": facts(step.record)}
@@ -154,13 +183,30 @@ def _step(step: Step) -> Json:
             spec = step.record.spec
             where = f"{step.record.driver_key} {sorted(spec.lb_info.items())}"
             lock = f"{where} {step.address}"
-            return {"step": "lock", "of": facts(step.record), "lock": lock}
+            driver = _driver(step.driver)
+            return {
+                "step": "lock",
+                "of": facts(step.record),
+                "lock": lock,
+                "driver": driver,
+            }
+        case CoverEnd():
+            return {"step": "cover", "of": facts(step.record)}
         case ReleaseRecord(proof):
             kind = "abandoned" if isinstance(proof, Abandoned) else "never"
             kind = "deregistered" if isinstance(proof, Deregistered) else kind
             return {"step": "release", "of": facts(proof.record), "proof": kind}
         case _:
             return {"step": "read"}
+
+
+def _driver(driver: LoadBalancerDriver) -> Json:
+    """Write down what is known of a driver."""
+    settling = {
+        name: driver.settling(operation).total_seconds()
+        for operation, name in _OPERATIONS.items()
+    }
+    return {"settling": settling, "drains": driver.declares(Operation.DRAIN_BACKEND)}
 
 
 def _outcome(step: Step, reply: Reply | BaseException) -> Json:
@@ -173,7 +219,10 @@ def _outcome(step: Step, reply: Reply | BaseException) -> Json:
             return {"outcome": "unanswered" if reply.may_land else "unsent"}
         case KubeError() if isinstance(step, CallDriver):
             # The permission was too old and could not be renewed: nothing was sent.
-            return {"outcome": "unsent"}
+            return {"outcome": "withheld"}
+        case LockTaken(settling) | EndCovered(settling):
+            outcome = _OUTCOMES[type(reply)]
+            return {"outcome": outcome, "settling": settling.total_seconds()}
         case BaseException():
             return {"outcome": "unknown"}
         case _:

@@ -27,7 +27,7 @@ from lbcf.core.reasons import Reason
 from tests.builders import SETTLING, a_driver, a_record, a_spec
 from tests.core.world import World
 from tests.lab.model.follow import follow
-from tests.lab.model.tape import Json, Tape
+from tests.lab.model.tape import Json, Tape, facts
 
 
 S = TypeVar("S")
@@ -51,9 +51,9 @@ def played(
         step = next_step(state, world.now())
         if isinstance(step, Finish):
             return state
+        began = world.now()
         reply = world.perform(step)
-        now = world.monotonic
-        tape.note(actor, step, reply, uid=UID, began=now, ended=now)
+        tape.note(actor, step, reply, uid=UID, began=began, ended=world.now())
         state = learn(state, step, reply, world.now())
 
 
@@ -71,6 +71,12 @@ def ended(
     """Let a deregistrar's turn run to its end on a tape."""
     step, learn = deregistration.next_step, deregistration.learn
     return played(tape, world, actor, state, next_step=step, learn=learn)
+
+
+def delta(seconds: float) -> Json:
+    """Make a driver whose calls may take effect for so long, as a step shows it."""
+    operations = ("ensure", "deregister", "drain", "generate")
+    return {"settling": dict.fromkeys(operations, seconds), "drains": False}
 
 
 def a_life(*answers: Reply) -> Json:
@@ -104,6 +110,25 @@ def altered(trace: Json, place: int, **changes: object) -> Json:
     return other
 
 
+def with_facts(trace: Json, **changes: object) -> Json:
+    """Let each version of the record say something else."""
+    other = copy.deepcopy(trace)
+    steps = other["steps"]
+    assert isinstance(steps, list)
+    for step in steps:
+        for version in ("of", "now"):
+            if isinstance(step.get(version), dict):
+                step[version].update(changes)
+    return other
+
+
+def without(trace: Json, place: int) -> Json:
+    """Leave one step of a trace out."""
+    steps = trace["steps"]
+    assert isinstance(steps, list)
+    return {**trace, "steps": [*steps[:place], *steps[place + 1 :]]}
+
+
 def place_of(trace: Json, step: str, op: str = "") -> int:
     """Find the first step of a kind."""
     steps = trace["steps"]
@@ -122,18 +147,21 @@ def test_a_life_of_the_core_is_one_of_the_model(answers: tuple[Reply, ...]) -> N
     assert follow(a_life(*answers)) is None
 
 
-def test_a_life_with_a_lock_is_one_of_the_model() -> None:
-    """The lock, the address and the mark come before the ensure."""
+def a_life_with_a_lock() -> Json:
+    """Play a record's life until it is registered, with a member known by its address."""
     world, tape = World(a_record(spec=a_spec(address=""))), Tape(ADDRESS)
     tape.wrote("A1", "create", Permission(world.stored, 0.0), 0.0)
     enrolment = RegistrationState("A1", first_seen=0.0).begin_turn(
         ADDRESS, "10.0.0.1:8080"
     )
-
     registered(tape, world, "A1", enrolment)
-
     assert world.stored.is_settled
-    assert follow(tape.trace()) is None
+    return tape.trace()
+
+
+def test_a_life_with_a_lock_is_one_of_the_model() -> None:
+    """The lock, the address and the mark come before the ensure."""
+    assert follow(a_life_with_a_lock()) is None
 
 
 def test_another_incarnation_marks_first() -> None:
@@ -237,17 +265,120 @@ def test_an_incarnation_that_has_ended_does_nothing() -> None:
 
 def test_a_lock_is_not_taken_from_a_holder_that_exists() -> None:
     """Two records that want one address: the second waits for the first one's end."""
-    facts: Json = {"version": 1, "generation": 1, "deleting": False, "held": True}
-    facts |= {"address": "", "ensuring": "", "registered": False, "always": False}
     taken = {"actor": "A1", "step": "lock", "lock": "addr-1", "outcome": "taken"}
     times = {"began": 0.0, "ended": 0.0}
-    steps = [{**taken, **times, "record": r, "of": facts} for r in ("r1", "r2")]
-    settling = {"ensure": 25.0, "deregister": 25.0, "drain": 25.0}
+    of = facts(a_record())
+    steps = [{**taken, **times, "record": r, "of": of} for r in ("r1", "r2")]
 
-    refusal = follow({"memberKey": "Address", "settling": settling, "steps": steps})
+    refusal = follow({"keyed": [], "steps": steps})
 
     assert refusal is not None
     assert "r1 holds the lock" in refusal.why
+
+
+# --- how long calls may take effect ---------------------------------------------------
+
+
+def test_counting_by_the_driver_of_now_is_refused() -> None:
+    """The record says that an ensure may take effect for longer than it does by now."""
+    life = a_life(SILENCE)
+
+    assert follow(with_facts(life, settling=SETTLING)) is None
+    refusal = follow(with_facts(life, settling=3 * SETTLING))
+
+    assert refusal is not None
+    assert "cannot count yet" in refusal.why
+
+
+def test_an_ensure_for_longer_than_the_record_says_is_refused() -> None:
+    """Its deregistrar would not wait for it."""
+    life = a_life()
+    place = place_of(life, "call", "ensure")
+
+    assert follow(altered(life, place, driver=delta(SETTLING))) is None
+    refusal = follow(altered(life, place, driver=delta(SETTLING + 1)))
+
+    assert refusal is not None
+    assert "the record says 25.0 s" in refusal.why
+
+
+def test_a_record_says_no_less_than_before() -> None:
+    """An ensure that was sent under the longer time may be out."""
+    life = a_life(SILENCE)
+    place = place_of(life, "write")
+    steps = life["steps"]
+    assert isinstance(steps, list)
+    less = {**steps[place]["now"], "settling": SETTLING - 1}
+
+    refusal = follow(altered(life, place, now=less))
+
+    assert refusal is not None
+    assert "may take effect for longer" in refusal.why
+
+
+def test_a_record_says_what_its_lock_says() -> None:
+    """Its deregistrar would announce nothing, and the next owner wait for the lock's."""
+    life = a_life_with_a_lock()
+    place = place_of(life, "write")
+    steps = life["steps"]
+    assert isinstance(steps, list)
+    more = {**steps[place]["now"], "lock_settling": SETTLING + 1}
+
+    refusal = follow(altered(life, place, now=more))
+
+    assert refusal is not None
+    assert "the lock says 25.0 s" in refusal.why
+
+
+def test_an_end_for_longer_than_the_lock_says_is_announced() -> None:
+    """The lock of a record that does not say it is taken for one that says nothing."""
+    life = an_end("B1")
+    place = place_of(life, "cover")
+
+    assert follow(life) is None
+    assert follow(with_facts(without(life, place), lock_settling=SETTLING)) is None
+    refusal = follow(without(life, place))
+
+    assert refusal is not None
+    assert "the next owner knows of 0.0 s" in refusal.why
+
+
+def test_a_record_is_read_once_more_when_its_end_was_announced() -> None:
+    """The next owner may have looked before, if it is gone (w46)."""
+    life = an_end("B1")
+    refusal = follow(without(life, place_of(life, "cover") + 1))
+
+    assert refusal is not None
+    assert "without having observed the record" in refusal.why
+
+
+@pytest.mark.parametrize("by", ["lock", "driver", "announcement"])
+def test_an_address_is_free_after_the_longest_time_that_is_known(by: str) -> None:
+    """By the lock, by the driver as its next owner knows it, and by what was announced."""
+    long = 3 * SETTLING
+    end = an_end("")
+    if by == "announcement":
+        end = altered(end, place_of(end, "cover"), settling=long)
+    said = long if by == "lock" else SETTLING
+    known = long if by == "driver" else SETTLING
+
+    assert follow(with_takeover(end, long, said=said, known=known)) is None
+    refusal = follow(with_takeover(end, long - 1, said=said, known=known))
+
+    assert refusal is not None
+    assert "not 75.0 s" in refusal.why
+
+
+def test_how_members_are_known_goes_by_the_driver() -> None:
+    """Where they are known by their addresses, an address is nobody's before its lock."""
+    life = a_life()
+    others = with_facts(life, driver="shop/other")
+
+    assert follow({**others, "keyed": ["shop/other"]}) is None
+    refusal = follow(others)
+
+    assert refusal is not None
+    assert "no lock on it is held" in refusal.why
 
 
 def an_end(deregistrar: str, *answers: Reply) -> Json:
@@ -263,11 +394,21 @@ def an_end(deregistrar: str, *answers: Reply) -> Json:
     return tape.trace()
 
 
-def with_takeover(trace: Json, after: float = 0.0) -> Json:
-    """Let the next record have the address so many seconds after the end."""
+def with_takeover(
+    trace: Json, after: float = 0.0, *, said: float = 0.0, known: float = SETTLING
+) -> Json:
+    """Let the next record have the address so many seconds after the end.
+
+    Args:
+        trace: of the end.
+        after: seconds.
+        said: by the lock, of calls for the end of its holder.
+        known: of the driver, to whoever takes it over.
+    """
     steps = trace["steps"]
     assert isinstance(steps, list)
-    lock = {"actor": "A1", "step": "lock", "lock": "addr-1", "outcome": "taken"}
+    lock: Json = {"actor": "A1", "step": "lock", "lock": "addr-1", "outcome": "taken"}
+    lock |= {"driver": delta(known), "settling": said}
     began = {**lock, "record": UID, "of": steps[0]["now"], "began": 0.0, "ended": 0.0}
     at = max(step["ended"] for step in steps) + after
     taken = {**began, "record": "uid-next", "began": at, "ended": at}

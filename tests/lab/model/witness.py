@@ -5,11 +5,14 @@ Each step of a trace is noted here; `follow` says by it whether the step is allo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tests.lab.model import decisions
 from tests.lab.model.facts import Event, Facts
+
+
+NEVER = float("-inf")
+"""Before all moments."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,13 @@ class Memory:
         claims: generations for which nobody else can have an ensure out.
         doubts: an own ensure had no definite answer.
         has_lock: on the record's address.
+        said: for how long calls for the record's end may take effect, as that lock says.
+        covered: the same, as this one has announced.
         ensured: the version under which an ensure succeeded.
         final: a deregister succeeded that counts.
-        unanswered: until when a call for the record's end may take effect that had no
+        unanswered: until when an own call for the record's end may take effect that had no
             definite answer; for ever, where it is not known what came of one.
+        inherited: until when the one before may have sent such a call; nobody knows which.
     """
 
     seen: Facts | None = None
@@ -47,9 +53,25 @@ class Memory:
     claims: set[int] = field(default_factory=set)
     doubts: bool = False
     has_lock: bool = False
+    said: float = 0.0
+    covered: float = 0.0
     ensured: int | None = None
     final: bool = False
-    unanswered: float = float("-inf")
+    unanswered: float = NEVER
+    inherited: float = NEVER
+
+
+@dataclass(frozen=True)
+class Takeover:
+    """A lock that was taken from another record.
+
+    Attributes:
+        said: for how long calls for that one's end may take effect, as the lock said.
+    """
+
+    event: Event
+    holder: str
+    said: float
 
 
 @dataclass
@@ -57,24 +79,28 @@ class Witness:
     """The model, as far as a trace has taken it.
 
     Attributes:
+        keyed: drivers whose members are named after records.
+        locks: who holds each, and for how long calls for that one's end may take effect,
+            as the lock says.
+        covered: the same, as was announced for records.
         takeovers: locks taken from others, to be judged when all ends are known: who is
             paused tells of a release long after it was made.
-        clean: records whose end left no call out from some moment on, as whoever let them
-            go knows.
+        clean: records of whose end whoever let them go knows all calls that may be out:
+            `unanswered` and `inherited`.
         heirs: when a deregistrar began that goes by another one's name, and that name.
     """
 
-    keyed: bool
-    settling: Mapping[str, float]
+    keyed: frozenset[str]
     memories: dict[tuple[str, str], Memory] = field(default_factory=dict)
     versions: dict[tuple[str, int], Facts] = field(default_factory=dict)
     writes: list[tuple[Event, int, int]] = field(default_factory=list)
     deleted: dict[str, float] = field(default_factory=dict)
     gone: dict[str, float] = field(default_factory=dict)
-    locks: dict[str, str] = field(default_factory=dict)
-    takeovers: list[tuple[Event, str]] = field(default_factory=list)
+    locks: dict[str, tuple[str, float]] = field(default_factory=dict)
+    covered: dict[str, float] = field(default_factory=dict)
+    takeovers: list[Takeover] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
-    clean: dict[str, float] = field(default_factory=dict)
+    clean: dict[str, tuple[float, float]] = field(default_factory=dict)
     heirs: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def inherit(self, e: Event) -> str:
@@ -94,10 +120,9 @@ class Witness:
         Of one that was being deleted when it began, an heir knows no answer to the calls
         of the one before it; they were sent by then.
         """
-        began = self.heirs[actor][0] if actor in self.heirs else float("-inf")
+        began = self.heirs[actor][0] if actor in self.heirs else NEVER
         doubts = self.deleted.get(record, float("inf")) < began
-        over = began + max(self.settling["deregister"], self.settling["drain"])
-        fresh = Memory(unanswered=over if doubts else float("-inf"))
+        fresh = Memory(inherited=began if doubts else NEVER)
         return self.memories.setdefault((actor, record), fresh)
 
     def learn_version(self, e: Event) -> str:
@@ -112,9 +137,7 @@ class Witness:
 
     def observe(self, e: Event, memory: Memory) -> None:
         """Take in the record as the outcome shows it."""
-        if e.outcome == "conflicted":
-            memory.seen = None
-        if e.outcome == "gone":
+        if e.outcome in ("conflicted", "gone", "covered"):
             memory.seen = None
         ended = e.outcome in ("gone", "released")
         if ended or (e.step == "release" and e.outcome == "unknown"):
@@ -138,15 +161,23 @@ class Witness:
 
     def early_takeover(self) -> Refusal | None:
         """Find a lock that was taken while a call of its last holder might be out."""
-        wait = max(self.settling["deregister"], self.settling["drain"])
-        for event, holder in self.takeovers:
+        for takeover in self.takeovers:
+            event, holder = takeover.event, takeover.holder
             if holder not in self.gone:
                 return Refusal(event, f"{holder} holds the lock, and exists")
+            announced = self.covered.get(holder, 0.0)
+            wait = max(event.driver.end_settling, takeover.said, announced)
             since = event.ended - self.gone[holder]
-            clean = self.clean.get(holder, float("inf")) <= event.ended
-            if since < wait and not clean:
+            if since < wait and not self._is_clean(holder, event.ended, wait):
                 return Refusal(event, f"{holder} ended {since:.3f} s ago, not {wait} s")
         return None
+
+    def _is_clean(self, holder: str, now: float, wait: float) -> bool:
+        """Tell whether all calls for an end are over, as whoever made it knows."""
+        if holder not in self.clean:
+            return False
+        unanswered, inherited = self.clean[holder]
+        return unanswered <= now and inherited + wait <= now
 
 
 def basis(witness: Witness, e: Event, memory: Memory) -> Facts | str:
@@ -156,8 +187,9 @@ def basis(witness: Witness, e: Event, memory: Memory) -> Facts | str:
     than what the turn has observed, or written, since may hide that it has signed off.
     With members named after their records, any that shows the deletion will do.
     """
-    if witness.keyed and e.based_on is not None and e.based_on.deleting:
-        return e.based_on
+    shown = e.based_on
+    if shown is not None and shown.deleting and shown.driver in witness.keyed:
+        return shown
     seen = memory.seen
     known = [facts for at, facts in memory.kept if at <= e.began]
     kept = known[-1] if known else None

@@ -1,48 +1,27 @@
 """What both processes do is what the model does, without faults and with them."""
 
-import msgspec
 import pytest
 
-from lbcf.core.model.resources import LoadBalancerDriver
-from lbcf.wire.resources import parse_driver
 from tests.lab.model.follow import follow
-from tests.lab.sweep import objects
 from tests.lab.sweep.explore import Case, bare_cases, chosen, singles_of, with_each
 from tests.lab.sweep.guards import MUTANTS
 from tests.lab.sweep.run import Outcome
-from tests.lab.sweep.scenarios import SCENARIOS
 from tests.lab.sweep.traces import taped
 
 
 SEED = 2
 PART = 0.004
-FOLLOWED = [case for case in bare_cases() if case.scenario != "two-drivers"]
-"""The model has one driver, which knows its members in one way."""
-META = {
-    "namespace": "shop",
-    "name": "driver",
-    "uid": "uid-d",
-    "resourceVersion": "1",
-    "generation": 1,
-}
-
-
-def driver_of(case: Case) -> LoadBalancerDriver:
-    """The driver that a case is played with: it says how long calls may live."""
-    raw = objects.driver(SCENARIOS[case.scenario].settings[case.setting])
-    whole = {**raw, "metadata": META}
-    return parse_driver(msgspec.json.encode(whole))
 
 
 def judged(case: Case) -> tuple[Outcome, str | None]:
     """Play a case, and follow it in the model: the first step that it does not allow."""
-    with taped(driver_of(case)) as tape:
+    with taped() as tape:
         outcome = case.play()
     refusal = follow(tape.trace())
     return outcome, None if refusal is None else f"{case}: {refusal}"
 
 
-@pytest.mark.parametrize("bare", FOLLOWED, ids=str)
+@pytest.mark.parametrize("bare", bare_cases(), ids=str)
 def test_model_allows_what_is_done(bare: Case) -> None:
     """Each step of a run, and of a sample of runs with one fault, is one of its own."""
     outcome, refusal = judged(bare)
@@ -91,7 +70,28 @@ def test_what_was_refused_once_is_allowed(
     assert {None} == {judged(case)[1] for case in cases}
 
 
-def test_run_without_a_guard_is_refused() -> None:
-    """The model sees at once that an ensure went out unwritten."""
-    with MUTANTS["ensures-unwritten"].made():
-        assert judged(Case("life", "backend"))[1] is not None
+@pytest.mark.parametrize(
+    ("mutant", "name", "setting", "why"),
+    [
+        ("ensures-unwritten", "life", "backend", "the record has no address"),
+        ("waits-by-the-driver-of-now", "bounds-raised-unseen", "record", "count yet"),
+        ("settling-unwritten", "bounds-raised-unseen", "record", "the record says"),
+        ("longer-ends-unannounced", "bounds-raised-for-an-end", "backend", "the next"),
+        ("longer-ends-unread", "bounds-raised-for-a-drain", "backend", "s ago, not"),
+        (
+            "taken-over-by-the-driver-of-now",
+            "bounds-lowered-at-the-end",
+            "backend",
+            "s ago, not",
+        ),
+    ],
+)
+def test_run_without_a_guard_is_refused(
+    mutant: str, name: str, setting: str, why: str
+) -> None:
+    """The model names the step that breaks the rule, whatever came of it."""
+    with MUTANTS[mutant].made():
+        _, refusal = judged(Case(name, setting))
+
+    assert refusal is not None
+    assert why in refusal

@@ -1,6 +1,6 @@
 """Writes down what both processes do in a run, for the model to judge.
 
-`with taped(driver) as tape:` a case is played; `tests.lab.model.follow.follow` then says
+`with taped() as tape:` a case is played; `tests.lab.model.follow.follow` then says
 the first step of `tape.trace()` that the model does not allow.
 """
 
@@ -11,25 +11,31 @@ from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import Any
 
+import msgspec
+
 from lbcf.controller.apply import Written
 from lbcf.controller.registrar import Registrar
 from lbcf.core.lifecycle.steps import Permission, Reply, Step
-from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
+from lbcf.core.lifecycle.turn import Now
+from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.deregistrar.reconciler import Deregistrar
 from lbcf.executor import Executor, Subject
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import RECORDS, Resource
+from lbcf.wire.resources import parse_driver
 from tests.lab.model.tape import Tape
 from tests.lab.sweep.edits import Value
+from tests.lab.sweep.estate import Estate
+from tests.lab.sweep.objects import PROXY, PROXY_URL, Setting, driver_path
 from tests.lab.sweep.process import OWNER, Process
 from tests.lab.sweep.world import World
 
 
 @contextmanager
-def taped(driver: LoadBalancerDriver) -> Iterator[Tape]:
+def taped() -> Iterator[Tape]:
     """Note each step of all runs that are made in a block; make one run only."""
-    tape = Tape(driver)
+    tape = Tape()
     with ExitStack() as stack:
         for owner, name, made in (
             (Executor, "perform", _performing(tape)),
@@ -37,6 +43,7 @@ def taped(driver: LoadBalancerDriver) -> Iterator[Tape]:
             (KubeClient, "delete", _deleting(tape)),
             (World, "crash", _crashing(tape)),
             (Deregistrar, "inherit", _inheriting(tape)),
+            (Estate, "put_driver", _putting_drivers(tape)),
         ):
             stack.enter_context(Value(owner, name, made).made())
         yield tape
@@ -53,18 +60,25 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
+def _moment() -> Now:
+    """Return the same, with what the wall clock of who runs shows."""
+    process = OWNER.get()
+    assert process is not None
+    return Now(process.clock.now(), _now())
+
+
 def _performing(tape: Tape) -> Any:
     """Note what the executor performs."""
     perform = Executor.perform
 
     async def performed(self: Executor, subject: Subject, step: Step) -> Reply:
-        began, actor = _now(), _actor()
+        began, actor, uid = _moment(), _actor(), subject.uid
         try:
             reply = await perform(self, subject, step)
         except BaseException as error:
-            tape.note(actor, step, error, uid=subject.uid, began=began, ended=_now())
+            tape.note(actor, step, error, uid=uid, began=began, ended=_moment())
             raise
-        tape.note(actor, step, reply, uid=subject.uid, began=began, ended=_now())
+        tape.note(actor, step, reply, uid=uid, began=began, ended=_moment())
         return reply
 
     return performed
@@ -106,6 +120,23 @@ def _deleting(tape: Tape) -> Any:
         return left
 
     return deleted
+
+
+def _putting_drivers(tape: Tape) -> Any:
+    """Note how each driver knows its members."""
+    put_driver = Estate.put_driver
+
+    def put(
+        self: Estate,
+        name: str = PROXY,
+        url: str = PROXY_URL,
+        setting: Setting | None = None,
+    ) -> None:
+        put_driver(self, name, url, setting)
+        whole = self.api.objects[driver_path(name)]
+        tape.learn(parse_driver(msgspec.json.encode(whole)))
+
+    return put
 
 
 def _inheriting(tape: Tape) -> Any:
