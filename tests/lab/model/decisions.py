@@ -50,3 +50,23 @@ def mark_left(me: int, wanted: int, always: int) -> int:
 def claims_update(settled: bool, claims: int, mark: int, always: int) -> bool:
     """Tell whether one's own change of a spec shows that nobody has a call out."""
     return settled or bool(claims and mark == NOBODY and not always)
+
+
+def drain_left(now: float, heard: float, whole: float) -> float:
+    """Say how long a drain may go on that began when its first call was heard."""
+    return heard + whole - now
+
+
+def drain_left_by(wall: float, deadline: float, deleted: float, whole: float) -> float:
+    """Say the same of a drain that another incarnation began, by a wall clock.
+
+    Its clock or one's own may be wrong: no drain began before its record's deletion, and
+    none is longer than a whole one.
+
+    Args:
+        wall: what the own clock shows.
+        deadline: as it is written.
+        deleted: when the record's end was asked for, by the API server's clock.
+        whole: for how long the record is to be drained.
+    """
+    return min(max(deadline, deleted + whole) - wall, whole)

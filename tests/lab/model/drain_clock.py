@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tests.lab.model import decisions
+
 
 TIMEOUT = 4
 DOWNTIME = 3
@@ -66,7 +68,8 @@ def is_over(clock: str, now: Drain) -> bool:
     if not now.runs or now.known < 0:
         return False
     if clock == BUILT:
-        return now.heard >= 0 and now.age - now.heard >= TIMEOUT
+        left = decisions.drain_left(now.age, now.heard, TIMEOUT)
+        return now.heard >= 0 and left <= 0
     elapsed = {
         "memory": now.known,
         "deletionTimestamp": now.age,

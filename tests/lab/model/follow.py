@@ -6,6 +6,7 @@ proven. `python -m tests.lab.model.follow FILE...` reads traces from files.
 
 How long a call may take effect goes by its driver as its sender knew it; how long it is
 waited for, by that, by what the record, the lock on its address and announcements say.
+Drains are held to their clock by `drained`.
 
 Not looked at: how long a call may queue for its driver (no step shows it), and parts of a
 second in the times of deletions that are not in the trace.
@@ -20,7 +21,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.lab.model import decisions
+from tests.lab.model import decisions, drained
 from tests.lab.model.facts import Event, Facts, event_of
 from tests.lab.model.witness import (
     NEVER,
@@ -87,7 +88,7 @@ def _write(f: Witness, e: Event, memory: Memory) -> str:
     if isinstance(before, str):
         return before
     if before.deleting:
-        return _end_written(before, after)
+        return _end_written(memory, before, after)
     if after.settling < before.settling:
         return "an ensure that is out may take effect for longer"
     return _status_written(f, e, memory, before)
@@ -118,11 +119,12 @@ def _status_written(f: Witness, e: Event, memory: Memory, before: Facts) -> str:
     return ""
 
 
-def _end_written(before: Facts, after: Facts) -> str:
-    """A deregistrar leaves what the registrar wrote as it is."""
+def _end_written(memory: Memory, before: Facts, after: Facts) -> str:
+    """A deregistrar leaves what the registrar wrote as it is, and begins a drain once."""
     same = _registrars_part(after) == _registrars_part(before)
-    same = same and after.deregistrar in (before.deregistrar, "*")
-    return "" if same else "what its registrar wrote is no deregistrar's to change"
+    if not same or after.deregistrar not in (before.deregistrar, "*"):
+        return "what its registrar wrote is no deregistrar's to change"
+    return drained.refused_write(memory.drain, before, after)
 
 
 def _registrars_part(facts: Facts) -> tuple[object, ...]:
@@ -216,7 +218,7 @@ def _ensure(e: Event, memory: Memory, seen: Facts) -> str:
 
 
 def _take_out(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
-    """A drain or deregister goes out for a record that ends, and counts or does not."""
+    """A drain or deregister goes out for a record that ends, each in its time."""
     if not (seen.deleting and seen.held):
         return "the record is not being deleted, or not ours to end"
     why = "" if seen.driver in f.keyed else _of_a_next_owner(f, e, memory, seen)
@@ -226,8 +228,15 @@ def _take_out(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
         is_known = e.outcome == "unanswered"
         over = e.began + e.driver.settling[e.op] if is_known else float("inf")
         memory.unanswered = max(memory.unanswered, over)
+    drain = memory.drain
     if e.op == "drain":
-        return ""
+        memory.drain = drained.answered(drain, seen, e)
+        return drained.refused_call(drain, seen, e)
+    return drained.refused_end(drain, seen, e) or _deregister(f, e, memory, seen)
+
+
+def _deregister(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
+    """A deregister counts once no ensure can take effect any more."""
     settled = decisions.is_settled(
         seen.registered, mark(e.actor, seen.ensuring), seen.always
     )

@@ -3,6 +3,7 @@
 import copy
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TypeVar
 
 import attrs
@@ -22,6 +23,7 @@ from lbcf.core.lifecycle.steps import (
     Succeeded,
 )
 from lbcf.core.lifecycle.turn import Now
+from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import MemberKey
 from lbcf.core.reasons import Reason
 from tests.builders import SETTLING, a_driver, a_record, a_spec
@@ -34,7 +36,14 @@ S = TypeVar("S")
 UID = "uid-web-1"
 RECORD = a_driver()
 ADDRESS = a_driver(member_key=MemberKey.ADDRESS)
+DRAINING = a_driver(drains=True)
+BUSY = a_record(
+    spec=a_spec(drain_timeout=timedelta(seconds=30)), registered=True, deleting=True
+)
+"""To be drained."""
 SILENCE = NoAnswer(Reason.DRIVER_TIMED_OUT, "no answer", may_land=True)
+UNSENT = NoAnswer(Reason.DRIVER_UNREACHABLE, "cannot connect", may_land=False)
+RUNNING = StillRunning()
 
 
 def played(
@@ -492,3 +501,180 @@ def test_nobody_inherits_the_name_of_one_that_works() -> None:
 
     assert refusal is not None
     assert "who has that name may be at work" in refusal.why
+
+
+# --- drains ---------------------------------------------------------------------------
+
+
+def a_drain(*answers: Reply, record: BackendRecord = BUSY, ahead: float = 0.0) -> Json:
+    """Play the end of a record that is drained for 30 s, with a turn every 5 s.
+
+    Args:
+        answers: to its calls, one after another; then nothing is left.
+        record: it.
+        ahead: seconds by which the clock is ahead of a deregistrar that goes on after 12 s;
+            0: the first one goes on.
+    """
+    world, tape = World(record), Tape(DRAINING)
+    world.answers.extend(answers)
+    actor, ending = "B1", DeregistrationState(0.0)
+    while not ending.is_over:
+        if ahead and actor == "B1" and world.monotonic > 12:
+            actor, world.ahead = "B2", ahead
+            ending = DeregistrationState(world.monotonic)
+        ending = ended(tape, world, actor, ending.begin_turn(DRAINING))
+        world.monotonic += 5.0
+    return tape.trace()
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        (),
+        (RUNNING,),
+        (SILENCE, RUNNING),
+        (UNSENT,) * 9,
+        (*(UNSENT,) * 9, *(RUNNING,) * 6),
+        (*(RUNNING,) * 6, SILENCE),
+        (RUNNING, Succeeded(), *(RUNNING,) * 9),
+    ],
+    ids=[
+        "idle",
+        "empty",
+        "unanswered",
+        "unheard",
+        "unheard for long",
+        "to its deadline",
+        "sessions return",
+    ],
+)
+def test_a_drain_of_the_core_is_one_of_the_model(answers: tuple[Reply, ...]) -> None:
+    """It begins when it is heard, and ends when nothing is left, or at its deadline."""
+    assert follow(a_drain(*answers)) is None
+
+
+@pytest.mark.parametrize("ahead", [0.001, 10.0, -10.0, 3600.0, -3600.0])
+def test_a_drain_that_goes_on_elsewhere_is_one_of_the_model(ahead: float) -> None:
+    """By what is written, and by a clock that may be wrong."""
+    assert follow(a_drain(*(RUNNING,) * 5, ahead=ahead)) is None
+
+
+def test_a_deregister_before_the_drain_is_refused() -> None:
+    """The first call of the end is the drain's."""
+    life = a_drain(RUNNING)
+    refusal = follow(altered(life, place_of(life, "call", "drain"), op="deregister"))
+
+    assert refusal is not None
+    assert "drained first" in refusal.why
+
+
+def test_a_deregister_within_the_drain_is_refused() -> None:
+    """One second too early, by the clock that nobody sets."""
+    life = a_drain(*(RUNNING,) * 6)
+    place = place_of(life, "call", "deregister")
+    refusal = follow(altered(life, place, began=29.0))
+
+    assert refusal is not None
+    assert "has 1.000 s left" in refusal.why
+
+
+def test_a_drain_after_its_deadline_is_refused() -> None:
+    """One second too late."""
+    life = a_drain(*(RUNNING,) * 6)
+    steps = life["steps"]
+    assert isinstance(steps, list)
+    drains = [n for n, step in enumerate(steps) if step.get("op") == "drain"]
+    refusal = follow(altered(life, drains[-1], began=31.0))
+
+    assert refusal is not None
+    assert "over 1.000 s ago" in refusal.why
+
+
+def test_a_drain_that_was_not_heard_has_not_begun() -> None:
+    """Thirty seconds after the first try its whole length is still to come."""
+    life = a_drain(RUNNING, *(UNSENT,) * 5)
+    refusal = follow(altered(life, place_of(life, "call", "drain"), outcome="unsent"))
+
+    assert refusal is not None
+    assert "does not end at" in refusal.why
+
+
+def test_a_drain_elsewhere_goes_by_the_clock_there() -> None:
+    """Where that is 10 s ahead, it ends so much earlier; where it is right, it may not."""
+    life = a_drain(*(RUNNING,) * 9, ahead=10.0)
+    steps = life["steps"]
+    assert isinstance(steps, list)
+    right = [{**s, "wall": [s["began"], s["ended"]]} for s in steps]
+
+    refusal = follow({**life, "steps": right})
+
+    assert refusal is not None
+    assert "deregister" == refusal.event.op
+    assert "has 10.000 s left" in refusal.why
+
+
+@pytest.mark.parametrize("by", [-1.0, 1.0])
+def test_a_drain_is_written_as_it_began(by: float) -> None:
+    """Neither longer nor shorter than the record says."""
+    life = a_drain(RUNNING)
+    place = place_of(life, "write")
+    steps = life["steps"]
+    assert isinstance(steps, list)
+    now = steps[place]["now"]
+    other = {**now, "drain_deadline": now["drain_deadline"] + by}
+
+    refusal = follow(altered(life, place, now=other))
+
+    assert refusal is not None
+    assert f"does not end at {30.0 + by}" in refusal.why
+
+
+@pytest.mark.parametrize("moved", [1.0, None], ids=["later", "off"])
+def test_a_drain_is_written_once(moved: float | None) -> None:
+    """What is written stays."""
+    life = a_drain(RUNNING)
+    steps = life["steps"]
+    assert isinstance(steps, list)
+    place = place_of(life, "write")
+    first = steps[place]["now"]
+    clock = {"drain_started": moved, "drain_deadline": moved and 30.0 + moved}
+    again = {**first, **clock, "version": first["version"] + 1}
+    steps.insert(place + 1, {**steps[place], "of": first, "now": again})
+
+    refusal = follow(life)
+
+    assert refusal is not None
+    assert place + 1 == refusal.event.number
+    assert "written down once" in refusal.why
+
+
+def test_nobody_is_drained_whose_backend_is_gone() -> None:
+    """Then, and only then, the deregistration comes at once."""
+    status = attrs.evolve(BUSY.status, backend_gone=True)
+    life = a_drain(record=attrs.evolve(BUSY, status=status))
+
+    assert follow(life) is None
+    refusals = (
+        follow(with_facts(life, backend_gone=False)),
+        follow(with_facts(a_drain(RUNNING), backend_gone=True)),
+    )
+
+    assert ["deregister", "drain"] == [r.event.op for r in refusals if r]
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [((), False), ((RUNNING,) * 6, True)],
+    ids=["it was", "it was not"],
+)
+def test_a_deregister_says_whether_anything_was_left(
+    answers: tuple[Reply, ...], said: bool
+) -> None:
+    """What came since an empty drain is spared, and nothing else."""
+    life = a_drain(*answers)
+    place = place_of(life, "call", "deregister")
+
+    refusal = follow(altered(life, place, drained=said))
+
+    assert refusal is not None
+    assert "empty" in refusal.why

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.lab.model import decisions
+from tests.lab.model import decisions, drained
+from tests.lab.model.drained import Drain
 from tests.lab.model.facts import Event, Facts
 
 
@@ -46,6 +47,7 @@ class Memory:
         unanswered: until when an own call for the record's end may take effect that had no
             definite answer; for ever, where it is not known what came of one.
         inherited: until when the one before may have sent such a call; nobody knows which.
+        drain: what it knows of the record's drain; None: that it has not begun.
     """
 
     seen: Facts | None = None
@@ -59,6 +61,7 @@ class Memory:
     final: bool = False
     unanswered: float = NEVER
     inherited: float = NEVER
+    drain: Drain | None = None
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,7 @@ class Witness:
             memory.kept.append((e.ended, e.now))
         elif e.now is not None:
             memory.seen = e.now
+            memory.drain = drained.shown(memory.drain, e.now, e)
         changes = e.step in ("write", "update", "release") and e.of is not None
         if changes and e.now is not None and e.outcome == "observed":
             self.writes.append((e, e.of or 0, e.now.version))
