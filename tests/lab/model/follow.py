@@ -6,10 +6,12 @@ proven. `python -m tests.lab.model.follow FILE...` reads traces from files.
 
 How long a call may take effect goes by its driver as its sender knew it; how long it is
 waited for, by that, by what the record, the lock on its address and announcements say.
-Drains are held to their clock by `drained`.
+Drains are held to their clock by `drained`. Without a deregistration a record goes only if it
+never had an address, or a person has said why.
 
-Not looked at: how long a call may queue for its driver (no step shows it), and parts of a
-second in the times of deletions that are not in the trace.
+Not looked at: how long a call may queue for its driver (no step shows it), parts of a second
+in the times of deletions that are not in the trace, what the times that a driver declares add
+up to, and when a record that is marked `*` is ensured once more.
 """
 
 from __future__ import annotations
@@ -221,6 +223,8 @@ def _take_out(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
     """A drain or deregister goes out for a record that ends, each in its time."""
     if not (seen.deleting and seen.held):
         return "the record is not being deleted, or not ours to end"
+    if seen.abandoned:
+        return "a person has let it go without its driver"
     why = "" if seen.driver in f.keyed else _of_a_next_owner(f, e, memory, seen)
     if why:
         return why
@@ -268,6 +272,8 @@ def _release(f: Witness, e: Event, memory: Memory) -> str:
         return seen
     if not seen.deleting:
         return "the record is not being deleted"
+    if e.proof == "abandoned" and not seen.abandoned:
+        return "nobody has said why it is to go without its driver"
     if e.proof == "never" and seen.address:
         return f"address {seen.address} is written: something may be registered"
     if e.proof == "deregistered" and not memory.final:

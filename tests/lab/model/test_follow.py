@@ -23,6 +23,7 @@ from lbcf.core.lifecycle.steps import (
     Succeeded,
 )
 from lbcf.core.lifecycle.turn import Now
+from lbcf.core.model.names import ANNOTATION_ABANDON
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import MemberKey
 from lbcf.core.reasons import Reason
@@ -678,3 +679,55 @@ def test_a_deregister_says_whether_anything_was_left(
 
     assert refusal is not None
     assert "empty" in refusal.why
+
+
+# --- abandonment ----------------------------------------------------------------------
+
+
+def an_abandonment(why: str) -> Json:
+    """Play the end of a record of which a person has said why it is let go of."""
+    said = {ANNOTATION_ABANDON: why}
+    record = a_record(registered=True, deleting=True, annotations=said)
+    world, tape = World(record), Tape(RECORD)
+    ended(tape, world, "B1", DeregistrationState(0.0).begin_turn(RECORD))
+    assert world.record is None
+    return tape.trace()
+
+
+@pytest.mark.parametrize("why", ["it was scrapped", " "], ids=["a reason", "none"])
+def test_an_abandonment_of_the_core_is_one_of_the_model(why: str) -> None:
+    """With a reason it goes without a call, else with one."""
+    assert follow(an_abandonment(why)) is None
+
+
+def test_a_record_is_let_go_of_for_a_reason_alone() -> None:
+    """Without one its driver takes it out."""
+    life = an_abandonment("it was scrapped")
+    refusals = (
+        follow(with_facts(life, abandoned=False)),
+        follow(altered(a_life(), place_of(a_life(), "release"), proof="abandoned")),
+    )
+
+    assert all(r and "nobody has said why" in r.why for r in refusals)
+
+
+def test_a_record_that_is_let_go_of_is_not_called_for() -> None:
+    """Its driver may be gone, or the address somebody else's."""
+    life = an_abandonment(" ")
+    refusal = follow(with_facts(life, abandoned=True))
+
+    assert refusal is not None
+    assert "deregister" == refusal.event.op
+    assert "without its driver" in refusal.why
+
+
+def test_only_a_record_without_an_address_was_never_registered() -> None:
+    """Any other one needs a deregistration that counts, or a person's word."""
+    life = an_abandonment("it was scrapped")
+    never = altered(life, place_of(life, "release"), proof="never")
+
+    assert follow(with_facts(never, address="")) is None
+    refusal = follow(never)
+
+    assert refusal is not None
+    assert "something may be registered" in refusal.why

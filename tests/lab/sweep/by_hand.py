@@ -1,6 +1,6 @@
 """Plays about what people take out of service by an annotation, and put back.
 
-And about what they order to be taken out by mistake.
+And about what they let go of, and what they order to be taken out by mistake.
 """
 
 import asyncio
@@ -99,6 +99,23 @@ async def drained_by_hand_with_sessions(world: World) -> None:
     world.set_sessions(f"{ONE}:80", 0)
     await asyncio.sleep(8)
     world.drain_by_hand(pod_path("web-1"))
+
+
+@scenario(_BOTH, drains=True)
+async def abandoned(world: World) -> None:
+    """A record that drains for ever is let go of; at first nobody says why."""
+    world.set_sessions(f"{ONE}:80", 1)
+    world.put_group(drain={"timeoutSeconds": 300})
+    await begin(world, ONE)
+    world.end_pod("web-1", after=400.0)
+    await asyncio.sleep(4)
+    world.let_go(" ")
+    await asyncio.sleep(4)
+    world.let_go("its load balancer was scrapped")
+    await asyncio.sleep(4)
+    if world.is_faultless and world.oracle.records:
+        world.fail("S5: a record is held that a person has let go of")
+    world.put_pod("web-2", ONE)
 
 
 @scenario({"record": RECORD}, lists=True, settle=400.0, quiet=120.0)

@@ -13,7 +13,11 @@ from typing import Any, cast
 import attrs
 
 from lbcf.core.lifecycle.orphans import confirmation
-from lbcf.core.model.names import ANNOTATION_DRAIN, ANNOTATION_REMOVE_ORPHANS
+from lbcf.core.model.names import (
+    ANNOTATION_ABANDON,
+    ANNOTATION_DRAIN,
+    ANNOTATION_REMOVE_ORPHANS,
+)
 from tests.kube.tiny_rules import (
     Json,
     ending,
@@ -95,6 +99,13 @@ class Cluster(Estate):
     def confirm_orphans(self, path: str, record_ids: Iterable[str] = ()) -> None:
         """Order the removal of a load balancer's orphans, or take the order back."""
         self._annotate(path, ANNOTATION_REMOVE_ORPHANS, confirmation(record_ids))
+
+    def let_go(self, why: str) -> None:
+        """Let all records that end go without their drivers."""
+        for path, whole in list(self.api.objects.items()):
+            is_ending = metadata_of(whole).get("deletionTimestamp")
+            if is_ending and place_of(path).plural == "backendrecords":
+                self._annotate(path, ANNOTATION_ABANDON, why)
 
     def _annotate(self, path: str, name: str, said: str) -> None:
         found = self.api.objects.get(path)

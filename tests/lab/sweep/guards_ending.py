@@ -160,6 +160,23 @@ ENDING: dict[str, Mutant] = {
         ),
         ("early",),
     ),
+    "abandoned-unasked": Mutant(
+        "what goes without its driver is what a person has let go of",
+        (
+            Edit(
+                deregistration,
+                "_abandon",
+                "why = record.meta.abandoned",
+                'why = record.meta.abandoned or "it ends"',
+            ),
+        ),
+        ("life", "abandoned"),
+    ),
+    "abandoned-for-no-reason": Mutant(
+        "and has said why",
+        (Edit(resources.Meta, "abandoned", ".strip()", ""),),
+        ("abandoned",),
+    ),
     "drain-in-memory": Mutant(
         "a drain's clock is the one that is written down",
         (

@@ -4,11 +4,12 @@ It reads the API server's objects as JSON and the load balancer's members, and n
 of the code under test. `World` calls `look` after each effect, `sent` before each call.
 
 S1 nothing is registered that no record names; S2 a record that is gone left nothing
-behind; S3 a live registered record's member is in, in full service, with its parameters;
-S4 a drain is as long as its record says (`drains`), unless its backend is gone, and its
-deadline never moves; S5 the finalizer goes after the member; S8 somebody serves as long as
-somebody can (`serving`); S9 and S10, readiness gates (`gates`); S11 a pod that waits for its records is
-told to end only when none of them can be in any more (`waiting_pods`).
+behind, unless a person has let it go; S3 a live registered record's member is in, in full
+service, with its parameters; S4 a drain is as long as its record says (`drains`), unless
+its backend is gone, and its deadline never moves; S5 the finalizer goes after the member;
+S8 somebody serves as long as somebody can (`serving`); S9 and S10, readiness gates
+(`gates`); S11 a pod that waits for its records is told to end only when none of them can be
+in any more (`waiting_pods`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -57,6 +58,7 @@ class Oracle:
         self.gates = Gates(world)
         self.waiting = WaitingPods(world)
         self._departed: set[tuple[str, str]] = set()
+        self._let_go: set[str] = set()
 
     def stored(self, path: str, whole: Json | None) -> None:
         """Take in a record's new version, or its end."""
@@ -64,6 +66,8 @@ class Oracle:
         if whole is None:
             return
         seen = self.records[path] = see(whole)
+        if seen.is_let_go:
+            self._let_go.add(seen.uid)
         self.drains.stored(before, seen)
         self.gates.stored(before, seen)
 
@@ -121,6 +125,8 @@ class Oracle:
 
     def _stray(self, member: Member) -> None:
         """Tell of a member that no record names."""
+        if member.record_id in self._let_go:
+            return
         alive = {seen.uid for seen in self.records.values()}
         rule = "S1" if member.record_id in alive else "S2/S5"
         self._world.fail(
@@ -206,7 +212,7 @@ class Oracle:
         self, place: Place, member: Member, wanted: Mapping[WishKey, Wish]
     ) -> bool:
         """Tell whether a member is somebody's, or of a record that is held."""
-        if any(
+        if member.record_id in self._let_go or any(
             w.place == place and w.address == member.address for w in wanted.values()
         ):
             return True

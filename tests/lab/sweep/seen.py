@@ -5,6 +5,7 @@ from typing import cast
 
 import attrs
 
+from lbcf.core.model.names import ANNOTATION_ABANDON
 from tests.fakes.clock import EPOCH
 from tests.kube.tiny_rules import Json, metadata_of
 from tests.lab.sweep.balancer import target_of
@@ -24,6 +25,7 @@ class Seen:
         drain_seconds: how long it is to be drained, None: not at all.
         deadline: of the drain, as written: seconds of the API server's clock.
         drain_length: seconds from its start to its deadline, as written.
+        is_let_go: a person has said why it is to go without its driver.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Seen:
     drain_seconds: float | None
     deadline: float | None
     drain_length: float | None
+    is_let_go: bool
 
 
 def see(whole: Json) -> Seen:
@@ -64,6 +67,7 @@ def see(whole: Json) -> Seen:
     current = is_in and registered.get("observedGeneration") == generation
     always = cast("Json", spec.get("ensurePolicy") or {}).get("policy") == "Always"
     drain = cast("Json", status.get("drain") or {})
+    annotations = cast("Json", metadata.get("annotations") or {})
     return Seen(
         name=str(metadata["name"]),
         uid=str(metadata["uid"]),
@@ -82,6 +86,7 @@ def see(whole: Json) -> Seen:
         drain_seconds=_drain_seconds(spec),
         deadline=_second(drain.get("deadline")),
         drain_length=_drain_length(drain),
+        is_let_go=bool(str(annotations.get(ANNOTATION_ABANDON, "")).strip()),
     )
 
 

@@ -97,6 +97,9 @@ def test_what_was_refused_once_is_allowed(
         ("drained-whatever-is-left", "drain-in-vain", "record", "not empty"),
         ("cut-after-an-empty-drain", "sessions-return", "record", "was empty"),
         ("spared-for-ever", "sessions-stay", "record", "was empty"),
+        ("abandoned-unasked", "abandoned", "record", "said why"),
+        ("abandoned-for-no-reason", "abandoned", "backend", "said why"),
+        ("unregistered-is-out", "early", "record", "something may be registered"),
     ],
 )
 def test_run_without_a_guard_is_refused(
