@@ -96,7 +96,7 @@ def refused_write(drain: Drain | None, before: Facts, after: Facts) -> str:
     if new == old:
         return ""
     if before.drain_deadline is not None:
-        return f"the drain's clock was {old}, and is written down once"
+        return f"the drain's clock was {old}, and stays"
     if drain is None or drain.deadline != after.drain_deadline:
         return f"the drain does not end at {after.drain_deadline}"
     # Both are whole seconds, and the whole drain is between them.

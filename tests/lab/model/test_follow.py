@@ -630,23 +630,41 @@ def test_a_drain_is_written_as_it_began(by: float) -> None:
     assert f"does not end at {30.0 + by}" in refusal.why
 
 
-@pytest.mark.parametrize("moved", [1.0, None], ids=["later", "off"])
-def test_a_drain_is_written_once(moved: float | None) -> None:
-    """What is written stays."""
+@pytest.mark.parametrize("step", ["write", "read"])
+@pytest.mark.parametrize("ends", [29.0, 31.0])
+def test_a_drain_is_written_once(step: str, ends: float) -> None:
+    """Nobody moves its clock, nor does a write that had no answer."""
     life = a_drain(RUNNING)
     steps = life["steps"]
     assert isinstance(steps, list)
     place = place_of(life, "write")
     first = steps[place]["now"]
-    clock = {"drain_started": moved, "drain_deadline": moved and 30.0 + moved}
-    again = {**first, **clock, "version": first["version"] + 1}
+    again = {**first, "drain_deadline": ends, "version": first["version"] + 1}
+    steps.insert(place + 1, {**steps[place], "step": step, "of": first, "now": again})
+
+    refusal = follow(life)
+
+    assert refusal is not None
+    assert place + 1 == refusal.event.number
+    assert "is written down once" in refusal.why
+
+
+def test_a_drain_that_is_written_stays() -> None:
+    """Another incarnation would begin it anew."""
+    life = a_drain(RUNNING)
+    steps = life["steps"]
+    assert isinstance(steps, list)
+    place = place_of(life, "write")
+    first = steps[place]["now"]
+    none = {"drain_started": None, "drain_deadline": None}
+    again = {**first, **none, "version": first["version"] + 1}
     steps.insert(place + 1, {**steps[place], "of": first, "now": again})
 
     refusal = follow(life)
 
     assert refusal is not None
     assert place + 1 == refusal.event.number
-    assert "written down once" in refusal.why
+    assert "and stays" in refusal.why
 
 
 def test_nobody_is_drained_whose_backend_is_gone() -> None:

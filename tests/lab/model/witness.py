@@ -86,6 +86,7 @@ class Witness:
         locks: who holds each, and for how long calls for that one's end may take effect,
             as the lock says.
         covered: the same, as was announced for records.
+        drains: when each began and is to end, as it was first seen to be written.
         takeovers: locks taken from others, to be judged when all ends are known: who is
             paused tells of a release long after it was made.
         clean: records of whose end whoever let them go knows all calls that may be out:
@@ -97,6 +98,7 @@ class Witness:
     memories: dict[tuple[str, str], Memory] = field(default_factory=dict)
     versions: dict[tuple[str, int], Facts] = field(default_factory=dict)
     writes: list[tuple[Event, int, int]] = field(default_factory=list)
+    drains: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
     deleted: dict[str, float] = field(default_factory=dict)
     gone: dict[str, float] = field(default_factory=dict)
     locks: dict[str, tuple[str, float]] = field(default_factory=dict)
@@ -129,13 +131,22 @@ class Witness:
         return self.memories.setdefault((actor, record), fresh)
 
     def learn_version(self, e: Event) -> str:
-        """Note a version; what it says can never change."""
+        """Note a version; what it says can never change, nor can its drain's clock.
+
+        Whoever moves that may have got no answer to the write.
+        """
         for shown in (e.based_on, e.now):
             if shown is None:
                 continue
             known = self.versions.setdefault((e.record, shown.version), shown)
             if known != shown:
                 return f"version {shown.version} was another before"
+            clock = (shown.drain_started, shown.drain_deadline)
+            if clock[1] is None:
+                continue
+            first = self.drains.setdefault(e.record, clock)
+            if first != clock:
+                return f"the drain's clock was {first}, and is written down once"
         return ""
 
     def observe(self, e: Event, memory: Memory) -> None:
