@@ -4,6 +4,7 @@ import asyncio
 
 from collections.abc import AsyncIterator, Callable
 
+import aiohttp
 import attrs
 import pytest
 import trustme
@@ -52,6 +53,7 @@ from tests.drivers.servers import (
     response,
     serving,
 )
+from tests.drivers.test_resolver import NameServer
 
 
 _TLS = "kubernetes.io/tls"
@@ -406,6 +408,40 @@ async def test_a_token_is_not_sent_unencrypted() -> None:
     assert isinstance(error, NotAllowed)
     assert "use https" in str(error)
     assert isinstance(named, SecretMissing)
+
+
+async def test_no_call_takes_a_token_along_unencrypted(
+    drawer: Drawer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver hears nothing at all, unless the operator says http: then the token."""
+    monkeypatch.setattr(aiohttp, "AsyncResolver", lambda: NameServer(["127.0.0.1"]))
+    drawer.put(a_token_secret())
+    heard: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await read_request(reader))
+        writer.write(response())
+
+    def pool(pattern: str) -> DriverPool:
+        patterns = (pattern, "*://127.0.0.1")  # where the name leads to, beside us
+        allowlist = DriverAllowlist(tuple(map(parse_allowed_url, patterns)))
+        return DriverPool(
+            SystemClock(), CollectorRegistry(), find=drawer.find, allowlist=allowlist
+        )
+
+    async with (
+        serving(talk) as url,
+        pool("*://driver.test") as plain,
+        pool("http://driver.test") as told,
+    ):
+        driver = secured(url.replace("127.0.0.1", "driver.test"), token=True)
+        error = await refusal(plain, driver)
+        before = list(heard)
+        await call(told, driver)
+
+    assert isinstance(error, NotAllowed)
+    assert [] == before
+    assert f"Authorization: Bearer {TOKEN}\r\n".encode() in heard[0]
 
 
 async def test_drivers_of_other_namespaces_than_the_operators_are_not_called() -> None:
