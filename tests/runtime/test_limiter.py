@@ -104,7 +104,9 @@ async def test_parked_key_leaves_its_worker_at_once(bench: Bench) -> None:
     """As if it were done; its key comes back by the queue."""
     await bench.all_come("a b c")
 
-    assert Done() == await bench.tasks[key_of("c")]
+    waiting = bench.tasks[key_of("c")]
+    assert waiting.done()
+    assert Done() == waiting.result()
 
 
 async def test_other_limits_are_left_alone(bench: Bench) -> None:
