@@ -21,6 +21,7 @@ from packaging.version import Version
 
 from images.build import ROOT, build, unpack
 from images.table import IMAGES
+from images.waiter import REFERENCE, build_waiter
 from lbcf import __version__
 from tests.images.test_lock import pinned
 from tests.lab.cluster.commands import find_program
@@ -135,6 +136,23 @@ def test_bill_of_materials_has_all_that_is_inside(image: Unpacked) -> None:
     assert _hash(image.archive) == whole["hashes"][0]["content"]
 
 
+def test_bill_of_materials_of_the_waiter(tmp_path: Path) -> None:
+    """The image without Python has one as well, of each file that is in it."""
+    archive = build_waiter(tmp_path)
+    text = archive.with_suffix(".cdx.json").read_text()
+    bill, files = json.loads(text), tmp_path / "root"
+    unpack(archive, files)
+    inside = {path for path in files.rglob("*") if path.is_file()}
+    listed = {(one["name"], one["hashes"][0]["content"]) for one in bill["components"]}
+
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    assert {(f"/{path.relative_to(files)}", _hash(path)) for path in inside} == listed
+    assert {"busybox", "install", "wait"} == {path.name for path in inside}
+    whole = bill["metadata"]["component"]
+    assert whole["name"] == REFERENCE.partition(":")[0]
+    assert _hash(archive) == whole["hashes"][0]["content"]
+
+
 def _hash(path: Path) -> str:
     """The SHA-256 of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -175,3 +193,32 @@ def test_containerfile_leaves_nothing_of_the_base() -> None:
 
     assert ["${BASE}", "scratch", *["base"] * (len(IMAGES) + 1)] == stages
     assert "*@sha256:*) ;;" in text
+
+
+@pytest.mark.parametrize(
+    ("base", "is_taken"),
+    [
+        (f"python:3.11-slim@sha256:{'0' * 64}", True),
+        ("python:3.11-slim", False),
+        ("python@3.11", False),
+        ("", False),
+    ],
+)
+def test_containerfile_takes_no_base_without_its_digest(
+    base: str, *, is_taken: bool
+) -> None:
+    """The first step of the build ends it; it is run here as an engine runs it."""
+    text = (ROOT / "images" / "Containerfile").read_text()
+    build_stage = text.partition("FROM ${BASE} AS build\n")[2].splitlines()
+    step = build_stage[1].removeprefix("RUN ")
+    done = subprocess.run(
+        ["/bin/sh", "-c", step],
+        env={"BASE": base},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "ARG BASE" == build_stage[0]
+    assert is_taken == (0 == done.returncode)
+    assert is_taken == ("name it with its digest" not in done.stderr)
