@@ -357,11 +357,29 @@ def test_status_is_taken_literally_and_not_quoted(status: str) -> None:
         retried(answered(status=status))
 
 
-@pytest.mark.parametrize("count", [-1, 2**63, 10**23, 10**30])
+IMPOSSIBLE = pytest.mark.parametrize("count", [-1, 2**63, 10**23, 10**30])
+
+
+@IMPOSSIBLE
 def test_counts_that_cannot_be_are_malformed(count: int) -> None:
     """A count that cannot be, or that no status can hold, is no answer."""
     with pytest.raises(Malformed, match="activeConnections"):
         parse_answer(Operation.DRAIN_BACKEND, answered(activeConnections=count))
+
+
+@IMPOSSIBLE
+def test_counts_that_cannot_be_are_malformed_in_lists(count: int) -> None:
+    """So is the whole list; of a batch only the item, which is taken for unanswered."""
+    said = {"activeConnections": count}
+    member = {"backendAddr": "192.0.2.1:80", "state": "Active", **said}
+    with pytest.raises(Malformed, match="activeConnections"):
+        parse_answer(Operation.LIST_BACKENDS, answered(backends=[member]))
+
+    items = [{"recordID": name, "status": "Running"} for name in "ab"]
+    body = answered(results=[{**items[0], **said}, items[1]])
+    batch = parse_answer(Operation.DRAIN_BACKENDS, body)
+    assert isinstance(batch, answers.DrainBackendsAnswer)
+    assert ["b"] == [result.record_id for result in batch.results]
 
 
 def test_addresses_and_epochs_that_cannot_be_kept_are_malformed() -> None:
