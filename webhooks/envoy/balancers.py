@@ -63,6 +63,11 @@ class Identity:
         return f"{self.fleet}/{self.listener}"
 
 
+def is_fleet(name: str) -> bool:
+    """Tell whether a `node.cluster` can be the fleet of a load balancer."""
+    return _FLEET.fullmatch(name) is not None
+
+
 def parse_identity(fields: Mapping[str, str]) -> Identity:
     """Read `fleet` and `listen` of an lbSpec or lbInfo.
 
@@ -72,7 +77,7 @@ def parse_identity(fields: Mapping[str, str]) -> Identity:
     wrong = wrong_field(fields, _KNOWN, _KNOWN)
     if wrong:
         raise InvalidInput(f"load balancer: {wrong}; it has {', '.join(_KNOWN)}")
-    if _FLEET.fullmatch(fields["fleet"]) is None:
+    if not is_fleet(fields["fleet"]):
         raise InvalidInput(
             f"fleet: {fields['fleet']!r:.80} is no node.cluster: write letters, digits, "
             "`.`, `_` and `-`, at most 63"

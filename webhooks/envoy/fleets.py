@@ -19,8 +19,14 @@ from webhooks.envoy.resources import Kind, Resource, Snapshot
 from webhooks.envoy.sessions import Session
 
 
+MOST_FLEETS = 1000
+"""Values of `node.cluster` that Envoys have and no load balancer does."""
+
 MOST_ENVOYS = 1000
-"""Envoys of one fleet that are remembered."""
+"""Envoys of one fleet, connected or waited for."""
+
+MOST_STREAMS = 10
+"""Streams of one kind of one Envoy: a hot restart has two for a while."""
 
 
 @attrs.define(eq=False)
@@ -52,6 +58,12 @@ class Fleet:
     def connected(self) -> Sequence[str]:
         """Return the Envoys that are."""
         return sorted({one.envoy for one in self.sessions})
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether it has load balancers, or an Envoy that is, or may be, there."""
+        has_resources = any(self.resources.values())
+        return bool(has_resources or self.sessions or self.reports or self.left_at)
 
     def tell(self) -> None:
         """Wake all who wait for a change."""
@@ -130,17 +142,17 @@ class Fleet:
             late.append(session.envoy)
         if absent:
             return NotYet(
-                f"Envoy {_some(absent)} of fleet {self.name!r} is not connected, and may "
+                f"Envoy {some(absent)} of fleet {self.name!r} is not connected, and may "
                 "be serving with what it had"
             )
         if late:
-            return NotYet(f"Envoy {_some(late)} has not acknowledged it yet")
+            return NotYet(f"Envoy {some(sorted({*late}))} has not acknowledged it yet")
         return None
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
     """Return the first names, and how many there are beside."""
-    shown = ", ".join(sorted(names)[:3])
+    shown = ", ".join(names[:3])
     more = len(names) - 3
     return f"{shown} (and {more} more)" if more > 0 else shown
 
@@ -168,7 +180,7 @@ class Fleets:
     _unsaved: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
 
     def fleet(self, name: str) -> Fleet:
-        """Return a fleet."""
+        """Return a fleet, which is kept for as long as it is needed."""
         return self._fleets.setdefault(name, Fleet(name))
 
     def peek(self, name: str) -> Fleet:
@@ -178,26 +190,63 @@ class Fleets:
     def __iter__(self) -> Iterator[Fleet]:
         return iter(tuple(self._fleets.values()))
 
+    def tidy(self, fleet: Fleet) -> None:
+        """Keep nothing of a fleet that has neither load balancers nor Envoys."""
+        if not fleet.is_needed and self._fleets.get(fleet.name) is fleet:
+            del self._fleets[fleet.name]
+
     def remember(self, known: Mapping[str, Sequence[str]]) -> None:
         """Expect these Envoys to come back."""
         now = self.now()
         for name, envoys in known.items():
-            self.fleet(name).left_at.update(dict.fromkeys(envoys, now))
+            if envoys:
+                self.fleet(name).left_at.update(dict.fromkeys(envoys, now))
+
+    def refusal(self, node: Node) -> str:
+        """Return why an Envoy can have no stream more, and what to do; empty: it can."""
+        fleet = self.peek(node.fleet)
+        idle = sum(not any(one.resources.values()) for one in self)
+        if node.fleet not in self._fleets and idle >= MOST_FLEETS:
+            return (
+                f"{idle} fleets without a load balancer have Envoys: start Envoys with the "
+                "node.cluster that LoadBalancers name as fleet"
+            )
+        envoys = {*fleet.connected(), *fleet.reports, *fleet.left_at}
+        if node.envoy not in envoys and len(envoys) >= MOST_ENVOYS:
+            return (
+                f"fleet {fleet.name!r} has {len(envoys)} Envoys, and more are not served: "
+                "start others with another node.cluster, as a fleet of their own"
+            )
+        streams = [one for one in fleet.sessions if one.envoy == node.envoy]
+        reports = fleet.reports.get(node.envoy, ())
+        if max(len(streams), len(reports)) >= MOST_STREAMS:
+            return (
+                f"{MOST_STREAMS} streams of Envoy {node.envoy} are open: give each Envoy "
+                "of the fleet a node.id of its own"
+            )
+        return ""
+
+    def expire(self) -> None:
+        """Forget the Envoys that were away for too long, in all fleets."""
+        for fleet in self:
+            self.absent(fleet)
 
     def absent(self, fleet: Fleet) -> Sequence[str]:
         """Return the Envoys without a stream that may be serving; forget the others."""
         oldest = self.now() - self.forget_after.total_seconds()
-        for envoy in [one for one, at in fleet.left_at.items() if at < oldest]:
+        gone = [one for one, at in fleet.left_at.items() if at < oldest]
+        for envoy in gone:
             del fleet.left_at[envoy]
+        if gone:
             self._unsaved.set()
+            fleet.tell()
+            self.tidy(fleet)
         return sorted(fleet.left_at)
 
     def known(self) -> Mapping[str, Sequence[str]]:
         """Return all Envoys that are, or may be, there."""
-        return {
-            fleet.name: sorted({*fleet.connected(), *fleet.left_at})[:MOST_ENVOYS]
-            for fleet in self
-        }
+        found = {one.name: sorted({*one.connected(), *one.left_at}) for one in self}
+        return {name: envoys for name, envoys in found.items() if envoys}
 
     async def unsaved(self) -> None:
         """Wait until `known` may have changed."""
@@ -212,11 +261,17 @@ class Fleets:
         fleet.tell()
 
     def leave(self, fleet: Fleet, session: Session) -> None:
-        """Have a stream count no more."""
+        """Have a stream count no more.
+
+        An Envoy that had nothing of ours, and was to have nothing, serves nothing.
+        """
         fleet.sessions.discard(session)
-        if session.envoy not in fleet.connected():
+        may_serve = session.has_any or any(fleet.resources.values())
+        if may_serve and session.envoy not in fleet.connected():
             fleet.left_at[session.envoy] = self.now()
+        self._unsaved.set()
         fleet.tell()
+        self.tidy(fleet)
 
     def report(self, node: Node) -> Reporting:
         """Return where a stream of load reports is kept."""
@@ -226,7 +281,8 @@ class Fleets:
 
     def end_report(self, node: Node, reporting: Reporting) -> None:
         """Forget a stream of load reports."""
-        reports = self.fleet(node.fleet).reports
-        reports[node.envoy].remove(reporting)
-        if not reports[node.envoy]:
-            del reports[node.envoy]
+        fleet = self.fleet(node.fleet)
+        fleet.reports[node.envoy].remove(reporting)
+        if not fleet.reports[node.envoy]:
+            del fleet.reports[node.envoy]
+        self.tidy(fleet)

@@ -21,6 +21,9 @@ from webhooks.envoy.resources import resources
 from webhooks.envoy.store import Store
 
 
+EXPIRE = timedelta(seconds=1)
+"""How often it is looked for Envoys that were away for too long."""
+
 RETRY_LOCK = timedelta(seconds=0.5)
 """How often a process asks for a state directory that another one has."""
 
@@ -174,6 +177,7 @@ class Keeper:
         self._management = management
         self._spawn(self._write())
         self._spawn(self._write_envoys())
+        self._spawn(self._expire())
         return True
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
@@ -195,6 +199,7 @@ class Keeper:
             if balancer is None:
                 self._published.pop(known, None)
                 fleet.take_away(known.name)
+                self.fleets.tidy(fleet)
             else:
                 self._published[known] = balancer
                 fleet.put(resources(balancer, self.epoch))
@@ -226,6 +231,12 @@ class Keeper:
             for key in keys
             if self._wanted.get(key) != self._published.get(key)
         }
+
+    async def _expire(self) -> None:
+        """Forget Envoys that do not come back, also where nobody asks for their fleet."""
+        while True:
+            await self.clock.sleep(EXPIRE)
+            self.fleets.expire()
 
     async def _write_envoys(self) -> None:
         """Write which Envoys there are whenever that changes."""

@@ -16,6 +16,7 @@ from envoy.service.load_stats.v3 import lrs_pb2_grpc
 
 from lbcf.runtime.flags import BindAddress
 from webhooks.envoy import messages
+from webhooks.envoy.balancers import is_fleet
 from webhooks.envoy.fleets import Fleet, Fleets
 from webhooks.envoy.loads import Reporting
 from webhooks.envoy.messages import Message, Node
@@ -25,6 +26,12 @@ from webhooks.envoy.store import Step
 
 LARGEST_MESSAGE = 16 * 1024 * 1024
 """Bytes of a message; a load report of 10,000 members has about 1 MiB."""
+
+LONGEST_ID = 255
+"""Characters of a `node.id`."""
+
+COMPLAIN_AGAIN = 60.0
+"""Seconds between two words in the log about Envoys that are turned away."""
 
 _OPTIONS = (
     ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a share
@@ -107,6 +114,7 @@ class Management:
     step: Step
     closing: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     _server: Any = attrs.field(default=None, init=False)
+    _complained_at: float | None = attrs.field(default=None, init=False)
 
     async def open(self) -> int:
         """Listen; return the port.
@@ -138,6 +146,28 @@ class Management:
         if self._server is not None:
             await self._server.stop(_GRACE)
             self._server = None
+
+    async def first(self, requests: AsyncIterator[Message], context: Any) -> Message:
+        """Return the first request of a stream, which says who sends it.
+
+        A stream that is refused ends with the reason, which Envoy logs.
+        """
+        request = await anext(requests, None)
+        wrong = _wrong(request)
+        if wrong:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, wrong)
+        full = self.fleets.refusal(messages.node_of(request))
+        if full:
+            self._complain(full)
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, full)
+        return request
+
+    def _complain(self, why: str) -> None:
+        """Log that Envoys are turned away, not more often than is read."""
+        now = self.fleets.now()
+        if self._complained_at is None or now - self._complained_at > COMPLAIN_AGAIN:
+            self._complained_at = now
+            _log.warning("envoy.turned_away", error=why)
 
     async def configure(
         self, node: Node, first: Message, requests: AsyncIterator[Message]
@@ -196,7 +226,7 @@ class _Ads(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):  # type: ignore[mis
         context: Any,
     ) -> AsyncIterator[Message]:
         """Serve one Envoy."""
-        first = await _first(requests, context)
+        first = await self._management.first(requests, context)
         node = messages.node_of(first)
         stream = self._management.configure(node, first, requests)
         async with contextlib.aclosing(stream):
@@ -217,7 +247,7 @@ class _Lrs(lrs_pb2_grpc.LoadReportingServiceServicer):  # type: ignore[misc]
         context: Any,
     ) -> AsyncIterator[Message]:
         """Serve one Envoy."""
-        node = messages.node_of(await _first(requests, context))
+        node = messages.node_of(await self._management.first(requests, context))
         reporting = self._fleets.report(node)
         reader = asyncio.create_task(self._read(node, reporting, requests))
         closing = asyncio.create_task(self._management.closing.wait())
@@ -237,18 +267,18 @@ class _Lrs(lrs_pb2_grpc.LoadReportingServiceServicer):  # type: ignore[misc]
         async for request in requests:
             report = messages.read_report(request)
             reporting.take(report, self._fleets.now())
-            self._fleets.fleet(node.fleet).tell()
+            self._fleets.peek(node.fleet).tell()
 
 
-async def _first(requests: AsyncIterator[Message], context: Any) -> Message:
-    """Return the first request of a stream, which says who sends it."""
-    try:
-        first = await anext(requests)
-    except StopAsyncIteration:
-        first = None
+def _wrong(first: Message) -> str:
+    """Return what is wrong with who sends a stream's first request; empty: nothing."""
     if first is None or not first.node.id or not first.node.cluster:
-        await context.abort(
-            grpc.StatusCode.INVALID_ARGUMENT,
-            "say node.id and node.cluster (Envoy: --service-node, --service-cluster)",
+        return "say node.id and node.cluster (Envoy: --service-node, --service-cluster)"
+    if len(first.node.id) > LONGEST_ID:
+        return f"node.id has more than {LONGEST_ID} characters"
+    if not is_fleet(first.node.cluster):
+        return (
+            "node.cluster can be the fleet of no load balancer: write letters, digits, "
+            "`.`, `_` and `-`, at most 63"
         )
-    return first
+    return ""

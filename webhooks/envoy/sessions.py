@@ -35,6 +35,8 @@ class Session:
         accepted = subscription.take(asked)
         if kind is not Kind.ENDPOINTS:
             return
+        for name in self.drained_since.keys() - subscription.held.keys():
+            del self.drained_since[name]
         if accepted is not None:
             self._note(accepted.resources.values(), now)
         elif is_first:
@@ -98,6 +100,14 @@ class Session:
         if wanted is None:
             return name not in subscription.held
         return subscription.held.get(name) == wanted.version
+
+    @property
+    def has_any(self) -> bool:
+        """Whether the Envoy has anything of a driver, or was just sent it."""
+        return any(
+            one.offered is not None or any(one.held.values())
+            for one in self.subscriptions.values()
+        )
 
     def refusal(
         self, name: str, snapshot: Snapshot, kinds: Iterable[Kind] = Kind
