@@ -44,7 +44,7 @@ from lbcf.sdk import (
 from webhooks.envoy.attributes import parse_attributes
 from webhooks.envoy.balancers import Balancer, Identity, Member, parse_identity, placed
 from webhooks.envoy.errors import EnvoyError, InvalidInput, NotCreated, NotYet
-from webhooks.envoy.fleets import Fleet
+from webhooks.envoy.fleets import Fleet, some
 from webhooks.envoy.keeper import Keeper
 from webhooks.envoy.parameters import parse_options
 from webhooks.shared.addresses import Address, read_address
@@ -361,9 +361,11 @@ class EnvoyDriver(Driver):
         if not left:
             return Succ()
         counts = [one for one in left.values() if one is not None]
-        where = ", ".join(
-            f"{'?' if one is None else one} at {envoy}"
-            for envoy, one in sorted(left.items())[:3]
+        where = some(
+            [
+                f"{'?' if one is None else one} at {envoy}"
+                for envoy, one in sorted(left.items())
+            ]
         )
         return Running(
             msg=f"requests or connections left: {where} (?: it has not reported yet)",
