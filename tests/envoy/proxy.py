@@ -109,11 +109,12 @@ class Envoy:
     Attributes:
         folder: of its configuration, its log and its admin socket.
         node: its `node.id`.
-        base: tells several on one machine apart.
+        restart: which process of a hot restart it is, in words of the command line.
     """
 
     folder: Path
     node: str
+    restart: Sequence[str] = ("--use-dynamic-base-id",)
     _child: asyncio.subprocess.Process | None = attrs.field(default=None, init=False)
 
     @classmethod
@@ -125,10 +126,11 @@ class Envoy:
         tls: Mapping[str, object] | None = None,
         *,
         reports: bool = True,
+        restart: Sequence[str] = ("--use-dynamic-base-id",),
     ) -> AsyncIterator[Self]:
         """Run one for a block."""
         with tempfile.TemporaryDirectory(prefix="envoy-") as folder:
-            envoy = cls(Path(folder), node)
+            envoy = cls(Path(folder), node, restart)
             said = bootstrap(xds_port, str(envoy.admin), tls, reports=reports)
             (envoy.folder / "envoy.json").write_text(json.dumps(said))
             await envoy.start()
@@ -154,7 +156,7 @@ class Envoy:
                 BINARY,
                 *("--config-path", self.folder / "envoy.json"),
                 *("--service-cluster", FLEET, "--service-node", self.node),
-                *("--concurrency", "2", "--use-dynamic-base-id", "--log-level", "info"),
+                *("--concurrency", "2", "--log-level", "info", *self.restart),
                 stdout=log,
                 stderr=log,
             )

@@ -103,19 +103,32 @@ class Fleet:
         Returns:
             counts by Envoy; None: it has not reported since.
         """
-        found: dict[str, int | None] = {}
+        since: dict[str, float] = {}
         for session in self.sessions:
-            since = session.drained_since.get(name, {}).get(address)
-            if since is None:
-                continue  # it has no such member
-            reports = self.reports.get(session.envoy, ())
-            counts = [one.left(name, address, since + settling) for one in reports]
-            known = [one for one in counts if one is not None]
-            if len(known) < max(len(counts), 1):
-                found[session.envoy] = None
-            elif sum(known):
-                found[session.envoy] = sum(known)
-        return found
+            drained_at = session.drained_since.get(name, {}).get(address)
+            if drained_at is not None:  # else it has no such member
+                known_at = since.get(session.envoy, drained_at)
+                since[session.envoy] = max(known_at, drained_at)
+        found = {
+            envoy: self._reported(envoy, name, address, at + settling)
+            for envoy, at in since.items()
+        }
+        return {envoy: count for envoy, count in found.items() if count != 0}
+
+    def _reported(
+        self, envoy: str, name: str, address: str, since: float
+    ) -> int | None:
+        """Return what an Envoy has left at an address; None: it has not reported since.
+
+        While it restarts hot it is two processes, each with streams of its own, and both have
+        to report.
+        """
+        processes = sum(one.envoy == envoy for one in self.sessions)
+        reports = self.reports.get(envoy, ())
+        counts = [one.left(name, address, since) for one in reports]
+        if len(counts) < processes or None in counts:
+            return None
+        return sum(one for one in counts if one is not None)
 
     def objection(
         self, name: str, absent: Sequence[str], *, members_alone: bool
