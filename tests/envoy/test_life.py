@@ -197,6 +197,30 @@ async def test_every_envoy_has_to_acknowledge(
     assert "no Envoy of fleet 'edge' is connected to this driver" in none
 
 
+async def test_one_that_hangs_counts_as_connected_no_more(
+    stage: Stage, start_server: StartServer
+) -> None:
+    """Its connection is not closed: it gives no answer to the driver's keepalives."""
+    driver = await stage.driver()
+    await stage.envoy("a")
+    await settled(partial(driver.create_load_balancer, stage.create()))
+    server = await start_server("one")
+    fleet = driver.keeper.fleets.fleet("edge")
+
+    async def is_noticed() -> bool:
+        return not fleet.sessions
+
+    stage.relay.hang()
+    await until(is_noticed)
+    absent = await told(
+        lambda: driver.ensure_backend(stage.ensure("one", server.address))
+    )
+    stage.relay.flow()
+    await settled(lambda: driver.ensure_backend(stage.ensure("one", server.address)))
+
+    assert "Envoy a of fleet 'edge' is not connected" in absent
+
+
 async def test_what_an_envoy_refuses_is_told_in_its_words(
     stage: Stage, start_server: StartServer
 ) -> None:

@@ -37,6 +37,7 @@ _OPTIONS = (
     ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a share
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 5_000),  # else 60 s, whatever is said above
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
