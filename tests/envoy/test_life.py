@@ -221,6 +221,36 @@ async def test_one_that_hangs_counts_as_connected_no_more(
     assert "Envoy a of fleet 'edge' is not connected" in absent
 
 
+@pytest.mark.parametrize("protocol", ["http", "tcp"])
+async def test_what_is_left_after_the_deadline_goes_on(
+    stage: Stage, start_server: StartServer, client: ClientSession, protocol: str
+) -> None:
+    """Envoy has no way to close what one member has: it ends with the member, or by itself."""
+    driver = await stage.driver()
+    envoy = await stage.envoy()
+    await settled(partial(driver.create_load_balancer, stage.create(protocol=protocol)))
+    server = await start_server("one")
+    await settled(lambda: driver.ensure_backend(stage.ensure("one", server.address)))
+    slow = [asyncio.create_task(ask(client, f"{stage.url}slow")) for _ in range(2)]
+
+    async def are_held() -> bool:
+        return server.waiting == len(slow)
+
+    await until(are_held)
+    await driver.drain_backend(stage.drain("one", server.address))
+    await driver.deregister_backend(
+        stage.deregister("one", server.address, drained=False)
+    )
+    members = await envoy.members(stage.listen)
+    async with ClientSession() as new:
+        refused = await ask(new, stage.url)
+    server.release()
+
+    assert {} == members
+    assert "one" != refused
+    assert ["one", "one"] == await asyncio.gather(*slow)
+
+
 async def test_what_an_envoy_refuses_is_told_in_its_words(
     stage: Stage, start_server: StartServer
 ) -> None:

@@ -1,7 +1,7 @@
 """Who may connect to the driver as an Envoy: certificates on both sides."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -22,9 +22,11 @@ from webhooks.envoy.store import Store
 pytestmark = pytest.mark.envoy
 
 
-def issued(ca: trustme.CA, folder: Path, name: str) -> tuple[Path, Path]:
-    """Write a certificate and its key."""
-    made = ca.issue_cert(name)
+def issued(
+    ca: trustme.CA, folder: Path, name: str, until: datetime | None = None
+) -> tuple[Path, Path]:
+    """Write a certificate, which may end at a moment, and its key."""
+    made = ca.issue_cert(name, not_after=until)
     certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
     made.cert_chain_pems[0].write_to_path(certificate)
     made.private_key_pem.write_to_path(key)
@@ -55,7 +57,7 @@ def transport(pair: tuple[Path, Path] | None, ca: Path) -> Mapping[str, object]:
 async def test_only_envoys_with_a_certificate_are_served(
     stage: Stage, tmp_path: Path
 ) -> None:
-    """One without, and one of another authority, learn nothing."""
+    """One without, one of another authority, and one that has expired learn nothing."""
     ours, theirs = trustme.CA(), trustme.CA()
     ca = tmp_path / "ca.pem"
     ours.cert_pem.write_to_path(ca)
@@ -70,7 +72,12 @@ async def test_only_envoys_with_a_certificate_are_served(
     stage.drivers.append(driver)
     await driver.start()
 
-    strangers = (None, issued(theirs, tmp_path, "stranger"))
+    past = datetime.now(UTC) - timedelta(days=1)
+    strangers = (
+        None,
+        issued(theirs, tmp_path, "stranger"),
+        issued(ours, tmp_path, "expired", past),
+    )
     for pair in strangers:
         async with Envoy.running(stage.relay.port, tls=transport(pair, ca)) as envoy:
             with pytest.raises(RetryAfter, match="no Envoy of fleet"):

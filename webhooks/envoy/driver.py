@@ -178,7 +178,11 @@ class EnvoyDriver(Driver):
             return self._left(known, after, record)
 
     async def deregister_backend(self, request: DeregisterBackendRequest) -> Succ:
-        """Take the member out; requests that it still has are left to end by themselves."""
+        """Take the member out; what it still has is left to end by itself.
+
+        That is so after a drain's deadline as well: Envoy closes neither requests nor connections
+        of one member when it is removed, or told to be unhealthy.
+        """
         async with _attempt():
             known, record = parse_identity(request.lb_info), request.record_id
             balancer = await self._with(known, record)
