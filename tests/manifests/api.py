@@ -34,10 +34,12 @@ class Answer:
     Attributes:
         code: the HTTP status.
         body: the object, or a Status that says what is wrong.
+        warnings: for whoever asked, as kubectl prints them.
     """
 
     code: int
     body: Document
+    warnings: tuple[str, ...] = ()
 
     @property
     def accepted(self) -> bool:
@@ -85,7 +87,9 @@ class Api:
         text = None if body is None else json.dumps(body)
         self.connection.request(verb, path, text, {"Content-Type": content})
         with self.connection.getresponse() as answer:
-            return Answer(answer.status, json.loads(answer.read()))
+            told = answer.headers.get_all("Warning", ())
+            warnings = tuple(one.partition('"')[2].removesuffix('"') for one in told)
+            return Answer(answer.status, json.loads(answer.read()), warnings)
 
     def path_of(self, document: Document, *, named: bool = True) -> str:
         """The path of an object, or of the list that it is created in."""

@@ -4,6 +4,7 @@ Each is tried before its policy is there, too: what is denied then is denied by 
 """
 
 import json
+import subprocess
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -19,6 +20,7 @@ from tests.manifests import accounts
 from tests.manifests.api import Answer, Api
 from tests.manifests.documents import ROOT, Document, read_all
 from tests.manifests.fixtures import await_answer
+from tests.manifests.test_policies import KEEP, SPECS
 
 
 pytestmark = pytest.mark.cluster
@@ -30,6 +32,12 @@ CONFIGURATION = ROOT / "manifests" / "webhook" / "configuration.yaml"
 PODS = {"ports": [{"port": 80}], "byName": ["web-0"]}
 STATIC, NODES = ["198.51.100.1:80"], {"ports": [{"port": 80}]}
 MERGE = "application/merge-patch+json"
+COUNTS = {
+    "LoadBalancer": "backends",
+    "BackendGroup": "registeredBackends",
+    "Bind": "registeredBackends",
+}
+"""The field of each one's status that says how many members go with it."""
 
 
 @contextmanager
@@ -283,3 +291,111 @@ def test_webhook_pods_write_the_ca_bundle_alone(control_plane: Cluster) -> None:
                 assert "writes clientConfig.caBundle" in answer.message, field
             assert bundle().accepted
     control_plane.kubectl("delete", kind, "trial.lbcf.tkestack.io")
+
+
+def serving(kind: str, members: int | None, **metadata: object) -> Document:
+    """An object that has so many registered members; None: it has no status yet."""
+    status = {} if members is None else {"status": {COUNTS[kind]: members}}
+    return {
+        "apiVersion": f"lbcf.tkestack.io/{'v1' if kind == 'Bind' else 'v1beta1'}",
+        "kind": kind,
+        "metadata": {"name": "front", **metadata},
+        "spec": SPECS[kind],
+        **status,
+    }
+
+
+def ended(api: Api, document: Document, how: str = "") -> Answer:
+    """Store an object, delete it, and take away what is left of it."""
+    api.store(document)
+    answer = api.delete(document, how)
+    api.remove(document)
+    return answer
+
+
+@pytest.fixture(scope="module", name="warned")
+def _warned(api: Api) -> Api:
+    """The API server, once it warns."""
+    for kind in COUNTS:
+        found = serving(kind, 1)
+        api.store(found)
+        await_answer(lambda one=found: bool(api.delete(one, "dryRun=All").warnings))  # type: ignore[misc]
+        api.remove(found)
+    return api
+
+
+@pytest.mark.parametrize("how", ["", "dryRun=All"], ids=["deleted", "tried"])
+@pytest.mark.parametrize("kind", COUNTS)
+def test_who_deletes_what_serves_is_warned(warned: Api, kind: str, how: str) -> None:
+    """How many members go, and what would have kept it; the deletion goes through."""
+    answer = ended(warned, serving(kind, 3), how)
+
+    assert answer.accepted, answer.message
+    [warning] = answer.warnings
+    assert "3 registered members" in warning
+    assert f"the label {next(iter(KEEP))} keeps " in warning
+
+
+@pytest.mark.parametrize(
+    ("members", "metadata"),
+    [
+        (None, {}),
+        (0, {}),
+        # It is refused, in the words of the policy that does.
+        (3, {"labels": KEEP}),
+    ],
+    ids=["new", "empty", "kept"],
+)
+@pytest.mark.parametrize("kind", COUNTS)
+def test_who_deletes_nothing_that_serves_is_not(
+    warned: Api, kind: str, members: int | None, metadata: Mapping[str, object]
+) -> None:
+    """A warning that comes each time is read by nobody."""
+    answer = ended(warned, serving(kind, members, **metadata))
+
+    assert ("labels" not in metadata) == answer.accepted
+    assert () == answer.warnings
+
+
+@pytest.mark.parametrize("kind", COUNTS)
+def test_a_deletion_under_way_is_not_warned_of_again(warned: Api, kind: str) -> None:
+    """Its members are going already."""
+    held = serving(kind, 3, finalizers=["example.com/held"])
+    warned.store(held)
+    first, second = warned.delete(held), warned.delete(held)
+    warned.remove(held)
+
+    assert (1, 0) == (len(first.warnings), len(second.warnings))
+
+
+@pytest.mark.parametrize("controller", ["namespace-controller", "garbage-collector"])
+def test_controllers_of_kubernetes_are_not_warned(
+    warned: Api, control_plane: Cluster, controller: str
+) -> None:
+    """Nobody reads it who ends a namespace, or what belonged to an object that is gone."""
+    user = {
+        "namespace-controller": "namespace-controller",
+        "garbage-collector": "generic-garbage-collector",
+    }[controller]
+    login = control_plane.kubeconfig_for(f"system:serviceaccount:kube-system:{user}")
+    with Api.connect(login, warned.namespace) as api:
+        answers = [ended(api, serving(kind, 3)) for kind in COUNTS]
+
+    assert [(True, ())] * 3 == [(a.accepted, a.warnings) for a in answers]
+
+
+def test_kubectl_prints_the_warning(warned: Api, control_plane: Cluster) -> None:
+    """Beside the line that says that it is deleted."""
+    warned.store(serving("LoadBalancer", 3))
+    kubectl = control_plane.plan.binary("kubectl")
+    done = subprocess.run(
+        [kubectl, "delete", "lb/front", "-n", warned.namespace],
+        env=control_plane.environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stderr.startswith("Warning: ")
+    assert "3 registered members" in done.stderr
+    assert "deleted" in done.stdout

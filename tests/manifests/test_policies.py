@@ -129,26 +129,36 @@ def test_denial(denial: Denial, api: Api) -> None:
     assert denial.says in answer.message
 
 
+def _denying() -> list[Document]:
+    """The policies that refuse; what warns is in test_cluster_policies.py."""
+    return read_all(POLICIES / "policies.yaml")
+
+
 def test_every_rule_of_the_policies_has_a_row() -> None:
     """Each rule of each policy is broken by at least one row."""
     said = {denial.says for denial in DENIALS if denial.says}
-    found = [d for path in POLICIES.glob("*.yaml") for d in read_all(path)]
     messages = [
-        rule["message"] for d in found for rule in d["spec"].get("validations", ())
+        rule["message"] for d in _denying() for rule in d["spec"].get("validations", ())
     ]
 
     assert messages
     assert [] == [m for m in messages if not any(words in m for words in said)]
 
 
-def test_every_policy_is_bound() -> None:
-    """Each policy has the binding of its name that denies."""
-    found = [d for path in POLICIES.glob("*.yaml") for d in read_all(path)]
+@pytest.mark.parametrize(
+    ("name", "action", "failure"),
+    [("policies", "Deny", "Fail"), ("warnings", "Warn", "Ignore")],
+)
+def test_every_policy_is_bound(name: str, action: str, failure: str) -> None:
+    """Each has the binding of its name; what warns never stands in the way."""
+    found = read_all(POLICIES / f"{name}.yaml")
     bound = {d["spec"].get("policyName"): d["spec"] for d in found}
+    policies = [d for d in found if d["kind"] == "ValidatingAdmissionPolicy"]
 
-    for policy in (d for d in found if d["kind"] == "ValidatingAdmissionPolicy"):
-        assert ["Deny"] == bound[policy["metadata"]["name"]]["validationActions"]
-        assert "Fail" == policy["spec"]["failurePolicy"]
+    assert policies
+    for policy in policies:
+        assert [action] == bound[policy["metadata"]["name"]]["validationActions"]
+        assert failure == policy["spec"]["failurePolicy"]
 
 
 @pytest.mark.usefixtures("policies")
