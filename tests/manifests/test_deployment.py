@@ -120,12 +120,15 @@ def test_images_are_those_that_we_make(built: dict[str, list[dict[str, Any]]]) -
     assert used <= known
 
 
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_everything_that_guards_a_deployment_finds_its_pods(
-    built: dict[str, list[dict[str, Any]]],
+    built: dict[str, list[dict[str, Any]]], folder: str
 ) -> None:
     """Each has a disruption budget and a network policy, and their labels fit."""
-    documents = built["overlays/default"]
-    for workload in _workloads(documents):
+    documents = built[folder]
+    deployments = [d for d in documents if d["kind"] == "Deployment"]
+    assert deployments
+    for workload in deployments:
         labels = workload["spec"]["template"]["metadata"]["labels"].items()
         guards = {
             d["kind"]
@@ -134,6 +137,17 @@ def test_everything_that_guards_a_deployment_finds_its_pods(
             and _selector(d).items() <= labels
         }
         assert {"PodDisruptionBudget", "NetworkPolicy"} == guards
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_budget_holds_up_a_node_for_ever(
+    built: dict[str, list[dict[str, Any]]], folder: str
+) -> None:
+    """One pod of each may always go, also where there is but one."""
+    budgets = [d["spec"] for d in built[folder] if d["kind"] == "PodDisruptionBudget"]
+
+    assert budgets
+    assert all(1 == one.get("maxUnavailable") for one in budgets)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
