@@ -1,7 +1,7 @@
 """ELBv2's API on a port of the loopback interface, as far as the driver uses it.
 
 Clients sign, send forms and read XML as with AWS. Tests look at `groups` and `calls`,
-push its clock on, and make it fail. It bears no load balancer: `state` has clients.
+push its clock on, and make it fail. Load balancers have names alone: `state` has clients.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from aiohttp import web
 from lbcf.sdk import Clock
 from tests.elbv2 import query
 from tests.elbv2.signing import Key, check_signature
-from tests.elbv2.state import ApiError, Description, EmulatedGroup
+from tests.elbv2.state import ApiError, Description, EmulatedBalancer, EmulatedGroup
 
 
 OURS = "AKIALBCF"
@@ -30,6 +30,9 @@ BURST, REFILL = 40, 10.0
 """Describing calls that AWS bears at once, and per second after that."""
 CHANGING_BURST, CHANGING_REFILL = 20, 4.0
 """The same of calls that change something (elb-api-throttling)."""
+
+MOST_BALANCERS = 20
+"""That one call of DescribeLoadBalancers may name."""
 
 _CHANGING = ("RegisterTargets", "DeregisterTargets", "ModifyTargetGroupAttributes")
 
@@ -91,6 +94,7 @@ class Emulator:
     Attributes:
         clock: for all states, and for throttling.
         groups: by ARN.
+        balancers: by ARN.
         keys: credentials that are known.
         calls: in the order in which they were answered.
         faults: what calls of an action are answered with in place of the truth.
@@ -102,6 +106,7 @@ class Emulator:
 
     clock: Clock
     groups: dict[str, EmulatedGroup] = attrs.field(factory=dict)
+    balancers: dict[str, EmulatedBalancer] = attrs.field(factory=dict)
     keys: dict[str, Key] = attrs.field(factory=dict)
     calls: list[Call] = attrs.field(factory=list)
     faults: dict[str, list[Fault]] = attrs.field(factory=dict)
@@ -142,6 +147,12 @@ class Emulator:
         """Have a target group."""
         self.groups[group.arn] = group
         return group
+
+    def attach(self, balancer: EmulatedBalancer, *groups: EmulatedGroup) -> None:
+        """Have a load balancer whose listeners send to target groups."""
+        self.balancers[balancer.arn] = balancer
+        for group in groups:
+            group.balancers.append(balancer.arn)
 
     def fail(self, action: str, error: ApiError, times: int = 1) -> None:
         """Answer the next calls of an action with an error; they have no effect."""
@@ -196,6 +207,8 @@ class Emulator:
                 return self._health(form)
             case "DescribeTargetGroups":
                 return self._describe(form)
+            case "DescribeLoadBalancers":
+                return self._describe_balancers(access, form)
             case "DescribeTargetGroupAttributes":
                 return _attributes(self._group(form))
             case "ModifyTargetGroupAttributes":
@@ -253,8 +266,30 @@ class Emulator:
                     "Protocol": "HTTP",
                     "Port": "80",
                     "TargetType": group.target_type,
+                    "LoadBalancerArns": group.balancers,
                 }
                 for group in found
+            ]
+        }
+
+    def _describe_balancers(self, access: str, form: Form) -> dict[str, object]:
+        """Tell of load balancers: of all, where none is named."""
+        arns = [one[""] for one in query.members(form, "LoadBalancerArns")]
+        if len(arns) > MOST_BALANCERS:
+            raise ApiError("ValidationError", f"More than {MOST_BALANCERS} ARNs")
+        if not self.balancers.keys() >= set(arns):
+            raise ApiError("LoadBalancerNotFound", "One or more not found")
+        self.calls.append(Call("DescribeLoadBalancers", access, ()))
+        return {
+            "LoadBalancers": [
+                {
+                    "LoadBalancerArn": arn,
+                    "LoadBalancerName": self.balancers[arn].name,
+                    "DNSName": self.balancers[arn].dns_name,
+                    "State": {"Code": "active"},
+                    "Type": "network",
+                }
+                for arn in dict.fromkeys(arns or self.balancers)
             ]
         }
 

@@ -55,11 +55,11 @@ def rendered_error(error: ApiError, request_id: str) -> bytes:
 def _fill(parent: ET.Element, values: Mapping[str, object]) -> None:
     """Add values as elements; those of a list are each a `member`."""
     for name, value in values.items():
-        child = ET.SubElement(parent, name)
-        if isinstance(value, Mapping):
-            _fill(child, value)
-        elif isinstance(value, list):
+        if isinstance(value, list):
+            child = ET.SubElement(parent, name)
             for one in value:
-                _fill(ET.SubElement(child, "member"), one)
+                _fill(child, {"member": one})
+        elif isinstance(value, Mapping):
+            _fill(ET.SubElement(parent, name), value)
         else:
-            child.text = str(value)
+            ET.SubElement(parent, name).text = str(value)

@@ -93,6 +93,25 @@ class EmulatedTarget:
 
 
 @attrs.define(eq=False)
+class EmulatedBalancer:
+    """A load balancer, as its owner has made it.
+
+    Attributes:
+        name: as its owner named it.
+        dns_name: as AWS named it, in the letters of `name`.
+    """
+
+    name: str
+    dns_name: str
+
+    @property
+    def arn(self) -> str:
+        """Its one name."""
+        where = f"arn:aws:elasticloadbalancing:{REGION}:{ACCOUNT}:loadbalancer"
+        return f"{where}/net/{self.name}/50dc6c495c0c9188"
+
+
+@attrs.define(eq=False)
 class EmulatedGroup:
     """A target group.
 
@@ -106,6 +125,7 @@ class EmulatedGroup:
         quota: targets at most.
         vpc: addresses that need no availability zone.
         instances: those that there are.
+        balancers: ARNs of those whose listeners send to it.
     """
 
     clock: Clock
@@ -116,6 +136,7 @@ class EmulatedGroup:
     quota: int = 1000
     vpc: str = "198.18.0.0/15"
     instances: Sequence[str] = ()
+    balancers: list[str] = attrs.field(factory=list)
     broken: set[Key] = attrs.field(factory=set)
     targets: dict[Key, EmulatedTarget] = attrs.field(factory=dict, init=False)
     connections: list[Connection] = attrs.field(factory=list, init=False)

@@ -60,8 +60,8 @@ async def test_one_set_of_groups_has_one_key(
     find = make_driver(region="eu-central-1").load_balancers.look_up
     arns = f"{second.arn}, {group.arn},{second.arn}"
 
-    one = await find({"targetGroups": arns}, "")
-    two = await find(an_identity(group, second), "")
+    one = (await find({"targetGroups": arns}, "")).identity
+    two = (await find(an_identity(group, second), "")).identity
     alone = parse_identity(an_identity(group))
 
     assert (one.lock_key, one.render()) == (two.lock_key, two.render())

@@ -4,7 +4,8 @@
 answers become one: it is done where it is done everywhere.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
@@ -110,6 +111,19 @@ def _joined(failures: Sequence[Elbv2Error], asked: int) -> Elbv2Error:
     return PartlyFailed(text)
 
 
+@attrs.frozen
+class Found:
+    """What an lbSpec or lbInfo names.
+
+    Attributes:
+        identity: the target groups.
+        balancers: ARNs of AWS' load balancers that send to them.
+    """
+
+    identity: Identity
+    balancers: Sequence[str]
+
+
 @attrs.define(eq=False)
 class LoadBalancers:
     """All load balancers of this driver; they share the target groups.
@@ -159,8 +173,8 @@ class LoadBalancers:
         if wrong:
             raise InvalidInput(f"backendAddr: {wrong}")
 
-    async def look_up(self, fields: Mapping[str, str], namespace: str) -> Identity:
-        """Return the identity of an lbSpec: look up what is told by name.
+    async def look_up(self, fields: Mapping[str, str], namespace: str) -> Found:
+        """Return what an lbSpec is: look up what is told by name.
 
         Args:
             fields: what it says.
@@ -185,7 +199,23 @@ class LoadBalancers:
         for one in described:
             self.allowed.check(one.arn, namespace)
         arns = list(dict.fromkeys(one.arn for one in described))
-        return Identity(arns, "", TargetType(types.pop()))
+        balancers = dict.fromkeys(arn for one in described for arn in one.balancers)
+        return Found(Identity(arns, "", TargetType(types.pop())), list(balancers))
+
+    async def hostnames(self, balancers: Iterable[str]) -> list[str]:
+        """Return where clients reach AWS' load balancers.
+
+        Raises:
+            LoadBalancerGone: there is one of them no more.
+        """
+        regions: defaultdict[str, list[str]] = defaultdict(list)
+        for arn in balancers:
+            regions[arn.split(":")[3]].append(arn)
+        found = [
+            await (await self.aws.region(name)).hostnames(arns)
+            for name, arns in regions.items()
+        ]
+        return [name for names in found for name in names]
 
     async def close(self) -> None:
         """Send nothing more, and close what is open."""

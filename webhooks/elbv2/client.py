@@ -56,10 +56,12 @@ class GroupDescription:
     Attributes:
         arn: its one name.
         target_type: ip, instance, lambda or alb.
+        balancers: ARNs of those whose listeners send to it.
     """
 
     arn: str
     target_type: str
+    balancers: Sequence[str] = ()
 
 
 class Region:
@@ -123,9 +125,24 @@ class Region:
             ),
         )
         return [
-            GroupDescription(found["TargetGroupArn"], found.get("TargetType", ""))
+            GroupDescription(
+                found["TargetGroupArn"],
+                found.get("TargetType", ""),
+                found.get("LoadBalancerArns", ()),
+            )
             for found in answer["TargetGroups"]
         ]
+
+    async def hostnames(self, balancers: Sequence[str]) -> list[str]:
+        """Return the DNS names of load balancers, one at least, in small letters."""
+        describe = self._client.describe_load_balancers
+        answer = await _made(
+            self._reads,
+            "DescribeLoadBalancers",
+            lambda: describe(LoadBalancerArns=balancers),
+        )
+        names = (found.get("DNSName", "") for found in answer["LoadBalancers"])
+        return [name.lower() for name in names if name]
 
     async def attributes(self, group: str) -> dict[str, str]:
         """Return the attributes of a target group."""

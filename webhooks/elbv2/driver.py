@@ -25,6 +25,7 @@ from lbcf.sdk import (
     EnsureLoadBalancerRequest,
     Fail,
     GenerateBackendAddrRequest,
+    Ingress,
     ListBackendsAnswer,
     ListBackendsRequest,
     ListedBackend,
@@ -37,9 +38,16 @@ from lbcf.sdk import (
     ValidationOperation,
 )
 from webhooks.elbv2.backends import backend_target
-from webhooks.elbv2.balancer import LoadBalancer, LoadBalancers
+from webhooks.elbv2.balancer import Found, LoadBalancer, LoadBalancers
 from webhooks.elbv2.changes import MOST_TARGETS
-from webhooks.elbv2.errors import Elbv2Error, Throttled, Uncertain, Unreachable
+from webhooks.elbv2.errors import (
+    Elbv2Error,
+    Forbidden,
+    LoadBalancerGone,
+    Throttled,
+    Uncertain,
+    Unreachable,
+)
 from webhooks.elbv2.load_balancers import parse_identity, parse_spec
 from webhooks.elbv2.members import Listing, Member, Outcome
 from webhooks.elbv2.parameters import check_change, parse_options
@@ -107,22 +115,23 @@ class Elbv2Driver(Driver):
         It is the operator who makes them.
         """
         async with self._attempt():
-            identity = await self.load_balancers.look_up(
+            found = await self.load_balancers.look_up(
                 request.lb_spec, request.namespace
             )
+            info = found.identity.render()
             if not request.dry_run:
-                await self._set_attributes(identity.render(), request.attributes)
-        return Succ(lb_info=identity.render(), lock_key=identity.lock_key)
+                await self._set_attributes(info, request.attributes)
+            return attrs.evolve(await self._reached(found), lb_info=info)
 
     async def ensure_load_balancer(self, request: EnsureLoadBalancerRequest) -> Succ:
         """Find the target groups, still, and give them their attributes."""
         async with self._attempt():
-            identity = await self.load_balancers.look_up(
+            found = await self.load_balancers.look_up(
                 request.lb_info, request.namespace
             )
             if not request.dry_run:
                 await self._set_attributes(request.lb_info, request.attributes)
-        return Succ(lock_key=identity.lock_key)
+            return await self._reached(found)
 
     async def delete_load_balancer(self, _: DeleteLoadBalancerRequest) -> Succ:
         """Leave the target groups as they are: they belong to the operator."""
@@ -221,6 +230,18 @@ class Elbv2Driver(Driver):
                 "that it has are what DescribeTargetGroupAttributes lists"
             )
 
+    async def _reached(self, found: Found) -> Succ:
+        """Answer where clients reach a load balancer: at AWS' own.
+
+        A role that may not ask for it serves members all the same.
+        """
+        key = found.identity.lock_key
+        try:
+            names = await self.load_balancers.hostnames(found.balancers)
+        except Forbidden as error:
+            return Succ(msg=str(error), lock_key=key)
+        return Succ(lock_key=key, ingress=[Ingress(hostname=one) for one in names])
+
     def _answer(self, outcome: Outcome) -> Succ | Running:
         if isinstance(outcome, Finished):
             return Succ(msg=outcome.note)
@@ -243,7 +264,7 @@ class Elbv2Driver(Driver):
             raise RetryAfter(self.ask_again, text) from error
         except Throttled as error:
             raise RetryAfter(error.delay, str(error)) from error
-        except Uncertain as error:
+        except (Uncertain, LoadBalancerGone) as error:
             raise RetryAfter(self.ask_again, str(error)) from error
         except Elbv2Error as error:
             raise Fail(str(error)) from error

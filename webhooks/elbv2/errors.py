@@ -91,6 +91,12 @@ class TargetGroupGone(Refused):
     advice = "the target group is gone: was it deleted or replaced?"
 
 
+class LoadBalancerGone(Refused):
+    """A load balancer was deleted since its target group named it."""
+
+    advice = "it is looked up again"
+
+
 class TargetRefused(Refused):
     """One of the targets in the call is not taken; it spoils the whole call."""
 
@@ -146,6 +152,7 @@ class HealthUnavailable(Refused):
 
 _REFUSALS: Mapping[str, type[Refused]] = {
     "TargetGroupNotFound": TargetGroupGone,
+    "LoadBalancerNotFound": LoadBalancerGone,
     "InvalidTarget": InvalidTarget,
     "TooManyTargets": LimitReached,
     "TooManyRegistrationsForTargetId": LimitReached,
