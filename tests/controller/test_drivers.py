@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from lbcf.controller.drivers import DriverFinalizer, DriverReconciler, judge_scope
 from lbcf.controller.view import View
 from lbcf.core.model import conditions
+from lbcf.core.model.names import ANNOTATION_ABANDON
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
@@ -20,13 +21,14 @@ from lbcf.drivers.pool import DriverPool
 from lbcf.executor.object_events import AbandonmentReporter
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import NotFound
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import DRIVERS
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import RequeueAfter, Result
-from tests.builders import a_driver, a_key
+from tests.builders import a_driver, a_key, a_load_balancer
 from tests.controller.views import show
 from tests.ctl.servers import put
 from tests.drivers.servers import BESIDE_US, read_request, response, serving
@@ -164,3 +166,31 @@ async def test_driver_that_is_not_well_is_asked_again_sooner() -> None:
         assert told.status is True
         well = False
         assert await rest() < 2
+
+
+@pytest.mark.parametrize("empty", ["", " "])
+async def test_driver_that_is_needed_is_let_go_for_a_reason_alone(empty: str) -> None:
+    """A template may have left the annotation empty: that is no order."""
+    key = a_key("memory")
+    async with looking_after(NOBODY) as care:
+        await care.look()
+        show(care.view, a_load_balancer(driver="memory"))
+        found = await care.driver()
+        await care.client.delete(DRIVERS, key, uid=found.meta.uid)
+
+        await care.client.patch(DRIVERS, key, _abandoned(empty))
+        await care.look()
+        kept = await care.driver()
+        await care.client.patch(DRIVERS, key, _abandoned("burnt down"))
+        await care.look()
+        with pytest.raises(NotFound):
+            await care.driver()
+
+    told = conditions.find(kept.conditions, conditions.ACCEPTED)
+    assert told is not None
+    assert Reason.IN_USE == told.reason
+
+
+def _abandoned(why: str) -> dict[str, object]:
+    """Change the annotation that lets a driver go."""
+    return {"metadata": {"annotations": {ANNOTATION_ABANDON: why}}}
