@@ -8,6 +8,7 @@ from collections.abc import Collection
 from datetime import timedelta
 
 import attrs
+import pytest
 
 from lbcf.controller.resync_schedule import AT_ONCE, PER_SECOND, ResyncSchedule
 from lbcf.core.model.values import ObjectKey
@@ -115,6 +116,33 @@ def test_many_are_read_less_often_and_delay_no_other_namespace() -> None:
     assert max(gaps(readings.begun[calm])) < 1.5 * PERIOD.total_seconds()
     assert sum(map(len, readings.begun.values())) <= 61 * PER_SECOND
     assert all(len(readings.begun[key]) >= 2 for key in many)
+
+
+@pytest.mark.parametrize(
+    "lanes",
+    [[("busy", DRIVER), ("also-busy", DRIVER)], [("busy", DRIVER), ("busy", OTHER)]],
+    ids=["namespaces", "drivers"],
+)
+def test_those_with_many_take_turns(lanes: list[tuple[str, ObjectKey]]) -> None:
+    """Each has more than can be read in time: none is read at the other's cost."""
+    readings = Readings()
+    for namespace, driver in lanes:
+        for key in keys(namespace, 10 * PER_SECOND):
+            mine = ObjectKey(namespace, f"{key.name}-of-{driver.name}")
+            readings.rounds.follow(mine, driver)
+
+    run_virtual(readings.go_on(20))
+
+    shares = [
+        sum(
+            len(moments)
+            for key, moments in readings.begun.items()
+            if key.namespace == namespace and key.name.endswith(driver.name)
+        )
+        for namespace, driver in lanes
+    ]
+    assert 20 * PER_SECOND <= sum(shares)
+    assert max(shares) < 1.2 * min(shares)
 
 
 def test_one_that_is_forgotten_is_read_no_more() -> None:
