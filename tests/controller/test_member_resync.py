@@ -4,7 +4,7 @@ import asyncio
 import gc
 import tracemalloc
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Coroutine
 from datetime import timedelta
 
 import attrs
@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.member_resync import MemberResync
 from lbcf.controller.registrar import Registrar
+from lbcf.controller.resync_schedule import AT_ONCE
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.steps import CallFailure
 from lbcf.core.model.operations import Operation
@@ -165,6 +166,27 @@ def test_driver_may_begin_to_list_and_cease() -> None:
     run_virtual(play())
 
 
+def memory_after(stage: Stage) -> int:
+    """Say how much memory is in use when nobody looks at what was read."""
+    stage.calls.begun.clear()
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+def growth_of(generation: Callable[[int], Coroutine[object, object, int]]) -> int:
+    """Say how much more memory is in use after ten further generations."""
+
+    async def play() -> int:
+        before = await generation(0)
+        return [await generation(number) for number in range(1, 11)][-1] - before
+
+    tracemalloc.start()
+    try:
+        return run_virtual(play())
+    finally:
+        tracemalloc.stop()
+
+
 def test_nothing_is_kept_of_load_balancers_that_are_gone() -> None:
     """However many come and go."""
     stage = Stage()
@@ -176,18 +198,29 @@ def test_nothing_is_kept_of_load_balancers_that_are_gone() -> None:
         assert len(stage.calls.begun) == len(made)
         for found in made:
             stage.drop(found)
-        stage.calls.begun.clear()
-        gc.collect()
-        return tracemalloc.get_traced_memory()[0]
+        return memory_after(stage)
 
-    async def play() -> int:
-        before = await generation(0)
-        return [await generation(number) for number in range(1, 11)][-1] - before
+    assert growth_of(generation) < 100 * 1000
 
-    tracemalloc.start()
-    try:
-        grown = run_virtual(play())
-    finally:
-        tracemalloc.stop()
 
-    assert grown < 100 * 1000
+def test_nothing_is_kept_of_those_that_go_while_they_are_read() -> None:
+    """What their drivers answer then is about nobody."""
+    drivers = [f"slow-{number}" for number in range(100 // AT_ONCE)]
+    stage = Stage(drivers)
+
+    async def generation(number: int) -> int:
+        """Let about a hundred come, and go while their drivers are asked."""
+        made = [
+            stage.show(f"front-{number}-{driver}-{n}", driver, "")
+            for driver in drivers
+            for n in range(AT_ONCE)
+        ]
+        reading = asyncio.create_task(stage.go_on(2 * GIVES_UP))
+        await asyncio.sleep(GIVES_UP / 2)
+        assert len(stage.calls.begun) == len(made)
+        for found in made:
+            stage.drop(found)
+        await reading
+        return memory_after(stage)
+
+    assert growth_of(generation) < 100 * 1000
