@@ -2,8 +2,12 @@
 
 import asyncio
 
+from typing import cast
+
 import pytest
 
+from tests.kube.tiny_rules import Json
+from tests.lab.sweep import objects
 from tests.lab.sweep.objects import BACKEND, RECORD
 from tests.lab.sweep.run import Scenario, play
 from tests.lab.sweep.stage import ONE, begin
@@ -57,5 +61,33 @@ def test_record_takes_no_lock_by_another_load_balancers_key(target: str | None) 
         world.put_group("api", loadBalancers=[])
 
     outcome = play(Scenario("keys", script, {}, settle=120, quiet=10), BACKEND, {})
+
+    assert outcome.breach is None, outcome.ending
+
+
+def test_record_that_its_group_cannot_end_takes_no_lock_by_such_a_key() -> None:
+    """What was made in its load balancer's place has a driver that does not exist.
+
+    So its group decides nothing about it, and it waits for its address until somebody
+    puts that right.
+    """
+
+    async def script(world: World) -> None:
+        """Let it wait meanwhile, then remove its group's wish."""
+        world.put_load_balancer("side", target="front")
+        world.put_group(loadBalancers=["side"])
+        await begin(world, ONE)
+        world.put_group("api", loadBalancers=["front"])
+        await asyncio.sleep(3)
+        world.drop_load_balancer("front")
+        made_anew = objects.load_balancer("other", driver="missing")
+        status = {**cast("Json", made_anew["status"]), "lockKeys": ["key:other"]}
+        world.api.put(
+            objects.load_balancer_path("front"), made_anew | {"status": status}
+        )
+        await asyncio.sleep(20)
+        world.put_group("api", loadBalancers=[])
+
+    outcome = play(Scenario("missing", script, {}, settle=120, quiet=10), BACKEND, {})
 
     assert outcome.breach is None, outcome.ending
