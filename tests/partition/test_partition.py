@@ -65,11 +65,14 @@ def give_up(running: dict[Way, Popen[str]]) -> None:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    for way, process in running.items():
-        assert "go" == heard(process), way
-        if way in SIGNALS:
-            time.sleep(0.1)  # the call goes out just after the word
-            process.send_signal(SIGNALS[way])
+    # Before their calls are over by themselves: all others say so only then.
+    for way in SIGNALS:
+        assert "go" == heard(running[way]), way
+    time.sleep(0.3)  # the calls go out just after the word
+    for way, number in SIGNALS.items():
+        running[way].send_signal(number)
+    for way in running.keys() - SIGNALS.keys():
+        assert "go" == heard(running[way]), way
 
 
 def test_what_was_given_up_never_arrives(tmp_path: Path) -> None:
