@@ -170,10 +170,12 @@ class Transport:
         )
         header = await self._authorization(request)
         try:
-            async with self._request(request, header, timeout) as response:
-                if response.status >= _FIRST_ERROR or not _is_json(response):
-                    raise _refusal(request, response, await response.read())
-                yield response.content.iter_any()
+            # Closed well, TLS would wait up to 30 s for the goodbye of a busy server.
+            with abort_on_error(silence.total_seconds()):
+                async with self._request(request, header, timeout) as response:
+                    if response.status >= _FIRST_ERROR or not _is_json(response):
+                        raise _refusal(request, response, await response.read())
+                    yield response.content.iter_any()
         except Unauthorized:
             await self._newer_authorization(request, header)
             raise
