@@ -26,7 +26,7 @@ from lbcf.kube.errors import (
     error_of,
 )
 from lbcf.kube.requests import ApiRequest, namespace_of, rank_of
-from lbcf.runtime.aborting import AbortingConnector, abort_on_error
+from lbcf.runtime.aborting import AbortingConnector, abort_on_error, settle_answered
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.semaphore import PrioritySemaphore
 
@@ -199,6 +199,7 @@ class Transport:
         try:
             async with self._request(request, header, timeout) as response:
                 body = await _body(request, response)
+            settle_answered()
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(request, error) from error
         if response.status >= _FIRST_ERROR or not _is_json(response):

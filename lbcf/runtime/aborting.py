@@ -120,6 +120,16 @@ def abort_on_error(limit: float) -> AbstractContextManager[object]:
     return _Call(asyncio.get_running_loop().time() + limit)
 
 
+def settle_answered() -> None:
+    """Keep the connections of the block around: an answer has been read to its end.
+
+    However the block ends then, nothing of it is queued. Outside of a block it does nothing.
+    """
+    call = _CALL.get()
+    if call is not None:
+        call.settle()
+
+
 def _set(transport: asyncio.Transport, linger: bytes, milliseconds: int) -> None:
     """Set what the kernel does with the queue."""
     connection: socket.socket | None = transport.get_extra_info("socket")

@@ -355,3 +355,16 @@ class TestRequests:
         await client.get(THINGS, key("web"))
 
         assert 1 == server.connections
+
+    async def test_connection_outlives_refusals(
+        self, client: KubeClient, server: ScriptedServer
+    ) -> None:
+        """They are answers: in a storm of conflicts each handshake costs more than the request."""
+        server.script(refusal(404, "NotFound"), refusal(409, "Conflict"), THING)
+        with pytest.raises(NotFound):
+            await client.get(THINGS, key("web"))
+        with pytest.raises(Conflict):
+            await client.create(THINGS, "shop", {})
+        await client.get(THINGS, key("web"))
+
+        assert 1 == server.connections
