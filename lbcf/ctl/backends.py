@@ -35,10 +35,11 @@ from lbcf.core.selection.desired import judge_all
 from lbcf.core.selection.eligibility import POD_CHECKS
 from lbcf.core.selection.gate import OpenGate, Wait, decide_gate
 from lbcf.core.selection.node_policy import NODE_CHECKS
+from lbcf.ctl.balancer_troubles import trouble_headline
 from lbcf.ctl.departed import departed_headline, departed_sections
 from lbcf.ctl.errors import ObjectNotFound
 from lbcf.ctl.flags import Kind
-from lbcf.ctl.groups import doubt_lines, load_balancer_lines
+from lbcf.ctl.groups import doubt_lines, group_troubles, load_balancer_lines
 from lbcf.ctl.plan import GroupPlan, plan_group
 from lbcf.ctl.reading import Reading, unreadable_groups
 from lbcf.ctl.records import record_section, stage_of
@@ -173,25 +174,31 @@ def _report(
         key=lambda group: group.meta.key,
     )
     sections: list[Section] = []
+    troubles: list[Line] = []
     if not groups and candidate.found is not None:
         sections.append(_not_selected(reading, candidate))
     for group in groups:
-        sections.extend(_group_sections(reading, group, candidate, now))
+        planned = plan_group(reading, group, now)
+        troubles.extend(group_troubles(planned, reading, now))
+        sections.extend(_group_sections(reading, planned, candidate, now))
     if isinstance(candidate.found, Pod):
         sections.extend(_gate_section(reading, candidate.found))
     known = {group.meta.key for group in groups}
     for record in (one for one in records if one.group not in known):
         sections.append(_without_group(reading, record))
         sections.append(record_section(record, reading, now))
-    headline, subject = _headline(records, sections), f"{kind}/{key.name}"
+    headline = _headline(records, sections, troubles)
     if candidate.found is None and not records:
         headline = f"there is no {kind} {key.name} now; {departed_headline(departed)}"
     sections.extend(departed)
-    unread = reading.unread()
+    subject, unread = f"{kind}/{key.name}", reading.unread()
     return WhyReport(key.namespace, subject, headline, tuple(sections), unread)
 
 
-def _headline(records: tuple[BackendRecord, ...], sections: list[Section]) -> str:
+def _headline(
+    records: tuple[BackendRecord, ...], sections: list[Section], troubles: list[Line]
+) -> str:
+    """Return where it is, then its own trouble, or else that of its load balancers."""
     inside = [r.spec.load_balancer for r in records if stage_of(r) == "Registered"]
     leaving = [r.spec.load_balancer for r in records if r.is_deleting]
     parts = []
@@ -199,23 +206,24 @@ def _headline(records: tuple[BackendRecord, ...], sections: list[Section]) -> st
         parts.append(f"registered at {', '.join(dict.fromkeys(inside))}")
     if leaving:
         parts.append(f"on its way out of {', '.join(dict.fromkeys(leaving))}")
-    wrong = first_wrong(sections)
-    if len(inside) == len(records) > 0 and (wrong is None or wrong.mark is not Mark.NO):
-        return "; ".join(parts)
-    if wrong is not None:
-        parts.append(wrong.text)
+    own = first_wrong(sections, troubles)
+    is_ill = own is not None and own.mark is Mark.NO
+    if troubles and not is_ill:
+        parts.append(trouble_headline(troubles))
+    if own is not None and (is_ill or not len(inside) == len(records) > 0):
+        parts.append(own.text)
     return "; ".join(parts) or "nothing is known of it yet"
 
 
 def _group_sections(
-    reading: Reading, group: BackendGroup, candidate: _Candidate, now: datetime
+    reading: Reading, planned: GroupPlan, candidate: _Candidate, now: datetime
 ) -> Iterator[Section]:
-    planned = plan_group(reading, group, now)
+    group = planned.group
     lines = (
         *_selected(group, candidate),
         *_verdict_lines(planned, candidate),
         *doubt_lines(planned),
-        *load_balancer_lines(planned),
+        *load_balancer_lines(planned, reading, now),
         *_to_create(planned, candidate),
     )
     title = object_ref("bg", group.meta.key)

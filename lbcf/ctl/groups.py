@@ -1,15 +1,19 @@
 """`why bg/NAME`: one group, or Bind: its conditions, load balancers, plan and records."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from lbcf.core.model.cluster import Snapshot
-from lbcf.core.model.names import own_name
-from lbcf.core.model.resources import BackendGroup
+from lbcf.core.model.resources import BackendGroup, BackendRecord
 from lbcf.core.reasons import Explanation, Reason
+from lbcf.ctl.balancer_troubles import (
+    balancer_subject,
+    balancer_troubles,
+    trouble_headline,
+)
 from lbcf.ctl.plan import GroupPlan, plan_group
 from lbcf.ctl.reading import Reading
-from lbcf.ctl.records import members_down, record_sections
+from lbcf.ctl.records import record_sections, records_in_trouble
 from lbcf.ctl.remedies import Trouble, remedied_line
 from lbcf.ctl.report import (
     Line,
@@ -27,29 +31,39 @@ def why_group(reading: Reading, group: BackendGroup, now: datetime) -> WhyReport
     records = reading.view.records_of(key)
     sections = (
         Section("as the controller last wrote", tuple(_conditions(group, now))),
-        Section("load balancers", tuple(load_balancer_lines(planned))),
+        Section("load balancers", tuple(load_balancer_lines(planned, reading, now))),
         Section("what would change now", tuple(_plan_lines(planned))),
         *record_sections(records, reading, now, planned.plan),
     )
-    down = members_down(records)
-    headline, subject = _headline(group, sections, down), object_ref("bg", key)
+    told = _told(sections, group_troubles(planned, reading, now), records)
+    headline, subject = _headline(group, told), object_ref("bg", key)
     return WhyReport(key.namespace, subject, headline, sections, reading.unread())
 
 
-def _headline(group: BackendGroup, sections: tuple[Section, ...], down: str) -> str:
+def _told(
+    sections: tuple[Section, ...],
+    troubles: tuple[Line, ...],
+    records: Collection[BackendRecord],
+) -> str:
+    """Return what is wrong: with the group, its records, or its load balancers."""
+    own = first_wrong(sections[:2], troubles)
+    if own is not None and own.mark is Mark.NO:
+        return own.text
+    others = records_in_trouble(records) or trouble_headline(troubles)
+    if own is not None:
+        return others or own.text
+    return others or "nothing is wrong with the group itself"
+
+
+def _headline(group: BackendGroup, told: str) -> str:
     status = group.status
     counts = (
         f"{status.registered} registered, {status.draining} on their way out, "
         f"{status.backends} selected"
     )
-    wrong = first_wrong(sections[:2])
     if group.meta.deleting_since is not None:
         return f"being deleted; {counts}"
-    if down and (wrong is None or wrong.mark is not Mark.NO):
-        return f"{down}; {counts}"
-    if wrong is not None:
-        return f"{wrong.text}; {counts}"
-    return f"nothing is wrong with the group itself; {counts}"
+    return f"{told}; {counts}"
 
 
 def _conditions(group: BackendGroup, now: datetime) -> Iterator[Line]:
@@ -60,22 +74,35 @@ def _conditions(group: BackendGroup, now: datetime) -> Iterator[Line]:
         yield Line(Mark.WAIT, "its spec", text)
 
 
-def load_balancer_lines(planned: GroupPlan) -> Iterator[Line]:
-    """Return a line for each load balancer of a group: whether it can be used."""
+def group_troubles(
+    planned: GroupPlan, reading: Reading, now: datetime
+) -> tuple[Line, ...]:
+    """Return what speaks against the load balancers that a group can use."""
+    if isinstance(planned.snapshot, Explanation):
+        return ()
+    keys = (a.load_balancer.meta.key for a in planned.snapshot.attachments.values())
+    return tuple(line for key in keys for line in balancer_troubles(reading, key, now))
+
+
+def load_balancer_lines(
+    planned: GroupPlan, reading: Reading, now: datetime
+) -> Iterator[Line]:
+    """Return for each load balancer of a group whether it can be used, or its troubles."""
     snapshot = planned.snapshot
     if isinstance(snapshot, Explanation):
         yield Line(Mark.UNKNOWN, "all of it", snapshot.message, snapshot.reason)
         return
     for name in planned.group.load_balancers:
         key = planned.group.load_balancer_key(name)
-        subject = f"lb/{own_name(key)}"
+        subject = balancer_subject(key)
         undecided = snapshot.undecided.get(name)
         if undecided is not None:
             mark = Mark.UNKNOWN if undecided.reason == Reason.NOT_READ else Mark.NO
             yield Line(mark, subject, undecided.message, undecided.reason)
         elif (attachment := snapshot.attachments.get(name)) is not None:
             text = f"can be used, through driver {attachment.driver.meta.key}"
-            yield Line(Mark.OK, subject, text)
+            usable = Line(Mark.OK, subject, text)
+            yield from tuple(balancer_troubles(reading, key, now)) or (usable,)
         else:
             why = snapshot.leaving[name]
             yield Line(Mark.WAIT, subject, why.message, why.reason)

@@ -10,7 +10,7 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.ctl.flags import Kind
 from lbcf.ctl.reading import Reading, not_found, unread_lines
-from lbcf.ctl.records import members_down, record_sections
+from lbcf.ctl.records import record_sections, records_in_trouble
 from lbcf.ctl.remedies import Trouble, remedied_line
 from lbcf.ctl.report import (
     Line,
@@ -43,19 +43,19 @@ def why_load_balancer(reading: Reading, key: ObjectKey, now: datetime) -> WhyRep
         Section("used by", tuple(_user_lines(balancer, reading))),
         *record_sections(records, reading, now),
     )
-    down = members_down(records)
-    headline, subject = _headline(balancer, sections, down), object_ref("lb", key)
+    ill = records_in_trouble(records)
+    headline, subject = _headline(balancer, sections, ill), object_ref("lb", key)
     return WhyReport(key.namespace, subject, headline, sections, reading.unread())
 
 
-def _headline(balancer: LoadBalancer, sections: tuple[Section, ...], down: str) -> str:
+def _headline(balancer: LoadBalancer, sections: tuple[Section, ...], ill: str) -> str:
     if balancer.meta.deleting_since is not None:
         return _deletion(balancer, sections)
     wrong = first_wrong(sections[:1])
     if wrong is not None and wrong.mark is not Mark.UNKNOWN:
         return wrong.text
-    if down:
-        return down
+    if ill:
+        return ill
     created = "created, and nothing is wrong with it"
     text = created if balancer.info else "not created yet"
     return text if wrong is None else f"{text}, as far as we may read"

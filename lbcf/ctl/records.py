@@ -12,6 +12,7 @@ from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Hold, Plan, Removal, Update
+from lbcf.ctl.balancer_troubles import balancer_troubles, trouble_headline
 from lbcf.ctl.departed import departed_headline, departed_sections
 from lbcf.ctl.flags import Kind
 from lbcf.ctl.plan import plan_group
@@ -44,13 +45,18 @@ def why_record(reading: Reading, key: ObjectKey, now: datetime) -> WhyReport:
     group = None if record.group is None else reading.view.groups.get(record.group)
     plan = None if group is None else plan_group(reading, group, now).plan
     who, stage = waits_for(record, reading, now), stage_of(record)
-    trouble = trouble_of(record)
-    headline = f"{stage}; waits for {who}" if who else stage
-    if not who and trouble is not None:
-        headline = f"{stage}; {trouble.message}"
-    sections = (record_section(record, reading, now, plan),)
-    unread = reading.unread()
-    return WhyReport(key.namespace, f"br/{key.name}", headline, sections, unread)
+    sections = [record_section(record, reading, now, plan)]
+    troubles = tuple(balancer_troubles(reading, record.load_balancer_key, now))
+    if troubles:
+        sections.append(Section("its load balancer", troubles))
+    trouble, unread = trouble_of(record), reading.unread()
+    told = trouble_headline(troubles)
+    if trouble is not None:  # with a who, the stage is its reason
+        told = "" if who else trouble.message
+    parts = (stage, f"waits for {who}" if who else "", told)
+    headline = "; ".join(filter(None, parts))
+    subject = f"br/{key.name}"
+    return WhyReport(key.namespace, subject, headline, tuple(sections), unread)
 
 
 def _gone(reading: Reading, key: ObjectKey, now: datetime) -> WhyReport:
@@ -79,14 +85,24 @@ def trouble_of(record: BackendRecord) -> Condition | None:
     return found if found is not None and is_trouble(found) else None
 
 
-def members_down(records: Collection[BackendRecord]) -> str:
-    """Return how many members their load balancers have out of service; empty: none."""
-    troubles = (trouble_of(record) for record in records)
-    down = [t.message for t in troubles if t and t.type == conditions.IN_SERVICE]
-    if not down:
+def records_in_trouble(records: Collection[BackendRecord]) -> str:
+    """Return how many records fail, and how many members are down; empty: none."""
+    ordered = sorted(records, key=lambda record: record.meta.key)
+    found = [trouble for record in ordered if (trouble := trouble_of(record))]
+    down = [one.message for one in found if one.type == conditions.IN_SERVICE]
+    failing = [one.message for one in found if one.type != conditions.IN_SERVICE]
+    told = (
+        _counted(failing, "record", "in trouble"),
+        _counted(down, "registered member", "not in service"),
+    )
+    return "; ".join(filter(None, told))
+
+
+def _counted(messages: list[str], noun: str, state: str) -> str:
+    if not messages:
         return ""
-    noun = "member is" if len(down) == 1 else "members are"
-    return f"{len(down)} registered {noun} not in service: {down[0]}"
+    subject = f"{noun} is" if len(messages) == 1 else f"{noun}s are"
+    return f"{len(messages)} {subject} {state}: {messages[0]}"
 
 
 def _is_inside(record: BackendRecord) -> bool:

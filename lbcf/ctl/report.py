@@ -195,9 +195,17 @@ def _condition_mark(condition: Condition) -> Mark:
     return Mark.OK if is_good else Mark.WAIT
 
 
-def first_wrong(sections: Iterable[Section]) -> Line | None:
-    """Return the first line that is wrong, else the first that waits or is open."""
-    lines = [line for section in sections for line in section.lines]
+def first_wrong(
+    sections: Iterable[Section], besides: Collection[Line] = ()
+) -> Line | None:
+    """Return the first line that is wrong, else the first that waits or is open.
+
+    Args:
+        sections: whose lines are looked at.
+        besides: lines that are left out.
+    """
+    every = (line for section in sections for line in section.lines)
+    lines = [line for line in every if line not in besides]
     for mark in (Mark.NO, Mark.WAIT, Mark.UNKNOWN):
         found = next((line for line in lines if line.mark is mark), None)
         if found is not None:

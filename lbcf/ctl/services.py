@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from lbcf.core.lifecycle.trouble import is_trouble
 from lbcf.core.model import conditions, names
 from lbcf.core.model.nodes import NodePortService
 from lbcf.core.model.resources import BackendGroup, BackendRecord, LoadBalancer
+from lbcf.ctl.balancer_troubles import balancer_troubles
 from lbcf.ctl.reading import Reading, unread_lines
-from lbcf.ctl.records import record_sections
+from lbcf.ctl.records import record_sections, records_in_trouble
 from lbcf.ctl.remedies import Trouble, remedied_line
 from lbcf.ctl.report import (
     Line,
@@ -17,6 +17,7 @@ from lbcf.ctl.report import (
     WhyReport,
     deletion_lines,
     first_wrong,
+    is_wrong,
     object_ref,
     record_counts,
 )
@@ -40,7 +41,11 @@ def why_service(reading: Reading, service: NodePortService, now: datetime) -> Wh
         Section(
             "its ports",
             (
-                *(line for one in balancers for line in _balancer_lines(one, now)),
+                *(
+                    line
+                    for one in balancers
+                    for line in _balancer_lines(one, reading, now)
+                ),
                 *(line for one in groups for line in _group_lines(one, reading, now)),
                 *unread_lines(reading, key.namespace, LOAD_BALANCERS, GROUPS, RECORDS),
             ),
@@ -58,9 +63,11 @@ def _headline(
     sections: tuple[Section, ...],
     records: list[BackendRecord],
 ) -> str:
-    wrong = first_wrong(sections[:2])
-    if wrong is not None:
+    wrong, ill = first_wrong(sections[:2]), records_in_trouble(records)
+    if wrong is not None and (wrong.mark is Mark.NO or not ill):
         return wrong.text
+    if ill:
+        return ill
     if _stranger(service):
         return sections[0].lines[0].text
     return f"nothing is wrong with it; {record_counts(records)}"
@@ -102,13 +109,14 @@ def _own_lines(service: NodePortService, now: datetime) -> Iterator[Line]:
         yield Line(Mark.OK, "address", str(one))
 
 
-def _balancer_lines(balancer: LoadBalancer, now: datetime) -> Iterator[Line]:
+def _balancer_lines(
+    balancer: LoadBalancer, reading: Reading, now: datetime
+) -> Iterator[Line]:
     subject = f"lb/{balancer.meta.key.name}"
     yield from deletion_lines(balancer.meta, now)
-    bad = [one for one in balancer.conditions if is_trouble(one)]
-    for one in bad:
-        yield Line(Mark.NO, subject, one.message, one.reason)
-    if not bad:
+    troubles = tuple(balancer_troubles(reading, balancer.meta.key, now))
+    yield from troubles
+    if not troubles:
         text = "created" if balancer.info is not None else "not created yet"
         mark = Mark.OK if balancer.info is not None else Mark.WAIT
         yield Line(mark, subject, text)
@@ -118,6 +126,6 @@ def _group_lines(
     group: BackendGroup, reading: Reading, now: datetime
 ) -> Iterator[Line]:
     subject, key = f"bg/{group.meta.key.name}", group.meta.key
-    for one in filter(is_trouble, group.status.conditions):
+    for one in filter(is_wrong, group.status.conditions):
         yield remedied_line(Trouble(key, one), now)
     yield Line(Mark.NONE, subject, record_counts(reading.view.records_of(key)))

@@ -14,8 +14,10 @@ from lbcf.core.model.resources import BackendGroup, BackendRecord, Meta, PodRef
 from lbcf.core.model.selectors import Selector
 from lbcf.core.model.values import ObjectKey
 from lbcf.ctl.backends import why_pod
+from lbcf.ctl.balancer_troubles import balancer_troubles, trouble_headline
 from lbcf.ctl.flags import Kind
 from lbcf.ctl.reading import Reading, unread_lines
+from lbcf.ctl.records import records_in_trouble, trouble_of
 from lbcf.ctl.report import (
     Line,
     Mark,
@@ -104,18 +106,30 @@ def why_workload(
         pod.meta.key: _stage(pod, groups, records.get(pod.meta.key.name, []))
         for pod in pods
     }
-    troubled = [pod for pod in pods if stages[pod.meta.key] not in {_IN, _LEAVING}]
+    every = [record for found in records.values() for record in found]
+    failing = {name for name, found in records.items() if any(map(trouble_of, found))}
+    troubled = [
+        pod
+        for pod in pods
+        if stages[pod.meta.key] not in {_IN, _LEAVING} or pod.meta.key.name in failing
+    ]
     sections = [Section("pods", tuple(_pod_lines(stages, reading, key)))]
-    sections.append(Section("used by", tuple(_user_lines(pods, groups, records))))
+    sections.append(Section("used by", tuple(_user_lines(pods, groups, every))))
+    keys = sorted({record.load_balancer_key for record in every})
+    troubles = [line for one in keys for line in balancer_troubles(reading, one, now)]
+    if troubles:
+        sections.append(Section("its load balancers", tuple(troubles)))
     if troubled and set(stages.values()) != {_UNSELECTED}:
         lines = tuple(_trouble_lines(troubled, reading, now))
-        sections.append(Section("pods that are not in", lines))
+        sections.append(Section("pods that are not in, or in trouble", lines))
     count = Counter(stages.values())
     headline = f"{count[_IN]} of {len(pods)} pods are registered"
     if not pods:
         headline = "it has no pods"
     elif count[_UNSELECTED] == len(pods):
         headline = f"its pods are {_UNSELECTED}"
+    ill = records_in_trouble(every) or trouble_headline(troubles)
+    headline = "; ".join(filter(None, (headline, ill)))
     name = f"{kind}/{key.name}"
     return WhyReport(key.namespace, name, headline, tuple(sections), reading.unread())
 
@@ -178,7 +192,7 @@ def _pod_lines(
 def _user_lines(
     pods: Collection[Pod],
     groups: Collection[BackendGroup],
-    records: Mapping[str, list[BackendRecord]],
+    records: Collection[BackendRecord],
 ) -> Iterator[Line]:
     names = (
         object_ref("bg", group.meta.key)
@@ -186,8 +200,7 @@ def _user_lines(
         if any(does_select(group, pod) for pod in pods)
     )
     yield Line(Mark.NONE, "groups", first_few(names))
-    every = [record for found in records.values() for record in found]
-    yield Line(Mark.NONE, "records", record_counts(every))
+    yield Line(Mark.NONE, "records", record_counts(records))
 
 
 def _trouble_lines(pods: list[Pod], reading: Reading, now: datetime) -> Iterator[Line]:
