@@ -12,8 +12,10 @@ from typing import Final, TypeVar
 import attrs
 
 from lbcf.controller.view import View
+from lbcf.core.lifecycle.departures import recent
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
+from lbcf.core.model.departures import Departure, Outcome
 from lbcf.core.model.resources import (
     BackendGroup,
     BackendRecord,
@@ -21,7 +23,8 @@ from lbcf.core.model.resources import (
     LoadBalancerDriver,
 )
 from lbcf.core.model.values import ObjectKey
-from lbcf.core.reasons import Reason
+from lbcf.core.reasons import EventReason, Reason
+from lbcf.core.wording import some_of
 from lbcf.ctl.leaders import CONTROLLER, LEASE_NAMES, Leader, leader_remedy
 from lbcf.ctl.reading import STORES, Reading
 from lbcf.ctl.records import attempt_of, trouble_of
@@ -45,7 +48,11 @@ _BESIDE_ITS_LIFE = frozenset(
 """Conditions of a load balancer that are no step of its life."""
 
 RECENT: Final = timedelta(hours=1)
-"""For how long `status` tells of what is mended, as long as Events are kept."""
+"""For how long `status` tells of what is over, as long as Events are kept."""
+_END_OF_DRAINS: Final = (
+    "if clients minded: a longer drain.timeoutSeconds of the group or load balancer, or "
+    "clients that give connections up sooner (docs/runbooks.md#lbcfdrainscutoff)"
+)
 _UNKNOWN: Final = datetime.max.replace(tzinfo=UTC)
 
 
@@ -133,7 +140,7 @@ class StatusReport:
         at: the moment of the question.
         namespace: what was asked about, empty for all of them.
         problems: what is wrong.
-        lately: what happened within `RECENT` and is mended, or mends itself.
+        lately: what happened within `RECENT` and is over, or mends itself.
         unread: what may not be read, in words.
     """
 
@@ -178,7 +185,7 @@ def status_report(
         drivers=tuple(_driver_row(driver, view) for driver in drivers),
         leaders=leaders,
         unread=reading.unread(),
-        lately=tuple(_resets(balancers, view, now)),
+        lately=(*_resets(balancers, view, now), *_cuts(groups, now)),
     )
 
 
@@ -320,6 +327,31 @@ def _resets(
             continue
         driver = view.drivers.get(balancer.driver_key)
         yield _problem("lb", Trouble(balancer.meta.key, said, driver))
+
+
+def _cuts(groups: Iterable[BackendGroup], now: datetime) -> Iterator[Problem]:
+    """Return groups of which drains were cut at their deadline, as they remember it."""
+    for group in groups:
+        told = recent(group.status.departed, now)
+        cuts = [one for one in told if one.outcome is Outcome.CUT]
+        if cuts := [one for one in cuts if now - one.time < RECENT]:
+            key = group.meta.key
+            yield Problem(
+                key.namespace,
+                object_ref("bg", key),
+                EventReason.DRAINS_CUT,
+                _cuts_text(cuts),
+                since=max(one.time for one in cuts),
+                remedy=_END_OF_DRAINS,
+            )
+
+
+def _cuts_text(cuts: Collection[Departure]) -> str:
+    known = [one.connections for one in cuts if one.connections is not None]
+    noun = "drain was" if len(cuts) == 1 else "drains were"
+    left = f", with {sum(known)} connections by the last count" if known else ""
+    names = some_of([f"{one.backend} at {one.load_balancer}" for one in cuts])
+    return f"{len(cuts)} {noun} cut at the deadline{left}: {names}"
 
 
 def _group_problems(

@@ -7,6 +7,7 @@ import pytest
 
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
+from lbcf.core.model.departures import Outcome
 from lbcf.core.model.resources import GroupStatus
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
@@ -26,6 +27,7 @@ from tests.builders import (
 )
 from tests.controller.views import Thing, obscure
 from tests.ctl.readings import NOW, a_reading, bare_reading, text_of
+from tests.ctl.test_departed import CUT, remembering
 from tests.ctl.test_records import a_status
 
 
@@ -228,6 +230,41 @@ def test_load_balancer_that_lost_its_members_is_told_for_an_hour(
     assert shown.startswith("nothing is wrong\n")
     assert is_told == ("\nLATELY (1)\n  lb/front" in shown)
     assert is_told == ("to do: does it restart" in shown)
+
+
+def test_drains_that_were_cut_are_told_for_an_hour() -> None:
+    """By their group, which remembers them for a day, with the connections that were left."""
+    hour = timedelta(hours=1)
+    two = attrs.evolve(CUT, backend="web-2:80", connections=4)
+    unknown = attrs.evolve(two, backend="web-3:80", connections=None)
+    old = attrs.evolve(CUT, backend="web-4:80", time=NOW - hour)
+    drained = attrs.evolve(CUT, backend="web-5:80", outcome=Outcome.DRAINED)
+    group = remembering(CUT, two, unknown, old, drained)
+    found = status_of(attrs.evolve(group, meta=a_meta("web", version=2)))
+    shown = text_of(found)
+
+    assert [] == problems_in(found)
+    assert [("bg/web", "DrainsCut", CUT.time)] == [
+        (one.subject, one.reason, one.since) for one in found.lately
+    ]
+    assert shown.startswith("nothing is wrong\nLATELY (1)\n  bg/web  DrainsCut  20s\n")
+    cut = "3 drains were cut at the deadline, with 7 connections by the last count"
+    names = "web-1:80 at front, web-2:80 at front, web-3:80 at front"
+    assert f"      {cut}: {names}\n" in shown
+    assert "to do: if clients minded: a longer drain.timeoutSeconds" in shown
+
+
+def test_drain_that_was_cut_long_ago_is_no_news() -> None:
+    """An hour is as long as Events are kept."""
+    old = attrs.evolve(CUT, time=NOW - timedelta(hours=1), connections=None)
+    young = attrs.evolve(old, time=NOW - timedelta(minutes=59))
+    for one, lately in ((old, []), (young, ["1 drain was cut at the deadline: "])):
+        group = attrs.evolve(remembering(one), meta=a_meta("web", version=2))
+        told = [
+            p.message.removesuffix("web-1:80 at front") for p in status_of(group).lately
+        ]
+
+        assert lately == told
 
 
 def test_unhealthy_driver_is_wrong() -> None:
