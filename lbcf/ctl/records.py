@@ -15,6 +15,7 @@ from lbcf.core.selection.plan import Hold, Plan, Removal, Update
 from lbcf.ctl.balancer_troubles import balancer_troubles, trouble_headline
 from lbcf.ctl.departed import departed_headline, departed_sections
 from lbcf.ctl.flags import Kind
+from lbcf.ctl.in_service import unsaid_line
 from lbcf.ctl.plan import plan_group
 from lbcf.ctl.reading import Reading, not_found
 from lbcf.ctl.remedies import Trouble, remedied_line
@@ -224,6 +225,8 @@ def _conditions(
             continue  # what it was before
         trouble = Trouble(record.meta.key, condition, driver)
         yield remedied_line(trouble, now, Mark.NONE if is_old else None)
+    if _is_inside(record) and said_of(record) is None:
+        yield unsaid_line(record, reading, now)
 
 
 def _planned(record: BackendRecord, plan: Plan | None) -> Iterator[Line]:
