@@ -28,6 +28,9 @@ _DESCRIPTIONS = {
 _ADMISSION = "admission"
 _CONFORMANCE = "conformance"
 _CTL = "ctl"
+_DRIVER = "driver"
+_NEW = "new"
+_PROJECT = "Write the project of a driver; the same as `kubectl lbcf new driver/NAME`."
 _PLUGIN = "Say what lbcf does, and why; the same as `kubectl lbcf`."
 _TOKEN = "driver-token"  # noqa: S105 - the name of a command
 _TOKENS = "Give the Secrets of a driver and of its callers one bearer token."
@@ -43,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _explain(given[1:])
     if given[:1] == [_TOKEN]:
         return _fill_tokens(given[1:])
+    if given[:1] == [_DRIVER]:
+        return _write_driver(given[1:])
     parser = _parser()
     flags = parser.parse_args(given)
     try:
@@ -72,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     processes.add_parser(_CONFORMANCE, help=_KIT)
     processes.add_parser(_CTL, help=_PLUGIN)
     processes.add_parser(_TOKEN, help=_TOKENS)
+    processes.add_parser(_DRIVER, help=f"`{_DRIVER} {_NEW} NAME`: {_PROJECT}")
     return parser
 
 
@@ -96,6 +102,21 @@ def _fill_tokens(argv: Sequence[str]) -> int:
     parser = OneLineParser(prog=f"lbcf {_TOKEN}", description=_TOKENS)
     driver_token.add_flags(parser)
     return driver_token.run(parser.parse_args(argv))
+
+
+def _write_driver(argv: Sequence[str]) -> int:
+    """Write a driver's project, by the words that come to mind first."""
+    parser = OneLineParser(
+        prog=f"lbcf {_DRIVER}",
+        usage=f"lbcf {_DRIVER} {_NEW} NAME [flags of `lbcf {_CTL} {_NEW}`]",
+        description=_PROJECT,
+        epilog=f"Of a driver that is there tells `lbcf {_CTL} why driver/NAME`.",
+    )
+    parser.add_argument(_NEW, choices=(_NEW,))
+    parser.parse_args(argv[:1])
+    # Behind a kind without a name argparse sees no --help.
+    named = [] if {"-h", "--help"} & set(argv) else [_DRIVER]
+    return _explain([_NEW, *named, *argv[1:]])
 
 
 def _run_again_and_again(

@@ -12,6 +12,7 @@ from zipfile import ZipFile
 import pytest
 import yaml
 
+from lbcf.cli import main
 from lbcf.ctl.command import run
 from tests.lab.cluster import Cluster
 from tests.manifests.documents import ROOT, read_all
@@ -73,6 +74,52 @@ def test_all_files_are_written_and_told(
     assert (0, "my-lb") == (status, told["folder"])
     assert FILES == set(told["files"])
     assert FILES == {path.name for path in (tmp_path / "my-lb").iterdir()}
+
+
+def test_driver_comes_first_where_people_say_it_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`lbcf driver new NAME` is the same, flags and errors among it."""
+    folder = tmp_path / "project"
+    status = main(["driver", "new", "my-lb", "-n", "shop", "--to", str(folder)])
+    again = main(["driver", "new", "my-lb", "--to", str(folder)])
+
+    assert (0, 2) == (status, again)
+    assert FILES == {path.name for path in folder.iterdir()}
+    assert "namespace: shop" in (folder / "driver.yaml").read_text()
+    assert "is there already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "lbcf driver: the following arguments are required: new"),
+        (["list"], "lbcf driver: argument new: invalid choice: 'list'"),
+        (["new"], "lbcf ctl new: argument KIND/NAME: 'driver': write one of driver/N"),
+    ],
+)
+def test_what_else_is_said_of_drivers_is_told_in_a_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what would be right."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["driver", *words])
+
+    told = capsys.readouterr().err
+    assert told.startswith(said), told
+    assert 1 == len(told.splitlines())
+
+
+def test_help_names_the_whole_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """And `lbcf --help` has it."""
+    for words, said in (
+        (["driver", "--help"], "usage: lbcf driver new NAME "),
+        (["driver", "new", "--help"], "usage: lbcf ctl new "),
+        (["--help"], "`driver new NAME`: Write the project of a driver"),
+    ):
+        with pytest.raises(SystemExit, match="0"):
+            main(words)
+        assert said in " ".join(capsys.readouterr().out.split())
 
 
 def test_nothing_is_overwritten(
