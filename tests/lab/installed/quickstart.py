@@ -1,4 +1,4 @@
-"""The lines of docs/quickstart.md and docs/tutorial.md, to be run as they stand."""
+"""The lines of a page, such as docs/quickstart.md, to be run as they stand."""
 
 import re
 
@@ -30,9 +30,9 @@ class Line:
 
 
 def lines(page: str) -> list[Line]:
-    """Return all commands, in their order."""
+    """Return all commands, in their order; one that goes on after a backslash is one."""
     found, heading, inside = [], "", False
-    for text in page.splitlines():
+    for text in page.replace("\\\n", "").splitlines():
         if text.startswith("```"):
             inside = text == "```console"
         elif not inside and (named := _HEADING.fullmatch(text)):
