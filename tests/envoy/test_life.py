@@ -513,6 +513,12 @@ async def test_clients_of_other_networks_are_turned_away(
         ({"check": "tcp", "checkPath": "/"}, "nothing without check: http"),
         ({"algorithm": "random", "slowStart": "9s"}, "slowStart means nothing"),
         ({"sessionAffinity": "ClientIP", "algorithm": "random"}, "needs algorithm"),
+        ({"sessionAffinityTimeoutSeconds": "9"}, "without sessionAffinity: ClientIP"),
+        (
+            {"sessionAffinity": "ClientIP", "sessionAffinityTimeoutSeconds": "3h"},
+            "must be a number of seconds, not '3h'",
+        ),
+        ({"externalTrafficPolicy": "Local"}, "'externalTrafficPolicy' is unknown"),
         ({"loadBalancerSourceRanges": "10.0.0.1/8"}, "has host bits set"),
         ({"protocol": "tcp", "upstreamIdleTimeout": "9s"}, "means nothing without"),
         ({"retries": "10"}, "retries must be a number from 0 to 9"),

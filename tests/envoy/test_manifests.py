@@ -1,6 +1,8 @@
 """The manifests of the driver and its Envoys fit together, and real programs take them."""
 
 import asyncio
+import json
+import re
 
 from pathlib import Path
 from typing import Any
@@ -9,10 +11,16 @@ import pytest
 import trustme
 import yaml
 
+from lbcf.core.model.services import derive
+from lbcf.core.reasons import Explanation
 from lbcf.sdk.run import check_exposed, credential_files, driver_parser
+from lbcf.wire.kube import parse_service
+from lbcf.wire.services import parse_class
 from tests.envoy.proxy import BINARY
-from tests.manifests.documents import ROOT
+from tests.manifests.documents import EXAMPLES, ROOT
 from webhooks.envoy.__main__ import DEFAULT_PORT, add_flags, make_driver
+from webhooks.envoy.attributes import parse_attributes
+from webhooks.envoy.balancers import parse_identity
 from webhooks.envoy.driver import EnvoyDriver
 
 
@@ -80,3 +88,51 @@ async def test_envoy_takes_its_configuration(tmp_path: Path) -> None:
     ports = {one["name"]: one["port"] for one in service["spec"]["ports"]}
     where = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
     assert f"{{address: {where}, port_value: {ports['xds']}}}" in text
+
+
+def classes(name: str) -> list[dict[str, Any]]:
+    """Return the classes of this driver that a file has."""
+    text = (ROOT / name).read_text()
+    if name.endswith(".md"):
+        text = "---\n".join(re.findall(r"```yaml\n(.*?)```", text, re.DOTALL))
+    found = [one for one in yaml.safe_load_all(text) if one]
+    whole = [one for one in found if one.get("kind") == "LoadBalancerClass"]
+    return [one for one in whole if one["spec"]["driver"] == "lbcf-envoy"]
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [
+        ("docs/envoy.md", {"externalTrafficPolicy": "Local"}),
+        ("docs/services.md", {}),
+        (
+            f"{EXAMPLES.relative_to(ROOT)}/class-envoy.yaml",
+            {"externalTrafficPolicy": "Local"},
+        ),
+    ],
+)
+def test_services_of_documented_classes_are_served(
+    name: str, whole: dict[str, str]
+) -> None:
+    """Whoever copies one may have session affinity, which the API server gives a timeout."""
+    spec = {
+        "type": "LoadBalancer",
+        "selector": {"app": "web"},
+        "ports": [{"port": 80}, {"port": 53, "protocol": "UDP"}],
+        "sessionAffinity": "ClientIP",
+        "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}},
+        "loadBalancerSourceRanges": ["198.51.100.0/24"],
+        **whole,
+    }
+    metadata = {"namespace": "shop", "name": "web", "uid": "u", "resourceVersion": "1"}
+    service = parse_service(json.dumps({"metadata": metadata, "spec": spec}).encode())
+    found = classes(name)
+    for one in found:
+        one["metadata"] |= {"uid": "c", "resourceVersion": "1"}
+        known = parse_class(json.dumps(one).encode())
+        assert service.exposure is not None
+        for port in derive(service.meta, service.exposure, known, "198.51.100.1"):
+            assert not isinstance(port, Explanation)
+            udp = parse_identity(port.balancer.spec).udp
+            assert parse_attributes(port.balancer.attributes, udp=udp).by_hash
+    assert found

@@ -20,6 +20,7 @@ _COOKIE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _PATH = re.compile(r"/[!-~]{0,255}")
 _COUNT = re.compile(r"[1-9][0-9]?")
 _DIGIT = re.compile(r"[0-9]")
+_SECONDS = re.compile(r"[1-9][0-9]{0,5}")
 
 ALGORITHMS = {
     "roundrobin": "ROUND_ROBIN",
@@ -127,6 +128,7 @@ DEFAULTS: Mapping[str, str] = {
     "checkFall": "3",
     "accessLog": "none",
     "sessionAffinity": "None",
+    "sessionAffinityTimeoutSeconds": "",
     "loadBalancerSourceRanges": "",
     "address": "",
 }
@@ -155,6 +157,7 @@ def parse_attributes(attributes: Mapping[str, str], *, udp: bool = False) -> Set
     said = {**DEFAULTS, **(_OF_UDP if udp else {}), **attributes}
     http = _one_of(said, "protocol", {"http": not udp, "tcp": False})
     _check_together(attributes, said, http=http, udp=udp)
+    _check_affinity_time(said)
     return Settings(
         http=http,
         algorithm=_algorithm(said),
@@ -184,6 +187,8 @@ def _check_together(
     needs = dict.fromkeys(_ONLY_HTTP, (http, "protocol: http, and TCP"))
     needs["check"] = (said["check"] == "none" or not udp, "TCP")
     needs |= dict.fromkeys(_ONLY_CHECKED, (said["check"] != "none", "check"))
+    sticky = said["sessionAffinity"] == "ClientIP"
+    needs["sessionAffinityTimeoutSeconds"] = (sticky, "sessionAffinity: ClientIP")
     needs["checkPath"] = (said["check"] == "http", "check: http")
     even = _algorithm(said) in {"ROUND_ROBIN", "LEAST_REQUEST"}
     needs["slowStart"] = (even, "algorithm: roundrobin or leastrequest")
@@ -204,6 +209,15 @@ def _algorithm(said: Mapping[str, str]) -> str:
             f"{said['algorithm']}"
         )
     return ALGORITHMS["source"]
+
+
+def _check_affinity_time(said: Mapping[str, str]) -> None:
+    """Accept how long a client is to stay: it stays for as long as its member does.
+
+    The API server gives each Service with session affinity such a time.
+    """
+    name = "sessionAffinityTimeoutSeconds"
+    _matching(said, name, _SECONDS, "a number of seconds")
 
 
 def _networks(said: Mapping[str, str], name: str) -> tuple[Network, ...]:
