@@ -11,7 +11,7 @@ from aiohttp import ClientSession
 
 from tests.envoy.process import call, process
 from tests.envoy.proxy import Envoy
-from tests.envoy.stage import Stage
+from tests.envoy.stage import UNAIDED, Stage
 from tests.haproxy.web import Traffic, WebServer
 
 
@@ -55,7 +55,9 @@ async def killed(
     losses = Losses(Traffic(stage.url))
     async with ClientSession() as client:
         async with process(stage) as driver:
-            await call(client, driver.url, "createLoadBalancer", stage.create())
+            await call(
+                client, driver.url, "createLoadBalancer", stage.create(**UNAIDED)
+            )
             for one in stay:
                 ensure = stage.ensure(one.name, one.address)
                 await call(client, driver.url, "ensureBackend", ensure)

@@ -31,6 +31,9 @@ from webhooks.envoy.store import Store
 SOON = timedelta(seconds=2)
 """After which an Envoy that is not connected is taken for gone."""
 
+UNAIDED = {"retries": "0"}
+"""Attributes with which Envoy hides no failure of ours by trying again."""
+
 
 @attrs.define(eq=False)
 class Stage:

@@ -22,7 +22,7 @@ from lbcf.sdk import (
 from tests.envoy.conftest import StartServer
 from tests.envoy.kills import killed
 from tests.envoy.process import call, process
-from tests.envoy.stage import Stage
+from tests.envoy.stage import UNAIDED, Stage
 from tests.envoy.streams import GrpcServer, Stream
 from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic, ask
@@ -48,7 +48,8 @@ async def test_killed_at_any_step(
         ("deregisterBackend", stage.deregister("comes", comes.address)),
     )
     async with process(stage) as healthy:
-        await call(client, healthy.url, "createLoadBalancer", stage.create())
+        made = stage.create(**UNAIDED)
+        await call(client, healthy.url, "createLoadBalancer", made)
         ensure = stage.ensure("stays", stays.address)
         await call(client, healthy.url, "ensureBackend", ensure)
     traffic = Traffic(stage.url)

@@ -15,7 +15,7 @@ from aiohttp import ClientSession
 from lbcf.sdk import Fail, RetryAfter, Running, Succ
 from tests.envoy.conftest import StartServer
 from tests.envoy.proxy import free_port
-from tests.envoy.stage import Stage
+from tests.envoy.stage import UNAIDED, Stage
 from tests.envoy.streams import GrpcServer, Stream
 from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic, ask
@@ -35,7 +35,7 @@ async def test_a_rollout_loses_no_request(
     """Members come and go under load: drained, taken out, replaced."""
     driver = await stage.driver()
     await stage.envoy()
-    await driver.create_load_balancer(stage.create())
+    await driver.create_load_balancer(stage.create(**UNAIDED))
     old = await start_server("old")
     await driver.ensure_backend(stage.ensure("old", old.address))
     traffic = Traffic(stage.url)
