@@ -120,8 +120,8 @@ kubernetes-e2e: build ## ~1 h | Run Kubernetes' own tests of Services of type Lo
 	$(BIN)/python -m tests.lab.kubernetes_e2e $(E2E_ARGS)
 
 .PHONY: services
-services: build ## ~5 min | Make, roll and delete 500 Services of type LoadBalancer (SERVICES_ARGS=...).
-	$(BIN)/python -m tests.lab.services $(SERVICES_ARGS)
+services: build ## ~5 min | Make, roll and delete 500 Services of type LoadBalancer, with kills (SERVICES_ARGS=...).
+	$(BIN)/python -m tests.lab.services --kills 3 $(SERVICES_ARGS)
 
 .PHONY: soak
 soak: build ## 16 min | Traffic while all of ours is killed every second (SECONDS=600); then how long ready pods are served.

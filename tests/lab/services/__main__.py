@@ -1,13 +1,15 @@
-"""The program: makes, rolls and deletes them, and prints what that cost."""
+"""The program: makes, rolls and deletes them; status 1 if it cost too much, or went wrong."""
 
 import argparse
 import asyncio
+import contextlib
+import signal
 import sys
 import tempfile
 import time
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from tests.e2e.stage import Stage, staged
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.binaries import find_binaries
 from tests.lab.cluster.fixtures import running
+from tests.lab.services import verdict
 
 
 CLASS = "pool"
@@ -29,7 +32,14 @@ AT_ONCE = 32  # requests of ours
 PATIENCE = 1800.0
 LOOK = 0.5
 WRITES = frozenset({"create", "update", "patch", "delete"})
-MADE = ("loadbalancers", "backendgroups", "backendrecords")
+LIMIT = ("--max-records-per-namespace", "100000")
+LATEST = 4.0  # seconds from a start of the controller until it is killed
+GOLDEN = 0.618034
+SERVICE_LINE = "{{.object.metadata.name}}{{range .object.status.loadBalancer.ingress}} {{.ip}}{{end}}"
+BALANCER_LINE = (
+    "{{.object.metadata.name}} {{with .object.spec.attributes}}{{.address}}{{end}}"
+)
+WATCHED = {"services": SERVICE_LINE, "loadbalancers": BALANCER_LINE}
 
 
 class FailedError(Exception):
@@ -62,34 +72,80 @@ class Size:
 
 @attrs.define
 class Play:
-    """What happens, on one stage."""
+    """What happens, on one stage.
+
+    Attributes:
+        stage: where.
+        size: of it.
+        kills: of the controller, as many in each phase.
+        cost: writes of each phase, by verb and resource.
+        killed: how often the controller was.
+        slots: of requests of ours.
+    """
 
     stage: Stage
     size: Size
+    kills: int = 0
+    cost: dict[str, Counter[str]] = attrs.field(factory=dict)
+    killed: int = 0
     slots: asyncio.Semaphore = attrs.field(factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     async def run(self) -> None:
-        """Make, roll and delete."""
+        """Make, roll and delete.
+
+        Raises:
+            FailedError: something did not come about, or cost too much.
+        """
         await self._add_pods(0)
         await self._timed("made", self._make)
-        self._check_addresses(await self._reached())
+        await self._reached()
         await self._timed("rolled", self._roll)
-        self._check_addresses(await self._reached())
+        await self._reached()
         await self._timed("deleted", self._delete)
+        self._judge()
 
     async def _timed(self, told: str, act: Callable[[], Awaitable[None]]) -> None:
-        """Do something, and say what it cost."""
+        """Do something while the controller is killed, and say what it cost."""
         before, began = _writes(self.stage), time.monotonic()
-        await act()
-        took = time.monotonic() - began
+        killing = asyncio.create_task(self._kill())
+        try:
+            await act()
+            took = time.monotonic() - began
+        finally:
+            killing.cancel()
+            await asyncio.gather(killing, return_exceptions=True)
         await asyncio.sleep(2)  # Events, and status that nobody waits for
-        cost = _writes(self.stage) - before
-        lives = self.size.services * self.size.pods
-        listed = ", ".join(f"{name} {count}" for name, count in cost.most_common(8))
-        _say(
-            f"{told}: {took:.1f} s, {cost.total()} writes, {cost.total() / lives:.2f} for "
-            f"each of {lives} pods ({listed})"
-        )
+        cost = self.cost[told] = _writes(self.stage) - before
+        listed = ", ".join(f"{name} {count}" for name, count in cost.most_common())
+        _say(f"{told}: {took:.1f} s, {cost.total()} writes ({listed})")
+
+    async def _kill(self) -> None:
+        """Kill the controller in this phase, each time after another while."""
+        for number in range(self.kills):
+            await asyncio.sleep(LATEST * (number * GOLDEN % 1))
+            await asyncio.shield(self._kill_once())
+
+    async def _kill_once(self) -> None:
+        """Kill the controller, and start it again."""
+        await self.stage.processes["controller"].end(signal.SIGKILL)
+        self.killed += 1
+        await _start(self.stage, "controller")
+
+    def _judge(self) -> None:
+        """Compare what it cost with what it may cost.
+
+        Raises:
+            FailedError: it was more, or the kills were fewer than was asked for.
+        """
+        pods = self.size.services * self.size.pods
+        found = verdict.bounds(self.cost, self.size.services, pods, self.killed)
+        for one in found:
+            _say(str(one))
+        _say(f"kills of the controller: {self.killed}")
+        if not all(one.holds for one in found):
+            raise FailedError("more writes than there may be")
+        if self.killed < len(self.cost) * self.kills:
+            raise FailedError("it was over before all kills: take more Services")
 
     async def _all(self, work: Iterable[Callable[[], Awaitable[object]]]) -> None:
         """Do many things, some of them at a time; again where the API server is too busy."""
@@ -187,8 +243,8 @@ class Play:
         listed = found.body.get("status", {}).get("addresses", [])
         return {one["service"]: one["address"] for one in listed}
 
-    async def _reached(self) -> dict[str, str]:
-        """Return where each Service says that it is reached.
+    async def _reached(self) -> None:
+        """See that each Service says that it is reached where its class has given it.
 
         Raises:
             FailedError: that is not what the class has given it.
@@ -200,18 +256,6 @@ class Play:
         }
         if found != await self._given():
             raise FailedError("Services are reached where their class has not said")
-        return found
-
-    def _check_addresses(self, reached: dict[str, str]) -> None:
-        """See that no two Services have one address.
-
-        Raises:
-            FailedError: they have.
-        """
-        counted = Counter(reached.values())
-        if twice := [address for address, count in counted.items() if count > 1]:
-            raise FailedError(f"given twice: {twice}")
-        _say(f"addresses given: {len(counted)}, none twice")
 
     async def _until(self, told: str, check: Callable[[], Awaitable[bool]]) -> None:
         """Wait until something has come about.
@@ -263,7 +307,7 @@ def _writes(stage: Stage) -> Counter[str]:
     return found
 
 
-async def played(cluster: Cluster, size: Size, folder: Path) -> None:
+async def played(cluster: Cluster, size: Size, kills: int, folder: Path) -> None:
     """Put the stage up, and play.
 
     Raises:
@@ -276,12 +320,52 @@ async def played(cluster: Cluster, size: Size, folder: Path) -> None:
             await stage.start_driver()
             await stage.create(objects.DRIVERS, objects.a_driver(stage.driver_url))
             await stage.client.create(objects.CLASSES, "", _class())
-            # Nobody starts them again here if a busy machine costs them the Lease.
-            limit = ("--max-records-per-namespace", "100000")
-            for process, flags in (("controller", limit), ("deregistrar", ())):
-                started = await stage.start(process, "--no-leader-elect", *flags)
-                await stage.until_working(started)
-            await Play(stage, size).run()
+            for process in ("controller", "deregistrar"):
+                await _start(stage, process)
+            async with watched(stage):
+                await Play(stage, size, kills).run()
+
+
+async def _start(stage: Stage, process: str) -> None:
+    """Start one of our processes; nobody starts it again if a busy machine costs it the Lease."""
+    limit = LIMIT if process == "controller" else ()
+    started = await stage.start(process, "--no-leader-elect", *limit)
+    await stage.until_working(started)
+
+
+@contextlib.asynccontextmanager
+async def watched(stage: Stage) -> AsyncIterator[None]:
+    """Watch all addresses of Services and load balancers for a block.
+
+    Raises:
+        FailedError: two ever had the same at once, or the watch ended before.
+    """
+    children = []
+    for plural, line in WATCHED.items():
+        path = stage.folder / f"{plural}.watched"
+        with path.open("wb") as kept:
+            child = await asyncio.create_subprocess_exec(
+                *stage.cluster.command("kubectl", "get", plural, "-n", stage.namespace),
+                *("-w", "--output-watch-events", "-o"),
+                f'go-template={{{{.type}}}} {line}{{{{"\\n"}}}}',
+                env=stage.cluster.environment(),
+                stdout=kept,
+            )
+        children.append((path, child))
+    try:
+        yield
+        for path, child in children:
+            held = verdict.taken(path.read_text().splitlines())
+            if child.returncode is not None or not held.seen:
+                raise FailedError(f"the watch of {path.stem} ended too early")
+            if held.twice:
+                raise FailedError(f"{path.stem}, given twice: {held.twice[:5]}")
+            _say(f"{path.stem}: {held.seen} addresses seen, none twice at any moment")
+    finally:
+        for _, child in children:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
 
 
 def main() -> int:
@@ -289,13 +373,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.lab.services", description=__doc__)
     parser.add_argument("--services", type=int, default=500)
     parser.add_argument("--pods", type=int, default=4, help="of each Service")
+    parser.add_argument(
+        "--kills",
+        type=int,
+        default=0,
+        help="of the controller, in each of three phases",
+    )
     flags = parser.parse_args()
     find_binaries(alone=True, say=_say)
     with tempfile.TemporaryDirectory(prefix="lbcf-services-") as folder:
         try:
             with running(0) as cluster:
                 size = Size(flags.services, flags.pods)
-                asyncio.run(played(cluster, size, Path(folder)))
+                asyncio.run(played(cluster, size, flags.kills, Path(folder)))
         except FailedError as failed:
             _say(f"failed: {failed}")
             return 1
