@@ -15,7 +15,12 @@ from tests.lab.cluster.images import build_images
 from tests.lab.cluster.packages import install_packages
 from tests.lab.installed import envoy, install
 from tests.lab.kubernetes_e2e import building
-from tests.lab.kubernetes_e2e.verdict import Spec, read_report, unexpected
+from tests.lab.kubernetes_e2e.verdict import (
+    Spec,
+    read_report,
+    shortfall,
+    unexpected,
+)
 
 
 FOCUS = "LoadBalancer"
@@ -42,16 +47,23 @@ def main() -> int:
         _say("uninstalling")
         _say(install.uninstall(cluster))
         left = install.left_over(cluster)
-    for one in specs:
-        _say(str(one))
-    passed = sum(one.state == "passed" for one in specs)
-    wrong = unexpected(specs)
-    _say(f"specs {len(specs)}, passed {passed}, wrong {len(wrong)}, left over {left}")
-    if wrong or left or not passed:
+    if not _is_well(specs, left, is_all=(flags.focus, flags.skip) == (FOCUS, "")):
         _say(f"kept to be looked at: {folder}")
         return 1
     shutil.rmtree(folder)
     return 0
+
+
+def _is_well(specs: list[Spec], left: list[str], *, is_all: bool) -> bool:
+    """Tell what became of each test; return whether nothing is wrong."""
+    for one in specs:
+        _say(str(one))
+    passed = sum(one.state == "passed" for one in specs)
+    wrong, short = unexpected(specs), shortfall(specs, is_all=is_all)
+    _say(f"specs {len(specs)}, passed {passed}, wrong {len(wrong)}, left over {left}")
+    if short:
+        _say(f"too few: {short}")
+    return not (wrong or left or short)
 
 
 def _tested(cluster: Cluster, folder: Path, focus: str, skip: str) -> list[Spec]:
