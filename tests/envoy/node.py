@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self
 
 import attrs
@@ -57,6 +57,16 @@ class Node:
         async with asyncio.timeout(20):
             code = await self._call.code()
             return code.name, str(await self._call.details())
+
+    async def ask(self, kind: Kind, *names: str, has: Mapping[str, str]) -> None:
+        """Subscribe to names, and say what is there from an earlier stream."""
+        await self._call.write(
+            discovery_pb2.DeltaDiscoveryRequest(
+                type_url=str(kind),
+                resource_names_subscribe=names,
+                initial_resource_versions=has,
+            )
+        )
 
     async def _ask(self, kind: Kind, *names: str, nonce: str = "") -> None:
         """Subscribe to names, or to all of a kind; or acknowledge."""

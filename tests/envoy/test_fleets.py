@@ -2,19 +2,21 @@
 
 import asyncio
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import pytest
 
 from tests.envoy.node import Node
+from tests.envoy.proxy import FLEET
 from tests.envoy.stage import Stage
 from tests.haproxy.waiting import until
 from webhooks.envoy import fleets as module
-from webhooks.envoy import messages
+from webhooks.envoy import messages, subscriptions
 from webhooks.envoy.fleets import Fleet, Fleets
 from webhooks.envoy.resources import Kind, Resource
 from webhooks.envoy.sessions import opened
-from webhooks.envoy.subscriptions import Asked
+from webhooks.envoy.subscriptions import Asked, Subscription
 
 
 LB = "lbcf/10.0.0.1:80"
@@ -218,3 +220,112 @@ async def test_an_envoy_that_stays_away_is_forgotten_by_itself(stage: Stage) -> 
         return not list(known) and not store.load_envoys()
 
     await until(is_forgotten)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (Asked(frozenset({"c"})), ""),
+        (Asked(frozenset({"a", "b"})), ""),
+        (Asked(frozenset({"c", "d"}), frozenset({"a"})), ""),
+        (Asked(frozenset({"c", "d"})), "more than 3 resources of one kind"),
+        (Asked(has={"c": "1", "d": "1"}), "more than 3 resources of one kind"),
+        (Asked(frozenset({"c" * 256})), "more than 255 characters"),
+        (Asked(has={"c": "1" * 256}), "more than 255 characters"),
+    ],
+)
+def test_how_much_a_stream_may_ask_for(
+    monkeypatch: pytest.MonkeyPatch, asked: Asked, said: str
+) -> None:
+    """Names that are there count once, and those that are left no more; two were asked for."""
+    monkeypatch.setattr(subscriptions, "MOST_NAMES", 3)
+    subscription = Subscription("e")
+    subscription.take(Asked(frozenset({"a", "b"})))
+
+    assert said in subscription.excess(asked)
+    assert bool(said) == bool(subscription.excess(asked))
+
+
+def test_names_of_nothing_count_though_they_were_told_to_be_gone() -> None:
+    """Who asks for others each time has each stay subscribed."""
+    subscription, rounds = Subscription("e"), 0
+    while not subscription.excess(
+        asked := Asked(frozenset(f"{rounds}-{number}" for number in range(5000)))
+    ):
+        subscription.take(asked)
+        assert subscription.owed({}) is not None
+        subscription.take(Asked(nonce=subscription.nonce))
+        rounds += 1
+
+    assert 4 == rounds
+    assert {} == subscription.held
+
+
+def test_who_asks_for_no_endpoints_is_kept_no_names() -> None:
+    """Load balancers come and go; what was to be sent again of them goes, too."""
+    session = opened("a", "e")
+    empty: dict[Kind, dict[str, Resource]] = {kind: {} for kind in Kind}
+    for kind in (Kind.CLUSTER, Kind.ENDPOINTS):
+        session.take(kind, Asked(), empty, 1.0)
+    hosts = session.subscriptions[Kind.ENDPOINTS]
+    for number in range(3):
+        name = f"lbcf/10.0.0.1:{number}"
+        cluster = Resource(Kind.CLUSTER, name, "e.1", {})
+        list(session.owed({**empty, Kind.CLUSTER: {name: cluster}}))
+        for kind in (Kind.CLUSTER, Kind.ENDPOINTS):
+            nonce = session.subscriptions[kind].nonce
+            session.take(kind, Asked(nonce=nonce), empty, 1.0)
+        list(session.owed(empty))
+
+    assert set() == hosts._again  # noqa: SLF001  (nobody else sees it)
+
+
+@pytest.mark.parametrize(
+    ("names", "has"),
+    [
+        (("a", "b", "c", "d"), {}),
+        ((), {"a": "1", "b": "1", "c": "1", "d": "1"}),
+    ],
+    ids=["subscribed", "there before"],
+)
+async def test_who_asks_for_too_much_is_told(
+    stage: Stage,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    names: Sequence[str],
+    has: Mapping[str, str],
+) -> None:
+    """Its stream ends in words that it logs, as the driver does, and nothing is kept."""
+    monkeypatch.setattr(subscriptions, "MOST_NAMES", 3)
+    driver = await stage.driver()
+
+    async with Node.running(stage.port, "a") as node:
+        await node.ask(Kind.ENDPOINTS, *names, has=has)
+        status, text = await node.refused()
+
+    async def is_forgotten() -> bool:
+        return not list(driver.keeper.fleets)
+
+    assert "RESOURCE_EXHAUSTED" == status
+    assert "Envoy a: more than 3 resources of one kind" in text
+    assert "envoy.turned_away" in capsys.readouterr().out
+    await until(is_forgotten)
+
+
+@pytest.mark.envoy
+async def test_reports_are_kept_of_load_balancers_alone(stage: Stage) -> None:
+    """An Envoy reports all of its clusters, those of its own configuration, too."""
+    driver = await stage.driver()
+    await stage.envoy()
+    await driver.create_load_balancer(stage.create())
+    known = driver.keeper.fleets.fleet(FLEET)
+
+    def reported() -> set[str]:
+        reports = [one for of_one in known.reports.values() for one in of_one]
+        return {name for one in reports for name in one.report}
+
+    async def is_reported() -> bool:
+        return bool(reported())
+
+    await until(is_reported)
+    assert {f"lbcf/{stage.listen}"} == reported()

@@ -1,6 +1,7 @@
 """What is under way at each member, as the Envoys report it (LRS). Pure."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 import attrs
 
@@ -25,6 +26,11 @@ class Load:
 Report = Mapping[str, Mapping[str, Load]]
 """By cluster and address. An address that had nothing is left out, a cluster that Envoy
 does not count yet as well: it begins with that only at the report after it came."""
+
+
+def of_ours(report: Report, names: AbstractSet[str]) -> Report:
+    """Return what a report says of load balancers that there are."""
+    return {name: loads for name, loads in report.items() if name in names}
 
 
 @attrs.define

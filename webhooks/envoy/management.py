@@ -18,8 +18,9 @@ from lbcf.runtime.flags import BindAddress
 from webhooks.envoy import messages
 from webhooks.envoy.balancers import is_fleet
 from webhooks.envoy.fleets import Fleet, Fleets
-from webhooks.envoy.loads import Reporting
+from webhooks.envoy.loads import Reporting, of_ours
 from webhooks.envoy.messages import Message, Node
+from webhooks.envoy.resources import Kind
 from webhooks.envoy.sessions import Session, opened
 from webhooks.envoy.store import Step
 
@@ -95,6 +96,10 @@ class Files:
         )
 
 
+class TurnedAwayError(Exception):
+    """A stream has to end, for it asks for more than is kept of one."""
+
+
 @attrs.define(eq=False)
 class Management:
     """Serves all Envoys.
@@ -159,11 +164,11 @@ class Management:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, wrong)
         full = self.fleets.refusal(messages.node_of(request))
         if full:
-            self._complain(full)
+            self.complain(full)
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, full)
         return request
 
-    def _complain(self, why: str) -> None:
+    def complain(self, why: str) -> None:
         """Log that Envoys are turned away, not more often than is read."""
         now = self.fleets.now()
         if self._complained_at is None or now - self._complained_at > COMPLAIN_AGAIN:
@@ -173,10 +178,14 @@ class Management:
     async def configure(
         self, node: Node, first: Message, requests: AsyncIterator[Message]
     ) -> AsyncGenerator[Message, None]:
-        """Answer one stream of an Envoy as long as it lasts."""
-        fleet = self.fleets.fleet(node.fleet)
+        """Answer one stream of an Envoy as long as it lasts.
+
+        Raises:
+            TurnedAwayError: it asks for too much.
+        """
         session = opened(node.envoy, self.epoch)
-        self._take(fleet, session, first)
+        self._take(self.fleets.peek(node.fleet), session, first)
+        fleet = self.fleets.fleet(node.fleet)
         self.fleets.enter(fleet, session)
         _log.info("envoy.connected", fleet=node.fleet, envoy=node.envoy)
         reader = asyncio.create_task(self._read(fleet, session, requests))
@@ -190,6 +199,10 @@ class Management:
                     {changed, reader}, return_when=asyncio.FIRST_COMPLETED
                 )
                 changed.cancel()
+            if not reader.cancelled() and isinstance(
+                reader.exception(), TurnedAwayError
+            ):
+                await reader
         finally:
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
@@ -199,16 +212,26 @@ class Management:
     async def _read(
         self, fleet: Fleet, session: Session, requests: AsyncIterator[Message]
     ) -> None:
-        """Take the requests of a stream until it ends."""
+        """Take the requests of a stream until it ends.
+
+        Raises:
+            TurnedAwayError: as `_take` says.
+        """
         async for request in requests:
             self._take(fleet, session, request)
 
     def _take(self, fleet: Fleet, session: Session, request: Message) -> None:
-        """Take one request."""
+        """Take one request.
+
+        Raises:
+            TurnedAwayError: it asks for too much.
+        """
         kind = messages.kind_of(request)
         if kind is None:
             return
         asked = messages.read_request(request)
+        if excess := session.subscriptions[kind].excess(asked):
+            raise TurnedAwayError(f"Envoy {session.envoy}: {excess}")
         if asked.error:
             _log.warning("envoy.refused", envoy=session.envoy, error=asked.error)
         session.take(kind, asked, fleet.snapshot, self.fleets.now())
@@ -230,9 +253,13 @@ class _Ads(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):  # type: ignore[mis
         first = await self._management.first(requests, context)
         node = messages.node_of(first)
         stream = self._management.configure(node, first, requests)
-        async with contextlib.aclosing(stream):
-            async for response in stream:
-                yield response
+        try:
+            async with contextlib.aclosing(stream):
+                async for response in stream:
+                    yield response
+        except TurnedAwayError as error:
+            self._management.complain(str(error))
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
 
 
 class _Lrs(lrs_pb2_grpc.LoadReportingServiceServicer):  # type: ignore[misc]
@@ -267,8 +294,10 @@ class _Lrs(lrs_pb2_grpc.LoadReportingServiceServicer):  # type: ignore[misc]
         """Take reports until the stream ends."""
         async for request in requests:
             report = messages.read_report(request)
-            reporting.take(report, self._fleets.now())
-            self._fleets.peek(node.fleet).tell()
+            fleet = self._fleets.peek(node.fleet)
+            known = fleet.snapshot[Kind.CLUSTER].keys()
+            reporting.take(of_ours(report, known), self._fleets.now())
+            fleet.tell()
 
 
 def _wrong(first: Message) -> str:

@@ -13,6 +13,13 @@ import attrs
 from webhooks.envoy.resources import Resource, is_of
 
 
+MOST_NAMES = 20_000
+"""Names of one kind that one stream may have; no more load balancers fit into a message."""
+
+LONGEST_NAME = 255
+"""Characters of a name, and of a version."""
+
+
 @attrs.frozen
 class Asked:
     """One request of an Envoy.
@@ -80,6 +87,24 @@ class Subscription:
     def nonce(self) -> str:
         """That of the latest response."""
         return str(self._nonce)
+
+    def excess(self, asked: Asked) -> str:
+        """Return why a request asks for more than is kept of one stream; empty: it does not."""
+        told = (*asked.subscribe, *asked.has, *asked.has.values())
+        if any(len(one) > LONGEST_NAME for one in told):
+            return (
+                f"a resource's name or version has more than {LONGEST_NAME} characters"
+            )
+        count = len({*asked.subscribe, *asked.has})
+        if count + max(len(self.held), len(self._names)) <= MOST_NAMES:
+            return ""
+        names = {*self.held, *self._names, *asked.subscribe, *asked.has}
+        if len(names - asked.unsubscribe) <= MOST_NAMES:
+            return ""
+        return (
+            f"more than {MOST_NAMES} resources of one kind are subscribed to, which no Envoy "
+            "needs that has its load balancers from this driver: find out what it is"
+        )
 
     def take(self, asked: Asked) -> Offer | None:
         """Take a request; return the offer that it accepts."""
@@ -159,6 +184,8 @@ class Subscription:
         """
         if not self.is_open or self.offered is not None:
             return None
+        if self._again:
+            self._again &= wanted.keys() | self.held.keys()
         names = wanted if self._all else self._names & wanted.keys()
         changed = {
             name: wanted[name]
