@@ -38,10 +38,12 @@ def bootstrap(
     tls: Mapping[str, object] | None,
     *,
     reports: bool = True,
+    api_type: str = "DELTA_GRPC",
 ) -> dict[str, object]:
     """Return what an Envoy starts with: as docs/envoy.md has it, with an admin socket.
 
-    Without `reports` it lacks `load_stats_config`, which people may forget.
+    Without `reports` it lacks `load_stats_config`, which people may forget; `GRPC` is what
+    most examples of others have as `api_type`.
     """
     driver = {
         "name": "lbcf-driver",
@@ -83,7 +85,7 @@ def bootstrap(
         "admin": {"address": {"pipe": {"path": admin}}},
         "dynamic_resources": {
             "ads_config": {
-                "api_type": "DELTA_GRPC",
+                "api_type": api_type,
                 "transport_api_version": "V3",
                 "grpc_services": [service],
             },
@@ -126,12 +128,15 @@ class Envoy:
         tls: Mapping[str, object] | None = None,
         *,
         reports: bool = True,
+        api_type: str = "DELTA_GRPC",
         restart: Sequence[str] = ("--use-dynamic-base-id",),
     ) -> AsyncIterator[Self]:
         """Run one for a block."""
         with tempfile.TemporaryDirectory(prefix="envoy-") as folder:
             envoy = cls(Path(folder), node, restart)
-            said = bootstrap(xds_port, str(envoy.admin), tls, reports=reports)
+            said = bootstrap(
+                xds_port, str(envoy.admin), tls, reports=reports, api_type=api_type
+            )
             (envoy.folder / "envoy.json").write_text(json.dumps(said))
             await envoy.start()
             try:

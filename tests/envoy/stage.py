@@ -80,10 +80,16 @@ class Stage:
         await driver.start()
         return driver
 
-    async def envoy(self, node: str = "envoy-1", *, reports: bool = True) -> Envoy:
-        """Start an Envoy, which sends load reports or not."""
+    async def envoy(
+        self,
+        node: str = "envoy-1",
+        *,
+        reports: bool = True,
+        api_type: str = "DELTA_GRPC",
+    ) -> Envoy:
+        """Start an Envoy, which sends load reports or not, and asks for what changed or not."""
         return await self.stack.enter_async_context(
-            Envoy.running(self.relay.port, node, reports=reports)
+            Envoy.running(self.relay.port, node, reports=reports, api_type=api_type)
         )
 
     @property

@@ -158,7 +158,7 @@ class Management:
 
         A stream that is refused ends with the reason, which Envoy logs.
         """
-        request = await anext(requests, None)
+        request = await self._read_first(requests, context)
         wrong = _wrong(request)
         if wrong:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, wrong)
@@ -168,12 +168,36 @@ class Management:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, full)
         return request
 
+    async def _read_first(
+        self, requests: AsyncIterator[Message], context: Any
+    ) -> Message:
+        """Return the first request of a stream; None: it ended before."""
+        try:
+            return await anext(requests, None)
+        except messages.Unreadable as error:
+            why = f"what is no request of xDS came from {context.peer():.80}: {error}"
+            self.complain(why)
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, why)
+
     def complain(self, why: str) -> None:
         """Log that Envoys are turned away, not more often than is read."""
         now = self.fleets.now()
         if self._complained_at is None or now - self._complained_at > COMPLAIN_AGAIN:
             self._complained_at = now
             _log.warning("envoy.turned_away", error=why)
+
+    async def refuse_whole_states(
+        self, requests: AsyncIterator[Message], context: Any
+    ) -> None:
+        """End a stream of an Envoy that asks for all resources at each change."""
+        request = await self._read_first(requests, context)
+        node = messages.node_of(request) if request is not None else Node("", "")
+        why = (
+            f"Envoy {node.envoy!r:.80} of fleet {node.fleet!r:.80} asks for the state of the "
+            "world, which this driver does not serve: use api_type: DELTA_GRPC in its ads_config"
+        )
+        self.complain(why)
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, why)
 
     async def configure(
         self, node: Node, first: Message, requests: AsyncIterator[Message]
@@ -260,6 +284,14 @@ class _Ads(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):  # type: ignore[mis
         except TurnedAwayError as error:
             self._management.complain(str(error))
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+
+    async def StreamAggregatedResources(  # noqa: N802  (gRPC's name)
+        self,
+        requests: AsyncIterator[Message],
+        context: Any,
+    ) -> None:
+        """Tell an Envoy what to use in its place."""
+        await self._management.refuse_whole_states(requests, context)
 
 
 class _Lrs(lrs_pb2_grpc.LoadReportingServiceServicer):  # type: ignore[misc]

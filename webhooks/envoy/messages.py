@@ -38,6 +38,7 @@ from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2  # noqa
 from envoy.service.discovery.v3 import discovery_pb2
 from envoy.service.load_stats.v3 import lrs_pb2
 from google.protobuf import any_pb2, duration_pb2, json_format
+from google.protobuf.message import DecodeError
 from xds.type.matcher.v3 import ip_pb2  # noqa: F401
 
 from webhooks.envoy.loads import INTERVAL, Load, Report
@@ -48,6 +49,9 @@ from webhooks.shared.addresses import read_address
 
 Message = Any
 """A message of protobuf, whose package has no types."""
+
+Unreadable = DecodeError
+"""What came is none."""
 
 LONGEST_TEXT = 512
 """Characters of an Envoy's error that are kept."""
