@@ -522,6 +522,8 @@ async def test_clients_of_other_networks_are_turned_away(
         ({"loadBalancerSourceRanges": "10.0.0.1/8"}, "has host bits set"),
         ({"protocol": "tcp", "upstreamIdleTimeout": "9s"}, "means nothing without"),
         ({"retries": "10"}, "retries must be a number from 0 to 9"),
+        ({"ipFamilies": "IPv7"}, "ipFamilies is one of IPv4, IPv6, or both"),
+        ({"ipFamilies": "IPv4,"}, "ipFamilies is one of IPv4, IPv6, or both"),
         ({"address": "edge.example.com"}, "address must be an IP address"),
         ({"address": "::"}, "address must be an IP address"),
     ],

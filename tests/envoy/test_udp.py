@@ -67,10 +67,12 @@ class Client:
 
     def __init__(self, listen: str) -> None:
         host, _, port = listen.removesuffix("/udp").rpartition(":")
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        is_six = host.startswith("[")
+        family = socket.AF_INET6 if is_six else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
-        self._socket.bind(("127.0.0.1", 0))
-        self._there = (host, int(port))
+        self._socket.bind(("::1" if is_six else "127.0.0.1", 0))
+        self._there = (host.strip("[]"), int(port))
 
     async def ask(self) -> str:
         """Send one; return who has answered it, empty for nobody."""

@@ -32,6 +32,7 @@ ALGORITHMS = {
 """Names, and what Envoy calls them; the last two hash the client's address."""
 
 _BY_HASH = ("source", "maglev")
+_FAMILIES = {"IPv4": 4, "IPv6": 6}
 _ONLY_HTTP = (
     *("upstreamProtocol", "upstreamIdleTimeout", "requestTimeout"),
     *("retries", "stickyCookie"),
@@ -86,6 +87,7 @@ class Settings:
         access_log: whether each request is logged to the Envoys' standard output.
         sources: networks of clients that are served; none: all.
         address: where clients reach it, in place of the address in `listen`; None: unsaid.
+        families: versions of IP in which clients are to reach it; empty: those of `listen`.
     """
 
     http: bool
@@ -102,6 +104,7 @@ class Settings:
     access_log: bool
     sources: tuple[Network, ...] = ()
     address: IPAddress | None = None
+    families: frozenset[int] = frozenset()
 
     @property
     def by_hash(self) -> bool:
@@ -131,6 +134,7 @@ DEFAULTS: Mapping[str, str] = {
     "sessionAffinityTimeoutSeconds": "",
     "loadBalancerSourceRanges": "",
     "address": "",
+    "ipFamilies": "",
 }
 """All attributes that there are, and what holds where one is unsaid."""
 
@@ -173,6 +177,7 @@ def parse_attributes(attributes: Mapping[str, str], *, udp: bool = False) -> Set
         access_log=_one_of(said, "accessLog", {"none": False, "stdout": True}),
         sources=_networks(said, "loadBalancerSourceRanges"),
         address=_address(said, "address"),
+        families=_families(said, "ipFamilies"),
     )
 
 
@@ -227,6 +232,17 @@ def _networks(said: Mapping[str, str], name: str) -> tuple[Network, ...]:
         return tuple(ipaddress.ip_network(one) for one in texts if one)
     except ValueError as error:
         raise InvalidInput(f"attributes: {name}: {error}") from error
+
+
+def _families(said: Mapping[str, str], name: str) -> frozenset[int]:
+    """Return versions of IP that are written with commas between."""
+    words = [one.strip() for one in said[name].split(",")] if said[name] else []
+    if not _FAMILIES.keys() >= set(words):
+        known = ", ".join(_FAMILIES)
+        raise InvalidInput(
+            f"attributes: {name} is one of {known}, or both, not {said[name]!r:.60}"
+        )
+    return frozenset(_FAMILIES[one] for one in words)
 
 
 def _address(said: Mapping[str, str], name: str) -> IPAddress | None:

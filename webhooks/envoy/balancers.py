@@ -7,6 +7,7 @@ that two records may have one address.
 import re
 
 from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Address, IPv6Address
 
 import attrs
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from webhooks.envoy.attributes import Settings, parse_attributes
 from webhooks.envoy.errors import InvalidInput
 from webhooks.shared import identity
-from webhooks.shared.addresses import Address, read_address
+from webhooks.shared.addresses import Address, IPAddress, read_address
 from webhooks.shared.parameters import wrong_field
 from webhooks.shared.reach import spelling
 
@@ -22,6 +23,7 @@ from webhooks.shared.reach import spelling
 _KNOWN = ("fleet", "listen")
 _FLEET = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _UDP = "/udp"
+_EVERY: Mapping[int, IPAddress] = {4: IPv4Address("0.0.0.0"), 6: IPv6Address("::")}  # noqa: S104  (as users say it)
 _TRANSPORT = re.compile(r"/(tcp|udp)", re.IGNORECASE)
 """As a LoadBalancerClass has it from `{protocol}`; TCP is left out of what is kept."""
 
@@ -102,6 +104,26 @@ def placed(known: Identity, settings: Settings) -> Identity:
     return attrs.evolve(known, listen=Address(settings.address, known.listen.port))
 
 
+def places(known: Identity, settings: Settings) -> Sequence[Address]:
+    """Return all addresses that Envoys listen on, in order of the versions of IP.
+
+    The unspecified address is all of theirs, in the families that are asked for.
+
+    Raises:
+        InvalidInput: a family is asked for that the one address has not.
+    """
+    families = settings.families
+    listen = known.listen
+    if not families or families == {listen.ip.version}:
+        return [listen]
+    if not listen.ip.is_unspecified:
+        raise InvalidInput(
+            f"attributes: ipFamilies asks for more than {listen} has, which is one address of "
+            f"IPv{listen.ip.version}: listen on 0.0.0.0, or leave the Service that family"
+        )
+    return [Address(_EVERY[one], listen.port) for one in sorted(families)]
+
+
 class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A member as it shall be at all Envoys.
 
@@ -147,6 +169,11 @@ class Balancer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def settings(self) -> Settings:
         """What it is like."""
         return parse_attributes(self.attributes, udp=self.identity.udp)
+
+    @property
+    def places(self) -> Sequence[Address]:
+        """All addresses that Envoys listen on."""
+        return places(self.identity, self.settings)
 
     def having(self, member: Member) -> "Balancer":
         """Return it with a member, new or changed."""

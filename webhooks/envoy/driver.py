@@ -41,8 +41,15 @@ from lbcf.sdk import (
     ValidateBackendRequest,
     ValidateLoadBalancerRequest,
 )
-from webhooks.envoy.attributes import parse_attributes
-from webhooks.envoy.balancers import Balancer, Identity, Member, parse_identity, placed
+from webhooks.envoy.attributes import Settings, parse_attributes
+from webhooks.envoy.balancers import (
+    Balancer,
+    Identity,
+    Member,
+    parse_identity,
+    placed,
+    places,
+)
 from webhooks.envoy.errors import EnvoyError, InvalidInput, NotCreated, NotYet
 from webhooks.envoy.fleets import Fleet, some
 from webhooks.envoy.keeper import Keeper
@@ -107,7 +114,7 @@ class EnvoyDriver(Driver):
     async def create_load_balancer(self, request: CreateLoadBalancerRequest) -> Succ:
         """Make listener and cluster at all Envoys of the fleet."""
         async with _attempt():
-            return await self._made(self._asked(request), request)
+            return await self._made(*self._asked(request), request)
 
     async def ensure_load_balancer(self, request: EnsureLoadBalancerRequest) -> Succ:
         """Give them these attributes; requests under way go on."""
@@ -119,7 +126,8 @@ class EnvoyDriver(Driver):
                     f"address: the load balancer {known} keeps its address "
                     f"{known.listen.ip}: delete it, and make another one"
                 )
-            return await self._made(known, request)
+            there = self._listening(known, settings, request.namespace)
+            return await self._made(known, there, request)
 
     async def delete_load_balancer(self, request: DeleteLoadBalancerRequest) -> Succ:
         """Take all of it away from the Envoys."""
@@ -214,24 +222,45 @@ class EnvoyDriver(Driver):
             InvalidInput: it cannot be, or may not.
         """
         known = parse_identity(fields)
+        self._check_allowed(known, namespace)
+        return known
+
+    def _check_allowed(self, known: Identity, namespace: str) -> None:
+        """Refuse what this driver may not have listened on for a namespace.
+
+        Raises:
+            InvalidInput: says where it may.
+        """
         place = f"{known.fleet}/{known.listen}"  # for TCP and UDP alike
         why = why_not(self.listeners, partial(fnmatchcase, place), namespace)
         if why:
             raise InvalidInput(f"listen: {known} {why} (--allow-listeners)")
-        return known
+
+    def _listening(
+        self, known: Identity, settings: Settings, namespace: str
+    ) -> Sequence[Address]:
+        """Return all addresses that a load balancer is to listen on.
+
+        Raises:
+            InvalidInput: it cannot, or may not.
+        """
+        there = places(known, settings)
+        for one in there:
+            self._check_allowed(attrs.evolve(known, listen=one), namespace)
+        return there
 
     def _asked(
         self, request: ValidateLoadBalancerRequest | CreateLoadBalancerRequest
-    ) -> Identity:
-        """Read what is to be made.
+    ) -> tuple[Identity, Sequence[Address]]:
+        """Read what is to be made, and where it is to listen.
 
         Raises:
             InvalidInput: it cannot be, or may not.
         """
         known = self._identity(request.lb_spec, request.namespace)
         settings = parse_attributes(request.attributes, udp=known.udp)
-        there = placed(known, settings)
-        return self._identity(there.render(), request.namespace)
+        known = self._identity(placed(known, settings).render(), request.namespace)
+        return known, self._listening(known, settings, request.namespace)
 
     def _to_delete(self, request: DeleteLoadBalancerRequest) -> Identity:
         """Return what is to go; its address is unknown where its creation was never answered.
@@ -247,6 +276,7 @@ class EnvoyDriver(Driver):
     async def _made(
         self,
         known: Identity,
+        there: Sequence[Address],
         request: CreateLoadBalancerRequest | EnsureLoadBalancerRequest,
     ) -> Succ:
         """Make a load balancer, or make it so.
@@ -255,7 +285,7 @@ class EnvoyDriver(Driver):
             EnvoyError: not all Envoys have it.
         """
         await self.keeper.ready()
-        rivals = self.keeper.rivals(known)
+        rivals = self.keeper.rivals(known, there)
         if rivals:
             raise InvalidInput(
                 f"listen: connections to {known} would also be those of the load balancer "

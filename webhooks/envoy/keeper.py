@@ -5,7 +5,7 @@ One process at a time has a state directory. Others wait for it, serve no Envoy,
 
 import asyncio
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 
 import attrs
@@ -19,6 +19,7 @@ from webhooks.envoy.fleets import Fleet, Fleets
 from webhooks.envoy.management import Files, Management
 from webhooks.envoy.resources import resources
 from webhooks.envoy.store import Store
+from webhooks.shared.addresses import Address
 
 
 EXPIRE = timedelta(seconds=1)
@@ -127,12 +128,19 @@ class Keeper:
         )
         return next(found, None)
 
-    def rivals(self, known: Identity) -> list[Balancer]:
-        """Return the others that would be sent the same connections."""
+    def rivals(self, known: Identity, there: Sequence[Address]) -> list[Balancer]:
+        """Return the others that would be sent the same connections.
+
+        Args:
+            known: a load balancer.
+            there: where it listens, or is to.
+        """
         return [
             one
             for other, one in self._wanted.items()
-            if other != known and _overlaps(other, known)
+            if other != known
+            and _has_port_of(other, known)
+            and _meet(one.places, there)
         ]
 
     async def change(self, known: Identity, edit: Edit) -> None:
@@ -248,18 +256,20 @@ class Keeper:
                 _log.warning("envoy.fleets_not_saved", error=str(error))
 
 
-def _overlaps(one: Identity, other: Identity) -> bool:
-    """Tell whether two listeners of a fleet may be sent the same connections."""
-    if (one.fleet, one.listen.port, one.udp) != (
+def _has_port_of(one: Identity, other: Identity) -> bool:
+    """Tell whether two listeners are of one fleet and port."""
+    return (one.fleet, one.listen.port, one.udp) == (
         other.fleet,
         other.listen.port,
         other.udp,
-    ):
-        return False
-    if one.listen.ip.version != other.listen.ip.version:
-        return False
-    return (
-        one.listen.ip == other.listen.ip
-        or one.listen.ip.is_unspecified
-        or other.listen.ip.is_unspecified
+    )
+
+
+def _meet(some: Sequence[Address], others: Sequence[Address]) -> bool:
+    """Tell whether connections to one address may be connections to another one."""
+    return any(
+        one.ip.version == other.ip.version
+        and (one.ip == other.ip or one.ip.is_unspecified or other.ip.is_unspecified)
+        for one in some
+        for other in others
     )

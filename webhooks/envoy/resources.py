@@ -12,7 +12,7 @@ import attrs
 import msgspec
 
 from webhooks.envoy.attributes import Check, Settings, Upstream
-from webhooks.envoy.balancers import Balancer, Endpoint, Identity, endpoints
+from webhooks.envoy.balancers import Balancer, Endpoint, Identity, endpoints, places
 from webhooks.shared.addresses import read_address
 
 
@@ -242,7 +242,7 @@ def _listener(known: Identity, settings: Settings) -> Json:
     )
     return {
         "name": known.name,
-        "address": _socket(str(known.listen)),
+        **_listening(known, settings),
         **_bound(settings),
         "filter_chains": [{"filters": [made], **match}],
     }
@@ -273,15 +273,25 @@ def _udp_listener(known: Identity, settings: Settings, ranges: Sequence[Json]) -
         **hashed,
         **_logs(settings),
     }
-    address = {"address": str(known.listen.ip), "port_value": known.listen.port}
     proxy = {"name": "envoy.filters.udp_listener.udp_proxy", "typed_config": config}
     return {
         "name": known.name,
-        "address": {"socket_address": {"protocol": "UDP", **address}},
+        **_listening(known, settings),
         **_bound(settings),
         "udp_listener_config": {},
         "listener_filters": [proxy],
     }
+
+
+def _listening(known: Identity, settings: Settings) -> Json:
+    """Return the addresses of a listener; that of IPv6 is not one of IPv4 as well."""
+    protocol = {"protocol": "UDP"} if known.udp else {}
+    found = [
+        {"address": str(one.ip), "port_value": one.port, **protocol}
+        for one in places(known, settings)
+    ]
+    first, *others = ({"address": {"socket_address": one}} for one in found)
+    return first | ({"additional_addresses": others} if others else {})
 
 
 def _bound(settings: Settings) -> Json:
