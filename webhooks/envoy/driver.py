@@ -257,9 +257,9 @@ class EnvoyDriver(Driver):
         Raises:
             InvalidInput: it cannot be, or may not.
         """
-        known = self._identity(request.lb_spec, request.namespace)
-        settings = parse_attributes(request.attributes, udp=known.udp)
-        known = self._identity(placed(known, settings).render(), request.namespace)
+        said = parse_identity(request.lb_spec)
+        settings = parse_attributes(request.attributes, udp=said.udp)
+        known = self._identity(placed(said, settings).render(), request.namespace)
         return known, self._listening(known, settings, request.namespace)
 
     def _to_delete(self, request: DeleteLoadBalancerRequest) -> Identity:
