@@ -454,7 +454,7 @@ async def test_idle_connections_end_before_members_end_them(
 async def test_a_cookie_leads_to_a_draining_member(
     stage: Stage, start_server: StartServer
 ) -> None:
-    """Who was there goes on there; others do not come."""
+    """Who was there goes on there until the deadline; others do not come."""
     driver = await stage.driver()
     await stage.envoy()
     await driver.create_load_balancer(stage.create(stickyCookie="LB"))
@@ -473,6 +473,10 @@ async def test_a_cookie_leads_to_a_draining_member(
 
         assert {"first"} == {await answer(known, Cookie=cookie) for _ in range(4)}
         assert {"second"} == {await answer(new) for _ in range(4)}
+
+        gone = stage.deregister("first", first.address, drained=False)
+        await driver.deregister_backend(gone)
+        assert {"second"} == {await answer(known, Cookie=cookie) for _ in range(4)}
 
 
 async def test_clients_of_other_networks_are_turned_away(

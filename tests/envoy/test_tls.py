@@ -54,6 +54,20 @@ def transport(pair: tuple[Path, Path] | None, ca: Path) -> Mapping[str, object]:
     }
 
 
+async def serve(stage: Stage, files: Files) -> EnvoyDriver:
+    """Start a driver that serves Envoys over TLS."""
+    keeper = Keeper(
+        Store(stage.folder),
+        BindAddress("127.0.0.1", stage.port),
+        files,
+        timedelta(seconds=1),
+    )
+    driver = EnvoyDriver(keeper, ("*",), HERE, timedelta(seconds=1.5))
+    stage.drivers.append(driver)
+    await driver.start()
+    return driver
+
+
 async def test_only_envoys_with_a_certificate_are_served(
     stage: Stage, tmp_path: Path
 ) -> None:
@@ -62,15 +76,7 @@ async def test_only_envoys_with_a_certificate_are_served(
     ca = tmp_path / "ca.pem"
     ours.cert_pem.write_to_path(ca)
     certificate, key = issued(ours, tmp_path, "driver.example")
-    keeper = Keeper(
-        Store(stage.folder),
-        BindAddress("127.0.0.1", stage.port),
-        Files(certificate, key, ca),
-        timedelta(seconds=1),
-    )
-    driver = EnvoyDriver(keeper, ("*",), HERE, timedelta(seconds=1.5))
-    stage.drivers.append(driver)
-    await driver.start()
+    driver = await serve(stage, Files(certificate, key, ca))
 
     past = datetime.now(UTC) - timedelta(days=1)
     strangers = (
@@ -87,3 +93,35 @@ async def test_only_envoys_with_a_certificate_are_served(
     async with Envoy.running(stage.relay.port, tls=good) as envoy:
         await settled(lambda: driver.create_load_balancer(stage.create()))
         assert [f"lbcf/{stage.listen}"] == await envoy.listeners()
+
+
+async def test_renewed_certificates_count_from_the_next_connection(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """An authority is replaced while the driver runs; files in the making change nothing."""
+    before, after = trustme.CA(), trustme.CA()
+    ca = tmp_path / "ca.pem"
+    before.cert_pem.write_to_path(ca)
+    certificate, key = issued(before, tmp_path, "driver.example")
+    driver = await serve(stage, Files(certificate, key, ca))
+    old = transport(issued(before, tmp_path, "old"), ca)
+    async with Envoy.running(stage.relay.port, tls=old) as envoy:
+        await settled(lambda: driver.create_load_balancer(stage.create()))
+        assert [f"lbcf/{stage.listen}"] == await envoy.listeners()
+
+    key.rename(tmp_path / "away")
+    async with Envoy.running(stage.relay.port, tls=old) as envoy:
+        await settled(lambda: driver.ensure_load_balancer(stage.remake()))
+        assert [f"lbcf/{stage.listen}"] == await envoy.listeners()
+
+    issued(after, tmp_path, "driver.example")
+    after.cert_pem.write_to_path(ca)
+    new = transport(issued(after, tmp_path, "new"), ca)
+    async with Envoy.running(stage.relay.port, "envoy-2", new) as envoy:
+        await settled(lambda: driver.ensure_load_balancer(stage.remake()))
+        assert [f"lbcf/{stage.listen}"] == await envoy.listeners()
+    late = transport(issued(before, tmp_path, "late"), ca)
+    async with Envoy.running(stage.relay.port, "envoy-3", late) as envoy:
+        with pytest.raises(RetryAfter):
+            await driver.ensure_load_balancer(stage.remake())
+        assert [] == await envoy.listeners()
