@@ -4,10 +4,7 @@ Generated from the wire types: their docstrings become the descriptions. What th
 cannot say (old spellings, one field of several) is added here.
 """
 
-import inspect
-import re
 import sys
-import textwrap
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +13,7 @@ from typing import cast
 import msgspec
 import yaml
 
+from lbcf.conformance.docstrings import docstring, fields, text_of
 from lbcf.core.model.operations import SINGLE, Operation
 from lbcf.runtime.spans import TRACE_HEADER
 from lbcf.wire import driver_answers, driver_requests
@@ -72,9 +70,6 @@ _TRACE: Schema = {
     "description": "W3C Trace Context; what is no valid one counts as missing.",
     "schema": {"type": "string"},
 }
-
-_SECTION = re.compile(r"^(?:Attributes|Raises|Args|Returns):$", re.MULTILINE)
-_ENTRY = re.compile(r"^    (\w+): (.*(?:\n        .*)*)", re.MULTILINE)
 
 
 def document() -> Schema:
@@ -163,12 +158,12 @@ def _path(operation: Operation) -> Schema:
     return {
         "post": {
             "operationId": operation.value,
-            "summary": _docstring(request).splitlines()[0],
+            "summary": docstring(request).splitlines()[0],
             "parameters": [{"$ref": f"#/components/parameters/{TRACE_HEADER}"}],
             "requestBody": {"required": True, "content": _content(request.__name__)},
             "responses": {
                 "200": {
-                    "description": _docstring(answer).splitlines()[0],
+                    "description": docstring(answer).splitlines()[0],
                     "content": _content(answer.__name__),
                 },
                 **refusals,
@@ -181,36 +176,21 @@ def _content(name: str) -> Schema:
     return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
 
 
-def _docstring(kind: type) -> str:
-    return inspect.cleandoc(kind.__doc__ or "")
-
-
 def _describe(name: str, schema: Schema) -> None:
     """Give a schema's fields the sentences that their types' docstrings have."""
     kind = getattr(driver_requests, name, None) or getattr(driver_answers, name, None)
     if not isinstance(kind, type):
         return
-    schema["description"] = _SECTION.split(_docstring(kind))[0].strip()
+    schema["description"] = text_of(kind)
     if not issubclass(kind, Message):
         return
     schema.pop("additionalProperties")  # foreign fields are skipped, not refused
     properties = cast("dict[str, Schema]", schema["properties"])
-    sentences = _sentences(kind)
+    sentences = fields(kind)
     for field in msgspec.structs.fields(kind):
         if field.name in sentences:
             described = properties[field.encode_name]
             described["description"] = sentences[field.name]
-
-
-def _sentences(kind: type[Message]) -> Mapping[str, str]:
-    """Return the sentences on fields, those of base types included."""
-    found: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        text = _docstring(base)
-        if issubclass(base, Message) and "Attributes:" in text:
-            for name, sentence in _ENTRY.findall(text.partition("Attributes:")[2]):
-                found[name] = " ".join(textwrap.dedent(sentence).split())
-    return found
 
 
 def _add_what_types_cannot_say(schemas: dict[str, Schema]) -> None:

@@ -50,7 +50,7 @@ class Contents:
 
 @attrs.frozen
 class CredentialFiles:
-    """Where they are; what is None is not used.
+    """Files with a driver's credentials and those of its callers; None: not used.
 
     Attributes:
         certificate: of the driver, with the chain, and its key unless that is apart.

@@ -59,7 +59,7 @@ class Batch:
     """How many members may come in one call: `batch` of spec.webhooks.
 
     Attributes:
-        max_items: at most so many, up to 1000.
+        max_items: the most members of one call, 1 to 1000.
         max_delay: how long the caller may gather them while another batch is under way,
             up to 5 s; a call that finds nothing under way is sent at once.
     """
@@ -74,9 +74,11 @@ class Batch:
 
 @attrs.frozen(kw_only=True)
 class Succ:
-    """It is done. A field that the operation's answer has not is a mistake.
+    """It is done.
 
-    Here and in `Running`, fields of other types than these are refused by a TypeError.
+    Each operation takes some of the fields; with another one the call is answered as
+    after any other mistake, and the log tells. Fields of other types than these are
+    refused by a TypeError, when it is made.
 
     Attributes:
         msg: a sentence for people.
@@ -90,7 +92,7 @@ class Succ:
         backend_addr: generateBackendAddr: how the load balancer knows the backend.
         injected_info: operations on backends: handed back at every later call.
         in_service: ensureBackend: False where the load balancer sends the member nothing
-            before its own checks have passed. list_backends tells when they have: until
+            before its own checks have passed. `list_backends` tells when they have: until
             then readiness gates wait. None: nobody waits for checks.
     """
 
@@ -111,6 +113,8 @@ class Succ:
 class Running:
     """It goes on; the caller asks again.
 
+    Fields of other types than these are refused by a TypeError, when it is made.
+
     Attributes:
         msg: a sentence for people.
         retry_after: the least time before that; more than an hour counts as an hour.
@@ -130,11 +134,13 @@ class Running:
 
 
 class ListedBackend(answers.ListedBackend, frozen=True, kw_only=True):
-    """A member of a load balancer; its fields are checked when it is made.
+    """A member of a load balancer.
 
-    The class of the wire does not check them: the controller decodes thousands of these
-    every 2 s, and JSON is checked by its types.
+    Fields of other types than these are refused by a TypeError, when it is made.
     """
+
+    # The class of the wire does not check them: the controller decodes thousands of these
+    # every 2 s, and JSON is checked by its types.
 
     def __post_init__(self) -> None:
         """Refuse what no answer could carry."""
@@ -142,7 +148,10 @@ class ListedBackend(answers.ListedBackend, frozen=True, kw_only=True):
 
 
 class ListBackendsAnswer(answers.ListBackendsAnswer, frozen=True, kw_only=True):
-    """What this driver has on a load balancer; checked when it is made."""
+    """What this driver has on a load balancer.
+
+    Fields of other types than these are refused by a TypeError, when it is made.
+    """
 
     def __post_init__(self) -> None:
         """Refuse what no answer could carry."""
@@ -203,7 +212,11 @@ class RetrySingly(Fail):
 
 
 class NotThere(LookupError):  # noqa: N818  (it is no error: it is done)
-    """What is to be drained, deregistered or deleted is not there: that is done."""
+    """What is to be drained, deregistered or deleted is not there: that is done.
+
+    Its one argument, which may be left out, is a sentence for people. In other operations
+    it counts as `Fail`.
+    """
 
 
 Outcome = Succ | Running | Refusal | NotThere
@@ -227,13 +240,15 @@ class Driver(abc.ABC):
         member_key: by what the load balancer tells its members apart. With ADDRESS the
             server refuses what a caller would put in under `memberKey: Record`: it
             locks no addresses, and one record would take the member of another.
-        late_effect: how long after a time-out an operation may still take effect.
-        max_concurrent_calls: how many it bears at a time.
-        timeouts: of operations that need other than 10 s, up to a minute.
+        late_effect: how long after its time-out a call may still take effect.
+        max_concurrent_calls: how many calls it bears at a time.
+        timeouts: by operation, where the caller is to wait other than 10 s; up to a
+            minute.
         batch: how many members ensureBackends, deregisterBackends and drainBackends
             bring at a time; one: the manifest does not declare them.
         batch_concurrency: how many items of a batch are performed at a time, by the
             methods for one member.
+        summary: what `--help` says of the driver.
     """
 
     member_key: MemberKey = MemberKey.ADDRESS
@@ -242,9 +257,7 @@ class Driver(abc.ABC):
     timeouts: ClassVar[Mapping[Operation, timedelta]] = MappingProxyType({})
     batch: Batch = Batch(max_items=1)
     batch_concurrency: int = 32
-
     summary: ClassVar[str] = "A driver of load balancers."
-    """What `--help` says of it."""
 
     def __init_subclass__(cls, **keywords: object) -> None:
         """Refuse methods that would never be called, and settings that none may have."""
@@ -257,17 +270,17 @@ class Driver(abc.ABC):
         """Open what is needed, before the first operation; errors end the process."""
 
     async def stop(self) -> None:  # noqa: B027  (nothing to close, likewise)
-        """Close it, after the last operation."""
+        """Close what `start` has opened, after the last operation."""
 
     def routes(self) -> Sequence[web.RouteDef]:
-        """Return further endpoints, outside of the protocol; none unless overridden."""
+        """Return further endpoints of aiohttp, outside of the protocol; () unless overridden."""
         return ()
 
     def register_series(self, registry: CollectorRegistry) -> None:  # noqa: B027
         """Register series of your own, for /metrics; once, before `start`."""
 
     async def healthz(self) -> bool:
-        """Return whether operations can be performed now."""
+        """Return whether operations can be performed now: GET /healthz is 503 where not."""
         return True
 
     @abc.abstractmethod
@@ -281,36 +294,43 @@ class Driver(abc.ABC):
         """Take the member out; unless `request.drained`, connections may be cut."""
 
     async def drain_backend(self, request: DrainBackendRequest) -> Succ | Running:
-        """Send nothing new to the member; `Succ` when nothing is left on it."""
+        """Send nothing new to the member; `Succ` when nothing is left on it.
+
+        Until then `Running(active_connections=...)`, at once: the deadline is the
+        caller's, who calls deregisterBackend when it has passed.
+        """
         raise NotImplementedError
 
     async def ensure_backends(
         self, requests: Sequence[EnsureBackendRequest]
     ) -> Mapping[str, Outcome]:
-        """Put many members of one load balancer into service: outcomes by record id.
+        """Put many members of one load balancer into service; return outcomes by record id.
 
-        Without this method `ensure_backend` is called for each. Here what that would raise
-        is a value; of an item that is not named nobody knows what became of it. A
-        `Refusal` that is raised is that of each item.
+        Without this method `ensure_backend` is called for each. Where that would raise,
+        this returns the exception as the item's outcome. An item without an outcome counts
+        as a call without an answer; a `Refusal` that is raised counts for each item.
         """
         raise NotImplementedError
 
     async def deregister_backends(
         self, requests: Sequence[DeregisterBackendRequest]
     ) -> Mapping[str, Outcome]:
-        """Take many members of one load balancer out; as `ensure_backends`."""
+        """Take many members of one load balancer out; otherwise as `ensure_backends`."""
         raise NotImplementedError
 
     async def drain_backends(
         self, requests: Sequence[DrainBackendRequest]
     ) -> Mapping[str, Outcome]:
-        """Send nothing new to many members; as `ensure_backends`."""
+        """Send nothing new to many members; otherwise as `ensure_backends`."""
         raise NotImplementedError
 
     async def generate_backend_addr(
         self, request: GenerateBackendAddrRequest
     ) -> Succ | Running:
-        """Find the address of a backend: `Succ(backend_addr=...)`."""
+        """Find the address by which the load balancer knows a backend.
+
+        `Succ(backend_addr=...)` has it. Asked where `addressSource` is `Driver`.
+        """
         raise NotImplementedError
 
     async def validate_backend(self, request: ValidateBackendRequest) -> None:
@@ -333,30 +353,38 @@ class Driver(abc.ABC):
     async def create_load_balancer(
         self, request: CreateLoadBalancerRequest
     ) -> Succ | Running:
-        """Create or find it: `Succ(lb_info=...)`; without: lbSpec is the identity.
+        """Create the load balancer that `request.lb_spec` describes, or find it.
 
-        `Succ(lock_key=...)` names the physical load balancer, however it was spelled.
+        `Succ(lb_info=...)` is its identity, with which all later calls name it; without,
+        that is the lb_spec. `Succ(lock_key=...)` names the physical load balancer, however
+        it was spelled, `Succ(ingress=...)` where clients reach it.
         """
         raise NotImplementedError
 
     async def ensure_load_balancer(
         self, request: EnsureLoadBalancerRequest
     ) -> Succ | Running:
-        """Give the load balancer its attributes; `Succ(lock_key=...)` as above."""
+        """Give the load balancer its attributes.
+
+        `lock_key` and `ingress` of the `Succ` are as those of `create_load_balancer`.
+        """
         raise NotImplementedError
 
     async def delete_load_balancer(
         self, request: DeleteLoadBalancerRequest
     ) -> Succ | Running:
-        """Delete the load balancer."""
+        """Delete the load balancer; one that is gone is deleted.
+
+        `request.lb_info` is empty where nobody knows how its creation ended.
+        """
         raise NotImplementedError
 
     async def judge_pod_deregister(
         self, request: JudgePodDeregisterRequest
     ) -> Sequence[WholeObject]:
-        """Return those of the pods that stay registered although not ready."""
+        """Return those of `request.not_ready_pods`, whole, that stay registered."""
         raise NotImplementedError
 
     async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:
-        """List the members that this driver put there, and the epoch."""
+        """List the members that this driver put on the load balancer, and the epoch."""
         raise NotImplementedError

@@ -255,6 +255,14 @@ async def serve(
 ) -> None:
     """Serve until a signal, then finish what has begun within the grace period.
 
+    For who reads flags and sets up logs otherwise than `run` does.
+
+    Args:
+        driver: serves the calls.
+        address: where to listen.
+        grace: how long calls under way may take after the signal; then they are cut.
+        files: with what TLS and callers are known; None: plain HTTP for everybody.
+
     Raises:
         OSError: the address cannot be listened on, or the driver's `start` said so.
         CredentialsUnusable: the files cannot be used.

@@ -144,10 +144,15 @@ _log = structlog.get_logger(__name__)
 
 
 class Service:
-    """One driver and its operations under way.
+    """One driver and its operations under way, for who runs aiohttp himself.
 
     Make one per event loop, hand `application()` to aiohttp, and await `drain()`
     before it is closed.
+
+    Args:
+        driver: performs the operations.
+        clock: tells when a call is too late; None: that of the machine.
+        guard: knows callers by their credentials; None: everybody may call.
     """
 
     def __init__(
@@ -165,13 +170,13 @@ class Service:
 
     @property
     def busy_members(self) -> int:
-        """How many members have an operation under way or waiting."""
+        """Members that have an operation under way or waiting."""
         return len(self._locks)
 
     def application(self) -> web.Application:
         """Return the endpoints: operations, GET /healthz and /metrics, the driver's own.
 
-        Whoever may not call gets at none of them, but for the probes' GET /healthz.
+        Whom the guard does not know gets at none of them but GET /healthz.
         """
         app = web.Application(
             client_max_size=LARGEST_REQUEST, middlewares=[self._guarded]
@@ -185,7 +190,7 @@ class Service:
         return app
 
     async def drain(self, grace: timedelta) -> None:
-        """Refuse what comes now, wait for what has begun, cut what takes too long."""
+        """Refuse what comes from now on, wait for what has begun, cut it after the grace."""
         self._stopping = True
         if not self._under_way:
             return
