@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 
@@ -48,6 +49,22 @@ def _release(path: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", path)
         make(folder, REGISTRY, [], print)
+    return folder
+
+
+@pytest.fixture(scope="module", name="installed")
+def _installed(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel of the release, and what it needs of ours."""
+    folder = tmp_path_factory.mktemp("installed")
+    make_venv = (sys.executable, "-m", "venv", "--without-pip", folder)
+    subprocess.run(make_venv, check=True)
+    pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python")
+    flags = ("--quiet", "--no-index", "--no-deps")
+    subprocess.run((*pip, "install", *flags, release / WHEEL), check=True)
+    # Packages alone: the clone is on our path by a .pth file, which is not read here.
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    packages = folder / "lib" / version / "site-packages"
+    (packages / "beside.pth").write_text(sysconfig.get_path("purelib"))
     return folder
 
 
@@ -217,3 +234,27 @@ def test_wheel_has_both_programs(release: Path) -> None:
     assert "kubectl-lbcf = " in programs
     assert "\nlbcf = lbcf.cli:main" in programs
     assert {"lbcf", f"lbcf-{__version__}.dist-info"} == folders
+
+
+@pytest.mark.parametrize("program", ["kubectl-lbcf", "lbcf"])
+def test_programs_of_the_wheel_start(installed: Path, program: str) -> None:
+    """As they are installed from a release, not as they stand in a clone."""
+    argv = (installed / "bin" / program, "--version")
+
+    said = subprocess.check_output(argv, cwd=installed, text=True)
+
+    assert __version__ in said
+
+
+def test_wheel_brings_the_manifests_that_it_checks_by(installed: Path) -> None:
+    """`kubectl lbcf check` knows all kinds, without a clone beside it."""
+    read = (
+        "from lbcf.ctl import shipped\n"
+        "print(shipped.__file__, len([*shipped.documents('CustomResourceDefinition')]))"
+    )
+    argv = (installed / "bin" / "python", "-c", read)
+
+    where, kinds = subprocess.check_output(argv, cwd=installed, text=True).split()
+
+    assert Path(where).is_relative_to(installed)
+    assert len(list((ROOT / "manifests" / "crds").glob("*s.yaml"))) == int(kinds)
