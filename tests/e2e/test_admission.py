@@ -7,6 +7,7 @@ another one, since no Service leads to this process.
 import json
 
 from collections.abc import AsyncIterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -209,14 +210,17 @@ async def test_draining_driver_takes_nothing_new(guard: Guard) -> None:
 
 
 async def test_silent_driver_refuses_or_not_as_the_policy_says(guard: Guard) -> None:
-    """Fail refuses and says how to change that; Ignore stores."""
+    """Fail is an outage (503), which says what to do; Ignore stores."""
     stage = guard.stage
     await stage.processes["driver"].end()
-    told = await _refusal(
-        stage, objects.LOAD_BALANCERS, objects.a_load_balancer(), KubeError
-    )
+    with pytest.raises(KubeError) as caught:
+        await stage.create(objects.LOAD_BALANCERS, objects.a_load_balancer())
+    told = str(caught.value)
     assert "cannot connect" in told
     assert "Try again when the driver answers" in told
+    # 422 would tell who applies it that the object is wrong: GitOps gives up then.
+    outage = (HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailable")
+    assert outage == (caught.value.status, caught.value.reason)
 
     await stage.processes["admission"].end()
     await guard.start("--driver-failure-policy", "Ignore")

@@ -102,11 +102,23 @@ def test_group_without_a_type_is_malformed(group: bytes) -> None:
         backend_type_of(group)
 
 
-def test_refusal_has_a_status_for_people_and_clients() -> None:
-    """Code, reason and message."""
-    answer = json.loads(render_review("7", Denied("no", Cause.FORBIDDEN)))
+@pytest.mark.parametrize(
+    ("cause", "code", "reason"),
+    [
+        pytest.param(Cause.INVALID, 422, "Invalid", id="the object is wrong"),
+        pytest.param(Cause.FORBIDDEN, 403, "Forbidden", id="not here"),
+        pytest.param(
+            Cause.UNAVAILABLE, 503, "ServiceUnavailable", id="cannot be told now"
+        ),
+    ],
+)
+def test_refusal_has_a_status_for_people_and_clients(
+    cause: Cause, code: int, reason: str
+) -> None:
+    """Code, reason and message; who applies it tries again after a 503 alone."""
+    answer = json.loads(render_review("7", Denied("no", cause)))
 
-    status = {"code": 403, "reason": "Forbidden", "message": "no"}
+    status = {"code": code, "reason": reason, "message": "no"}
     assert {"uid": "7", "allowed": False, "status": status} == answer["response"]
     assert ("admission.k8s.io/v1", "AdmissionReview") == (
         answer["apiVersion"],
