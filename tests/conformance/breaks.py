@@ -749,6 +749,8 @@ class Break:
         make: makes the driver.
         twist: what happens on the way to it.
         member_key: as it is declared.
+        is_timed: what goes wrong depends on which of two calls, or of a call and a kill, is
+            first: it is tried many times.
     """
 
     name: str
@@ -756,6 +758,7 @@ class Break:
     make: Made = MemoryDriver
     twist: Twist | None = None
     member_key: MemberKey = MemberKey.ADDRESS
+    is_timed: bool = False
 
 
 BREAKS = (
@@ -914,15 +917,18 @@ BREAKS = (
         ("valid-answers",),
         twist=_answering(minRetryDelayInSeconds=-1),
     ),
-    Break("works on in the background", ("order-of-arrival",), Background),
-    Break("delivers late", ("lost-caller",), twist=Twist(is_late=True)),
-    Break("checks anew", ("succ-is-steady",), Rechecking),
-    Break("works off its backlog", ("nothing-after-succ",), Backlog),
-    Break("loses updates", ("parallel-members",), LostUpdates),
+    Break(
+        "works on in the background", ("order-of-arrival",), Background, is_timed=True
+    ),
+    Break("delivers late", ("lost-caller",), twist=Twist(is_late=True), is_timed=True),
+    Break("checks anew", ("succ-is-steady",), Rechecking, is_timed=True),
+    Break("works off its backlog", ("nothing-after-succ",), Backlog, is_timed=True),
+    Break("loses updates", ("parallel-members",), LostUpdates, is_timed=True),
     Break(
         "forgets in a crash",
         ("restart-in-the-middle",),
         _forgetful(),
+        is_timed=True,
     ),
     Break(
         "answers a batch as one",
@@ -946,12 +952,20 @@ BREAKS = (
         ("batch-poisoned-item",),
         twist=Twist(answer=batch_breaks.without_failures),
     ),
-    Break("overtakes batches", ("batch-in-order",), twist=batch_breaks.SLOW),
-    Break("batches overtake", ("batch-in-order",), twist=batch_breaks.OVERTAKING),
+    Break(
+        "overtakes batches", ("batch-in-order",), twist=batch_breaks.SLOW, is_timed=True
+    ),
+    Break(
+        "batches overtake",
+        ("batch-in-order",),
+        twist=batch_breaks.OVERTAKING,
+        is_timed=True,
+    ),
     Break("drains in part", ("batch-drains",), batch_breaks.DrainsWhatIsThere),
     Break(
         "forgets batches in a crash",
         ("batch-killed-in-the-middle",),
         batch_breaks.forgetful,
+        is_timed=True,
     ),
 )

@@ -8,6 +8,11 @@ from tests.conformance.breaks import BREAKS, Break
 from tests.conformance.stages import HastyClock, a_target, ended, results_of
 
 
+TIMES = 10
+"""How often what depends on timing is tried."""
+TIMED = [one for one in BREAKS if one.is_timed]
+
+
 @pytest.mark.parametrize("broken", [pytest.param(one, id=one.name) for one in BREAKS])
 async def test_breaks_are_found_and_named(broken: Break) -> None:
     """The rule that is about the break fails, and all rules that fail are expected."""
@@ -17,6 +22,20 @@ async def test_breaks_are_found_and_named(broken: Break) -> None:
     failed = ended(results, Outcome.FAILED)
     assert set(broken.rules) == failed
     assert results[broken.rules[0]].exchange is not None
+
+
+@pytest.mark.parametrize("time", range(TIMES))
+@pytest.mark.parametrize("broken", [pytest.param(one, id=one.name) for one in TIMED])
+async def test_breaks_that_depend_on_timing_are_found_each_time(
+    broken: Break, time: int
+) -> None:
+    """No break of these hides behind a lucky order; asked by their own rules alone."""
+    rules = [rule for rule in CATALOGUE if rule.name in broken.rules]
+    async with a_target(broken.make, broken.twist, broken.member_key) as target:
+        results = await examine(target, HastyClock(), rules)
+
+    held = [one.rule.name for one in results if one.outcome is not Outcome.FAILED]
+    assert [] == held, f"time {time} of {TIMES}"
 
 
 @pytest.mark.parametrize(
