@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -49,9 +50,8 @@ async def _proxy() -> AsyncIterator[Haproxy]:
             await proxy.stop()
 
 
-@pytest.fixture(name="stage")
-async def _stage(bare: Stage, proxy: Haproxy) -> Stage:
-    """Its driver, a controller, and a load balancer that is this HAProxy."""
+async def start_driver(bare: Stage, proxy: Haproxy) -> str:
+    """Start HAProxy's driver; return its URL."""
     address = f"127.0.0.1:{free_ports(1)[0]}"
     argv = [
         *(sys.executable, "-m", "webhooks.haproxy", "--bind-address", address),
@@ -61,11 +61,21 @@ async def _stage(bare: Stage, proxy: Haproxy) -> Stage:
     driver = Process("haproxy", argv, bare.folder / "haproxy-0.log")
     bare.processes["haproxy"] = driver
     await driver.start()
-    body = objects.a_driver(f"http://{address}")
-    await bare.create(objects.DRIVERS, body)
+    return f"http://{address}"
+
+
+async def add_load_balancer(bare: Stage, proxy: Haproxy, driver: str) -> None:
+    """Create the driver's object and a load balancer that is this HAProxy."""
+    await bare.create(objects.DRIVERS, objects.a_driver(driver))
     front = objects.a_load_balancer()
     front["spec"]["lbSpec"] = an_identity(proxy)
     await bare.create(objects.LOAD_BALANCERS, front)
+
+
+@pytest.fixture(name="stage")
+async def _stage(bare: Stage, proxy: Haproxy) -> Stage:
+    """Its driver, a controller, and a load balancer that is this HAProxy."""
+    await add_load_balancer(bare, proxy, await start_driver(bare, proxy))
     await bare.start("controller")
     await bare.until("it is reachable", partial(until_said, bare, "Reachable"))
     return bare
@@ -126,6 +136,35 @@ async def test_load_balancer_that_is_down_is_told_until_it_is_back(
 
     await stage.until("it is back", partial(until_said, stage, "Reachable"))
     await stage.until_events(("Warning", "DriverRefused"), ("Normal", "Reachable"))
+
+
+async def test_all_at_once_before_the_load_balancer_is_up(
+    bare: Stage, proxy: Haproxy
+) -> None:
+    """Applied in one go while HAProxy is not there: nothing told twice, all registered."""
+    await proxy.stop()
+    driver = await start_driver(bare, proxy)
+    for process in ("controller", "deregistrar"):
+        await bare.start(process)
+    both = ("127.0.9.1", "127.0.9.2")
+    await asyncio.gather(
+        add_load_balancer(bare, proxy, driver),
+        bare.create(objects.GROUPS, objects.a_group()),
+        *(bare.add_pod(f"web-{n}", address) for n, address in enumerate(both)),
+    )
+    await bare.until("it cannot be created", partial(_is_refused, bare))
+
+    await proxy.restart()
+
+    await bare.until("both are registered", partial(_are_registered, bare, *both))
+    await bare.until("it is reachable", partial(until_said, bare, "Reachable"))
+    warnings = Counter[str]()
+    for event in await bare.listed(objects.EVENTS):
+        if event.body["type"] == "Warning":
+            times = (event.body.get("series") or {}).get("count", 1)
+            warnings[event.body["reason"]] += times
+    # The condition says why: a load balancer that is not created has no Event of its own.
+    assert [] == [reason for reason, times in warnings.items() if times > 1]
 
 
 async def test_member_whose_server_is_down_is_told(
@@ -232,6 +271,15 @@ class OnCall:
         report = (await ask_lbcf(self.stage, "status", "-o", "json")).report
         told = [*report["problems"], *report["lately"]]
         return is_named(told, symptom, words)
+
+
+async def _is_refused(stage: Stage) -> bool:
+    """Return whether the load balancer says that its driver does not create it."""
+    found = await stage.get(objects.LOAD_BALANCERS, "front")
+    assert found is not None
+    told = found.condition("Created")
+    assert "True" != told.get("status")
+    return "DriverRefused" == told.get("reason") and "admin.sock" in told["message"]
 
 
 async def _are_registered(stage: Stage, *addresses: str) -> bool:

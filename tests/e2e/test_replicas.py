@@ -7,6 +7,9 @@ import asyncio
 import signal
 import time
 
+from collections import Counter
+from functools import partial
+
 import pytest
 
 from lbcf.core.model.values import ObjectKey
@@ -61,6 +64,53 @@ async def test_other_replica_goes_on(stage: Stage, how: signal.Signals) -> None:
     await stage.add_pod("b", "10.0.0.2")
     await stage.delete(objects.PODS, "a")
     await stage.until_registered("10.0.0.2:80")
+
+
+async def _warnings(stage: Stage) -> Counter[tuple[str, str]]:
+    """How often each trouble was told: kind of the object, and reason."""
+    told = Counter[tuple[str, str]]()
+    for event in await stage.listed(objects.EVENTS):
+        if event.body["type"] == "Warning":
+            times = (event.body.get("series") or {}).get("count", 1)
+            told[event.body["regarding"]["kind"], event.body["reason"]] += times
+    return told
+
+
+async def _is_told(stage: Stage, kind: str, reason: str, times: int) -> bool:
+    return (await _warnings(stage))[kind, reason] >= times
+
+
+@pytest.mark.parametrize(
+    "how", [signal.SIGTERM, signal.SIGKILL], ids=["clean stop", "kill"]
+)
+async def test_trouble_is_told_once_by_all_replicas(
+    stage: Stage, how: signal.Signals
+) -> None:
+    """A reset, and a refusal that goes on: not by the one that waits, nor by a successor."""
+    leader = stage.processes.pop("controller")
+    await stage.until_working(leader)
+    standby = await stage.start("controller")
+    await stage.until_logged(standby, "process.started")
+    await stage.add_pod("a", "10.0.0.1")
+    await stage.until_registered("10.0.0.1:80")
+    await stage.control("restart", now=True)
+    await stage.until_events(
+        ("Warning", "LoadBalancerReset"), ("Normal", "MembersPutBack")
+    )
+    await stage.behave("ensureBackend", "fail", times=1000, msg="the pool is full")
+    await stage.add_pod("b", "10.0.0.2")
+    await stage.until_events(("Warning", "DriverRefused"))
+
+    await leader.end(how)
+    await stage.until_working(standby)
+    await stage.add_pod("c", "10.0.0.3")
+    # What it tells of this one comes after all that it could tell of the others.
+    last = partial(_is_told, stage, "BackendRecord", "DriverRefused", 2)
+    await stage.until("the successor tells, too", last)
+    assert 0 == await standby.end()  # events are flushed
+
+    told = {("LoadBalancer", "LoadBalancerReset"): 1}
+    assert {**told, ("BackendRecord", "DriverRefused"): 2} == await _warnings(stage)
 
 
 @pytest.mark.nodes
