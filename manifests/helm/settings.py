@@ -140,6 +140,9 @@ def _reference(image: str) -> tuple[str, str]:
     return repository, tag
 
 
+RUNBOOK_BASE: Final = "^(https?://.+/)?$"
+"""What may stand before the paths of runbooks; nothing leaves them as they are."""
+
 _RUNBOOK = (
     '{{ printf "%s%s" .Values.monitoring.runbookBase (trimAll "\\"" @found) | toJson }}'
 )
@@ -285,7 +288,7 @@ VALUES: Final[Sequence[Value]] = (
     Value(
         "monitoring.runbookBase",
         "Put before runbook_url in the alerts: where your people read docs/, with a slash.",
-        {"type": "string", "pattern": "^(https?://.+/)?$"},
+        {"type": "string", "pattern": RUNBOOK_BASE},
         "",
     ),
     Value(

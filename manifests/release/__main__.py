@@ -1,6 +1,7 @@
 """The command line: makes the folder."""
 
 import argparse
+import re
 import sys
 
 from pathlib import Path
@@ -9,8 +10,22 @@ import manifests.release
 
 from images.build import BuildError
 from images.table import IMAGES
+from manifests.helm.settings import RUNBOOK_BASE
 from manifests.helm.source import SourceError
-from manifests.release.folder import REGISTRY, FolderError, make
+from manifests.release.folder import REGISTRY, FolderError, Places, make
+
+
+def runbook_base(text: str) -> str:
+    """Read what is put before the paths of runbooks.
+
+    Raises:
+        argparse.ArgumentTypeError: a browser could not open what comes of it.
+    """
+    if not re.fullmatch(RUNBOOK_BASE, text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: write http:// or https://, and a slash at the end"
+        )
+    return text
 
 
 def main() -> int:
@@ -30,11 +45,20 @@ def main() -> int:
         default=REGISTRY,
         help="where you push the images; the manifests then name them there",
     )
+    parser.add_argument(
+        "--runbook-base",
+        default="",
+        type=runbook_base,
+        metavar="URL",
+        help="where your people read this repository, with a slash at the end, such as "
+        "https://git.example.com/lbcf/blob/main/: alerts then link their runbooks there",
+    )
     flags = parser.parse_args()
     if unknown := set(flags.images) - set(IMAGES):
         parser.error(f"no image {', '.join(sorted(unknown))}; there are {known}")
     try:
-        make(flags.to, flags.registry, flags.images or list(IMAGES), print)
+        places = Places(flags.registry, flags.runbook_base)
+        make(flags.to, places, flags.images or list(IMAGES), print)
     except (BuildError, FolderError, SourceError) as error:
         print(f"release: {error}", file=sys.stderr)
         return 1

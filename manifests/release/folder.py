@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
+import attrs
 import yaml
 
 from images.build import ROOT, build
@@ -30,14 +31,28 @@ class FolderError(Exception):
     """The folder cannot be made; says why."""
 
 
+@attrs.frozen
+class Places:
+    """Where what the manifests name is to be found.
+
+    Attributes:
+        registry: of our images.
+        runbook_base: before the paths of runbooks in the alerts, with a slash at the end;
+            empty: they stay paths of the repository.
+    """
+
+    registry: str = REGISTRY
+    runbook_base: str = ""
+
+
 def make(
-    folder: Path, registry: str, images: Iterable[str], say: Callable[[str], object]
+    folder: Path, places: Places, images: Iterable[str], say: Callable[[str], object]
 ) -> None:
     """Make a release; one that is there is replaced.
 
     Args:
         folder: where it goes.
-        registry: where the manifests are to look for our images.
+        places: where the manifests are to look for images and runbooks.
         images: names of those that are made.
         say: is told each file.
 
@@ -48,10 +63,15 @@ def make(
     """
     _clear(folder)
     install = yaml.safe_dump_all(source.build("overlays/release"), sort_keys=False)
-    _write(folder / "install.yaml", install, registry)
-    _write(folder / EXAMPLE.name, EXAMPLE.read_text(), registry)
+    _write(folder / "install.yaml", install, places)
+    _write(folder / EXAMPLE.name, EXAMPLE.read_text(), places)
+    monitoring = source.build("monitoring")
+    _link_runbooks(monitoring, places)
+    (folder / "monitoring.yaml").write_text(
+        yaml.safe_dump_all(monitoring, sort_keys=False)
+    )
     say("manifests")
-    _pack_chart(folder / f"lbcf-{__version__}.tgz", registry)
+    _pack_chart(folder / f"lbcf-{__version__}.tgz", places)
     say("chart")
     _build_wheel(folder)
     say("wheel")
@@ -70,18 +90,29 @@ def _clear(folder: Path) -> None:
     (folder / "images").mkdir(parents=True)
 
 
-def _write(path: Path, text: str, registry: str) -> None:
+def _write(path: Path, text: str, places: Places) -> None:
     """Write a manifest that names our images where they are."""
-    path.write_text(text.replace(f"{REGISTRY}/", f"{registry.rstrip('/')}/"))
+    path.write_text(text.replace(f"{REGISTRY}/", f"{places.registry.rstrip('/')}/"))
 
 
-def _pack_chart(path: Path, registry: str) -> None:
+def _link_runbooks(documents: Iterable[source.Document], places: Places) -> None:
+    """Have the alerts link their runbooks where people read them."""
+    for rules in (one for one in documents if one["kind"] == "PrometheusRule"):
+        for group in rules["spec"]["groups"]:
+            for rule in group["rules"]:
+                path = rule["annotations"]["runbook_url"]
+                rule["annotations"]["runbook_url"] = f"{places.runbook_base}{path}"
+
+
+def _pack_chart(path: Path, places: Places) -> None:
     """Pack the chart as `helm package` does, but without the time of day."""
     with tempfile.TemporaryDirectory() as scratch:
         inside = Path(scratch) / "lbcf"
-        chart.write(templates.make(source.read()), inside)
+        made = templates.make(source.read())
+        made.values["monitoring"]["runbookBase"] = places.runbook_base
+        chart.write(made, inside)
         values = inside / "values.yaml"
-        _write(values, values.read_text(), registry)
+        _write(values, values.read_text(), places)
         with (
             path.open("wb") as file,
             gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed,

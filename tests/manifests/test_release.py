@@ -17,7 +17,7 @@ import yaml
 from images.table import IMAGES
 from lbcf import __version__
 from lbcf.ctl.shipped import FOLDERS
-from manifests.release.folder import REGISTRY, make
+from manifests.release.folder import Places, make
 from tests.lab.cluster import Cluster
 from tests.manifests import accounts
 from tests.manifests.documents import EXAMPLES, ROOT, is_ours, published, read_all
@@ -28,6 +28,7 @@ pytestmark = pytest.mark.cluster
 CHART = f"lbcf-{__version__}.tgz"
 WHEEL = f"lbcf-{__version__}-py3-none-any.whl"
 INSTALL, EXAMPLE = "install.yaml", "example-haproxy.yaml"
+MONITORING = "monitoring.yaml"
 
 
 @pytest.fixture(scope="module", name="path")
@@ -48,7 +49,7 @@ def _release(path: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("release") / "dist"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", path)
-        make(folder, REGISTRY, [], print)
+        make(folder, Places(), [], print)
     return folder
 
 
@@ -92,16 +93,16 @@ def test_everything_is_there_with_its_checksum(release: Path) -> None:
     }
 
     assert files == found
-    assert {INSTALL, EXAMPLE, CHART, WHEEL} == found.keys()
+    assert {INSTALL, EXAMPLE, MONITORING, CHART, WHEEL} == found.keys()
 
 
 @pytest.mark.usefixtures("found")
 def test_made_again_all_files_are_the_same(release: Path, tmp_path: Path) -> None:
     """Whoever builds a version can compare."""
-    make(tmp_path, REGISTRY, [], print)
+    make(tmp_path, Places(), [], print)
     first = _sums(tmp_path)
 
-    make(tmp_path, REGISTRY, [], print)
+    make(tmp_path, Places(), [], print)
 
     assert _sums(release) == first == _sums(tmp_path)
 
@@ -122,7 +123,7 @@ def test_another_folder_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("found")
 def test_manifests_and_chart_name_the_registry(tmp_path: Path) -> None:
     """All that somebody would have to edit by hand otherwise."""
-    make(tmp_path, "example.com/team/", [], print)
+    make(tmp_path, Places("example.com/team/"), [], print)
 
     with tarfile.open(tmp_path / CHART) as chart:
         member = chart.extractfile("lbcf/values.yaml")
@@ -132,6 +133,49 @@ def test_manifests_and_chart_name_the_registry(tmp_path: Path) -> None:
     for text in texts:
         assert "example.com/team/lbcf" in text
         assert "lbcf.local" not in text
+
+
+@pytest.mark.usefixtures("found")
+def test_alerts_link_runbooks_where_people_read_them(tmp_path: Path) -> None:
+    """Those of the file for the operator; the chart takes the same base where none is said."""
+    base = "https://git.example.com/lbcf/blob/main/"
+
+    make(tmp_path, Places(runbook_base=base), [], print)
+
+    [rules] = [
+        one
+        for one in read_all(tmp_path / MONITORING)
+        if one["kind"] == "PrometheusRule"
+    ]
+    links = [
+        rule["annotations"]["runbook_url"]
+        for group in rules["spec"]["groups"]
+        for rule in group["rules"]
+    ]
+    assert links
+    assert [] == [link for link in links if not link.startswith(f"{base}docs/runbooks")]
+    with tarfile.open(tmp_path / CHART) as chart:
+        member = chart.extractfile("lbcf/values.yaml")
+        assert member is not None
+        assert base == yaml.safe_load(member.read())["monitoring"]["runbookBase"]
+
+
+@pytest.mark.parametrize("base", ["git.example.com/", "https://git.example.com"])
+def test_runbooks_that_nobody_could_open_are_refused(tmp_path: Path, base: str) -> None:
+    """Without a scheme, or without the slash, the path behind it leads nowhere."""
+    argv = (sys.executable, "-m", "manifests.release", "--runbook-base", base)
+
+    done = subprocess.run(
+        (*argv, "--to", str(tmp_path)),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode
+    assert "a slash at the end" in done.stderr
+    assert [] == list(tmp_path.iterdir())
 
 
 def test_one_apply_installs_everything(control_plane: Cluster, release: Path) -> None:
