@@ -97,6 +97,22 @@ def test_everything_is_there_with_its_checksum(release: Path) -> None:
 
 
 @pytest.mark.usefixtures("found")
+def test_images_and_their_bills_of_materials_have_checksums(tmp_path: Path) -> None:
+    """`sha256sum --check` tells of another archive, and of another list of what is in it."""
+    make(tmp_path, Places(), ["memory"], print)
+
+    made = {f"images/{path.name}" for path in (tmp_path / "images").iterdir()}
+    assert {"images/lbcf-memory.tar", "images/lbcf-memory.cdx.json"} == made
+    assert made <= _sums(tmp_path).keys()
+    check = ("sha256sum", "--quiet", "--check", "SHA256SUMS")
+    subprocess.run(check, cwd=tmp_path, check=True)
+    (tmp_path / "images" / "lbcf-memory.cdx.json").write_text("{}")
+    assert subprocess.run(
+        check, cwd=tmp_path, check=False, capture_output=True
+    ).returncode
+
+
+@pytest.mark.usefixtures("found")
 def test_made_again_all_files_are_the_same(release: Path, tmp_path: Path) -> None:
     """Whoever builds a version can compare."""
     make(tmp_path, Places(), [], print)
