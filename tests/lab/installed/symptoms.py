@@ -29,7 +29,7 @@ PATIENCE = 120.0
 PROMISED = 10.0
 """Seconds from the beginning of a trouble until `status` names it, says docs/troubleshoot.md."""
 SECOND = 1.0
-"""The API server cuts moments to whole seconds; also the grace of what is stopped."""
+"""The API server cuts moments to whole seconds."""
 _DRIVER = "lbcf-haproxy"
 _DEREGISTRAR = "lbcf-deregistrar"
 _GROUPS = {
@@ -100,7 +100,6 @@ class OnCall:
         self._is_told(began, "lb", "MembersPutBack", "are registered again", "often?")
         pods = f"app.kubernetes.io/name={_DRIVER}"
         self._stop(_DRIVER, pods)
-        self.cluster.kubectl(*SYSTEM, "wait", "pods", "-l", pods, "--for=delete", WAIT)
         began = self._do(*SHOP, "delete", "bg/shy", "--wait=false")
         told = ("is it running?", "abandon br/")
         self._is_told(began, "br", "DriverUnreachable", *told)
@@ -174,13 +173,19 @@ class OnCall:
         return self._do(*SYSTEM, "exec", f"deployment/{_DRIVER}", *python)
 
     def _stop(self, deployment: str, pods: str) -> Beginning:
-        """Take all pods of a Deployment away; they have a second to end by themselves."""
+        """Take all pods of a Deployment away, and wait until none runs.
+
+        They are given a second for that, and HAProxy's pod took its whole grace period all
+        the same: how long it answers meanwhile, nobody knows before it is gone.
+        """
         scale = ("scale", f"deployment/{deployment}", "--replicas=0")
         # Pods may have gone meanwhile.
         flags = ("--now", "--wait=false", "--ignore-not-found")
         now = ("delete", "pods", "-l", pods, *flags)
-        first, last = self._do(*SYSTEM, *scale), self._do(*SYSTEM, *now)
-        return Beginning(first.earliest, last.latest + SECOND)
+        first = self._do(*SYSTEM, *scale)
+        self.cluster.kubectl(*SYSTEM, *now)
+        gone = self._do(*SYSTEM, "wait", "pods", "-l", pods, "--for=delete", WAIT)
+        return Beginning(first.earliest, gone.latest)
 
     def _runs_since(self, pods: str) -> Beginning:
         """Return since when the one pod that is there to stay runs."""
@@ -243,7 +248,7 @@ class OnCall:
             self.late.add(symptom.name)
         print(
             f"{self.seconds[symptom.name]:4.1f} s ({began.latest - began.earliest:.1f} s "
-            f"to bring it about): {symptom.name}"
+            f"of these until it had begun for sure): {symptom.name}"
         )
 
     def _time_a_plain_command(self) -> None:
