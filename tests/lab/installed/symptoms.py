@@ -28,6 +28,9 @@ SHOP = ("-n", "lbcf-example")
 PATIENCE = 120.0
 PROMISED = 10.0
 """Seconds from the beginning of a trouble until `status` names it, says docs/troubleshoot.md."""
+STEPS = 5
+"""Requests one after the other from a trouble to its name: the list of members, its answer,
+the condition's write, the watch, the list of whoever asks."""
 SECOND = 1.0
 """The API server cuts moments to whole seconds."""
 _DRIVER = "lbcf-haproxy"
@@ -61,10 +64,10 @@ class Beginning:
 
         Args:
             asked: when it was asked for.
-            plain: seconds that a plain `kubectl get` takes on this machine, now: the
-                processes that write what is answered have it no easier.
+            plain: seconds that a plain `kubectl get` takes on this machine, now: each
+                of the steps to an answer may have to wait for as long.
         """
-        return asked > self.latest + PROMISED + plain
+        return asked > self.latest + PROMISED + STEPS * plain
 
 
 @attrs.define
@@ -109,8 +112,8 @@ class OnCall:
         self._mend()
         if self.late:
             raise KubectlError(
-                f"not named {PROMISED:g} s and {self.plain:.1f} s for a command after the "
-                f"beginning: {self.late}; all took {self.seconds}"
+                f"not named {PROMISED:g} s and {STEPS} times the {self.plain:.1f} s of a plain "
+                f"command after the beginning: {self.late}; all took {self.seconds}"
             )
         missing = {one.name for one in SYMPTOMS} - set(self.seconds)
         if missing:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.lab.installed.symptoms import PROMISED, Beginning
+from tests.lab.installed.symptoms import PROMISED, STEPS, Beginning
 
 
 @pytest.mark.parametrize(
@@ -10,9 +10,11 @@ from tests.lab.installed.symptoms import PROMISED, Beginning
     [
         pytest.param(3.0 + PROMISED, 0.0, False, id="as soon as it is promised"),
         pytest.param(3.1 + PROMISED, 0.0, True, id="after that"),
-        pytest.param(3.9 + PROMISED, 1.0, False, id="after that, on a slow machine"),
         pytest.param(
-            4.1 + PROMISED, 1.0, True, id="long after that, on a slow machine"
+            2.9 + PROMISED + STEPS, 1.0, False, id="after that, on a slow machine"
+        ),
+        pytest.param(
+            3.1 + PROMISED + STEPS, 1.0, True, id="long after that, on a slow machine"
         ),
     ],
 )
