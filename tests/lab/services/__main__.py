@@ -140,7 +140,8 @@ class Play:
         pods = self.size.services * self.size.pods
         found = verdict.bounds(self.cost, self.size.services, pods, self.killed)
         for one in found:
-            _say(str(one))
+            word = "" if one.holds else ", TOO MANY"
+            _say(f"{one.what}: {one.figure:.2f} (at most {one.limit:.2f}{word})")
         _say(f"kills of the controller: {self.killed}")
         if not all(one.holds for one in found):
             raise FailedError("more writes than there may be")

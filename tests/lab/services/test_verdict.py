@@ -35,7 +35,10 @@ def test_writes_are_counted_by_what_they_are_to() -> None:
         pytest.param({"patch backendrecords": 11}, 0, ["the roll"], id="one in ten"),
         pytest.param({"patch backendrecords": 11}, 1, [], id="after a kill"),
         pytest.param(
-            {"patch backendrecords": 300}, 0, ["the roll", "life:"], id="far too many"
+            {"patch backendrecords": 300},
+            0,
+            ["the roll", "record's life"],
+            id="far too many",
         ),
         pytest.param({"patch services/status": 800}, 0, ["a Service's"], id="derived"),
         pytest.param({"create events": 9000}, 0, [], id="Events"),
@@ -49,12 +52,11 @@ def test_what_costs_too_much(
     rolled |= {name: more[name] for name in more.keys() - ROLLED.keys()}
     phases = {"made": MADE, "rolled": rolled, "deleted": DELETED}
 
-    found = [str(one) for one in bounds(phases, 25, 100, kills) if not one.holds]
+    found = [one.what for one in bounds(phases, 25, 100, kills) if not one.holds]
 
     assert len(broken) == len(found)
     for word, told in zip(broken, found, strict=True):
         assert word in told
-        assert "TOO MANY" in told
 
 
 @pytest.mark.parametrize(

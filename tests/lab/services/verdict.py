@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
+from tests.lab.bench.verdict import Line
+
 
 OF_RECORDS = "backendrecords"
 OF_EVENTS = "events"
@@ -49,27 +51,9 @@ def cost_of(writes: Mapping[str, int]) -> Cost:
     return Cost(records, sums.total(), events)
 
 
-@attrs.frozen
-class Bound:
-    """A figure, and what it may be at most."""
-
-    told: str
-    found: float
-    most: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether it is no more than that."""
-        return self.found <= self.most
-
-    def __str__(self) -> str:
-        word = "" if self.holds else ", TOO MANY"
-        return f"{self.told}: {self.found:.2f} (at most {self.most:.2f}{word})"
-
-
 def bounds(
     phases: Mapping[str, Mapping[str, int]], services: int, pods: int, kills: int
-) -> list[Bound]:
+) -> list[Line]:
     """Return what a run cost, and what it may cost.
 
     Args:
@@ -84,17 +68,17 @@ def bounds(
     again = kills * MOST_OF_KILL
     in_roll = again / len(phases)
     return [
-        Bound(
+        Line(
             "writes of a record's life in the roll",
             cost["rolled"].records / pods,
             MOST_OF_ROLL + in_roll / pods,
         ),
-        Bound(
+        Line(
             "writes of a record's life",
             records / (2 * pods),
             MOST_OF_RECORD + again / (2 * pods),
         ),
-        Bound(
+        Line(
             "writes of a Service's life, records and Events apart",
             derived / services,
             MOST_OF_SERVICE + again / services,
