@@ -31,6 +31,9 @@ PROMISED = 10.0
 STEPS = 5
 """Requests one after the other from a trouble to its name: the list of members, its answer,
 the condition's write, the watch, the list of whoever asks."""
+UNANSWERED = 10.0
+"""Seconds, the time-out of a call: one on a kept connection to a pod that has gone is
+answered by nobody, and until it is given up its record says DriverTimedOut or nothing."""
 SECOND = 1.0
 """The API server cuts moments to whole seconds."""
 _DRIVER = "lbcf-haproxy"
@@ -104,8 +107,9 @@ class OnCall:
         pods = f"app.kubernetes.io/name={_DRIVER}"
         self._stop(_DRIVER, pods)
         began = self._do(*SHOP, "delete", "bg/shy", "--wait=false")
+        heard = attrs.evolve(began, latest=began.latest + UNANSWERED)
         told = ("is it running?", "abandon br/")
-        self._is_told(began, "br", "DriverUnreachable", *told)
+        self._is_told(heard, "br", "DriverUnreachable", *told)
         pods = "app.kubernetes.io/component=deregistrar"
         began = self._stop(_DEREGISTRAR, pods)
         self._is_told(began, "lease", "NoLeader", _DEREGISTRAR, "describe pods")
