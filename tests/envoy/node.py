@@ -23,11 +23,14 @@ class Node:
 
     Attributes:
         refuses: a kind that it takes nothing of, and its own words for that.
+        is_silent: whether it answers nothing. A write that meets the end of its stream hides
+            the status of that end: gRPC says INTERNAL then.
     """
 
     _call: Any
     _name: base_pb2.Node
     refuses: tuple[Kind, str] | None = None
+    is_silent: bool = False
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -37,12 +40,13 @@ class Node:
         name: str,
         fleet: str = FLEET,
         refuses: tuple[Kind, str] | None = None,
+        is_silent: bool = False,
     ) -> AsyncIterator[Self]:
         """Be connected for a block; take up what comes meanwhile."""
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             stub = ads_pb2_grpc.AggregatedDiscoveryServiceStub(channel)
             call = stub.DeltaAggregatedResources()
-            node = cls(call, base_pb2.Node(id=name, cluster=fleet), refuses)
+            node = cls(call, base_pb2.Node(id=name, cluster=fleet), refuses, is_silent)
             await node._ask(Kind.CLUSTER)
             taking = asyncio.create_task(node._take())
             try:
@@ -81,13 +85,12 @@ class Node:
             )
 
     async def _take(self) -> None:
-        """Take what comes, and subscribe to the endpoints of each cluster.
-
-        Who is refused has asked for nothing more: a write to a stream that ends hides its status.
-        """
+        """Take what comes, and subscribe to the endpoints of each cluster."""
         is_served = False
         with contextlib.suppress(grpc.RpcError):
             async for response in self._call:
+                if self.is_silent:
+                    continue
                 if not is_served:
                     is_served = True
                     await self._ask(Kind.LISTENER)

@@ -179,7 +179,7 @@ async def test_who_does_not_say_who_it_is(
     """It is told what to say, and leaves nothing."""
     driver = await stage.driver()
 
-    async with Node.running(stage.port, name, fleet) as node:
+    async with Node.running(stage.port, name, fleet, is_silent=True) as node:
         status, text = await node.refused()
 
     assert "INVALID_ARGUMENT" == status
@@ -200,7 +200,7 @@ async def test_one_envoy_too_many_is_told(
 
     async with Node.running(stage.port, "a"):
         await until(is_there)
-        async with Node.running(stage.port, "b") as other:
+        async with Node.running(stage.port, "b", is_silent=True) as other:
             status, text = await other.refused()
         assert await is_there()
 
@@ -299,7 +299,7 @@ async def test_who_asks_for_too_much_is_told(
     monkeypatch.setattr(subscriptions, "MOST_NAMES", 3)
     driver = await stage.driver()
 
-    async with Node.running(stage.port, "a") as node:
+    async with Node.running(stage.port, "a", is_silent=True) as node:
         await node.ask(Kind.ENDPOINTS, *names, has=has)
         status, text = await node.refused()
 
