@@ -285,22 +285,26 @@ class Process:
         )
         program = _build(self.role, parts)
         elector = self._elector(client, parts)
-        if elector is not None:
+        if elector is None:
+            self._read(program, recorder)
+            # Nothing was read before it began, and it has ended: nobody need look.
+            await self._begin(program, self.inherited)
+            return
+        try:
             await elector.look_for_ended()
+            self._read(program, recorder)
+            await elector.run(lambda: self._begin(program, elector.inherited))
+        finally:
+            # However that ends, the process ends with it, and is started again.
+            self._world.crash(self)
+
+    def _read(self, program: Program, recorder: EventRecorder) -> None:
+        """Begin to read, and to write Events."""
         background: list[Coroutine[Any, Any, Any]] = [
             informer.run() for informer in program.informers
         ]
         for work in (*background, recorder.run()):
             _ = asyncio.get_running_loop().create_task(work)
-        if elector is None:
-            # Nothing was read before it began, and it has ended: nobody need look.
-            await self._begin(program, self.inherited)
-            return
-        try:
-            await elector.run(lambda: self._begin(program, elector.inherited))
-        finally:
-            # However that ends, the process ends with it, and is started again.
-            self._world.crash(self)
 
     def _elector(self, client: KubeClient, parts: Dependencies) -> LeaderElector | None:
         """Make the candidate, where a leader is elected."""
