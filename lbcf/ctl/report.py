@@ -145,6 +145,9 @@ def is_wrong(condition: Condition) -> bool:
         # What is kept out by hand is told as well: it is easily forgotten.
         case conditions.DRIFTED | conditions.ORPHANED | conditions.DRAINED_BY_HAND:
             return condition.status is True
+        # A driver that says Running for so long does not list its members either.
+        case conditions.REACHABLE:
+            return condition.status is False
         case conditions.REMOVALS_HELD:
             return condition.status is True and condition.reason in _FAILED_GUARDS
         case conditions.CREATED:

@@ -61,9 +61,14 @@ class Ill:
     @property
     def told(self) -> tuple[Condition, ...]:
         """The condition, beside those that say yes."""
-        created = Condition(conditions.CREATED, True, Reason.CREATED, "", 1, START)
         told = Condition(self.kind, self.status, self.reason, self.word, 1, START)
-        return (told, created) if self.subject == "lb/front" else (told,)
+        if self.subject != "lb/front":
+            return (told,)
+        well = (
+            Condition(conditions.CREATED, True, Reason.CREATED, "", 1, START),
+            Condition(conditions.REACHABLE, True, Reason.REACHABLE, "", 1, START),
+        )
+        return (told, *(one for one in well if one.type != told.type))
 
 
 RESTORING: Final = "members being put back"
@@ -72,6 +77,9 @@ RESTORING: Final = "members being put back"
 TROUBLES: Final[Mapping[str, Ill]] = {
     "load balancer down": Ill(
         *("lb/front", conditions.REACHABLE, Reason.DRIVER_REFUSED, "it is down")
+    ),
+    "members not listed": Ill(
+        *("lb/front", conditions.REACHABLE, Reason.DRIVER_RUNNING, "no Envoy is there")
     ),
     "epochs change": Ill(
         *("lb/front", conditions.REACHABLE, Reason.EPOCH_CHANGING, "5 times")
@@ -103,6 +111,9 @@ TROUBLES: Final[Mapping[str, Ill]] = {
         *("br/web-1", conditions.REGISTERED, Reason.DRIVER_REFUSED, "because")
     ),
 }
+
+BESIDE_ITS_MEMBERS: Final = {conditions.ORPHANED, conditions.ATTRIBUTES_SYNCED}
+"""What says nothing against the list of a load balancer's members."""
 
 
 def of_trouble(ill: Ill) -> Reading:
@@ -182,6 +193,23 @@ def test_no_answer_says_that_nothing_is_wrong(
     assert "ok" not in marks
     if ill.subject != "driver/proxy":
         assert ("ok", "in trouble", "") not in line_facts(report)
+
+
+@pytest.mark.parametrize(
+    ("ill", "mark"),
+    [
+        pytest.param(ill, "ok" if ill.kind in BESIDE_ITS_MEMBERS else "-", id=name)
+        for name, ill in TROUBLES.items()
+        if ill.subject == "lb/front"
+    ],
+)
+def test_member_is_called_in_service_where_its_list_can_be_believed(
+    ill: Ill, mark: str
+) -> None:
+    """What other answers have against the load balancer is why nobody knows."""
+    report = why_record(of_trouble(ill), a_key("web-1"), NOW)
+
+    assert (mark, conditions.IN_SERVICE, "") in line_facts(report)
 
 
 @pytest.mark.parametrize("answer", ["pod", "br", "bg", "svc", "deployment"])
