@@ -27,15 +27,12 @@ def balancer_subject(key: ObjectKey) -> str:
 def balancer_troubles(
     reading: Reading, key: ObjectKey, now: datetime
 ) -> Iterator[Line]:
-    """Return a line for each condition that speaks against a load balancer, or its driver.
-
-    Members that are being put back are no failure, and no sign of health either.
-    """
+    """Return a line for each condition that speaks against a load balancer, or its driver."""
     balancer = reading.view.load_balancers.get(key)
     if balancer is None:
         return
     driver = reading.view.drivers.get(balancer.driver_key)
-    for condition in filter(_is_ill, balancer.conditions):
+    for condition in filter(is_ill, balancer.conditions):
         line = remedied_line(Trouble(key, condition, driver), now)
         yield attrs.evolve(line, subject=balancer_subject(key))
     for condition in filter(is_wrong, () if driver is None else driver.conditions):
@@ -44,7 +41,11 @@ def balancer_troubles(
         yield attrs.evolve(line, subject=subject)
 
 
-def _is_ill(condition: Condition) -> bool:
+def is_ill(condition: Condition) -> bool:
+    """Return whether a condition speaks against a load balancer.
+
+    Members that are being put back are no failure, and no sign of health either.
+    """
     is_restoring = condition.type == conditions.RESTORED and condition.status is False
     return is_wrong(condition) or is_restoring
 

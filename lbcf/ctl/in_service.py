@@ -12,8 +12,13 @@ from lbcf.core.model import conditions
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancer
 from lbcf.core.reasons import Reason
+from lbcf.ctl.balancer_troubles import is_ill
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.report import Line, Mark, human_duration
+
+
+_OF_ITS_LIST = {conditions.REACHABLE, conditions.DRIFTED, conditions.RESTORED}
+"""Conditions of a load balancer that say whether the list of its members can be believed."""
 
 
 def unsaid_line(record: BackendRecord, reading: Reading, now: datetime) -> Line:
@@ -36,20 +41,14 @@ def _why_unknown(record: BackendRecord, reading: Reading, now: datetime) -> str:
             f"driver {balancer.driver_key} lists no members: its spec.webhooks has no "
             f"{Operation.LIST_BACKENDS}"
         )
-    said = {one.type: one for one in balancer.conditions}
-    reachable = said.get(conditions.REACHABLE)
+    reachable = conditions.find(balancer.conditions, conditions.REACHABLE)
     if reachable is None:
         return f"nobody has listed the members of {where} yet"
     if reachable.status is None:
         return reachable.message
-    drifted, restored = said.get(conditions.DRIFTED), said.get(conditions.RESTORED)
-    for condition, is_bad in (
-        (reachable, reachable.status is False),
-        (drifted, drifted is not None and drifted.status is True),
-        (restored, restored is not None and restored.status is False),
-    ):
-        if condition is not None and is_bad:
-            return f"{where} is {condition.type} {condition.status}"
+    for one in balancer.conditions:
+        if one.type in _OF_ITS_LIST and is_ill(one):
+            return f"{where} is {one.type} {one.status}"
     if is_new(record, now):
         most = human_duration(GRACE)
         return f"it is new, and may wait up to {most} for the first checks of {where}"
