@@ -97,7 +97,7 @@ def save_image(reference: str, layer: Layer, path: Path, **config: object) -> No
         reference: The image's name and tag.
         layer: All its files.
         path: The archive to write.
-        config: The image's `config`: Entrypoint, Cmd, Env, WorkingDir, User.
+        config: The image's `config`: Entrypoint, Cmd, Env, WorkingDir, User, StopSignal.
     """
     content = layer.tar()
     digest = hashlib.sha256(content).hexdigest()

@@ -75,5 +75,7 @@ def haproxy(folder: Path, reference: str) -> Path:
         Entrypoint=start,
         Env=["PATH=/usr/sbin"],
         User="65532:65532",
+        # As the image of Docker Hub: the first process of a container ignores SIGTERM.
+        StopSignal="SIGUSR1",
     )
     return path
