@@ -87,27 +87,43 @@ class Door:
                 await writer.wait_closed()
 
     async def ask(
-        self, review: object, connections: Connections | None = None
+        self,
+        review: object,
+        connections: Connections | None = None,
+        *,
+        in_pieces: bool = False,
     ) -> tuple[int, bytes]:
         """Ask a question; return the status and the body of the answer."""
         if connections is None:
             async with self.connections() as own:
-                return await self.ask(review, own)
+                return await self.ask(review, own, in_pieces=in_pieces)
         reader, writer = connections
         body = json.dumps(review).encode()
-        writer.write(head(len(body)) + body)
+        if in_pieces:
+            writer.write(head(None) + piece(body) + piece(b""))
+        else:
+            writer.write(head(len(body)) + body)
         async with asyncio.timeout(PATIENCE):
             top = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
             size = int(top.partition("content-length: ")[2].partition("\r")[0])
             return int(top.split()[1]), await reader.readexactly(size)
 
 
-def head(size: int, timeout: str = "10s") -> bytes:
-    """Begin a request with a body of so many bytes, whose caller waits for so long."""
+def head(size: int | None, timeout: str = "10s") -> bytes:
+    """Begin a request with a body of so many bytes, whose caller waits for so long.
+
+    None: it comes in pieces, and nobody says how many bytes it will be.
+    """
+    length = "Transfer-Encoding: chunked" if size is None else f"Content-Length: {size}"
     return (
         f"POST /validate?timeout={timeout} HTTP/1.1\r\nHost: webhook\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
+        f"Content-Type: application/json\r\n{length}\r\n\r\n"
     ).encode()
+
+
+def piece(content: bytes) -> bytes:
+    """Return a piece of a body; an empty one is the last (RFC 9112, 7.1)."""
+    return f"{len(content):x}\r\n".encode() + content + b"\r\n"
 
 
 def question(
@@ -256,11 +272,15 @@ async def test_large_bodies_keep_no_small_one_waiting() -> None:
     assert 200 == status
 
 
-async def test_four_large_bodies_are_in_memory_at_a_time() -> None:
-    """They keep their places while they are judged; a fifth is not read, and told so."""
+@pytest.mark.parametrize("in_pieces", [False, True], ids=["length", "pieces"])
+async def test_four_large_bodies_are_in_memory_at_a_time(*, in_pieces: bool) -> None:
+    """They keep their places while they are judged; a fifth is not read, and told so.
+
+    One that does not say its length may be large.
+    """
     limits = RequestLimits(small=0, body=timedelta(seconds=1), idle=NEVER)
     async with door(limits) as webhook, hanging_reviews(webhook, 4):
-        status, _ = await webhook.ask(question(namespace="calm"))
+        status, _ = await webhook.ask(question(namespace="calm"), in_pieces=in_pieces)
 
     assert 408 == status
 
@@ -269,6 +289,17 @@ async def test_a_body_that_is_too_large_is_not_read() -> None:
     """No question has as many bytes."""
     async with door(RequestLimits()) as webhook, webhook.connections() as connections:
         connections[1].write(head(9 * 2**20) + b"x" * 2**16)
+        async with asyncio.timeout(PATIENCE):
+            answer = await connections[0].readuntil(b"\r\n")
+
+    assert b"413" in answer
+
+
+async def test_a_body_without_its_length_is_read_no_further() -> None:
+    """What comes in pieces has as many bytes as any other question."""
+    limits = RequestLimits(largest=2**18, body=NEVER, idle=NEVER)
+    async with door(limits) as webhook, webhook.connections() as connections:
+        connections[1].write(head(None) + piece(b"x" * 2**16) * 5)
         async with asyncio.timeout(PATIENCE):
             answer = await connections[0].readuntil(b"\r\n")
 

@@ -43,6 +43,7 @@ class Writes(ObjectWriter[BackendRecord]):
     def __init__(self, view: View, conflicts: int = 0) -> None:
         super().__init__(KubeClient(Nobody()), RECORDS, view.records)
         self.at: list[float] = []
+        self.texts: list[str] = []
         self._conflicts = conflicts
 
     async def patch(
@@ -62,6 +63,7 @@ class Writes(ObjectWriter[BackendRecord]):
         record = self.store.get(meta.key)
         assert record is not None
         text = str(body)
+        self.texts.append(text)
         word = "DOWN" if "DOWN" in text else "" if "new traffic" in text else None
         told = with_in_service(record, in_service(record, word), VirtualClock().now())
         version = int(meta.resource_version) + 1
@@ -75,7 +77,8 @@ class Writes(ObjectWriter[BackendRecord]):
 class Played:
     """Records of one load balancer, and what it says of them by period."""
 
-    def __init__(self, count: int = 1, conflicts: int = 0) -> None:
+    def __init__(self, count: int = 1, conflicts: int = 0, word: str = "DOWN") -> None:
+        self.word = word
         self.key = a_load_balancer().meta.key
         records = [a_record(f"web-{n}", registered=True) for n in range(count)]
         self.view = show(everyday(), *records)
@@ -91,7 +94,8 @@ class Played:
     async def say(self, *states: BackendState, same: bool = False) -> None:
         """Let the load balancer say something of all members, reading by reading."""
         for state in states:
-            listed = Listing("e1", [_listed(r, state) for r in self.records()], b"1")
+            members = [_listed(r, state, self.word) for r in self.records()]
+            listed = Listing("e1", members, b"1")
             self.health.read(
                 self.key,
                 MemberKey.RECORD,
@@ -106,8 +110,8 @@ class Played:
         return [said.status for said in found if said is not None]
 
 
-def _listed(record: BackendRecord, state: BackendState) -> ListedBackend:
-    reason = "DOWN" if state is BackendState.DOWN else ""
+def _listed(record: BackendRecord, state: BackendState, word: str) -> ListedBackend:
+    reason = word if state is BackendState.DOWN else ""
     return ListedBackend(
         backend_addr=record.address,
         record_id=record.meta.uid,
@@ -157,6 +161,15 @@ def test_member_that_is_down_is_told_once_until_it_is_up(conflicts: int) -> None
 
     assert [True] == back.told()
     assert 2 == len(back.writes.at)
+
+
+def test_word_of_a_member_hides_nothing() -> None:
+    """A load balancer's text is a driver's: the condition shows what is seen of it."""
+    played = Played(word="DOWN\x1b[2J\x1b]0;root\x07 for \u202egood")
+
+    play(played, *[DOWN] * 5)
+
+    assert [True] == ["it says DOWN for good" in text for text in played.writes.texts]
 
 
 def test_member_that_flaps_is_not_written_each_time() -> None:

@@ -23,8 +23,9 @@ INFO = {"name": "front", "site": "a"}
     ],
 )
 def test_one_url_in_many_spellings(spelled: str) -> None:
-    """Whatever the HTTP client takes for one URL is one."""
+    """Whatever the HTTP client takes for one URL is one, and so is its key."""
     assert canonical_url(URL) == canonical_url(spelled)
+    assert key_of("", URL, INFO) == key_of("", spelled, INFO)
 
 
 @pytest.mark.parametrize(

@@ -57,10 +57,11 @@ def test_nobody_listens(tmp_path: Path) -> None:
 
 
 def test_file_is_missing() -> None:
-    """The path is in the line."""
+    """The path is in the line, without what would steer the terminal."""
     told = "kubeconfig /no/such: no such file; pass --kubeconfig or set KUBECONFIG"
+    path = "/no\x1b[2J/\u202esuch"
 
-    assert (2, "", f"lbcf ctl: {told}\n") == run("status", "--kubeconfig", "/no/such")
+    assert (2, "", f"lbcf ctl: {told}\n") == run("status", "--kubeconfig", path)
 
 
 def test_flags_may_stand_before_the_command() -> None:

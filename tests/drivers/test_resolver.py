@@ -11,7 +11,7 @@ import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from lbcf.drivers.errors import NotAllowed
-from lbcf.drivers.resolver import FRESH, PATIENCE, STALE, DriverResolver
+from lbcf.drivers.resolver import FRESH, LONGEST, PATIENCE, STALE, DriverResolver
 from lbcf.drivers.url_allowlist import may_reach, parse_allowed_url
 from tests.fakes.loop import run_virtual
 
@@ -134,6 +134,23 @@ def test_a_hanging_name_is_looked_up_once_at_a_time() -> None:
         return ended, server.asked
 
     assert (10, 1) == run_virtual(story())
+
+
+def test_a_look_up_that_hangs_is_given_up() -> None:
+    """Nobody waits for it for ever: the next call asks anew, and has the answer."""
+
+    async def story() -> list[str]:
+        server = NameServer(answer=None)
+        resolver = a_resolver(server)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(2):
+                await hosts(resolver)
+        server.answer = ("192.0.2.1",)
+        await asyncio.sleep(LONGEST)
+        async with asyncio.timeout(2):
+            return await hosts(resolver)
+
+    assert ["192.0.2.1"] == run_virtual(story())
 
 
 @pytest.mark.parametrize(
