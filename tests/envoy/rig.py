@@ -12,8 +12,9 @@ import pytest
 
 from lbcf.runtime.flags import BindAddress
 from lbcf.sdk import CreateLoadBalancerRequest, MemberKey, RetryAfter
-from tests.envoy.proxy import FLEET, Envoy, free_port
+from tests.envoy.proxy import FLEET, Envoy
 from tests.envoy.relay import Relay
+from tests.lab.cluster.ports import free_ports
 from tests.webhooks.requests import RECORD
 from tests.webhooks.rig import Overlap, Rig, State
 from webhooks.envoy.driver import EnvoyDriver
@@ -43,7 +44,7 @@ class EnvoyRig(Rig):
 
     envoy: Envoy = attrs.field(init=False)
     relay: Relay = attrs.field(init=False)
-    port: int = attrs.field(factory=free_port, init=False)
+    port: int = attrs.field(factory=lambda: free_ports(1)[0], init=False)
     listen: str = attrs.field(init=False)
     spare: str = attrs.field(init=False)
 
@@ -76,7 +77,7 @@ class EnvoyRig(Rig):
 
     async def serve(self) -> None:
         """Start an Envoy, and have a load balancer in the driver's state."""
-        self.listen, self.spare = (f"127.0.0.1:{free_port()}" for _ in range(2))
+        self.listen, self.spare = (f"127.0.0.1:{port}" for port in free_ports(2))
         self.relay = await self.stack.enter_async_context(Relay.running(self.port))
         self.envoy = await self.stack.enter_async_context(
             Envoy.running(self.relay.port)

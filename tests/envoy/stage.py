@@ -19,9 +19,10 @@ from lbcf.sdk import (
     EnsureLoadBalancerRequest,
     ListBackendsRequest,
 )
-from tests.envoy.proxy import FLEET, Envoy, free_port
+from tests.envoy.proxy import FLEET, Envoy
 from tests.envoy.relay import Relay
 from tests.envoy.rig import HERE, QUICK
+from tests.lab.cluster.ports import free_ports
 from tests.webhooks import requests
 from webhooks.envoy.driver import EnvoyDriver
 from webhooks.envoy.keeper import Keeper
@@ -50,8 +51,8 @@ class Stage:
 
     folder: Path
     stack: contextlib.AsyncExitStack
-    port: int = attrs.field(factory=free_port)
-    listen: str = attrs.field(factory=lambda: f"127.0.0.1:{free_port()}")
+    port: int = attrs.field(factory=lambda: free_ports(1)[0])
+    listen: str = attrs.field(factory=lambda: f"127.0.0.1:{free_ports(1)[0]}")
     relay: Relay = attrs.field(init=False)
     drivers: list[EnvoyDriver] = attrs.field(factory=list, init=False)
 

@@ -10,11 +10,12 @@ from aiohttp import ClientSession
 
 from lbcf.sdk import Fail, ValidateLoadBalancerRequest
 from tests.envoy.conftest import StartServer
-from tests.envoy.proxy import FLEET, free_port
+from tests.envoy.proxy import FLEET
 from tests.envoy.stage import Stage
 from tests.envoy.test_udp import Client, served
 from tests.haproxy.waiting import until
 from tests.haproxy.web import ask
+from tests.lab.cluster.ports import free_ports
 from tests.webhooks.troubled import settled
 from webhooks.envoy.attributes import parse_attributes
 from webhooks.envoy.balancers import parse_identity, places
@@ -30,7 +31,7 @@ LOOPBACK = AllowedAddresses(tuple(ipaddress.ip_network(one) for one in NETWORKS)
 @pytest.fixture(name="everywhere")
 async def _everywhere(stage: Stage) -> EnvoyDriver:
     """A driver whose load balancer is a port of all addresses, and an Envoy."""
-    stage.listen = f"0.0.0.0:{free_port()}"
+    stage.listen = f"0.0.0.0:{free_ports(1)[0]}"
     driver = await stage.driver()
     driver.addresses = LOOPBACK
     await stage.envoy()

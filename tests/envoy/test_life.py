@@ -14,11 +14,11 @@ from aiohttp import ClientSession
 
 from lbcf.sdk import Fail, RetryAfter, Running, Succ
 from tests.envoy.conftest import StartServer
-from tests.envoy.proxy import free_port
 from tests.envoy.stage import UNAIDED, Stage
 from tests.envoy.streams import GrpcServer, Stream
 from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic, ask
+from tests.lab.cluster.ports import free_ports
 from tests.lab.demo import peers
 from tests.webhooks.troubled import settled, told
 from webhooks.envoy.attributes import parse_attributes
@@ -307,7 +307,7 @@ async def test_nobody_gets_connections_of_others(
     stage: Stage, mine: str, theirs: str
 ) -> None:
     """The same port at all addresses, or at one of them, is taken."""
-    driver, port = await stage.driver(), free_port()
+    driver, (port,) = await stage.driver(), free_ports(1)
     await stage.envoy()
     stage.listen = f"{mine}:{port}"
     await driver.create_load_balancer(stage.create())
@@ -326,7 +326,7 @@ async def test_a_pool_gives_each_its_address(
     """Two with one lbSpec, as Services of a class have it, are two listeners."""
     driver = await stage.driver()
     envoy = await stage.envoy()
-    port = free_port()
+    (port,) = free_ports(1)
     stage.listen = f"0.0.0.0:{port}"
     places = [f"127.0.0.{number}:{port}" for number in (2, 3)]
     for number, record in ((2, "two"), (3, "three")):

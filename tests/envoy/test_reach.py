@@ -6,8 +6,9 @@ import pytest
 
 from lbcf.runtime.flags import BindAddress
 from lbcf.sdk import EnsureBackendRequest, Fail
-from tests.envoy.proxy import FLEET, free_port
+from tests.envoy.proxy import FLEET
 from tests.envoy.rig import HERE
+from tests.lab.cluster.ports import free_ports
 from tests.webhooks.requests import RECORD
 from webhooks.envoy.driver import EnvoyDriver
 from webhooks.envoy.keeper import Keeper
@@ -17,7 +18,7 @@ from webhooks.envoy.store import Store
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::ffff:7f00:1]"])
 async def test_where_envoys_connect_to_is_no_member(tmp_path: Path, host: str) -> None:
     """Not where its network is open either; the port beside it may be one."""
-    port = free_port()
+    (port,) = free_ports(1)
     keeper = Keeper(Store(tmp_path / "state"), BindAddress("127.0.0.1", port))
     driver = EnvoyDriver(keeper, ("*",), HERE)
 
