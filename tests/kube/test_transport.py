@@ -26,8 +26,9 @@ from lbcf.kube.errors import (
     UnreadableAnswer,
 )
 from lbcf.kube.list_watch import Selection
-from tests.kube.builders import THINGS, PromptClock, a_thing, key, thing_json
-from tests.kube.scripted import Answer, ScriptedServer, answer, page, refusal
+from tests.kube.builders import THINGS, PromptClock, Thing, a_thing, key, thing_json
+from tests.kube.scripted import Answer, ScriptedServer, answer, page, refusal, running
+from tests.steady import run_steadily
 
 
 THING = answer(thing_json("web", 1))
@@ -209,28 +210,38 @@ class TestRepetition:
         assert not caught.value.maybe_applied
         assert [] == server.requests
 
-    async def test_time_limit_covers_all(
-        self, client: KubeClient, server: ScriptedServer
-    ) -> None:
+    def test_time_limit_covers_all(self, clock: PromptClock) -> None:
         """A server that says nothing leaves open whether it heard."""
-        server.script()
-        with pytest.raises(Unavailable) as caught:
-            await client.create(THINGS, "shop", {}, within=timedelta(milliseconds=50))
+        limit = timedelta(milliseconds=50)
 
-        assert caught.value.sent is None
-        assert "0.05 s" in str(caught.value)
-        assert 1 == len(server.requests)
+        async def story() -> int:
+            async with (
+                running() as server,
+                connected(server.connection, clock) as client,
+            ):
+                with pytest.raises(Unavailable, match=r"0\.05 s") as caught:
+                    await client.create(THINGS, "shop", {}, within=limit)
+            assert caught.value.sent is None
+            return len(server.requests)
 
-    async def test_time_limit_begins_with_a_place(
-        self, server: ScriptedServer, clock: PromptClock
-    ) -> None:
+        assert 1 == run_steadily(story())
+
+    def test_time_limit_begins_with_a_place(self, clock: PromptClock) -> None:
         """Who waits for as long as the limit behind somebody is sent, and answered."""
-        server.script(Answer(ending="hang"), THING)
         limit = timedelta(seconds=1)
-        async with connected(server.connection, clock, at_once=1) as client:
-            creates = (client.create(THINGS, "shop", {}, within=limit) for _ in "ab")
-            answers = await asyncio.gather(*creates, return_exceptions=True)
 
+        async def story() -> list[Thing | BaseException]:
+            async with (
+                running() as server,
+                connected(server.connection, clock, at_once=1) as client,
+            ):
+                server.script(Answer(ending="hang"), THING)
+                creates = (
+                    client.create(THINGS, "shop", {}, within=limit) for _ in "ab"
+                )
+                return await asyncio.gather(*creates, return_exceptions=True)
+
+        answers = run_steadily(story())
         assert isinstance(answers[0], Unavailable)
         assert a_thing("web", 1) == answers[1]
 
