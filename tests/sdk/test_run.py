@@ -120,16 +120,17 @@ async def test_a_signal_ends_an_idle_driver(number: signal.Signals) -> None:
 
 async def test_what_has_begun_is_answered_before_the_end() -> None:
     """A rollout of the driver costs no call."""
-    async with running() as driver:
+    async with running("--log-level", "debug") as driver:
         await behave(driver.url, "slow", 3)
         under_way = await begun(driver.url)
         driver.process.send_signal(signal.SIGTERM)
         await until_refused(driver.url)
-        assert not under_way.done()
         assert "Succ" == (await under_way)["status"]
-        status, _ = await driver.ended()
+        status, logged = await driver.ended()
 
+    told = [one["event"] for one in logged]
     assert 0 == status
+    assert told.index("shutdown.requested") < told.index("operation.ended")
 
 
 async def test_the_grace_period_ends() -> None:
