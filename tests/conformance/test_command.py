@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import sys
 
 from collections.abc import AsyncIterator
@@ -22,6 +21,7 @@ from lbcf.conformance.flags import read_connect
 from tests.conformance.breaks import Sweeping
 from tests.conformance.plain import PlainLbcfDriver
 from tests.conformance.stages import Served, a_target, serving
+from tests.lab.cluster.ports import free_ports
 from webhooks.memory import MemoryDriver
 
 
@@ -155,9 +155,7 @@ async def test_load(plain: Served) -> None:
 
 async def test_a_killed_process(tmp_path: Path) -> None:
     """The restart command kills a real process in the middle of its work."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    (port,) = free_ports(1)
     noted, script = tmp_path / "pid", tmp_path / "restart.py"
     script.write_text(_RESTART)
     url = f"http://127.0.0.1:{port}"
@@ -173,7 +171,7 @@ async def test_a_killed_process(tmp_path: Path) -> None:
         assert first.stderr is not None
         await first.stderr.readline()
         command = f"{sys.executable} {script} {port} {noted}"
-        flags = (*_DECLARED, "--rule=restart-in-the-middle")
+        flags = (*_DECLARED, "--rule=restart-in-the-middle", "--patience=300")
         status, out, _ = await run(url, *flags, "--restart-command", command)
     finally:
         second = int(noted.read_text())

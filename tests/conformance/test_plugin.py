@@ -23,9 +23,7 @@ from webhooks.memory import MemoryDriver
 
 async def run(pytester: pytest.Pytester, *flags: str) -> pytest.RunResult:
     """Run pytest in an empty folder, while this loop serves the driver."""
-    return await asyncio.to_thread(
-        pytester.runpytest_subprocess, "-v", *flags, timeout=120
-    )
+    return await asyncio.to_thread(pytester.runpytest_subprocess, "-v", *flags)
 
 
 async def test_each_rule_is_a_test(pytester: pytest.Pytester) -> None:

@@ -38,7 +38,7 @@ async def _client(
         clock,
         user_agent="lbcf-test/1",
         field_manager="tests",
-        limit=timedelta(seconds=5),
+        limit=timedelta(minutes=1),
     ) as client:
         yield client
 

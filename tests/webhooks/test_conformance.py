@@ -1,5 +1,6 @@
 """The shipped drivers keep to the protocol: every rule of the kit, and its schemas."""
 
+from datetime import timedelta
 from pathlib import Path
 
 from lbcf.conformance.findings import Outcome
@@ -8,6 +9,7 @@ from lbcf.sdk import Service
 from tests.conformance.stages import complaints, ended, results_of, serving
 from tests.conformance.test_schemathesis import keeps
 from tests.webhooks.rig import Rig
+from tests.webhooks.troubled import PATIENCE
 
 
 STRANGERS = ("198.18.0.99:9090", "198.18.200.1:8080")
@@ -28,6 +30,7 @@ async def test_every_rule(rig: Rig) -> None:
             declared=OPTIONAL,
             restart=served.restart,
             connect=rig.connector(),
+            patience=timedelta(seconds=PATIENCE),
         )
         results = await results_of(target)
 
