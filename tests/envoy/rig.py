@@ -3,7 +3,7 @@
 import ipaddress
 import json
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import ClassVar
 
@@ -11,9 +11,10 @@ import attrs
 import pytest
 
 from lbcf.runtime.flags import BindAddress
-from lbcf.sdk import CreateLoadBalancerRequest, MemberKey, RetryAfter
+from lbcf.sdk import CreateLoadBalancerRequest, Driver, MemberKey, RetryAfter
 from tests.envoy.proxy import FLEET, Envoy
 from tests.envoy.relay import Relay
+from tests.haproxy.waiting import PATIENCE
 from tests.lab.cluster.ports import free_ports
 from tests.webhooks.requests import RECORD
 from tests.webhooks.rig import Overlap, Rig, State
@@ -25,6 +26,9 @@ from webhooks.shared.reach import AllowedAddresses
 
 HERE = AllowedAddresses((ipaddress.ip_network("127.0.0.0/8"),))
 """Where the members of tests are."""
+
+BRIEF = timedelta(seconds=0.5)
+"""How long a driver waits that is to say what Envoys lack."""
 
 QUICK = {"connectTimeout": "250ms"}
 """Attributes with which a drain is soon over."""
@@ -176,8 +180,16 @@ class EnvoyRig(Rig):
         """Envoy's members are known by record."""
         raise NotImplementedError
 
+    def start(self, make: Callable[[], Driver] | None = None) -> Driver:
+        """Return another driver, which waits until Envoy has what the test asks for."""
+        driver = super().start(make)
+        assert isinstance(driver, EnvoyDriver)
+        driver.patience = timedelta(seconds=PATIENCE)
+        return driver
+
     async def begin(self, _fault: str, _operation: str, /) -> None:
-        """Cut the driver off, and have it notice."""
+        """Cut the driver off, and have it notice; it waits for nobody any more."""
+        self.driver.patience = BRIEF
         await self.relay.cut()
         fleet = self.driver.keeper.fleets.fleet(FLEET)
         while fleet.sessions:
@@ -185,6 +197,7 @@ class EnvoyRig(Rig):
 
     async def end(self, _fault: str, /) -> None:
         """Let Envoys through again."""
+        self.driver.patience = timedelta(seconds=PATIENCE)
         await self.relay.open()
 
     @property

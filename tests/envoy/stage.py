@@ -9,6 +9,7 @@ from typing import Self
 
 import attrs
 
+from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.flags import BindAddress
 from lbcf.sdk import (
     CreateLoadBalancerRequest,
@@ -22,6 +23,7 @@ from lbcf.sdk import (
 from tests.envoy.proxy import FLEET, Envoy
 from tests.envoy.relay import Relay
 from tests.envoy.rig import HERE, QUICK
+from tests.haproxy.waiting import PATIENCE
 from tests.lab.cluster.ports import free_ports
 from tests.webhooks import requests
 from webhooks.envoy.driver import EnvoyDriver
@@ -29,11 +31,30 @@ from webhooks.envoy.keeper import Keeper
 from webhooks.envoy.store import Store
 
 
-SOON = timedelta(seconds=2)
-"""After which an Envoy that is not connected is taken for gone."""
+PATIENT = timedelta(seconds=PATIENCE)
+"""How long a driver waits for Envoys that have what it asks for in the end."""
+
+LONG = timedelta(hours=1)
+"""After which an Envoy that is not connected is taken for gone: when a test says so."""
 
 UNAIDED = {"retries": "0"}
 """Attributes with which Envoy hides no failure of ours by trying again."""
+
+
+class Ahead(SystemClock):
+    """The machine's clock, which a test may put forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ahead = 0.0
+
+    def monotonic(self) -> float:
+        """Return the machine's seconds, and those that were skipped."""
+        return super().monotonic() + self._ahead
+
+    def skip(self, time: timedelta) -> None:
+        """Have that much time be over."""
+        self._ahead += time.total_seconds()
 
 
 @attrs.define(eq=False)
@@ -47,6 +68,7 @@ class Stage:
         port: of the driver, for Envoys.
         listen: where the load balancer listens.
         drivers: those that were started.
+        clock: of the drivers.
     """
 
     folder: Path
@@ -55,6 +77,7 @@ class Stage:
     listen: str = attrs.field(factory=lambda: f"127.0.0.1:{free_ports(1)[0]}")
     relay: Relay = attrs.field(init=False)
     drivers: list[EnvoyDriver] = attrs.field(factory=list, init=False)
+    clock: Ahead = attrs.field(factory=Ahead, init=False)
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -69,14 +92,17 @@ class Stage:
                 for driver in stage.drivers:
                     await driver.stop()
 
-    async def driver(self, folder: Path | None = None) -> EnvoyDriver:
-        """Start a driver."""
+    async def driver(
+        self, folder: Path | None = None, patience: timedelta = PATIENT
+    ) -> EnvoyDriver:
+        """Start a driver, which waits so long for what Envoys acknowledge."""
         keeper = Keeper(
             Store(folder or self.folder),
             BindAddress("127.0.0.1", self.port),
-            forget_after=SOON,
+            forget_after=LONG,
+            clock=self.clock,
         )
-        driver = EnvoyDriver(keeper, ("*",), HERE, timedelta(seconds=1.5))
+        driver = EnvoyDriver(keeper, ("*",), HERE, patience)
         self.drivers.append(driver)
         await driver.start()
         return driver

@@ -10,7 +10,7 @@ import pytest
 from lbcf.runtime.flags import BindAddress
 from tests.envoy.node import Node
 from tests.envoy.proxy import FLEET
-from tests.envoy.stage import Stage
+from tests.envoy.stage import LONG, Stage
 from tests.haproxy.waiting import until
 from webhooks.envoy import fleets as module
 from webhooks.envoy import messages, subscriptions
@@ -218,6 +218,7 @@ async def test_an_envoy_that_stays_away_is_forgotten_by_itself(stage: Stage) -> 
     first.keeper.fleets.remember({"edge": ["a"]})
     known, store = first.keeper.fleets, first.keeper.store
     store.save_envoys(known.known())
+    stage.clock.skip(LONG)
 
     async def is_forgotten() -> bool:
         return not list(known) and not store.load_envoys()

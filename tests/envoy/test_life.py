@@ -14,7 +14,8 @@ from aiohttp import ClientSession
 
 from lbcf.sdk import Fail, RetryAfter, Running, Succ
 from tests.envoy.conftest import StartServer
-from tests.envoy.stage import UNAIDED, Stage
+from tests.envoy.rig import BRIEF
+from tests.envoy.stage import LONG, UNAIDED, Stage
 from tests.envoy.streams import GrpcServer, Stream
 from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic, ask
@@ -22,6 +23,7 @@ from tests.lab.cluster.ports import free_ports
 from tests.lab.demo import peers
 from tests.webhooks.troubled import settled, told
 from webhooks.envoy.attributes import parse_attributes
+from webhooks.envoy.driver import EnvoyDriver
 from webhooks.envoy.errors import InvalidInput
 from webhooks.envoy.loads import INTERVAL
 
@@ -165,15 +167,20 @@ async def test_two_records_at_one_address(
     assert "one" == await ask(client, stage.url)
 
 
+async def is_alone(driver: EnvoyDriver) -> bool:
+    """Tell whether no Envoy is connected to a driver, as far as that knows."""
+    return not driver.keeper.fleets.fleet("edge").sessions
+
+
 async def test_every_envoy_has_to_acknowledge(
     stage: Stage, start_server: StartServer
 ) -> None:
     """One that hangs is named; so is one that is not connected, until it is forgotten."""
-    driver = await stage.driver()
+    driver = await stage.driver(patience=BRIEF)
     server, listen = await start_server("one"), stage.listen
     await stage.envoy("a")
     stage.listen = f"127.0.0.2:{listen.rpartition(':')[2]}"
-    await driver.create_load_balancer(stage.create())
+    await settled(partial(driver.create_load_balancer, stage.create()))
 
     stage.relay.hang()
     slow = await told(
@@ -182,9 +189,11 @@ async def test_every_envoy_has_to_acknowledge(
     stage.relay.flow()
     await settled(lambda: driver.ensure_backend(stage.ensure("one", server.address)))
     await stage.relay.cut()
+    await until(partial(is_alone, driver))
     absent = await told(
         lambda: driver.deregister_backend(stage.deregister("one", server.address))
     )
+    stage.clock.skip(LONG)
     await settled(
         lambda: driver.deregister_backend(stage.deregister("one", server.address))
     )
@@ -201,17 +210,13 @@ async def test_one_that_hangs_counts_as_connected_no_more(
     stage: Stage, start_server: StartServer
 ) -> None:
     """Its connection is not closed: it gives no answer to the driver's keepalives."""
-    driver = await stage.driver()
+    driver = await stage.driver(patience=BRIEF)
     await stage.envoy("a")
     await settled(partial(driver.create_load_balancer, stage.create()))
     server = await start_server("one")
-    fleet = driver.keeper.fleets.fleet("edge")
-
-    async def is_noticed() -> bool:
-        return not fleet.sessions
 
     stage.relay.hang()
-    await until(is_noticed)
+    await until(partial(is_alone, driver))
     absent = await told(
         lambda: driver.ensure_backend(stage.ensure("one", server.address))
     )
@@ -551,7 +556,7 @@ async def test_a_member_keeps_its_address(stage: Stage) -> None:
 
 async def test_nothing_is_succ_without_an_envoy(stage: Stage) -> None:
     """Not even the load balancer itself; once one comes, all is."""
-    driver = await stage.driver()
+    driver = await stage.driver(patience=BRIEF)
 
     with pytest.raises(RetryAfter, match="no Envoy of fleet 'edge'"):
         await driver.create_load_balancer(stage.create())

@@ -16,6 +16,7 @@ from tests.envoy.conftest import StartServer
 from tests.envoy.node import Node
 from tests.envoy.proxy import Envoy
 from tests.envoy.relay import Relay
+from tests.envoy.rig import BRIEF
 from tests.envoy.stage import Stage
 from tests.haproxy.waiting import until
 from tests.haproxy.web import WebServer, ask
@@ -57,25 +58,34 @@ async def until_counted(driver: EnvoyDriver, stage: Stage, server: WebServer) ->
     return said
 
 
+async def are_connected(driver: EnvoyDriver, names: str) -> bool:
+    """Tell whether these Envoys, and no others, are connected to a driver."""
+    return [*names] == driver.keeper.fleets.fleet("edge").connected()
+
+
 async def test_one_that_is_late_holds_all_up(
     stage: Stage, start_server: StartServer
 ) -> None:
     """Nothing is done while one Envoy of two has not acknowledged it, and it is named."""
-    driver = await stage.driver()
+    driver = await stage.driver(patience=BRIEF)
     ready = await stage.envoy("a")
     apart = await stage.stack.enter_async_context(Relay.running(stage.port))
     await stage.stack.enter_async_context(Envoy.running(apart.port, "b"))
+    await until(partial(are_connected, driver, "ab"))
     await settled(partial(driver.create_load_balancer, stage.create()))
     server = await start_server("one")
     ensure = stage.ensure("one", server.address)
 
+    async def is_told() -> bool:
+        late = await told(lambda: driver.ensure_backend(ensure))
+        return late == "Envoy b has not acknowledged it yet"
+
     apart.hang()
-    late = await told(lambda: driver.ensure_backend(ensure))
+    await until(is_told)
     there = await ready.members(stage.listen)
     apart.flow()
     await settled(lambda: driver.ensure_backend(ensure))
 
-    assert "Envoy b has not acknowledged it yet" == late
     assert {server.address: "HEALTHY"} == there
 
 
@@ -85,11 +95,8 @@ async def test_one_that_refuses_is_named_with_its_words(stage: Stage) -> None:
     ready = await stage.envoy("a")
     words = (Kind.LISTENER, "no such filter here")
 
-    async def are_connected() -> bool:
-        return ["a", "b"] == driver.keeper.fleets.fleet("edge").connected()
-
     async with Node.running(stage.port, "b", refuses=words):
-        await until(are_connected)
+        await until(partial(are_connected, driver, "ab"))
         with pytest.raises(Fail, match=r"^Envoy b refused it: no such filter here$"):
             await driver.create_load_balancer(stage.create())
 
@@ -105,6 +112,7 @@ async def test_a_drain_waits_for_all_envoys(
     """It is not over while one of two has a request; that one alone is named."""
     driver = await stage.driver()
     envoys = {name: await stage.envoy(name) for name in ("a", "b")}
+    await until(partial(are_connected, driver, "ab"))
     await settled(partial(driver.create_load_balancer, stage.create()))
     server = await start_server("one")
     await settled(lambda: driver.ensure_backend(stage.ensure("one", server.address)))
@@ -133,6 +141,7 @@ async def test_a_drain_names_three_and_tells_how_many_more(stage: Stage) -> None
     async with AsyncExitStack() as stack:
         for name in "edcba":
             await stack.enter_async_context(Node.running(stage.port, name))
+        await until(partial(are_connected, driver, "abcde"))
         await settled(partial(driver.create_load_balancer, stage.create()))
         ensure = stage.ensure("one", "198.18.0.1:80")
         await settled(lambda: driver.ensure_backend(ensure))
@@ -142,7 +151,6 @@ async def test_a_drain_names_three_and_tells_how_many_more(stage: Stage) -> None
     assert "left: ? at a, ? at b, ? at c (and 2 more)" in str(answer.msg)
 
 
-@pytest.mark.timeout(120)
 async def test_a_hot_restart(
     stage: Stage, start_server: StartServer, client: ClientSession, tmp_path: Path
 ) -> None:
