@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import socket
 
 from collections.abc import AsyncIterator
@@ -14,7 +15,7 @@ import pytest
 from lbcf.sdk import Fail, Succ
 from tests.envoy.conftest import StartServer
 from tests.envoy.stage import Stage
-from tests.haproxy.waiting import until
+from tests.haproxy.waiting import PATIENCE, until
 from tests.webhooks.troubled import settled, told
 from webhooks.envoy.attributes import parse_attributes
 from webhooks.envoy.driver import EnvoyDriver
@@ -23,11 +24,13 @@ from webhooks.envoy.errors import InvalidInput
 
 pytestmark = pytest.mark.envoy
 
-QUESTION = b"who"
+QUESTION = "who"
+MOMENT = 0.5
+"""Seconds to wait where nobody may answer."""
 
 
 class Named(asyncio.DatagramProtocol):
-    """Answers each datagram with a name."""
+    """Answers each question with a name, and the number of the question."""
 
     def __init__(self, name: str) -> None:
         self._name = name.encode()
@@ -39,8 +42,9 @@ class Named(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         """Answer that one, if it asks."""
-        if data == QUESTION:
-            self._transport.sendto(self._name, addr)
+        question, _, number = data.partition(b" ")
+        if question == QUESTION.encode():
+            self._transport.sendto(self._name + b" " + number, addr)
 
 
 @contextlib.asynccontextmanager
@@ -73,22 +77,27 @@ class Client:
         self._socket.setblocking(False)
         self._socket.bind(("::1" if is_six else "127.0.0.1", 0))
         self._there = (host.strip("[]"), int(port))
+        self._numbers = itertools.count()
 
-    async def ask(self) -> str:
-        """Send one; return who has answered it, empty for nobody."""
-        loop = asyncio.get_running_loop()
-        await loop.sock_sendto(self._socket, QUESTION, self._there)
-        try:
-            async with asyncio.timeout(0.5):
-                return (await loop.sock_recv(self._socket, 100)).decode()
-        except TimeoutError:
-            return ""
+    async def ask(self, patience: float = PATIENCE) -> str:
+        """Send one; return who has answered it, empty for nobody within these seconds."""
+        loop, number = asyncio.get_running_loop(), str(next(self._numbers))
+        question = f"{QUESTION} {number}".encode()
+        await loop.sock_sendto(self._socket, question, self._there)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while True:  # late answers to earlier ones may come first
+                    said = (await loop.sock_recv(self._socket, 100)).decode()
+                    name, _, answered = said.partition(" ")
+                    if answered == number:
+                        return name
+        return ""
 
     async def until(self, name: str) -> None:
         """Wait until that one answers."""
 
         async def answers() -> bool:
-            return name == await self.ask()
+            return name == await self.ask(MOMENT)
 
         await until(answers)
 
@@ -123,7 +132,7 @@ async def test_a_client_goes_on_at_another_member_when_its_own_drains(
         assert "b" == await client.ask()
         await settled(lambda: driver.drain_backend(stage.drain("b", at["b"])))
         await driver.deregister_backend(stage.deregister("b", at["b"]))
-        assert not await client.ask()
+        assert not await client.ask(MOMENT)
     client.close()
     assert ["127.0.0.1"] == [one.ip for one in made.ingress or ()]
 
@@ -163,7 +172,7 @@ async def test_datagrams_of_other_networks_are_dropped(stage: Stage) -> None:
     client = Client(stage.listen)
     async with served("a") as at:
         await registered(driver, stage, "a", at["a"])
-        assert not await client.ask()
+        assert not await client.ask(MOMENT)
 
         here = {
             "loadBalancerSourceRanges": "127.0.0.0/8",
@@ -174,7 +183,7 @@ async def test_datagrams_of_other_networks_are_dropped(stage: Stage) -> None:
         await settled(partial(driver.ensure_load_balancer, stage.remake(**elsewhere)))
 
         async def is_refused() -> bool:
-            return not await client.ask()
+            return not await client.ask(MOMENT)
 
         await until(is_refused)
     client.close()
