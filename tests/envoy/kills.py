@@ -61,6 +61,7 @@ async def killed(
             for one in stay:
                 ensure = stage.ensure(one.name, one.address)
                 await call(client, driver.url, "ensureBackend", ensure)
+        await envoy.until_workers_know()
         watching = asyncio.create_task(
             losses.watch(envoy, stage.listen, [one.address for one in stay])
         )

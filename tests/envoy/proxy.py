@@ -129,6 +129,7 @@ class Envoy:
             said = bootstrap(
                 xds_port, str(envoy.admin), tls, reports=reports, api_type=api_type
             )
+            said |= {"stats_flush_on_admin": True}  # see `until_workers_know`
             (envoy.folder / "envoy.json").write_text(json.dumps(said))
             await envoy.start()
             try:
@@ -188,6 +189,29 @@ class Envoy:
             session.get(f"http://envoy{path}") as response,
         ):
             return await response.text()
+
+    async def until_workers_know(self) -> None:
+        """Wait until its workers have all that it has acknowledged.
+
+        The main thread acknowledges a change when it has put it into the queues of the workers,
+        which serve requests. Gathering statistics goes through the same queues: once the second
+        one has begun, the first is over. A question for them while one is under way begins none,
+        and is counted as dropped.
+        """
+        begun, dropped = 0, await self._dropped()
+
+        async def has_begun_twice() -> bool:
+            nonlocal begun, dropped
+            before, dropped = dropped, await self._dropped()
+            begun += before == dropped
+            return begun == 2
+
+        await until(has_begun_twice)
+
+    async def _dropped(self) -> int:
+        """Ask for statistics; return how often that was dropped until now."""
+        page = await self.ask("/stats?filter=%5Eserver.dropped_stat_flushes$")
+        return int(page.rpartition(" ")[2])
 
     async def clusters(self) -> dict[str, dict[str, Host]]:
         """Return hosts by cluster and address, each with what Envoy tells of it."""

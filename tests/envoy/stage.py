@@ -68,6 +68,7 @@ class Stage:
         port: of the driver, for Envoys.
         listen: where the load balancer listens.
         drivers: those that were started.
+        envoys: the same.
         clock: of the drivers.
     """
 
@@ -77,6 +78,7 @@ class Stage:
     listen: str = attrs.field(factory=lambda: f"127.0.0.1:{free_ports(1)[0]}")
     relay: Relay = attrs.field(init=False)
     drivers: list[EnvoyDriver] = attrs.field(factory=list, init=False)
+    envoys: list[Envoy] = attrs.field(factory=list, init=False)
     clock: Ahead = attrs.field(factory=Ahead, init=False)
 
     @classmethod
@@ -115,9 +117,16 @@ class Stage:
         api_type: str = "DELTA_GRPC",
     ) -> Envoy:
         """Start an Envoy, which sends load reports or not, and asks for what changed or not."""
-        return await self.stack.enter_async_context(
+        envoy = await self.stack.enter_async_context(
             Envoy.running(self.relay.port, node, reports=reports, api_type=api_type)
         )
+        self.envoys.append(envoy)
+        return envoy
+
+    async def until_workers_know(self) -> None:
+        """Wait until requests are served as the Envoys have acknowledged."""
+        for envoy in self.envoys:
+            await envoy.until_workers_know()
 
     @property
     def lb_info(self) -> dict[str, str]:

@@ -53,6 +53,7 @@ async def test_killed_at_any_step(
         ensure = stage.ensure("stays", stays.address)
         await call(client, healthy.url, "ensureBackend", ensure)
     traffic = Traffic(stage.url)
+    await stage.until_workers_know()
 
     deaths = 0
     async with traffic.flowing(people=3):
@@ -91,6 +92,7 @@ async def _killed_in_a_drain(
     async with process(stage) as driver:
         await call(client, driver.url, "ensureBackend", stage.ensure("new", other))
         await call(client, driver.url, "drainBackend", drain)
+        await stage.until_workers_know()
         driver.child.kill()
         await driver.child.wait()
 
@@ -113,6 +115,7 @@ async def test_streams_of_grpc_outlive_kills_and_rollouts(
             await call(client, driver.url, "createLoadBalancer", made)
             ensure = stage.ensure("old", old.address)
             await call(client, driver.url, "ensureBackend", ensure)
+            await stage.until_workers_know()
             streams = [Stream.begin(channel) for _ in range(20)]
             first = [await one.ask() for one in streams]
         drain = stage.drain("old", old.address)
@@ -219,6 +222,7 @@ async def test_a_driver_with_other_state_does_no_harm(
 
     assert all("from a driver with another state directory" in one for one in said)
     assert {server.address: "HEALTHY"} == await envoy.members(stage.listen)
+    await stage.until_workers_know()
     assert "one" == await ask(client, stage.url)
     await envoy.kill()
     await envoy.start()

@@ -106,6 +106,7 @@ async def test_a_client_stays_with_its_member(
         server = await start_server(name)
         await driver.ensure_backend(stage.ensure(name, server.address))
 
+    await stage.until_workers_know()
     counted = await answers(client, stage.url, ROUND)
     assert counted.total() == ROUND
     assert len(counted) == (1 if affinity == "ClientIP" else 2)

@@ -77,6 +77,7 @@ async def test_families_come_and_go(
     drain = stage.drain("six", six.address)
     await settled(lambda: driver.drain_backend(drain))
     await driver.deregister_backend(stage.deregister("six", six.address))
+    await stage.until_workers_know()
     assert set() == await served_at(client, stage)
 
 

@@ -41,12 +41,15 @@ async def test_a_rollout_loses_no_request(
     old = await start_server("old")
     await driver.ensure_backend(stage.ensure("old", old.address))
     traffic = Traffic(stage.url)
+    await stage.until_workers_know()
 
     async with traffic.flowing(people=6):
         for number in range(3):
             new = await start_server(f"new{number}")
             await driver.ensure_backend(stage.ensure(new.name, new.address))
             drain = stage.drain(old.name, old.address)
+            await driver.drain_backend(drain)
+            await stage.until_workers_know()
             await settled(partial(driver.drain_backend, drain))
             await driver.deregister_backend(stage.deregister(old.name, old.address))
             await old.stop()
@@ -65,6 +68,7 @@ async def test_a_drain_waits_for_the_last_request(
     await driver.create_load_balancer(stage.create())
     first, second = await start_server("first"), await start_server("second")
     await driver.ensure_backend(stage.ensure("first", first.address))
+    await stage.until_workers_know()
     slow = asyncio.create_task(ask(client, f"{stage.url}slow"))
 
     async def is_held() -> bool:
@@ -79,6 +83,7 @@ async def test_a_drain_waits_for_the_last_request(
         return answer.active_connections == 1 and "1 at envoy-1" in str(answer.msg)
 
     await until(is_counted)
+    await stage.until_workers_know()
     answers = {await ask(client, stage.url) for _ in range(8)}
     first.release()
     await settled(lambda: driver.drain_backend(stage.drain("first", first.address)))
@@ -102,6 +107,7 @@ async def test_a_drain_without_load_reports_waits(
         answer = await driver.drain_backend(stage.drain("one", server.address))
         assert isinstance(answer, Running), answer
         assert "requests or connections left: ? at envoy-1" in str(answer.msg)
+    await stage.until_workers_know()
     assert "503" == await ask(client, stage.url)
     await driver.deregister_backend(
         stage.deregister("one", server.address, drained=False)
@@ -119,6 +125,7 @@ async def test_nothing_new_goes_to_the_last_member_that_drains(
     await driver.ensure_backend(stage.ensure("only", only.address))
 
     await settled(lambda: driver.drain_backend(stage.drain("only", only.address)))
+    await stage.until_workers_know()
 
     assert "503" == await ask(client, stage.url)
 
@@ -133,6 +140,7 @@ async def test_connections_are_counted_in_tcp(
     server = await start_server("one")
     await driver.ensure_backend(stage.ensure("one", server.address))
     host, _, port = stage.listen.rpartition(":")
+    await stage.until_workers_know()
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     assert b"200 OK" in await reader.readline()
@@ -161,6 +169,7 @@ async def test_two_records_at_one_address(
 
     drained = await driver.drain_backend(stage.drain("old", server.address))
     await driver.deregister_backend(stage.deregister("old", server.address))
+    await stage.until_workers_know()
 
     assert isinstance(drained, Succ)
     assert {server.address: "HEALTHY"} == await envoy.members(stage.listen)
@@ -236,6 +245,7 @@ async def test_what_is_left_after_the_deadline_goes_on(
     await settled(partial(driver.create_load_balancer, stage.create(protocol=protocol)))
     server = await start_server("one")
     await settled(lambda: driver.ensure_backend(stage.ensure("one", server.address)))
+    await stage.until_workers_know()
     slow = [asyncio.create_task(ask(client, f"{stage.url}slow")) for _ in range(2)]
 
     async def are_held() -> bool:
@@ -247,6 +257,7 @@ async def test_what_is_left_after_the_deadline_goes_on(
         stage.deregister("one", server.address, drained=False)
     )
     members = await envoy.members(stage.listen)
+    await stage.until_workers_know()
     async with ClientSession() as new:
         refused = await ask(new, stage.url)
     server.release()
@@ -345,6 +356,7 @@ async def test_a_pool_gives_each_its_address(
         server = await start_server(record)
         await driver.ensure_backend(stage.ensure(record, server.address))
         stage.listen = f"0.0.0.0:{port}"
+    await stage.until_workers_know()
     answers = [await ask(client, f"http://{place}/") for place in places]
 
     stage.listen = places[0]
@@ -423,6 +435,7 @@ async def test_members_are_spoken_to_as_clients_speak(
         grpc.aio.insecure_channel(stage.listen) as channel,
     ):
         await driver.ensure_backend(stage.ensure("grpc", only_http2.address))
+        await stage.until_workers_know()
         stream = Stream.begin(channel)
         assert "grpc" == await stream.ask()
         await stream.end()
@@ -430,6 +443,7 @@ async def test_members_are_spoken_to_as_clients_speak(
         await settled(partial(driver.drain_backend, drain))
     only_http1 = await start_server("http1")
     await driver.ensure_backend(stage.ensure("http1", only_http1.address))
+    await stage.until_workers_know()
 
     assert "http1" == await ask(client, stage.url)
 
@@ -450,6 +464,7 @@ async def test_idle_connections_end_before_members_end_them(
 
     async with peers.serving(peers.resetting(peers.GOOD)) as port:
         await driver.ensure_backend(stage.ensure("one", f"127.0.0.1:{port}"))
+        await stage.until_workers_know()
         first = await ask(client, stage.url)
         await until(is_let_go)
 
@@ -465,12 +480,14 @@ async def test_a_cookie_leads_to_a_draining_member(
     await driver.create_load_balancer(stage.create(stickyCookie="LB"))
     first, second = await start_server("first"), await start_server("second")
     await driver.ensure_backend(stage.ensure("first", first.address))
+    await stage.until_workers_know()
     async with ClientSession() as known, ClientSession() as new:
         known.cookie_jar.clear()
         async with known.get(stage.url) as response:
             cookie = response.headers["Set-Cookie"].partition(";")[0]
         await driver.ensure_backend(stage.ensure("second", second.address))
         await driver.drain_backend(stage.drain("first", first.address))
+        await stage.until_workers_know()
 
         async def answer(session: ClientSession, **headers: str) -> str:
             async with session.get(stage.url, headers=headers) as response:
@@ -481,6 +498,7 @@ async def test_a_cookie_leads_to_a_draining_member(
 
         gone = stage.deregister("first", first.address, drained=False)
         await driver.deregister_backend(gone)
+        await stage.until_workers_know()
         assert {"second"} == {await answer(known, Cookie=cookie) for _ in range(4)}
 
 
@@ -496,6 +514,7 @@ async def test_clients_of_other_networks_are_turned_away(
     server = await start_server("one")
     await driver.ensure_backend(stage.ensure("one", server.address))
 
+    await stage.until_workers_know()
     before = await ask(client, stage.url)
     await driver.ensure_load_balancer(
         stage.remake(loadBalancerSourceRanges="127.0.0.0/8", sessionAffinity="ClientIP")

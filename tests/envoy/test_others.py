@@ -82,6 +82,7 @@ async def test_garbage_disturbs_nobody(
         await driver.ensure_backend(stage.ensure(server.name, server.address))
 
     assert before == set(driver.keeper.fleets.fleet("edge").sessions)
+    await stage.until_workers_know()
     assert (await ask(client, stage.url)).startswith("s")
     assert 1 == capsys.readouterr().out.count("what is no request of xDS came from")
     for writer in writers:

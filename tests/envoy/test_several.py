@@ -116,6 +116,7 @@ async def test_a_drain_waits_for_all_envoys(
     await settled(partial(driver.create_load_balancer, stage.create()))
     server = await start_server("one")
     await settled(lambda: driver.ensure_backend(stage.ensure("one", server.address)))
+    await stage.until_workers_know()
     slow = asyncio.create_task(ask(client, f"{stage.url}slow"))
     await until_held(server)
     (busy,) = [name for name, one in envoys.items() if await requests_at(one, stage)]
@@ -164,6 +165,7 @@ async def test_a_hot_restart(
     await settled(partial(driver.create_load_balancer, stage.create()))
     server, other = await start_server("one"), await start_server("two")
     await settled(lambda: driver.ensure_backend(stage.ensure("one", server.address)))
+    await old.until_workers_know()
     slow = asyncio.create_task(ask(client, f"{stage.url}slow"))
     await until_held(server)
 
@@ -180,6 +182,7 @@ async def test_a_hot_restart(
     await settled(lambda: driver.ensure_backend(stage.ensure("two", other.address)))
     said = await until_counted(driver, stage, server)
     assert "1 at envoy-1" == said
+    await new.until_workers_know()  # the old one is asked for nothing any more
     assert "two" == await ask(client, stage.url)
 
     server.release()
@@ -188,6 +191,7 @@ async def test_a_hot_restart(
     await old.kill()
     await driver.deregister_backend(stage.deregister("one", server.address))
     assert {other.address: "HEALTHY"} == await new.members(stage.listen)
+    await new.until_workers_know()
     assert "two" == await ask(client, stage.url)
 
 

@@ -124,14 +124,18 @@ async def test_a_client_goes_on_at_another_member_when_its_own_drains(
         await registered(driver, stage, "a", at["a"])
         await client.until("a")
         await registered(driver, stage, "b", at["b"])
+        await stage.until_workers_know()
         assert {"a"} == {await client.ask() for _ in range(8)}
 
         await settled(lambda: driver.drain_backend(stage.drain("a", at["a"])))
+        await stage.until_workers_know()
         assert {"b"} == {await client.ask() for _ in range(8)}
         await driver.deregister_backend(stage.deregister("a", at["a"]))
+        await stage.until_workers_know()
         assert "b" == await client.ask()
         await settled(lambda: driver.drain_backend(stage.drain("b", at["b"])))
         await driver.deregister_backend(stage.deregister("b", at["b"]))
+        await stage.until_workers_know()
         assert not await client.ask(MOMENT)
     client.close()
     assert ["127.0.0.1"] == [one.ip for one in made.ingress or ()]
@@ -172,6 +176,7 @@ async def test_datagrams_of_other_networks_are_dropped(stage: Stage) -> None:
     client = Client(stage.listen)
     async with served("a") as at:
         await registered(driver, stage, "a", at["a"])
+        await stage.until_workers_know()
         assert not await client.ask(MOMENT)
 
         here = {
