@@ -163,16 +163,16 @@ class Haproxy:
 
     async def _is_up(self) -> None:
         """Wait until it answers and can be reloaded."""
-        await until(self.worker)
+        await self.worker()
         await until(self._heeds_signals)
 
     async def stop(self) -> None:
         """End it at once, hung or not, and all old workers with it."""
         if self._master.returncode is not None:
             return
-        with contextlib.suppress(ProcessLookupError, HaproxyError):
-            os.kill(await self.worker(), signal.SIGKILL)
-        self._master.terminate()
+        # By its group: a worker that hangs, or has no slot left, tells nobody its id.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._master.pid, signal.SIGKILL)
         await self._master.wait()
 
     async def reload(self) -> None:
@@ -181,7 +181,7 @@ class Haproxy:
         await self.ask_to_reload()
 
         async def replaced() -> bool:
-            return await self.worker() not in {0, before}
+            return await self.answering() not in {0, before}
 
         await until(replaced)
 
@@ -213,6 +213,22 @@ class Haproxy:
             os.kill(worker, signal.SIGCONT)
 
     async def worker(self) -> int:
+        """Return the process id of the worker, once one answers.
+
+        Raises:
+            TimeoutError: none does.
+        """
+        found = 0
+
+        async def is_there() -> bool:
+            nonlocal found
+            found = await self.answering()
+            return found > 0
+
+        await until(is_there)
+        return found
+
+    async def answering(self) -> int:
         """Return the process id of the worker; 0: there is none that answers."""
         try:
             answer = await self.ask("show info")
@@ -269,7 +285,9 @@ async def _started(folder: Path) -> asyncio.subprocess.Process:
     """Start the master of the HAProxy whose configuration is in a folder."""
     command = ("haproxy", "-W", "-db", "-f", str(folder / "haproxy.cfg"))
     with (folder / "haproxy.log").open("ab") as log:
-        return await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
+        return await asyncio.create_subprocess_exec(
+            *command, stdout=log, stderr=log, process_group=0
+        )
 
 
 def _proc_status(pid: int) -> str:

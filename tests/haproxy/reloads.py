@@ -155,7 +155,7 @@ async def reload(proxy: Haproxy, backend: str, names: Sequence[str]) -> Reload:
 
     async def are_back() -> bool:
         nonlocal answered
-        if not answered and await proxy.worker() not in {0, before}:
+        if not answered and await proxy.answering() not in {0, before}:
             answered = time.monotonic()
         rows = await proxy.rows(backend) if answered else {}
         return all(

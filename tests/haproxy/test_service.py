@@ -1,5 +1,6 @@
 """The driver as a process: flags, HTTP, an orderly end."""
 
+import asyncio
 import signal
 
 from pathlib import Path
@@ -77,3 +78,16 @@ async def test_without_haproxy_tests_fail_and_say_why(
 
     with pytest.raises(FileNotFoundError, match="run `make packages`"):
         await Haproxy.start(tmp_path)
+
+
+@pytest.mark.haproxy
+async def test_a_haproxy_that_answers_nobody_is_ended(proxy: Haproxy) -> None:
+    """It alone: these tests do not need to ask it who its worker is."""
+    held = [await asyncio.open_unix_connection(proxy.socket) for _ in range(10)]
+
+    await proxy.stop()
+    left = [await reader.read() for reader, _ in held]
+
+    for _, writer in held:
+        writer.close()
+    assert [b""] * 10 == left
