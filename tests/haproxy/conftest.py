@@ -53,8 +53,11 @@ async def _start_server() -> AsyncIterator[StartServer]:
     """Start as many web servers as the test likes."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def start(name: str, host: str = "127.0.1.1") -> WebServer:
-            return await stack.enter_async_context(WebServer.running(name, host))
+        async def start(
+            name: str, host: str = "127.0.1.1", *, listens: bool = True
+        ) -> WebServer:
+            server = WebServer.running(name, host, listens=listens)
+            return await stack.enter_async_context(server)
 
         yield start
 

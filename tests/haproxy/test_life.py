@@ -63,8 +63,8 @@ async def test_a_dead_member_gets_no_request(
 ) -> None:
     """A member that nobody listens on is never sent a request, not even at first."""
     lb_info = an_identity(proxy)
-    alive, dead = await start_server("alive"), await start_server("dead")
-    await dead.stop()
+    alive = await start_server("alive")
+    dead = await start_server("dead", listens=False)
     await driver.ensure_backend(an_ensure(lb_info, alive.address, "alive"))
     traffic = Traffic(proxy.url)
 
@@ -72,7 +72,7 @@ async def test_a_dead_member_gets_no_request(
         answer = await driver.ensure_backend(
             an_ensure(lb_info, dead.address, "dead", QUICK_CHECK)
         )
-        await asyncio.sleep(0.5)
+        await until(lambda: traffic.has_served(100))
 
     assert "first health checks" in (answer.msg or "")
     assert False is answer.in_service
@@ -84,7 +84,7 @@ async def test_a_member_is_in_service_once_its_checks_pass(
     driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer, together: bool
 ) -> None:
     """Each answer says so, alone and in a batch, as the list does; at once without checks."""
-    lb_info, server = an_identity(proxy), await start_server("up")
+    lb_info, server = an_identity(proxy), await start_server("up", listens=False)
     checked = an_ensure(lb_info, server.address, "checked", QUICK_CHECK)
     unchecked = an_ensure(lb_info, server.address, "unchecked", NO_CHECK)
 
@@ -104,6 +104,7 @@ async def test_a_member_is_in_service_once_its_checks_pass(
         return all(one.state is BackendState.ACTIVE for one in listed)
 
     first = await in_service()
+    await server.listen()
     await until(is_up)
 
     assert [False, True] == first
@@ -144,15 +145,15 @@ async def test_the_last_one_stays_until_another_serves(
 ) -> None:
     """A drain begins once another member has passed its checks; no request fails."""
     lb_info = an_identity(proxy)
-    old, new = await start_server("old"), await start_server("new")
-    slow_check = {"inter": "500ms", "downinter": "500ms"}
+    old, new = await start_server("old"), await start_server("new", listens=False)
     await driver.ensure_backend(an_ensure(lb_info, old.address, "old"))
     traffic = Traffic(proxy.url)
 
     async with traffic.flowing():
-        await driver.ensure_backend(an_ensure(lb_info, new.address, "new", slow_check))
+        await driver.ensure_backend(an_ensure(lb_info, new.address, "new", QUICK_CHECK))
         going_on = await driver.drain_backend(a_drain(lb_info, "old"))
         before = (await proxy.rows())["lbcf-old"]["srv_admin_state"]
+        await new.listen()
         await until(lambda: _is_up(proxy, "lbcf-new"))
         await until_drained(driver, lb_info, "old")
         await until(lambda: _has_answered(traffic, "new"))

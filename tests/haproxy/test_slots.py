@@ -162,7 +162,7 @@ class TestLife:
 
         async with traffic.flowing():
             answer = await ensured(driver, lb_info, NOWHERE)
-            await until(lambda: _reaches(traffic, 100))
+            await until(lambda: traffic.has_served(100))
 
         assert "first health checks" in (answer.msg or "")
         assert {"alive"} == set(traffic.answers)
@@ -341,11 +341,6 @@ async def _is_drained(
 async def _is_gone(driver: SlotDriver, request: DeregisterBackendRequest) -> bool:
     """Ask once for a deregistration."""
     return isinstance(await driver.deregister_backend(request), Succ)
-
-
-async def _reaches(traffic: Traffic, count: int) -> bool:
-    """Tell whether so many requests were answered."""
-    return traffic.served >= count
 
 
 class HeldBack(RuntimeApi):

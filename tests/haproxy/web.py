@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -27,26 +28,48 @@ class WebServer:
     waiting: int = 0
     _released: asyncio.Event = attrs.field(factory=asyncio.Event)
     _runner: web.AppRunner | None = None
+    _socket: socket.socket | None = None
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def running(cls, name: str, host: str, port: int = 0) -> AsyncIterator[Self]:
-        """Listen on a port of the host; 0: on a free one."""
+    async def running(
+        cls, name: str, host: str, port: int = 0, *, listens: bool = True
+    ) -> AsyncIterator[Self]:
+        """Listen on a port of the host.
+
+        Args:
+            name: what it answers.
+            host: an address.
+            port: 0: a free one.
+            listens: from now on; else it refuses until `listen`, at an address that
+                nobody else gets meanwhile.
+        """
         server = cls(name)
         app = web.Application()
         app.router.add_get("/slow", server._slow)
         app.router.add_get("/", server._fast)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
-        await web.TCPSite(runner, host, port).start()
-        ip, port = runner.addresses[0][:2]  # the port that 0 became
-        server.address = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
         server._runner = runner
+        server._socket = _bound(host, port)
+        ip, port = server._socket.getsockname()[:2]  # the port that 0 became
+        server.address = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
         try:
+            if listens:
+                await server.listen()
             yield server
         finally:
             server.release()
             await runner.cleanup()
+            server._socket.close()
+
+    async def listen(self) -> None:
+        """Take connections from now on."""
+        assert self._runner is not None
+        assert self._socket is not None
+        # Inherited by what is taken: another may listen here while that hangs on.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        await web.SockSite(self._runner, self._socket).start()
 
     async def stop(self) -> None:
         """Die, as a process does."""
@@ -89,6 +112,10 @@ class Traffic:
     url: str
     answers: Counter[str] = attrs.field(factory=Counter)
 
+    async def has_served(self, count: int) -> bool:
+        """Tell whether so many requests were answered by a server."""
+        return self.served >= count
+
     @contextlib.asynccontextmanager
     async def flowing(self, people: int = 6) -> AsyncIterator[None]:
         """Send requests, as fast as they are answered, until the block ends."""
@@ -130,3 +157,12 @@ async def ask(session: ClientSession, url: str) -> str:
             return text if response.ok else str(response.status)
     except (ClientError, TimeoutError) as error:
         return type(error).__name__
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Return a socket at an address that refuses connections yet."""
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    # Not for a free port: others could get the same one as long as nobody listens.
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, bool(port))
+    made.bind((host, port))
+    return made
