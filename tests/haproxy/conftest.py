@@ -11,6 +11,7 @@ import pytest
 from aiohttp import ClientSession
 
 from tests.haproxy.proxy import Haproxy
+from tests.haproxy.waiting import PATIENCE
 from tests.haproxy.web import WebServer
 from webhooks.haproxy.connection import Limits
 from webhooks.haproxy.driver import HaproxyDriver
@@ -26,6 +27,9 @@ HERE = AllowedAddresses(
     (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1"))
 )
 """Where the members of tests are."""
+
+PATIENT = Limits(patience=timedelta(seconds=PATIENCE))
+"""Of drivers: a machine may be slow, HAProxy's answers are not what is timed."""
 
 StartProxy = Callable[[], Awaitable[Haproxy]]
 StartServer = Callable[..., Awaitable[WebServer]]
@@ -65,9 +69,8 @@ async def _start_server() -> AsyncIterator[StartServer]:
 @pytest.fixture(name="driver")
 def _driver() -> HaproxyDriver:
     """Return a driver that has never done anything."""
-    return HaproxyDriver(
-        LoadBalancers(ANYWHERE, Limits(patience=timedelta(seconds=2)), addresses=HERE)
-    )
+    balancers = LoadBalancers(ANYWHERE, PATIENT, addresses=HERE)
+    return HaproxyDriver(balancers, patience=PATIENT.patience)
 
 
 @pytest.fixture(name="client")

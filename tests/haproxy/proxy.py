@@ -13,12 +13,13 @@ import signal
 import tempfile
 
 from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
 import attrs
 
-from tests.haproxy.waiting import until
+from tests.haproxy.waiting import PATIENCE, until
 from tests.lab.cluster.ports import free_ports
 from webhooks.haproxy.connection import Limits, exchange
 from webhooks.haproxy.endpoints import Endpoint
@@ -39,8 +40,8 @@ global
 defaults
   mode http
   timeout connect 2s
-  timeout client 60s
-  timeout server 60s
+  timeout client 10m
+  timeout server 10m
   retries 0
 frontend web
   bind 127.0.0.1:{web}
@@ -231,7 +232,7 @@ class Haproxy:
     async def answering(self) -> int:
         """Return the process id of the worker; 0: there is none that answers."""
         try:
-            answer = await self.ask("show info")
+            answer = await exchange(Endpoint(path=self.socket), "show info", Limits())
         except HaproxyError:
             return 0
         lines = dict(
@@ -255,11 +256,28 @@ class Haproxy:
 
     async def ask(self, line: str) -> str:
         """Send a line to the runtime API, as any person might."""
-        return await exchange(Endpoint(path=self.socket), line, Limits())
+        limits = Limits(patience=timedelta(seconds=PATIENCE))
+        return await exchange(Endpoint(path=self.socket), line, limits)
+
+    async def read(self, line: str) -> str:
+        """Ask something, again and again until it is answered.
+
+        In a reload an old worker leaves what it has not taken yet without an answer.
+        """
+        answer = ""
+
+        async def is_answered() -> bool:
+            nonlocal answer
+            with contextlib.suppress(HaproxyError):
+                answer = await exchange(Endpoint(path=self.socket), line, Limits())
+            return bool(answer)
+
+        await until(is_answered)
+        return answer
 
     async def rows(self, backend: str = "web") -> dict[str, dict[str, str]]:
         """Return the servers' states by name, without what changes by itself."""
-        answer = await self.ask(f"show servers state {backend}")
+        answer = await self.read(f"show servers state {backend}")
         _, header, *lines = answer.strip().splitlines()
         names = header.removeprefix("# ").split()
         rows = [dict(zip(names, line.split(" "), strict=True)) for line in lines]

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from lbcf.sdk import BackendState, MemberKey
-from tests.haproxy.conftest import ANYWHERE, HERE
+from tests.haproxy.conftest import ANYWHERE, HERE, PATIENT
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.relay import Relay, Spoil, cut, honest, nothing
 from tests.haproxy.requests import NO_CHECK, an_identity
@@ -97,7 +97,8 @@ class HaproxyRig(Rig):
 
     def make(self) -> HaproxyDriver:
         """Return a driver."""
-        return self.kind(LoadBalancers(ANYWHERE, addresses=HERE))
+        balancers = LoadBalancers(ANYWHERE, PATIENT, addresses=HERE)
+        return self.kind(balancers, patience=PATIENT.patience)
 
     def closed(self) -> HaproxyDriver:
         """Return a driver for members that are not on this machine."""

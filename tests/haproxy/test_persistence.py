@@ -11,7 +11,7 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from aiohttp import ClientSession, ClientTimeout, CookieJar
+from aiohttp import ClientSession, CookieJar
 
 from lbcf.core.lifecycle.deregistration import DeregistrationState, next_step
 from lbcf.core.lifecycle.steps import CallDriver, Permission
@@ -29,7 +29,7 @@ from tests.haproxy.requests import (
     until_drained,
 )
 from tests.haproxy.waiting import until
-from tests.haproxy.web import WebServer
+from tests.haproxy.web import ANSWERED, WebServer
 from tests.webhooks.requests import RECORD
 from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.haproxy.load_balancers import parse_identity
@@ -57,9 +57,8 @@ class Client:
 
     async def ask(self, path: str = "") -> str:
         """Send a request on a connection of its own; return who answered."""
-        timeout = ClientTimeout(total=30)
         async with self.session.get(
-            f"{self.url}{path}", headers=self.headers, timeout=timeout
+            f"{self.url}{path}", headers=self.headers, timeout=ANSWERED
         ) as response:
             text = await response.text()
             return text if response.ok else str(response.status)

@@ -45,7 +45,7 @@ class Watcher:
 
     async def look(self) -> None:
         """Take in what all members are now; what is not told is gone."""
-        text = await self.proxy.ask("show stat -1 4 -1")
+        text = await self.proxy.read("show stat -1 4 -1")
         rows = csv.DictReader(text.removeprefix("# ").splitlines())
         states = {
             row["svname"]: row["status"] for row in rows if row["pxname"] == "web"
@@ -65,6 +65,7 @@ class Watcher:
                 await self.look()
                 await asyncio.sleep(0.02)
 
+        await self.look()
         task = asyncio.create_task(watch())
         try:
             yield

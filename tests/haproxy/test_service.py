@@ -52,8 +52,7 @@ async def test_another_prefix(proxy: Haproxy, client: ClientSession) -> None:
     flags = (*HERE, "--allow-sockets", "/tmp/*/admin.sock", "--name-prefix", "team_a")
     async with running(DRIVER, *flags) as driver:
         url = f"{driver.url}/ensureBackend"
-        async with client.post(url, json=body | {"backendAddr": "127.0.1.1:1"}):
-            pass
+        await asked(client, url, body | {"backendAddr": "127.0.1.1:1"})
 
     assert [f"team_a-{RECORD}"] == await proxy.ours()
 

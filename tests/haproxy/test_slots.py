@@ -20,7 +20,7 @@ from lbcf.sdk import (
     Succ,
     ValidateBackendRequest,
 )
-from tests.haproxy.conftest import ANYWHERE, HERE, StartServer
+from tests.haproxy.conftest import ANYWHERE, HERE, PATIENT, StartServer
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import an_ensure, an_identity
 from tests.haproxy.waiting import until
@@ -45,7 +45,8 @@ THEIRS = ("foreign-1", "lbcf.x")
 @pytest.fixture(name="driver")
 def _driver() -> SlotDriver:
     """Return a driver that has never done anything."""
-    return SlotDriver(LoadBalancers(ANYWHERE, addresses=HERE))
+    balancers = LoadBalancers(ANYWHERE, PATIENT, addresses=HERE)
+    return SlotDriver(balancers, patience=PATIENT.patience)
 
 
 @pytest.fixture(name="lb_info")
@@ -363,7 +364,8 @@ async def test_member_that_another_process_displaced_is_put_back(
 ) -> None:
     """A command that was late took its slot away: the epoch changes, and it gets another."""
     HeldBack.reached, HeldBack.held = asyncio.Event(), asyncio.Event()
-    slow = SlotDriver(LoadBalancers(ANYWHERE, addresses=HERE, connect=HeldBack))
+    balancers = LoadBalancers(ANYWHERE, PATIENT, addresses=HERE, connect=HeldBack)
+    slow = SlotDriver(balancers, patience=PATIENT.patience)
     late = asyncio.create_task(ensured(slow, lb_info, NOWHERE))
     await HeldBack.reached.wait()
     await ensured(driver, lb_info, "127.0.1.2:80")

@@ -13,6 +13,10 @@ import attrs
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
 
 
+ANSWERED = ClientTimeout(total=600)
+"""For requests that a test holds for as long as it takes."""
+
+
 @attrs.define(eq=False)
 class WebServer:
     """Answers its own name; `/slow` only once it is released.
@@ -152,7 +156,7 @@ class Traffic:
 async def ask(session: ClientSession, url: str) -> str:
     """Send one request; return the server's name, the bad status, or the error."""
     try:
-        async with session.get(url, timeout=ClientTimeout(total=30)) as response:
+        async with session.get(url, timeout=ANSWERED) as response:
             text = await response.text()
             return text if response.ok else str(response.status)
     except (ClientError, TimeoutError) as error:
