@@ -40,7 +40,7 @@ from lbcf.sdk import (
     ValidationOperation,
 )
 from lbcf.sdk import Outcome as ItemOutcome
-from webhooks.device.attempts import ASK_AGAIN, attempt, validation
+from webhooks.device.attempts import ASK_AGAIN, PATIENCE, attempt, validation
 from webhooks.device.errors import InvalidInput
 from webhooks.device.flags import Ground
 from webhooks.netscaler.decisions import Wanted
@@ -68,6 +68,7 @@ class NetscalerDriver(Driver):
         ground: which devices, and how they are reached.
         prefix: marks of our members, and names of our servers, begin with it and `-`.
         clock: for times.
+        patience: how long one operation may take.
     """
 
     member_key = MemberKey.ADDRESS
@@ -79,6 +80,7 @@ class NetscalerDriver(Driver):
     ground: Ground
     prefix: str = attrs.field(default=DEFAULT_PREFIX, converter=checked_prefix)
     clock: Clock = attrs.field(factory=SystemClock)
+    patience: timedelta = PATIENCE
     _load_balancers: LoadBalancers = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -97,7 +99,7 @@ class NetscalerDriver(Driver):
         Where nobody answers, this is an outage and no refusal. An update of one whose
         appliance is down for the moment is let pass.
         """
-        async with validation(self.clock):
+        async with validation(self.clock, self.patience):
             group = self._load_balancers.find(request.lb_spec, request.namespace)
             check_no_attributes(request.attributes)
             if request.operation is ValidationOperation.CREATE:
@@ -105,7 +107,7 @@ class NetscalerDriver(Driver):
 
     async def create_load_balancer(self, request: CreateLoadBalancerRequest) -> Succ:
         """Find the service group; it is the operator who makes it."""
-        async with attempt(self.clock, request.not_after):
+        async with attempt(self.clock, request.not_after, self.patience):
             check_no_attributes(request.attributes)
             await self._load_balancers.find(request.lb_spec, request.namespace).probe()
         identity = parse_identity(request.lb_spec)
@@ -113,7 +115,7 @@ class NetscalerDriver(Driver):
 
     async def ensure_load_balancer(self, request: EnsureLoadBalancerRequest) -> Succ:
         """Find the service group, still."""
-        async with attempt(self.clock, request.not_after):
+        async with attempt(self.clock, request.not_after, self.patience):
             check_no_attributes(request.attributes)
             await self._load_balancers.find(request.lb_info, request.namespace).probe()
         return Succ(lock_key=parse_identity(request.lb_info).lock_key)
@@ -124,12 +126,12 @@ class NetscalerDriver(Driver):
 
     async def validate_backend(self, request: ValidateBackendRequest) -> None:
         """Refuse parameters that the appliance would not take."""
-        async with attempt(self.clock):
+        async with attempt(self.clock, patience=self.patience):
             parse_options(request.parameters)
 
     async def ensure_backend(self, request: EnsureBackendRequest) -> Succ | Running:
         """Put the member into the state that its parameters ask for."""
-        async with attempt(self.clock, request.not_after):
+        async with attempt(self.clock, request.not_after, self.patience):
             group = self._load_balancers.find(request.lb_info, request.namespace)
             wanted = self._wanted(group, request)
             if request.dry_run:
@@ -147,7 +149,7 @@ class NetscalerDriver(Driver):
         self, requests: Sequence[EnsureBackendRequest]
     ) -> Mapping[str, ItemOutcome]:
         first, wanted = requests[0], dict[str, Wanted]()
-        async with attempt(self.clock, earliest(requests)):
+        async with attempt(self.clock, earliest(requests), self.patience):
             group = self._load_balancers.find(first.lb_info, first.namespace)
             for one in requests:
                 with contextlib.suppress(InvalidInput):
@@ -172,7 +174,7 @@ class NetscalerDriver(Driver):
 
     async def drain_backend(self, request: DrainBackendRequest) -> Succ | Running:
         """Disable the member gracefully; finished when nothing is left on it."""
-        async with attempt(self.clock, request.not_after):
+        async with attempt(self.clock, request.not_after, self.patience):
             group = self._load_balancers.find(request.lb_info)
             address = parse_address(request.backend_addr)
             if request.dry_run:
@@ -190,7 +192,7 @@ class NetscalerDriver(Driver):
     async def _drain_alike(
         self, requests: Sequence[DrainBackendRequest]
     ) -> Mapping[str, ItemOutcome]:
-        async with attempt(self.clock, earliest(requests)):
+        async with attempt(self.clock, earliest(requests), self.patience):
             group = self._load_balancers.find(requests[0].lb_info)
             until = {
                 one.record_id: one.drain.deadline if one.drain else None
@@ -203,7 +205,7 @@ class NetscalerDriver(Driver):
         self, request: DeregisterBackendRequest
     ) -> Succ | Running:
         """Unbind the member; finished when the configuration is saved without it."""
-        async with attempt(self.clock, request.not_after):
+        async with attempt(self.clock, request.not_after, self.patience):
             group = self._load_balancers.find(request.lb_info)
             address = parse_address(request.backend_addr)
             if request.dry_run:
@@ -222,7 +224,7 @@ class NetscalerDriver(Driver):
     async def _deregister_alike(
         self, requests: Sequence[DeregisterBackendRequest]
     ) -> Mapping[str, ItemOutcome]:
-        async with attempt(self.clock, earliest(requests)):
+        async with attempt(self.clock, earliest(requests), self.patience):
             group = self._load_balancers.find(requests[0].lb_info)
             drained = {one.record_id for one in requests if one.drained}
             done = await group.deregister_all(_addresses(requests), drained)
@@ -230,7 +232,7 @@ class NetscalerDriver(Driver):
 
     async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:
         """List our members; the epoch changes with a reboot and with a failover."""
-        async with attempt(self.clock):
+        async with attempt(self.clock, patience=self.patience):
             listing = await self._load_balancers.find(request.lb_info).list_members()
         return ListBackendsAnswer(
             epoch=listing.epoch,
