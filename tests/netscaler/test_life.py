@@ -1,9 +1,15 @@
 """A member's life on an appliance: bound, changed, drained, unbound, saved."""
 
-import pytest
+from datetime import timedelta
+from pathlib import Path
 
-from lbcf.sdk import BackendState, DrainBackendRequest, Fail, Running, Succ
-from tests.netscaler.appliances import GROUP, Site
+import pytest
+import trustme
+
+from msgspec.structs import replace
+
+from lbcf.sdk import BackendState, Drain, DrainBackendRequest, Fail, Running, Succ
+from tests.netscaler.appliances import GROUP, Site, SteppedClock, a_site
 from tests.netscaler.configuration import Member
 from tests.netscaler.requests import an_ensure, until_done
 from tests.webhooks.requests import ADDRESS, RECORD, a_deregister, a_drain, a_list
@@ -53,13 +59,19 @@ async def test_whole_life(site: Site, driver: NetscalerDriver) -> None:
 
 
 async def test_drain_ends_with_the_deadline(
-    site: Site, driver: NetscalerDriver
+    tmp_path: Path, authority: trustme.CA
 ) -> None:
     """The appliance is given the time until the deadline, in whole seconds."""
-    await driver.ensure_backend(an_ensure(site.lb_info))
-    site.unit.traffic.open(KEY, 3600)
+    clock = SteppedClock()
+    started = clock.now()
+    drain = Drain(started_at=started, deadline=started + timedelta(seconds=29.5))
+    async with a_site(tmp_path, authority, clock=clock) as site:
+        driver = site.driver()
+        await driver.ensure_backend(an_ensure(site.lb_info))
+        site.unit.traffic.open(KEY, 3600)
 
-    await driver.drain_backend(a_drain(site.lb_info, seconds=29.5))
+        await driver.drain_backend(replace(a_drain(site.lb_info), drain=drain))
+        await driver.stop()
 
     member = the_member(site)
     assert ("YES", True) == (member.graceful, member.delay in {29, 30})
