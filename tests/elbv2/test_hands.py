@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from lbcf.sdk import Fail, RetryAfter, Succ
+from lbcf.sdk import Fail, Succ
 from tests.elbv2.clients import (
     KEY,
     a_deregister,
@@ -17,7 +17,7 @@ from tests.elbv2.clocks import QuickClock
 from tests.elbv2.conftest import MakeDriver
 from tests.elbv2.emulator import THEIRS, Emulator
 from tests.elbv2.state import ApiError, EmulatedGroup
-from tests.elbv2.test_faults import told
+from tests.elbv2.test_faults import HASTY, answered, told, until_unanswered
 from webhooks.elbv2.driver import Elbv2Driver
 
 
@@ -89,16 +89,16 @@ async def test_theirs_after_a_drain_that_nobody_answered(
     make_driver: MakeDriver, emulator: Emulator, group: EmulatedGroup, clock: QuickClock
 ) -> None:
     """Once ours was seen leaving, what is there later is somebody else's."""
-    driver, lb_info = make_driver(answering=timedelta(seconds=0.3)), an_identity(group)
-    await driver.ensure_backend(an_ensure(lb_info))
+    driver, lb_info = make_driver(answering=HASTY), an_identity(group)
+    ensure, drain, leave = an_ensure(lb_info), a_drain(lb_info), a_deregister(lb_info)
+    await answered(lambda: driver.ensure_backend(ensure))
     emulator.mute.add("DeregisterTargets")
-    with pytest.raises(RetryAfter, match="no answer to DeregisterTargets"):
-        await driver.drain_backend(a_drain(lb_info))
+    await until_unanswered(lambda: driver.drain_backend(drain), "DeregisterTargets")
     emulator.mute.clear()
-    await driver.drain_backend(a_drain(lb_info))
+    await answered(lambda: driver.drain_backend(drain))
     clock.advance(timedelta(seconds=61))
     emulator.register(group, KEY)
 
-    await driver.deregister_backend(a_deregister(lb_info))
+    await answered(lambda: driver.deregister_backend(leave))
 
     assert {KEY: THEIRS} == group.owners

@@ -99,6 +99,7 @@ async def test_others_can_wait_for_the_end(
     lb_info = an_identity(group)
     await driver.ensure_backend(an_ensure(lb_info))
     await driver.drain_backend(a_drain(lb_info))
+    clock.stop()
     async with somebody_else(emulator) as client:
 
         async def wait() -> None:
@@ -194,6 +195,7 @@ async def test_the_only_one_stays_while_another_starts(
     group.first_checks = timedelta(seconds=10)
     clock.advance(timedelta(seconds=10))
     await driver.ensure_backend(an_ensure(lb_info, "198.18.0.2:8080", "new"))
+    clock.stop()
 
     early = await driver.drain_backend(a_drain(lb_info))
     in_early = set(group.owners)
