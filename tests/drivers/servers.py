@@ -29,8 +29,8 @@ ALLOW_BESIDE_US = tuple(f"--driver-url-allow={place}" for place in _PLACES)
 
 REQUEST = EnsureBackendRequest(record_id="r", backend_addr="192.0.2.1:80")
 SUCC = b'{"status": "Succ"}'
-PATIENT = timedelta(seconds=20)
-"""For calls that end by themselves."""
+PATIENT = timedelta(seconds=60)
+"""For calls that end by themselves, on whatever machine."""
 HASTY = timedelta(milliseconds=200)
 """For calls that must be ended."""
 

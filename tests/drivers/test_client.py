@@ -66,8 +66,25 @@ async def failure(pool: DriverPool, talk: Talk) -> DriverError:
 
 
 async def overtime(pool: DriverPool, talk: Talk) -> DriverError:
-    """Call a server that would never end; return the error."""
-    async with serving(talk) as url:
+    """Call a server that would never end; return the error.
+
+    It answers the first request: the time of the call passes on a connection that is
+    there, however slowly this machine connects.
+    """
+    connections = 0
+
+    async def after_one(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        nonlocal connections
+        connections += 1
+        if connections == 1:
+            await read_request(reader)
+            writer.write(response())
+        await talk(reader, writer)
+
+    async with serving(after_one) as url:
+        await ensure(pool, url)
         with pytest.raises(DriverError) as raised:
             await ensure(pool, url, HASTY)
     return raised.value
@@ -226,7 +243,8 @@ async def test_large_lists_are_read_a_few_at_a_time(pool: DriverPool) -> None:
         serving(replying(response(a_list(1)))) as small,
     ):
         hogs = [asyncio.create_task(listed(pool, dripping)) for _ in range(4)]
-        await asyncio.sleep(0.5)  # they are beyond the size of small ones
+        while not pool._large.locked():  # noqa: ASYNC110, SLF001 - nothing else tells
+            await asyncio.sleep(0.01)
         fifth = asyncio.create_task(listed(pool, large))
         await asyncio.sleep(0.5)
         assert 1 == len((await listed(pool, small)).backends)

@@ -253,7 +253,7 @@ async def test_a_slow_driver_holds_up_no_other(pool: DriverPool) -> None:
     """Calls of different drivers share nothing."""
     async with serving(silent) as slow, serving(replying(response())) as fast:
         held = asyncio.create_task(ensure(pool, slow))
-        assert Status.SUCC is (await ensure(pool, fast, HASTY * 50)).status
+        assert Status.SUCC is (await ensure(pool, fast, PATIENT / 2)).status
         assert not held.done()
         held.cancel()
         await asyncio.gather(held, return_exceptions=True)

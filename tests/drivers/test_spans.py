@@ -57,13 +57,19 @@ class Collector:
     url: str
     bodies: "queue.Queue[bytes]"
 
-    def got(self) -> tuple[str, dict[str, Span]]:
-        """Take what came: the service's name, and its spans by name."""
-        request = ExportTraceServiceRequest.FromString(self.bodies.get(timeout=30))
-        [resource] = request.resource_spans
-        names = {a.key: a.value.string_value for a in resource.resource.attributes}
-        found = {s.name: s for scope in resource.scope_spans for s in scope.spans}
-        return names["service.name"], found
+    def got(self, *wanted: str) -> tuple[str, dict[str, Span]]:
+        """Take what came: the service's name, and its spans by name.
+
+        Spans come together, unless some seconds pass between their ends.
+        """
+        service, found = "", dict[str, Span]()
+        while not found.keys() >= set(wanted):
+            request = ExportTraceServiceRequest.FromString(self.bodies.get(timeout=30))
+            [resource] = request.resource_spans
+            names = {a.key: a.value.string_value for a in resource.resource.attributes}
+            service = names["service.name"]
+            found |= {s.name: s for scope in resource.scope_spans for s in scope.spans}
+        return service, found
 
 
 @pytest.fixture(name="collector")
@@ -131,7 +137,7 @@ async def test_call_is_within_its_turn(collector: Collector, pool: DriverPool) -
     """With the ids that the driver got, what was asked, and what came of it."""
     with spans.export_spans("lbcf-controller", {spans.PLACES[0]: collector.url}):
         header = await turn(pool, response())
-    service, found = collector.got()
+    service, found = collector.got("records", "ensureBackend")
     work, call = found["records"], found["ensureBackend"]
 
     assert "lbcf-controller" == service
@@ -154,7 +160,7 @@ async def test_batch_is_linked_to_its_calls(
             driver = attrs.evolve(a_driver(url), batches=shapes)
             batches = Batches(pool, SystemClock())
             await asyncio.gather(*(send(batches, driver, name) for name in NAMES))
-    _, found = collector.got()
+    _, found = collector.got("ensureBackends", *NAMES)
 
     batch, calls = found["ensureBackends"], [found[name] for name in NAMES]
     assert {call.span_id for call in calls} == {one.span_id for one in batch.links}
@@ -180,7 +186,7 @@ async def test_failure_is_told(collector: Collector, pool: DriverPool) -> None:
     """Of the call and of the turn, with the same words as in the log."""
     with spans.export_spans("lbcf-controller", {spans.PLACES[0]: collector.url}):
         await turn(pool, response(status=b"500 No"))
-    _, found = collector.got()
+    _, found = collector.got("records", "ensureBackend")
 
     for name, outcome in (("records", "Failed"), ("ensureBackend", "DriverBadStatus")):
         assert Status.STATUS_CODE_ERROR == found[name].status.code
