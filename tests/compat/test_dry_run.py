@@ -19,7 +19,10 @@ LIFE = (
 
 
 async def _until_shown(scene: Scene, process: Process) -> list[tuple[str, str]]:
-    """Wait until the last step of a registration is shown; return all steps."""
+    """Wait until the last step of a registration is shown; return all steps, each once.
+
+    Nothing is written down, so that what is due once in a while is due again.
+    """
 
     async def shown() -> bool:
         patches = process.events("dry_run.would_patch")
@@ -36,7 +39,10 @@ async def _until_shown(scene: Scene, process: Process) -> list[tuple[str, str]]:
     told = [e for kind in kinds for e in process.events(f"dry_run.{kind}")]
     found = [event for event in told if scene.stage.namespace in str(event)]
     found.sort(key=lambda event: str(event["timestamp"]))
-    return [(str(e["event"]).removeprefix("dry_run."), str(e["target"])) for e in found]
+    steps = [
+        (str(e["event"]).removeprefix("dry_run."), str(e["target"])) for e in found
+    ]
+    return list(dict.fromkeys(steps))
 
 
 @pytest.mark.parametrize("accepts", [True, False])
@@ -58,7 +64,8 @@ async def test_dry_run_writes_nothing_and_shows_everything(
     assert ("would_patch", "loadbalancerdrivers") in steps
     calls = [call for call in driver.calls if call.operation in LIFE]
     assert [accepts] * len(calls) == [call.body["dryRun"] for call in calls]
-    assert [name for name in LIFE if accepts] == [call.operation for call in calls]
+    asked = list(dict.fromkeys(call.operation for call in calls))
+    assert [name for name in LIFE if accepts] == asked
     assert accepts or not driver.calls
     flags = dict(zip(process.argv[4::2], process.argv[5::2], strict=False))
     async with (
@@ -66,12 +73,12 @@ async def test_dry_run_writes_nothing_and_shows_everything(
         session.get(f"http://{flags['--metrics-bind-address']}/metrics") as answer,
     ):
         page = await answer.text()
-    line = f'lbcf_dry_run_steps_total{{step="{step}",target="ensureBackend"}} 1.0'
-    assert line in page
+    line = f'lbcf_dry_run_steps_total{{step="{step}",target="ensureBackend"}} '
+    assert float(page.partition(line)[2].partition("\n")[0]) >= 1
 
     assert 0 == await process.end()
-    asked = stage.cluster.audit(stage.user("controller"))
-    assert {"get", "list", "watch"} == {event.verb for event in asked}
+    audited = stage.cluster.audit(stage.user("controller"))
+    assert {"get", "list", "watch"} == {event.verb for event in audited}
     assert () == await stage.listed(objects.RECORDS)
     assert () == await stage.listed(objects.EVENTS)
 
