@@ -11,7 +11,13 @@ import attrs
 
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import Conflict, Forbidden, KubeError, NotFound
+from lbcf.kube.errors import (
+    Conflict,
+    Forbidden,
+    KubeError,
+    NotFound,
+    UnreadableAnswer,
+)
 from lbcf.kube.kinds import Resource
 from lbcf.kube.list_watch import Selection
 from tests.compat.plain import PlainDriver
@@ -109,7 +115,9 @@ class Ending:
         chance.shuffle(things)
         for kind, key in things:
             await asyncio.sleep(chance.choice([0, 0, 0.05, 0.3]))
-            with contextlib.suppress(NotFound):
+            # Of what the namespace's end takes meanwhile an answer may come that has no
+            # resourceVersion any more.
+            with contextlib.suppress(NotFound, UnreadableAnswer):
                 if kind is objects.DRIVERS:
                     await self._label(kind, key)
                 await self.client.delete(kind, key)
