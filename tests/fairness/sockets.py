@@ -4,13 +4,15 @@
 
 Runs inside of namespaces of its own. Drivers listen on loopback; those that hang take a call
 and never answer it, or have a name that no name server answers for. Time-outs are longer than
-the play: whatever waits for one of them never comes to its end, so nothing depends on how fast
-the machine is. Prints a line of JSON: the seconds of each act of another tenant, alone and
-beside all that hangs.
+the play: whatever waits for one of them never comes to its end. Prints a line of JSON: the
+seconds of each act of another tenant, round by round, alone and beside all that hangs. These
+are two worlds in processes of their own, which act in turn: what else the machine has to do
+is the same for both.
 """
 
 import asyncio
 import json
+import sys
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -36,6 +38,11 @@ from tests.fairness.world import World
 from tests.lab.sweep.pool import silence
 from tests.partition.name_server import NameServer, serve_names
 
+
+ALONE, BESIDE = "alone", "beside"
+ROUNDS = 3
+NEVER = 240.0
+"""Seconds after which the acts of a round count as never done."""
 
 ANSWERS_NEVER = 3600.0
 _LONGER = 3600
@@ -186,22 +193,72 @@ def _hung(world: World) -> list[Operation]:
     return [call.operation for call in world.calls if call.host.startswith("hang")]
 
 
+async def _live(kind: str) -> None:
+    """Let a tenant act once for each line that is read; print what that took."""
+    async with _served() as world:
+        world.put(DRIVER, FRONT)
+        if kind == ALONE:
+            await world.start(1.0)
+        else:
+            names = await serve_names()
+            _fill(world)
+            await world.start(1.0)
+            await _settled(world, names)
+        print(json.dumps({}), flush=True)
+        while again := await asyncio.to_thread(sys.stdin.readline):
+            print(json.dumps(await _acted(world, again.strip())), flush=True)
+
+
+async def _acted(world: World, again: str) -> Mapping[str, float]:
+    """Let a tenant act; return what that took, or that it never came to its end."""
+    try:
+        async with asyncio.timeout(NEVER):
+            return await act(world, again)
+    except TimeoutError:
+        return {"never done": NEVER}
+
+
+@asynccontextmanager
+async def _living(kind: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Have a world in a process of its own for a block."""
+    pipe = asyncio.subprocess.PIPE
+    argv = (sys.executable, "-m", "tests.fairness.sockets", kind)
+    process = await asyncio.create_subprocess_exec(*argv, stdin=pipe, stdout=pipe)
+    try:
+        await _line(process)
+        yield process
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def _told(process: asyncio.subprocess.Process, again: str) -> Mapping[str, float]:
+    """Have a world act; return what that took."""
+    assert process.stdin is not None
+    process.stdin.write(f"{again}\n".encode())
+    return await _line(process)
+
+
+async def _line(process: asyncio.subprocess.Process) -> Mapping[str, float]:
+    """Return what a world says next."""
+    assert process.stdout is not None
+    said: Mapping[str, float] = json.loads(await process.stdout.readline())
+    return said
+
+
 async def _main() -> None:
-    """Let a tenant act alone, and beside all that hangs."""
-    names = await serve_names()
-    async with _served() as world:
-        world.put(DRIVER, FRONT)
-        await world.start(1.0)
-        alone = await act(world)
-    async with _served() as world:
-        world.put(DRIVER, FRONT)
-        _fill(world)
-        await world.start(1.0)
-        await _settled(world, names)
-        beside = await act(world)
-    print(json.dumps([alone, beside]))
+    """Let a tenant act alone and beside all that hangs, in turn."""
+    async with _living(ALONE) as alone, _living(BESIDE) as beside:
+        rounds = [
+            {
+                ALONE: await _told(alone, f"-{number}"),
+                BESIDE: await _told(beside, f"-{number}"),
+            }
+            for number in range(ROUNDS)
+        ]
+    print(json.dumps(rounds))
 
 
 if __name__ == "__main__":
     silence()
-    uvloop.run(_main())
+    uvloop.run(_live(sys.argv[1]) if sys.argv[1:] else _main())

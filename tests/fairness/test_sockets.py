@@ -2,17 +2,38 @@
 
 import json
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.fairness.plays import SHARING, SLOWER
+from tests.fairness.sockets import ALONE, BESIDE
 from tests.partition.name_server import run_with_own_names
 
 
 @pytest.mark.nodes
 def test_another_tenant_waits_for_none_that_hangs(tmp_path: Path) -> None:
-    """All of its acts come to their ends; what waits for one that hangs never does."""
-    alone, beside = json.loads(run_with_own_names(tmp_path, "tests.fairness.sockets"))
+    """Each of its acts takes a second more than alone at most; none waits for what hangs.
 
+    Of each the best of several rounds counts, in which both act in turn. Nobody is late by
+    a machine on which it takes half a second alone to create a load balancer.
+    """
+    rounds = json.loads(run_with_own_names(tmp_path, "tests.fairness.sockets"))
+    alone, beside = (best([one[kind] for one in rounds]) for kind in (ALONE, BESIDE))
+
+    print(f"alone: {alone}\nbeside all that hangs: {beside}")
     assert "driver gone" in alone
     assert alone.keys() == beside.keys()
+    more = max(SHARING, SLOWER * alone["create"])
+    assert {} == {
+        what: (seconds, alone[what])
+        for what, seconds in beside.items()
+        if seconds > alone[what] + more
+    }
+
+
+def best(rounds: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
+    """Return the least that each act took."""
+    acts = dict.fromkeys(what for one in rounds for what in one)
+    return {what: min(one[what] for one in rounds if what in one) for what in acts}
