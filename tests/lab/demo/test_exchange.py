@@ -2,6 +2,8 @@
 
 import asyncio
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.lab.demo import peers
@@ -9,8 +11,10 @@ from tests.lab.demo.answer import FailedError, Failure, parse_head, pod_of
 from tests.lab.demo.exchange import Client, Order, Outcome
 
 
-KEPT = Order("/", fresh=False, asked=0.0, limit=2.0)
-NEW = Order("/", fresh=True, asked=0.0, limit=2.0)
+PATIENCE = 60.0
+"""Seconds until a request counts as hanging, where none is to."""
+KEPT = Order("/", fresh=False, asked=0.0, limit=PATIENCE)
+NEW = Order("/", fresh=True, asked=0.0, limit=PATIENCE)
 NO_LENGTH = b"HTTP/1.1 200 OK\r\n\r\npod=a\n"
 NO_HTTP = b"ICY 200 OK\r\nContent-Length: 0\r\n\r\n"
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nX-Member: m1\r\nContent-Length: 0\r\n\r\n"
@@ -99,33 +103,39 @@ async def test_keeps_connections() -> None:
 
 async def test_a_close_while_idle_is_no_failure() -> None:
     """A kept connection that is closed while idle is replaced before sending."""
-    async with peers.serving(peers.answering(peers.GOOD)) as port:
-        client = Client("127.0.0.1", port)
-        first = await client.send(KEPT)
-        await asyncio.sleep(0.05)
-        second = await client.send(KEPT)
-        client.close()
+    first, second, client = await around_an_end(asyncio.StreamWriter.close)
 
     assert (None, None, 1) == (first.failure, second.failure, client.idle_closed)
 
 
 async def test_a_reset_while_idle_is_a_failure() -> None:
     """A kept connection that is reset while idle was not closed cleanly."""
+    _, second, client = await around_an_end(peers.reset)
+
+    assert (Failure.RESET, 0) == (second.failure, client.idle_closed)
+
+
+async def around_an_end(
+    end: Callable[[asyncio.StreamWriter], None],
+) -> tuple[Outcome, Outcome, Client]:
+    """Send an order before and one after the server ends the connection that is kept."""
+    ended = asyncio.Event()
 
     async def behave(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         await peers.answering(peers.GOOD)(reader, writer)
-        await asyncio.sleep(0.02)
-        peers.reset(writer)
+        end(writer)
+        await writer.wait_closed()
+        ended.set()
 
     async with peers.serving(behave) as port:
         client = Client("127.0.0.1", port)
-        await client.send(KEPT)
-        await asyncio.sleep(0.1)
-        outcome = await client.send(KEPT)
-
-    assert (Failure.RESET, 0) == (outcome.failure, client.idle_closed)
+        first = await client.send(KEPT)
+        await ended.wait()
+        second = await client.send(KEPT)
+        client.close()
+    return first, second, client
 
 
 async def test_an_announced_close_ends_the_connection() -> None:

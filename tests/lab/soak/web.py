@@ -17,11 +17,13 @@ class WebServer:
     Attributes:
         name: of the pod that answers.
         answered: how many requests were.
+        asked: set once it has got a request.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.answered = 0
+        self.asked = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
 
@@ -63,6 +65,7 @@ class WebServer:
     ) -> bool:
         """Answer one request; says whether another one may come."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        self.asked.set()
         parts = urlsplit(head.split(" ", 2)[1])
         body = f"pod={self.name}"
         if parts.path == "/slow":
