@@ -16,8 +16,10 @@ from tests.lab.demo.journal import Journal
 from tests.lab.demo.kills import Killer
 
 
-LIMIT = 20.0
-ATTEMPTS = 1000
+PATIENCE = 60.0
+"""Seconds until what is waited for counts as never coming."""
+AT_THE_WORD = "while [ ! -e go ]; do sleep 0.1; done"
+"""What a program of the shell does until there is a file of this name."""
 
 
 @pytest.fixture(name="ground")
@@ -37,20 +39,15 @@ def _ground(tmp_path: Path) -> Ground:
 
 async def pids(log: Path, count: int) -> list[int]:
     """Wait until a program that prints its pid has been started so often."""
-    for _ in range(ATTEMPTS):
-        if len(found := printed(log)) >= count:
-            return found
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"{log} never had {count} lines")
+    await until(lambda: len(printed(log)) >= count)
+    return printed(log)
 
 
 async def until(happens: Callable[[], bool]) -> None:
     """Try until it happens."""
-    for _ in range(ATTEMPTS):
-        if happens():
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"{happens} never happened")
+    async with asyncio.timeout(PATIENCE):
+        while not happens():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.02)
 
 
 def printed(log: Path) -> list[int]:
@@ -102,11 +99,12 @@ async def test_restarts_what_it_killed(sleeper: Watched) -> None:
 
 async def test_is_working_once_its_log_says_so(ground: Ground) -> None:
     """What an earlier life wrote does not count, nor does a dead one."""
-    script = """sleep 1; echo '"work.started"'; exec sleep 60"""
+    script = f"""echo starts; {AT_THE_WORD}; echo '"work.started"'; exec sleep 60"""
     (ground.folder / "p.log").write_text('"work.started"')
     watched = Watched(ground, ["sh", "-c", script])
-    await asyncio.sleep(0.1)
+    await until(lambda: "starts" in watched.log.read_text())
     before = watched.program.working
+    (ground.folder / "go").touch()
     await until(lambda: watched.program.working)
     await watched.end()
 
@@ -131,7 +129,7 @@ async def test_is_not_killed_before_it_works(
 ) -> None:
     """However long its start takes: killed in it each time, it would never come up."""
     monkeypatch.setattr("tests.lab.demo.kills.LOOK_INTERVAL", 0.001)
-    script = "echo $$; while [ ! -e go ]; do sleep 0.1; done; echo work.started; exec sleep 60"
+    script = f"echo $$; {AT_THE_WORD}; echo work.started; exec sleep 60"
     watched = Watched(ground, ["sh", "-c", script])
     await pids(watched.log, 1)
     chance = random.Random(1)  # noqa: S311 - any will do
@@ -176,4 +174,4 @@ async def test_gives_up_on_what_keeps_ending(
     watched = Watched(ground, ["sh", "-c", "echo no such flag; exit 2"])
 
     with pytest.raises(DemoError, match="no such flag"):
-        await asyncio.wait_for(watched.task, LIMIT)
+        await asyncio.wait_for(watched.task, PATIENCE)
