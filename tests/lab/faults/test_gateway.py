@@ -23,6 +23,7 @@ from tests.e2e.objects import Whole, parse_whole
 from tests.lab.cluster import Cluster
 from tests.lab.faults.gateway import Gateway, asked_for, opened
 from tests.lab.faults.history import Journal
+from tests.lab.faults.scenario import PATIENCE
 from tests.lab.faults.troubles import Trouble
 
 
@@ -66,7 +67,7 @@ class Scene:
         informer = Informer(self.process, MAPS, SystemClock())
         task = asyncio.create_task(informer.run())
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 await informer.synced.wait()
                 while not self.gateway.troubles.open_watches:
                     await asyncio.sleep(0.02)
@@ -77,7 +78,7 @@ class Scene:
 
     async def seen(self, informer: Informer[Whole], name: str) -> None:
         """Wait until the process has seen a map."""
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE):
             while informer.store.get(self.key(name)) is None:
                 await asyncio.sleep(0.02)
 
@@ -176,13 +177,17 @@ async def test_old_list_is_told_once(scene: Scene) -> None:
     assert ([], ["a"]) == (await scene.names(), await scene.names())
 
 
-async def test_watch_from_an_old_list_catches_up(scene: Scene) -> None:
+async def test_watch_from_an_old_list_catches_up(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process that starts in the past arrives in the present."""
+    monkeypatch.setattr("tests.lab.faults.gateway.BEHIND", PATIENCE)
     await scene.names()
     await scene.gateway.age()
     await scene.create("a")
     async with scene.following() as informer:
         assert informer.store.get(scene.key("a")) is None
+        scene.gateway.troubles.hold(0)
         await scene.seen(informer, "a")
 
 
@@ -202,14 +207,11 @@ async def test_unobserved_events_are_never_told(scene: Scene) -> None:
     seen: set[str] = set()
     async with scene.following() as informer:
         informer.store.on_change(lambda _old, new: _remember(seen, new))
-        deaf = asyncio.create_task(
-            scene.gateway.troubles.befall(Trouble.UNOBSERVED, 1.0, 1)
-        )
-        await asyncio.sleep(0.1)
+        scene.gateway.troubles.swallows = True
         await scene.create("short")
         await scene.direct.delete(MAPS, scene.key("short"))
         await scene.create("long")
-        await deaf
+        await scene.gateway.troubles.befall(Trouble.UNOBSERVED, 0.0, 1)
         await scene.seen(informer, "long")
 
     assert {"long"} == seen

@@ -7,6 +7,7 @@ import pytest
 
 from lbcf import sdk
 from tests.lab.faults.history import Effect, Journal
+from tests.lab.faults.scenario import PATIENCE
 from tests.lab.faults.witness import LATEST, Witness
 
 
@@ -99,6 +100,6 @@ async def test_nothing_comes_late_after_success(gone: bool) -> None:
 
 async def _until(journal: Journal, effects: int) -> None:
     """Wait for so many changes."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while len(journal.effects) < effects:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.02)
