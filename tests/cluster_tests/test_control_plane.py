@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster_tests.calls import REPOSITORY, call
+from tests.cluster_tests.calls import PATIENCE, REPOSITORY, call
 from tests.lab.cluster import (
     Cluster,
     ClusterError,
@@ -20,12 +20,13 @@ from tests.lab.cluster import (
     StartError,
     up,
 )
+from tests.lab.cluster.lifecycle import Deadline
 from tests.lab.cluster.pids import Pid
 from tests.lab.cluster.waiting import running_services
 
 
 pytestmark = pytest.mark.cluster
-PATIENCE = 20  # seconds
+WAIT = f"--timeout={PATIENCE:.0f}s"
 
 
 def mentions(folder: Path) -> list[str]:
@@ -85,7 +86,7 @@ def test_controllers_empty_namespaces(control_plane: Cluster) -> None:
     """A namespace that is deleted goes, with the objects in it."""
     with control_plane.namespace() as name:
         control_plane.kubectl("--namespace", name, "create", "configmap", "settings")
-    control_plane.kubectl("wait", "--for=delete", f"namespace/{name}", "--timeout=20s")
+    control_plane.kubectl("wait", "--for=delete", f"namespace/{name}", WAIT)
 
 
 def test_owned_objects_are_collected(control_plane: Cluster) -> None:
@@ -104,7 +105,8 @@ def test_owned_objects_are_collected(control_plane: Cluster) -> None:
         }
         control_plane.kubectl(*inside, "create", "-f", "-", stdin=json.dumps(owned))
         control_plane.kubectl(*inside, "delete", "configmap/owner")
-        control_plane.kubectl(*inside, "wait", "--for=delete", "configmap/owned")
+        wait = ("wait", "--for=delete", "configmap/owned", WAIT)
+        control_plane.kubectl(*inside, *wait)
 
 
 def test_held_api_server_is_away_until_released(control_plane: Cluster) -> None:
@@ -188,9 +190,22 @@ def test_killed_start_leaves_nothing(tmp_path: Path) -> None:
     await_nobody(tmp_path)
 
 
-def test_failed_start_shows_the_logs(tmp_path: Path) -> None:
+def test_failed_start_shows_the_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A start that fails tells the ends of the logs, and stops what ran."""
-    options = Options(timeout=2, api_flags=["--no-such-flag"])
-    with pytest.raises(StartError, match="unknown flag: --no-such-flag"):
+    log, complaint = tmp_path / "run/logs/kube-apiserver.log", "unknown flag"
+
+    def none_once_it_complains(_: Deadline) -> float:
+        """Be over when the API server has said why, however late that is."""
+        end = time.monotonic() + PATIENCE
+        while not (log.exists() and complaint in log.read_text()):
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        return 0.0
+
+    monkeypatch.setattr(Deadline, "left", property(none_once_it_complains))
+    options = Options(api_flags=["--no-such-flag"])
+    with pytest.raises(StartError, match=f"{complaint}: --no-such-flag"):
         up(tmp_path / "run", options=options)
     assert [] == mentions(tmp_path)

@@ -8,17 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster_tests.calls import call
+from tests.cluster_tests.calls import PATIENCE, call
 from tests.lab.cluster import Cluster, KubectlError
 from tests.lab.cluster.commands import run
 from tests.lab.cluster.fixtures import QUICK_FAILURES, running
 from tests.lab.cluster.nodes import group_name
 
 
-PATIENCE = 60.0
-"""Seconds that a test waits at most for what is known to come."""
-
 pytestmark = pytest.mark.nodes
+WAIT = f"--timeout={PATIENCE:.0f}s"
 POD = """\
 apiVersion: v1
 kind: Pod
@@ -44,21 +42,21 @@ def cluster() -> Iterator[Cluster]:
 def start_pod(cluster: Cluster) -> str:
     """Start the web pod and return its address once it is ready."""
     cluster.kubectl("apply", "-f", "-", stdin=POD)
-    cluster.kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=30s")
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/web", WAIT)
     return cluster.kubectl("get", "pod/web", "--output=jsonpath={.status.podIP}")
 
 
 def await_ready(cluster: Cluster, word: str) -> None:
     """Wait until the node's Ready condition has this status."""
     condition = f"--for=condition=Ready={word}"
-    cluster.kubectl("wait", condition, "node/n1", "--timeout=40s")
+    cluster.kubectl("wait", condition, "node/n1", WAIT)
 
 
 def ask(cluster: Cluster, url: str) -> str:
     """What a web server answers to the cluster's own side."""
     code = (
         "import sys, urllib.request as u;"
-        "print(u.urlopen(sys.argv[1], timeout=5).read().decode(), end='')"
+        f"print(u.urlopen(sys.argv[1], timeout={PATIENCE}).read().decode(), end='')"
     )
     return run(*cluster.command("python3", "-c", code, url))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster_tests.calls import PATIENCE
 from tests.lab.cluster.audit import read_audit
 from tests.lab.cluster.binaries import digest, made_once
 from tests.lab.cluster.layers import Layer, save_image
@@ -45,7 +46,7 @@ def test_ended_process_is_waited_for() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=-1) as child:
         pid = Pid.of(child.pid)
         assert pid is not None
-        assert pid.end(signal.SIGTERM, 10)
+        assert pid.end(signal.SIGTERM, PATIENCE)
         assert not pid.alive()
 
 
@@ -80,9 +81,9 @@ def test_second_builder_waits_and_takes_the_first_ones(tmp_path: Path) -> None:
     with made_once(folder, nothing_said) as fresh:
         thread = threading.Thread(target=build_too)
         thread.start()
-        assert waiting.wait(10)
+        assert waiting.wait(PATIENCE)
         assert fresh is not None
-    thread.join(10)
+    thread.join(PATIENCE)
     assert [f"waiting for another build of {folder}"] == said
     assert [None] == second
 
