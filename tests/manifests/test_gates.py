@@ -1,7 +1,6 @@
 """What pods get that are to wait, on a real API server, and what others do not."""
 
 import json
-import time
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import yaml
 from images.waiter import REFERENCE
 from tests.lab.cluster import Cluster
 from tests.manifests.documents import ROOT
+from tests.manifests.fixtures import await_answer
 
 
 pytestmark = pytest.mark.cluster
@@ -25,7 +25,6 @@ LOCAL = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 HOOK = {"exec": {"command": ["/lbcf-gate/busybox", "sh", "/lbcf-gate/wait"]}}
 MOUNT = {"name": "lbcf-gate", "mountPath": "/lbcf-gate", "readOnly": True}
 SLEEP = {"sleep": {"seconds": 3}}
-PATIENCE = 30.0
 
 Pod = dict[str, Any]
 
@@ -43,10 +42,7 @@ def _policy(control_plane: Cluster) -> Iterator[Cluster]:
 
 def await_policy(cluster: Cluster, namespace: str, asked: Pod) -> None:
     """Wait until a pod gets the waiter: what was just written is soon known."""
-    end = time.monotonic() + PATIENCE
-    while WAITS not in annotations(made(cluster, namespace, asked)):
-        assert time.monotonic() < end
-        time.sleep(0.2)
+    await_answer(lambda: WAITS in annotations(made(cluster, namespace, asked)))
 
 
 @pytest.fixture(name="shop")

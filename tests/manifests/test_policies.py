@@ -11,7 +11,7 @@ import pytest
 from tests.lab.cluster import Cluster
 from tests.manifests.api import Answer, Api
 from tests.manifests.documents import POLICIES, Document, read_all
-from tests.manifests.fixtures import await_answer
+from tests.manifests.fixtures import PATIENCE, await_answer
 
 
 pytestmark = pytest.mark.cluster
@@ -225,5 +225,5 @@ def test_a_namespace_with_a_driver_can_end(control_plane: Cluster) -> None:
     with control_plane.namespace("ending") as name:
         with Api.connect(control_plane.kubeconfig, name) as api:
             api.store(Denial("", LBD, "memory", "").document())
-        control_plane.kubectl("delete", "namespace", name, "--timeout=30s")
+        control_plane.kubectl("delete", "namespace", name, f"--timeout={PATIENCE}s")
         control_plane.kubectl("create", "namespace", name)
