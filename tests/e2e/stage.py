@@ -53,13 +53,17 @@ class Process:
                 *self.argv, stdout=out, stderr=out, start_new_session=True
             )
 
+    def send(self, how: signal.Signals) -> None:
+        """Send a signal; none if it has ended."""
+        assert self._running is not None, f"{self.name} was not started"
+        with contextlib.suppress(ProcessLookupError):
+            self._running.send_signal(how)
+
     async def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and wait for the end; returns the exit status."""
-        running = self._running
-        assert running is not None, f"{self.name} was not started"
-        with contextlib.suppress(ProcessLookupError):
-            running.send_signal(how)
-        return await asyncio.wait_for(running.wait(), PATIENCE)
+        self.send(how)
+        assert self._running is not None
+        return await asyncio.wait_for(self._running.wait(), PATIENCE)
 
     @property
     def runs(self) -> bool:

@@ -9,7 +9,8 @@ import pytest
 
 from lbcf import __version__
 from tests.e2e import objects
-from tests.e2e.stage import Stage
+from tests.e2e.stage import PATIENCE, Stage
+from tests.e2e.watched import metrics_of
 from tests.lab.cluster import AuditEvent
 from tests.lab.cluster.ports import free_ports
 
@@ -25,7 +26,7 @@ async def _lbcf(*argv: str) -> tuple[int, str]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "lbcf", *argv, stderr=asyncio.subprocess.PIPE
     )
-    _, err = await asyncio.wait_for(process.communicate(), 30)
+    _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert process.returncode is not None
     return process.returncode, err.decode()
 
@@ -100,21 +101,53 @@ async def test_leases_are_renewed_on_connections_of_their_own(stage: Stage) -> N
     assert {(True, "leader-election"), (False, work)} == agents
 
 
+@pytest.fixture(name="patient")
+async def _patient(bare: Stage) -> Stage:
+    """A pod is registered at a driver that is called about members alone, and waited for."""
+    await bare.start_driver()
+    await bare.start("controller")
+    await bare.start("deregistrar")
+    operations = ("ensureBackend", "deregisterBackend")
+    webhooks = [{"name": name, "timeout": f"{PATIENCE:.0f}s"} for name in operations]
+    await bare.setting(webhooks=webhooks)
+    await bare.add_pod("a", "10.0.0.1")
+    await bare.until_registered("10.0.0.1:80")
+    return bare
+
+
+async def _until_calling(stage: Stage, process: str) -> None:
+    """Wait until a call of a process is under way."""
+    driver = f'driver="{stage.namespace}/memory"'
+    told = f"lbcf_driver_calls_in_flight{{{driver}}} 1.0"
+
+    async def is_calling() -> bool:
+        return told in await metrics_of(stage, process)
+
+    await stage.until("the driver is called", is_calling)
+
+
+async def _end_in_the_call(stage: Stage, process: str) -> int:
+    """End a process while its driver stands still, which answers then; the exit status."""
+
+    async def answer() -> None:
+        stage.processes["driver"].send(signal.SIGCONT)
+
+    status, _ = await asyncio.gather(stage.processes[process].end(), answer())
+    return status
+
+
 async def test_sigterm_finishes_the_call_and_releases_the_lease_last(
-    stage: Stage,
+    patient: Stage,
 ) -> None:
     """A registration under way at SIGTERM is written down before the Lease goes."""
-    await stage.behave("ensureBackend", "slow", seconds=1.5)
-    await stage.add_pod("a", "10.0.0.1")
-
-    async def under_way() -> bool:
-        return await stage.members() == {"10.0.0.1:80"}
-
-    await stage.until("the driver has begun", under_way)
-    assert set() == await stage.registered()
-    assert 0 == await stage.processes["controller"].end()
-
+    stage = patient
+    stage.processes["driver"].send(signal.SIGSTOP)
+    await stage.add_pod("b", "10.0.0.2")
+    await _until_calling(stage, "controller")
     assert {"10.0.0.1:80"} == await stage.registered()
+    assert 0 == await _end_in_the_call(stage, "controller")
+
+    assert {"10.0.0.1:80", "10.0.0.2:80"} == await stage.registered()
     writes = _writes(stage, "controller")
     assert "leases" == writes[-1].resource
     lease = await stage.get(objects.LEASES, "lbcf-controller")
@@ -122,18 +155,13 @@ async def test_sigterm_finishes_the_call_and_releases_the_lease_last(
     assert "" == lease.body["spec"].get("holderIdentity", "")
 
 
-async def test_sigterm_of_the_deregistrar_finishes_the_call(stage: Stage) -> None:
+async def test_sigterm_of_the_deregistrar_finishes_the_call(patient: Stage) -> None:
     """A deregistration under way at SIGTERM is finished, finalizer and all."""
-    await stage.add_pod("a", "10.0.0.1")
-    await stage.until_registered("10.0.0.1:80")
-    await stage.behave("deregisterBackend", "slow", seconds=1.5)
+    stage = patient
+    stage.processes["driver"].send(signal.SIGSTOP)
     await stage.delete(objects.PODS, "a")
-
-    async def under_way() -> bool:
-        return await stage.members() == set()
-
-    await stage.until("the driver has begun", under_way)
-    assert 0 == await stage.processes["deregistrar"].end()
+    await _until_calling(stage, "deregistrar")
+    assert 0 == await _end_in_the_call(stage, "deregistrar")
 
     assert () == await stage.listed(objects.RECORDS)
     assert "leases" == _writes(stage, "deregistrar")[-1].resource
@@ -192,7 +220,7 @@ async def test_standby_answers_pods_that_wait(stage: Stage) -> None:
                 return said["drained"]
 
         assert not await drained(pod.meta.uid)
-        assert await drained(NOBODY)
+        await stage.until("who is not known may end", lambda: drained(NOBODY))
 
     assert first.runs
     assert not standby.events("work.started")
