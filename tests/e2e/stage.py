@@ -182,6 +182,10 @@ class Stage:
         """Let the driver's next calls of an operation go wrong."""
         await self.control("behave", operation=operation, mode=mode, **how)
 
+    async def behave_well(self, operation: str) -> None:
+        """Let the driver's next calls of an operation go as they should."""
+        await self.behave(operation, "slow", seconds=0)
+
     async def calls(self, operation: str) -> list[dict[str, Any]]:
         """The calls of an operation that have ended."""
         history = (await self.control("history"))["calls"]

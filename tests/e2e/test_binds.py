@@ -184,7 +184,7 @@ async def test_changed_attributes_are_ensured(running: Stage) -> None:
     bind = objects.a_bind("both", objects.an_entry("front", timeout="30"))
     await running.create(objects.BINDS, bind)
     await running.until("it is ready", lambda: _ready(running, "front"))
-    await running.behave("ensureLoadBalancer", "fail", times=2, msg="quota")
+    await running.behave("ensureLoadBalancer", "fail", times=1000, msg="quota")
 
     changed = [objects.an_entry("front", timeout="60")]
     await running.patch(objects.BINDS, "both", {"spec": {"loadBalancers": changed}})
@@ -200,6 +200,7 @@ async def test_changed_attributes_are_ensured(running: Stage) -> None:
 
     status = await running.until("the failure is told", failed)
     assert status["retryAfter"]
+    await running.behave_well("ensureLoadBalancer")
     await running.until("the attributes are synced", synced)
     await running.until("it is ready", lambda: _ready(running, "front"))
     assert 1 == len(await running.calls("createLoadBalancer"))

@@ -38,19 +38,33 @@ async def test_driver_that_is_down_is_named_and_retried(stage: Stage) -> None:
         ("fail", "DriverRefused", "answered Fail: full"),
         ("run", "DriverRunning", "answered Running: full"),
         ("break", "DriverRefused", "answered Fail"),
-        ("late", "DriverTimedOut", "2"),
     ],
 )
 async def test_driver_that_does_not_register(
     stage: Stage, mode: str, reason: str, told: str
 ) -> None:
-    """Each kind of answer, and none, has its reason; the member comes in the end."""
-    await stage.behave("ensureBackend", mode, times=2, seconds=3, msg="full")
+    """Each kind of answer has its reason; the member comes in the end."""
+    await stage.behave("ensureBackend", mode, times=1000, msg="full")
     await stage.add_pod("a", "10.0.0.1")
 
     record = await stage.until_reason("Registered", reason)
     assert told in record.condition("Registered")["message"]
+    await stage.behave_well("ensureBackend")
     await stage.until_registered("10.0.0.1:80")
+
+
+async def test_driver_that_does_not_answer_in_time(bare: Stage) -> None:
+    """That has its reason, too, with the time; the member comes in the end."""
+    await bare.start_driver()
+    await bare.start("controller")
+    await bare.setting(webhooks=objects.webhooks("2s"))
+    await bare.behave("ensureBackend", "late", times=1000, seconds=3)
+    await bare.add_pod("a", "10.0.0.1")
+
+    record = await bare.until_reason("Registered", "DriverTimedOut")
+    assert "2" in record.condition("Registered")["message"]
+    await bare.behave_well("ensureBackend")
+    await bare.until_registered("10.0.0.1:80")
 
 
 @pytest.mark.parametrize(
@@ -62,11 +76,12 @@ async def test_driver_that_does_not_deregister(
     """The record stays until the driver has let go, and says what it waits for."""
     await stage.add_pod("a", "10.0.0.1")
     await stage.until_registered("10.0.0.1:80")
-    await stage.behave("deregisterBackend", mode, times=2, msg="later")
+    await stage.behave("deregisterBackend", mode, times=1000, msg="later")
     await stage.delete(objects.PODS, "a")
 
     record = await stage.until_reason("Deregistered", reason)
     assert "later" in record.condition("Deregistered")["message"]
+    await stage.behave_well("deregisterBackend")
     await stage.until_registered()
 
 
@@ -175,8 +190,9 @@ async def test_abandoned_record_is_let_go(stage: Stage) -> None:
         return not await stage.listed(objects.RECORDS)
 
     await stage.until("the record is gone", gone)
-    [told] = stage.processes["deregistrar"].events("record.abandoned")
-    assert "the load balancer was scrapped" == told["why"]
+    # Once for each try: one that meets another version is made again.
+    told = stage.processes["deregistrar"].events("record.abandoned")
+    assert {"the load balancer was scrapped"} == {event["why"] for event in told}
     await stage.until("an event tells of it", lambda: has_event(stage, "Abandoned"))
     page = await metrics_of(stage, "deregistrar")
     assert 'lbcf_abandoned_total{kind="BackendRecord"} 1.0' in page
@@ -195,7 +211,7 @@ async def test_load_balancer_that_cannot_be_created_says_why(bare: Stage) -> Non
     """Fail is shown, retried, and in the end forgotten; attributes follow."""
     await bare.start_driver()
     await bare.start("controller")
-    await bare.behave("createLoadBalancer", "fail", times=2, msg="quota")
+    await bare.behave("createLoadBalancer", "fail", times=1000, msg="quota")
     await bare.create(objects.DRIVERS, objects.a_driver(bare.driver_url))
     await bare.create(objects.LOAD_BALANCERS, objects.a_load_balancer())
 
@@ -203,6 +219,7 @@ async def test_load_balancer_that_cannot_be_created_says_why(bare: Stage) -> Non
         _says, bare, objects.LOAD_BALANCERS, "front", Created="DriverRefused"
     )
     await bare.until("the refusal is shown", refused)
+    await bare.behave_well("createLoadBalancer")
     done = {"Created": "Created", "AttributesSynced": "AttributesSynced"}
     await bare.until(
         "it is created", partial(_says, bare, objects.LOAD_BALANCERS, "front", **done)

@@ -67,7 +67,8 @@ class Workload:
 
     async def install(self, driver: str, load_balancer: str, **spec: object) -> None:
         """Create driver, load balancer and group."""
-        found = objects.a_driver(self.stage.driver_url)
+        quick = objects.webhooks("2s")
+        found = objects.a_driver(self.stage.driver_url, webhooks=quick)
         await self.stage.create(
             objects.DRIVERS, {**found, "metadata": {"name": driver}}
         )

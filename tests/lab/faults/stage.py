@@ -139,7 +139,8 @@ async def staged(
         stack.push_async_callback(_clear, stage)
         for role in (plan.role, *ROLES):
             await _add_replica(stage, cluster, role, stack)
-        await stage.create(objects.DRIVERS, objects.a_driver(url, memberKey=key.value))
+        how = {"memberKey": key.value, "webhooks": objects.webhooks("2s")}
+        await stage.create(objects.DRIVERS, objects.a_driver(url, **how))
         await stage.create(objects.LOAD_BALANCERS, objects.a_load_balancer())
         await stage.create(objects.GROUPS, objects.a_group())
         for replica, _ in stage.replicas:
