@@ -19,6 +19,13 @@ async def _add(stage: Stage, name: str, address: str, seconds: int) -> None:
     )
     await stage.add_pod(name, address)
     await stage.until_registered(f"{address}:80")
+
+    async def has_drain() -> bool:
+        record = (await stage.records())[f"{address}:80"]
+        return bool(record.body["spec"].get("drain") == {"timeoutSeconds": seconds})
+
+    # The pod may have been heard of before the group's new drain.
+    await stage.until("the record has the drain", has_drain)
     await stage.control("sessions", backendAddr=f"{address}:80", sessions=3)
 
 

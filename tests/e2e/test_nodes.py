@@ -197,7 +197,8 @@ async def test_announced_switch_finds_the_nodes_as_they_must_be(nodes: Nodes) ->
 
     await _announce(stage, None)
     await stage.until_registered(one, two)
-    created = stage.processes["controller"].events("record.created")
+    controller = stage.processes["controller"]
+    created = await stage.until_logged(controller, "record.created", 3)
     assert 3 == len(created)
 
 

@@ -207,8 +207,17 @@ async def test_what_is_not_ours_is_left_alone(running: Stage) -> None:
     await until_told(running, "True", "Ready", "plain")
     assert not (await service(running, "other")).meta.finalizers
     await running.client.patch(
-        objects.CLASSES, ObjectKey("", running.namespace), {"spec": {"default": False}}
+        objects.CLASSES,
+        ObjectKey("", running.namespace),
+        {"spec": {"default": False, "attributes": {"seen": "yes"}}},
     )
+
+    async def is_seen() -> bool:
+        found = await running.get(objects.LOAD_BALANCERS, "svc-web-80-tcp")
+        assert found is not None
+        return "seen" in found.body["spec"].get("attributes", {})
+
+    await running.until("the class is seen not to be default any more", is_seen)
     await running.create(objects.SERVICES, a_service(None, "late"))
     await running.patch(objects.SERVICES, "plain", {"spec": {"ports": [{"port": 82}]}})
 
@@ -337,7 +346,8 @@ async def test_port_that_envoy_may_not_listen_on(bare: Stage, edge: int) -> None
 
     async def is_served() -> bool:
         found = await bare.get(objects.LOAD_BALANCERS, f"svc-half-{edge}-tcp")
-        return found is not None and found.condition("Created")["status"] == "True"
+        said = {} if found is None else found.condition("Created")
+        return said.get("status") == "True"
 
     await bare.until("the other port is served", is_served)
     only_open = {"spec": {"ports": ports[:1]}}

@@ -193,6 +193,8 @@ async def test_retain_keeps_what_load_balancers_have(installed: Stage) -> None:
 async def test_drain_tells_what_it_waits_for_and_how_to_go_on(installed: Stage) -> None:
     """The driver is down: it is named, nothing else is taken away; abandon ends it."""
     await installed.processes["driver"].end()
+    await installed.delete(objects.GROUPS, "web")
+    await installed.until_reason("Drained", "DriverUnreachable")
 
     status, said = await _uninstall(installed, "drain", "--timeout", "6")
     assert 1 == status
@@ -202,14 +204,20 @@ async def test_drain_tells_what_it_waits_for_and_how_to_go_on(installed: Stage) 
     assert [] != _traces(installed.cluster)
 
     why = ("--timeout", "6", "--objects-only", "--abandon", "its host has burnt down")
-    status, said = await _uninstall(installed, "drain", *why)
 
-    assert (0, ()) == (status, await _records(installed)), said
+    async def is_done() -> bool:
+        """Run it, again if our processes have not let go in time."""
+        return (await _uninstall(installed, "drain", *why))[0] == 0
+
+    await installed.until("all is let go", is_done)
+    assert () == await _records(installed)
     assert [] != _traces(installed.cluster)
+    # Each try is logged, and one that meets another version is made again.
     told = installed.processes["deregistrar"].events("record.abandoned")
-    assert ["its host has burnt down"] * 2 == [event["why"] for event in told]
-    [told_of] = installed.processes["controller"].events("bind.abandoned")
-    assert "its host has burnt down" == told_of["why"]
+    assert 2 == len({event["record"] for event in told})
+    told += installed.processes["controller"].events("bind.abandoned")
+    assert {"its host has burnt down"} == {event["why"] for event in told}
+    assert "bind.abandoned" == told[-1]["event"]
 
 
 async def _records(stage: Stage) -> tuple[objects.Whole, ...]:
