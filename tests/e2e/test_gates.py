@@ -145,7 +145,7 @@ class Shop:
         """Delete a record, and have it let go."""
         why = "lbcf.tkestack.io/abandon=test"
         self.cluster.kubectl("annotate", f"br/{name}", why)
-        self.cluster.kubectl("delete", f"br/{name}", "--timeout=30s")
+        self.cluster.kubectl("delete", f"br/{name}", f"--timeout={PATIENCE:.0f}s")
 
     def preempt(self, cpu: str) -> None:
         """Ask for more than is left on the node, for a pod that comes before all others."""
@@ -186,6 +186,8 @@ class Shop:
                 stderr=subprocess.DEVNULL,
             )
         try:
+            # Else a pod that ends at once may be gone before anybody follows its log.
+            until(lambda: "listening on" in path.read_text())
             if begin is None:
                 self.cluster.kubectl("delete", f"pod/{name}", "--wait=false")
             else:
