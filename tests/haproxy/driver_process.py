@@ -1,5 +1,6 @@
 """The driver as a process of its own."""
 
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 
 from aiohttp import ClientSession
@@ -17,7 +18,7 @@ def serving(*flags: str) -> AbstractAsyncContextManager[Running]:
     return running(DRIVER, *flags)
 
 
-async def asked(client: ClientSession, url: str, body: dict[str, object]) -> str:
+async def asked(client: ClientSession, url: str, body: Mapping[str, object]) -> str:
     """Ask the driver until it is done; return its answer's status."""
     status = ""
 
