@@ -313,6 +313,7 @@ async def test_who_asks_for_too_much_is_told(
     assert "RESOURCE_EXHAUSTED" == status
     assert "Envoy a: more than 3 resources of one kind" in text
     assert "envoy.turned_away" in capsys.readouterr().out
+    stage.clock.skip(LONG)  # until an Envoy that was connected counts as gone
     await until(is_forgotten)
 
 
