@@ -29,7 +29,7 @@ from tests.lab.cluster.ports import free_ports
 
 
 T = TypeVar("T")
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds; the garbage collector learns of new kinds every half minute."""
 
 
@@ -399,7 +399,7 @@ class Stage:
 async def eventually(
     check: Callable[[], Awaitable[T]], told: str, stage: Stage | None = None
 ) -> T:
-    """Ask again and again until the answer is yes; fail after a minute."""
+    """Ask again and again until the answer is yes; fail when patience is over."""
     end = time.monotonic() + PATIENCE
     last: object = None
     while time.monotonic() < end:
