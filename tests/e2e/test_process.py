@@ -108,7 +108,8 @@ async def _patient(bare: Stage) -> Stage:
     await bare.start("controller")
     await bare.start("deregistrar")
     operations = ("ensureBackend", "deregisterBackend")
-    webhooks = [{"name": name, "timeout": f"{PATIENCE:.0f}s"} for name in operations]
+    longest = "1m"
+    webhooks = [{"name": name, "timeout": longest} for name in operations]
     await bare.setting(webhooks=webhooks)
     await bare.add_pod("a", "10.0.0.1")
     await bare.until_registered("10.0.0.1:80")
