@@ -225,6 +225,7 @@ async def test_standby_answers_pods_that_wait(stage: Stage) -> None:
 
     assert first.runs
     assert not standby.events("work.started")
+    assert 0 == await first.end()
 
 
 @pytest.mark.parametrize("victim", ["controller", "deregistrar"])
