@@ -267,17 +267,21 @@ def parse_conditions(found: Sequence[WireCondition] | None) -> tuple[Condition, 
 
 def render_conditions(conditions: Iterable[Condition]) -> list[dict[str, object]]:
     """Write the conditions of an object."""
-    return [
-        {
-            "type": c.type,
-            "status": "Unknown" if c.status is None else str(c.status),
-            "reason": c.reason,
-            "message": c.message,
-            "observedGeneration": c.observed_generation,
-            "lastTransitionTime": render_time(c.since) if c.since else None,
-        }
-        for c in conditions
-    ]
+    return [_render_condition(c) for c in conditions]
+
+
+def _render_condition(condition: Condition) -> dict[str, object]:
+    written: dict[str, object] = {
+        "type": condition.type,
+        "status": "Unknown" if condition.status is None else str(condition.status),
+        "reason": condition.reason,
+        "message": condition.message,
+        "observedGeneration": condition.observed_generation,
+    }
+    # One that somebody else wrote may have none: the API server refuses null.
+    if condition.since is not None:
+        written["lastTransitionTime"] = render_time(condition.since)
+    return written
 
 
 def render_time(moment: datetime) -> str:

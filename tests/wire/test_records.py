@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lbcf.core.model import names
-from lbcf.core.model.conditions import Condition
+from lbcf.core.model.conditions import Condition, with_condition
 from lbcf.core.model.node_backends import NodeRef, ServiceRef
 from lbcf.core.model.resources import (
     Backend,
@@ -455,6 +455,17 @@ def test_moments_are_written_in_utc() -> None:
     patch = render_status_update(a_record(), after)
 
     assert patch["status"] == {"ensuring": "me", "nextAttempt": "2026-01-01T00:00:00Z"}
+
+
+def test_condition_without_a_time_is_written_back_without_one() -> None:
+    """The API server refuses null there, and with it all that is said beside it."""
+    found = read(OLD, {"conditions": [{"type": "Registered", "status": "True"}]})
+    drained = Condition("Drained", True, ForeignReason(""))
+    said = with_condition(found.status.conditions, drained, START)
+
+    body: Any = render_status_update(found, attrs.evolve(found.status, conditions=said))
+
+    assert "lastTransitionTime" not in body["status"]["conditions"][0]
 
 
 def test_what_is_waited_for_is_written_in_the_second_after_it() -> None:
