@@ -94,6 +94,7 @@ _GATE_WORKERS = 16
 _DRIVER_WORKERS = 64
 _JUDGING_WORKERS = 256
 _TOLD = frozenset({conditions.REGISTERED})
+_TOLD_OF_ALL = frozenset({conditions.CREATED, conditions.ATTRIBUTES_SYNCED})
 
 
 @attrs.frozen
@@ -431,6 +432,10 @@ class Controller:
         told = parts.settings.record_events
         trouble = TroubleReporter(parts.recorder, _TOLD, "Register", calls_told=told)
         trouble.listen(view.records)
+        ailing = TroubleReporter(
+            parts.recorder, _TOLD_OF_ALL, "Set up", calls_told=told
+        )
+        view.load_balancers.on_change(ailing.load_balancer_changed)
         self._triggers.listen()
         self._resync.listen()
         parts.secrets.on_change(self._triggers.secret_changed)

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import attrs
 
-from lbcf.core.lifecycle.trouble import is_trouble
+from lbcf.core.lifecycle.trouble import is_failed_creation, is_trouble
 from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.node_backends import (
@@ -33,9 +33,6 @@ U = TypeVar("U")
 
 _FAILED_GUARDS = frozenset({Reason.TOO_MANY_UNREADY, Reason.NOT_JUDGED})
 """Reasons of RemovalsHeld after a failure; the other guards only limit the pace."""
-
-_CREATED_WELL = frozenset({"", Reason.CREATED, Reason.CREATION_UNCLEAR})
-"""Reasons of Created that are no failure."""
 
 _BETTER_FALSE = frozenset(
     {
@@ -151,12 +148,7 @@ def is_wrong(condition: Condition) -> bool:
         case conditions.REMOVALS_HELD:
             return condition.status is True and condition.reason in _FAILED_GUARDS
         case conditions.CREATED:
-            # Unknown from the first call on, and True while the deletion is tried: the
-            # failure is in the reason. Those that LBCF in Go wrote have no generation.
-            is_ours = condition.status is not True or condition.observed_generation
-            has_failed = condition.reason not in _CREATED_WELL
-            is_bad = is_trouble(attrs.evolve(condition, status=False))
-            return bool(is_ours) and has_failed and is_bad
+            return is_failed_creation(condition)
         case _:
             return is_trouble(condition)
 

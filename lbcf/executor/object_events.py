@@ -16,6 +16,7 @@ from lbcf.core.lifecycle.steps import (
     Succeeded,
 )
 from lbcf.core.lifecycle.trouble import new_trouble
+from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import API_VERSION, BIND_VERSION, bind_of
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, Meta
@@ -47,7 +48,7 @@ def reference_to(kind: str, key: ObjectKey, uid: Uid) -> Reference:
 
 
 class TroubleReporter:
-    """Listens to records and records events.
+    """Listens to records or load balancers, and records events.
 
     Args:
         recorder: writes events.
@@ -70,20 +71,35 @@ class TroubleReporter:
         self._action = action
 
     def listen(self, records: Store[BackendRecord]) -> None:
-        """Begin to listen."""
+        """Begin to listen to records."""
         records.on_change(self.record_changed)
 
     def record_changed(
         self, old: BackendRecord | None, new: BackendRecord | None
     ) -> None:
         """Record an Event if the conditions tell new trouble."""
+        if old is not None and new is not None:
+            about = Reference(API_VERSION, "BackendRecord", new.meta.key, new.meta.uid)
+            self._tell(about, old.status.conditions, new.status.conditions)
+
+    def load_balancer_changed(
+        self, old: LoadBalancer | None, new: LoadBalancer | None
+    ) -> None:
+        """Record an Event if the conditions tell new trouble."""
+        if old is not None and new is not None:
+            about = reference_to("LoadBalancer", new.meta.key, new.meta.uid)
+            self._tell(about, old.conditions, new.conditions)
+
+    def _tell(
+        self, about: Reference, old: tuple[Condition, ...], new: tuple[Condition, ...]
+    ) -> None:
         trouble = new_trouble(old, new, self._kinds)
-        if trouble is None or new is None:
+        if trouble is None:
             return
         if self._calls_told and _is_of_a_call(trouble.reason):
             return
         self._recorder.record(
-            Reference(API_VERSION, "BackendRecord", new.meta.key, new.meta.uid),
+            about,
             reason=trouble.reason,
             action=self._action,
             note=trouble.message,

@@ -5,58 +5,66 @@ import pytest
 
 from lbcf.core.lifecycle.trouble import new_trouble
 from lbcf.core.model.conditions import Condition
-from lbcf.core.model.resources import BackendRecord, RecordStatus
 from lbcf.core.reasons import Reason
-from tests.builders import a_record
 
 
-KINDS = frozenset({"Registered"})
+KINDS = frozenset({"Registered", "Created"})
 FAILED = Condition("Registered", False, Reason.DRIVER_REFUSED, "no")
-
-
-def saying(*conditions: Condition) -> BackendRecord:
-    """Make a record that says this."""
-    return a_record(status=RecordStatus(conditions=conditions))
+UNCREATED = Condition("Created", None, Reason.DRIVER_REFUSED, "no quota", 1)
 
 
 @pytest.mark.parametrize(
     "before",
     [
-        pytest.param(saying(), id="nothing was said"),
+        pytest.param((), id="nothing was said"),
         pytest.param(
-            saying(attrs.evolve(FAILED, status=True, reason=Reason.REGISTERED))
+            (attrs.evolve(FAILED, status=True, reason=Reason.REGISTERED),), id="good"
         ),
         pytest.param(
-            saying(attrs.evolve(FAILED, reason=Reason.DRIVER_TIMED_OUT)), id="other"
+            (attrs.evolve(FAILED, reason=Reason.DRIVER_TIMED_OUT),), id="other"
         ),
     ],
 )
-def test_new_trouble_is_told(before: BackendRecord) -> None:
+def test_new_trouble_is_told(before: tuple[Condition, ...]) -> None:
     """Also when one trouble turns into another."""
-    assert FAILED == new_trouble(before, saying(FAILED), KINDS)
+    assert FAILED == new_trouble(before, (FAILED,), KINDS)
+
+
+@pytest.mark.parametrize("status", [True, False, None])
+def test_failed_creation_is_told_whatever_is_known_of_the_load_balancer(
+    status: bool | None,
+) -> None:
+    """The failure is in the reason: True while it is to be deleted, Unknown before."""
+    failed = attrs.evolve(UNCREATED, status=status)
+    begun = attrs.evolve(UNCREATED, reason=Reason.CREATING)
+
+    assert failed == new_trouble((begun,), (failed,), KINDS)
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        pytest.param(None, saying(FAILED), id="a start finds old troubles"),
-        pytest.param(saying(FAILED), None, id="it ended"),
+        pytest.param((FAILED,), (), id="it is not said any more"),
         pytest.param(
-            saying(FAILED), saying(attrs.evolve(FAILED, message="again")), id="same"
+            (FAILED,), (attrs.evolve(FAILED, message="again"),), id="same reason"
+        ),
+        pytest.param((), (attrs.evolve(FAILED, type="Drained"),), id="other kind"),
+        pytest.param((), (attrs.evolve(FAILED, status=None),), id="unknown"),
+        pytest.param(
+            (), (attrs.evolve(FAILED, reason=Reason.DRIVER_RUNNING),), id="in order"
         ),
         pytest.param(
-            saying(), saying(attrs.evolve(FAILED, type="Drained")), id="other kind"
+            (), (attrs.evolve(UNCREATED, reason=Reason.CREATING),), id="being created"
         ),
-        pytest.param(saying(), saying(attrs.evolve(FAILED, status=None)), id="unknown"),
         pytest.param(
-            saying(),
-            saying(attrs.evolve(FAILED, reason=Reason.DRIVER_RUNNING)),
-            id="in order",
+            (),
+            (attrs.evolve(UNCREATED, status=True, observed_generation=0),),
+            id="written by LBCF in Go",
         ),
     ],
 )
 def test_everything_else_is_no_news(
-    before: BackendRecord | None, after: BackendRecord | None
+    before: tuple[Condition, ...], after: tuple[Condition, ...]
 ) -> None:
     """Events are for what somebody should look at."""
     assert None is new_trouble(before, after, KINDS)

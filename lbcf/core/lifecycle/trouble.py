@@ -25,6 +25,10 @@ _IN_ORDER = frozenset(
 """Reasons that a healthy record or load balancer has while it is not done."""
 
 
+_CREATED_WELL = frozenset({"", Reason.CREATED, Reason.CREATION_UNCLEAR})
+"""Reasons of Created that are no failure."""
+
+
 def with_refusal(record: BackendRecord, said: str, now: datetime) -> RecordStatus:
     """Return the status of a record with the reason why its last status was refused.
 
@@ -51,22 +55,37 @@ def is_trouble(condition: Condition) -> bool:
     return condition.status is False and condition.reason not in _IN_ORDER
 
 
+def is_failed_creation(created: Condition) -> bool:
+    """Return whether the condition Created of a load balancer tells a failure.
+
+    It is Unknown from the first call on, and True while the deletion is tried: the failure
+    is in its reason. Those that LBCF in Go wrote have no generation.
+    """
+    is_ours = created.status is not True or bool(created.observed_generation)
+    has_failed = created.reason not in _CREATED_WELL
+    return is_ours and has_failed and is_trouble(attrs.evolve(created, status=False))
+
+
+def _tells_trouble(condition: Condition) -> bool:
+    if condition.type == conditions.CREATED:
+        return is_failed_creation(condition)
+    return is_trouble(condition)
+
+
 def new_trouble(
-    old: BackendRecord | None, new: BackendRecord | None, kinds: frozenset[str]
+    old: tuple[Condition, ...], new: tuple[Condition, ...], kinds: frozenset[str]
 ) -> Condition | None:
     """Return a condition that has just become a problem, None: there is none.
 
     Args:
-        old: before the change; None is a start, at which nothing is news.
-        new: after it.
+        old: those of an object before a change.
+        new: those after it.
         kinds: the types of conditions to look at.
     """
-    if old is None or new is None:
-        return None
-    for condition in new.status.conditions:
-        if condition.type not in kinds or not is_trouble(condition):
+    for condition in new:
+        if condition.type not in kinds or not _tells_trouble(condition):
             continue
-        before = conditions.find(old.status.conditions, condition.type)
+        before = conditions.find(old, condition.type)
         if before is None or before.reason != condition.reason:
             return condition
     return None
