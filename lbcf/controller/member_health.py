@@ -124,11 +124,17 @@ class InServiceCondition:
             if (word := members.words.get(record.meta.uid)) is not None:
                 self._look(members, record, word)
 
-    def not_asked(self, records: Collection[BackendRecord]) -> None:
-        """Nobody lists these any more: what was told of them is not known."""
+    def not_asked(self, records: Collection[BackendRecord], *, is_known: bool) -> None:
+        """Nobody lists these any more: what was told of them is not known.
+
+        Args:
+            records: whose load balancer is not asked.
+            is_known: their driver is known, and does not list; else it may come back, and
+                of those that were always in service nothing is written.
+        """
         for record in records:
             said = said_of(record)
-            if said is not None and said.status is not None:
+            if is_known if said is None else said.status is not None:
                 self._tell(record, None)
 
     async def run(self) -> None:

@@ -178,7 +178,8 @@ class MemberResync:
             Operation.LIST_BACKENDS
         ):
             why = driver if isinstance(driver, Explanation) else None
-            self._in_service.not_asked(self._view.members_of(key))
+            members = self._view.members_of(key)
+            self._in_service.not_asked(members, is_known=why is None)
             await self._reachable.not_asked(key, why)
             return
         registered = self._drift.candidates(key)

@@ -240,3 +240,13 @@ def test_word_of_the_load_balancer_comes_before_what_is_awaited() -> None:
     decision = decide(attrs.evolve(claim(front, down), unchecked={back.meta.uid}))
 
     assert "it says DOWN" in str(decision)
+
+
+def test_what_nobody_lists_does_not_hide_what_a_record_waits_for() -> None:
+    """A driver without listBackends says nothing of service: Registered has the reason."""
+    front, back = records(gated(), "front", "back")
+    lost = Condition(conditions.REGISTERED, False, Reason.DRIVER_REFUSED, "no quota")
+    waiting = attrs.evolve(back, status=attrs.evolve(back.status, conditions=(lost,)))
+    unlisted = with_in_service(waiting, in_service(waiting, None), START)
+
+    assert "no quota" in str(decide(claim(front, unlisted)))

@@ -14,6 +14,7 @@ from lbcf.core.lifecycle.in_service import (
     with_in_service,
     words_of,
 )
+from lbcf.core.lifecycle.serving import count_in_service
 from lbcf.core.model import conditions
 from lbcf.core.model.values import MemberKey
 from lbcf.core.reasons import Reason
@@ -82,3 +83,13 @@ def test_new_member_may_wait_for_its_first_checks() -> None:
 
     assert is_new(record, START + GRACE - timedelta(seconds=1))
     assert not is_new(record, START + GRACE)
+
+
+@pytest.mark.parametrize(("word", "count"), [("DOWN", 0), ("", 1), (None, 1)])
+def test_member_that_nobody_lists_is_not_counted_as_down(
+    word: str | None, count: int
+) -> None:
+    """It may be behind another load balancer of its group, which lists none."""
+    told = with_in_service(RECORD, in_service(RECORD, word), START)
+
+    assert count == count_in_service([told])

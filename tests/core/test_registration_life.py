@@ -127,6 +127,26 @@ def test_own_record_with_an_address_takes_one_call_and_one_write() -> None:
     assert Finish() == finish
 
 
+LISTING = attrs.evolve(
+    a_driver(), timeouts={Operation.LIST_BACKENDS.value: seconds(10)}
+)
+
+
+@pytest.mark.parametrize(("driver", "expected"), [(LISTING, ()), (None, (None,))])
+def test_service_of_a_member_that_nobody_lists_is_unknown_from_the_start(
+    driver: LoadBalancerDriver | None, expected: tuple[None, ...]
+) -> None:
+    """It is written with Registered, before it; who is listed is in service till told."""
+    world = World(a_record())
+
+    take_up(world, driver=driver)
+
+    said = world.stored.status.conditions
+    found = tuple(c.status for c in said if c.type == conditions.IN_SERVICE)
+    assert (expected, 1) == (found, world.kinds.count("WriteStatus"))
+    assert conditions.REGISTERED == said[-1].type
+
+
 GATED = {ANNOTATION_DRAIN_GATE: "25"}
 
 

@@ -2,6 +2,7 @@
 
 The load balancer's own checks decide that, and listBackends tells it. Nothing is written
 of a member that was in service all the time: the condition is set when it first is not.
+Where the driver does not declare listBackends it is set, Unknown, with Registered.
 """
 
 from collections.abc import Iterable, Mapping
@@ -62,7 +63,9 @@ def in_service(record: BackendRecord, word: str | None) -> Condition:
     """
     where = record.spec.load_balancer
     if word is None:
-        message = f"the members of {where} are not listed any more"
+        message = (
+            f"the members of {where} are not listed: its condition Reachable says why"
+        )
         return _condition(record, None, Reason.NOT_LISTED, message)
     if not word:
         message = f"{where} sends it new traffic"

@@ -38,6 +38,7 @@ from datetime import timedelta
 
 import attrs
 
+from lbcf.core.lifecycle.in_service import in_service, with_in_service
 from lbcf.core.lifecycle.steps import (
     CallDriver,
     CallFailure,
@@ -441,6 +442,9 @@ def _write_registered(
     condition = Condition(
         conditions.REGISTERED, True, Reason.REGISTERED, message, generation
     )
+    told = record
+    if not record.is_registered and _is_unlisted(state.driver):
+        told = with_in_service(record, in_service(record, None), now.wall)
     signed_off = marker(state, record) == state.incarnation
     injected = state.ensured.injected_info
     status = attrs.evolve(
@@ -448,7 +452,7 @@ def _write_registered(
         address=record.address,
         injected_info=record.status.injected_info if injected is None else injected,
         conditions=conditions.with_condition(
-            record.status.conditions, condition, now.wall
+            told.status.conditions, condition, now.wall
         ),
         ensuring="" if signed_off or _is_always(record) else ANY_INCARNATION,
         next_attempt=None,
@@ -456,6 +460,13 @@ def _write_registered(
     if status == record.status:
         return Finish(next_ensure(state, record, now))
     return WriteStatus(record, status)
+
+
+def _is_unlisted(driver: LoadBalancerDriver | Explanation) -> bool:
+    """Return whether nobody will ever say if a member is in service."""
+    if isinstance(driver, Explanation):
+        return False
+    return not driver.declares(Operation.LIST_BACKENDS)
 
 
 STAGES: tuple[Stage, ...] = (

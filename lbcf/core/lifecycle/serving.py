@@ -6,7 +6,7 @@ set when nobody is for the first time.
 
 from collections.abc import Collection
 
-from lbcf.core.lifecycle.in_service import said_of
+from lbcf.core.lifecycle.in_service import is_down
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord, LoadBalancer
@@ -23,11 +23,7 @@ def is_asked(load_balancer: LoadBalancer | None) -> bool:
 
 def count_in_service(registered: Collection[BackendRecord]) -> int:
     """Count the members of which their load balancer has not said that they are down."""
-    return sum(
-        1
-        for record in registered
-        if (said := said_of(record)) is None or said.status is True
-    )
+    return sum(1 for record in registered if not is_down(record))
 
 
 def serving_condition(

@@ -203,7 +203,9 @@ def _why_not_in(record: BackendRecord, port: str) -> Explanation:
     name, said = record.meta.key.name, record.status.conditions
     for kind in (conditions.IN_SERVICE, conditions.REGISTERED):
         found = conditions.find(said, kind)
-        if found is not None and found.status is not True and found.message:
+        if found is None or found.status is True:
+            continue
+        if found.message and found.reason != Reason.NOT_LISTED:
             message = f"record {name}: {found.message}"
             return Explanation(Reason.AWAITING_REGISTRATION, message)
     doing = "being deregistered" if record.is_deleting else "being registered"
