@@ -17,7 +17,7 @@ from lbcf.controller.departures import Departures
 from lbcf.controller.snapshot import count_nodes
 from lbcf.controller.view import View
 from lbcf.core.lifecycle import in_service
-from lbcf.core.lifecycle.departures import with_departures
+from lbcf.core.lifecycle.departures import cut_condition, with_departures
 from lbcf.core.lifecycle.serving import (
     count_in_service,
     is_asked,
@@ -165,8 +165,7 @@ class GroupStatusReconciler:
         untold = self._departures.untold(key)
         if status == group.status and (wait := self._wait(status, untold)):
             return wait
-        departed = with_departures(group.status.departed, untold, self._clock.now())
-        status = attrs.evolve(status, departed=departed)
+        status = self._departed(group, status, untold)
         if (refused := self._groups.rest(group.meta)) is not None:
             return RequeueAfter(refused)
         self._written_at[key] = self._clock.monotonic()
@@ -176,6 +175,21 @@ class GroupStatusReconciler:
             return RequeueAfter(timedelta(seconds=1))
         self._departures.told(key, untold)
         return Done()
+
+    def _departed(
+        self, group: BackendGroup, status: GroupStatus, untold: Sequence[Departure]
+    ) -> GroupStatus:
+        """Return a group's status with who has left, and whether drains were cut."""
+        found, now = status.conditions, self._clock.now()
+        departed = with_departures(group.status.departed, untold, now)
+        cut = cut_condition(
+            departed,
+            is_told=conditions.find(found, conditions.DRAINS_CUT) is not None,
+            generation=group.meta.generation,
+        )
+        if cut is not None:
+            found = conditions.with_condition(found, cut, now)
+        return attrs.evolve(status, conditions=found, departed=departed)
 
     def _wait(self, status: GroupStatus, untold: Sequence[Departure]) -> Result | None:
         """Return how a turn ends in which no count has changed; None: it writes."""

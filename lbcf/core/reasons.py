@@ -33,6 +33,7 @@ _READY = Where("Groups", "Ready")
 _HELD = Where("Groups", "RemovalsHeld")
 _GATED = Where("Groups", "DrainGated")
 _SERVING = Where("Groups", "Serving")
+_CUT = Where("Groups", "DrainsCut")
 _CREATED = Where("Load balancers", "Created")
 _DRIFTED = Where("Load balancers", "Drifted, and an Event")
 _REACHABLE = Where("Load balancers", "Reachable")
@@ -434,6 +435,23 @@ class Reason(Explained):
         _GATED,
         "containers have a preStop hook of their own, and get SIGTERM when that has ended",
         "take it out, or let it call the waiter ([gates.md](gates.md))",
+    )
+    PRE_STOP_TOO_SHORT = (
+        "PreStopTooShort",
+        _GATED,
+        "pods sleep for less before SIGTERM than it may take to replace a deregistrar that is gone: requests may fail then",
+        "a preStop hook that sleeps for longer, or the drain gate ([gates.md](gates.md))",
+    )
+    CUT_AT_DEADLINE = (
+        "CutAtDeadline",
+        _CUT,
+        "drains of the departures that the group remembers came to their deadline: what was open was cut",
+        "as for [LbcfDrainsCutOff](runbooks.md#lbcfdrainscutoff), if clients minded",
+    )
+    DRAINED_IN_TIME = (
+        "DrainedInTime",
+        _CUT,
+        "none of the departures that the group remembers was cut any more",
     )
     SERVING = ("Serving", _SERVING, "members of the group are sent new traffic")
     NOTHING_SELECTED = (

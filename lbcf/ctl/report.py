@@ -40,6 +40,7 @@ _BETTER_FALSE = frozenset(
         conditions.ORPHANED,
         conditions.REMOVALS_HELD,
         conditions.DRAINED_BY_HAND,
+        conditions.DRAINS_CUT,
     }
 )
 """Conditions of negative polarity: False is the good state."""
@@ -145,6 +146,8 @@ def is_wrong(condition: Condition) -> bool:
         # A driver that says Running for so long does not list its members either.
         case conditions.REACHABLE:
             return condition.status is False
+        case conditions.DRAINS_CUT:
+            return False  # it is over; `status` tells of it for an hour
         case conditions.REMOVALS_HELD:
             return condition.status is True and condition.reason in _FAILED_GUARDS
         case conditions.CREATED:

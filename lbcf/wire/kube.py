@@ -6,8 +6,10 @@ heartbeat, its conditions and whether it is cordoned are not read: nothing is de
 them.
 """
 
+import re
+
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from sys import intern
 
@@ -68,9 +70,27 @@ class _ContainerPort(msgspec.Struct, rename="camel"):
     protocol: str = "TCP"
 
 
+class _Sleep(msgspec.Struct):
+    seconds: int = 0
+
+
+class _Exec(msgspec.Struct):
+    command: list[str] | None = None
+
+
+class _Hook(msgspec.Struct):
+    exec: _Exec | None = None
+    sleep: _Sleep | None = None
+
+
+class _Hooks(msgspec.Struct, rename="camel"):
+    pre_stop: _Hook | None = None
+
+
 class _Container(msgspec.Struct, rename="camel"):
     ports: list[_ContainerPort] | None = None
     restart_policy: str = ""
+    lifecycle: _Hooks | None = None
 
 
 class _PodSpec(msgspec.Struct, rename="camel"):
@@ -78,6 +98,7 @@ class _PodSpec(msgspec.Struct, rename="camel"):
     readiness_gates: list[_Gate] | None = None
     containers: list[_Container] | None = None
     init_containers: list[_Container] | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 class _Pod(msgspec.Struct):
@@ -113,6 +134,7 @@ def parse_pod(raw: bytes) -> Pod:
         node=intern(pod.spec.node_name),
         gate=gate_of(conditions, gates),
         ports=_named_ports(pod.spec),
+        pre_stop=_pre_stop(pod.spec),
     )
 
 
@@ -135,6 +157,44 @@ def render_gate(reason: str, message: str, now: datetime) -> dict[str, object]:
         "lastTransitionTime": render_time(now),
     }
     return {"status": {"conditions": [condition]}}
+
+
+_GRACE = 30.0
+"""Seconds of a pod's termination grace period, where it says nothing."""
+
+_LONGEST = timedelta(days=365).total_seconds()
+_SLEEP = re.compile(r"(?:\S*/)?sleep (\d+(?:\.\d+)?)s?(?=$|[\s;&])")
+_SHELL = re.compile(r"(?:\S*/)?(?:ba|da)?sh -c ")
+
+
+def _pre_stop(spec: _PodSpec) -> timedelta | None:
+    """Return for how long containers sleep before SIGTERM, the shortest; None: none does.
+
+    The kubelet cuts a hook off at the end of the grace period.
+    """
+    hooks = (c.lifecycle.pre_stop for c in spec.containers or () if c.lifecycle)
+    slept = [s for hook in hooks if hook and (s := _slept(hook)) is not None]
+    if not slept:
+        return None
+    grace = spec.termination_grace_period_seconds
+    return _seconds(min(*slept, _GRACE if grace is None else float(grace)))
+
+
+def _slept(hook: _Hook) -> float | None:
+    """Return the seconds that a hook sleeps first; None: it does something else."""
+    if hook.sleep is not None:
+        return float(hook.sleep.seconds)
+    if hook.exec is None:
+        return None
+    command = _SHELL.sub("", " ".join(hook.exec.command or ()), count=1).strip()
+    found = _SLEEP.match(command)
+    return None if found is None else float(found[1])
+
+
+@lru_cache(1024)
+def _seconds(number: float) -> timedelta:
+    # Pods of one template share the value.
+    return timedelta(seconds=min(number, _LONGEST))
 
 
 _NO_PORTS: Mapping[NamedPort, int] = {}

@@ -1,13 +1,16 @@
 """A group remembers for a day how registrations ended, at no write of its own."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import attrs
 import pytest
 
 from lbcf.core.lifecycle.departures import KEPT, MOST
+from lbcf.core.model import conditions
 from lbcf.core.model.departures import Outcome
-from lbcf.core.model.resources import BackendRecord, GroupStatus
+from lbcf.core.model.resources import BackendRecord, DrainProgress, GroupStatus
+from lbcf.core.model.values import DrainPolicy
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Removal
 from lbcf.kube.errors import Unavailable
@@ -163,3 +166,31 @@ async def test_memory_of_a_replica_before_is_kept(scene: Scene) -> None:
 
     assert ["web-2"] == [name for name, _, _ in told(earlier)]
     assert ["web-4", "web-2"] == [name for name, _, _ in told(status)]
+
+
+async def test_drain_that_was_cut_is_a_condition_for_as_long_as_it_is_remembered(
+    scene: Scene,
+) -> None:
+    """It comes with the departure, and turns with the next write after a day."""
+    await scene.begin(a_pod("web-1"))
+    ending = scene.seen("web-1", deleting=True)
+    now = scene.clock.now()
+    drain = DrainProgress(now, now + seconds(5), connections=3)
+    status = attrs.evolve(ending.status, drain=drain)
+    spec = attrs.evolve(ending.spec, drain=DrainPolicy(timeout=seconds(5)))
+    version = attrs.evolve(ending.meta, resource_version="90")
+    scene.view.records.apply(
+        Put(attrs.evolve(ending, meta=version, spec=spec, status=status))
+    )
+    await scene.written()
+    scene.view.records.observe_gone(version)
+
+    def said(found: GroupStatus) -> tuple[bool | None, str]:
+        condition = conditions.find(found.conditions, conditions.DRAINS_CUT)
+        assert condition is not None
+        return condition.status, condition.reason
+
+    assert (True, Reason.CUT_AT_DEADLINE) == said(await scene.written())
+    scene.clock.advance(timedelta(days=1, seconds=30))
+    scene.seen("web-2")
+    assert (False, Reason.DRAINED_IN_TIME) == said(await scene.written())

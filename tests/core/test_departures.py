@@ -8,6 +8,7 @@ import pytest
 from lbcf.core.lifecycle.departures import (
     KEPT,
     MOST,
+    cut_condition,
     departure_of,
     recent,
     with_departures,
@@ -157,3 +158,37 @@ def test_memory_forgets_after_a_day() -> None:
 
     assert told[:2] == recent(told, now)
     assert told[:2] == with_departures(told, (), now)
+
+
+def cut_at(after: float, connections: int | None) -> Departure:
+    """Make one that was cut so many seconds after the start."""
+    found = attrs.evolve(at_time(after, "web-1"), outcome=Outcome.CUT)
+    return attrs.evolve(found, connections=connections)
+
+
+@pytest.mark.parametrize(("connections", "left"), [(4, "4"), (None, "not told")])
+def test_group_says_which_drain_was_cut_last(
+    connections: int | None, left: str
+) -> None:
+    """The newest of them, and how many there were."""
+    departed = (at_time(9), cut_at(7, connections), cut_at(3, 1))
+    found = cut_condition(departed, is_told=False, generation=2)
+
+    assert found is not None
+    assert (True, Reason.CUT_AT_DEADLINE) == (found.status, found.reason)
+    assert "2 of the departures in status.departed; the last one: web-1:80" in (
+        found.message
+    )
+    assert found.message.endswith(
+        f"{START + seconds(7):%H:%M:%S} UTC, connections left: {left}"
+    )
+
+
+def test_group_of_which_no_drain_was_cut_says_nothing_until_one_was() -> None:
+    """Then it says so, once all that were cut are forgotten."""
+    departed = (at_time(1),)
+    assert cut_condition(departed, is_told=False, generation=1) is None
+
+    found = cut_condition(departed, is_told=True, generation=1)
+    assert found is not None
+    assert (False, Reason.DRAINED_IN_TIME) == (found.status, found.reason)

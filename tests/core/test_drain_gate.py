@@ -7,7 +7,8 @@ from lbcf.core.model.cluster import Pod
 from lbcf.core.model.names import ANNOTATION_DRAIN_GATE, ANNOTATION_OWN_PRE_STOP
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.reasons import Reason
-from lbcf.core.selection.drain_gate import gate_condition
+from lbcf.core.selection.drain_gate import TAKE_OVER, gate_condition
+from lbcf.kube.leader_election import Timing
 from tests.builders import a_pod, a_record, a_spec, seconds
 
 
@@ -73,3 +74,53 @@ def test_groups_without_such_pods_say_nothing() -> None:
     assert (None, Reason.NOT_GATED) == told(a_record(), is_told=True)
     leaving = a_record(deleting=True, annotations={ANNOTATION_DRAIN_GATE: "1"})
     assert told(leaving) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds_slept", "expected"),
+    [
+        (7.5, (False, Reason.PRE_STOP_TOO_SHORT)),
+        (0.0, (False, Reason.PRE_STOP_TOO_SHORT)),
+        (8.0, None),
+        (None, None),
+    ],
+)
+def test_a_sleep_before_sigterm_is_longer_than_a_take_over(
+    seconds_slept: float | None, expected: tuple[bool, Reason] | None
+) -> None:
+    """Nothing is said of a pod without such a hook: it may serve on after SIGTERM."""
+    slept = None if seconds_slept is None else seconds(seconds_slept)
+    assert expected == told(pods=(attrs.evolve(a_pod(), pre_stop=slept),))
+
+
+def test_message_says_how_long_to_sleep() -> None:
+    """And which pods do not; the shortest sleep is named."""
+    pods = (
+        attrs.evolve(a_pod("web-1"), pre_stop=seconds(5)),
+        attrs.evolve(a_pod("web-2"), pre_stop=seconds(3)),
+        attrs.evolve(a_pod("web-3"), pre_stop=seconds(20)),
+    )
+    found = gate_condition([], pods, is_told=False, generation=1)
+
+    assert found is not None
+    assert "pods get SIGTERM 3 s after their deletion" in found.message
+    assert "it may take 8 s until" in found.message
+    assert found.message.endswith("pods: web-1, web-2")
+
+
+def test_pods_that_wait_for_their_drain_or_are_on_their_way_out_may_sleep_less() -> (
+    None
+):
+    """The waiter holds SIGTERM back for the former; the latter cannot be mended."""
+    waiting = with_own_hook("")
+    ending = a_pod(deleting=True)
+    pods = tuple(attrs.evolve(p, pre_stop=seconds(1)) for p in (waiting, ending))
+
+    assert told(pods=pods) is None
+    assert (None, Reason.NOT_GATED) == told(pods=pods, is_told=True)
+
+
+def test_a_take_over_is_as_long_as_the_election_takes() -> None:
+    """The Lease has run out for whoever looks, which it does every half second or so."""
+    timing = Timing()
+    assert timing.duration + 2 * timing.retry == TAKE_OVER

@@ -23,7 +23,7 @@ from tests.node_builders import OF_NODES, OF_SERVICE
 
 GOOD_IF_FALSE = {
     *(conditions.DRIFTED, conditions.REMOVALS_HELD),
-    *(conditions.DRAINED_BY_HAND, conditions.ORPHANED),
+    *(conditions.DRAINED_BY_HAND, conditions.ORPHANED, conditions.DRAINS_CUT),
 }
 GOOD_IF_TRUE = {
     *(conditions.REGISTERED, conditions.DRAINED, conditions.DEREGISTERED),

@@ -1,5 +1,7 @@
 """Pods and metadata: read narrowly, and never guessed at."""
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 
@@ -63,6 +65,55 @@ def test_named_ports_of_containers_are_read() -> None:
         NamedPort("http", Protocol.UDP): 53,
         NamedPort("m"): 7,
     }
+
+
+def slept(*hooks: object, **spec: object) -> timedelta | None:
+    """Read a pod whose containers have these preStop hooks, and return its sleep."""
+    containers = [{"lifecycle": {"preStop": hook}} for hook in hooks]
+    whole = {"containers": [*containers, {}, {"lifecycle": {}}], **spec}
+    raw = msgspec.json.encode({"metadata": META, "spec": whole})
+    return parse_pod(raw).pre_stop
+
+
+def runs(*command: str) -> object:
+    """Return a hook that runs a command."""
+    return {"exec": {"command": command}}
+
+
+@pytest.mark.parametrize(
+    ("hook", "expected"),
+    [
+        ({"sleep": {"seconds": 5}}, 5),
+        (runs("sleep", "15"), 15),
+        (runs("/bin/sleep", "2.5s"), 2.5),
+        (runs("/bin/sh", "-c", "sleep 5"), 5),
+        (runs("bash", "-c", " sleep 5; nginx -s quit"), 5),
+        (runs("sh", "-c", "sleep 5 && kill 1"), 5),
+        (runs("sh", "-c", "sleep 5m"), None),
+        (runs("sh", "-c", "nginx -s quit; sleep 5"), None),
+        (runs("sh", "-c", "sleep $WAIT"), None),
+        (runs("/lbcf-wait"), None),
+        (runs(), None),
+        ({"httpGet": {"port": 80}}, None),
+        ({}, None),
+    ],
+)
+def test_sleep_of_a_pre_stop_hook_is_read(hook: object, expected: float | None) -> None:
+    """What a hook does first is known if it is to sleep; nothing is guessed."""
+    found = slept(hook)
+    assert expected == (None if found is None else found.total_seconds())
+
+
+def test_shortest_sleep_of_all_containers_counts() -> None:
+    """Each gets its own SIGTERM; the grace period ends them all."""
+    hooks = ({"sleep": {"seconds": 60}}, {"sleep": {"seconds": 40}}, runs("other"))
+
+    assert timedelta(seconds=30) == slept(*hooks)
+    assert timedelta(seconds=40) == slept(*hooks, terminationGracePeriodSeconds=90)
+    assert timedelta(seconds=9) == slept(*hooks, terminationGracePeriodSeconds=9)
+    assert timedelta(days=365) == slept(
+        {"sleep": {"seconds": 2**62}}, terminationGracePeriodSeconds=2**62
+    )
 
 
 @pytest.mark.parametrize(

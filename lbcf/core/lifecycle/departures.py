@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
 from lbcf.core.model.departures import Departure, Outcome
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import (
@@ -18,7 +19,7 @@ from lbcf.core.model.resources import (
     LoadBalancerDriver,
     backend_name,
 )
-from lbcf.core.reasons import ConditionReason, Reason
+from lbcf.core.reasons import ConditionReason, Explanation, Reason
 
 
 MOST = 20
@@ -120,3 +121,33 @@ def with_departures(
 def recent(told: Iterable[Departure], now: datetime) -> tuple[Departure, ...]:
     """Return the departures that are not over a day old, in their order."""
     return tuple(one for one in told if now - one.time <= KEPT)
+
+
+def cut_condition(
+    departed: Iterable[Departure], *, is_told: bool, generation: int
+) -> Condition | None:
+    """Return the condition DrainsCut of a group; None: there never was anything to say.
+
+    Args:
+        departed: what the group remembers, newest first.
+        is_told: the group has the condition already.
+        generation: of the group.
+    """
+    cut = [one for one in departed if one.outcome is Outcome.CUT]
+    if cut:
+        last = cut[0]
+        left = "not told" if last.connections is None else last.connections
+        message = (
+            f"drains that were cut at their deadline: {len(cut)} of the departures in "
+            f"status.departed; the last one: {last.backend} at {last.load_balancer}, "
+            f"{last.time:%Y-%m-%d %H:%M:%S} UTC, connections left: {left}"
+        )
+        why = Explanation(Reason.CUT_AT_DEADLINE, message)
+    elif is_told:
+        message = "none of the departures in status.departed was cut"
+        why = Explanation(Reason.DRAINED_IN_TIME, message)
+    else:
+        return None
+    return Condition(
+        conditions.DRAINS_CUT, bool(cut), why.reason, why.message, generation
+    )

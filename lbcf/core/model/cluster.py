@@ -1,7 +1,7 @@
 """Pods, and the snapshot of the cluster that decisions about one group are made from."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import attrs
 
@@ -43,6 +43,8 @@ class Pod:
         node: the name of its node, empty until it has one.
         gate: our readiness gate; None: it has none.
         ports: numbers of the ports that its containers name.
+        pre_stop: for how long its containers sleep before SIGTERM, the shortest of them;
+            None: none says so in its preStop hook.
     """
 
     meta: Meta
@@ -52,6 +54,7 @@ class Pod:
     node: str = ""
     gate: ReadinessGate | None = None
     ports: Mapping[NamedPort, int] = attrs.Factory(dict)
+    pre_stop: timedelta | None = None
 
     @property
     def has_shut_gate(self) -> bool:

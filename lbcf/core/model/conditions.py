@@ -26,6 +26,7 @@ DRAINED_BY_HAND = "DrainedByHand"
 LOAD_BALANCER_READY = "LoadBalancerReady"
 DRAIN_GATED = "DrainGated"
 SERVING = "Serving"
+DRAINS_CUT = "DrainsCut"
 ACCEPTED = "Accepted"
 HEALTHY = "Healthy"
 
