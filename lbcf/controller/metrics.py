@@ -13,9 +13,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from lbcf.controller.view import View
+from lbcf.core.lifecycle.in_service import is_down
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
-from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.resources import BackendRecord, LoadBalancer
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.kube.kinds import HasMeta
 from lbcf.kube.store import Store
@@ -26,6 +27,7 @@ from lbcf.runtime.metrics import Metrics
 T = TypeVar("T", bound=HasMeta)
 
 _STATUS = {True: "True", False: "False", None: "Unknown"}
+_TROUBLE = frozenset({(conditions.REACHABLE, False), (conditions.DRIFTED, True)})
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600)
 
 
@@ -90,6 +92,54 @@ class ConditionMetrics(Collector, Generic[T]):
             yield self._always, _STATUS[None], ""
 
 
+class HealthMetrics(Collector):
+    """The load balancers that are not well, by name: only these have series.
+
+    Args:
+        load_balancers: the store of them, those of Binds among them.
+        records: the store of records; it is empty yet.
+    """
+
+    def __init__(
+        self, load_balancers: Store[LoadBalancer], records: Store[BackendRecord]
+    ) -> None:
+        self._load_balancers = load_balancers
+        self._down: Tally[ObjectKey] = Tally()
+        records.on_change(self._changed)
+
+    def collect(self) -> Iterable[Metric]:
+        """Show whoever is in trouble now."""
+        balancers = GaugeMetricFamily(
+            "lbcf_load_balancer_in_trouble",
+            "1 for each LoadBalancer that cannot be reached (Reachable) or lacks members "
+            "(Drifted).",
+            labels=["namespace", "load_balancer", "driver", "condition", "reason"],
+        )
+        for found in self._load_balancers.values():
+            for said in found.conditions:
+                if (said.type, said.status) in _TROUBLE:
+                    place = found.meta.key
+                    labels = (str(found.driver_key), said.type, said.reason)
+                    balancers.add_metric((place.namespace, place.name, *labels), 1)
+        yield balancers
+        members = GaugeMetricFamily(
+            "lbcf_members_down",
+            "Registered members to which their LoadBalancer sends nothing new.",
+            labels=["namespace", "load_balancer"],
+        )
+        for key, count in self._down.items():
+            members.add_metric((key.namespace, key.name), count)
+        yield members
+
+    def _changed(self, old: BackendRecord | None, new: BackendRecord | None) -> None:
+        if new is not None and _sends_nothing_to(new):
+            self._down[new.load_balancer_key] += 1
+        if old is not None and _sends_nothing_to(old):
+            self._down[old.load_balancer_key] -= 1
+            if not self._down[old.load_balancer_key]:
+                del self._down[old.load_balancer_key]
+
+
 class RegistrationMetrics:
     """Measures registrations, once this process is the one that makes them.
 
@@ -151,6 +201,10 @@ def _said_of_record(record: BackendRecord) -> tuple[Condition, ...]:
     return tuple(c for c in said if c.type != conditions.REGISTERED or c.status is True)
 
 
+def _sends_nothing_to(record: BackendRecord) -> bool:
+    return is_down(record) and record.is_registered and not record.is_deleting
+
+
 def measure(
     view: View, clock: Clock, metrics: Metrics | None
 ) -> RegistrationMetrics | None:
@@ -188,4 +242,5 @@ def measure(
         ),
     ):
         metrics.registry.register(tally)
+    metrics.registry.register(HealthMetrics(view.load_balancers, view.records))
     return RegistrationMetrics(view.records, clock, metrics)

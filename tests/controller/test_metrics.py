@@ -3,15 +3,17 @@
 from datetime import timedelta
 
 import attrs
+import pytest
 
 from lbcf.controller.metrics import RegistrationMetrics, measure
 from lbcf.controller.view import View
+from lbcf.core.lifecycle.in_service import in_service, with_in_service
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord, RecordStatus
 from lbcf.core.reasons import Reason
 from lbcf.runtime.metrics import Metrics
-from tests.builders import a_record, a_spec
+from tests.builders import START, a_load_balancer, a_record, a_spec
 from tests.fakes.clock import VirtualClock
 
 
@@ -36,6 +38,15 @@ class Counted:
     def records(self, **labels: str) -> float | None:
         """Read how many records count so."""
         return self.metrics.registry.get_sample_value("lbcf_records", labels)
+
+    def by_name(self, name: str) -> list[tuple[str, ...]]:
+        """Read the labels and values of a metric's series."""
+        return [
+            (*sample.labels.values(), f"{sample.value:g}")
+            for metric in self.metrics.registry.collect()
+            for sample in metric.samples
+            if sample.name == name
+        ]
 
     def told(self, name: str) -> float | None:
         """Read a series of the driver's."""
@@ -149,3 +160,53 @@ def test_deleted_record_is_no_registration() -> None:
     counted.put(a_record(registered=True, version=3))
 
     assert counted.told(COUNT) is None
+
+
+def down(name: str, *, deleting: bool = False, version: int = 1) -> BackendRecord:
+    """Make a registered record to whose member nothing new is sent."""
+    record = a_record(name, registered=True, deleting=deleting, version=version)
+    return with_in_service(record, in_service(record, "DOWN"), START)
+
+
+def test_load_balancer_with_members_down_is_named() -> None:
+    """One that ends is not waited for; where none is down any more there is no series."""
+    counted, seen = Counted(), []
+    for record in (
+        down("web-1"),
+        down("web-2"),
+        down("web-1", deleting=True, version=2),
+        a_record("web-2", registered=True, version=2),
+    ):
+        counted.put(record)
+        seen.append(counted.by_name("lbcf_members_down"))
+
+    assert [
+        [("shop", "front", "1")],
+        [("shop", "front", "2")],
+        [("shop", "front", "1")],
+        [],
+    ] == seen
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "is_told"),
+    [
+        (conditions.REACHABLE, False, True),
+        (conditions.REACHABLE, True, False),
+        (conditions.DRIFTED, True, True),
+        (conditions.DRIFTED, False, False),
+        (conditions.CREATED, False, False),
+    ],
+)
+def test_load_balancer_in_trouble_is_named(
+    kind: str, status: bool, is_told: bool
+) -> None:
+    """With its driver and the reason; one that is well has no series."""
+    counted = Counted()
+    said = Condition(kind, status, Reason.DRIVER_REFUSED, "no", 1)
+    counted.view.load_balancers.place(
+        attrs.evolve(a_load_balancer(), conditions=(said,))
+    )
+
+    expected = ("shop", "front", "shop/proxy", kind, "DriverRefused", "1")
+    assert [expected] * is_told == counted.by_name("lbcf_load_balancer_in_trouble")

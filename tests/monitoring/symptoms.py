@@ -27,6 +27,9 @@ _NOUNS: Final = {
     "br": "record",
     "lease": "Lease",
 }
+_FRONT: Final = 'namespace="shop",load_balancer="front"'
+_NAMED: Final = {"namespace": "shop", "load_balancer": "front"}
+_TROUBLED: Final = f'lbcf_load_balancer_in_trouble{{{_FRONT},driver="shop/proxy"'
 
 
 @attrs.frozen
@@ -87,7 +90,8 @@ SYMPTOMS: Final = (
         Reason.MEMBERS_MISSING,
         "condition Drifted, and an Event",
         "LbcfMembersMissing",
-        'lbcf_load_balancers{condition="Drifted",status="True",reason="MembersMissing"}',
+        f'{_TROUBLED},condition="Drifted",reason="MembersMissing"}}',
+        labels=_NAMED,
     ),
     Symptom(
         "the load balancer calls a member DOWN",
@@ -95,7 +99,8 @@ SYMPTOMS: Final = (
         Reason.MEMBER_DOWN,
         "condition InService, and Event `MembersDown` on the group",
         "LbcfMembersDown",
-        'lbcf_records{condition="InService",status="False",reason="MemberDown"}',
+        f"lbcf_members_down{{{_FRONT}}}",
+        labels=_NAMED,
     ),
     Symptom(
         "removals are held",
@@ -122,8 +127,8 @@ SYMPTOMS: Final = (
         Reason.DRIVER_REFUSED,
         "condition Reachable, and an Event",
         "LbcfLoadBalancerUnreachable",
-        'lbcf_load_balancers{condition="Reachable",status="False",reason="DriverRefused"}',
-        labels={"reason": "DriverRefused"},
+        f'{_TROUBLED},condition="Reachable",reason="DriverRefused"}}',
+        labels={**_NAMED, "driver": "shop/proxy", "reason": "DriverRefused"},
     ),
     Symptom(
         "the driver is gone, and a record cannot go",
