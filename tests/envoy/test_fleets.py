@@ -7,13 +7,16 @@ from datetime import timedelta
 
 import pytest
 
+from lbcf.runtime.flags import BindAddress
 from tests.envoy.node import Node
 from tests.envoy.proxy import FLEET
 from tests.envoy.stage import LONG, Stage
 from tests.haproxy.waiting import until
 from webhooks.envoy import fleets as module
 from webhooks.envoy import messages, subscriptions
+from webhooks.envoy.errors import TurnedAway, TurnedAwayFor
 from webhooks.envoy.fleets import Fleet, Fleets
+from webhooks.envoy.management import Management
 from webhooks.envoy.resources import Kind, Resource
 from webhooks.envoy.sessions import opened
 from webhooks.envoy.subscriptions import Asked, Subscription
@@ -144,7 +147,7 @@ def test_there_are_limits(
     known.enter(known.fleet("edge"), opened("a", "e"))
     known.enter(known.fleet("edge"), opened("a", "e"))
 
-    assert said in known.refusal(node)
+    assert said in str(known.refusal(node) or "")
     assert bool(said) == bool(known.refusal(node))
 
 
@@ -243,7 +246,7 @@ def test_how_much_a_stream_may_ask_for(
     subscription = Subscription("e")
     subscription.take(Asked(frozenset({"a", "b"})))
 
-    assert said in subscription.excess(asked)
+    assert said in str(subscription.excess(asked) or "")
     assert bool(said) == bool(subscription.excess(asked))
 
 
@@ -312,6 +315,51 @@ async def test_who_asks_for_too_much_is_told(
     assert "envoy.turned_away" in capsys.readouterr().out
     stage.clock.skip(LONG)  # until an Envoy that was connected counts as gone
     await until(is_forgotten)
+
+
+async def test_one_reason_does_not_hide_another(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two Envoys are turned away within a minute, and the log tells of both."""
+    monkeypatch.setattr(module, "MOST_ENVOYS", 1)
+    monkeypatch.setattr(subscriptions, "MOST_NAMES", 3)
+    known = (await stage.driver()).keeper.fleets
+
+    async def is_there() -> bool:
+        return known.known() == {"edge": ["a"]}
+
+    async with Node.running(stage.port, "a", is_silent=True) as greedy:
+        await until(is_there)
+        async with Node.running(stage.port, "b", is_silent=True) as other:
+            await other.refused()
+        await greedy.ask(Kind.ENDPOINTS, "a", "b", "c", "d", has={})
+        await greedy.refused()
+
+    logged = capsys.readouterr().out
+    assert "fleet 'edge' has 1 Envoys, and more are not served" in logged
+    assert "Envoy a: more than 3 resources of one kind" in logged
+
+
+def test_each_reason_is_told_once_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever words of peers are in it, and nothing of them is kept."""
+    clock = Clock()
+    management = Management(
+        BindAddress("127.0.0.1", 0), fleets(clock), "e", None, lambda _: None
+    )
+
+    def told(*errors: tuple[TurnedAwayFor, str]) -> list[str]:
+        for reason, text in errors:
+            management.complain(TurnedAway(reason, text))
+        out = capsys.readouterr().out
+        return [text for _, text in errors if text in out]
+
+    greedy = [(TurnedAwayFor.MOST_NAMES, f"from peer {n:03}") for n in range(100)]
+    other = (TurnedAwayFor.MOST_ENVOYS, "one too many")
+    assert ["from peer 000", "one too many"] == told(*greedy, other)
+    clock.time += 59
+    assert [] == told(*greedy, other)
+    clock.time += 2
+    assert ["one too many", "from peer 000"] == told(other, *greedy)
 
 
 @pytest.mark.envoy

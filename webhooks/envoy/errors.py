@@ -7,7 +7,11 @@ EnvoyError
 |- Foreign         an Envoy has it from a driver with other state
 |- NotSaved        the state cannot be written to disk
 `- NotYet          an Envoy has not taken it up so far, or none is connected
+
+TurnedAway          a stream ends, for one of the reasons of TurnedAwayFor
 """
+
+from enum import Enum, auto
 
 
 class EnvoyError(Exception):
@@ -36,3 +40,27 @@ class NotSaved(EnvoyError):  # noqa: N818
 
 class NotYet(EnvoyError):  # noqa: N818
     """Nothing is wrong as far as is known, and it is not done."""
+
+
+class TurnedAwayFor(Enum):
+    """Reasons to end a stream. The log has each once a minute, whatever the peer's words."""
+
+    UNREADABLE = auto()
+    WHOLE_STATES = auto()
+    MOST_FLEETS = auto()
+    MOST_ENVOYS = auto()
+    MOST_STREAMS = auto()
+    MOST_NAMES = auto()
+    LONG_NAME = auto()
+
+
+class TurnedAway(Exception):  # noqa: N818
+    """A stream has to end; its text has words of the peer.
+
+    Attributes:
+        reason: why.
+    """
+
+    def __init__(self, reason: TurnedAwayFor, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason

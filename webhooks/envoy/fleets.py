@@ -12,7 +12,14 @@ from datetime import timedelta
 
 import attrs
 
-from webhooks.envoy.errors import EnvoyError, Foreign, NotYet, Rejected
+from webhooks.envoy.errors import (
+    EnvoyError,
+    Foreign,
+    NotYet,
+    Rejected,
+    TurnedAway,
+    TurnedAwayFor,
+)
 from webhooks.envoy.loads import Reporting
 from webhooks.envoy.messages import Node
 from webhooks.envoy.resources import Kind, Resource, Snapshot
@@ -215,29 +222,32 @@ class Fleets:
             if envoys:
                 self.fleet(name).left_at.update(dict.fromkeys(envoys, now))
 
-    def refusal(self, node: Node) -> str:
-        """Return why an Envoy can have no stream more, and what to do; empty: it can."""
+    def refusal(self, node: Node) -> TurnedAway | None:
+        """Return why an Envoy can have no stream more, and what to do; None: it can."""
         fleet = self.peek(node.fleet)
         idle = sum(not any(one.resources.values()) for one in self)
         if node.fleet not in self._fleets and idle >= MOST_FLEETS:
-            return (
+            return TurnedAway(
+                TurnedAwayFor.MOST_FLEETS,
                 f"{idle} fleets without a load balancer have Envoys: start Envoys with the "
-                "node.cluster that LoadBalancers name as fleet"
+                "node.cluster that LoadBalancers name as fleet",
             )
         envoys = {*fleet.connected(), *fleet.reports, *fleet.left_at}
         if node.envoy not in envoys and len(envoys) >= MOST_ENVOYS:
-            return (
+            return TurnedAway(
+                TurnedAwayFor.MOST_ENVOYS,
                 f"fleet {fleet.name!r} has {len(envoys)} Envoys, and more are not served: "
-                "start others with another node.cluster, as a fleet of their own"
+                "start others with another node.cluster, as a fleet of their own",
             )
         streams = [one for one in fleet.sessions if one.envoy == node.envoy]
         reports = fleet.reports.get(node.envoy, ())
         if max(len(streams), len(reports)) >= MOST_STREAMS:
-            return (
+            return TurnedAway(
+                TurnedAwayFor.MOST_STREAMS,
                 f"{MOST_STREAMS} streams of Envoy {node.envoy} are open: give each Envoy "
-                "of the fleet a node.id of its own"
+                "of the fleet a node.id of its own",
             )
-        return ""
+        return None
 
     def expire(self) -> None:
         """Forget the Envoys that were away for too long, in all fleets."""

@@ -17,6 +17,7 @@ from envoy.service.load_stats.v3 import lrs_pb2_grpc
 from lbcf.runtime.flags import BindAddress
 from webhooks.envoy import messages
 from webhooks.envoy.balancers import is_fleet
+from webhooks.envoy.errors import TurnedAway, TurnedAwayFor
 from webhooks.envoy.fleets import Fleet, Fleets
 from webhooks.envoy.loads import Reporting, of_ours
 from webhooks.envoy.messages import Message, Node
@@ -32,7 +33,7 @@ LONGEST_ID = 255
 """Characters of a `node.id`."""
 
 COMPLAIN_AGAIN = 60.0
-"""Seconds between two words in the log about Envoys that are turned away."""
+"""Seconds between two words in the log about Envoys turned away for the same reason."""
 
 _OPTIONS = (
     ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a share
@@ -96,10 +97,6 @@ class Files:
         )
 
 
-class TurnedAwayError(Exception):
-    """A stream has to end, for it asks for more than is kept of one."""
-
-
 @attrs.define(eq=False)
 class Management:
     """Serves all Envoys.
@@ -120,7 +117,7 @@ class Management:
     step: Step
     closing: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     _server: Any = attrs.field(default=None, init=False)
-    _complained_at: float | None = attrs.field(default=None, init=False)
+    _complained_at: dict[TurnedAwayFor, float] = attrs.field(factory=dict, init=False)
 
     async def open(self) -> int:
         """Listen; return the port.
@@ -165,7 +162,7 @@ class Management:
         full = self.fleets.refusal(messages.node_of(request))
         if full:
             self.complain(full)
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, full)
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(full))
         return request
 
     async def _read_first(
@@ -176,15 +173,16 @@ class Management:
             return await anext(requests, None)
         except messages.Unreadable as error:
             why = f"what is no request of xDS came from {context.peer():.80}: {error}"
-            self.complain(why)
+            self.complain(TurnedAway(TurnedAwayFor.UNREADABLE, why))
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, why)
 
-    def complain(self, why: str) -> None:
-        """Log that Envoys are turned away, not more often than is read."""
+    def complain(self, error: TurnedAway) -> None:
+        """Log that Envoys are turned away, each reason not more often than is read."""
         now = self.fleets.now()
-        if self._complained_at is None or now - self._complained_at > COMPLAIN_AGAIN:
-            self._complained_at = now
-            _log.warning("envoy.turned_away", error=why)
+        last = self._complained_at.get(error.reason)
+        if last is None or now - last > COMPLAIN_AGAIN:
+            self._complained_at[error.reason] = now
+            _log.warning("envoy.turned_away", error=str(error))
 
     async def refuse_whole_states(
         self, requests: AsyncIterator[Message], context: Any
@@ -196,7 +194,7 @@ class Management:
             f"Envoy {node.envoy!r:.80} of fleet {node.fleet!r:.80} asks for the state of the "
             "world, which this driver does not serve: use api_type: DELTA_GRPC in its ads_config"
         )
-        self.complain(why)
+        self.complain(TurnedAway(TurnedAwayFor.WHOLE_STATES, why))
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, why)
 
     async def configure(
@@ -205,7 +203,7 @@ class Management:
         """Answer one stream of an Envoy as long as it lasts.
 
         Raises:
-            TurnedAwayError: it asks for too much.
+            TurnedAway: it asks for too much.
         """
         session = opened(node.envoy, self.epoch)
         self._take(self.fleets.peek(node.fleet), session, first)
@@ -223,9 +221,7 @@ class Management:
                     {changed, reader}, return_when=asyncio.FIRST_COMPLETED
                 )
                 changed.cancel()
-            if not reader.cancelled() and isinstance(
-                reader.exception(), TurnedAwayError
-            ):
+            if not reader.cancelled() and isinstance(reader.exception(), TurnedAway):
                 await reader
         finally:
             reader.cancel()
@@ -239,7 +235,7 @@ class Management:
         """Take the requests of a stream until it ends.
 
         Raises:
-            TurnedAwayError: as `_take` says.
+            TurnedAway: as `_take` says.
         """
         async for request in requests:
             self._take(fleet, session, request)
@@ -248,14 +244,14 @@ class Management:
         """Take one request.
 
         Raises:
-            TurnedAwayError: it asks for too much.
+            TurnedAway: it asks for too much.
         """
         kind = messages.kind_of(request)
         if kind is None:
             return
         asked = messages.read_request(request)
         if excess := session.subscriptions[kind].excess(asked):
-            raise TurnedAwayError(f"Envoy {session.envoy}: {excess}")
+            raise TurnedAway(excess.reason, f"Envoy {session.envoy}: {excess}")
         if asked.error:
             _log.warning("envoy.refused", envoy=session.envoy, error=asked.error)
         session.take(kind, asked, fleet.snapshot, self.fleets.now())
@@ -281,8 +277,8 @@ class _Ads(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):  # type: ignore[mis
             async with contextlib.aclosing(stream):
                 async for response in stream:
                     yield response
-        except TurnedAwayError as error:
-            self._management.complain(str(error))
+        except TurnedAway as error:
+            self._management.complain(error)
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
 
     async def StreamAggregatedResources(  # noqa: N802  (gRPC's name)

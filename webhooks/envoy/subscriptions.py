@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 
 import attrs
 
+from webhooks.envoy.errors import TurnedAway, TurnedAwayFor
 from webhooks.envoy.resources import Resource, is_of
 
 
@@ -88,22 +89,24 @@ class Subscription:
         """That of the latest response."""
         return str(self._nonce)
 
-    def excess(self, asked: Asked) -> str:
-        """Return why a request asks for more than is kept of one stream; empty: it does not."""
+    def excess(self, asked: Asked) -> TurnedAway | None:
+        """Return why a request asks for more than is kept of one stream; None: it does not."""
         told = (*asked.subscribe, *asked.has, *asked.has.values())
         if any(len(one) > LONGEST_NAME for one in told):
-            return (
-                f"a resource's name or version has more than {LONGEST_NAME} characters"
+            return TurnedAway(
+                TurnedAwayFor.LONG_NAME,
+                f"a resource's name or version has more than {LONGEST_NAME} characters",
             )
         count = len({*asked.subscribe, *asked.has})
         if count + max(len(self.held), len(self._names)) <= MOST_NAMES:
-            return ""
+            return None
         names = {*self.held, *self._names, *asked.subscribe, *asked.has}
         if len(names - asked.unsubscribe) <= MOST_NAMES:
-            return ""
-        return (
+            return None
+        return TurnedAway(
+            TurnedAwayFor.MOST_NAMES,
             f"more than {MOST_NAMES} resources of one kind are subscribed to, which no Envoy "
-            "needs that has its load balancers from this driver: find out what it is"
+            "needs that has its load balancers from this driver: find out what it is",
         )
 
     def take(self, asked: Asked) -> Offer | None:
