@@ -55,8 +55,16 @@ async def started(*flags: str) -> Process:
 async def finished(*flags: str) -> tuple[int | None, str, str]:
     """Run the driver to its end; return its status and both of its outputs."""
     process = await started(*flags)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    told = b""
     try:
-        shown, told = await process.communicate()
+        async for line in process.stderr:
+            told += line
+            if b"driver.serving" in line:
+                process.kill()  # nobody else would end it
+        shown = await process.stdout.read()
+        await process.wait()
     finally:
         # A driver that serves in spite of its flags must not outlive the test.
         if process.returncode is None:
