@@ -72,6 +72,10 @@ test: build ## ~30 min | Run all tests, on a real kube-apiserver, real nodes and
 .PHONY: check
 check: lint types layers test ## ~30 min | All that CI checks before the demo: lint, types, layers, test.
 
+.PHONY: stress
+stress: build ## ~1 h | Run all tests beside four busy loops, in a drawn order (STRESS_ARGS=...).
+	$(BIN)/python -m tests.lab.stress $(STRESS_ARGS) -- -n $(WORKERS) --dist loadfile $(TEST_ARGS)
+
 .PHONY: interop
 interop: install ## ~10 min | Run drivers and emulators against clients and servers of other people.
 	$(PIP_INSTALL) --requirement requirements/interop.txt
