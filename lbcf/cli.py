@@ -161,7 +161,8 @@ def _builder(
         try:
             from lbcf.admission.app import Admission  # noqa: PLC0415
         except ModuleNotFoundError as error:
-            raise SettingsError(f"{error}: pip install 'lbcf[admission]'") from error
+            lacking = f"{error}: lbcf is installed without its extra `admission`"
+            raise SettingsError(f"{lacking} (docs/api.md#lbcf-admission)") from error
 
         return partial(Admission, webhook=admission_flags.read_flags(flags))
     from lbcf.deregistrar.app import DeregistrarProgram  # noqa: PLC0415

@@ -37,7 +37,13 @@ from lbcf.ctl.hand_drain import (
 from lbcf.ctl.leaders import LEASE_NAMES, read_leaders
 from lbcf.ctl.load_balancers import why_load_balancer
 from lbcf.ctl.orphans import OrphanOrder
-from lbcf.ctl.output import ReportWriter, is_interactive, report_writer, screen
+from lbcf.ctl.output import (
+    ReportWriter,
+    is_interactive,
+    print_json,
+    report_writer,
+    screen,
+)
 from lbcf.ctl.plan import plan_report
 from lbcf.ctl.project import write_project
 from lbcf.ctl.reading import Reading, not_found
@@ -122,9 +128,13 @@ def _write_project(flags: argparse.Namespace) -> int:
         CtlError: it cannot be written.
     """
     _check_scope(flags)
-    write = report_writer(flags.output)
     name = flags.target.name
-    write(write_project(name, flags.namespace or "default", flags.to or Path(name)))
+    project = write_project(name, flags.namespace or "default", flags.to or Path(name))
+    if flags.output == "json":
+        print_json(project)
+    else:  # without the library that draws tables: who writes drivers needs none
+        for file in project.files:
+            print(f"wrote {project.folder}/{file}")  # noqa: T201
     return FINE
 
 

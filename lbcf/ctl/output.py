@@ -32,7 +32,10 @@ def report_writer(output: str, *, watching: bool = False) -> ReportWriter:
     try:
         from lbcf.ctl import tables  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise CtlError(f"{error}: pip install 'lbcf[ctl]', or use -o json") from error
+        lacking = (
+            f"{error}: lbcf is installed without its extra `ctl` (docs/kubectl.md)"
+        )
+        raise CtlError(f"{lacking}; -o json needs none") from error
     return tables.print_report
 
 

@@ -23,7 +23,6 @@ from lbcf.ctl.drains import DrainsReport
 from lbcf.ctl.hand_drain import HandDrainReport
 from lbcf.ctl.orphans import OrphansReport
 from lbcf.ctl.plan import PlanReport, RecordChange
-from lbcf.ctl.project import NewProject
 from lbcf.ctl.records import next_attempt
 from lbcf.ctl.report import Line, Mark, Section, WhyReport, age, relative_time
 from lbcf.ctl.status import Problem, StatusReport
@@ -288,12 +287,6 @@ def _(report: OrphansReport) -> RenderableType:
     head = Text.assemble((report.subject, "bold"), f": {told}{others}")
     rows = tuple((one.address, one.record) for one in report.left)
     return Group(head, _KubectlTable("ADDRESS|RECORD", rows)) if rows else head
-
-
-@draw.register
-def _(report: NewProject) -> RenderableType:
-    written = (f"{report.folder}/{file}" for file in report.files)
-    return Text("\n".join(f"wrote {path}" for path in written))
 
 
 def _unread(texts: Iterable[str]) -> Iterable[RenderableType]:

@@ -183,7 +183,8 @@ def export_spans(service: str, environment: Mapping[str, str]) -> Iterator[None]
         provider = _provider({} if environment.get(NAME) else {"service.name": service})
     except ImportError:
         # An injector may have set the variables for all pods: no reason to stop.
-        _log.warning("traces.unavailable", hint="pip install 'lbcf[traces]'")
+        lacking = "lbcf is installed without its extra `traces` (docs/operate.md)"
+        _log.warning("traces.unavailable", hint=lacking)
         yield
         return
     _sink.tracer = provider.get_tracer("lbcf", __version__)

@@ -12,6 +12,8 @@ from zipfile import ZipFile
 import pytest
 import yaml
 
+import lbcf.ctl
+
 from lbcf.cli import main
 from lbcf.ctl.command import run
 from tests.lab.cluster import Cluster
@@ -74,6 +76,19 @@ def test_all_files_are_written_and_told(
     assert (0, "my-lb") == (status, told["folder"])
     assert FILES == set(told["files"])
     assert FILES == {path.name for path in (tmp_path / "my-lb").iterdir()}
+
+
+def test_no_table_is_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An author of drivers has installed lbcf without what draws tables."""
+    monkeypatch.delattr(lbcf.ctl, "tables", raising=False)
+    monkeypatch.setitem(sys.modules, "lbcf.ctl.tables", None)
+    folder = tmp_path / "project"
+    status = main(["driver", "new", "my-lb", "--to", str(folder)])
+
+    told = capsys.readouterr().out.splitlines()
+    assert (0, {f"wrote {folder}/{file}" for file in FILES}) == (status, set(told))
 
 
 def test_driver_comes_first_where_people_say_it_so(
