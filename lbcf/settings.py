@@ -76,10 +76,13 @@ def add_flags(parser: argparse.ArgumentParser, process: str) -> None:
     add = parser.add_argument
     add("--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, else in-cluster")
     add("--context", metavar="NAME", help="context of the kubeconfig")
+    kept = (
+        "the Secret of our own certificate" if process == "admission" else "the Leases"
+    )
     add(
         "--namespace",
         default=os.environ.get("POD_NAMESPACE") or SYSTEM_NAMESPACE,
-        help="where the Leases live (default: $POD_NAMESPACE, else kube-system)",
+        help=f"of {kept} (default: $POD_NAMESPACE, else kube-system)",
     )
     add(
         "--metrics-bind-address",
@@ -113,8 +116,18 @@ def add_flags(parser: argparse.ArgumentParser, process: str) -> None:
             help="where to answer pods that wait until no record names them, such as "
             ":11037; 0: nowhere (default: %(default)s)",
         )
-    add("--log-level", default="info", help="debug, info, warning or error")
-    add("--log-format", default="json", choices=["json", "console"])
+    add(
+        "--log-level",
+        default="info",
+        metavar="LEVEL",
+        help="debug, info, warning or error (default: %(default)s)",
+    )
+    add(
+        "--log-format",
+        default="json",
+        choices=["json", "console"],
+        help="default: %(default)s",
+    )
     add(
         "--grace-period",
         default=25.0,

@@ -71,7 +71,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="Secret that keeps our own certificate (default: %(default)s)",
     )
-    add("--service", default=attrs.fields(Webhook).service.default, metavar="NAME")
+    add(
+        "--service",
+        default=attrs.fields(Webhook).service.default,
+        metavar="NAME",
+        help="Service by which the API server reaches us (default: %(default)s)",
+    )
     add(
         "--webhook-configuration",
         default=attrs.fields(Webhook).configuration.default,

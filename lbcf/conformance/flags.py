@@ -53,8 +53,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     many(
         "--operations",
         "A,B",
-        "that it declares: drainBackend and listBackends are asked for only then, "
-        "and what is named here must be served",
+        "that it declares: drainBackend, listBackends and the batches (ensureBackends "
+        "and so on) are asked for only then, and what is named here must be served",
     )
     addresses = f"{DEFAULT_ADDRESSES[0]} to {DEFAULT_ADDRESSES[-1]}"
     text = f"that may be registered; repeatable (default: {addresses})"

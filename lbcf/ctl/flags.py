@@ -13,7 +13,7 @@ import attrs
 from lbcf import __version__
 from lbcf.core.model.names import bind_group_key, home_of
 from lbcf.core.model.values import ObjectKey
-from lbcf.ctl.uninstall.run import WAYS, add_flags
+from lbcf.ctl.uninstall.run import WAYS, WHAT_WAYS_DO, add_flags
 from lbcf.runtime.flags import OneLineParser
 
 
@@ -241,8 +241,15 @@ class Flag:
     is_common: bool = True
 
 
-_NAMESPACE = Flag("--namespace", "default: the context's")
-_EVERYWHERE = Flag("--all-namespaces", "ask about all of them", takes_value=False)
+_NAMESPACE = Flag(
+    "--namespace",
+    "default: the context's; of new: default; of uninstall: lbcf-system",
+)
+_EVERYWHERE = Flag(
+    "--all-namespaces",
+    "with status, drains and why node/NAME: of all of them",
+    takes_value=False,
+)
 _OUTPUT = Flag("--output", "how to write; default: table")
 _KUBECONFIG = Flag("--kubeconfig", "default: KUBECONFIG, ~/.kube/config")
 _CONTEXT = Flag("--context", "of the kubeconfig; default: its current one")
@@ -250,9 +257,11 @@ _USER = Flag("--as", "ask as this user; needs `impersonate`")
 _GROUP = Flag("--as-group", "and as a member of this group; may be given again")
 _WATCH = Flag("--watch", "tell of each change until Ctrl-C", False, False)
 _REASON = Flag("--reason", "is kept in the annotation", is_common=False)
-_WAIT = Flag("--wait", "tell who is left until nobody is", False, False)
+_WAIT = Flag("--wait", "tell who is waited for until nobody is", False, False)
 _YES = Flag("--yes", "do not ask", False, False)
-_TIMEOUT = Flag("--timeout", "seconds for each kind to go", is_common=False)
+_TIMEOUT = Flag(
+    "--timeout", "seconds for each kind to go; default: 600", is_common=False
+)
 _ABANDON = Flag("--abandon", "after them: let go without drivers", is_common=False)
 _OBJECTS = Flag("--objects-only", "leave Deployments and CRDs", False, False)
 _TO = Flag("--to", "the folder that is made; default: NAME", is_common=False)
@@ -302,7 +311,7 @@ def parser_for(program: str) -> argparse.ArgumentParser:
         if one.targets:
             _add_target(parsed, one.targets)
         if one.ways:
-            parsed.add_argument("way", choices=one.ways)
+            parsed.add_argument("way", choices=one.ways, help=WHAT_WAYS_DO)
             add_flags(parsed)
         else:
             for flag in one.flags:

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from lbcf.ctl.uninstall import __doc__ as doc
-from lbcf.ctl.uninstall.run import NAMESPACE, WAYS, add_flags, run
+from lbcf.ctl.uninstall.run import NAMESPACE, WAYS, WHAT_WAYS_DO, add_flags, run
 
 
 def main() -> int:
@@ -14,7 +14,7 @@ def main() -> int:
         description=doc,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("way", choices=WAYS, help="what becomes of the backends")
+    parser.add_argument("way", choices=WAYS, help=WHAT_WAYS_DO)
     parser.add_argument(
         "--namespace", default=NAMESPACE, help="of our processes and their Leases"
     )

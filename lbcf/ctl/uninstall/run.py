@@ -18,12 +18,19 @@ WAYS: Final[Mapping[str, Callable[[argparse.Namespace], None]]] = {
     "retain": retain,
 }
 """What may become of the backends."""
+WHAT_WAYS_DO: Final = "drain: load balancers let go of everything; retain: they keep it"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add what both ways can be told."""
     add = parser.add_argument
-    add("--timeout", type=float, default=600, help="seconds for each kind to go")
+    add(
+        "--timeout",
+        type=float,
+        default=600,
+        metavar="SECONDS",
+        help="for each kind to go (default: %(default)s)",
+    )
     add("--abandon", metavar="WHY", help="after the timeout: let go without drivers")
     add("--objects-only", action="store_true", help="leave Deployments and CRDs there")
 
