@@ -4,6 +4,7 @@ Generated from the wire types: their docstrings become the descriptions. What th
 cannot say (old spellings, one field of several) is added here.
 """
 
+import re
 import sys
 
 from collections.abc import Mapping, Sequence
@@ -70,6 +71,11 @@ _TRACE: Schema = {
     "description": "W3C Trace Context; what is no valid one counts as missing.",
     "schema": {"type": "string"},
 }
+
+
+_FIELD = re.compile(r"`[a-z]+(?:_[a-z]+)+`")
+_LETTER = re.compile(r"_([a-z])")
+_NONE = re.compile(r"\bNone\b")
 
 
 def document() -> Schema:
@@ -158,18 +164,28 @@ def _path(operation: Operation) -> Schema:
     return {
         "post": {
             "operationId": operation.value,
-            "summary": docstring(request).splitlines()[0],
+            "summary": _on_the_wire(docstring(request)).splitlines()[0],
             "parameters": [{"$ref": f"#/components/parameters/{TRACE_HEADER}"}],
             "requestBody": {"required": True, "content": _content(request.__name__)},
             "responses": {
                 "200": {
-                    "description": docstring(answer).splitlines()[0],
+                    "description": _on_the_wire(docstring(answer)).splitlines()[0],
                     "content": _content(answer.__name__),
                 },
                 **refusals,
             },
         }
     }
+
+
+def _on_the_wire(text: str) -> str:
+    """Write Python's words in a docstring as JSON has them: `lbInfo`, null."""
+    named = _FIELD.sub(lambda found: _LETTER.sub(_raised, found[0]), text)
+    return _NONE.sub("null", named)
+
+
+def _raised(found: re.Match[str]) -> str:
+    return found[1].upper()
 
 
 def _content(name: str) -> Schema:
@@ -181,7 +197,7 @@ def _describe(name: str, schema: Schema) -> None:
     kind = getattr(driver_requests, name, None) or getattr(driver_answers, name, None)
     if not isinstance(kind, type):
         return
-    schema["description"] = text_of(kind)
+    schema["description"] = _on_the_wire(text_of(kind))
     if not issubclass(kind, Message):
         return
     schema.pop("additionalProperties")  # foreign fields are skipped, not refused
@@ -190,7 +206,7 @@ def _describe(name: str, schema: Schema) -> None:
     for field in msgspec.structs.fields(kind):
         if field.name in sentences:
             described = properties[field.encode_name]
-            described["description"] = sentences[field.name]
+            described["description"] = _on_the_wire(sentences[field.name])
 
 
 def _add_what_types_cannot_say(schemas: dict[str, Schema]) -> None:
