@@ -51,7 +51,7 @@ _DELETED = Where(
 )
 _GROUP_EVENT = Where("Events", "group")
 _LOAD_BALANCER_EVENT = Where("Events", "load balancer")
-_LBCF = Where("What `lbcf` alone says", "`lbcf status`, `lbcf why`")
+_LBCF = Where("What `kubectl lbcf` alone says", "`status` and `why` of `kubectl lbcf`")
 
 
 class Explained(StrEnum):
@@ -747,7 +747,7 @@ class Reason(Explained):
     NOT_READ = (
         "NotRead",
         _LBCF,
-        "whoever runs `lbcf` may not read what decides: the message names the right",
+        "whoever runs `kubectl lbcf` may not read what decides: the message names the right",
         "ask for a role with that right: [kubectl.md](kubectl.md#rights)",
     )
     NOT_LOOKED_AT = (
