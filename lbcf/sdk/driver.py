@@ -248,7 +248,7 @@ class Driver(abc.ABC):
             bring at a time; one: the manifest does not declare them.
         batch_concurrency: how many items of a batch are performed at a time, by the
             methods for one member.
-        summary: what `--help` says of the driver.
+        summary: what `--help` says of the driver, where `run` is given the class.
     """
 
     member_key: MemberKey = MemberKey.ADDRESS

@@ -239,7 +239,7 @@ class BackendRequest(
     frozen=True,
     kw_only=True,
 ):
-    """One member of one load balancer.
+    """One member of one load balancer: `BackendRequest[BackendAnswer]` is any of these requests.
 
     Attributes:
         member_key: spec.memberKey of the LoadBalancerDriver; None: the caller does not say.

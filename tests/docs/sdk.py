@@ -203,7 +203,8 @@ def _entry(name: str) -> Iterator[str]:
 def _class(kind: type) -> Iterator[str]:
     """Write a class: how it is made, its fields, its methods."""
     is_value = attrs.has(kind) or issubclass(kind, msgspec.Struct)
-    if not is_value and "__init__" in vars(kind):
+    is_made = not getattr(kind, "_is_protocol", False)
+    if not is_value and is_made and "__init__" in vars(kind):
         yield from _code(_signature(kind, kind.__name__))
     yield _prose(kind)
     yield from _list("Arguments", docstrings.entries(kind, "Args"))
