@@ -1,7 +1,7 @@
 """Measures how many lifecycles of backends at a time a driver can serve.
 
-A lifecycle is ensure, drain (where declared), deregister; the same seed sends the same
-ones. The result is the last concurrency without a failure.
+A lifecycle is ensure (once or twice), drain (three of four, where declared), deregister; the
+same seed sends the same ones. The result is the last concurrency without a failure.
 """
 
 import asyncio

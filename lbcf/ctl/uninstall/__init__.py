@@ -3,8 +3,9 @@
     kubectl lbcf uninstall drain     # load balancers let go of everything first
     kubectl lbcf uninstall retain    # load balancers keep what they have
 
-`drain` deletes what people wrote (Binds, BackendGroups, LoadBalancers, drivers) while our
-processes run, and waits until they have drained, deregistered and let go of everything.
+`drain` deletes what people wrote (LoadBalancerClasses, Binds, BackendGroups, LoadBalancers,
+drivers) while our processes run, and waits until they have drained, deregistered and let go of
+everything. Services of type LoadBalancer are let go of, and stay.
 `retain` stops the processes, then takes our finalizers off, so that no driver is called.
 After either, Deployments, roles, policies, CRDs and the namespace go, found by their label.
 
