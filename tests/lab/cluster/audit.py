@@ -1,6 +1,6 @@
 """What the API server was asked, by whom: its audit log as values.
 
-Tests count the writes of a controller here; see `controlplane.AUDIT_POLICY`.
+Tests count the writes of a controller here; see `controlplane.audit_policy`.
 """
 
 import json

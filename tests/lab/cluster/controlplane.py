@@ -5,23 +5,38 @@ runs `later_services`: before the API server is ready its built-in RBAC roles ar
 missing and kube-controller-manager ends with "forbidden".
 """
 
-from tests.lab.cluster.layout import POD_RANGE, SERVICE_RANGE, Layout, Plan
+from tests.lab.cluster.layout import POD_RANGE, SERVICE_RANGE, Layout, Options, Plan
 from tests.lab.cluster.services import Service
 
 
-# What the audit log holds of each request: who, what, answer; no bodies. One line
-# per request, when it is complete.
-AUDIT_POLICY = """\
+# What the audit log holds of each request: who, what, answer; bodies only where they
+# are asked for. One line per request, when it is complete.
+_POLICY = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
 omitManagedFields: true
-rules: [{level: Metadata}]
+rules:
 """
+_BODIES = """\
+- level: RequestResponse
+  verbs: [get, create, update, patch, delete]
+  resources:
+  - {group: lbcf.tkestack.io, resources: [backendrecords, backendrecords/status]}
+  - {group: lbcf.tkestack.io, resources: [loadbalancerdrivers]}
+  - {group: coordination.k8s.io, resources: [leases]}
+"""
+_REST = "- {level: Metadata}\n"
 # lumberjack, the log's writer, takes 0 for its own default of 100 MB and would
 # then move the file away while a test reads it.
 AUDIT_MEGABYTES = 100_000
 _NO_POD_COLLECTOR = ("--controllers=*,-pod-garbage-collector-controller",)
+
+
+def audit_policy(options: Options) -> str:
+    """What the audit log is to hold."""
+    bodies = _BODIES if options.audit_bodies else ""
+    return f"{_POLICY}{bodies}{_REST}"
 
 
 def first_services(layout: Layout, plan: Plan) -> list[Service]:

@@ -100,6 +100,8 @@ class Options:
         controller_flags: More flags for kube-controller-manager.
         kubelet_flags: More flags for every kubelet.
         proxy_mode: `nftables` or `iptables`.
+        audit_bodies: The audit log holds what was written and shown of records, drivers
+            and Leases, too, for `tests.lab.traced`.
     """
 
     nodes: int = 0
@@ -111,6 +113,7 @@ class Options:
     )
     kubelet_flags: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     proxy_mode: str = "nftables"
+    audit_bodies: bool = False
 
 
 @attrs.frozen

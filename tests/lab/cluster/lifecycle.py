@@ -81,7 +81,8 @@ def up(
     plan = _plan(layout, options, say)
     layout.make()
     plan.save(layout)
-    (layout.root / "audit-policy.yaml").write_text(controlplane.AUDIT_POLICY)
+    policy = controlplane.audit_policy(options)
+    (layout.root / "audit-policy.yaml").write_text(policy)
     make_credentials(layout, plan)
     say("keys and certificates made")
     try:
