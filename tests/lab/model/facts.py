@@ -19,14 +19,15 @@ which they ended; those of one actor on one record never overlap. A STEP has
     driver     of a call or lock: as the actor knew it then, {"drains": true, "settling":
                {"ensure": 25.0, "deregister": 25.0, "drain": 25.0, "generate": 25.0}}
     final      of a deregister: it counts
+    clears     of a write: of the mark
     drained    of a deregister: it says that nothing was left
     proof      of a release: deregistered, never or abandoned
     lock       of a lock: its name
     settling   of a lock that was taken: for how long calls for its holder's end may take
                effect by what it says; of a cover: by what was announced
     outcome    observed, gone, conflicted, succeeded, running, refused, unanswered (it
-               may land), unsent (it cannot), withheld (nobody tried), superseded, taken,
-               held, covered, released, or unknown
+               may land), unsent (it cannot), withheld (not made: nobody tried, or it was
+               turned away), superseded, taken, held, covered, released, or unknown
     now        FACTS, where the outcome shows the record
 
 and FACTS are
@@ -135,6 +136,7 @@ class Event:
     op: str
     driver: Driver
     final: bool
+    clears: bool
     drained: bool
     proof: str
     lock: str
@@ -175,6 +177,7 @@ def event_of(number: int, given: Mapping[str, Any]) -> Event:
         op=given.get("op", ""),
         driver=UNKNOWN_DRIVER if driver is None else Driver(**driver),
         final=given.get("final", False),
+        clears=given.get("clears", False),
         drained=given.get("drained", False),
         proof=given.get("proof", ""),
         lock=given.get("lock", ""),

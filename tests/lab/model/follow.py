@@ -85,6 +85,10 @@ def _read(_f: Witness, _e: Event, _memory: Memory) -> str:
 def _write(f: Witness, e: Event, memory: Memory) -> str:
     """A write of a record changes only what its actor may say."""
     before, after = basis(f, e, memory), e.now
+    if e.outcome == "unknown" and e.clears:
+        # It may be made later, and clear the mark of the next ensure (w32).
+        memory.doubts = True
+        memory.claims.clear()
     if after is None:
         return ""
     if isinstance(before, str):

@@ -39,13 +39,13 @@ from lbcf.core.model.names import ANNOTATION_ABANDON
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey
-from lbcf.kube.errors import KubeError
+from lbcf.kube.errors import KubeError, Unavailable
 from tests.fakes.clock import EPOCH
 
 
 Json = dict[str, object]
 
-_OPERATIONS = {
+OPERATIONS = {
     Operation.ENSURE_BACKEND: "ensure",
     Operation.DEREGISTER_BACKEND: "deregister",
     Operation.DRAIN_BACKEND: "drain",
@@ -170,13 +170,16 @@ def _step(step: Step) -> Json:
         case CallDriver():
             return {
                 "step": "call",
-                "op": _OPERATIONS[step.operation],
+                "op": OPERATIONS[step.operation],
                 "of": facts(step.permission.record),
                 "driver": _driver(step.driver),
                 "final": step.final,
                 "drained": step.drained,
             }
-        case WriteStatus() | WriteSettling():
+        case WriteStatus():
+            clears = not step.status.ensuring
+            return {"step": "write", "of": facts(step.record), "clears": clears}
+        case WriteSettling():
             return {"step": "write", "of": facts(step.record)}
         case TakeLock():
             # An object that was made anew may mean another load balancer.
@@ -204,7 +207,7 @@ def _driver(driver: LoadBalancerDriver) -> Json:
     """Write down what is known of a driver."""
     settling = {
         name: driver.settling(operation).total_seconds()
-        for operation, name in _OPERATIONS.items()
+        for operation, name in OPERATIONS.items()
     }
     return {"settling": settling, "drains": driver.declares(Operation.DRAIN_BACKEND)}
 
@@ -220,6 +223,8 @@ def _outcome(step: Step, reply: Reply | BaseException) -> Json:
         case KubeError() if isinstance(step, CallDriver):
             # The permission was too old and could not be renewed: nothing was sent.
             return {"outcome": "withheld"}
+        case KubeError() if isinstance(step, WriteStatus) and not _may_be_made(reply):
+            return {"outcome": "withheld"}
         case LockTaken(settling) | EndCovered(settling):
             outcome = _OUTCOMES[type(reply)]
             return {"outcome": outcome, "settling": settling.total_seconds()}
@@ -227,3 +232,8 @@ def _outcome(step: Step, reply: Reply | BaseException) -> Json:
             return {"outcome": "unknown"}
         case _:
             return {"outcome": _OUTCOMES[type(reply)]}
+
+
+def _may_be_made(error: KubeError) -> bool:
+    """Return whether a write that failed so may have been made, or may still be."""
+    return isinstance(error, Unavailable) and error.maybe_applied

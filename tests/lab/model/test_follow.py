@@ -207,6 +207,21 @@ def test_signing_off_after_silence_is_refused() -> None:
     assert "left behind" in refusal.why
 
 
+def test_an_ensure_beside_a_write_that_clears_the_mark_is_refused() -> None:
+    """The write had no answer: it may be made while the ensure is out (w32)."""
+    trace = a_life()
+    place = place_of(trace, "write")
+    steps = altered(trace, place, outcome="unknown", now=None)["steps"]
+    assert isinstance(steps, list)
+    again = steps[place_of(trace, "call", "ensure")]
+
+    refusal = follow({**trace, "steps": [*steps[: place + 1], again]})
+
+    assert refusal is not None
+    assert place + 1 == refusal.event.number
+    assert "does not tell of this call" in refusal.why
+
+
 def test_registered_stands_on_a_success() -> None:
     """A record is not written Registered after an ensure without an answer."""
     life = a_life()
