@@ -1,0 +1,99 @@
+"""Requests of the audit log with their bodies, about what the protocol lives by.
+
+The cluster has to be started with `Options(audit_bodies=True)`.
+"""
+
+import json
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tests.fakes.clock import EPOCH
+
+
+Body = Mapping[str, Any]
+
+
+@attrs.frozen
+class Request:
+    """A request that the API server has answered.
+
+    Attributes:
+        id: by which the log knows it.
+        user: who asked.
+        agent: the client's User-Agent.
+        verb: get, create, update, patch or delete.
+        resource: with the subresource.
+        name: of the object.
+        code: of the answer.
+        began: when it had come in.
+        ended: when the answer was sent; what was written is stored by then.
+        sent: its body; empty: none.
+        shown: the object of the answer; empty: none, or no success.
+    """
+
+    id: str
+    user: str
+    agent: str
+    verb: str
+    resource: str
+    name: str
+    code: int
+    began: float
+    ended: float
+    sent: Body
+    shown: Body
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it succeeded."""
+        return 200 <= self.code < 300
+
+
+def second(moment: datetime) -> float:
+    """Return a moment of the wall clock as one of a tape."""
+    return (moment - EPOCH).total_seconds()
+
+
+def requests(path: Path, since: int, namespace: str) -> Iterator[Request]:
+    """Read the requests with bodies in a namespace, from a place in the log on.
+
+    Args:
+        path: the log.
+        since: how long it was when what is to be read began, in bytes.
+        namespace: in whose objects.
+    """
+    with path.open("rb") as log:
+        log.seek(since)
+        text = log.read()
+    name = f'"namespace":"{namespace}"'.encode()
+    for line in text[: text.rfind(b"\n") + 1].splitlines():
+        if name in line and b'"level":"RequestResponse"' in line:
+            event = json.loads(line)
+            if event["objectRef"].get("namespace") == namespace:
+                yield _request(event)
+
+
+def _request(event: Body) -> Request:
+    """Read one event of the API audit.k8s.io/v1."""
+    about = event["objectRef"]
+    parts = (about["resource"], about.get("subresource"))
+    shown = event.get("responseObject", {})
+    status = event.get("responseStatus", {}).get("code", 0)
+    return Request(
+        id=event["auditID"],
+        user=event["user"]["username"],
+        agent=event.get("userAgent", ""),
+        verb=event["verb"],
+        resource="/".join(part for part in parts if part),
+        name=about.get("name") or shown.get("metadata", {}).get("name", ""),
+        code=status,
+        began=second(datetime.fromisoformat(event["requestReceivedTimestamp"])),
+        ended=second(datetime.fromisoformat(event["stageTimestamp"])),
+        sent=event.get("requestObject") or {},
+        shown=shown if status < 300 and shown.get("kind") != "Status" else {},
+    )

@@ -1,0 +1,277 @@
+"""Makes one tape of the audit log and of what reached a driver.
+
+A tape is JSON: {"keyed": [DRIVER'S NAME, ...], "drivers": {NAME: DRIVER}, "steps": [STEP,
+...]}. Its steps are those of `tests.lab.model.facts` as far as one sees them from outside,
+in the order in which they reached whoever did them: of one actor on one record that is
+the order in which it made them, since it makes each when it has heard of the last. What
+cannot be seen is left to the judge:
+
+    which version a call went by, when exactly it was sent, whether its answer was heard,
+    which deregister counted, by which proof a finalizer went, and, of a read or a write of
+    conditions alone, whether it was part of a turn.
+
+Beside what is said there, a STEP has
+
+    line       of a request: its id in the audit log
+    actors     of a call of which nobody knows who made it: who may have
+    address, not_after, drained, heard, late    of a call, as in `calls`
+    beside     of a read or write: it was, or may have been, made beside the turns
+
+A DRIVER has its name, how many calls it takes at a time (`places`), and how long each
+operation's permission lasts (`window`) and may take effect (`settling`). Of one that is
+changed meanwhile the last version counts.
+"""
+
+import json
+import math
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+import msgspec
+
+from lbcf.core.model import names
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import LoadBalancerDriver
+from lbcf.core.model.values import MemberKey
+from lbcf.wire.records import parse_record
+from lbcf.wire.resources import parse_driver
+from tests.lab.model.tape import OPERATIONS, Json, facts
+from tests.lab.traced.audit import Body, Request
+from tests.lab.traced.calls import Call
+from tests.lab.traced.sendings import SPARE, plain
+
+
+RECORDS = ("backendrecords", "backendrecords/status")
+_SKEW = 3.0
+"""Seconds for a driver whose clock is behind, and for times that are cut to seconds."""
+_UNDER_WAY = 1.0
+"""Seconds that a call takes to come in, at most, whose sender is gone by then."""
+_BESIDE = {"waitingFor", "backendGone"}
+"""What is written into the status of a record beside its turns."""
+
+
+@attrs.frozen
+class Run:
+    """One run of one of our processes.
+
+    Attributes:
+        name: its incarnation.
+        role: controller or deregistrar.
+        user: by whose credentials it asks.
+        mark: what its User-Agent ends with.
+        pid: its process.
+        began: when it was started.
+        ended: when it was seen to have ended; None: it was not.
+    """
+
+    name: str
+    role: str
+    user: str
+    mark: str
+    pid: int
+    began: float
+    ended: float | None
+
+
+def a_tape(
+    asked: Iterable[Request], calls: Iterable[Call], runs: Sequence[Run], until: float
+) -> Json:
+    """Put a tape together.
+
+    Args:
+        asked: requests of the audit log.
+        calls: what reached the driver.
+        runs: of our processes.
+        until: what began later is left out.
+    """
+    ordered = sorted(asked, key=lambda request: request.began)
+    drivers = _drivers(ordered)
+    described = {str(d.meta.key): _described(d) for d in drivers}
+    writer = _Writer(runs, list(described.values()))
+    steps = [step for request in ordered for step in writer.steps_of(request)]
+    steps += [writer.call(call) for call in calls]
+    steps += _ends(runs, steps)
+    keyed = [str(d.meta.key) for d in drivers if d.member_key is MemberKey.RECORD]
+    chosen = [step for step in steps if step["began"] <= until]
+    chosen.sort(key=lambda step: step["began"])
+    return {"keyed": sorted(set(keyed)), "drivers": described, "steps": chosen}
+
+
+def _drivers(asked: Iterable[Request]) -> list[LoadBalancerDriver]:
+    """Read all versions of drivers."""
+    kind = "loadbalancerdrivers"
+    shown = (r.shown for r in asked if r.resource == kind and r.shown)
+    return [parse_driver(_bytes(body)) for body in shown]
+
+
+def _described(driver: LoadBalancerDriver) -> Json:
+    """Write down a driver; what its times add up to is told here once more."""
+    times = {
+        name: driver.timeout(operation).total_seconds()
+        for operation, name in OPERATIONS.items()
+    }
+    late = driver.late_effect.total_seconds() + _SKEW
+    windows = {name: time + SPARE for name, time in times.items()}
+    return {
+        "name": str(driver.meta.key),
+        "drains": driver.declares(Operation.DRAIN_BACKEND),
+        "window": windows,
+        "settling": {name: math.ceil(w + late) for name, w in windows.items()},
+        "places": driver.max_concurrent_calls,
+    }
+
+
+def _bytes(body: Body) -> bytes:
+    return msgspec.json.encode(body)
+
+
+def _ends(
+    runs: Iterable[Run], steps: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Tell who has ended: not before the last of its requests has come in."""
+    for run in runs:
+        if run.ended is not None:
+            own = [s["began"] for s in steps if _may_be_of(s, run, run.ended)]
+            at = max([run.ended, *own])
+            yield {"actor": run.name, "step": "crash", "began": at, "ended": at}
+
+
+def _may_be_of(step: Mapping[str, Any], run: Run, ended: float) -> bool:
+    """Tell whether a run made a step, which may have come in after its end."""
+    unknown = run.name in step.get("actors", ()) and step["began"] < ended + _UNDER_WAY
+    return bool(unknown or step["actor"] == run.name)
+
+
+class _Writer:
+    """Turns requests and calls into steps.
+
+    Args:
+        runs: of our processes.
+        drivers: that there are.
+    """
+
+    def __init__(self, runs: Sequence[Run], drivers: Sequence[Json]) -> None:
+        self._runs = runs
+        self._driver = drivers[0] if len(drivers) == 1 else None
+
+    def steps_of(self, request: Request) -> Iterator[dict[str, Any]]:
+        """Write down a request, if it is part of the protocol."""
+        run = self._run_of(request)
+        if request.resource in RECORDS:
+            yield from self._about_record(request, run)
+        elif request.resource == "leases" and run is not None:
+            yield from self._about_lease(request, run)
+
+    def call(self, call: Call) -> dict[str, Any]:
+        """Write down a call."""
+        known = [run.name for run in self._runs if call.pid and run.pid == call.pid]
+        role = "controller" if call.op in ("ensure", "generate") else "deregistrar"
+        others = [r.name for r in self._runs if r.role == role and r.began < call.began]
+        step = {
+            "actor": known[0] if known else "",
+            "step": "call",
+            **attrs.asdict(call),
+        }
+        return step if known else {**step, "actors": others}
+
+    def _run_of(self, request: Request) -> Run | None:
+        """Find who asked; None: a person, or a program of somebody else's."""
+        own = [r for r in self._runs if r.user == request.user]
+        return next((r for r in own if request.agent.endswith(r.mark)), None)
+
+    def _about_record(
+        self, request: Request, run: Run | None
+    ) -> Iterator[dict[str, Any]]:
+        """Write down what was done to a record."""
+        kind, way = _kind(request)
+        shown = facts(parse_record(_bytes(request.shown))) if request.shown else None
+        uid = request.shown.get("metadata", {}).get("uid") or _of(request, "uid")
+        if not uid or (shown is None and kind not in ("write", "release")):
+            return  # nothing came of it, and no turn learnt from that
+        actor = request.user if run is None else run.name
+        step = {"actor": actor, "step": kind, "record": uid, "line": request.id}
+        step |= {"began": request.began, "ended": request.ended}
+        step |= {"outcome": _outcome(request, kind, shown)}
+        if version := _of(request, "resourceVersion"):
+            step["of"] = int(version)
+        if run is None:
+            step |= {"actor": actor, "step": "delete" if kind == "delete" else "read"}
+        elif kind == "delete":
+            step["actor"] = f"{actor}-deletes"
+        if way:
+            step["beside"] = way
+        gone = step["outcome"] == "released"
+        yield step if shown is None or gone else {**step, "now": shown}
+
+    def _about_lease(self, request: Request, run: Run) -> Iterator[dict[str, Any]]:
+        """Write down what was done to a lock on an address, or to an announcement."""
+        spec = request.shown.get("spec", {})
+        holder = str(spec.get("holderIdentity", "")).split("/")
+        is_lock, is_end = (request.name.startswith(p) for p in ("addr-", "end-"))
+        if len(holder) != 3 or request.verb == "delete" or self._driver is None:
+            yield from _inherited(request, run)
+            return
+        step: dict[str, Any] = {"actor": run.name, "record": holder[2]}
+        step |= {"line": request.id, "began": request.began, "ended": request.ended}
+        step |= {"settling": float(spec.get("leaseDurationSeconds") or 0)}
+        version = int(request.shown["metadata"]["resourceVersion"])
+        if is_lock:
+            named = {"step": "lock", "outcome": "taken", "lock": request.name}
+            driver = plain(self._driver)
+            yield {**step, **named, "driver": driver, "version": version}
+        elif is_end and run.role == "deregistrar":
+            yield {**step, "step": "cover", "outcome": "covered"}
+
+
+def _inherited(request: Request, run: Run) -> Iterator[dict[str, Any]]:
+    """Write down that a deregistrar goes by the name of the one before it."""
+    meta = request.shown.get("metadata", {})
+    text = meta.get("annotations", {}).get(f"{names.API_GROUP}/holder-process")
+    if request.name != "lbcf-deregistrar" or request.verb == "get" or text is None:
+        return
+    spec, holder = request.shown["spec"], json.loads(text)
+    is_own = str(spec.get("holderIdentity", "")).endswith(f"_{run.name}")
+    if is_own and holder.get("inherited"):
+        named = {"actor": run.name, "step": "inherit", "name": holder["inherited"]}
+        yield {**named, "line": request.id, "began": run.began, "ended": request.ended}
+
+
+def _of(request: Request, field: str) -> str:
+    """Return what a write, or a deletion, was to be made to."""
+    meta = (
+        request.sent.get("metadata", {}) or request.sent.get("preconditions", {}) or {}
+    )
+    return str(meta.get(field) or "")
+
+
+def _kind(request: Request) -> tuple[str, str]:
+    """Say which step a request was, and whether it was made beside the turns."""
+    if request.verb == "get":
+        return "read", "maybe"
+    if request.verb in ("create", "delete"):
+        return request.verb, ""
+    if request.resource == "backendrecords/status":
+        changed = set(request.sent.get("status", {}))
+        if changed and changed <= _BESIDE:
+            return "write", "sure"
+        return "write", "maybe" if changed <= {"conditions"} else ""
+    if "finalizers" in request.sent.get("metadata", {}):
+        return "release", ""
+    return ("update", "") if "spec" in request.sent else ("write", "")
+
+
+def _outcome(request: Request, kind: str, shown: Mapping[str, Any] | None) -> str:
+    """Say what came of it."""
+    if request.is_done:
+        if kind == "release" and shown is not None and not _finalizers(request):
+            return "released"
+        return "observed" if shown is not None else "gone"
+    words = {404: "gone", 409: "conflicted"}
+    return words.get(request.code, "unknown")
+
+
+def _finalizers(request: Request) -> Sequence[str]:
+    found: Sequence[str] = request.shown["metadata"].get("finalizers", [])
+    return found

@@ -1,0 +1,52 @@
+"""A life as it should be is allowed; one step elsewhere, and the step is named."""
+
+import pytest
+
+from tests.lab.traced.corruptions import CORRUPTIONS, Corruption, steps_of
+from tests.lab.traced.judge import judge
+from tests.lab.traced.story import a_drained_life, a_life, a_long_drain
+
+
+def test_whole_lives_are_allowed() -> None:
+    """Without a drain, with one that is empty, and with one that ends by its clock."""
+    tapes = [life().tape() for life in (a_life, a_drained_life, a_long_drain)]
+
+    verdicts = [judge(tape) for tape in tapes]
+
+    assert [None] * 3 == [verdict.refusal for verdict in verdicts]
+    assert [6, 8, 9] == [verdict.steps for verdict in verdicts]
+
+
+@pytest.mark.parametrize(
+    ("corrupted", "why"), CORRUPTIONS, ids=[c.__name__ for c, _ in CORRUPTIONS]
+)
+def test_corrupted_life_is_refused(corrupted: Corruption, why: str) -> None:
+    """The refusal names the step that was put elsewhere, and shows its lines."""
+    tape = a_drained_life().tape()
+    place = corrupted(tape)
+
+    verdict = judge(tape)
+
+    assert verdict.refusal is not None
+    assert place == verdict.refusal.event.number
+    assert why in str(verdict.refusal)
+    assert steps_of(tape)[place] == verdict.lines[-1]
+
+
+def test_drain_may_not_end_before_its_clock() -> None:
+    """Ten seconds are missing of thirty."""
+    story = a_long_drain(short=10.0)
+
+    verdict = judge(story.tape())
+
+    assert "its drain has" in str(verdict.refusal)
+
+
+def test_drain_that_no_driver_saw_begin() -> None:
+    """Its first call was given up on the way: that its clock is written tells of it."""
+    tape = a_long_drain().tape()
+    seen = [step for step in steps_of(tape) if step.get("op") != "drain"]
+
+    verdict = judge({**tape, "steps": seen})
+
+    assert None is verdict.refusal
