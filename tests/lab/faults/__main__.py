@@ -16,10 +16,9 @@ import time
 from pathlib import Path
 
 from lbcf.runtime import logs
-from tests.lab.cluster.fixtures import running
 from tests.lab.faults.campaign import run_all, summary
 from tests.lab.faults.plans import plans
-from tests.manifests.documents import CRDS
+from tests.lab.faults.stage import told_cluster
 
 
 SIDE_BY_SIDE = 4
@@ -40,10 +39,7 @@ def main() -> int:
     chosen = [plan for plan in plans(seed, flags.runs) if plan.number in numbers]
     folder = Path(tempfile.mkdtemp(prefix="lbcf-faults-", dir="/tmp"))
     began = time.monotonic()
-    with running(0) as cluster:
-        cluster.kubectl("apply", "-f", CRDS)
-        established = ("wait", "--for=condition=Established", "--timeout=30s")
-        cluster.kubectl(*established, "-f", CRDS)
+    with told_cluster() as cluster:
         reports = asyncio.run(run_all(chosen, cluster, folder, flags.side_by_side))
     result = summary(reports, seed, time.monotonic() - began)
     if result["ok"]:

@@ -42,7 +42,7 @@ def tell(report: Report) -> None:
     word = "BROKEN" if report.violations else "ok" if report.hit else "ok (not hit)"
     print(
         f"{word:12} {report.plan}; right after {report.converged:.1f} s, "
-        f"{report.seconds:.1f} s in all",
+        f"{report.seconds:.1f} s in all, {report.steps} steps followed",
         flush=True,
     )
     for violation in report.violations:
@@ -61,6 +61,7 @@ def summary(reports: Sequence[Report], seed: int, seconds: float) -> dict[str, o
         "hit": sum(met.values()),
         "hit_by_kind": {kind.value: met[kind.value] for kind in Kind},
         "violations": dict(rules),
+        "steps_followed": sum(report.steps for report in reports),
         "converged_p50_s": round(converged[len(converged) // 2], 1),
         "converged_max_s": round(converged[-1], 1),
         "seconds": round(seconds, 1),

@@ -8,12 +8,16 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import attrs
 
 from lbcf.runtime import failpoints
 from tests.drivers.servers import ALLOW_BESIDE_US
@@ -23,20 +27,49 @@ RESTART_DELAY = 0.1
 ROOT = Path(__file__).parents[3]
 
 
+@attrs.define
+class Run:
+    """One run of a process.
+
+    Attributes:
+        number: from 1.
+        pid: of its process.
+        place: in the log where what it tells begins.
+        began: when it was started, by the wall clock.
+        ended: when it was seen to have ended; None: it was not.
+    """
+
+    number: int
+    pid: int
+    place: int
+    began: datetime
+    ended: datetime | None = None
+
+
 class Replica:
     """One process of a role.
 
     Attributes:
         role: `controller` or `deregistrar`.
+        user: by whose credentials the API server knows it.
         starts: how often it was started.
+        runs: all of them.
     """
 
     def __init__(
-        self, role: str, kubeconfig: Path, log: Path, flags: Sequence[str]
+        self,
+        role: str,
+        kubeconfig: Path,
+        log: Path,
+        flags: Sequence[str],
+        user: str = "",
     ) -> None:
         self.role = role
+        self.user = user
         self.starts = 0
+        self.runs: list[Run] = []
         self.log = log
+        self._kubeconfig = kubeconfig
         self._argv = [
             *("setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "lbcf", role),
             *("--kubeconfig", str(kubeconfig), "--metrics-bind-address", "0"),
@@ -56,16 +89,30 @@ class Replica:
             failpoint = ""
             assert self._child is not None
             await self._child.wait()
+            self.runs[-1].ended = datetime.now(UTC)
             await asyncio.sleep(RESTART_DELAY)
 
     async def _start(self, failpoint: str) -> None:
         """Start it; its output is appended to its log."""
         env = {**os.environ, failpoints.VARIABLE: failpoint}
+        began, number = datetime.now(UTC), self.starts + 1
+        token = re.sub(r"\brun-\d+\b", f"run-{number}", self._kubeconfig.read_text())
+        self._kubeconfig.write_text(token)
         with self.log.open("ab") as out:
+            place = out.tell()
             self._child = await asyncio.create_subprocess_exec(
                 *self._argv, cwd=ROOT, env=env, stdout=out, stderr=out
             )
-        self.starts += 1
+        self.starts = number
+        self.runs.append(Run(number, self._child.pid, place, began))
+
+    def incarnation(self, run: Run) -> str:
+        """Return the name that a run has given itself; empty: none."""
+        text = self.log.read_bytes()
+        later = [other.place for other in self.runs if other.number == run.number + 1]
+        own = text[run.place : later[0] if later else len(text)].decode()
+        started = [e for e in _events(own) if e.get("event") == "process.started"]
+        return str(started[0]["incarnation"]) if started else ""
 
     def send(self, number: signal.Signals) -> None:
         """Send it a signal, if it runs."""
@@ -84,10 +131,8 @@ class Replica:
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """The log events of a name, in order; of all its runs."""
-        lines = self.log.read_text().splitlines() if self.log.exists() else []
-        whole = [line for line in lines if line.startswith("{") and line.endswith("}")]
-        found: list[dict[str, Any]] = [json.loads(line) for line in whole]
-        return [event for event in found if event.get("event") == name]
+        text = self.log.read_text() if self.log.exists() else ""
+        return [event for event in _events(text) if event.get("event") == name]
 
     @property
     def works(self) -> bool:
@@ -103,3 +148,10 @@ class Replica:
     def leads(self) -> bool:
         """Whether some run of it was elected."""
         return bool(self.events("leader.elected"))
+
+
+def _events(text: str) -> list[dict[str, Any]]:
+    """Read the whole lines of a log that are events."""
+    lines = text.splitlines()
+    whole = [line for line in lines if line.startswith("{") and line.endswith("}")]
+    return [json.loads(line) for line in whole]

@@ -24,6 +24,7 @@ from tests.lab.faults.oracle import Violation, judge
 from tests.lab.faults.plans import Kind, Plan
 from tests.lab.faults.replicas import Replica
 from tests.lab.faults.stage import Stage, staged
+from tests.lab.faults.taping import follow, taken
 from tests.lab.faults.troubles import Trouble
 
 
@@ -40,6 +41,7 @@ class Report:
         hit: the fault met something; a failpoint may lie behind the last effect.
         converged: seconds from the last fault, or the script's end, to rest.
         seconds: of the whole run.
+        steps: that were held against the model.
     """
 
     plan: Plan
@@ -47,6 +49,7 @@ class Report:
     hit: bool
     converged: float
     seconds: float
+    steps: int = 0
 
 
 async def run(plan: Plan, cluster: Cluster, client: KubeClient, folder: Path) -> Report:
@@ -54,7 +57,7 @@ async def run(plan: Plan, cluster: Cluster, client: KubeClient, folder: Path) ->
     began = time.monotonic()
     async with staged(plan, cluster, client, folder) as stage:
         fault = asyncio.create_task(_befall(stage))
-        wanted = await _script(stage)
+        wanted = await script(stage)
         await fault
         stage.driver.late = 0.0
         calm = time.monotonic()
@@ -65,11 +68,13 @@ async def run(plan: Plan, cluster: Cluster, client: KubeClient, folder: Path) ->
         wrong += await stage.until_rest({}, PATIENCE)
         hit = _was_hit(stage)
         history = stage.journal.history(by_record=plan.by_record)
-    wrong = [*judge(history), *wrong]
-    return Report(plan, wrong, hit, converged, time.monotonic() - began)
+        tape = await taken(stage)
+    verdict = await asyncio.to_thread(follow, tape, folder)
+    wrong = [*judge(history), *wrong, *verdict.violations]
+    return Report(plan, wrong, hit, converged, time.monotonic() - began, verdict.steps)
 
 
-async def _script(stage: Stage) -> Mapping[str, Mapping[str, str]]:
+async def script(stage: Stage) -> Mapping[str, Mapping[str, str]]:
     """Let pods come and go; returns the parameters that are wanted, by address."""
     group = stage.key("web")
     for name, address in (("a", A), ("b", B), ("c", C)):

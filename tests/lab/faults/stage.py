@@ -11,7 +11,7 @@ import contextlib
 import random
 import time
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -26,12 +26,16 @@ from lbcf.kube.list_watch import Selection
 from tests.e2e import objects
 from tests.e2e.objects import Whole, parse_whole
 from tests.lab.cluster import Cluster
+from tests.lab.cluster.fixtures import running
+from tests.lab.cluster.layout import Options
 from tests.lab.faults.gateway import Gateway, opened
 from tests.lab.faults.history import Journal, Sight
 from tests.lab.faults.oracle import Violation, differences
 from tests.lab.faults.plans import ROLES, Kind, Plan
 from tests.lab.faults.replicas import Replica
 from tests.lab.faults.witness import Witness, served
+from tests.lab.traced.calls import Calls
+from tests.manifests.documents import CRDS
 
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", parse_whole)
@@ -41,15 +45,23 @@ LOOK = 0.1
 
 @attrs.define(eq=False)
 class Stage:
-    """What a run works with."""
+    """What a run works with.
+
+    Attributes:
+        calls: what reached the driver.
+        log_began: how long the audit log was at the beginning, in bytes.
+    """
 
     plan: Plan
+    cluster: Cluster
     client: KubeClient
     namespace: str
     driver: Witness
     journal: Journal
     replicas: list[tuple[Replica, Gateway]]
     folder: Path
+    calls: Calls
+    log_began: int
 
     def of_role(self) -> list[tuple[Replica, Gateway]]:
         """The replicas whose fault it is."""
@@ -123,6 +135,16 @@ class Stage:
             await asyncio.sleep(LOOK)
 
 
+@contextlib.contextmanager
+def told_cluster() -> Iterator[Cluster]:
+    """Start a control plane that has our kinds, and bodies in its audit log."""
+    with running(0, Options(audit_bodies=True)) as cluster:
+        cluster.kubectl("apply", "-f", CRDS)
+        established = ("wait", "--for=condition=Established", "--timeout=30s")
+        cluster.kubectl(*established, "-f", CRDS)
+        yield cluster
+
+
 @contextlib.asynccontextmanager
 async def staged(
     plan: Plan, cluster: Cluster, client: KubeClient, folder: Path
@@ -131,11 +153,25 @@ async def staged(
     journal = Journal()
     key = sdk.MemberKey.RECORD if plan.by_record else sdk.MemberKey.ADDRESS
     namespace = f"fault-{plan.number}-{time.monotonic_ns():x}"
+    log_began = cluster.audit_log.stat().st_size
     await client.create(NAMESPACES, "", {"metadata": {"name": namespace}})
     async with contextlib.AsyncExitStack() as stack:
         driver = Witness(key, journal, random.Random(str(plan)))
-        url = await stack.enter_async_context(served(driver))
-        stage = Stage(plan, client, namespace, driver, journal, [], folder)
+        replicas: list[tuple[Replica, Gateway]] = []
+        calls = Calls(lambda: [run.pid for r, _ in replicas for run in r.runs])
+        url = await stack.enter_async_context(served(driver, [calls.note]))
+        stage = Stage(
+            plan,
+            cluster,
+            client,
+            namespace,
+            driver,
+            journal,
+            replicas,
+            folder,
+            calls,
+            log_began,
+        )
         stack.push_async_callback(_clear, stage)
         for role in (plan.role, *ROLES):
             await _add_replica(stage, cluster, role, stack)
@@ -162,8 +198,8 @@ async def _add_replica(
     if number >= (2 if several else 1):
         return
     name = f"{role}-{number}"
-    user = cluster.kubeconfig_for(f"{name}.{stage.namespace}")
-    connection = await connect(str(user))
+    user = f"{name}.{stage.namespace}"
+    connection = await connect(str(cluster.kubeconfig_for(user)))
     gateway = await stack.enter_async_context(
         opened(connection, stage.namespace, stage.journal)
     )
@@ -173,7 +209,7 @@ async def _add_replica(
         flags = flags[:2]
     flags.append("--leader-elect" if elects else "--no-leader-elect")
     kubeconfig = gateway.write_kubeconfig(stage.folder / f"{name}.kubeconfig")
-    replica = Replica(role, kubeconfig, stage.folder / f"{name}.log", flags)
+    replica = Replica(role, kubeconfig, stage.folder / f"{name}.log", flags, user)
     stage.replicas.append((replica, gateway))
     stack.push_async_callback(replica.end)
 

@@ -1,0 +1,75 @@
+"""What a real run did is what the model does; with one step elsewhere it is not."""
+
+import asyncio
+import copy
+
+from pathlib import Path
+
+import pytest
+
+from lbcf.core.model.names import ANNOTATION_ABANDON
+from lbcf.kube.client import connected
+from lbcf.kube.connection import connect
+from lbcf.runtime.clock import SystemClock
+from tests.e2e import objects
+from tests.lab.cluster import Cluster
+from tests.lab.faults.plans import Kind, Plan
+from tests.lab.faults.scenario import PATIENCE, C, script
+from tests.lab.faults.stage import LOOK, Stage, staged
+from tests.lab.faults.taping import follow, taken
+from tests.lab.model.tape import Json
+from tests.lab.traced.corruptions import ALL, Corruption, steps_of
+from tests.lab.traced.judge import judge
+
+
+QUIET = Plan(
+    number=0,
+    kind=Kind.FAILPOINT,
+    role="controller",
+    at=0.0,
+    seconds=0.0,
+    times=0,
+    by_record=False,
+    latency=0.1,
+)
+"""Nothing goes wrong."""
+
+
+@pytest.mark.cluster
+async def test_real_run_is_followed(told: Cluster, tmp_path: Path) -> None:
+    """Its tape is allowed, and refused at the step that is put elsewhere."""
+    connection = await connect(str(told.kubeconfig))
+    async with (
+        connected(connection, SystemClock()) as client,
+        staged(QUIET, told, client, tmp_path) as stage,
+    ):
+        wrong = await stage.until_rest(await script(stage), PATIENCE)
+        await _let_go(stage, f"{C}:80")
+        tape = await taken(stage)
+    followed = follow(tape, tmp_path)
+
+    assert [] == [*wrong, *followed.violations]
+    assert followed.steps == len(steps_of(tape)) > 20
+    for corrupted, why in ALL:
+        _refused(copy.deepcopy(tape), corrupted, why)
+
+
+async def _let_go(stage: Stage, address: str) -> None:
+    """Say why the record of an address is to go without its driver, and delete its pod."""
+    record = next(r for r in await stage.records() if r.address == address)
+    why = {"metadata": {"annotations": {ANNOTATION_ABANDON: "a test"}}}
+    await stage.client.patch(objects.RECORDS, stage.key(record.name), why)
+    await stage.delete_pod("c")
+    async with asyncio.timeout(PATIENCE):
+        while address in [r.address for r in await stage.records()]:  # noqa: ASYNC110
+            await asyncio.sleep(LOOK)
+
+
+def _refused(tape: Json, corrupted: Corruption, why: str) -> None:
+    """Look whether a corrupted tape is refused where it was corrupted."""
+    place = corrupted(tape)
+    verdict = judge(tape)
+
+    assert verdict.refusal is not None, corrupted.__name__
+    assert place == verdict.refusal.event.number
+    assert why in str(verdict.refusal)
