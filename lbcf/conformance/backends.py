@@ -113,7 +113,7 @@ async def others_stay(bench: Bench) -> None:
     await bench.expect_present(stays, "after another member was deregistered")
 
 
-@rule(OPERATIONS, LIST, presumes=(*REGISTERED, "others-stay"))
+@rule(OPERATIONS, LIST, presumes=(*REGISTERED, "others-stay", "drain-leaves-others"))
 async def load_balancers_are_apart(bench: Bench) -> None:
     """A member is on its own load balancer alone, and calls about others leave it."""
     other = bench.other_lb_info
@@ -125,9 +125,13 @@ async def load_balancers_are_apart(bench: Bench) -> None:
         assert isinstance(answer, ListBackendsAnswer)  # noqa: S101  (ANSWERS says so)
         strange = bench.entries_of(member, answer)
     bench.expect(not strange, f"listBackends of {other} has a member of another one")
-    fields = bench.fields(member, lbInfo=other, drained=False)
+    fields = bench.fields(member, lbInfo=other)
+    if bench.can_drain:
+        with contextlib.suppress(Broken):
+            await bench.attempt(DRAIN, fields | {"drain": bench.drain_times()})
+        await bench.expect_in_service(member, f"after it was drained on {other}")
     with contextlib.suppress(Broken):
-        await bench.attempt(DEREGISTER, fields)
+        await bench.attempt(DEREGISTER, fields | {"drained": False})
     await bench.expect_present(member, f"after it was deregistered on {other}")
 
 

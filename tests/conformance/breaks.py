@@ -563,6 +563,17 @@ class TakesOutAnywhere(MemoryDriver):
         return Succ()
 
 
+class DrainsAnywhere(MemoryDriver):
+    """Drains a member on whatever load balancer it is."""
+
+    async def drain_backend(self, request: sdk.DrainBackendRequest) -> Outcome:
+        """Look for the address on all of them."""
+        for one in self.members:
+            if one.backend_addr == request.backend_addr and not request.dry_run:
+                one.state = sdk.BackendState.DRAINING
+        return await super().drain_backend(request)
+
+
 class Shouting(MemoryDriver):
     """Lists records in capital letters."""
 
@@ -906,6 +917,7 @@ BREAKS = (
     Break("records in capital letters", ("ensured-is-listed",), Shouting),
     Break("lists all load balancers", ("load-balancers-are-apart",), ListsAll),
     Break("takes out anywhere", ("load-balancers-are-apart",), TakesOutAnywhere),
+    Break("drains anywhere", ("load-balancers-are-apart",), DrainsAnywhere),
     Break("the same epoch always", ("losses-change-the-epoch",), AlwaysTheSame),
     Break(
         "other HTTP status",
