@@ -138,15 +138,18 @@ _log = structlog.get_logger(__name__)
 
 _CONNECT = 1.0
 """Seconds that a new connection may take; later than that, nothing is known."""
-_PAUSE = timedelta(seconds=1)
-"""Between two connections, when the other side closes them or cannot be reached."""
+_FIRST_PAUSE = timedelta(milliseconds=50)
+"""After a connection has ended: the kernel closes what a dead process had one by one, and
+its port may take another connection before it is closed, too."""
+_LONGEST_PAUSE = timedelta(seconds=1)
+"""Between two connections, where the other side closes them or cannot be reached."""
 
 
 async def until_refused(host: str, port: int, clock: Clock) -> None:
     """Return when a port that took connections refuses them.
 
     A connection is kept open and nothing is sent on it. When it ends, another one is made
-    at once: a server that only closed an idle connection takes it. A process that has
+    very soon: a server that only closed an idle connection takes it. A process that has
     ended does not listen any more, so its machine refuses. Where a machine is off, or a
     firewall drops packets, nothing answers, and this waits.
 
@@ -156,6 +159,7 @@ async def until_refused(host: str, port: int, clock: Clock) -> None:
     compare-and-swap, so a leader that still runs finds the Lease taken when it renews.
     """
     has_answered = False
+    pause = _LONGEST_PAUSE
     while True:
         try:
             async with asyncio.timeout(_CONNECT):
@@ -166,14 +170,16 @@ async def until_refused(host: str, port: int, clock: Clock) -> None:
         except (OSError, TimeoutError):
             pass
         else:
+            began = clock.monotonic()
             if not has_answered:
                 _log.info("leader.followed", host=host, port=port)
-            has_answered = True
-            began = clock.monotonic()
             await _until_closed(reader, writer)
-            if clock.monotonic() - began >= _PAUSE.total_seconds():
-                continue
-        await clock.sleep(_PAUSE)
+            lasted = timedelta(seconds=clock.monotonic() - began)
+            if not has_answered or lasted >= _LONGEST_PAUSE:
+                pause = _FIRST_PAUSE
+            has_answered = True
+        await clock.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 async def _until_closed(

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import attrs
 import pytest
@@ -87,3 +88,34 @@ async def test_port_that_never_took_a_connection_says_nothing() -> None:
         done, _ = await asyncio.wait({following}, timeout=2.5)
         assert not done
         following.cancel()
+
+
+class PatientClock(SystemClock):
+    """Sleeps for nothing, and notes for how long it was asked to."""
+
+    def __init__(self, server: asyncio.Server, most: int) -> None:
+        self.pauses: list[float] = []
+        self._server = server
+        self._most = most
+
+    async def sleep(self, duration: timedelta) -> None:
+        """Note it; after so many sleeps the server listens no more."""
+        self.pauses.append(duration.total_seconds())
+        if len(self.pauses) == self._most:
+            self._server.close()
+            await self._server.wait_closed()
+
+
+async def test_port_that_still_took_a_connection_is_tried_again_very_soon() -> None:
+    """As that of a process being killed; more and more seldom where it goes on like that."""
+
+    async def close(
+        _reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        writer.close()
+
+    server = await asyncio.start_server(close, "127.0.0.1", 0)
+    clock = PatientClock(server, 7)
+    await until_refused("127.0.0.1", server.sockets[0].getsockname()[1], clock)
+
+    assert [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0] == clock.pauses
