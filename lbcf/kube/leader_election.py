@@ -45,10 +45,11 @@ class Timing:
     """The election's periods; each must be well below the one before it.
 
     A leader that is killed is replaced as soon as its end is known (see
-    `runtime.process_identity`), one whose machine is off after `duration` and a
-    `retry`. Both a machine's end and a silent API server are rare: the periods leave room
-    for an API server that answers nothing for three seconds, as at a change of etcd's
-    leader, at no more writes than client-go's 15, 10 and 2 seconds.
+    `runtime.process_identity`), one whose machine is off after `duration`, which begins
+    with the look that saw its last renewal: a `retry` after that at most. Both a machine's
+    end and a silent API server are rare: the periods leave room for an API server that
+    answers nothing for three seconds, as at a change of etcd's leader, at no more writes
+    than client-go's 15, 10 and 2 seconds.
 
     Attributes:
         duration: others wait that long after the last renewal they saw; whole seconds.
@@ -118,7 +119,7 @@ class LeaderElector:
         self._followed: ProcessIdentity | None = None
         self._following: asyncio.Future[None] | None = None
         self._seen: Identity | None = None
-        self._seen_at = 0.0
+        self._free_at = 0.0
         self._lease: Lease | None = None
         self._renewed_at = 0.0
         self._ended: Lease | None = None
@@ -188,8 +189,13 @@ class LeaderElector:
             self._follow(None)
 
     async def _wait_to_look(self) -> None:
-        """Wait for the next attempt, or for the end of the leader that is followed."""
-        pause = self._spread()
+        """Wait for the next attempt, or for the end of the leader that is followed.
+
+        A Lease that nobody renews is looked at just when its duration is over.
+        """
+        pause, left = self._spread(), self._free_at - self._clock.monotonic()
+        if left > 0:
+            pause = min(pause, timedelta(seconds=left, milliseconds=1))
         if self._following is None or self._following.done():
             await self._clock.sleep(pause)
             return
@@ -245,11 +251,11 @@ class LeaderElector:
         now = self._clock.monotonic()
         seen = identity_of(found.meta)
         if seen != self._seen:
-            self._seen, self._seen_at = seen, now
+            duration = found.duration or self._timing.duration.total_seconds()
+            self._seen, self._free_at = seen, now + duration
         if found.holder in ("", self._identity):
             return True
-        duration = found.duration or self._timing.duration.total_seconds()
-        return now - self._seen_at >= duration or self._has_ended(found)
+        return now >= self._free_at or self._has_ended(found)
 
     def _has_ended(self, found: Lease) -> bool:
         """Return whether the process that holds it has ended."""

@@ -20,7 +20,8 @@ from lbcf.core.wording import some_of
 TAKE_OVER = timedelta(seconds=8)
 """How long it takes at most until a deregistrar whose machine is off is replaced.
 
-That is the duration of its Lease and two looks at it (docs/install.md, section 3).
+That is the duration of its Lease, which others see with their next look, and the start of
+the work (docs/install.md, section 3).
 """
 
 
