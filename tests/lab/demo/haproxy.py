@@ -145,12 +145,12 @@ async def look(socket: Path) -> Snapshot:
     """
     try:
         async with asyncio.timeout(LIMIT):
-            return parse_snapshot(await _ask(socket, SNAPSHOT))
+            return parse_snapshot(await ask(socket, SNAPSHOT))
     except (OSError, TimeoutError) as error:
         raise DemoError(f"HAProxy does not answer at {socket}: {error}") from error
 
 
-async def _ask(socket: Path, line: str) -> str:
+async def ask(socket: Path, line: str) -> str:
     """Send one command line and read to the end of the connection."""
     reader, writer = await asyncio.open_unix_connection(socket, limit=REPLY_SIZE)
     try:

@@ -3,10 +3,10 @@
 Prints what it does about every ten seconds, a summary, and one JSON object as the last
 line. Exit status 1: something was leaked, wrongly removed, sent to the dead, or did not
 come to rest. With `--served`, the share of the time in which ready pods were in the load
-balancer; with `--served --trouble`, while calls fail and processes are killed.
+balancer; with `--served --trouble`, while calls fail and processes are killed. With
+`--outage`, 20 Deployments are rolled while our processes are away.
 """
 
-import argparse
 import asyncio
 import json
 import os
@@ -16,17 +16,20 @@ import shutil
 import sys
 import tempfile
 
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.fixtures import running
 from tests.lab.demo.ground import ROOT, Ground
+from tests.lab.soak.outage import outage
 from tests.lab.soak.run import Result, soak
 from tests.lab.soak.served import measure
 from tests.manifests.documents import CRDS
 
 
 ROLES = ("controller", "deregistrar")
+DEPLOYMENTS = 20
 
 
 def ground_of(cluster: Cluster, folder: Path) -> Ground:
@@ -51,21 +54,28 @@ def tell(result: Result) -> None:
         print(f"{name:>24}  {figure}")
 
 
-async def _soak(
-    cluster: Cluster, folder: Path, seed: int, seconds: float, rate: float
-) -> Result:
+async def _run(cluster: Cluster, folder: Path, seed: int, flags: Namespace) -> Result:
+    if flags.served:
+        return await measure(
+            cluster, folder, seed, flags.seconds, trouble=flags.trouble
+        )
     chance = random.Random(seed)  # noqa: S311 - one that can be drawn again
-    return await soak(ground_of(cluster, folder), cluster, chance, seconds, rate)
+    ground = ground_of(cluster, folder)
+    if flags.outage:
+        return await outage(ground, cluster, chance, DEPLOYMENTS, flags.away)
+    return await soak(ground, cluster, chance, flags.seconds, flags.rate)
 
 
 def main() -> int:
     """Read the command line and run; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="tests.lab.soak", description=__doc__)
+    parser = ArgumentParser(prog="tests.lab.soak", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--rate", type=float, default=150, help="requests per second")
     parser.add_argument("--seed", type=int, default=None, help="default: a new one")
     parser.add_argument("--served", action="store_true", help="measure that share")
     parser.add_argument("--trouble", action="store_true", help="with it: calls fail")
+    parser.add_argument("--outage", action="store_true", help="have ours away")
+    parser.add_argument("--away", type=float, default=60, help="with it: seconds")
     flags = parser.parse_args()
     seed = secrets.randbelow(10**6) if flags.seed is None else flags.seed
     print(f"seed {seed}", flush=True)
@@ -74,11 +84,7 @@ def main() -> int:
         cluster.kubectl("apply", "-f", CRDS)
         established = ("wait", "--for=condition=Established", "--timeout=30s")
         cluster.kubectl(*established, "-f", CRDS)
-        result = asyncio.run(
-            measure(cluster, folder, seed, flags.seconds, trouble=flags.trouble)
-            if flags.served
-            else _soak(cluster, folder, seed, flags.seconds, flags.rate)
-        )
+        result = asyncio.run(_run(cluster, folder, seed, flags))
     tell(result)
     if result.wrong:
         print(f"logs: {folder}")

@@ -138,12 +138,12 @@ async def _scene(
         proxy = await stack.enter_async_context(running_haproxy(ground, web))
         await _load_balancing(client, namespace, driver, proxy)
         journal = Journal()
-        programs = _programs(ground, namespace, driver, proxy)
+        started = programs(ground, namespace, driver, proxy, "--no-leader-elect")
         await stack.enter_async_context(
-            beside(*(program.run(journal.trouble) for program in programs))
+            beside(*(program.run(journal.trouble) for program in started))
         )
         pods = Pods(client, namespace)
-        killer = Killer(programs, driver, journal, pause=KILL_PAUSE, chance=chance)
+        killer = Killer(started, driver, journal, pause=KILL_PAUSE, chance=chance)
         auditor = Auditor(pods.records, proxy.socket)
         turmoil = Turmoil(pods, auditor, killer, proxy, journal, chance)
         stack.callback(turmoil.pods.stop_servers)
@@ -152,7 +152,7 @@ async def _scene(
         stack.push_async_callback(traffic.kill)
         reading = asyncio.create_task(traffic.read())
         stack.callback(reading.cancel)
-        yield Scene(turmoil, traffic, programs)
+        yield Scene(turmoil, traffic, started)
         await _retire(client, namespace)
 
 
@@ -180,24 +180,24 @@ async def _load_balancing(
     await client.create(objects.GROUPS, namespace, group)
 
 
-def _programs(
-    ground: Ground, namespace: str, driver: str, proxy: HAProxy
+def programs(
+    ground: Ground, namespace: str, driver: str, proxy: HAProxy, election: str
 ) -> list[Supervised]:
-    """Controller, deregistrar and driver, started again whenever they end."""
+    """Driver, controller and deregistrar, started again whenever they end."""
     serve = (sys.executable, "-m", "webhooks.haproxy", "--bind-address", driver)
     allow = ("--allow-addresses", "127.0.0.0/8", "--allow-sockets")
-    programs = [Supervised(ground, DRIVER, [*serve, *allow, str(proxy.socket)])]
+    found = [Supervised(ground, DRIVER, [*serve, *allow, str(proxy.socket)])]
     for role, kubeconfig in ground.kubeconfigs.items():
         argv = [
             *(sys.executable, "-m", "lbcf", role, "--namespace", namespace),
-            *("--kubeconfig", str(kubeconfig), "--no-leader-elect"),
+            *("--kubeconfig", str(kubeconfig), election),
             *ALLOW_BESIDE_US,
             *("--metrics-bind-address", "0", "--health-probe-bind-address", "0"),
         ]
         if role == "controller":
             argv += ["--list-backends-period", "1"]
-        programs.append(Supervised(ground, role, argv))
-    return programs
+        found.append(Supervised(ground, role, argv))
+    return found
 
 
 async def _retire(client: KubeClient, namespace: str) -> None:
