@@ -134,6 +134,10 @@ soak: build ## 18 min | Traffic while all of ours is killed every second (SECOND
 	$(BIN)/python -m tests.lab.soak --served --seconds 120
 	$(BIN)/python -m tests.lab.soak --served --trouble --seconds 120
 
+.PHONY: failover
+failover: build ## ~10 min | Kill leaders and cut their power, and measure when others go on (FAILOVER_ARGS=...).
+	$(BIN)/python -m tests.lab.failover $(FAILOVER_ARGS)
+
 .PHONY: bench
 bench: build ## ~40 min | Measure speed, cost and memory on a real control plane (BENCH_ARGS=...).
 	$(BIN)/python -m tests.lab.bench $(BENCH_ARGS)

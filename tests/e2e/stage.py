@@ -62,7 +62,11 @@ class Process:
     async def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal and wait for the end; returns the exit status."""
         self.send(how)
-        assert self._running is not None
+        return await self.wait()
+
+    async def wait(self) -> int:
+        """Wait for the end; returns the exit status."""
+        assert self._running is not None, f"{self.name} was not started"
         return await asyncio.wait_for(self._running.wait(), PATIENCE)
 
     @property
