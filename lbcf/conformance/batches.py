@@ -186,9 +186,7 @@ async def batch_poisoned_item(bench: Bench) -> None:
     order = [first, late, second, tainted, third]
     spoilt = {late.record_id: {"notAfter": bench.timestamp(-_AGO)}}
     results = await _results(bench, Operation.ENSURE_BACKEND, order, spoilt)
-    said = results.get(late.record_id)
-    is_refused = said is not None and said.status is Status.FAIL
-    bench.expect(is_refused, "an item after its notAfter has no result that is Fail")
+    _expect_late(bench, results, late)
     for member in others:
         result = results.get(member.record_id)
         failed = result is not None and result.status is Status.FAIL
@@ -199,6 +197,41 @@ async def batch_poisoned_item(bench: Bench) -> None:
     for member in others:
         await bench.expect_present(member, "after a batch with a poisoned item")
     await bench.expect_absent(late, "after its item came too late")
+
+
+_LATE = (*_AGAIN, "late-calls", "batch-poisoned-item")
+
+
+@rule(BATCHES, ENSURES, DEREGISTERS, presumes=_LATE)
+async def batch_late_removals(bench: Bench) -> None:
+    """An item of deregisterBackends after its notAfter is Fail, and has no effect."""
+    late = await _after_late_items(bench, Operation.DEREGISTER_BACKEND)
+    await bench.expect_present(late, "after its deregistration came too late")
+
+
+@rule(BATCHES, ENSURES, DEREGISTERS, DRAINS, presumes=(*_LATE, "drain-leaves-others"))
+async def batch_late_drains(bench: Bench) -> None:
+    """An item of drainBackends after its notAfter is Fail, and has no effect."""
+    late = await _after_late_items(bench, Operation.DRAIN_BACKEND)
+    await bench.expect_in_service(late, "after its drain came too late")
+
+
+async def _after_late_items(bench: Bench, operation: Operation) -> Member:
+    """Ensure two members, and call a batch in which one is late; return that one."""
+    timely, late = bench.member(), bench.member()
+    await _complete(bench, Operation.ENSURE_BACKEND, [timely, late])
+    spoilt = {late.record_id: {"notAfter": bench.timestamp(-_AGO)}}
+    results = await _results(bench, operation, [late, timely], spoilt)
+    _expect_late(bench, results, late)
+    return late
+
+
+def _expect_late(
+    bench: Bench, results: Mapping[str, BackendResult], late: Member
+) -> None:
+    said = results.get(late.record_id)
+    is_refused = said is not None and said.status is Status.FAIL
+    bench.expect(is_refused, "an item after its notAfter has no result that is Fail")
 
 
 @rule(BATCHES, ENSURES, DEREGISTERS, presumes=(*_AGAIN, "order-of-arrival"))

@@ -848,6 +848,18 @@ BREAKS = (
         )
         for operation in ("ensureBackends", "deregisterBackends", "drainBackends")
     ),
+    *(
+        Break(
+            f"performs late items of {operation}",
+            (rule,),
+            twist=Twist(request=batch_breaks.items_without("notAfter", operation)),
+        )
+        for operation, rule in (
+            ("ensureBackends", "batch-poisoned-item"),
+            ("deregisterBackends", "batch-late-removals"),
+            ("drainBackends", "batch-late-drains"),
+        )
+    ),
     Break("performs dry deletions", ("dry-run-changes-nothing",), DeletesDry),
     Break(
         "does not drain",
