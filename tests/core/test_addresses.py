@@ -6,6 +6,7 @@ import pytest
 from lbcf.core.lifecycle.addresses import (
     address_of,
     given_to,
+    networks,
     overlapping,
     released,
     releasing,
@@ -164,3 +165,10 @@ def test_service_gets_back_what_its_load_balancers_have(own: str, given: str) ->
 
     assert not isinstance(found, Explanation)
     assert given == found[-1].address
+
+
+def test_class_gives_what_can_be_understood() -> None:
+    """An address within a network stands for all of it; what is none hides no other."""
+    kind = attrs.evolve(EDGE, addresses=("no network", "192.0.2.3/30", "fd00::/126"))
+
+    assert ["192.0.2.0/30", "fd00::/126"] == [str(one) for one in networks(kind)]

@@ -17,9 +17,11 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     CallForLoadBalancer,
     Counted,
     Created,
+    CreationUnclear,
     Ensured,
     InUse,
     Locked,
+    Outcome,
 )
 from lbcf.core.lifecycle.steps import CallFailure, CallRefused, NoAnswer, StillRunning
 from lbcf.core.model import conditions
@@ -134,6 +136,25 @@ def test_entry_is_a_load_balancer() -> None:
     assert ({"arn": "7"}, TIMEOUT) == (ready.info, ready.attributes)
     assert "uid-shop-front" == ready.meta.uid
     assert None is ready.meta.deleting_since
+
+
+def test_load_balancer_has_all_that_its_status_says() -> None:
+    """Since when it leaves, its epoch, lock keys and conditions."""
+    status = attrs.evolve(READY, leaving_since=START, epoch="e", lock_keys=("k",))
+
+    [balancer] = as_load_balancers(a_bind(status))
+
+    assert START == balancer.meta.deleting_since
+    assert ("e", ("k",)) == (balancer.epoch, balancer.lock_keys)
+    assert status.conditions
+    assert status.conditions == balancer.conditions
+
+
+def test_entry_of_lbcf_is_what_its_spec_says() -> None:
+    """LBCF in Go wrote no spec into the status."""
+    [balancer] = as_load_balancers(a_bind(attrs.evolve(READY, spec=None)))
+
+    assert SPEC == balancer.spec
 
 
 @pytest.mark.parametrize(
@@ -358,3 +379,42 @@ def test_records_are_named_and_labelled_for_the_bind() -> None:
         "lbcf.tkestack.io/pod": "web-1",
         "lbcf.tkestack.io/backend-pod-uid": "uid-web-1",
     } == record.labels()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "standing"),
+    [
+        pytest.param(FRESH, conditions.CREATED, False, id="never asked for"),
+        pytest.param(BEGUN, conditions.CREATED, None, id="may be there"),
+        pytest.param(CREATED, conditions.READY, False, id="there"),
+    ],
+)
+def test_obstacle_is_told_of_what_comes_next(
+    status: EntryStatus, kind: str, *, standing: bool | None
+) -> None:
+    """Of its creation until it is created, then of its attributes."""
+    status = attrs.evolve(status, conditions=status.conditions[:1])
+    told = with_outcome(status, Blocked(Operation.VALIDATE_LOAD_BALANCER, WHY), START)
+
+    assert (standing, WHY.reason) == told_by(told, kind)
+
+
+@pytest.mark.parametrize(
+    "outcome", [Created({"arn": "8"}, "key:a"), Ensured({}, "key:a")]
+)
+def test_success_ends_the_pause_and_keeps_the_key(outcome: Created | Ensured) -> None:
+    """A load balancer is locked under each key that it ever had."""
+    told = with_outcome(attrs.evolve(READY, retry_after=START), outcome, START)
+
+    assert None is told.retry_after
+    assert ("key:a", "url:1") == told.lock_keys
+
+
+@pytest.mark.parametrize(
+    "outcome", [Begun(), InUse(1), CreationUnclear(), Blocked(CREATE, WHY)]
+)
+def test_what_is_waited_for_has_words(outcome: Outcome) -> None:
+    """A condition without any helps nobody."""
+    told = with_outcome(FRESH, outcome, START)
+
+    assert all(one.message for one in told.conditions)

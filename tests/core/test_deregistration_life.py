@@ -10,7 +10,13 @@ import pytest
 from lbcf.core.lifecycle.deregistration import (
     DeregistrationState,
     LateCalls,
+    Phase,
+    drain_progress,
+    drain_time_left,
+    is_final,
     late_calls_before,
+    learn,
+    phase_of,
 )
 from lbcf.core.lifecycle.steps import (
     Abandoned,
@@ -21,15 +27,19 @@ from lbcf.core.lifecycle.steps import (
     Finish,
     NeverRegistered,
     NoAnswer,
+    Observed,
     Permission,
+    ReadRecord,
+    Released,
     ReleaseRecord,
     Reply,
     Step,
     StillRunning,
     Succeeded,
+    Superseded,
     WriteStatus,
 )
-from lbcf.core.lifecycle.turn import DRIVER_RECHECK
+from lbcf.core.lifecycle.turn import DRIVER_RECHECK, NO_FAILURES, Report
 from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import ANNOTATION_SETTLING
@@ -49,6 +59,7 @@ from tests.builders import (
     a_driver,
     a_record,
     a_spec,
+    at,
     seconds,
 )
 from tests.core.world import World, conflict_at, gone_at
@@ -1002,3 +1013,105 @@ def test_member_that_is_named_after_its_record_has_no_next_owner() -> None:
     end(world, driver=a_driver(member_key=MemberKey.RECORD))
 
     assert [] == world.writes
+
+
+# --- single answers -------------------------------------------------------------------
+
+
+WRITTEN = DrainProgress(START, START + seconds(40), 3)
+HALF_DRAINED = attrs.evolve(
+    DRAINED_FOR_30, status=attrs.evolve(DRAINED_FOR_30.status, drain=WRITTEN)
+)
+FRESH = DeregistrationState(first_seen=0.0, driver=DRAINER)
+
+
+def a_call(operation: Operation, record: BackendRecord = SETTLED) -> CallDriver:
+    """Make a call about a record that has just been read."""
+    return CallDriver(operation, DRAINER, Permission(record, 0.0), record.address)
+
+
+def test_drain_that_is_written_goes_on() -> None:
+    """Whoever began it: with its own times, and what is left of them."""
+    seen = learn(FRESH, ReadRecord(), Observed(Permission(HALF_DRAINED, 20.0)), at(20))
+
+    assert Phase.FLOWING == phase_of(FRESH, SETTLED)
+    assert Phase.ENDING == phase_of(FRESH, HALF_DRAINED)
+    assert seconds(20) == drain_time_left(FRESH, HALF_DRAINED, at(20))
+    assert WRITTEN == drain_progress(FRESH, HALF_DRAINED, WRITTEN.deadline)
+    assert 40.0 == seen.drain_until
+    assert attrs.evolve(WRITTEN, connections=None) == seen.drain
+
+
+def test_superseded_permission_is_read_with_its_record() -> None:
+    """It is the newer one."""
+    permission = Permission(HALF_DRAINED, 20.0)
+
+    seen = learn(FRESH, a_call(Operation.DRAIN_BACKEND), Superseded(permission), at(20))
+
+    assert permission == seen.permission
+
+
+def test_turn_begins_without_the_report_of_the_last_one() -> None:
+    """What it said is void."""
+    old = attrs.evolve(FRESH, report=Report(word(SETTLED, conditions.REGISTERED)))
+
+    assert old.begin_turn(DRAINER).report is None
+
+
+def test_first_success_ends_the_streak_of_failures() -> None:
+    """And is told with the moment of the deletion where that can be counted from."""
+    failed = NO_FAILURES.with_answer(Operation.DEREGISTER_BACKEND, NO)
+    ending = attrs.evolve(FRESH, streak=failed)
+    call = a_call(Operation.DEREGISTER_BACKEND)
+
+    known = learn(ending, call, Succeeded(), at(5))
+    elsewhere = learn(ending, call, Succeeded(), attrs.evolve(at(5), boot=""))
+
+    assert NO_FAILURES == known.streak
+    assert known.report is not None
+    assert known.report.deletion_seen_at is not None
+    assert elsewhere.report is not None
+    assert elsewhere.report.deletion_seen_at is None
+
+
+def test_failure_is_told_of_its_generation() -> None:
+    """The deletion has made it a new one."""
+    failed = learn(FRESH, a_call(Operation.DEREGISTER_BACKEND), NO, at(5))
+
+    assert failed.report is not None
+    assert SETTLED.meta.generation == failed.report.condition.observed_generation
+
+
+def test_connections_that_are_left_are_remembered() -> None:
+    """As the driver last said."""
+    call = a_call(Operation.DRAIN_BACKEND, DRAINED_FOR_30)
+
+    assert 3 == learn(FRESH, call, still(3), at(5)).connections
+
+
+def test_missing_driver_is_not_told_over_an_answer() -> None:
+    """What is waited for was told with it; nothing is to be confirmed without a driver."""
+    waiting = attrs.evolve(FRESH, driver=MISSING, pause=seconds(5))
+
+    seen = learn(waiting, ReadRecord(), Observed(Permission(DOUBTED, 0.0)), at(1))
+
+    assert seen.report is None
+    assert is_final(waiting, DOUBTED, at(1))
+
+
+@pytest.mark.parametrize(
+    ("incarnation", "step", "clean"),
+    [
+        ("me", ReleaseRecord(Deregistered(SETTLED)), False),
+        ("", ReleaseRecord(Deregistered(SETTLED)), False),
+        ("", ReleaseRecord(NeverRegistered(SETTLED)), True),
+        ("me", Finish(), False),
+    ],
+)
+def test_only_who_is_named_knows_that_no_other_call_is_out(
+    incarnation: str, step: Step, *, clean: bool
+) -> None:
+    """A process without a name is named by nobody."""
+    ending = attrs.evolve(FRESH, incarnation=incarnation)
+
+    assert clean is learn(ending, step, Released(), at(1)).is_clean

@@ -5,7 +5,13 @@ import pytest
 
 from lbcf.core.model import names
 from lbcf.core.model.cluster import Pod, Snapshot
-from lbcf.core.model.resources import PodSelection, StaticRef, StaticSelection
+from lbcf.core.model.node_backends import NodeRef, ServiceRef
+from lbcf.core.model.resources import (
+    Backend,
+    PodSelection,
+    StaticRef,
+    StaticSelection,
+)
 from lbcf.core.model.selectors import Selector
 from lbcf.core.model.values import (
     NO_DRAIN,
@@ -18,6 +24,7 @@ from lbcf.core.model.values import (
 )
 from lbcf.core.selection.desired import (
     DesiredRecord,
+    backend_identity,
     desired_records,
     drain_of,
     host_port,
@@ -259,3 +266,66 @@ def test_label_of_a_static_address_is_its_hash() -> None:
     )
 
     assert names.label_value(address) == record.labels()[names.LABEL_STATIC]
+
+
+@pytest.mark.parametrize(
+    ("backend", "parts"),
+    [
+        (a_backend("web-1", port=UDP), ("pod", "web-1", "uid-web-1", "53/UDP")),
+        (StaticRef("db:1"), ("static", "db:1")),
+        (
+            ServiceRef("web", UDP, 30053, "n1"),
+            ("service", "web", "53/UDP", "30053", "n1"),
+        ),
+        (NodeRef("n1", UDP), ("node", "n1", "53/UDP")),
+    ],
+)
+def test_names_of_records_are_hashed_from(
+    backend: Backend, parts: tuple[str, ...]
+) -> None:
+    """Another version has to find the same: else every record is made anew."""
+    assert parts == backend_identity(backend)
+
+
+@pytest.mark.parametrize(
+    ("address", "readable"),
+    [
+        ("10.0.0.9:80", ("10.0.0.9", 80)),
+        ("db", ("db", 0)),
+        ("db:http", ("db", 0)),
+        ("[fd00::1]:80", ("[fd00::1]", 80)),
+    ],
+)
+def test_name_begins_with_what_people_know(
+    address: str, readable: tuple[str, int]
+) -> None:
+    """Host and port of a static address, as far as it has them."""
+    group = a_group(selection=StaticSelection((address,)))
+
+    [record] = desired(a_snapshot(group=group))
+
+    assert readable == record.readable
+
+
+@pytest.mark.parametrize("wait", ["", "25"])
+def test_record_is_made_with_the_drain_gate_of_its_pod(wait: str) -> None:
+    """Empty: the pod has none."""
+    pod = a_pod()
+    said = {names.ANNOTATION_DRAIN_GATE: wait} if wait else {}
+    pod = attrs.evolve(pod, meta=attrs.evolve(pod.meta, annotations=said))
+
+    [record] = desired(a_snapshot(pod))
+
+    assert wait == record.drain_gate
+
+
+def test_named_port_has_its_protocol() -> None:
+    """A pod may have ports of one name for both."""
+    name = NamedPort("dns", Protocol.UDP)
+    group = a_group(selection=PodSelection((name,), selector=Selector({"app": "web"})))
+
+    [record] = desired(
+        a_snapshot(attrs.evolve(a_pod(), ports={name: 5353}), group=group)
+    )
+
+    assert a_backend(port=Port(5353, Protocol.UDP)) == record.spec.backend

@@ -9,12 +9,14 @@ from lbcf.core.model.resources import BackendRecord
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.drain_gate import TAKE_OVER, gate_condition
 from lbcf.kube.leader_election import Timing
-from tests.builders import a_pod, a_record, a_spec, seconds
+from tests.builders import a_backend, a_pod, a_record, a_spec, seconds
 
 
-def gated(wait: str = "25", drain: float = 20.0) -> BackendRecord:
+def gated(
+    wait: str = "25", drain: float = 20.0, *, pod: str = "web-1"
+) -> BackendRecord:
     """Make a record of a pod that waits for so long, with a drain of so long."""
-    spec = a_spec(drain_timeout=seconds(drain))
+    spec = a_spec(backend=a_backend(pod), drain_timeout=seconds(drain))
     return a_record(spec=spec, annotations={ANNOTATION_DRAIN_GATE: wait})
 
 
@@ -57,6 +59,16 @@ def test_message_says_what_is_missing() -> None:
     assert found is not None
     assert "raise terminationGracePeriodSeconds by 20 s" in found.message
     assert "web-1" in found.message
+
+
+def test_message_reckons_for_the_pod_that_lacks_most() -> None:
+    """Also where another one's drain takes longer."""
+    short, shorter = gated("55", 60.0, pod="web-2"), gated("10", 30.0)
+    found = gate_condition([short, shorter], (), is_told=False, generation=1)
+
+    assert found is not None
+    assert "raise terminationGracePeriodSeconds by 20 s" in found.message
+    assert "pods: web-1, web-2" in found.message
 
 
 def test_containers_with_hooks_of_their_own_are_named() -> None:

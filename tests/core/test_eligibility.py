@@ -2,6 +2,8 @@
 
 import pytest
 
+from lbcf.core.model.names import READINESS_GATE
+from lbcf.core.model.readiness import PodCondition, can_serve
 from lbcf.core.model.values import DeregisterPolicy
 from lbcf.core.model.verdicts import Eligible, Ineligible, Undecided
 from lbcf.core.reasons import Reason
@@ -86,3 +88,28 @@ def test_ready_pod_without_an_address_waits(policy: DeregisterPolicy) -> None:
     assert (
         Undecided(Reason.POD_HAS_NO_ADDRESS, "pod web-1 has no address yet") == verdict
     )
+
+
+@pytest.mark.parametrize(
+    ("gate", "containers", "reason", "serves"),
+    [
+        pytest.param(False, True, "ReadinessGatesNotReady", True, id="gate is shut"),
+        pytest.param(
+            True, True, "ReadinessGatesNotReady", True, id="not seen open yet"
+        ),
+        pytest.param(True, True, "NodeNotReady", False, id="node is lost"),
+        pytest.param(False, False, "ContainersNotReady", False, id="containers"),
+    ],
+)
+def test_pod_with_our_gate_serves_by_its_containers(
+    reason: str, *, gate: bool, containers: bool, serves: bool
+) -> None:
+    """Ready itself waits for the gate, and the gate for the registration."""
+    conditions = {
+        "Ready": PodCondition(is_true=False, reason=reason),
+        "ContainersReady": PodCondition(is_true=containers),
+        READINESS_GATE: PodCondition(is_true=gate),
+    }
+
+    assert serves is can_serve(conditions, [READINESS_GATE])
+    assert not can_serve(conditions, [READINESS_GATE, "another"])

@@ -72,3 +72,12 @@ def test_few_resets_are_resets() -> None:
     known = Epochs("e0").after_reset("e1", 5.0).after_reset("e2", 6.0)
 
     assert known.changes(7.0) == 0
+
+
+def test_rest_runs_out() -> None:
+    """It is counted from the last reset."""
+    known = Epochs("e", AT_ONCE, 1000.0)
+
+    assert timedelta(seconds=7) == known.rest(1003.0)
+    assert 0 == known.changes(1003.0)
+    assert Epochs("f", AT_ONCE, 1000.0) == known.acted_on("f")

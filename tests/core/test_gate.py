@@ -22,6 +22,7 @@ from lbcf.core.selection.gate import (
     Wait,
     decide_gate,
     unclear_group,
+    waits_of,
 )
 from lbcf.core.selection.plan import plan_group
 from tests.builders import (
@@ -37,6 +38,7 @@ from tests.builders import (
 
 BOTH = (a_load_balancer("front"), a_load_balancer("back"))
 NOW = seconds(1)
+WHY = Explanation(Reason.LOAD_BALANCER_NOT_FOUND, "it is not there")
 
 
 def gated() -> Pod:
@@ -250,3 +252,41 @@ def test_what_nobody_lists_does_not_hide_what_a_record_waits_for() -> None:
     unlisted = with_in_service(waiting, in_service(waiting, None), START)
 
     assert "no quota" in str(decide(claim(front, unlisted)))
+
+
+@pytest.mark.parametrize(
+    "undecided", [WHY, {"front": WHY}], ids=["the group", "a load balancer"]
+)
+def test_whatever_is_waited_for_has_the_time_of_its_group(
+    undecided: Explanation | dict[str, Explanation],
+) -> None:
+    """Also what cannot be told yet."""
+    group = at_both(gate_timeout=seconds(10))
+    seen: Snapshot | Explanation = WHY
+    if isinstance(undecided, dict):
+        seen = attrs.evolve(snapshot(gated(), group=group), undecided=undecided)
+    waits = list(waits_of(Claim(group, seen, ())))
+
+    assert waits
+    assert {seconds(10)} == {wait.timeout for wait in waits}
+    assert unclear_group(group.meta.key, "no").timeout is not None
+
+
+@pytest.mark.parametrize(
+    ("deleting", "doing"), [(False, "being registered"), (True, "being deregistered")]
+)
+def test_gate_says_what_is_being_done(*, deleting: bool, doing: str) -> None:
+    """With the port of the pod, where its record says nothing better."""
+    found = records(gated())
+    meta = attrs.evolve(found[0].meta, deleting_since=START if deleting else None)
+    decision = decide(claim(attrs.evolve(found[0], meta=meta), *found[1:]))
+
+    assert f"port 8080/TCP is {doing} by record {meta.key.name}" in str(decision)
+
+
+def test_gate_that_timed_out_lists_whom_it_waited_for() -> None:
+    """Each with its own words, which may have commas."""
+    decision = decide(claim(gate_timeout=seconds(10)), waited=seconds(11))
+
+    assert Reason.GATE_TIMED_OUT == getattr(decision, "reason", None)
+    assert 1 == str(decision).count("; ")

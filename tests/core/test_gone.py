@@ -100,3 +100,8 @@ def test_node_port_of_another_service() -> None:
     assert not is_port_gone(ON_NODE, with_port(30080))
     assert is_port_gone(ON_NODE, with_port(31000))
     assert is_port_gone(ON_NODE, None)
+
+
+def test_node_that_tells_no_address_is_there() -> None:
+    """It may just have come up."""
+    assert not is_node_gone(ON_NODE, a_node(addresses=()))

@@ -83,6 +83,7 @@ def test_drained_node_leaves_as_a_backend() -> None:
     verdicts = judge_all(a_snapshot(group=group, scene=a_scene(node)))
 
     assert Reason.DRAINED_BY_HAND == getattr(verdicts[node.name], "reason", None)
+    assert "node n1 is drained by hand" in str(verdicts[node.name])
 
 
 @pytest.mark.parametrize("kind", ["pods", "addresses"])
@@ -123,3 +124,6 @@ def test_group_says_what_of_it_is_drained() -> None:
 
     assert (True, "pod web-1: a new disk") == (some.status, some.message)
     assert (False, Reason.NOT_DRAINED) == (none.status, none.reason)
+    assert "pod 1: a; pod 2: b; pod 3: c; and 1 more" == (
+        said_of(["pod 1: a", "pod 2: b", "pod 3: c", "pod 4: d"], 3).message
+    )

@@ -16,6 +16,7 @@ from lbcf.core.lifecycle.in_service import (
 )
 from lbcf.core.lifecycle.serving import count_in_service
 from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
 from lbcf.core.model.values import MemberKey
 from lbcf.core.reasons import Reason
 from tests.builders import START, a_record
@@ -93,3 +94,16 @@ def test_member_that_nobody_lists_is_not_counted_as_down(
     told = with_in_service(RECORD, in_service(RECORD, word), START)
 
     assert count == count_in_service([told])
+
+
+def test_condition_stands_before_all_others() -> None:
+    """However many there are, in the order that they had."""
+    drained = Condition(conditions.DRAINED, False, Reason.DRAINING)
+    found = (*RECORD.status.conditions, drained)
+    record = attrs.evolve(RECORD, status=attrs.evolve(RECORD.status, conditions=found))
+
+    told = with_in_service(record, in_service(record, ""), START).status.conditions
+
+    assert [conditions.IN_SERVICE, conditions.REGISTERED, conditions.DRAINED] == [
+        one.type for one in told
+    ]

@@ -31,9 +31,15 @@ from lbcf.core.model.resources import (
     StaticRef,
     StaticSelection,
 )
-from lbcf.core.model.values import AddressSource, MemberKey, Uid
+from lbcf.core.model.values import AddressSource, DrainPolicy, MemberKey, Uid
 from lbcf.core.reasons import ForeignReason, Reason
-from lbcf.core.selection.legacy import is_about, signed, with_uids
+from lbcf.core.selection.legacy import (
+    is_about,
+    is_elsewhere,
+    is_needless,
+    signed,
+    with_uids,
+)
 from lbcf.core.selection.plan import Plan, plan_group
 from lbcf.wire.records import parse_record
 from tests.builders import (
@@ -330,3 +336,42 @@ def test_our_own_records_are_none_of_lbcf() -> None:
     assert not a_record(spec=found, registered=True).is_legacy
     assert not a_record(spec=found).is_legacy
     assert a_record(registered=True).is_settled
+
+
+@pytest.mark.parametrize(
+    ("registered", "wanted", "elsewhere"),
+    [
+        (ADDRESS, "10.0.0.2:8080", True),
+        (ADDRESS, "[fd00::1]:8080", True),
+        ("[fd00::1]:8080", ADDRESS, True),
+        ("10.0.0.1:81", ADDRESS, False),
+        ("eni-7:8080", ADDRESS, False),
+    ],
+)
+def test_address_in_words_of_an_lbcf_driver_is_no_other_place(
+    registered: str, wanted: str, *, elsewhere: bool
+) -> None:
+    """Another IP with the same port is one; of what has no such form nothing is known."""
+    assert elsewhere is is_elsewhere(an_old_record(address=registered), wanted)
+
+
+def test_only_what_is_registered_is_left_as_it_is() -> None:
+    """A record that LBCF never registered is ensured anyway, with the drain."""
+    registered, unregistered = an_old_record(), an_old_record(registered=False)
+    drained = attrs.evolve(registered.spec, drain=DrainPolicy())
+
+    assert is_needless(registered, drained)
+    assert not is_needless(unregistered, drained)
+
+
+@pytest.mark.parametrize("said", [ForeignReason(""), ForeignReason("Theirs")])
+def test_signed_record_keeps_the_reason_that_it_has(said: ForeignReason) -> None:
+    """LBCF gave none: then it is the usual one."""
+    record = an_old_record()
+    [old] = record.status.conditions
+    found = (attrs.evolve(old, reason=said),)
+    record = attrs.evolve(record, status=attrs.evolve(record.status, conditions=found))
+
+    [condition] = signed(record, START).conditions
+
+    assert (said or Reason.REGISTERED) == condition.reason

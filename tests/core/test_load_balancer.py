@@ -11,6 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lbcf.core.lifecycle import load_balancer
+from lbcf.core.lifecycle.call_backoff import (
+    NO_BACKOFF,
+    NO_CREATES,
+    CallBackoff,
+    UnconfirmedCreates,
+)
 from lbcf.core.lifecycle.load_balancer import LoadBalancerState
 from lbcf.core.lifecycle.load_balancer_steps import (
     AbandonOrder,
@@ -39,21 +45,24 @@ from lbcf.core.lifecycle.steps import (
     Conflicted,
     Finish,
     NoAnswer,
+    Released,
     StillRunning,
 )
 from lbcf.core.lifecycle.turn import DRIVER_RECHECK
 from lbcf.core.model import conditions, names
 from lbcf.core.model.binds import Bind
+from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import Ingress, MemberKey, ObjectKey
 from lbcf.core.reasons import Explanation, Reason
-from tests.builders import ALWAYS, SETTLING, a_load_balancer, seconds
+from tests.builders import ALWAYS, SETTLING, a_load_balancer, at, seconds
 from tests.core.balancer_world import (
     CREATE,
     DELETE,
     DRIVER,
     ENSURE,
     NEW,
+    VALIDATE,
     World,
     a_bind,
     an_object,
@@ -851,3 +860,118 @@ def test_memory_may_be_lost_between_any_two_steps(make: Make) -> None:
                 continue
             life = load_balancer.learn(life, step, world.perform(step), world.now())
         assert world.look().is_synced
+
+
+# --- single answers -------------------------------------------------------------------
+
+
+def in_turn(world: World) -> LoadBalancerState:
+    """Begin a turn."""
+    return world.life.begin_turn(world.look(), world.now())
+
+
+@pytest.mark.parametrize(
+    ("make", "end"),
+    [(an_object_world, Finish()), (an_entry_world, Finish(seconds(0)))],
+)
+def test_released_one_is_let_go(make: Make, end: Finish) -> None:
+    """The Bind of an entry is looked at once more: it may wait for that."""
+    world = ready(make())
+
+    life = load_balancer.learn(in_turn(world), Finish(), Released(), world.now())
+
+    assert life.is_released
+    assert end == load_balancer.next_step(life, world.now())
+
+
+@pytest.mark.parametrize(
+    ("members", "counted_at", "again"),
+    [(0, None, 1.0), (3, None, 0.0), (3, 0.0, 1.0)],
+    ids=["counted", "not counted", "counted just now"],
+)
+def test_turn_that_could_not_lock_counts_all_the_same(
+    members: int, counted_at: float | None, again: float
+) -> None:
+    """At once where the count is due, else in a moment."""
+    world = ready(an_object_world())
+    world.members = members
+    life = attrs.evolve(in_turn(world), counted_at=counted_at)
+
+    life = load_balancer.learn(
+        life, LockMembers(world.balancer, "key"), Conflicted(), at(0)
+    )
+
+    assert Finish(seconds(again)) == life.end
+
+
+@pytest.mark.parametrize("operation", [CREATE, ENSURE, DELETE])
+def test_success_ends_the_waits_for_earlier_calls(operation: Operation) -> None:
+    """Of each kind; the objection that was asked for before a create is void after it."""
+    world = ready(an_object_world())
+    life = attrs.evolve(in_turn(world), backoff=CallBackoff(1, 60.0), is_valid=True)
+    call = CallForLoadBalancer(operation, world.balancer, DRIVER)
+    life = attrs.evolve(life, creates=UnconfirmedCreates(60.0))
+
+    life = load_balancer.learn(life, call, DriverSucceeded({"id": "7"}), at(0))
+
+    assert NO_BACKOFF == life.backoff
+    assert (operation is CREATE) is (NO_CREATES == life.creates)
+    assert (operation is CREATE) is not life.is_valid
+
+
+@pytest.mark.parametrize("before", [None, {}])
+def test_only_a_first_create_is_known_to_be_alone(
+    before: dict[str, str] | None,
+) -> None:
+    """Of one that is there already nothing is known by the objection that it had not."""
+    world = ready(an_object_world())
+    call = CallForLoadBalancer(VALIDATE, world.balancer, DRIVER, before)
+    life = attrs.evolve(in_turn(world), creates=NO_CREATES)
+
+    life = load_balancer.learn(life, call, DriverSucceeded(), at(5))
+
+    assert (
+        NO_CREATES if before is not None else UnconfirmedCreates(5.0)
+    ) == life.creates
+
+
+@pytest.mark.parametrize(
+    ("operation", "again"), [(ENSURE, 0.0), (DELETE, 1.0)], ids=["ensure", "delete"]
+)
+def test_failure_of_an_ensure_keeps_nothing_from_being_counted(
+    operation: Operation, again: float
+) -> None:
+    """What is deleted is counted no more."""
+    world = ready(an_object_world())
+    world.members = 3
+    call = CallForLoadBalancer(operation, world.balancer, DRIVER)
+
+    life = load_balancer.learn(in_turn(world), call, NO, at(0))
+
+    assert Finish(seconds(again)) == life.end
+
+
+@pytest.mark.parametrize("deleting", [False, True])
+def test_turn_ends_for_as_long_as_its_driver_rests(*, deleting: bool) -> None:
+    """And says when it goes on."""
+    world = ready(an_object_world())
+    if deleting:
+        world.delete()
+    else:
+        world.edit(TIMEOUT)
+    generation = world.balancer.meta.generation
+    world.life = attrs.evolve(world.life, backoff=CallBackoff(generation, 60.0))
+
+    assert Finish(seconds(60)) == world.turn()
+    assert [] == world.steps
+
+
+def test_last_member_is_counted_down() -> None:
+    """None is a number, too."""
+    world = ready(an_object_world())
+    assert isinstance(world.stored, LoadBalancer)
+    world.stored = attrs.evolve(world.stored, backends=3)
+
+    world.turn()
+
+    assert [Counted(0)] == outcomes(world)

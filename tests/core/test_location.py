@@ -7,6 +7,7 @@ from lbcf.core.model.nodes import NodeScene, NodeStatusAddress
 from lbcf.core.model.resources import BackendRecord, RecordStatus
 from lbcf.core.model.values import AddressSource, DeregisterPolicy, Uid
 from lbcf.core.reasons import Reason
+from lbcf.core.selection.location import Location, has_moved
 from lbcf.core.selection.plan import Plan, plan_group
 from tests.builders import (
     a_driver,
@@ -122,3 +123,20 @@ def test_node_with_another_address_gets_another_record(source: AddressSource) ->
     )
 
     assert [Reason.ADDRESS_CHANGED] == removed(plan)
+
+
+def test_node_without_a_uid_has_not_moved() -> None:
+    """What nothing is known of is no reason to take a member out."""
+    record = attrs.evolve(OLD, spec=attrs.evolve(SPEC, node_uid=Uid("before")))
+
+    assert not has_moved(record, Location("10.0.0.1"), AddressSource.DRIVER)
+    assert has_moved(record, Location("10.0.0.1", Uid("now")), AddressSource.DRIVER)
+
+
+def test_message_says_where_the_backend_is_and_was() -> None:
+    """For who looks for a reason."""
+    snapshot = a_snapshot(a_pod(address="10.0.0.7"), records=(OLD,), driver=DRIVER)
+
+    [removal] = plan_group(snapshot).removals
+
+    assert "pod web-1 is 10.0.0.7 now, not 10.0.0.1" == removal.message

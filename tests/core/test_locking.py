@@ -103,3 +103,22 @@ def test_older_keys_stay_behind_the_newest() -> None:
     assert ("b", "a") == with_key(("a",), "b")
     assert ("a", "b") == with_key(("b", "a"), "a")
     assert ("e", "d", "c", "b") == with_key(("d", "c", "b", "a"), "e")
+
+
+@pytest.mark.parametrize(
+    ("spelled", "canonical"),
+    [
+        ("HTTP://A:80/x/?q=%41", "http://a/x?q=A"),
+        ("http://a.:81", "http://a:81"),
+        ("http://xa.x/x", "http://xa.x/x"),
+        ("http://[FD00:0::01]/", "http://[fd00::1]"),
+        ("http://a/%2f%c3%bc", "http://a/%2F%C3%BC"),
+        ("http://a/x/y/../z", "http://a/x/z"),
+        ("http:///x", "http:///x"),
+        ("http://aX", "http://ax"),
+        ("http://a/X", "http://a/X"),
+    ],
+)
+def test_canonical_spelling(spelled: str, canonical: str) -> None:
+    """It is what records hold locks under: another version must not spell it otherwise."""
+    assert canonical == canonical_url(spelled)

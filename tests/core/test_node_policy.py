@@ -2,6 +2,7 @@
 
 import pytest
 
+from lbcf.core.model.names import LABEL_NODE
 from lbcf.core.model.node_backends import (
     AddressType,
     IpFamily,
@@ -329,3 +330,29 @@ def test_node_whose_pods_have_left_is_never_held() -> None:
 
     assert ["web-n1"] == [r.record.meta.key.name for r in plan.removals]
     assert ["web-n2"] == [h.record.meta.key.name for h in plan.holds]
+
+
+def test_node_that_is_out_hides_no_other() -> None:
+    """Records name the node by its address and its uid."""
+    nodes = a_scene(a_node(1, labels={EXCLUDE_LABEL: ""}), a_node(2))
+
+    [create] = plan_group(a_snapshot(group=a_node_group(), scene=nodes)).creates
+
+    spec = create.desired.spec
+    assert ("192.0.2.2", a_node(2).meta.uid) == (spec.host, spec.node_uid)
+
+
+def test_record_of_a_node_is_found_by_the_node() -> None:
+    """As those of Services at nodes are."""
+    group = a_node_group(selection=NodeSelection((Port(80),)))
+
+    [create] = plan_group(a_snapshot(group=group, scene=a_scene(a_node()))).creates
+
+    assert "n1" == create.desired.labels()[LABEL_NODE]
+
+
+def test_unready_nodes_are_counted() -> None:
+    """Each once; one that is out for more than readiness is none of them."""
+    scene = a_scene(a_node(1), a_node(2), a_node(3), local={"n1": UNREADY, "n2": READY})
+
+    assert 1 == plan_group(a_snapshot(group=a_node_group(), scene=scene)).unready

@@ -340,3 +340,32 @@ def test_static_backends_are_counted_by_address() -> None:
     plan = plan_group(a_snapshot(group=group))
 
     assert (2, 0) == (plan.backends, plan.unready)
+
+
+def test_port_that_is_listed_no_more_is_named() -> None:
+    """With the group that it was in."""
+    other = attrs.evolve(DESIRED.spec, backend=a_backend(port=Port(81)))
+    record = attrs.evolve(DESIRED, spec=other)
+
+    [removal] = plan_group(a_snapshot(a_pod(), records=(record,))).removals
+
+    assert "port 81/TCP is no longer in group shop/web" == removal.message
+
+
+@pytest.mark.parametrize(
+    ("identity", "told"),
+    [("x" * 9, "id=xxxxxxxxx of"), ("x" * 999, "xxx... of")],
+    ids=["short", "long"],
+)
+def test_load_balancer_that_was_made_anew_is_told_apart(
+    identity: str, told: str
+) -> None:
+    """By its identity, which drivers may make as long as they like."""
+    anew = a_load_balancer(info={"id": identity})
+
+    snapshot = a_snapshot(a_pod(), records=(DESIRED,), load_balancers=(anew,))
+    [removal] = plan_group(snapshot).removals
+
+    assert Reason.LOAD_BALANCER_REPLACED == removal.reason
+    assert told in removal.message
+    assert len(removal.message) < 500

@@ -8,6 +8,7 @@ import pytest
 
 from lbcf.core.lifecycle.registration import (
     RegistrationState,
+    UncertainCall,
     claim_after_update,
     learn,
     with_due,
@@ -18,6 +19,7 @@ from lbcf.core.lifecycle.steps import (
     Finish,
     LockTaken,
     NoAnswer,
+    Observed,
     Permission,
     ReadPod,
     Reply,
@@ -28,8 +30,9 @@ from lbcf.core.lifecycle.steps import (
     WriteStatus,
     WriteUnconfirmed,
 )
-from lbcf.core.lifecycle.turn import DRIVER_RECHECK
+from lbcf.core.lifecycle.turn import DRIVER_RECHECK, NO_FAILURES, Report
 from lbcf.core.model import conditions
+from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import ANNOTATION_DRAIN_GATE, ANNOTATION_SETTLING
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import (
@@ -49,6 +52,7 @@ from tests.builders import (
     a_key,
     a_record,
     a_spec,
+    at,
     held_by,
     seconds,
 )
@@ -926,3 +930,94 @@ def test_own_update_claims_what_nobody_else_can_be_ensuring(
     after = attrs.evolve(before, meta=attrs.evolve(before.meta, generation=2))
 
     assert (2 if may_claim else None) == claim_after_update(claimed, before, after)
+
+
+# --- single answers -------------------------------------------------------------------
+
+
+FRESH = RegistrationState(ME, first_seen=0.0, driver=a_driver())
+OLD_REPORT = Report(Condition(conditions.REGISTERED, False, Reason.DRIVER_REFUSED))
+
+
+def a_call(operation: Operation, record: BackendRecord) -> CallDriver:
+    """Make a call about a record that has just been read."""
+    return CallDriver(operation, FINDER, Permission(record, 0.0), record.address)
+
+
+def test_report_is_void_once_it_is_written() -> None:
+    """And in a new turn."""
+    record = a_record(registered=True)
+    told = attrs.evolve(FRESH, report=OLD_REPORT)
+    written = Observed(Permission(record, 1.0))
+
+    assert told.begin_turn(a_driver(), "").report is None
+    assert (
+        learn(told, WriteStatus(record, record.status), written, at(1)).report is None
+    )
+
+
+@pytest.mark.parametrize("ensured", [None, Succeeded()])
+def test_reset_is_over_when_the_ensure_after_it_is_written(
+    ensured: Succeeded | None,
+) -> None:
+    """Another write of a registered record says nothing of it."""
+    record = a_record(registered=True)
+    lost = attrs.evolve(FRESH, reset="lost", due=True, ensured=ensured)
+    written = Observed(Permission(record, 1.0))
+
+    known = learn(lost, WriteStatus(record, record.status), written, at(1))
+
+    assert (ensured is None, ensured is None) == (bool(known.reset), known.due)
+
+
+@pytest.mark.parametrize("earlier", [None, UncertainCall(1, 60.0)])
+def test_write_without_an_answer_that_cleared_ensuring_is_an_uncertain_call(
+    earlier: UncertainCall | None,
+) -> None:
+    """Unless there is one already, which says more."""
+    record = a_record(registered=True, generation=4)
+    known = attrs.evolve(FRESH, claimed=4, uncertain_call=earlier)
+
+    known = learn(known, WriteStatus(record, record.status), WriteUnconfirmed(), at(5))
+
+    assert known.claimed is None
+    assert (earlier or UncertainCall(4, 5.0)) == known.uncertain_call
+
+
+@pytest.mark.parametrize("boot", ["", BOOT])
+def test_held_address_is_told_with_what_can_be_counted_from(boot: str) -> None:
+    """Of a machine that is not known no clock is written."""
+    record = a_record(generation=4)
+    step = TakeLock(a_driver(), record, record.address, seconds(1))
+
+    known = learn(FRESH, step, held_by(gone_at=BootTime(boot, 3.0)), at(5))
+
+    assert known.report is not None
+    told = known.report.condition
+    assert "is held by record other, which is gone" in told.message
+    assert record.meta.generation == told.observed_generation
+    assert known.report.waiting is not None
+    assert (BootTime(boot, 3.0) if boot else None) == known.report.waiting.gone_at
+
+
+@pytest.mark.parametrize(
+    "operation", [Operation.GENERATE_BACKEND_ADDR, Operation.ENSURE_BACKEND]
+)
+def test_success_ends_a_streak_of_failures(operation: Operation) -> None:
+    """Of either call."""
+    failed = attrs.evolve(FRESH, streak=NO_FAILURES.with_answer(operation, NO))
+    call = a_call(operation, NOWHERE)
+
+    known = learn(failed, call, Succeeded(backend_addr="eni-7:1"), at(1))
+
+    assert NO_FAILURES == known.streak
+
+
+def test_record_without_an_address_is_not_marked() -> None:
+    """No ensure of it can be out."""
+    call = a_call(Operation.GENERATE_BACKEND_ADDR, NOWHERE)
+
+    known = learn(FRESH, call, NO, at(1))
+
+    assert known.report is not None
+    assert known.report.marker is None

@@ -226,6 +226,31 @@ def test_name_of_a_service_makes_no_shared_load_balancer() -> None:
     )
 
 
+def test_service_with_no_address_of_a_pool() -> None:
+    """Its load balancer names no pool, and the placeholder stays as it is."""
+    told = {"at": "{address}"}
+    [plain] = derived(
+        exposure=attrs.evolve(EXPOSURE, ports=(HTTP,)),
+        kind=attrs.evolve(EDGE, attributes=told),
+    )
+
+    assert "{address}" == plain.balancer.attributes["at"]
+    assert "" == plain.balancer.pool
+    assert ("", "") == (plain.balancer.meta.uid, plain.balancer.meta.resource_version)
+
+
+def test_protocol_of_a_port_is_that_of_its_backends() -> None:
+    """At pods and at nodes."""
+    numbered = ExposedPort(53, "UDP", 5353, node_port=30053)
+    exposure = attrs.evolve(EXPOSURE, ports=(numbered,))
+    [at_pods] = derived(exposure=exposure)
+    [at_nodes] = derived(on_nodes(), exposure)
+
+    assert isinstance(at_pods.group.selection, PodSelection)
+    assert (Port(5353, Protocol.UDP),) == at_pods.group.selection.ports
+    assert ServiceSelection("web", Port(53, Protocol.UDP)) == at_nodes.group.selection
+
+
 # --- the plan -------------------------------------------------------------------------
 
 
@@ -245,6 +270,31 @@ def test_new_ports_are_made_and_old_ones_go() -> None:
     moved = plan_service(META, [dns], owned(http), ())
     assert (dns.balancer, dns.group) == moved.create
     assert tuple(owned(http)) == moved.delete
+
+
+def test_all_ports_are_made_at_once() -> None:
+    """Each with both of its objects."""
+    http, dns = derived()
+
+    plan = plan_service(META, [http, dns], [], ())
+
+    assert (http.balancer, http.group, dns.balancer, dns.group) == plan.create
+
+
+@pytest.mark.parametrize(
+    ("before", "replaced"), [("", False), ("192.0.2.7", False), ("192.0.2.8", True)]
+)
+def test_load_balancer_keeps_the_address_that_it_has(
+    before: str, *, replaced: bool
+) -> None:
+    """One that has none yet is given it; with another one it is another load balancer."""
+    [http] = derived(exposure=attrs.evolve(EXPOSURE, ports=(HTTP,)))
+    wanted = attrs.evolve(
+        http, balancer=attrs.evolve(http.balancer, address="192.0.2.7")
+    )
+    there: list[Derived] = [stored(http.balancer, address=before), http.group]
+
+    assert replaced is bool(plan_service(META, [wanted], there, ()).delete)
 
 
 def test_changes_are_written_where_that_is_possible() -> None:
@@ -280,6 +330,7 @@ def test_what_is_being_deleted_is_waited_for() -> None:
     plan = plan_service(META, [http], [leaving, http.group], ())
     assert ((), (), ()) == (plan.create, plan.update, plan.delete)
     assert [Reason.LOAD_BALANCER_DELETING] == [one.reason for one in plan.troubles]
+    assert "LoadBalancer svc-web-80-tcp is being" in plan.troubles[0].message
 
 
 def test_what_a_namesake_left_goes_first() -> None:
@@ -376,7 +427,8 @@ def test_nobody_knowing_the_address_is_told() -> None:
     ingress, condition = said(stored(http.balancer), stored(dns.balancer), kind=silent)
 
     assert () == ingress
-    assert Reason.INGRESS_UNKNOWN == condition.reason
+    assert (False, Reason.INGRESS_UNKNOWN) == (condition.status, condition.reason)
+    assert "LoadBalancerClass" in condition.message
 
 
 def test_load_balancer_that_leaves_is_no_address() -> None:
@@ -388,3 +440,26 @@ def test_load_balancer_that_leaves_is_no_address() -> None:
     ingress, _ = said(gone, a_load_balancer("other"))
 
     assert () == ingress
+
+
+def test_load_balancer_stays_created_when_its_spec_changes() -> None:
+    """That it was created of an older generation is no trouble; its attributes tell."""
+    http, dns = derived()
+    created, synced = stored(http.balancer).conditions
+    balancer = stored(
+        http.balancer, conditions=(created, attrs.evolve(synced, observed_generation=2))
+    )
+    newer = attrs.evolve(balancer, meta=attrs.evolve(balancer.meta, generation=2))
+    _, condition = said(newer, stored(dns.balancer))
+    _, unmade = said(attrs.evolve(newer, info=None), stored(dns.balancer))
+
+    assert (True, Reason.READY) == (condition.status, condition.reason)
+    assert (False, Reason.CREATING) == (unmade.status, unmade.reason)
+
+
+def test_address_from_a_pool_goes_before_that_of_the_class() -> None:
+    """Of each load balancer that is there, whichever it is."""
+    _, dns = derived()
+    ingress, _ = said(stored(dns.balancer, address="192.0.2.7"))
+
+    assert (Ingress("192.0.2.7", ip_mode="Proxy"),) == ingress

@@ -73,3 +73,13 @@ def test_fall_after_calm_is_the_first_again() -> None:
     fallen = before.read(now, is_well=False).read(now + 5, is_well=False)
 
     assert 1 == fallen.falls
+
+
+def test_each_reading_counts_once() -> None:
+    """Two that are apart are told, one is not; one is enough that says it is well again."""
+    once = Steadiness().read(START, is_well=False)
+    fallen = once.read(START + LASTING.total_seconds(), is_well=False)
+
+    assert (True, 1) == (once.is_well, once.readings)
+    assert not fallen.is_well
+    assert fallen.read(START + 60.0, is_well=True).is_well

@@ -3,9 +3,11 @@
 import attrs
 import pytest
 
-from lbcf.core.lifecycle.trouble import new_trouble
+from lbcf.core.lifecycle.trouble import new_trouble, with_refusal
 from lbcf.core.model.conditions import Condition
+from lbcf.core.model.resources import RecordStatus
 from lbcf.core.reasons import Reason
+from tests.builders import START, a_record
 
 
 KINDS = frozenset({"Registered", "Created"})
@@ -68,3 +70,28 @@ def test_everything_else_is_no_news(
 ) -> None:
     """Events are for what somebody should look at."""
     assert None is new_trouble(before, after, KINDS)
+
+
+@pytest.mark.parametrize("deleting", [False, True])
+def test_refusal_keeps_what_its_condition_says(*, deleting: bool) -> None:
+    """Status and generation; and it is written once."""
+    kind = "Deregistered" if deleting else "Registered"
+    record = a_record(deleting=deleting, generation=3)
+    said = attrs.evolve(FAILED, type=kind, status=None, observed_generation=2)
+    told = attrs.evolve(record, status=RecordStatus(conditions=(said,)))
+
+    [new] = with_refusal(record, "too long", START).conditions
+    [kept] = with_refusal(told, "too long", START).conditions
+
+    assert (kind, False) == (new.type, new.status)
+    assert record.meta.generation == new.observed_generation
+    assert (kind, None, 2) == (kept.type, kept.status, kept.observed_generation)
+    refused = attrs.evolve(told, status=RecordStatus(conditions=(kept,)))
+    assert refused.status is with_refusal(refused, "too long", START)
+
+
+def test_each_condition_may_be_the_news() -> None:
+    """Also one behind another that is in order."""
+    fine = Condition("Drained", True, Reason.REGISTERED)
+
+    assert FAILED == new_trouble((), (fine, FAILED), KINDS)

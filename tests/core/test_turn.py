@@ -9,8 +9,10 @@ from lbcf.core.lifecycle.turn import (
     Report,
     describe_failure,
     find_driver,
+    namespace_share,
     poll_delay,
     retry_delay,
+    turns_at_once,
 )
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
@@ -138,3 +140,29 @@ def test_drain_clock_that_is_written_stays() -> None:
     status = Report(condition, drain=other).applied(RecordStatus(drain=PROGRESS), START)
 
     assert attrs.evolve(PROGRESS, connections=2) == status.drain
+
+
+@pytest.mark.parametrize(
+    ("namespace", "places", "share"),
+    [
+        pytest.param("kube-system", 8, 8, id="its own"),
+        pytest.param("shop", 8, 6, id="another's"),
+        pytest.param("shop", 2, 1, id="few"),
+        pytest.param("shop", 1, 1, id="one"),
+    ],
+)
+def test_namespace_leaves_a_quarter_of_a_shared_driver(
+    namespace: str, places: int, share: int
+) -> None:
+    """Who hangs for one namespace leaves room for the others, where there is any."""
+    driver = a_key("proxy", "kube-system")
+
+    assert share == namespace_share(driver, namespace, places)
+
+
+def test_driver_says_how_many_turns_it_bears() -> None:
+    """One that is not known is asked nothing; its turns are counted all the same."""
+    driver = attrs.evolve(a_driver(), max_concurrent_calls=3)
+
+    assert 3 == turns_at_once(driver)
+    assert 32 == turns_at_once(Explanation(Reason.DRIVER_NOT_FOUND, "none"))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import attrs
 import pytest
 
+from lbcf.core.model.resources import Selection, StaticSelection
 from lbcf.core.model.values import DrainPolicy
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.plan import Create, Hold, Plan, Removal, Update
@@ -12,11 +13,21 @@ from lbcf.core.selection.plan import plan_group as plan_of
 from lbcf.core.selection.validation import (
     ParameterQuestion,
     UnvalidatedParameters,
+    backend_type_of,
     changed_by,
     hold_unvalidated,
     question_about,
 )
-from tests.builders import a_group, a_pod, a_record, a_snapshot, a_spec, seconds
+from tests.builders import (
+    BY_LABEL,
+    a_group,
+    a_pod,
+    a_record,
+    a_snapshot,
+    a_spec,
+    seconds,
+)
+from tests.node_builders import OF_NODES, OF_SERVICE
 
 
 LIGHT, HEAVY = {"weight": "1"}, {"weight": "900"}
@@ -33,6 +44,20 @@ def held(plan: Plan, before: Mapping[str, str] | None, *, there: bool = True) ->
     return hold_unvalidated(
         plan, {place: UnvalidatedParameters(DOUBT, before)}, lambda _record: there
     )
+
+
+@pytest.mark.parametrize(
+    ("selection", "word"),
+    [
+        (BY_LABEL, "Pod"),
+        (OF_SERVICE, "Service"),
+        (OF_NODES, "Node"),
+        (StaticSelection(("10.0.0.9:80",)), "Static"),
+    ],
+)
+def test_driver_is_told_the_type_of_backends(selection: Selection, word: str) -> None:
+    """In the words of the protocol."""
+    assert word == backend_type_of(a_group(selection=selection))
 
 
 def test_first_parameters_are_asked_about_as_new() -> None:

@@ -117,6 +117,7 @@ def test_without_an_answer_the_failure_policy_holds(
 
     assert goes is bool(plan.removals)
     assert goes is (Reason.NOT_JUDGED not in [hold.reason for hold in plan.holds])
+    assert goes is any(removal.by_readiness for removal in plan.removals)
     [told] = plan.removals or plan.holds
     assert f"no answer of driver judge; failurePolicy {policy}" in told.message
 
@@ -136,3 +137,14 @@ def test_pod_that_is_ready_again_is_not_overruled() -> None:
 
     assert () == plan.removals
     assert () == plan.holds
+
+
+@pytest.mark.parametrize("trouble", [None, TROUBLE])
+def test_group_hears_what_is_the_matter_with_its_judge(
+    trouble: Explanation | None,
+) -> None:
+    """Nothing, as long as the driver answers."""
+    decision = decide_unready_pods(WEBHOOK, [UNREADY], an_answer(trouble=trouble))
+
+    assert trouble is decision.trouble
+    assert decide_unready_pods(WEBHOOK, [UNREADY], None).trouble is None
