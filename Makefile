@@ -96,6 +96,11 @@ sweep: install ## ~2 h | Fail each step of both processes in virtual time, and h
 	$(BIN)/python -m tests.lab.sweep $(SWEEP_ARGS)
 	$(BIN)/python -m tests.lab.sweep --mutants
 
+.PHONY: survivors
+survivors: install ## ~30 min | Change lbcf.core, expression by expression, find changes that no test notices.
+	$(PIP_INSTALL) --requirement requirements/survivors.txt
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m tests.lab.survivors $(SURVIVORS_ARGS)
+
 .PHONY: faults
 faults: build ## ~20 min | Sampled crashes, pauses, twins and bad networks on a real API server (FAULTS_ARGS=...).
 	$(BIN)/python -m tests.lab.faults $(FAULTS_ARGS)
@@ -193,6 +198,7 @@ lock: $(TOUCHED) ## 1 min | Choose versions anew for pyproject.toml, and write t
 	$(LOCK) --group dev --all-extras --upgrade --output-file requirements/dev.txt
 	$(LOCK) --group interop --all-extras $(SAME) --output-file requirements/interop.txt
 	$(LOCK) --group pictures --all-extras $(SAME) --output-file requirements/pictures.txt
+	$(LOCK) --group survivors --all-extras $(SAME) --output-file requirements/survivors.txt
 	$(LOCK) $(SAME) --output-file requirements/image.txt
 	$(LOCK) --extra admission $(SAME) --output-file requirements/image-admission.txt
 	$(LOCK) --extra devices $(SAME) --output-file requirements/image-devices.txt
@@ -201,4 +207,4 @@ lock: $(TOUCHED) ## 1 min | Choose versions anew for pyproject.toml, and write t
 
 .PHONY: clean
 clean: ## at once | Remove the virtual environment and caches of tools.
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf mutants $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

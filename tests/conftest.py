@@ -7,6 +7,15 @@ import hypothesis
 hypothesis.settings.register_profile("unhurried", deadline=None)
 # For `make test-core`: a fifth of the examples, while one writes.
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=20)
+# For `make survivors`: the same examples for each mutant, and none made simpler that failed.
+hypothesis.settings.register_profile(
+    "mutants",
+    deadline=None,
+    max_examples=20,
+    derandomize=True,
+    database=None,
+    phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
+)
 hypothesis.settings.load_profile("unhurried")
 
 pytest_plugins = ["pytester", "tests.lab.cluster.fixtures", "tests.manifests.fixtures"]

@@ -24,6 +24,7 @@ NEEDED = {
     "dev": ("group", "dev"),
     "interop": ("group", "interop"),
     "pictures": ("group", "pictures"),
+    "survivors": ("group", "survivors"),
     "image": ("", ""),
     "image-admission": ("extra", "admission"),
     "image-devices": ("extra", "devices"),
