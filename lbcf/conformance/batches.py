@@ -37,6 +37,7 @@ _SINGLY = (
 """What a driver that takes many at once can do with one."""
 _BATCHED = (*_SINGLY, "batch-items-have-results")
 _AGAIN = (*_BATCHED, "batch-twice")
+_LATE = (*_AGAIN, "late-calls", "batch-poisoned-item")
 
 _MANY = 8
 _TRIES = 3
@@ -197,9 +198,6 @@ async def batch_poisoned_item(bench: Bench) -> None:
     for member in others:
         await bench.expect_present(member, "after a batch with a poisoned item")
     await bench.expect_absent(late, "after its item came too late")
-
-
-_LATE = (*_AGAIN, "late-calls", "batch-poisoned-item")
 
 
 @rule(BATCHES, ENSURES, DEREGISTERS, presumes=_LATE)
