@@ -175,6 +175,17 @@ class Haproxy:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._master.pid, signal.SIGKILL)
         await self._master.wait()
+        # A worker that is killed takes connections for a moment more, and resets them.
+        await until(self._refuses)
+
+    async def _refuses(self) -> bool:
+        """Tell whether no process of it listens any more."""
+        try:
+            _, writer = await asyncio.open_unix_connection(self.socket)
+        except OSError:
+            return True
+        writer.close()
+        return False
 
     async def reload(self) -> None:
         """Let a new worker take over, and wait until it answers."""
