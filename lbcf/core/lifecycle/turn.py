@@ -58,9 +58,8 @@ class Now:
         """
         if written is None or not self.boot or written.boot != self.boot:
             return began
-        # A machine that was restored from a snapshot may have seen later moments.
-        is_past = written.seconds <= self.monotonic
-        return min(began, written.seconds) if is_past else began
+        # The earlier one: a machine restored from a snapshot may have seen later moments.
+        return min(began, written.seconds)
 
 
 UNKNOWN_DRIVER = Explanation(

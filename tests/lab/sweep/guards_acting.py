@@ -121,7 +121,7 @@ ACTING: dict[str, Mutant] = {
     ),
     "counts-anew": Mutant(
         "Δ counts from when it began, also where a process begins anew",
-        (Edit(Now, "began_at", "if is_past", "if False"),),
+        (Edit(Now, "began_at", "min(began, written.seconds)", "began"),),
         ("taken-in-spite-of-kills", "let-go-in-spite-of-kills"),
     ),
     "clock-of-another-machine": Mutant(
