@@ -3,7 +3,8 @@
 Prints what it does about every ten seconds, a summary, and one JSON object as the last
 line. Exit status 1: something was leaked, wrongly removed, sent to the dead, or did not
 come to rest. With `--served`, the share of the time in which ready pods were in the load
-balancer; with `--served --trouble`, while calls fail and processes are killed. With
+balancer; with `--served --trouble`, while calls fail and processes are killed, with
+`--virtual` in virtual time and without a cluster. With
 `--outage`, 20 Deployments are rolled while our processes are away.
 """
 
@@ -22,9 +23,11 @@ from pathlib import Path
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.fixtures import running
 from tests.lab.demo.ground import ROOT, Ground
+from tests.lab.soak import virtual
 from tests.lab.soak.outage import outage
 from tests.lab.soak.run import Result, soak
 from tests.lab.soak.served import measure
+from tests.lab.sweep.pool import silenced
 from tests.manifests.documents import CRDS
 
 
@@ -66,6 +69,21 @@ async def _run(cluster: Cluster, folder: Path, seed: int, flags: Namespace) -> R
     return await soak(ground, cluster, chance, flags.seconds, flags.rate)
 
 
+def _real(folder: Path, seed: int, flags: Namespace) -> Result:
+    """Run on a cluster of its own."""
+    with running(0) as cluster:
+        cluster.kubectl("apply", "-f", CRDS)
+        established = ("wait", "--for=condition=Established", "--timeout=30s")
+        cluster.kubectl(*established, "-f", CRDS)
+        return asyncio.run(_run(cluster, folder, seed, flags))
+
+
+def _virtual(folder: Path, seed: int, flags: Namespace) -> Result:
+    """Run in virtual time."""
+    with silenced():
+        return virtual.measure(folder, seed, flags.seconds, trouble=flags.trouble)
+
+
 def main() -> int:
     """Read the command line and run; returns the exit status."""
     parser = ArgumentParser(prog="tests.lab.soak", description=__doc__)
@@ -74,17 +92,16 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="default: a new one")
     parser.add_argument("--served", action="store_true", help="measure that share")
     parser.add_argument("--trouble", action="store_true", help="with it: calls fail")
+    parser.add_argument("--virtual", action="store_true", help="with it: no cluster")
     parser.add_argument("--outage", action="store_true", help="have ours away")
     parser.add_argument("--away", type=float, default=60, help="with it: seconds")
     flags = parser.parse_args()
     seed = secrets.randbelow(10**6) if flags.seed is None else flags.seed
     print(f"seed {seed}", flush=True)
     folder = Path(tempfile.mkdtemp(prefix="lbcf-soak-", dir="/tmp"))
-    with running(0) as cluster:
-        cluster.kubectl("apply", "-f", CRDS)
-        established = ("wait", "--for=condition=Established", "--timeout=30s")
-        cluster.kubectl(*established, "-f", CRDS)
-        result = asyncio.run(_run(cluster, folder, seed, flags))
+    result = (
+        _virtual(folder, seed, flags) if flags.virtual else _real(folder, seed, flags)
+    )
     tell(result)
     if result.wrong:
         print(f"logs: {folder}")

@@ -19,9 +19,11 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
+    Mapping,
     Sequence,
 )
 from pathlib import Path
+from typing import Protocol
 
 import attrs
 
@@ -119,6 +121,41 @@ def removed_from_others(effects: Iterable[Effect]) -> list[str]:
     ]
 
 
+class PodApi(Protocol):
+    """Makes pods, and says for kubelets how they are."""
+
+    async def create(self, name: str) -> None:
+        """Create a pod."""
+
+    async def delete(self, name: str) -> None:
+        """Delete one; it is gone at once."""
+
+    async def set_status(self, name: str, host: str, *, ready: bool) -> None:
+        """Say at which address it is, and whether it is ready."""
+
+
+class RealPods:
+    """Those of a namespace of a real API server."""
+
+    def __init__(self, client: KubeClient, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+
+    async def create(self, name: str) -> None:
+        """Create a pod."""
+        await self._client.create(objects.PODS, self._namespace, objects.a_pod(name))
+
+    async def delete(self, name: str) -> None:
+        """Delete one; it is gone at once, for it has no node."""
+        await self._client.delete(objects.PODS, ObjectKey(self._namespace, name))
+
+    async def set_status(self, name: str, host: str, *, ready: bool) -> None:
+        """Say at which address it is, and whether it is ready."""
+        body = objects.pod_status(host, ready=ready)
+        key = ObjectKey(self._namespace, name)
+        await self._client.patch(objects.PODS, key, body, subresource="status")
+
+
 class Crowd:
     """The pods, one to an address.
 
@@ -128,12 +165,11 @@ class Crowd:
         deeds: how many pods were made to blink, replaced, or sent away.
     """
 
-    def __init__(self, client: KubeClient, namespace: str) -> None:
+    def __init__(self, pods: PodApi) -> None:
         self.ready: dict[str, list[Span]] = defaultdict(list)
         self.dead: dict[str, list[Span]] = defaultdict(list)
         self.deeds = 0
-        self._client = client
-        self._namespace = namespace
+        self._pods = pods
         self._names: dict[str, str] = {}
         self._since: dict[str, float] = {}
         self._number = 0
@@ -149,11 +185,11 @@ class Crowd:
 
     async def run(self, chance: random.Random, seconds: float) -> None:
         """Let pods come and go for a while; it is measured from here on."""
-        self._since = dict.fromkeys(self._since, time.monotonic())
-        end = time.monotonic() + seconds
+        self._since = dict.fromkeys(self._since, _now())
+        end = _now() + seconds
         busy: set[str] = set()
         async with asyncio.TaskGroup() as deeds:
-            while time.monotonic() < end:
+            while _now() < end:
                 await asyncio.sleep(chance.uniform(0, 2 * PACE))
                 host = chance.choice([h for h in ADDRESSES if h not in busy])
                 deed = chance.choice((self._blink, self._replace, self._leave))
@@ -187,35 +223,34 @@ class Crowd:
 
     async def _leave(self, host: str) -> None:
         await self._delete(host)
-        gone = time.monotonic()
+        gone = _now()
         await asyncio.sleep(AWAY)
-        self.dead[f"{host}:80"].append(Span(gone, time.monotonic()))
+        self.dead[f"{host}:80"].append(Span(gone, _now()))
         await self._add(host)
 
     async def _add(self, host: str) -> None:
         self._number += 1
         self._names[host] = f"web-{self._number}"
-        body = objects.a_pod(self._names[host])
-        await self._client.create(objects.PODS, self._namespace, body)
+        await self._pods.create(self._names[host])
         await self._set_ready(host, ready=True)
 
     async def _delete(self, host: str) -> None:
         self._end_ready(host)
-        await self._client.delete(objects.PODS, self._key(host))
+        await self._pods.delete(self._names[host])
 
     async def _set_ready(self, host: str, *, ready: bool) -> None:
-        body = objects.pod_status(host, ready=ready)
-        key = self._key(host)
-        await self._client.patch(objects.PODS, key, body, subresource="status")
+        await self._pods.set_status(self._names[host], host, ready=ready)
         if ready:
-            self._since[host] = time.monotonic()
+            self._since[host] = _now()
 
     def _end_ready(self, host: str) -> None:
-        span = Span(self._since.pop(host), time.monotonic())
+        span = Span(self._since.pop(host), _now())
         self.ready[f"{host}:80"].append(span)
 
-    def _key(self, host: str) -> ObjectKey:
-        return ObjectKey(self._namespace, self._names[host])
+
+def _now() -> float:
+    """Return the seconds of the running loop, virtual or those of the machine."""
+    return asyncio.get_running_loop().time()
 
 
 async def measure(
@@ -239,7 +274,7 @@ async def measure(
         served(driver, [losing]) as url,
         _running(cluster, client, folder, url) as (namespace, replicas),
     ):
-        crowd = Crowd(client, namespace)
+        crowd = Crowd(RealPods(client, namespace))
         await crowd.begin()
         await _until_rest(driver, crowd.members)
         driver.part = PART if trouble else 0.0
@@ -249,27 +284,57 @@ async def measure(
         driver.part = 0.0
         wanted = crowd.members
         crowd.stop()
-        present = presences(journal.effects, time.monotonic())
+        end = _now()
         rest = await _until_rest(driver, wanted)
         starts = sum(replica.starts for replica in replicas)
-    _write_absences(folder / "absences.txt", crowd.ready, present)
+    write_absences(folder / "absences.txt", crowd.ready, journal.effects, end)
     (folder / "calls.txt").write_text("".join(f"{call}\n" for call in journal.calls))
     figures: dict[str, object] = {
-        "served": round(share(crowd.ready, present), 4),
-        "longest_dead_s": round(longest(crowd.dead, present), 1),
-        "wrongly_removed": len(removed_from_others(journal.effects)),
-        "at_rest": not rest,
-        "deeds": crowd.deeds,
         "calls": len(journal.calls),
         "kills": starts - len(replicas),
     }
-    return Result([*_wrong(crowd, journal, present, trouble=trouble), *rest], figures)
+    return result_of(crowd, journal.effects, end, rest, figures, trouble=trouble)
 
 
-def _write_absences(
-    path: Path, ready: dict[str, list[Span]], present: dict[str, list[Span]]
+def result_of(
+    crowd: Crowd,
+    effects: Sequence[Effect],
+    end: float,
+    rest: Sequence[str],
+    figures: Mapping[str, object],
+    *,
+    trouble: bool,
+) -> Result:
+    """Judge what was seen.
+
+    Args:
+        crowd: what pods did.
+        effects: what was done to members.
+        end: seconds at which measuring ended.
+        rest: what was wrong when all was at rest, for people.
+        figures: more of them, by name.
+        trouble: calls failed, and processes were killed.
+    """
+    present = presences(effects, end)
+    wrong = [*_wrong(crowd, effects, present, trouble=trouble), *rest]
+    return Result(
+        wrong,
+        {
+            "served": round(share(crowd.ready, present), 4),
+            "longest_dead_s": round(longest(crowd.dead, present), 1),
+            "wrongly_removed": len(removed_from_others(effects)),
+            "at_rest": not rest,
+            "deeds": crowd.deeds,
+            **figures,
+        },
+    )
+
+
+def write_absences(
+    path: Path, ready: dict[str, list[Span]], effects: Sequence[Effect], end: float
 ) -> None:
     """Write for how long each ready pod was no member, the longest first."""
+    present = presences(effects, end)
     found = [
         (one.seconds - sum(map(one.shared, present.get(address, ()))), address, one)
         for address, spans in ready.items()
@@ -338,10 +403,14 @@ async def _until_rest(driver: UnsteadyDriver, wanted: set[str]) -> list[str]:
 
 
 def _wrong(
-    crowd: Crowd, journal: Journal, present: dict[str, list[Span]], *, trouble: bool
+    crowd: Crowd,
+    effects: Sequence[Effect],
+    present: dict[str, list[Span]],
+    *,
+    trouble: bool,
 ) -> Iterator[str]:
     """Name what must not be."""
-    for removal in removed_from_others(journal.effects):
+    for removal in removed_from_others(effects):
         yield f"removed: {removal}"
     part, dead = share(crowd.ready, present), longest(crowd.dead, present)
     if part < AT_LEAST[trouble]:

@@ -58,6 +58,8 @@ class Balancer:
         busy: sessions that a member has from the start, by address.
         on_empty: told the record whose drain found nothing left.
         on_cut: told the record that takes a member out, and how many sessions it has.
+        on_change: told the call that puts a member in or takes one out, and the member
+            that was there.
     """
 
     def __init__(self, member_key: MemberKey) -> None:
@@ -67,6 +69,7 @@ class Balancer:
         self.busy: dict[str, int] = {}
         self.on_empty: Callable[[str], None] = lambda _record_id: None
         self.on_cut: Callable[[str, int], None] = lambda _record_id, _sessions: None
+        self.on_change: Callable[[AnyMember, Member | None], None] = lambda *_: None
         self.member_key = member_key
         self.names_pools = False
         self._operations: Mapping[Operation, Callable[[Request[Answer]], Answer]] = {
@@ -110,6 +113,7 @@ class Balancer:
         before = self.members.get(key)
         address = wanted.backend_addr
         sessions = self.busy.get(address, 0) if before is None else before.sessions
+        self.on_change(wanted, before)
         self.members[key] = Member(
             target_of(wanted.lb_info),
             address,
@@ -143,7 +147,7 @@ class Balancer:
             if wanted.drained:
                 return answers.BackendAnswer(status=Status.RUNNING)
             self.on_cut(wanted.record_id, member.sessions)
-        self.members.pop(self._key(wanted), None)
+        self.on_change(wanted, self.members.pop(self._key(wanted), None))
         return _SUCC
 
     def _list(self, request: Request[Answer]) -> Answer:

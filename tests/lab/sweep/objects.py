@@ -81,6 +81,8 @@ def pod_path(name: str) -> str:
 
 
 _LATENCY = 0.05
+_USUAL_TIMEOUT = 10
+"""Seconds, where a driver says nothing."""
 
 
 @attrs.frozen
@@ -98,6 +100,9 @@ class Setting:
         at_once: how many calls the driver bears at a time.
         latency: seconds that an ensure takes.
         drain_timeout: seconds; the driver's own word on drainBackend.
+        timeout: seconds; its word on ensureBackend and deregisterBackend.
+        workers: of each queue: those of the real one, of whom all but a few would only
+            wait.
         epoch: what the load balancer's status says of its memory from the start, empty:
             nothing.
     """
@@ -114,6 +119,8 @@ class Setting:
     at_once: int = 32
     latency: float = _LATENCY
     drain_timeout: int = 10
+    timeout: int = _USUAL_TIMEOUT
+    workers: int = 3
     epoch: str = "epoch-1"
 
     def latency_of(self, operation: Operation) -> float:
@@ -179,9 +186,9 @@ def condition(kind: str, reason: str) -> Json:
 def driver(setting: Setting, url: str = PROXY_URL) -> Json:
     """Make a driver; the controller has accepted it already."""
     declared: dict[Operation, int] = {}
-    if setting.batches > 1:
+    if setting.batches > 1 or setting.timeout != _USUAL_TIMEOUT:
         declared |= dict.fromkeys(
-            (Operation.ENSURE_BACKEND, Operation.DEREGISTER_BACKEND), 10
+            (Operation.ENSURE_BACKEND, Operation.DEREGISTER_BACKEND), setting.timeout
         )
     if setting.drains:
         declared[Operation.DRAIN_BACKEND] = setting.drain_timeout

@@ -68,9 +68,6 @@ _LEAPS = {Trouble.AHEAD: LEAP, Trouble.BACK: -LEAP}
 _BEFORE_THE_LIMIT = 0.5
 """Seconds before the time-out at which a slow answer arrives."""
 
-_WORKERS = 3
-"""Of each queue: those of the real one, of whom all but a few would only wait."""
-
 
 class Process:
     """A controller or a deregistrar, from its start to its end.
@@ -230,13 +227,20 @@ class Process:
         if (mode.effect, mode.ending) == (Effect.LATE, Ending.RUNNING):
             io = _unless_over(io, self._world.second())
         if mode.effect is not Effect.NONE:
-            self._world.later(_moment(io, mode.effect), self._act, io, None)
+            self._world.later(self._moment(io, mode.effect), self._act, io, None)
         if mode.ending is Ending.CRASH:
             after = mode.effect is Effect.NOW
             self._world.later(io.latency if after else 0, self._crash, mode)
             return
         wait = io.limit if mode.ending is Ending.TIMEOUT else io.latency
         self._world.later(wait, self._deliver, answer, lambda f: _tell(f, io, mode))
+
+    def _moment(self, io: Io, effect: Effect) -> float:
+        """Say when an effect comes whose answer nobody gets."""
+        if effect is Effect.NOW:
+            return io.latency
+        late = self._world.lateness(io)
+        return late if effect is Effect.LATE else late + 120
 
     def _crash(self, mode: Mode) -> None:
         """Die, and be started again."""
@@ -283,7 +287,7 @@ class Process:
             metrics=cast("Metrics", None),
             incarnation=self.name,
         )
-        program = _build(self.role, parts)
+        program = _build(self.role, parts, setting.workers)
         elector = self._elector(client, parts)
         if elector is None:
             self._read(program, recorder)
@@ -346,13 +350,6 @@ def _unless_over(io: Io, since: float) -> Io:
     return attrs.evolve(io, effect=lambda: b"" if io.is_over(since) else io.effect())
 
 
-def _moment(io: Io, effect: Effect) -> float:
-    """Say when an effect comes whose answer nobody gets."""
-    if effect is Effect.NOW:
-        return io.latency
-    return io.late if effect is Effect.LATE else io.late + 120
-
-
 def _tell(answer: "asyncio.Future[bytes]", io: Io, mode: Mode) -> None:
     """Tell the caller how a step ended."""
     if mode.ending is Ending.CANCEL:
@@ -375,16 +372,16 @@ def _put_error(answer: "asyncio.Future[bytes]", error: Exception) -> None:
         answer.set_exception(error)
 
 
-def _build(role: str, parts: Dependencies) -> Program:
+def _build(role: str, parts: Dependencies, workers: int) -> Program:
     """Put a program together, with few workers."""
-    with _few_workers():
+    with _few_workers(workers):
         if role == "controller":
             return controller_app.Controller(parts)
         return deregistrar_app.DeregistrarProgram(parts)
 
 
 @contextlib.contextmanager
-def _few_workers() -> Iterator[None]:
+def _few_workers(number: int) -> Iterator[None]:
     """Let a program be made with few workers."""
     modules: dict[str, Any] = {}
     for module in (controller_app, deregistrar_app):
@@ -392,9 +389,9 @@ def _few_workers() -> Iterator[None]:
             if name.endswith("_WORKERS"):
                 modules[name] = (module, getattr(module, name))
     for name, (module, _) in modules.items():
-        setattr(module, name, _WORKERS)
+        setattr(module, name, number)
     try:
         yield
     finally:
-        for name, (module, number) in modules.items():
-            setattr(module, name, number)
+        for name, (module, before) in modules.items():
+            setattr(module, name, before)

@@ -5,13 +5,13 @@ import asyncio
 import attrs
 import pytest
 
-from tests.lab.sweep import process
 from tests.lab.sweep.objects import BACKEND, RECORD, Setting
 from tests.lab.sweep.run import Scenario, Script, play
 from tests.lab.sweep.world import World
 
 
 PODS = {f"web-{n}": f"10.0.0.{n}" for n in range(1, 9)}
+_WORKERS = 2 * len(PODS)
 
 
 async def many_at_once(world: World) -> None:
@@ -72,12 +72,9 @@ def test_who_goes_does_not_wait_for_who_comes(script: Script) -> None:
 
 
 @pytest.mark.parametrize("setting", [RECORD, BACKEND], ids=["record", "backend"])
-def test_every_first_call_goes_before_any_second_one(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_first_call_goes_before_any_second_one(setting: Setting) -> None:
     """A driver that bears one call at a time is asked for each once, then again."""
-    monkeypatch.setattr(process, "_WORKERS", 2 * len(PODS))
-    setting = attrs.evolve(setting, drains=True, at_once=1)
+    setting = attrs.evolve(setting, drains=True, at_once=1, workers=_WORKERS)
     outcome = play(Scenario("many-at-once", many_at_once, {}), setting, {})
     calls = [step.what.split()[0] for step in outcome.steps if "Backend" in step.what]
     ends = [call for call in calls if call in {"drainBackend", "deregisterBackend"}]
@@ -87,12 +84,9 @@ def test_every_first_call_goes_before_any_second_one(
     assert outcome.breach is None
 
 
-def test_slow_status_holds_up_no_first_call(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_slow_status_holds_up_no_first_call() -> None:
     """Drains that have to wait are written down beside the next first calls."""
-    monkeypatch.setattr(process, "_WORKERS", 2 * len(PODS))
-    setting = attrs.evolve(RECORD, drains=True, at_once=1)
+    setting = attrs.evolve(RECORD, drains=True, at_once=1, workers=_WORKERS)
     outcome = play(Scenario("busy-at-once", busy_at_once, {}), setting, {})
     drains = [s for s in outcome.steps if s.what.startswith("drainBackend")]
     first = drains[: len(PODS)]

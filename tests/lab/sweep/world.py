@@ -108,6 +108,10 @@ class World(Cluster):
             self.fail(f"more than {MOST_STEPS} steps: it runs hot")
         return mode
 
+    def lateness(self, io: Io) -> float:
+        """Return the seconds after which an effect comes that is late."""
+        return io.late
+
     def _troubled(self, io: Io) -> str | None:
         """Say how a call goes whose trouble is a part of the play."""
         for what, modes in self.troubles.items():
