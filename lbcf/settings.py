@@ -42,6 +42,8 @@ class Settings:
         allowlist: which drivers are called, by their URLs and namespaces.
         dry_run: show what would be done, and write nothing.
         record_events: tell of each call about a record or load balancer by an Event.
+        journal: file in which a run leaves what the next one in its place is to know;
+            None: nowhere.
     """
 
     process: str
@@ -60,6 +62,7 @@ class Settings:
     allowlist: DriverAllowlist = ALLOW_ALL
     dry_run: bool = False
     record_events: bool = False
+    journal: Path | None = None
 
 
 _PORTS = {
@@ -115,6 +118,13 @@ def add_flags(parser: argparse.ArgumentParser, process: str) -> None:
             metavar="[HOST]:PORT",
             help="where to answer pods that wait until no record names them, such as "
             ":11037; 0: nowhere (default: %(default)s)",
+        )
+        add(
+            "--journal",
+            type=Path,
+            metavar="FILE",
+            help="in which a process that is killed leaves what the next one in its place "
+            "need not wait for; best in a volume of the pod, in memory (default: nowhere)",
         )
     add(
         "--log-level",
@@ -211,6 +221,7 @@ def read_settings(process: str, flags: argparse.Namespace) -> Settings:
         ),
         dry_run=dry_run,
         record_events=getattr(flags, "record_events", False),
+        journal=getattr(flags, "journal", None),
     )
 
 

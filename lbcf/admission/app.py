@@ -18,6 +18,7 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.kube.informer import Informer
 from lbcf.process import Dependencies
 from lbcf.runtime.health import Check
+from lbcf.runtime.journal import Predecessor
 
 
 class Admission:
@@ -48,7 +49,9 @@ class Admission:
         """Nothing: a replica that does not lead only reads."""
         return contextlib.nullcontext()
 
-    async def work(self, stop: asyncio.Event, _inherited: str = "", /) -> None:
+    async def work(
+        self, stop: asyncio.Event, _predecessor: Predecessor | None = None, /
+    ) -> None:
         """Serve until told to stop; then finish what is under way.
 
         Raises:

@@ -76,6 +76,7 @@ from lbcf.kube.transport import AT_ONCE, KEPT
 from lbcf.process import Dependencies
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import Check
+from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares
 from lbcf.runtime.queue import ReconnectNotifier, WorkQueue
 from lbcf.runtime.worker import Result, Workers
@@ -193,6 +194,7 @@ class Controller:
             parts.clock,
             view.lock_keys,
         )
+        view.records.on_change(self._locker.record_changed)
         self._inheritance = LegacyLocks(view, self._locker, parts.clock)
 
     def _make_registrar(self) -> Registrar:
@@ -401,7 +403,9 @@ class Controller:
         """Nothing: a replica that does not lead only reads."""
         return contextlib.nullcontext()
 
-    async def work(self, stop: asyncio.Event, _inherited: str = "", /) -> None:
+    async def work(
+        self, stop: asyncio.Event, _predecessor: Predecessor | None = None, /
+    ) -> None:
         """Work until told to stop; then finish the calls under way."""
         await self._inheritance.take_locks(stop)
         self._statuses.begin()

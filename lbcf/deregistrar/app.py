@@ -13,6 +13,7 @@ from lbcf.deregistrar.cut_drains import CutDrains
 from lbcf.deregistrar.drain_gate import DrainGate, GateMetrics, pod_of
 from lbcf.deregistrar.gate_server import GateServer
 from lbcf.deregistrar.metrics import DeletionMetrics
+from lbcf.deregistrar.noted_calls import NotedCalls
 from lbcf.deregistrar.orphans import OrphanRemoval
 from lbcf.deregistrar.reconciler import Deregistrar
 from lbcf.deregistrar.successors import Successors, holder_of, is_waiting
@@ -30,6 +31,7 @@ from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS, RECORDS
 from lbcf.kube.store import Store
 from lbcf.process import Dependencies
 from lbcf.runtime.health import Check
+from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import ReconnectNotifier, WorkQueue
 from lbcf.runtime.worker import Workers
@@ -59,6 +61,24 @@ def _gate_of(parts: Dependencies, records: Store[BackendRecord]) -> GateServer:
     return GateServer(gate, series)
 
 
+def _orphans(
+    parts: Dependencies,
+    load_balancers: Store[LoadBalancer],
+    drivers: Store[LoadBalancerDriver],
+    calls: LoadBalancerCalls,
+) -> OrphanRemoval:
+    """Make what takes out members whose records do not exist."""
+    return OrphanRemoval(
+        parts.client,
+        load_balancers,
+        drivers,
+        calls,
+        recorder=parts.recorder,
+        clock=parts.clock,
+        metrics=parts.metrics,
+    )
+
+
 class DeregistrarProgram:
     """The program of the deregistrar process."""
 
@@ -80,11 +100,11 @@ class DeregistrarProgram:
             return None if found is None else found.max_concurrent_calls
 
         telling: WorkQueue[ObjectKey] = WorkQueue("successors", clock, parts.metrics)
+        self._noted = noted = NotedCalls(parts.journal)
         successors = Successors(
-            records, telling, ObjectWriter(client, RECORDS, records), clock
+            records, telling, ObjectWriter(client, RECORDS, records), clock, noted
         )
-        told = parts.settings.record_events
-        calls_told = CallReporter(parts.recorder, enabled=told)
+        calls_told = CallReporter(parts.recorder, enabled=parts.settings.record_events)
         executor = Executor(
             client,
             parts.drivers,
@@ -103,6 +123,7 @@ class DeregistrarProgram:
             queue,
             executor,
             incarnation=parts.incarnation,
+            noted=noted,
             successors=successors,
             series=series,
             abandonments=AbandonmentReporter(parts.recorder, parts.metrics),
@@ -115,20 +136,21 @@ class DeregistrarProgram:
         drivers.on_change(deregistrar.driver_changed)
         parts.secrets.on_change(deregistrar.secret_changed)
         parts.secrets.follow(drivers)
-        drivers.on_end(parts.drivers.forget)
-        drivers.on_end(series.forget)
-        TroubleReporter(parts.recorder, _TOLD, "Deregister", calls_told=told).listen(
-            records
+        for forget in (parts.drivers.forget, series.forget):
+            drivers.on_end(forget)
+        troubles = TroubleReporter(
+            parts.recorder,
+            _TOLD,
+            "Deregister",
+            calls_told=parts.settings.record_events,
         )
+        troubles.listen(records)
         self._gate = _gate_of(parts, records)
-        self._orphans = OrphanRemoval(
-            client,
+        self._orphans = _orphans(
+            parts,
             load_balancers,
             drivers,
             LoadBalancerCalls(parts.drivers, clock, calls_told.load_balancer_told),
-            recorder=parts.recorder,
-            clock=clock,
-            metrics=parts.metrics,
         )
         load_balancers.on_change(self._orphans.load_balancer_changed)
         self._workers = Workers(queue, deregistrar.reconcile, _WORKERS, clock)
@@ -159,10 +181,13 @@ class DeregistrarProgram:
         async with self._gate.serve(address):
             yield
 
-    async def work(self, stop: asyncio.Event, inherited: str = "", /) -> None:
+    async def work(
+        self, stop: asyncio.Event, predecessor: Predecessor | None = None, /
+    ) -> None:
         """Work until told to stop; then finish the calls under way."""
-        if inherited:
-            self._deregistrar.inherit(inherited)
+        left = self._noted.begin(self._parts.incarnation, predecessor)
+        if predecessor is not None:
+            self._deregistrar.inherit(predecessor.name, predecessor.ended_at, left)
         self._workers.start()
         self._telling.start()
         self._orphans.start()

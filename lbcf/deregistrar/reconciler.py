@@ -14,6 +14,7 @@ from lbcf.core.lifecycle import deregistration
 from lbcf.core.lifecycle.deregistration import (
     DeregistrationState,
     DrainEnd,
+    LateCalls,
     Phase,
     connections_left,
     end_of_drain,
@@ -29,10 +30,11 @@ from lbcf.core.lifecycle.steps import (
 )
 from lbcf.core.lifecycle.turn import Now, find_driver
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
-from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.core.model.values import MemberKey, ObjectKey, Uid
 from lbcf.core.reasons import Explanation
 from lbcf.deregistrar.cut_drains import CutDrains
 from lbcf.deregistrar.metrics import DeletionMetrics
+from lbcf.deregistrar.noted_calls import Left, NotedCalls
 from lbcf.deregistrar.successors import Successors
 from lbcf.executor import Executor, Subject
 from lbcf.executor.object_events import AbandonmentReporter
@@ -59,6 +61,7 @@ class Deregistrar:
         queue: of keys of records.
         executor: carries out steps.
         incarnation: who this process is, for `status.deregistrar`.
+        noted: keeps calls for the next run in our place.
         successors: hears of ends after which the address is free at once.
         series: hears of ends.
         abandonments: hears of those that a person ordered.
@@ -75,6 +78,7 @@ class Deregistrar:
         executor: Executor,
         *,
         incarnation: str,
+        noted: NotedCalls,
         successors: Successors,
         series: DeletionMetrics,
         abandonments: AbandonmentReporter,
@@ -87,6 +91,7 @@ class Deregistrar:
         self._queue = queue
         self._executor = executor
         self._incarnation = incarnation
+        self._noted = noted
         self._successors = successors
         self._series = series
         self._abandonments = abandonments
@@ -114,17 +119,30 @@ class Deregistrar:
         if old is None or not old.is_deleting or _orders(old) != _orders(new):
             self._queue.add(new.meta.key)
 
-    def inherit(self, name: str) -> None:
+    def inherit(self, name: str, ended_at: float, left: Left | None) -> None:
         """Go on under the name of a run that had ended before anything was read.
 
         Records that name it need no write before the first call, and their addresses are
         free at once. For those that are being deleted by now it may have called, until it
-        ended, and nobody knows with which answer; it had seen no other end than these.
+        ended; it had seen no other end than these. Where it has left nothing, nobody
+        knows with which answer.
+
+        Args:
+            name: by which records know it.
+            ended_at: monotonic seconds by which it had ended.
+            left: what it has left; None: nothing.
         """
         self._incarnation = name
-        late = deregistration.late_calls_before(self._executor.now())
+        unknown = deregistration.late_calls_before(ended_at)
         for uid, state in self._states.items():
+            late = unknown if left is None else left.calls.get(uid)
             self._states[uid] = attrs.evolve(state, incarnation=name, late=late)
+            self._noted.after(uid, late)
+        if left is None:
+            return
+        for uid in left.calls.keys() - self._states.keys():
+            self._noted.after(uid, None)
+        self._successors.recall(left.ends)
 
     def driver_changed(
         self, old: LoadBalancerDriver | None, new: LoadBalancerDriver | None
@@ -189,6 +207,7 @@ class Deregistrar:
         def remember(learnt: DeregistrationState) -> None:
             # Kept even if the turn is cut off.
             self._states[uid] = learnt
+            self._noted.after(uid, learnt.late)
 
         def next_step(state: DeregistrationState, now: Now) -> Step:
             """Go on, or make room for those whose traffic still flows."""
@@ -199,6 +218,7 @@ class Deregistrar:
             needs_place = isinstance(step, CallDriver | ReleaseRecord)
             if needs_place and not slot.change_to(self._limits(phase, record, driver)):
                 return Finish(timedelta(0))
+            self._note(uid, step, state.late)
             return step
 
         seen = Permission(record, self._executor.now().monotonic)
@@ -212,12 +232,19 @@ class Deregistrar:
         if self._states[uid].is_over:
             state = self._states.pop(uid)
             self._over(record, state)
+            self._noted.after(uid, None)
             if state.is_clean:
                 self._successors.ended(uid, driver, state.late)
             return Done()
         if finish.again_after is None:
             return Done()
         return RequeueAfter(finish.again_after)
+
+    def _note(self, uid: Uid, step: Step, late: LateCalls | None) -> None:
+        """Note a call that is about to be made, where an address has a next owner."""
+        if isinstance(step, CallDriver) and step.driver.member_key is MemberKey.ADDRESS:
+            settling = step.driver.settling(step.operation).total_seconds()
+            self._noted.before(uid, late, settling)
 
     def _over(self, record: BackendRecord, state: DeregistrationState) -> None:
         """Take it that a record is gone, before the watch says so."""

@@ -11,7 +11,7 @@ called until its end.
 
 import math
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 import attrs
@@ -22,6 +22,7 @@ from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver, Waiting
 from lbcf.core.model.values import BootTime, ObjectKey, Uid
 from lbcf.core.reasons import Explanation
+from lbcf.deregistrar.noted_calls import NotedCalls, NotedEnd
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.store import Store
@@ -36,21 +37,6 @@ _MOST_REMEMBERED = 100_000
 _ANEW = timedelta(seconds=1)
 
 _log = structlog.get_logger(__name__)
-
-
-@attrs.frozen
-class _End:
-    """An end that left no call out, or none that we do not know of.
-
-    Attributes:
-        since: monotonic seconds from which on somebody else's Δ counts.
-        over_at: the same, from which on none is; infinite where that is not known.
-        forget_at: the same, from which on nobody could gain by it.
-    """
-
-    since: float
-    over_at: float
-    forget_at: float
 
 
 def holder_of(record: BackendRecord) -> Iterator[Uid]:
@@ -73,6 +59,7 @@ class Successors:
         queue: of keys of records that are to be told.
         writer: writes records.
         clock: says how long an end is of interest.
+        noted: keeps ends for the next run in our place.
     """
 
     def __init__(
@@ -81,12 +68,19 @@ class Successors:
         queue: WorkQueue[ObjectKey],
         writer: ObjectWriter[BackendRecord],
         clock: Clock,
+        noted: NotedCalls,
     ) -> None:
+        self._noted = noted
         self._records = records
         self._queue = queue
         self._writer = writer
         self._clock = clock
-        self._ended: dict[Uid, _End] = {}
+        self._ended: dict[Uid, NotedEnd] = {}
+
+    def recall(self, ends: Mapping[Uid, NotedEnd]) -> None:
+        """Take up the ends that the run before us has noted."""
+        for holder, end in ends.items():
+            self._remember(holder, end)
 
     def ended(
         self,
@@ -100,9 +94,15 @@ class Successors:
         over_at = now if late is None else late.over_at(longest)
         since = now if late is None else late.since_for(longest)
         last = min(max(over_at, now), now + longest)
-        self._ended[holder] = _End(since, over_at, last + longest)
+        self._remember(holder, NotedEnd(since, over_at, last + longest))
         while len(self._ended) > _MOST_REMEMBERED or self._is_over(now):
-            del self._ended[next(iter(self._ended))]
+            oldest = next(iter(self._ended))
+            del self._ended[oldest]
+            self._noted.ended(oldest, None)
+
+    def _remember(self, holder: Uid, end: NotedEnd) -> None:
+        self._ended[holder] = end
+        self._noted.ended(holder, end)
         for record in self._records.by_index("holder", holder):
             self._queue.add(record.meta.key)
 
@@ -120,7 +120,7 @@ class Successors:
     def _knows(self, record: BackendRecord) -> bool:
         return self._end_of(record) is not None
 
-    def _end_of(self, record: BackendRecord) -> _End | None:
+    def _end_of(self, record: BackendRecord) -> NotedEnd | None:
         ends = (self._ended.get(holder) for holder in holder_of(record))
         return next((end for end in ends if end is not None), None)
 

@@ -41,6 +41,8 @@ from lbcf.runtime.clock import Clock
 _NAME_HASH = 40
 _LOOK_AGAIN = timedelta(seconds=5)
 _BETWEEN_SWEEPS = timedelta(minutes=10)
+_MOST_ENDED = 10_000
+"""Records whose end is remembered; of the oldest ones Δ is over already."""
 _STALE = 7200.0
 """Seconds; longer than any Δ: time-outs end at 1 m and lateEffectSeconds at an hour."""
 
@@ -86,6 +88,20 @@ class AddressLocker:
         self._clock = clock
         self._keys = keys
         self._gone: dict[str, _GoneSince] = {}
+        self._ended: dict[str, float] = {}
+
+    def record_changed(
+        self, old: BackendRecord | None, new: BackendRecord | None
+    ) -> None:
+        """Note when a record has ended: who comes for its address later waits no longer.
+
+        A pod that was away for some seconds would wait for the whole of Δ otherwise.
+        """
+        if old is None or new is not None or not old.address:
+            return
+        self._ended[_name_of(old)] = read_now(self._clock).monotonic
+        while len(self._ended) > _MOST_ENDED:
+            del self._ended[next(iter(self._ended))]
 
     async def take(self, step: TakeLock) -> LockTaken | LockHeld:
         """Take a lock, or say who has it and when to ask again.
@@ -134,6 +150,7 @@ class AddressLocker:
         holder = _holder(held.holder)
         if holder is None or await self._exists(holder):
             self._gone.pop(name, None)
+            self._ended.pop(held.holder, None)
             return _held(held, _LOOK_AGAIN)
         waiting = step.waiting
         known = waiting if waiting and waiting.holder == holder.uid else None
@@ -238,7 +255,8 @@ class AddressLocker:
         """
         known = self._gone.get(name)
         is_known = known is not None and known.holder == holder
-        at = now.began_at(known.at if known and is_known else now.monotonic, written)
+        seen = known.at if known and is_known else now.monotonic
+        at = now.began_at(min(seen, self._ended.get(holder, seen)), written)
         self._gone[name] = _GoneSince(holder, at)
         return at
 

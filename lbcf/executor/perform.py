@@ -336,15 +336,16 @@ class Executor:
                 withheld.append(found)
                 return None
             held = found
-            until, not_after = self._bounds(step, held)
+            until = held.at + step.driver.window(step.operation).total_seconds()
+            not_after = self._wall_time_of(until)
             request = backend_request(step, self._clock.new_id(), not_after)
             return Permitted(request, until, held.at + _USE_WITHIN.total_seconds())
 
-        reply = _with_permission(
+        reply = _counted(
             await self._answered(
                 step, self._batches.send(*self._item(subject, step, permit, span))
             ),
-            held,
+            held.at,
         )
         if reply is None:
             reason = withheld[-1]
@@ -379,10 +380,11 @@ class Executor:
             permission = await self._permission(subject, step, step.permission)
             if not isinstance(permission, Permission):
                 return permission
-            until, not_after = self._bounds(step, permission)
-            request = await self._request(step, self._clock.new_id(), not_after)
+            until = self._end_of(step, permission)
+            request = await self._request(step, until)
             call = self._sent(step, request, until)
-            reply = _with_permission(await self._answered(step, call), permission)
+            window = step.driver.window(step.operation).total_seconds()
+            reply = _counted(await self._answered(step, call), until - window)
             if isinstance(reply, Succeeded | StillRunning):
                 self._batches.answered(step.permission.record.meta.uid)
             return cast("Reply", reply)
@@ -401,18 +403,25 @@ class Executor:
             return Superseded(fresh.permission)
         return fresh.permission
 
-    def _bounds(
-        self, step: CallDriver, permission: Permission
-    ) -> tuple[float, datetime]:
-        """Return when a call must be over: in monotonic seconds, and for its driver."""
-        window = step.driver.window(step.operation)
-        until = permission.at + window.total_seconds()
-        rest = timedelta(seconds=until - self._clock.monotonic())
-        return until, self._clock.now() + rest
+    def _end_of(self, step: CallDriver, permission: Permission) -> float:
+        """Return when a call that is made now must be over, in monotonic seconds.
 
-    async def _request(
-        self, step: CallDriver, retry_id: str, not_after: datetime
-    ) -> Request[RetriedAnswer]:
+        Its permission covers more as long as it is young: nobody waits for the answer by
+        then, but a driver that goes by `notAfter` might still begin (Δ would be longer).
+        """
+        until = permission.at + step.driver.window(step.operation).total_seconds()
+        if step.operation is Operation.GENERATE_BACKEND_ADDR:
+            return until  # what it is about is read first, and it changes no member
+        limit = step.driver.timeout(step.operation).total_seconds()
+        return min(until, self._clock.monotonic() + limit)
+
+    def _wall_time_of(self, until: float) -> datetime:
+        """Return the moment of some monotonic seconds, for a driver."""
+        rest = timedelta(seconds=until - self._clock.monotonic())
+        return self._clock.now() + rest
+
+    async def _request(self, step: CallDriver, until: float) -> Request[RetriedAnswer]:
+        retry_id, not_after = self._clock.new_id(), self._wall_time_of(until)
         if step.operation is not Operation.GENERATE_BACKEND_ADDR:
             return backend_request(step, retry_id, not_after)
         record, key = step.permission.record, step.driver.member_key
@@ -475,11 +484,11 @@ class _Singly:
     """The driver has tried nothing, and wants to be asked for this one alone."""
 
 
-def _with_permission(reply: R, permission: Permission) -> R:
+def _counted(reply: R, since: float) -> R:
     """Return a reply that tells, where there was no answer, from when the call counts."""
     if not isinstance(reply, NoAnswer):
         return reply
-    return attrs.evolve(reply, permitted=permission.at)
+    return attrs.evolve(reply, counts_from=since)
 
 
 def _unconfirmed(step: Step, error: BaseException) -> WriteUnconfirmed | None:

@@ -29,6 +29,7 @@ from lbcf.kube.leases import (
     render_holder,
 )
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.process_identity import ProcessIdentity, ProcessWitness, until_refused
 from lbcf.wire.metadata import Identity, identity_of
 
@@ -122,16 +123,16 @@ class LeaderElector:
         self._free_at = 0.0
         self._lease: Lease | None = None
         self._renewed_at = 0.0
-        self._ended: Lease | None = None
-        self._inherited = ""
+        self._ended: tuple[Lease, float] | None = None
+        self._predecessor: Predecessor | None = None
 
     @property
-    def inherited(self) -> str:
-        """Return the name of the run in whose place this one leads; empty: of none.
+    def predecessor(self) -> Predecessor | None:
+        """Return the run in whose place this one leads; None: that of nobody.
 
         That run had ended when `look_for_ended` was called, and nobody has led since.
         """
-        return self._inherited
+        return self._predecessor
 
     async def look_for_ended(self) -> None:
         """Find out whether the holder of the Lease has provably ended, by one look.
@@ -149,7 +150,7 @@ class LeaderElector:
             return
         # That nobody listens any more is a hint, and no proof: only the witness counts.
         if self._witness.has_ended(found.process):
-            self._ended = found
+            self._ended = found, self._clock.monotonic()
 
     async def run(self, worker: Callable[[], Awaitable[None]]) -> None:
         """Wait for the lead, work, and give the lead back once the work has ended.
@@ -231,9 +232,7 @@ class LeaderElector:
             return None
         kept = found.holder == self._identity
         if not kept:
-            # Whoever led in between has called under a name of its own.
-            is_next = self._ended is not None and self._ended.holder == found.holder
-            self._inherited = found.incarnation if is_next else ""
+            self._predecessor = self._place_of(found)
         spec = {
             "acquireTime": micro_time(self._clock.now()),
             "leaseTransitions": found.transitions + (0 if kept else 1),
@@ -242,6 +241,13 @@ class LeaderElector:
             return await self._write(found, spec)
         except (Conflict, NotFound):
             return None
+
+    def _place_of(self, found: Lease) -> Predecessor | None:
+        """Return in whose place the lead is taken from a holder."""
+        # Whoever led in between has called under a name of its own.
+        if self._ended is None or self._ended[0].holder != found.holder:
+            return None
+        return Predecessor(found.run, found.incarnation, self._ended[1])
 
     def _is_free(self, found: Lease) -> bool:
         """Return whether no process can still believe that it holds the Lease.
@@ -270,7 +276,7 @@ class LeaderElector:
 
     async def _create(self) -> Lease | None:
         """Write the first Lease of that name."""
-        self._inherited = ""  # the one that was deleted may have had others meanwhile
+        self._predecessor = None  # the deleted Lease may have had others meanwhile
         started = self._clock.monotonic()
         spec = self._spec() | {
             "acquireTime": micro_time(self._clock.now()),
@@ -406,7 +412,8 @@ class LeaderElector:
         own = self._witness.own if self._witness is not None else None
         if own is None:
             return {}
-        told = render_holder(self._identity, own, self._inherited)
+        place = self._predecessor
+        told = render_holder(self._identity, own, place.name if place else "")
         return {"annotations": {ANNOTATION_HOLDER: told}}
 
     def _spec(self) -> dict[str, object]:

@@ -43,13 +43,14 @@ class Lease:
     inherited: str = ""
 
     @property
-    def incarnation(self) -> str:
-        """Return the name of the run that leads.
+    def run(self) -> str:
+        """Return the own name of the run that leads: it follows the host."""
+        return self.holder.rpartition("_")[2]
 
-        Its own, which follows the host in its identity, or that of the run in whose
-        place it began.
-        """
-        return self.inherited or self.holder.rpartition("_")[2]
+    @property
+    def incarnation(self) -> str:
+        """Return by which name records know it: its own, or that of the run before it."""
+        return self.inherited or self.run
 
 
 class _Spec(msgspec.Struct, rename="camel"):

@@ -21,6 +21,7 @@ from lbcf.kube.secrets import MOST as MOST_SECRETS
 from lbcf.kube.secrets import Secrets
 from lbcf.kube.transport import AT_ONCE, POOL
 from lbcf.runtime.clock import Clock, SystemClock
+from lbcf.runtime.journal import FileJournal, Journal, NoJournal
 from lbcf.runtime.metrics import DrySteps, Metrics
 from lbcf.settings import Settings
 
@@ -43,6 +44,7 @@ class Dependencies:
             that was slow).
         secrets: those that drivers name.
         incarnation: this run of the process; no other run ever has the same.
+        journal: for the next run in its place.
     """
 
     settings: Settings
@@ -54,6 +56,7 @@ class Dependencies:
     clock: Clock
     metrics: Metrics
     incarnation: str
+    journal: Journal = attrs.field(factory=NoJournal)
 
 
 @contextlib.asynccontextmanager
@@ -109,7 +112,15 @@ async def build_dependencies(
             clock=clock,
             metrics=metrics,
             incarnation=incarnation,
+            journal=_journal(settings, clock),
         )
+
+
+def _journal(settings: Settings, clock: Clock) -> Journal:
+    """Return the journal that the settings ask for."""
+    if settings.journal is None:
+        return NoJournal()
+    return FileJournal(settings.journal, clock.boot)
 
 
 def _between(

@@ -29,6 +29,7 @@ from lbcf.process.dependencies import Dependencies, build_dependencies
 from lbcf.runtime import failpoints, health, logs, spans
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import Check, LoopWatch
+from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.process_identity import SystemWitness
 from lbcf.runtime.shutdown import stop_on_signals
 from lbcf.settings import Settings
@@ -60,13 +61,15 @@ class Program(Protocol):
             CannotListen: an address is taken.
         """
 
-    async def work(self, stop: asyncio.Event, inherited: str = "", /) -> None:
+    async def work(
+        self, stop: asyncio.Event, predecessor: Predecessor | None = None, /
+    ) -> None:
         """Work until told to stop, then finish what is under way.
 
         Args:
             stop: set when it is to end.
-            inherited: name of the run in whose place this one works; it had ended
-                before anything was read. Empty: of none.
+            predecessor: the run in whose place this one works; it had ended before
+                anything was read. None: nobody's.
         """
 
 
@@ -207,9 +210,9 @@ class Host:
         if elector is None:
             await self._work()
         else:
-            await elector.run(lambda: self._work(elector.inherited))
+            await elector.run(lambda: self._work(elector.predecessor))
 
-    async def _work(self, inherited: str = "") -> None:
+    async def _work(self, predecessor: Predecessor | None = None) -> None:
         """Work once everything has been read."""
         for informer in self.program.informers:
             await informer.synced.wait()
@@ -220,8 +223,9 @@ class Host:
         self._is_working = True
         self._parts.recorder.is_silent = False
         tune_gc()
-        _log.info("work.started", inherited=inherited)
-        await self.program.work(self._asked, inherited)
+        name = "" if predecessor is None else predecessor.name
+        _log.info("work.started", inherited=name)
+        await self.program.work(self._asked, predecessor)
         _log.info("work.finished")
         try:
             async with asyncio.timeout(_LAST_EVENTS.total_seconds()):

@@ -39,7 +39,7 @@ from lbcf.core.lifecycle.steps import (
     Superseded,
     WriteStatus,
 )
-from lbcf.core.lifecycle.turn import DRIVER_RECHECK, NO_FAILURES, Report
+from lbcf.core.lifecycle.turn import DRIVER_RECHECK, NO_FAILURES, RETRY_FIRST, Report
 from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.names import ANNOTATION_SETTLING
@@ -389,12 +389,16 @@ def test_nothing_is_let_go_before_a_success(answer: Reply) -> None:
     ending, finish = visit(world)
 
     assert "ReleaseRecord" not in world.kinds
-    assert Finish(again_after=seconds(1)) == finish
+    assert Finish(again_after=_first_pause(answer)) == finish
     assert False is word(world.stored, conditions.DEREGISTERED).status
-    assert START + seconds(1) == world.stored.status.next_attempt
+    assert START + _first_pause(answer) == world.stored.status.next_attempt
 
     visit(world, ending)
     assert None is world.record
+
+
+def _first_pause(answer: Reply) -> timedelta:
+    return seconds(1) if isinstance(answer, StillRunning) else RETRY_FIRST
 
 
 def test_same_refusal_is_told_once_and_asked_ever_more_seldom() -> None:
@@ -407,7 +411,7 @@ def test_same_refusal_is_told_once_and_asked_ever_more_seldom() -> None:
         ending, finish = visit(world, ending)
         pauses.append(finish.again_after)
 
-    assert [seconds(n) for n in (1, 2, 4, 8, 16, 32, 60, 60)] == pauses
+    assert [RETRY_FIRST * 2**n for n in range(8)] == pauses
     assert 1 == len(world.writes)
 
 
@@ -703,7 +707,7 @@ def test_failing_drain_is_told_and_tried_until_the_deadline(
     ending, finish = visit(world, driver=DRAINER)
 
     assert reason == word(world.stored, conditions.DRAINED).reason
-    assert Finish(again_after=seconds(1)) == finish
+    assert Finish(again_after=RETRY_FIRST) == finish
     visit(world, ending, driver=DRAINER)
     assert 2 == len(world.calls(Operation.DRAIN_BACKEND))
     world.monotonic = 30.0
@@ -722,7 +726,7 @@ def test_failure_after_a_long_drain_is_tried_again_soon() -> None:
 
     _, finish = visit(world, ending, driver=DRAINER)
 
-    assert Finish(again_after=seconds(1)) == finish
+    assert Finish(again_after=RETRY_FIRST) == finish
 
 
 def test_unsettled_record_is_drained_first_and_then_confirmed_if_need_be() -> None:
@@ -817,9 +821,9 @@ def late_after(*answers: NoAnswer, driver: LoadBalancerDriver = PLAIN) -> LateCa
     return ending.late
 
 
-def lost(permitted: float | None) -> NoAnswer:
-    """Say of a call without an answer when its permission began."""
-    return attrs.evolve(LOST, permitted=permitted)
+def lost(counts_from: float | None) -> NoAnswer:
+    """Say of a call without an answer from when its time counts."""
+    return attrs.evolve(LOST, counts_from=counts_from)
 
 
 def test_end_with_a_call_that_may_land_is_clean_when_that_is_over() -> None:
@@ -830,8 +834,8 @@ def test_end_with_a_call_that_may_land_is_clean_when_that_is_over() -> None:
     assert 95.0 + SETTLING == late.over_at(SETTLING)
 
 
-def test_call_of_which_nobody_knows_when_it_was_permitted_counts_from_its_end() -> None:
-    """Its permission is older than that."""
+def test_call_of_which_nobody_knows_when_it_was_sent_counts_from_its_end() -> None:
+    """It was sent before that."""
     assert LateCalls(100.0, SETTLING) == late_after(lost(None))
 
 
@@ -863,7 +867,7 @@ def test_driver_that_is_slower_by_now_is_waited_for_as_long() -> None:
 def test_calls_of_a_run_before_under_our_name_count_from_its_end() -> None:
     """By which driver it timed them nobody knows: they are never over for us."""
     world = World(named("me"), monotonic=100.0)
-    late = late_calls_before(world.now())
+    late = late_calls_before(world.now().monotonic)
     ending = DeregistrationState(0.0, incarnation="me", late=late)
     world.monotonic += 7.0
     world.answers.append(lost(106.0))
@@ -990,7 +994,9 @@ def test_record_that_was_never_registered_was_not_called_for_before_us() -> None
     """Nor by a run in whose place we go on."""
     record = a_record(spec=a_spec(address=""), deleting=True)
     world = World(record)
-    ending = DeregistrationState(0.0, "me", late=late_calls_before(world.now()))
+    ending = DeregistrationState(
+        0.0, "me", late=late_calls_before(world.now().monotonic)
+    )
 
     ending, _finish = world.end(ending.begin_turn(PLAIN))
 

@@ -49,11 +49,11 @@ def test_polls_come_ever_more_slowly_up_to_five_seconds() -> None:
 def test_failures_are_retried_with_backoff_and_jitter(
     reply: CallRefused | NoAnswer,
 ) -> None:
-    """The n-th wait lies between 2**(n-1) and 2**n seconds."""
-    assert [1, 2, 4] == [
+    """The n-th wait lies between 2**(n-1) and 2**n times the first."""
+    assert [0.25, 0.5, 1.0] == [
         retry_delay(reply, n, at(0)).total_seconds() for n in (1, 2, 3)
     ]
-    assert 1.5 == retry_delay(reply, 1, at(0, jitter=0.5)).total_seconds()
+    assert 0.375 == retry_delay(reply, 1, at(0, jitter=0.5)).total_seconds()
 
 
 def test_words_name_driver_operation_and_answer() -> None:

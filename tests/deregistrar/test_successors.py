@@ -10,6 +10,7 @@ from lbcf.core.lifecycle.deregistration import LateCalls
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, Waiting
 from lbcf.core.model.values import BootTime, MemberKey, ObjectKey, Uid
+from lbcf.deregistrar.noted_calls import NotedCalls
 from lbcf.deregistrar.successors import Successors, holder_of, is_waiting
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
@@ -20,6 +21,7 @@ from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, RequeueAfter
 from tests.builders import a_driver
 from tests.fakes.clock import VirtualClock
+from tests.fakes.journal import FakeJournal
 from tests.kube.tiny_api import TinyApi
 
 
@@ -43,6 +45,7 @@ class Scene:
             self.queue,
             ObjectWriter(self.client, RECORDS, self.records),
             self.clock,
+            NotedCalls(FakeJournal()),
         )
         self.records.on_change(self.successors.record_changed)
 

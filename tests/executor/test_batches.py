@@ -271,8 +271,8 @@ def test_no_item_goes_on_for_longer_than_its_own_permission() -> None:
     play(story, hang)
 
 
-def test_call_without_an_answer_tells_when_it_was_permitted() -> None:
-    """By that it is known when it is over; a permission may have been renewed."""
+def test_call_without_an_answer_tells_from_when_its_time_counts() -> None:
+    """In a batch from its permission, alone from two seconds before it was sent."""
 
     async def hang(records: Sequence[str]) -> bytes:
         """Answer too late."""
@@ -290,11 +290,11 @@ def test_call_without_an_answer_tells_when_it_was_permitted() -> None:
         alone = await world.ensure(second, at=again)
 
         assert isinstance(renewed, NoAnswer)
-        assert 5.0 == pytest.approx(renewed.permitted, abs=0.1)
+        assert 5.0 == pytest.approx(renewed.counts_from, abs=0.1)
         assert isinstance(kept, NoAnswer)
-        assert 4.0 == kept.permitted
+        assert 4.0 == kept.counts_from
         assert isinstance(alone, NoAnswer)
-        assert again == alone.permitted
+        assert again - 2.0 == alone.counts_from
         assert [second.meta.uid] == world.far.alone
 
     play(story, hang)

@@ -142,7 +142,7 @@ def sent(operation: Operation, record: BackendRecord, url: str) -> bytes:
     }
     body = (
         f'{{"recordID":"{record.meta.uid}","retryID":"{ID}","dryRun":false,'
-        '"notAfter":"2026-01-01T12:00:12Z","lbInfo":{"id":"front"},'
+        '"notAfter":"2026-01-01T12:00:10Z","lbInfo":{"id":"front"},'
         '"backendAddr":"192.0.2.1:80","parameters":{},"injectedInfo":{},"memberKey":"Record",'
         f"{last[operation]}}}"
     )

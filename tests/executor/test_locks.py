@@ -122,6 +122,47 @@ async def test_holder_that_is_gone_is_outwaited(smith: Locksmith) -> None:
     assert TAKEN == await smith.take(second)
 
 
+async def test_holder_that_ended_long_ago_is_not_waited_for(smith: Locksmith) -> None:
+    """It was seen to end when nobody came for its address yet."""
+    first, second = (
+        await smith.record("first"),
+        await smith.record("second", address=ADDRESS),
+    )
+    first = attrs.evolve(first, status=attrs.evolve(first.status, address=ADDRESS))
+    await smith.take(first)
+    await smith.gone(first)
+    smith.locker.record_changed(first, None)
+    smith.clock.advance(QUARANTINE - timedelta(seconds=5))
+
+    held = await smith.take(second)
+
+    assert isinstance(held, LockHeld)
+    rest = held.again_after.total_seconds()
+    assert 5.0 == pytest.approx(rest, abs=0.01)
+    smith.clock.advance(timedelta(seconds=5))
+    assert TAKEN == await smith.take(second)
+
+
+async def test_holder_that_exists_after_all_is_waited_for_from_its_end(
+    smith: Locksmith,
+) -> None:
+    """What a watch has told of its end was wrong."""
+    first, second = (
+        await smith.record("first", address=ADDRESS),
+        await smith.record("second"),
+    )
+    await smith.take(first)
+    smith.locker.record_changed(first, None)
+    smith.clock.advance(QUARANTINE)
+    assert isinstance(await smith.take(second), LockHeld)
+    await smith.gone(first)
+
+    held = await smith.take(second)
+
+    assert isinstance(held, LockHeld)
+    assert QUARANTINE == held.again_after
+
+
 async def test_holder_that_has_ended_well_is_not_waited_for(smith: Locksmith) -> None:
     """Its deregistrar has written that no call for its end can arrive any more."""
     first, second = await smith.record("first"), await smith.record("second")

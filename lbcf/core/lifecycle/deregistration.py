@@ -126,12 +126,15 @@ class LateCalls:
         return self.over_at(settling) - settling
 
 
-def late_calls_before(now: Now) -> LateCalls:
-    """Return what may be out of a run that has ended by now, in whose place we go on.
+def late_calls_before(ended_at: float) -> LateCalls:
+    """Return what may be out of a run in whose place we go on.
 
     It sent nothing since, but by which driver it timed its calls nobody knows (w44).
+
+    Args:
+        ended_at: monotonic seconds by which it had ended.
     """
-    return LateCalls(now.monotonic, math.inf)
+    return LateCalls(ended_at, math.inf)
 
 
 @attrs.frozen
@@ -562,11 +565,7 @@ def _learn_answer(
 def _with_late_call(
     late: LateCalls | None, step: CallDriver, reply: NoAnswer, now: Now
 ) -> LateCalls:
-    # Both its end here and its `notAfter` are within W after its permission; but a machine
-    # that was suspended meanwhile may have sent it just now.
-    began = now.monotonic if reply.permitted is None else reply.permitted
-    window = step.driver.window(step.operation).total_seconds()
-    since = max(began, now.monotonic - window)
+    since = reply.since(now.monotonic, step.driver.window(step.operation))
     settling = step.driver.settling(step.operation).total_seconds()
     if late is None:
         return LateCalls(since, settling)

@@ -638,7 +638,7 @@ def _succeeded(
 
 
 def _with_uncertain_call(
-    state: RegistrationState, step: CallDriver, now: Now
+    state: RegistrationState, step: CallDriver, reply: NoAnswer, now: Now
 ) -> RegistrationState:
     settling = step.driver.settling(step.operation).total_seconds()
     generation = step.permission.record.meta.generation
@@ -648,7 +648,8 @@ def _with_uncertain_call(
         and state.uncertain_call.generation != generation
     ):
         stale = max(stale, state.uncertain_call.until)
-    uncertain = UncertainCall(generation, now.monotonic + settling)
+    since = reply.since(now.monotonic, step.driver.window(step.operation))
+    uncertain = UncertainCall(generation, since + settling)
     return attrs.evolve(state, uncertain_call=uncertain, stale_until=stale)
 
 
@@ -660,9 +661,12 @@ def _not_registered_yet(
     record = step.permission.record
     # Running is no uncertain call: it ends with the Succ that is polled for
     # (docs/protocol.md).
-    may_land = isinstance(reply, NoAnswer) and reply.may_land
-    if may_land and step.operation is Operation.ENSURE_BACKEND:
-        state = _with_uncertain_call(state, step, now)
+    if (
+        isinstance(reply, NoAnswer)
+        and reply.may_land
+        and step.operation is Operation.ENSURE_BACKEND
+    ):
+        state = _with_uncertain_call(state, step, reply, now)
     why = describe_failure(reply, step.driver, step.operation)
     streak = state.streak.with_answer(step.operation, reply)
     pause = retry_delay(reply, streak.length, now)

@@ -252,12 +252,26 @@ class NoAnswer(Explanation):
 
     Attributes:
         may_land: the call may have taken effect, or may still.
-        permitted: monotonic seconds at which the permission began that it was sent under;
-            None: not known.
+        counts_from: monotonic seconds from which its Δ counts: when the permission began
+            that it was sent under, or so much before it was sent that its time-out ends
+            with W; None: not known.
     """
 
     may_land: bool
-    permitted: float | None = None
+    counts_from: float | None = None
+
+    def since(self, now: float, window: timedelta) -> float:
+        """Return from when its Δ counts, once it has ended.
+
+        Both its end here and its `notAfter` are within W after that; but a machine that
+        was suspended meanwhile may have sent it just now.
+
+        Args:
+            now: monotonic seconds, after its end.
+            window: W of its operation.
+        """
+        began = now if self.counts_from is None else self.counts_from
+        return max(began, now - window.total_seconds())
 
 
 CallFailure = CallRefused | StillRunning | NoAnswer

@@ -29,6 +29,9 @@ from lbcf.core.reasons import Explanation, Reason
 DRIVER_RECHECK = timedelta(minutes=2)
 """How soon to look again for a driver, should the news of it have been missed."""
 
+RETRY_FIRST = timedelta(milliseconds=250)
+"""The shortest wait after a call that failed. Most calls that fail once succeed when they
+are made again, and meanwhile a member is missing, or stays without a pod behind it."""
 _POLL_FIRST = timedelta(seconds=1)
 _POLL_LAST = timedelta(seconds=5)
 
@@ -222,9 +225,9 @@ def retry_delay(reply: CallFailure, attempts: int, now: Now) -> timedelta:
         case StillRunning(again_after=wish):
             return poll_delay(attempts, wish)
         case CallRefused(again_after=wish):
-            return delay_for(attempts, now.jitter, at_least=wish)
+            return delay_for(attempts, now.jitter, base=RETRY_FIRST, at_least=wish)
         case NoAnswer():
-            return delay_for(attempts, now.jitter)
+            return delay_for(attempts, now.jitter, base=RETRY_FIRST)
 
 
 def describe_failure(

@@ -75,6 +75,9 @@ class Replica:
             *("--kubeconfig", str(kubeconfig), "--metrics-bind-address", "0"),
             *("--health-probe-bind-address", "0", *ALLOW_BESIDE_US, *flags),
         ]
+        if role == "deregistrar":
+            # As the volume of its pod: each run finds what the one before it has left.
+            self._argv += ["--journal", str(log.with_suffix(".journal"))]
         self._child: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
 

@@ -49,6 +49,10 @@ def _end(s: State, rules: Rules, w: int, out: Steps) -> None:
     world.rest(n, b)
     for r in range(rules.records):
         deleting = n[at.record(r) + at.PHASE] == at.DELETING
+        if rules.recalls:
+            known = n if rules.notes_calls else s
+            n[at.ending(w, r)] = known[at.ending(w, r)] & ~at.ENDING_GIVEN_UP
+            continue
         n[at.ending(w, r)] = 0
         if rules.inherits and deleting:
             _take_up(n, rules, w, r)

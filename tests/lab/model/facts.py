@@ -10,6 +10,7 @@ which they ended; those of one actor on one record never overlap. A STEP has
     step       create, update, delete, read, write, lock, cover, call, release, crash, or
                inherit: of a deregistrar in the place of one that had ended at `began`
     name       of an inherit: whose name it goes by from then on
+    recalls    of an inherit: the actor whose knowledge of its calls it has; empty: nobody's
     record     uid
     began, ended   seconds of one clock, which is the API server's
     wall       what the actor's own wall clock showed at both
@@ -142,6 +143,7 @@ class Event:
     lock: str
     settling: float
     name: str
+    recalls: str
 
 
 def facts_of(given: Mapping[str, Any]) -> Facts:
@@ -183,4 +185,5 @@ def event_of(number: int, given: Mapping[str, Any]) -> Event:
         lock=given.get("lock", ""),
         settling=given.get("settling", 0.0),
         name=given.get("name", ""),
+        recalls=given.get("recalls", ""),
     )

@@ -26,6 +26,7 @@ from typing import Any
 from tests.lab.model import decisions, drained
 from tests.lab.model.facts import Event, Facts, event_of
 from tests.lab.model.witness import (
+    MARGIN,
     NEVER,
     Memory,
     Refusal,
@@ -234,7 +235,7 @@ def _take_out(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
         return why
     if e.outcome in ("unanswered", "unknown"):
         is_known = e.outcome == "unanswered"
-        over = e.began + e.driver.settling[e.op] if is_known else float("inf")
+        over = e.began - MARGIN + e.driver.settling[e.op] if is_known else float("inf")
         memory.unanswered = max(memory.unanswered, over)
     drain = memory.drain
     if e.op == "drain":

@@ -94,6 +94,10 @@ class Rules:
         forgets_whole: a deregistrar loses its memory only together with its name.
         inherits: who begins in the place of one that has ended takes it that no call was
             answered for what it finds being deleted.
+        recalls: it knows what that one knew: of which calls there was no answer, and of
+            which ends none is out.
+        notes_calls: that one took it before each call that it would have no answer; else
+            what it had out when it ended is not known.
         running: calls are answered by Running, and go on.
         success_ends: a success ends what the same record's calls had left running.
         stamps: a record says how long its ensures may live, before the first one is sent
@@ -186,6 +190,8 @@ class Rules:
     times_heirs: bool = True
     forgets_whole: bool = True
     inherits: bool = False
+    recalls: bool = False
+    notes_calls: bool = True
     running: bool = False
     success_ends: bool = True
     stamps: bool = True

@@ -158,9 +158,17 @@ class Tape:
         crash: Json = {"actor": actor, "step": "crash", "began": at, "ended": at}
         self._steps.append(crash)
 
-    def inherited(self, actor: str, name: str, began: float) -> None:
-        """Note that a deregistrar which began then goes by the name of one before it."""
+    def inherited(self, actor: str, name: str, began: float, recalls: str = "") -> None:
+        """Note that a deregistrar which began then goes by the name of one before it.
+
+        Args:
+            actor: the deregistrar.
+            name: of the one before it.
+            began: seconds.
+            recalls: whose knowledge of its calls it has; empty: nobody's.
+        """
         inherit: Json = {"actor": actor, "step": "inherit", "name": name}
+        inherit["recalls"] = recalls
         self._steps.append({**inherit, "began": began, "ended": began})
 
 

@@ -2,7 +2,7 @@
 
 import copy
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
@@ -446,11 +446,11 @@ def test_an_address_is_free_at_once_after_an_end_with_all_answers() -> None:
 
 
 def test_an_address_is_free_when_calls_without_an_answer_are_over() -> None:
-    """They count from their own permission, five seconds before the end."""
+    """They count from two seconds before each was sent, five before the end."""
     trace = an_end("B1", SILENCE)
 
-    assert follow(with_takeover(trace, 20.0)) is None
-    assert follow(with_takeover(trace, 19.0)) is not None
+    assert follow(with_takeover(trace, 18.0)) is None
+    assert follow(with_takeover(trace, 17.0)) is not None
 
 
 @pytest.mark.parametrize(
@@ -484,18 +484,25 @@ def test_a_call_that_the_one_who_is_named_would_not_know_of_is_refused() -> None
     assert "is not told that it is not alone" in refusal.why
 
 
-def with_heir(trace: Json, began: float, *, is_dead: bool = True) -> Json:
-    """Let B3, which goes by the name of B1, end what B1 had only seen."""
+def with_heir(
+    trace: Json,
+    began: float,
+    *,
+    is_dead: bool = True,
+    recalls: str = "",
+    called: Sequence[Json] = (),
+) -> Json:
+    """Let B3, which goes by the name of B1, end what B1 had only seen, or called for once."""
     steps = trace["steps"]
     assert isinstance(steps, list)
     crash = {"actor": "B1", "step": "crash", "began": 0.0, "ended": 0.0}
     delete = {"actor": "A1", "step": "delete", "outcome": "observed", "record": UID}
     deleted = {**delete, "began": 0.0, "ended": 0.0, "now": steps[0]["now"]}
-    heir = {"actor": "B3", "step": "inherit", "name": "B1"}
+    heir = {"actor": "B3", "step": "inherit", "name": "B1", "recalls": recalls}
     inherited = {**heir, "began": began, "ended": began}
     others = [{**step, "actor": "B3"} for step in steps]
-    before = [deleted, steps[0], *([crash] if is_dead else [])]
-    return {**trace, "steps": [*before, inherited, *others]}
+    first = [deleted, steps[0], *called, *([crash] if is_dead else [])]
+    return {**trace, "steps": [*first, inherited, *others]}
 
 
 def test_an_heir_frees_the_address_of_what_was_deleted_after_it_began() -> None:
@@ -507,6 +514,27 @@ def test_an_heir_frees_no_address_of_what_was_being_deleted() -> None:
     """A call of the dead one may be out."""
     refusal = follow(with_takeover(with_heir(an_end("B1"), began=1.0)))
 
+    assert refusal is not None
+    assert "lock" == refusal.event.step
+
+
+def test_an_heir_that_recalls_answers_frees_the_address() -> None:
+    """It knows that no call of the dead one was out."""
+    trace = with_heir(an_end("B1"), began=1.0, recalls="B1")
+
+    assert follow(with_takeover(trace)) is None
+
+
+def test_an_heir_that_recalls_a_call_without_an_answer_waits_for_that() -> None:
+    """Until it may have no effect any more, 23 s after it was sent, and no longer."""
+    silent = an_end("B1", SILENCE)["steps"]
+    assert isinstance(silent, list)
+    outcomes = [step.get("outcome") for step in silent]
+    called = silent[1 : outcomes.index("unanswered") + 1]
+    trace = with_heir(an_end("B1"), began=1.0, recalls="B1", called=called)
+
+    assert follow(with_takeover(trace, 22.0)) is None
+    refusal = follow(with_takeover(trace, 21.0))
     assert refusal is not None
     assert "lock" == refusal.event.step
 

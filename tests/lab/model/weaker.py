@@ -275,6 +275,19 @@ WEAKER = (
         "S2",
     ),
     Variant(
+        "w47",
+        "a call is noted for whoever begins in the caller's place once it had no answer",
+        address(
+            frees=True,
+            frees_in_time=True,
+            forgets_whole=False,
+            inherits=True,
+            recalls=True,
+            notes_calls=False,
+        ),
+        "S2",
+    ),
+    Variant(
         "w45",
         "a lock waits for calls under the driver's bounds as they were, or are now",
         address(
@@ -339,6 +352,6 @@ LARGE = ("w34", "w37", "w40", "w46")
 """Those that are refuted after ten million steps: by `make model` alone."""
 SLOW = (
     *("w02", "w04", "w07", "w08", "w09", "w17", "w19", "w20", "w26"),
-    *("w33", "w35", "w36", "w41", "w42", "w43", "w44", "w45"),
+    *("w33", "w35", "w36", "w41", "w42", "w43", "w44", "w45", "w47"),
 )
 """Those that are refuted after some hundred thousand steps only."""

@@ -14,6 +14,9 @@ from tests.lab.model.facts import Event, Facts
 
 NEVER = float("-inf")
 """Before all moments."""
+MARGIN = 2.0
+"""Seconds for which a permission may be kept before its call is sent: of one that is sent
+at a moment, Δ counts from so much before it."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ class Witness:
             paused tells of a release long after it was made.
         clean: records of whose end whoever let them go knows all calls that may be out:
             `unanswered` and `inherited`.
-        heirs: when a deregistrar began that goes by another one's name, and that name.
+        heirs: of deregistrars that go by another one's name, how they began to.
     """
 
     keyed: frozenset[str]
@@ -106,29 +109,41 @@ class Witness:
     takeovers: list[Takeover] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
     clean: dict[str, tuple[float, float]] = field(default_factory=dict)
-    heirs: dict[str, tuple[float, str]] = field(default_factory=dict)
+    heirs: dict[str, Event] = field(default_factory=dict)
 
     def inherit(self, e: Event) -> str:
         """Let a deregistrar go by another one's name, if nobody else does any more."""
-        heirs = {heir for heir, (_, name) in self.heirs.items() if name == e.name}
-        self.heirs[e.actor] = (e.began, e.name)
+        heirs = {heir for heir, how in self.heirs.items() if how.name == e.name}
+        self.heirs[e.actor] = e
         works = ({e.name} | heirs) - self.ended
         return "who has that name may be at work" if works else ""
 
     def name_of(self, actor: str) -> str:
         """Return the name by which records know a deregistrar."""
-        return self.heirs[actor][1] if actor in self.heirs else actor
+        return self.heirs[actor].name if actor in self.heirs else actor
 
     def memory_of(self, actor: str, record: str) -> Memory:
         """Return what an actor knows of a record.
 
         Of one that was being deleted when it began, an heir knows no answer to the calls
-        of the one before it; they were sent by then.
+        of the one before it; they were sent by then. If it knows what that one knew, it
+        is so for the call alone that was out then.
         """
-        began = self.heirs[actor][0] if actor in self.heirs else NEVER
-        doubts = self.deleted.get(record, float("inf")) < began
-        fresh = Memory(inherited=began if doubts else NEVER)
-        return self.memories.setdefault((actor, record), fresh)
+        if (actor, record) not in self.memories:
+            self.memories[actor, record] = self._fresh(actor, record)
+        return self.memories[actor, record]
+
+    def _fresh(self, actor: str, record: str) -> Memory:
+        """Return what an actor knows of a record before its first step."""
+        how = self.heirs.get(actor)
+        if how is None:
+            return Memory()
+        if how.recalls:
+            before = self.memory_of(how.recalls, record)
+            if before.unanswered < float("inf"):
+                return Memory(unanswered=before.unanswered, inherited=before.inherited)
+        doubts = self.deleted.get(record, float("inf")) < how.began
+        return Memory(inherited=how.began - MARGIN if doubts else NEVER)
 
     def learn_version(self, e: Event) -> str:
         """Note a version; what it says can never change, nor can its drain's clock.

@@ -59,9 +59,11 @@ def tell(result: Result) -> None:
 
 async def _run(cluster: Cluster, folder: Path, seed: int, flags: Namespace) -> Result:
     if flags.served:
-        return await measure(
-            cluster, folder, seed, flags.seconds, trouble=flags.trouble
-        )
+        # The driver runs in this process: what it logs are the calls, which are in a file.
+        with silenced():
+            return await measure(
+                cluster, folder, seed, flags.seconds, trouble=flags.trouble
+            )
     chance = random.Random(seed)  # noqa: S311 - one that can be drawn again
     ground = ground_of(cluster, folder)
     if flags.outage:

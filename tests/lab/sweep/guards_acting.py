@@ -142,6 +142,28 @@ ACTING: dict[str, Mutant] = {
         ),
         ("taken-after-a-lost-call",),
     ),
+    "call-not-noted": Mutant(
+        "a call is noted before it is made, for whoever begins in its caller's place",
+        (
+            Edit(
+                Deregistrar,
+                "_note",
+                "self._noted.before(uid, late, settling)",
+                "pass",
+            ),
+        ),
+        ("taken-after-a-lost-call",),
+    ),
+    "answer-not-noted": Mutant(
+        "what came of it is noted, too: an answer ends the wait for it",
+        (Edit(Deregistrar, "_turn", "self._noted.after(uid, learnt.late)", "pass"),),
+        ("taken-after-a-kill-in-between",),
+    ),
+    "finds-no-notes": Mutant(
+        "and found by whoever begins there",
+        (Edit(Deregistrar, "inherit", "unknown if left is None else", "unknown or"),),
+        ("taken-after-a-kill-in-between",),
+    ),
     "inherits-nothing": Mutant(
         "a deregistrar in the place of one that ended keeps its name",
         (Edit(Deregistrar, "inherit", "self._incarnation = name", "pass"),),

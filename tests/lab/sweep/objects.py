@@ -101,6 +101,7 @@ class Setting:
         latency: seconds that an ensure takes.
         drain_timeout: seconds; the driver's own word on drainBackend.
         timeout: seconds; its word on ensureBackend and deregisterBackend.
+        journals: a process that is killed leaves its journal to the one in its place.
         workers: of each queue: those of the real one, of whom all but a few would only
             wait.
         epoch: what the load balancer's status says of its memory from the start, empty:
@@ -120,6 +121,7 @@ class Setting:
     latency: float = _LATENCY
     drain_timeout: int = 10
     timeout: int = _USUAL_TIMEOUT
+    journals: bool = True
     workers: int = 3
     epoch: str = "epoch-1"
 

@@ -28,9 +28,11 @@ from lbcf.kube.events import EventRecorder, Limits
 from lbcf.kube.leader_election import LeaderElector, LeadershipLostError
 from lbcf.kube.secrets import Secrets
 from lbcf.process import Dependencies, Program
+from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.metrics import Metrics
 from lbcf.runtime.process_identity import ProcessIdentity
 from lbcf.settings import Settings
+from tests.fakes.journal import FakeJournal
 from tests.lab.sweep.clocks import Host, HostClock
 from tests.lab.sweep.faults import ALL_MODES, Effect, Ending, Io, Mode, Trouble
 from tests.lab.sweep.lines import ApiLine, DriverLine
@@ -76,7 +78,8 @@ class Process:
         role: `controller` or `deregistrar`.
         name: such as `controller-2`; also its incarnation.
         number: its process id.
-        inherited: name of the process in whose place it begins, empty: of none.
+        predecessor: the process in whose place it begins, None: nobody's.
+        journal: what it has left for one that begins in its place.
         host: the machine that it runs on.
         clock: what it knows of the time.
         is_alive: it has not crashed.
@@ -96,7 +99,11 @@ class Process:
         self.name = f"{role}-{number}"
         ahead = _AHEAD[number % len(_AHEAD)]
         self.host: Host = Host(ahead, number if after is None else after.host.boot)
-        self.inherited: str = "" if after is None else after.inherited or after.name
+        self.predecessor: Predecessor | None = None
+        self.journal = FakeJournal()
+        if after is not None:
+            self.predecessor = after.as_predecessor()
+            self.journal = after.journal if world.setting.journals else self.journal
         self.number = number
         self.clock = HostClock(self.host, seed=number)
         self.is_alive = True
@@ -107,6 +114,15 @@ class Process:
         self._paused = False
         self._held: list[Callable[[], None]] = []
         self._wake_early: Callable[[], None] = lambda: None
+
+    @property
+    def known_as(self) -> str:
+        """Return the name by which records know it."""
+        return self.name if self.predecessor is None else self.predecessor.name
+
+    def as_predecessor(self) -> Predecessor:
+        """Return what it is to one that begins in its place, after its end."""
+        return Predecessor(self.name, self.known_as, self.clock.monotonic())
 
     def start(self) -> None:
         """Begin; the program runs in a task of its own."""
@@ -286,18 +302,19 @@ class Process:
             # Metrics cost more time than all the rest, and decide nothing.
             metrics=cast("Metrics", None),
             incarnation=self.name,
+            journal=self.journal,
         )
         program = _build(self.role, parts, setting.workers)
         elector = self._elector(client, parts)
         if elector is None:
             self._read(program, recorder)
             # Nothing was read before it began, and it has ended: nobody need look.
-            await self._begin(program, self.inherited)
+            await self._begin(program, self.predecessor)
             return
         try:
             await elector.look_for_ended()
             self._read(program, recorder)
-            await elector.run(lambda: self._begin(program, elector.inherited))
+            await elector.run(lambda: self._begin(program, elector.predecessor))
         finally:
             # However that ends, the process ends with it, and is started again.
             self._world.crash(self)
@@ -324,11 +341,11 @@ class Process:
             witness=_Kernel(self, self._world),
         )
 
-    async def _begin(self, program: Program, inherited: str) -> None:
+    async def _begin(self, program: Program, predecessor: Predecessor | None) -> None:
         """Work once everything has been read."""
         for informer in program.informers:
             await informer.synced.wait()
-        await program.work(asyncio.Event(), inherited)
+        await program.work(asyncio.Event(), predecessor)
 
 
 class _Kernel:

@@ -2,6 +2,9 @@
 
 import asyncio
 
+import attrs
+
+from lbcf.core.model.resources import USUAL_SETTLING
 from tests.lab.sweep.faults import Trouble
 from tests.lab.sweep.objects import BACKEND, DRIVER
 from tests.lab.sweep.stage import ONE, TWO, begin, scenario
@@ -9,6 +12,8 @@ from tests.lab.sweep.world import RESTART, World
 
 
 BY_ADDRESS = {"backend": BACKEND, "driver": DRIVER}
+BEGUN_ANEW = {**BY_ADDRESS, "unjournaled": attrs.evolve(BACKEND, journals=False)}
+"""With a process that may find what the one before it has left, and one that does not."""
 KILLS = 4
 KILLS_APART = 12.0
 """Seconds: less than Δ, which is over in the time of all."""
@@ -61,7 +66,7 @@ async def taken_from_two(world: World) -> None:
     world.put_pod("web-2", ONE)
 
 
-@scenario({**BY_ADDRESS})
+@scenario({**BEGUN_ANEW})
 async def taken_after_a_start(world: World) -> None:
     """The deregistrar that a record names is no more; what it called may be out."""
     world.troubles["deregisterBackend"] = ["crash-late"]
@@ -80,7 +85,7 @@ async def taken_after_a_drain(world: World) -> None:
     world.put_pod("web-2", ONE)
 
 
-@scenario({**BY_ADDRESS})
+@scenario({**BEGUN_ANEW})
 async def taken_in_spite_of_kills(world: World) -> None:
     """What an address waits for is over in time, however often processes begin anew."""
     world.troubles["deregisterBackend"] = ["timeout-late"]
@@ -112,7 +117,7 @@ async def let_go_in_spite_of_kills(world: World) -> None:
         world.fail("not gone after Δ, as each process counted it from its own start")
 
 
-@scenario({**BY_ADDRESS})
+@scenario({**BEGUN_ANEW})
 async def taken_after_a_restart(world: World) -> None:
     """The deregistrar that a record names was killed, and began anew, before its end."""
     await begin(world, ONE)
@@ -125,7 +130,7 @@ async def taken_after_a_restart(world: World) -> None:
         world.fail(f"not in {AT_MOST} s after its address was free")
 
 
-@scenario({**BY_ADDRESS})
+@scenario({**BEGUN_ANEW})
 async def taken_after_a_lost_call(world: World) -> None:
     """It was killed while its call was out, which arrives when its successor is done."""
     world.troubles["deregisterBackend"] = ["crash-late"]
@@ -133,6 +138,20 @@ async def taken_after_a_lost_call(world: World) -> None:
     world.drop_pod("web-1")
     await asyncio.sleep(RESTART + 1)
     world.put_pod("web-2", ONE)
+
+
+@scenario({**BY_ADDRESS})
+async def taken_after_a_kill_in_between(world: World) -> None:
+    """The deregistrar is killed between two calls for an end, both with their answers."""
+    world.troubles["ensureBackend"] = ["timeout-late"]
+    await begin(world, ONE)
+    world.drop_pod("web-1")
+    world.put_pod("web-2", ONE)
+    await asyncio.sleep(KILLS_APART)
+    world.crash_any("deregistrar", is_old=False)
+    await asyncio.sleep(USUAL_SETTLING.total_seconds() + AT_MOST - KILLS_APART)
+    if world.is_faultless and any(world.oracle.unsettled()):
+        world.fail("not in when both calls for the last owner's end were answered")
 
 
 @scenario({"backend": BACKEND})

@@ -19,6 +19,7 @@ from lbcf.core.lifecycle.steps import Permission, Reply, Step
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey, Uid
+from lbcf.deregistrar.noted_calls import Left
 from lbcf.deregistrar.reconciler import Deregistrar
 from lbcf.executor import Executor, Subject
 from lbcf.kube.client import KubeClient
@@ -143,11 +144,15 @@ def _inheriting(tape: Tape) -> Any:
     """Note under whose name a deregistrar goes on."""
     inherit = Deregistrar.inherit
 
-    def inherited(self: Deregistrar, name: str) -> None:
+    def inherited(
+        self: Deregistrar, name: str, ended_at: float, left: Left | None
+    ) -> None:
         process = OWNER.get()
         assert process is not None
-        tape.inherited(process.name, name, process.began)
-        inherit(self, name)
+        assert process.predecessor is not None
+        recalls = "" if left is None else process.predecessor.run
+        tape.inherited(process.name, name, process.began, recalls)
+        inherit(self, name, ended_at, left)
 
     return inherited
 

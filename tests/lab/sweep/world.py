@@ -175,8 +175,8 @@ class World(Cluster):
         process.host.ahead = self.ahead.pop(role, process.host.ahead)
         self.processes.append(process)
         if role == "deregistrar" and not self.setting.elect:
-            name = process.inherited or process.name
-            self.api.put(objects.lease_path(f"lbcf-{role}"), objects.lease(name))
+            lease = objects.lease(process.known_as)
+            self.api.put(objects.lease_path(f"lbcf-{role}"), lease)
         process.start()
         return process
 

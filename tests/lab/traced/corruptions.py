@@ -62,7 +62,7 @@ def cut_short(tape: Json) -> int:
 
 
 def renewed_late(tape: Json) -> int:
-    """Let a call say that its permission was renewed a second later than it was."""
+    """Let a call say that it was sent a second later than it was."""
     call = _first(_chosen(tape), "ensure")
     call["not_after"] += 1.0
     return _sorted(tape, call)
@@ -83,7 +83,7 @@ CORRUPTIONS: tuple[tuple[Corruption, str], ...] = (
     (too_late, "after its permission's end"),
     (let_go_early, "has succeeded that counts"),
     (cut_short, "its drain has"),
-    (renewed_late, "after its permission's end"),
+    (renewed_late, "after its time-out's end"),
     (settled_early, "it may take effect for"),
 )
 """Of one life, with why each is refused."""

@@ -24,7 +24,15 @@ import attrs
 from tests.lab.model import follow
 from tests.lab.model.facts import Event, Facts, event_of, facts_of
 from tests.lab.model.witness import Memory, Refusal, Takeover, Witness
-from tests.lab.traced.sendings import EDGE, Sending, Sights, Step, by_watch, plain
+from tests.lab.traced.sendings import (
+    EDGE,
+    Sending,
+    Sights,
+    Step,
+    by_watch,
+    plain,
+    sent_at,
+)
 
 
 WORLDS = 20_000
@@ -110,7 +118,8 @@ class _Life:
                 calls = [turns[n] for n, s in before if s["step"] == "call"]
                 shown = [s["began"] for _, s in before if "now" in s]
                 sights = [at for at in shown if at >= permitted]
-                sent = max([permitted, *calls[-1:], *sights[:1]]) + EDGE
+                sent = max([sent_at(step, self.driver), *calls[-1:], *sights[:1]])
+                sent += EDGE
                 turns[number] = min(sent, step["began"])
         return sorted(own, key=lambda one: turns[one[0]])
 

@@ -6,6 +6,7 @@ shows none of that. Beside what the model asks, a call is held to its permission
     it names the address that the version says by which it went,
     its notAfter is no later than that permission's end: the read or write of this
     incarnation that showed the version, plus the operation's window (W),
+    nor than its time-out after it came in,
     a driver took it no later than that.
 """
 
@@ -23,7 +24,7 @@ from tests.lab.model.witness import Memory, Witness
 Step = Mapping[str, Any]
 
 GRAIN = 0.05
-"""Seconds: what a process may lose between two looks at two clocks (its `_bounds`)."""
+"""Seconds: what a process may lose between two looks at two clocks (its `_end_of`)."""
 SPARE = 2.0
 """Seconds of a permission that are left when a call of it has had its time-out, at least."""
 _GRACE = 1.0
@@ -124,9 +125,14 @@ class Sending:
 
     @property
     def _permitted(self) -> float:
-        """When its permission began, by what it says."""
+        """When its permission began at the earliest, by what it says."""
         began: float = self.step["not_after"] - self.driver["window"][self.step["op"]]
         return began
+
+    @property
+    def _sent(self) -> float:
+        """When it was sent at the earliest, by what it says: it ends with its time-out."""
+        return sent_at(self.step, self.driver)
 
     def _wrong(self) -> str:
         """Say why it is beyond its permission; empty: it is not."""
@@ -141,7 +147,10 @@ class Sending:
         if began - since > GRAIN:
             over = began - since
             return f"its notAfter is {over:.3f} s after its permission's end"
-        early = self.seen.written.get(version.version, -math.inf) - began
+        over = self._sent - step["began"]
+        if over > GRAIN:
+            return f"its notAfter is {over:.3f} s after its time-out's end"
+        early = self.seen.written.get(version.version, -math.inf) - self._sent
         if self._is_by_watch and early > GRAIN:
             return f"its permission began {early:.3f} s before that version"
         if late > 0 and step["heard"] and not step["late"]:
@@ -196,6 +205,16 @@ class Sending:
         inside = [edge - drain for edge in edges]
         later = [edge + EDGE for edge in inside]
         return [first, *inside, *(e for e in later if e <= last), last]
+
+
+def sent_at(step: Step, driver: Step) -> float:
+    """Return when a call was sent at the earliest, by its notAfter.
+
+    That of generateBackendAddr is its permission's end: what it asks about is read first.
+    """
+    spare = 0.0 if step["op"] == "generate" else SPARE
+    sent: float = step["not_after"] - driver["window"][step["op"]] + spare
+    return sent
 
 
 def attrs_of(version: Facts) -> dict[str, object]:

@@ -14,6 +14,7 @@ from tests.fakes.clock import EPOCH
 from tests.lab.model.tape import Json
 from tests.lab.traced.audit import Body, Request
 from tests.lab.traced.calls import Call
+from tests.lab.traced.sendings import SPARE
 from tests.lab.traced.tape import Run, a_tape
 
 
@@ -104,9 +105,10 @@ class Story:
         """Let the driver be called, by what has just been read or written."""
         permitted = after or self.asked[-1].began
         began = self.at
+        until = min(permitted + WINDOW, began + WINDOW - SPARE)
         self.at += LATENCY
         self.calls.append(
-            Call(op, UID, pid, ADDRESS, permitted + WINDOW, drained, began, self.at,
+            Call(op, UID, pid, ADDRESS, until, drained, began, self.at,
                  outcome, heard=True)
         )  # fmt: skip
         self.at += LATENCY

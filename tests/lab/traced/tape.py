@@ -155,6 +155,7 @@ class _Writer:
     def __init__(self, runs: Sequence[Run], drivers: Sequence[Json]) -> None:
         self._runs = runs
         self._driver = drivers[0] if len(drivers) == 1 else None
+        self._deregistrar = ""
 
     def steps_of(self, request: Request) -> Iterator[dict[str, Any]]:
         """Write down a request, if it is part of the protocol."""
@@ -211,7 +212,7 @@ class _Writer:
         holder = str(spec.get("holderIdentity", "")).split("/")
         is_lock, is_end = (request.name.startswith(p) for p in ("addr-", "end-"))
         if len(holder) != 3 or request.verb == "delete" or self._driver is None:
-            yield from _inherited(request, run)
+            yield from self._inherited(request, run)
             return
         step: dict[str, Any] = {"actor": run.name, "record": holder[2]}
         step |= {"line": request.id, "began": request.began, "ended": request.ended}
@@ -224,18 +225,29 @@ class _Writer:
         elif is_end and run.role == "deregistrar":
             yield {**step, "step": "cover", "outcome": "covered"}
 
+    def _inherited(self, request: Request, run: Run) -> Iterator[dict[str, Any]]:
+        """Write down that a deregistrar goes by the name of the one before it.
 
-def _inherited(request: Request, run: Run) -> Iterator[dict[str, Any]]:
-    """Write down that a deregistrar goes by the name of the one before it."""
-    meta = request.shown.get("metadata", {})
-    text = meta.get("annotations", {}).get(f"{names.API_GROUP}/holder-process")
-    if request.name != "lbcf-deregistrar" or request.verb == "get" or text is None:
-        return
-    spec, holder = request.shown["spec"], json.loads(text)
-    is_own = str(spec.get("holderIdentity", "")).endswith(f"_{run.name}")
-    if is_own and holder.get("inherited"):
-        named = {"actor": run.name, "step": "inherit", "name": holder["inherited"]}
-        yield {**named, "line": request.id, "began": run.began, "ended": request.ended}
+        It finds that one's journal, with what that knew of its calls.
+        """
+        meta = request.shown.get("metadata", {})
+        text = meta.get("annotations", {}).get(f"{names.API_GROUP}/holder-process")
+        if request.name != "lbcf-deregistrar" or request.verb == "get" or text is None:
+            return
+        spec, holder = request.shown["spec"], json.loads(text)
+        if not str(spec.get("holderIdentity", "")).endswith(f"_{run.name}"):
+            return
+        before, self._deregistrar = self._deregistrar, run.name
+        if holder.get("inherited"):
+            recalls = before if before != run.name else ""
+            named = {"actor": run.name, "step": "inherit", "name": holder["inherited"]}
+            named["recalls"] = recalls
+            yield {
+                **named,
+                "line": request.id,
+                "began": run.began,
+                "ended": request.ended,
+            }
 
 
 def _of(request: Request, field: str) -> str:
