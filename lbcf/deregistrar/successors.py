@@ -133,13 +133,15 @@ class Successors:
         end = self._end_of(record)
         if end is None:
             return Done()
-        rest = end.over_at - self._clock.monotonic()
-        if rest <= 0:
+        left = end.over_at - self._clock.monotonic()
+        # In microseconds, as the queue waits: a rest of less would be no wait, and not over.
+        rest = None if math.isinf(left) else timedelta(seconds=left)
+        if rest is not None and rest <= timedelta(0):
             return await self._tell(record, attrs.evolve(waiting, is_over=True))
         since = BootTime(self._clock.boot, math.ceil(end.since))
         if since.boot and _is_earlier(since, waiting.gone_at):
             return await self._tell(record, attrs.evolve(waiting, gone_at=since))
-        return Done() if math.isinf(rest) else RequeueAfter(timedelta(seconds=rest))
+        return Done() if rest is None else RequeueAfter(rest)
 
     async def _tell(self, record: BackendRecord, waiting: Waiting) -> Result:
         """Write into a record what is known of the one that it waits for."""

@@ -90,7 +90,7 @@ class UnsteadyWorld(World):
     async def kill_now_and_then(self) -> None:
         """Kill one of the processes every few seconds."""
         while True:
-            await asyncio.sleep(KILLS_APART + AWAY)
+            await asyncio.sleep(KILLS_APART)
             self.kills += 1
             self.crash_any(
                 self._chance.choice(("controller", "deregistrar")), is_old=False
