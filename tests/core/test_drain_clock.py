@@ -3,7 +3,13 @@
 import pytest
 
 from lbcf.core.lifecycle.deregistration import DeregistrationState
-from lbcf.core.lifecycle.steps import CallRefused, NoAnswer, Reply, StillRunning
+from lbcf.core.lifecycle.steps import (
+    CallRefused,
+    NoAnswer,
+    Permission,
+    Reply,
+    StillRunning,
+)
 from lbcf.core.model import conditions
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import DrainProgress
@@ -19,6 +25,7 @@ RECORD = a_record(
 UNSENT = NoAnswer(Reason.DRIVER_UNREACHABLE, "connection refused", may_land=False)
 LOST = NoAnswer(Reason.DRIVER_TIMED_OUT, "no answer in 10 s", may_land=True)
 BUSY = StillRunning("draining", connections=3)
+HOUR = 3600.0
 
 
 def visit(
@@ -81,9 +88,23 @@ def test_clock_that_runs_is_not_stopped_by_an_unreachable_driver(
     assert [False] == [c.drained for c in world.calls(Operation.DEREGISTER_BACKEND)]
 
 
-# --- clocks that are set, and that differ ---------------------------------------------
+def test_clock_of_another_process_is_counted_though_nobody_can_be_reached() -> None:
+    """From the first call on, by a clock that nobody sets; what is written says the rest."""
+    world = World(RECORD)
+    world.answers.extend([BUSY, UNSENT, UNSENT])
+    visit(world)
+    world.monotonic = 2.0
+    visit(world)
+    heir = DeregistrationState(first_seen=5.0)
+    for after, ahead in ((5.0, 0.0), (31.0, -HOUR)):
+        world.monotonic, world.ahead = after, ahead
+        seen = Permission(world.stored, world.monotonic)
+        heir, _ = world.end(heir.begin_turn(DRAINER, seen))
 
-HOUR = 3600.0
+    assert [False] == [c.drained for c in world.calls(Operation.DEREGISTER_BACKEND)]
+
+
+# --- clocks that are set, and that differ ---------------------------------------------
 
 
 def end_of(world: World, ending: DeregistrationState) -> float:

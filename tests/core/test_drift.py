@@ -43,6 +43,13 @@ def test_member_known_by_its_address_is_found_by_that() -> None:
     assert () == missing_members([RECORD], listed, MemberKey.ADDRESS)
 
 
+def test_id_does_not_count_where_members_are_known_by_address() -> None:
+    """A member of the record at another address is not the one that is missed."""
+    listed = [("10.0.0.2:80", "uid-web-1")]
+
+    assert (RECORD,) == missing_members([RECORD], listed, MemberKey.ADDRESS)
+
+
 @pytest.mark.parametrize(
     "record",
     [a_record(), a_record(registered=True, deleting=True)],

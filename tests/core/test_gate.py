@@ -106,6 +106,18 @@ def test_gate_waits_for_each_load_balancer() -> None:
     assert ["back"] == places(decision)
 
 
+def test_gate_says_why_a_record_is_not_registered() -> None:
+    """In the words of its condition, whatever is said of its service."""
+    front, back = records(gated(), "front")
+    refused = with_condition(back, conditions.REGISTERED, False, "quota exceeded")
+
+    decision = decide(claim(front, refused))
+
+    assert isinstance(decision, KeepShut)
+    told = f"record {back.meta.key.name}: quota exceeded"
+    assert [told] == [wait.why.message for wait in decision.waits]
+
+
 def test_gate_opens_once_registered_everywhere() -> None:
     """The last registration opens it, with the places in the message."""
     decision = decide(claim(*records(gated(), "front", "back")))

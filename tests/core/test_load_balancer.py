@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lbcf.core.lifecycle import load_balancer
+from lbcf.core.lifecycle import load_balancer, load_balancer_status
 from lbcf.core.lifecycle.call_backoff import (
     NO_BACKOFF,
     NO_CREATES,
@@ -28,6 +28,7 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     CreationUnclear,
     Deleted,
     DriverSucceeded,
+    Ensured,
     InUse,
     LoadBalancerGone,
     Locked,
@@ -51,6 +52,7 @@ from lbcf.core.lifecycle.steps import (
 from lbcf.core.lifecycle.turn import DRIVER_RECHECK
 from lbcf.core.model import conditions, names
 from lbcf.core.model.binds import Bind
+from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import Ingress, MemberKey, ObjectKey
@@ -185,6 +187,21 @@ def test_driver_is_asked_for_objections_to_a_change(make: Make) -> None:
     assert TIMEOUT == asked.balancer.attributes == ensured.balancer.attributes
 
 
+def test_process_that_has_just_begun_says_what_a_change_is_from() -> None:
+    """The status tells it what the driver took last."""
+    world = World(an_object())
+    world.edit(TIMEOUT)
+    ready(world)
+    world.restart()
+    world.turn()
+    world.edit({})
+    world.turn()
+
+    asked = world.steps[0]
+    assert isinstance(asked, CallForLoadBalancer)
+    assert (VALIDATE, TIMEOUT) == (asked.operation, asked.before)
+
+
 @both
 def test_objection_keeps_it_from_being_created(make: Make) -> None:
     """It never was: there is nothing to delete."""
@@ -298,6 +315,18 @@ def test_object_says_that_its_driver_is_missing_though_it_is_synced() -> None:
     world = ready(an_entry_world())
     world.driver = MISSING
     assert Finish() == world.turn()
+
+
+def test_entry_waits_for_as_long_as_its_driver_asked_though_that_is_missing() -> None:
+    """It is told then, and not before."""
+    world = an_entry_world()
+    assert isinstance(world.stored, Bind)
+    resting = attrs.evolve(world.status, retry_after=at(60.0).wall)
+    world.stored = attrs.evolve(world.stored, statuses=(resting,))
+    world.driver = MISSING
+
+    assert Finish(seconds(60)) == world.turn()
+    assert [] == world.steps
 
 
 @both
@@ -556,6 +585,33 @@ def test_conflict_has_it_read_again(conflicts: int) -> None:
     assert {"id": "front"} == world.balancer.info
 
 
+def test_identity_that_conflicts_twice_waits_for_the_next_turn() -> None:
+    """A turn does not run hot while somebody else writes."""
+    world = an_object_world()
+    created = Created({}, "url:1")
+    life = attrs.evolve(
+        world.life.begin_turn(world.look(), world.now()),
+        outcome=created,
+        was_reread=True,
+    )
+    step = load_balancer.next_step(life, world.now())
+    assert WriteOutcome(world.balancer, created) == step
+
+    life = load_balancer.learn(life, step, Conflicted(), world.now())
+
+    assert Finish(seconds(1)) == load_balancer.next_step(life, world.now())
+
+
+def test_obstacle_that_could_not_be_written_is_not_told_of_a_later_version() -> None:
+    """It may be gone by then."""
+    world = World(an_object(), driver=MISSING)
+    world.conflicts = 1
+
+    world.turn()
+
+    assert ["Blocked", "ReadLoadBalancer"] == named(world.steps)
+
+
 @both
 def test_attributes_that_change_under_an_ensure_are_ensured_too(make: Make) -> None:
     """What its driver took is not written down for what it is to have by now."""
@@ -597,13 +653,13 @@ def test_count_that_conflicts_is_not_written_at_once_again() -> None:
 def test_backends_are_counted_seldom() -> None:
     """Another controller may count otherwise, and each would write."""
     world = ready(an_object_world())
-    world.members = 2
+    world.members, world.monotonic = 2, 100.0
     assert Finish() == world.turn()
     assert [Counted(2)] == outcomes(world)
 
-    world.members, world.monotonic = 3, 2.0
+    world.members, world.monotonic = 3, 102.0
     assert Finish(seconds(3)) == world.turn()
-    world.monotonic = 5.0
+    world.monotonic = 105.0
     world.turn()
     assert [Counted(2), Counted(3)] == outcomes(world)
 
@@ -646,6 +702,25 @@ def test_entry_writes_its_key_with_what_it_learnt() -> None:
     world.turn()
 
     assert ("key:shared",) == world.status.lock_keys
+
+
+def test_entry_writes_the_key_that_an_ensure_tells_of() -> None:
+    """As an object does, which writes it before that."""
+    world = an_entry_world()
+    world.answers = deque([*[DriverSucceeded()] * 2, DriverSucceeded(lock_key="new")])
+    ready(world)
+
+    assert "key:new" == world.status.lock_keys[0]
+
+
+def test_object_that_was_created_before_there_were_keys_gets_one() -> None:
+    """From the URL of its driver and its identity."""
+    world = World(an_object(a_load_balancer()))
+
+    world.turn()
+
+    assert isinstance(outcomes(world)[0], Locked)
+    assert 1 == len(world.balancer.lock_keys)
 
 
 def test_object_is_ensured_by_period_where_asked() -> None:
@@ -728,6 +803,19 @@ def test_created_is_as_true_of_a_changed_spec(answers: list[CallFailure]) -> Non
     told = {c.type: c.observed_generation for c in world.stored.conditions}
     assert told[conditions.ATTRIBUTES_SYNCED] > 1
     assert told[conditions.CREATED] == told[conditions.ATTRIBUTES_SYNCED]
+
+
+def test_what_is_said_of_anything_but_the_creation_keeps_its_generation() -> None:
+    """It was found of an older spec, and may not be so of this one."""
+    old = Condition(conditions.REACHABLE, True, Reason.REACHABLE, "", 1)
+    balancer = attrs.evolve(an_object(), conditions=(old,))
+    newer = attrs.evolve(balancer.meta, generation=2)
+
+    told = load_balancer_status.with_outcome(
+        attrs.evolve(balancer, meta=newer), Ensured({}, "url:1"), at(1.0).wall
+    )
+
+    assert [1, 2] == [c.observed_generation for c in told.conditions]
 
 
 def test_what_was_said_is_not_written_again() -> None:

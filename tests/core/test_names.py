@@ -48,6 +48,7 @@ def test_long_names_keep_their_hash() -> None:
     name = names.record_name("g" * 49 + "-" + "x" * 50, "pod", 1, ["a"])
 
     assert "g" * 49 + "-" + names.digest(["a"]) == name
+    assert 63 == len(names.record_name("g" * 50, "pod", 1, ["a"]))
 
 
 def test_name_of_which_nothing_can_be_read_is_a_record_s() -> None:

@@ -5,12 +5,15 @@ from collections.abc import Callable
 import attrs
 import pytest
 
+from lbcf.core.lifecycle.departures import cut_condition
 from lbcf.core.lifecycle.in_service import in_service
 from lbcf.core.lifecycle.listing import (
+    Epochs,
     Loss,
     being_restored,
     drift_of,
     orphaned,
+    reachable,
     restored,
 )
 from lbcf.core.lifecycle.serving import serving_condition
@@ -53,6 +56,10 @@ ORPHAN = ("10.0.0.1:80", "uid-gone")
             lambda: serving_condition(1, 1, 1, is_told=True, generation=SEVENTH),
             id="serving",
         ),
+        pytest.param(
+            lambda: cut_condition((), is_told=True, generation=SEVENTH), id="not cut"
+        ),
+        pytest.param(lambda: reachable(BALANCER, Epochs(), 0.0), id="reachable"),
         pytest.param(lambda: said_of(["pod web-1: a disk"], SEVENTH), id="drained"),
         pytest.param(lambda: said_of([], SEVENTH), id="not drained"),
     ],

@@ -129,6 +129,7 @@ def test_own_record_with_an_address_takes_one_call_and_one_write() -> None:
 
     assert ["ensureBackend", "WriteStatus"] == world.kinds
     assert world.stored.is_settled
+    assert world.stored.spec.address == world.stored.status.address
     assert Finish() == finish
 
 

@@ -13,7 +13,7 @@ from lbcf.core.model import conditions
 from lbcf.core.model.cluster import Pod, Snapshot
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendGroup, BackendRecord, RecordStatus
-from lbcf.core.model.values import ReplaceOrder
+from lbcf.core.model.values import DeregisterPolicy, ReplaceOrder
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Plan, plan_group
 from lbcf.core.selection.replacement import order_replacements
@@ -154,6 +154,33 @@ def test_who_does_not_serve_is_not_held(pods: tuple[Pod, ...]) -> None:
     assert (["old-1"], []) == (removed(plan), held(plan))
 
 
+@pytest.mark.parametrize(
+    ("pods", "records"),
+    [
+        pytest.param(OLD, (member("old-1", registered=False), IN[1]), id="not in"),
+        pytest.param((ending("old-1", ready=False), OLD[1]), IN, id="not ready"),
+    ],
+)
+def test_who_serves_is_held_beside_one_that_does_not(
+    pods: tuple[Pod, ...], records: tuple[BackendRecord, ...]
+) -> None:
+    """Each is looked at by itself."""
+    plan = planned(scene(*pods, a_pod("new-1"), records=records))
+
+    assert (["old-1"], ["old-2"]) == (removed(plan), held(plan))
+
+
+def test_record_of_a_pod_that_is_not_ready_is_no_comer() -> None:
+    """Under a policy that lets it stay, too."""
+    group = a_group(policy=DeregisterPolicy.IF_NOT_RUNNING)
+    comer = member("new-1", registered=False)
+    pods = (OLD[0], a_pod("new-1", ready=False))
+
+    plan = planned(scene(*pods, records=(IN[0], comer), group=group))
+
+    assert ["old-1"] == removed(plan)
+
+
 def test_pod_of_a_node_that_is_gone_is_not_held() -> None:
     """Whatever its status still says."""
     snapshot = scene(OLD[0], a_pod("new-1"), records=IN[:1])
@@ -184,6 +211,13 @@ def test_drain_begins_in_time_unless_the_new_one_is_about_to_be_in() -> None:
     assert ["old-1"] == held(planned(promising, late))
     assert planned(promising, late).due == START + seconds(LATEST)
     assert ["old-1"] == removed(planned(promising, LATEST))
+
+
+def test_drain_is_cut_short_for_as_many_as_are_about_to_be_in() -> None:
+    """The other old pod leaves in time for its drain."""
+    plan = planned(scene(*OLD, a_pod("new-1"), records=IN), LATEST - DRAIN)
+
+    assert (1, 1) == (len(removed(plan)), len(held(plan)))
 
 
 def test_no_drain_needs_no_time() -> None:

@@ -75,9 +75,7 @@ def observe_entry(
     entry = bind.entry(status.name)
     wanted = entry.attributes if entry else {}
     # LBCF in Go leaves attributes out where there are none.
-    is_applied = wanted == (status.synced or {}) and (
-        status.synced is not None or status.is_ready
-    )
+    is_applied = wanted == (status.synced or {})
     return Observation(
         balancer,
         driver,

@@ -137,7 +137,7 @@ class Epochs:
         """Return how long to wait before a reset is acted on; zero: no longer."""
         passed = timedelta(seconds=now - self.reset_at)
         in_a_row = self.resets - AT_ONCE + 1
-        if in_a_row < 1 or passed >= CALM:
+        if in_a_row < 1:
             return timedelta(0)
         wait = delay_for(in_a_row, 0.0, base=_BASE, cap=_CAP)
         return max(wait - passed, timedelta(0))
