@@ -51,6 +51,8 @@ class Graph(Generic[S]):
     Args:
         seeds: the states in which the last fault may have been.
         moves: gives what may come next.
+        index: numbers of states, from 0 in their order, which the graph goes on from:
+            those of a search, so that none is kept twice.
 
     Attributes:
         states: all of them.
@@ -59,17 +61,23 @@ class Graph(Generic[S]):
     """
 
     def __init__(
-        self, seeds: Iterable[S], moves: Callable[[S], Sequence[Move]]
+        self,
+        seeds: Iterable[S],
+        moves: Callable[[S], Sequence[Move]],
+        index: dict[S, int] | None = None,
     ) -> None:
-        self.states: list[S] = []
+        self._index: dict[S, int] = {} if index is None else index
+        self.states: list[S] = list(self._index)
         self.starts = array("q", [0])
         self.targets = array("i")
         self._moves = moves
-        self._index: dict[S, int] = {}
         self._bits: dict[str, int] = {}
-        self._done = array("Q")
-        self._able = array("Q")
-        self._due = array("Q")
+        # Of sets of actors there are few: steps and states have their numbers.
+        self._sets: list[int] = []
+        self._set_numbers: dict[int, int] = {}
+        self._done = array("H")
+        self._able = array("H")
+        self._due = array("H")
         for seed in seeds:
             self._number(seed)
         while len(self._able) < len(self.states):
@@ -89,6 +97,13 @@ class Graph(Generic[S]):
         number = self._bits.setdefault(name, len(self._bits)) if name else 64
         return 1 << number if name else 0
 
+    def _set(self, bits: int) -> int:
+        """Return the number of a set of actors and turns, a new one if it is new."""
+        number = self._set_numbers.setdefault(bits, len(self._sets))
+        if number == len(self._sets):
+            self._sets.append(bits)
+        return number
+
     def _expand(self, state: S) -> None:
         """Go through the steps from a state."""
         able = due = 0
@@ -96,9 +111,9 @@ class Graph(Generic[S]):
             actor, turn = self._bit(move.who), self._bit(move.turn)
             able, due = able | actor, due | turn
             self.targets.append(self._number(move.state))
-            self._done.append(actor | turn)
-        self._able.append(able)
-        self._due.append(due)
+            self._done.append(self._set(actor | turn))
+        self._able.append(self._set(able))
+        self._due.append(self._set(due))
         self.starts.append(len(self.targets))
 
     # --- the search ---------------------------------------------------------------------
@@ -139,17 +154,17 @@ class Graph(Generic[S]):
 
     def _fair_in(self, part: list[int]) -> list[int]:
         """Say in which states of a component a fair run may stay."""
-        inside = set(part)
+        inside, sets = set(part), self._sets
         taken, able, due = 0, ~0, 0
         for i in part:
-            able &= self._able[i]
-            due |= self._due[i]
+            able &= sets[self._able[i]]
+            due |= sets[self._due[i]]
             for e in self._inner(i, inside):
-                taken |= self._done[e]
+                taken |= sets[self._done[e]]
         if able & ~taken:
             return []
         missed = due & ~taken
-        return [i for i in part if not self._due[i] & missed]
+        return [i for i in part if not sets[self._due[i]] & missed]
 
     def _inner(self, i: int, inside: set[int]) -> Iterator[int]:
         """Go through the steps from a state that stay inside."""
@@ -161,25 +176,23 @@ class Graph(Generic[S]):
 
     def _cycle(self, knot: int, part: list[int]) -> list[str]:
         """Tell a fair way round in a component, a short one."""
-        inside, here = set(part), knot
-        owed = 0
-        for i in part:
-            owed |= self._able[i]
-        owed &= self._able[knot]
+        inside, here, sets = set(part), knot, self._sets
+        owed = sets[self._able[knot]]
         steps: list[int] = []
         while owed:
             way = self._way(here, inside, partial(self._pays, owed))
             steps += way
             for e in way:
                 here = self.targets[e]
-                owed = owed & ~self._done[e] & self._able[here]
-        if here != knot or (self._able[knot] and not steps):
+                owed = owed & ~sets[self._done[e]] & sets[self._able[here]]
+        if here != knot or (sets[self._able[knot]] and not steps):
             steps += self._way(here, inside, lambda e: self.targets[e] == knot)
         return self._told(knot, steps)
 
     def _pays(self, owed: int, e: int) -> bool:
         """Tell whether a step takes an actor off those that have been able all along."""
-        return bool(owed & self._done[e] or owed & ~self._able[self.targets[e]])
+        able = self._sets[self._able[self.targets[e]]]
+        return bool(owed & self._sets[self._done[e]] or owed & ~able)
 
     def _way(
         self, start: int, inside: set[int], is_last: Callable[[int], bool]
@@ -232,7 +245,9 @@ class Components:
         self._low = array("i", bytes(4 * size))
         self._count = 0
         self._stack: list[int] = []
-        self._work: list[tuple[int, int]] = []
+        # States that are gone through, and the next step of each: one may be below all.
+        self._work = array("i")
+        self._next = array("q")
 
     def __iter__(self) -> Iterator[list[int]]:
         """Go through them."""
@@ -249,17 +264,20 @@ class Components:
         self._count += 1
         self._order[i] = self._low[i] = self._count
         self._stack.append(i)
-        self._work.append((i, self._starts[i]))
+        self._work.append(i)
+        self._next.append(self._starts[i])
 
     def _go_on(self) -> int:
         """Take one more step; answers the state whose component is complete, else -1."""
-        i, e = self._work.pop()
+        i, e = self._work[-1], self._next[-1]
         if e == self._starts[i + 1]:
+            self._work.pop()
+            self._next.pop()
             if self._work:
-                below = self._work[-1][0]
+                below = self._work[-1]
                 self._low[below] = min(self._low[below], self._low[i])
             return i if self._low[i] == self._order[i] else -1
-        self._work.append((i, e + 1))
+        self._next[-1] = e + 1
         j = self._targets[e]
         if self._open[j] and not self._order[j]:
             self._enter(j)

@@ -51,7 +51,10 @@ def check(search: Search, found: Found, rules: Rules) -> Ended:
         return ended
     ends = replace(rules, registrars=1, deregistrars=min(1, rules.deregistrars))
     last = ends if rules.leads else rules
-    graph = Graph(_seeds(search.states, rules), lambda s: moves(s, last))
+    # Without a second incarnation no state stands for others, and all steps are known.
+    alone = rules.registrars == 1 and rules.deregistrars <= 1
+    index = search.index if alone else None
+    graph = Graph(_seeds(search.states, rules), lambda s: moves(s, last), index)
     ended.states, ended.steps = len(graph.states), len(graph.targets)
     lasso = graph.lasso(lambda s: promises.is_desired(s, last), search.number_of)
     if lasso is not None:

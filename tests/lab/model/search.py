@@ -212,6 +212,11 @@ class Search:
         """All states that were found, in the order of the search."""
         return self._states
 
+    @property
+    def index(self) -> dict[State, int]:
+        """The number of each of them."""
+        return self._index
+
     def number_of(self, s: State) -> int:
         """Return the number of a state, whoever is called what in it."""
         return self._index[canonical(bytearray(s), self._rules)]
