@@ -14,7 +14,7 @@ from tests.lab.model.variants import Variant, address, record
 from tests.lab.model.weaker import WEAKER as UNSAFE
 
 
-LARGE = ("b05", "b10", "b28", "b29", "b47", "b53", "b55", "b61")
+LARGE = ("b10", "b28", "b29", "b47", "b53", "b55")
 """Worlds that are searched for safety alone: each takes minutes and gigabytes to go through again."""
 LASTING = tuple(v for v in BUILT if v.name not in LARGE)
 
@@ -79,6 +79,51 @@ WEAKER = (
         "l10",
         "who has two records to look after need not come to both (starvation)",
         address(takes_turns=False, **_CALM),
+        "L",
+    ),
+    Variant(
+        "l11",
+        "a deregistrar that was told Running, or refused, waits for the record to change",
+        record(running=True, end_comes_again=False, **_CALM),
+        "L",
+    ),
+    Variant(
+        "l12",
+        "a registrar refused while the driver's bounds are edited waits for a change",
+        record(edits=True, deregistrars=0, life=2, comes_again=False, **_CALM),
+        "L",
+    ),
+    Variant(
+        "l13",
+        "who has three records to look after need not come to each",
+        address(records=3, takes_turns=False, **_CALM),
+        "L",
+    ),
+    Variant(
+        "l14",
+        "two leaders go on side by side after a reset, while the spec changes",
+        record(
+            resets=True,
+            updates=True,
+            registrars=2,
+            deregistrars=0,
+            leads=False,
+            wait=2,
+            skew=0,
+            **_CALM,
+        ),
+        "L",
+    ),
+    Variant(
+        "l15",
+        "a deregistrar that may set a lock free and was refused waits for a change",
+        address(frees=True, end_comes_again=False, **_CALM),
+        "L",
+    ),
+    Variant(
+        "l16",
+        "records of a deleted pod stay, which an older view registers again",
+        record(gates=True, records=2, namesake=True, removes=False, **_CALM),
         "L",
     ),
 )

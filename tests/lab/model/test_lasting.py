@@ -14,7 +14,7 @@ from tests.lab.model.variants import Variant
 
 
 PAGE = Path(__file__).parents[3] / "docs" / "counterexamples.md"
-LARGE = ("l05", "w26")
+LARGE = ("l05", "l13", "l14", "w26")
 """Those that are too much for CPython: by `make model` alone."""
 QUICK = ("b33", "b34")
 
