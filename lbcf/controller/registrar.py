@@ -15,7 +15,6 @@ from lbcf.core.lifecycle import registration
 from lbcf.core.lifecycle.registration import RegistrationState, claim_after_update
 from lbcf.core.lifecycle.steps import Permission
 from lbcf.core.model.resources import (
-    ANY_INCARNATION,
     BackendRecord,
     LoadBalancerDriver,
     StaticRef,
@@ -309,7 +308,7 @@ def _is_freed(old: BackendRecord, new: BackendRecord) -> bool:
 
 def _needs_a_clock(record: BackendRecord) -> bool:
     always = record.spec.ensure_policy.is_always
-    return always or record.status.ensuring == ANY_INCARNATION
+    return always or bool(record.status.ensuring)
 
 
 def _result(again_after: timedelta | None) -> Result:

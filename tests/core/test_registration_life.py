@@ -493,17 +493,49 @@ def test_running_that_ends_in_success_is_an_answer() -> None:
     assert world.stored.is_settled
 
 
-def test_call_without_an_answer_leaves_a_star_for_good() -> None:
-    """It may land whenever it likes, also after the Registered write."""
+def test_call_without_an_answer_leaves_the_mark_until_it_is_over() -> None:
+    """It may land after the Registered write; one that is sent later clears the mark."""
     world = World(a_record())
     world.answers.append(LOST)
 
     known, _ = take_up(world)
-    assert "*" == world.stored.status.ensuring
-    visit(world, known)
+    assert ME == world.stored.status.ensuring
+    known, finish = visit(world, known)
 
     assert world.stored.is_registered
+    assert ME == world.stored.status.ensuring
+    assert finish.again_after is not None
+    world.monotonic += finish.again_after.total_seconds()
+    known, finish = visit(world, known)
+    assert world.stored.is_settled
+    assert not known.is_uncertain
+    assert finish == Finish()
+
+
+def test_call_without_an_answer_is_not_over_when_the_next_one_succeeds() -> None:
+    """Nor is the mark cleared when the deregistrar could still be surprised by it."""
+    world = World(a_record(ensuring=ME))
+    out = UncertainCall(1, world.monotonic + 0.5)
+
+    visit(world, RegistrationState(ME, first_seen=-100.0, uncertain_call=out))
+
+    assert "ensureBackend" in world.kinds
+    assert ME == world.stored.status.ensuring
+
+
+def test_mark_of_one_that_ended_on_a_registered_record_is_confirmed() -> None:
+    """An ensure of it with other parameters may have landed last."""
+    world = World(a_record(registered=True, ensuring="other"))
+    known, finish = visit(world)
+    assert ["ReadRecord"] == world.kinds
+    assert finish.again_after is not None
+    world.monotonic += finish.again_after.total_seconds()
+
+    _, finish = visit(world, known)
+
     assert "*" == world.stored.status.ensuring
+    assert "ensureBackend" in world.kinds
+    assert finish == Finish()
 
 
 def test_sign_off_of_which_nothing_is_heard_is_made_impossible() -> None:
@@ -539,7 +571,7 @@ def test_call_without_an_answer_is_remembered_over_a_change() -> None:
 
     visit(world, attrs.evolve(known, claimed=2))
 
-    assert "*" == world.stored.status.ensuring
+    assert ME == world.stored.status.ensuring
 
 
 def test_refusal_is_told_with_its_words_and_the_next_attempt() -> None:
@@ -977,17 +1009,17 @@ def test_reset_is_over_when_the_ensure_after_it_is_written(
 
 
 @pytest.mark.parametrize("earlier", [None, UncertainCall(1, 60.0)])
-def test_write_without_an_answer_that_cleared_ensuring_is_an_uncertain_call(
+def test_write_without_an_answer_that_cleared_ensuring_is_remembered(
     earlier: UncertainCall | None,
 ) -> None:
-    """Unless there is one already, which says more."""
+    """Beside a call without one."""
     record = a_record(registered=True, generation=4)
     known = attrs.evolve(FRESH, claimed=4, uncertain_call=earlier)
 
     known = learn(known, WriteStatus(record, record.status), WriteUnconfirmed(), at(5))
 
     assert known.claimed is None
-    assert (earlier or UncertainCall(4, 5.0)) == known.uncertain_call
+    assert (earlier, True) == (known.uncertain_call, known.unheard)
 
 
 @pytest.mark.parametrize("boot", ["", BOOT])

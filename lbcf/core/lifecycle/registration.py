@@ -10,9 +10,10 @@ them:
 2. An ensure goes out only under a permission: this incarnation's own write, or a quorum
    read, that showed the record live (w01, w02).
 3. `ensuring` names the incarnation that may have a call out, and is written before that
-   call. Only that incarnation clears it, and only if all its calls, and its writes that
-   clear it, had definite answers; any other first makes it `*`, which nobody clears (w10
-   to w16). A record without any Registered condition whose address is in its spec counts
+   call. Only that incarnation clears it, and only if all its writes that clear it had
+   definite answers (w32), and all its calls, too, or an ensure has succeeded that was sent
+   when those without one were over (w51, w52); any other first makes it `*`, which nobody
+   clears (w10 to w16). A record without any Registered condition whose address is in its spec counts
    as being ensured by whoever wrote it: that is the claim. While `ensuring` is `*`, an
    older call may take effect after a newer one: the ensure is sent once more when all
    older ones are over (w25 to w27).
@@ -118,8 +119,9 @@ class RegistrationState:
         incarnation: who we are; new at every start of a process.
         first_seen: monotonic seconds at which this incarnation took it up.
         claimed: the generation for which no other incarnation can have an ensure out.
-        uncertain_call: the latest of our own ensures that had no definite answer; also set
-            after a write without an answer that cleared `ensuring`.
+        uncertain_call: the latest of our own ensures that had no definite answer; None,
+            too, when one that was sent after its time has succeeded.
+        unheard: a write that cleared `ensuring` had no answer.
         stale_until: monotonic seconds until which such an ensure with parameters older
             than those of `uncertain_call` may take effect.
         confirmed: the generation of an ensure that succeeded, and was sent when none with
@@ -145,6 +147,7 @@ class RegistrationState:
     first_seen: float
     claimed: int | None = None
     uncertain_call: UncertainCall | None = None
+    unheard: bool = False
     stale_until: float = 0.0
     confirmed: int | None = None
     ensured_at: float | None = None
@@ -165,8 +168,8 @@ class RegistrationState:
 
     @property
     def is_uncertain(self) -> bool:
-        """Return whether this incarnation may not clear `ensuring` any more."""
-        return self.uncertain_call is not None
+        """Return whether this incarnation may not clear `ensuring` now."""
+        return self.uncertain_call is not None or self.unheard
 
     def begin_turn(
         self,
@@ -244,7 +247,8 @@ def next_ensure(
         rest = last + record.spec.ensure_policy.period.total_seconds() - now.monotonic
         return timedelta(seconds=max(0.0, rest))
     unconfirmed = state.confirmed != record.meta.generation
-    if record.status.ensuring == ANY_INCARNATION and unconfirmed:
+    mark = record.status.ensuring
+    if mark and (unconfirmed or is_own(mark, state.incarnation)):
         return max(_rest_to_confirm(state, record, now), timedelta(0))
     return None
 
@@ -265,14 +269,15 @@ def _rest_to_confirm(
     if isinstance(driver, Explanation):
         return DRIVER_RECHECK
     settling = max(driver.settling(Operation.ENSURE_BACKEND), record.settling)
+    is_ours = is_own(record.status.ensuring, state.incarnation)
+    until = state.stale_until
     # Ensures of older incarnations may have any parameters; of our own only those of
-    # other generations have others.
-    until = max(state.first_seen + settling.total_seconds(), state.stale_until)
-    if (
-        state.uncertain_call is not None
-        and state.uncertain_call.generation != record.meta.generation
-    ):
-        until = max(until, state.uncertain_call.until)
+    # other generations have others. All of ours must be over before the mark is cleared.
+    if not is_ours:
+        until = max(until, state.first_seen + settling.total_seconds())
+    call = state.uncertain_call
+    if call is not None and (is_ours or call.generation != record.meta.generation):
+        until = max(until, call.until)
     # In microseconds, as the queue waits: a rest of less would be no wait, and not over.
     return timedelta(seconds=until - now.monotonic)
 
@@ -380,11 +385,16 @@ def marker(state: RegistrationState, record: BackendRecord) -> str:
     is marked with that name already. `*` otherwise.
     """
     mine = (
-        record.status.ensuring == state.incarnation
+        is_own(record.status.ensuring, state.incarnation)
         or record.is_settled
         or _is_claimed(state, record)
     )
-    return state.incarnation if mine and not state.is_uncertain else ANY_INCARNATION
+    return state.incarnation if mine and not state.unheard else ANY_INCARNATION
+
+
+def is_own(mark: str, incarnation: str) -> bool:
+    """Return whether `ensuring` names this incarnation."""
+    return mark == incarnation
 
 
 def _is_always(record: BackendRecord) -> bool:
@@ -445,7 +455,8 @@ def _write_registered(
     told = record
     if not record.is_registered and _is_unlisted(state.driver):
         told = with_in_service(record, in_service(record, None), now.wall)
-    signed_off = marker(state, record) == state.incarnation
+    mark = marker(state, record)
+    signed_off = mark == state.incarnation and not state.is_uncertain
     injected = state.ensured.injected_info
     status = attrs.evolve(
         record.status,
@@ -454,7 +465,7 @@ def _write_registered(
         conditions=conditions.with_condition(
             told.status.conditions, condition, now.wall
         ),
-        ensuring="" if signed_off or _is_always(record) else ANY_INCARNATION,
+        ensuring="" if signed_off or _is_always(record) else mark,
         next_attempt=None,
     )
     if status == record.status:
@@ -493,7 +504,7 @@ def learn(
         case RecordGone() | Released():
             return attrs.evolve(state, is_over=True)
         case Conflicted() | WriteUnconfirmed():
-            return _after_failed_write(state, step, reply, now)
+            return _after_failed_write(state, step, reply)
         case Observed(permission) | Superseded(permission):
             return _observed(state, step, permission)
         case LockTaken() | PodRead() | EndCovered():
@@ -521,7 +532,7 @@ def _observed(
 
 
 def _after_failed_write(
-    state: RegistrationState, step: Step, reply: Conflicted | WriteUnconfirmed, now: Now
+    state: RegistrationState, step: Step, reply: Conflicted | WriteUnconfirmed
 ) -> RegistrationState:
     state = attrs.evolve(state, permission=None, ensured=None)
     if isinstance(reply, Conflicted) or not isinstance(step, WriteStatus):
@@ -529,13 +540,10 @@ def _after_failed_write(
     if step.status.ensuring:
         return state
     # A write that cleared `ensuring` and had no answer may still be made as long as nobody
-    # else writes: the record would look settled while our next ensure is out (w32). As an
-    # uncertain call it makes the marker before that ensure `*`, which is another version
-    # of the record and so refuses the old write.
-    nothing_out = UncertainCall(step.record.meta.generation, now.monotonic)
-    return attrs.evolve(
-        state, claimed=None, uncertain_call=state.uncertain_call or nothing_out
-    )
+    # else writes: the record would look settled while our next ensure is out (w32). So
+    # the marker before that ensure is `*`, which is another version of the record and
+    # refuses the old write.
+    return attrs.evolve(state, claimed=None, unheard=True)
 
 
 def _report_missing(
@@ -634,7 +642,14 @@ def _succeeded(
         ensured_at=now.monotonic,
         streak=NO_FAILURES,
         confirmed=record.meta.generation if step.final else state.confirmed,
+        uncertain_call=None if _are_all_over(state, step) else state.uncertain_call,
     )
+
+
+def _are_all_over(state: RegistrationState, step: CallDriver) -> bool:
+    """Return whether all earlier ensures under our mark were over when one was sent."""
+    mark = step.permission.record.status.ensuring
+    return step.final and is_own(mark, state.incarnation)
 
 
 def _with_uncertain_call(

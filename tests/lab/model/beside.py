@@ -55,7 +55,7 @@ def begin_kept(s: State, rules: Rules, w: int, out: Steps) -> None:
     kept = s[a + at.KEPT]
     n = bytearray(s)
     n[a + at.KEPT] = n[a + at.KEPT_AGE] = 0
-    doubts = s[m + at.MEMORY] & at.DOUBTS
+    doubts = s[m + at.MEMORY] & (at.STARS if rules.doubts_end else at.DOUBTS)
     claims = s[m + at.MEMORY] & at.CLAIMS and not kept & at.KEPT_IS_MINE
     mine = kept & at.KEPT_IS_MINE and not doubts
     if not kept & at.KEPT_HAS_ADDRESS:

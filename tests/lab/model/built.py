@@ -277,6 +277,24 @@ BUILT = (
         alive=True,
     ),
     Variant(
+        "b63",
+        "Record, a registrar's doubts end: 2 + 1",
+        record(registrars=2, doubts_end=True),
+        alive=True,
+    ),
+    Variant(
+        "b64",
+        "Record, a registrar's doubts end, spec changes: 1 + 1",
+        record(updates=True, doubts_end=True),
+        alive=True,
+    ),
+    Variant(
+        "b65",
+        "Record, a registrar's doubts end, writes are made late: 1 + 1",
+        record(unheard=True, doubts_end=True),
+        alive=True,
+    ),
+    Variant(
         "b61",
         "Record, the same pod registered again by an older view: 2 + 1",
         record(gates=True, records=2, namesake=True, registrars=2),

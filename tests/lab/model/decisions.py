@@ -29,7 +29,7 @@ def mark_of(me: int, mark: int, settled: bool, claims: int, doubts: int) -> int:
         mark: what `ensuring` is.
         settled: what `is_settled` says of the same version.
         claims: its own write shows that nobody else can have a call out.
-        doubts: it has had a call without a definite answer.
+        doubts: it has had a write, or else a call, without a definite answer.
     """
     alone = mark == me or settled or (claims and mark == NOBODY)
     return me if alone and not doubts else ANYBODY
@@ -42,9 +42,18 @@ def is_covered(mark: int, wanted: int, claims: int, always: int) -> bool:
     return mark == NOBODY and bool(claims or always)
 
 
-def mark_left(me: int, wanted: int, always: int) -> int:
-    """Say what `ensuring` is once a success is written down."""
-    return NOBODY if wanted == me or always else ANYBODY
+def mark_left(me: int, wanted: int, always: int, doubts: int = 0) -> int:
+    """Say what `ensuring` is once a success is written down.
+
+    Args:
+        me: the incarnation.
+        wanted: what `mark_of` says.
+        always: the policy.
+        doubts: a call of its own may still be out.
+    """
+    if always or (wanted == me and not doubts):
+        return NOBODY
+    return me if wanted == me else ANYBODY
 
 
 def claims_update(settled: bool, claims: int, mark: int, always: int) -> bool:

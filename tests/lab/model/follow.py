@@ -38,6 +38,10 @@ from tests.lab.model.witness import (
 )
 
 
+_PERMITS_FOR = 2.0
+"""Seconds from a permission to the call, at most: the life of a call counts from the former."""
+
+
 # --- the controller's writes, reads ---------------------------------------------------
 
 
@@ -88,7 +92,7 @@ def _write(f: Witness, e: Event, memory: Memory) -> str:
     before, after = basis(f, e, memory), e.now
     if e.outcome == "unknown" and e.clears:
         # It may be made later, and clear the mark of the next ensure (w32).
-        memory.doubts = True
+        memory.unheard = True
         memory.claims.clear()
     if after is None:
         return ""
@@ -111,7 +115,8 @@ def _status_written(f: Witness, e: Event, memory: Memory, before: Facts) -> str:
         return "who may end a record, and by which lock, is written with its address"
     if before.address != after.address:
         return _address_written(f, e, memory, before)
-    if after.registered and not before.registered:
+    signs_off = bool(before.ensuring) and not after.ensuring
+    if after.registered and (signs_off or not before.registered):
         return _registered_written(e, memory, before, after)
     want = wanted(e, memory, before)
     # To say that anybody's call may be out is always allowed: it only costs waiting.
@@ -157,7 +162,9 @@ def _registered_written(e: Event, memory: Memory, before: Facts, after: Facts) -
     """Registered is written after a success, and the mark left as it must be."""
     if memory.ensured != before.version:
         return f"no ensure has succeeded under version {before.version}"
-    left = decisions.mark_left(1, wanted(e, memory, before), before.always)
+    doubts = memory.out_until > NEVER
+    want = wanted(e, memory, before)
+    left = decisions.mark_left(1, want, before.always, doubts)
     if mark(e.actor, after.ensuring) != left:
         return f"the mark {after.ensuring!r} is left behind, from {before.ensuring!r}"
     return ""
@@ -209,7 +216,7 @@ def _ensure(e: Event, memory: Memory, seen: Facts) -> str:
     """An ensure goes out for a live record whose mark a deregistrar understands."""
     if seen.deleting:
         return "the record is being deleted"
-    if seen.registered and not seen.always and seen.ensuring != "*":
+    if seen.registered and not seen.always and not seen.ensuring:
         return "the record is settled; that an ensure goes out is nowhere written"
     now, want = mark(e.actor, seen.ensuring), wanted(e, memory, seen)
     claims = seen.generation in memory.claims
@@ -219,7 +226,12 @@ def _ensure(e: Event, memory: Memory, seen: Facts) -> str:
     if settling > seen.settling:
         return f"it may take effect for {settling} s, the record says {seen.settling} s"
     if e.outcome in ("unanswered", "unknown"):
-        memory.doubts = True
+        until = e.began + settling - _PERMITS_FOR
+        memory.out_until = max(
+            memory.out_until, until if e.outcome == "unanswered" else float("inf")
+        )
+    elif e.outcome == "succeeded" and memory.out_until <= e.began:
+        memory.out_until = NEVER
     memory.ensured = seen.version if e.outcome == "succeeded" else None
     return ""
 

@@ -47,7 +47,7 @@ KEPT, KEPT_AGE, SURVEYED, UNHEARD = range(5, 9)
 write of Registered that may still be made: 0 none, else 1 + the mark that it leaves."""
 MEMORY, CLOCK = range(2)
 """Of a registrar and a record: what it remembers; ticks since it has known the record."""
-CLAIMS, DOUBTS, HAS_LOCK, RESETTING, CONFIRMED, LOOKED, GIVEN_UP = (
+CLAIMS, DOUBTS, HAS_LOCK, RESETTING, CONFIRMED, LOOKED, GIVEN_UP, STARS = (
     1,
     2,
     4,
@@ -55,8 +55,10 @@ CLAIMS, DOUBTS, HAS_LOCK, RESETTING, CONFIRMED, LOOKED, GIVEN_UP = (
     16,
     32,
     64,
+    128,
 )
-"""The bits of `MEMORY`; `GIVEN_UP` in a weaker protocol alone."""
+"""The bits of `MEMORY`; `GIVEN_UP` in a weaker protocol alone, `STARS` where doubts end: of
+a write that would leave no mark nothing was heard."""
 KEPT_IS_CURRENT, KEPT_IS_MINE, KEPT_IS_ANYBODYS, KEPT_HAS_ADDRESS = 2, 4, 8, 16
 KEPT_IN_TURN = 32
 """The bits of `KEPT` beside 1: nobody wrote since; the mark and address it shows; it

@@ -39,7 +39,8 @@ def wanted(s: State, rules: Rules, w: int, r: int) -> int:
         return mark
     settled = decisions.is_settled(s[d + at.REGISTERED], mark, s[d + at.ALWAYS])
     claims = kept & at.CLAIMS
-    return decisions.mark_of(w + 1, mark, settled, claims, kept & at.DOUBTS)
+    doubts = kept & (at.STARS if rules.doubts_end else at.DOUBTS)
+    return decisions.mark_of(w + 1, mark, settled, claims, doubts)
 
 
 def lose_ensure(n: Draft, rules: Rules, w: int) -> None:

@@ -92,13 +92,22 @@ def _visit(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
 def _is_due(s: State, rules: Rules, w: int, r: int) -> bool:
     """Tell whether the ensure is to be confirmed, as older ones are over."""
     d, m = at.record(r), at.memory(w, r)
+    if rules.doubts_end and s[d + at.MARK] == w + 1:
+        return s[m + at.CLOCK] >= rules.wait or not rules.doubts_age
     return (
         rules.updates
         and rules.confirms
-        and s[d + at.MARK] == decisions.ANYBODY
+        and s[d + at.MARK] in _unconfirmed_marks(rules)
         and not s[m + at.MEMORY] & at.CONFIRMED
         and s[m + at.CLOCK] >= rules.wait
     )
+
+
+def _unconfirmed_marks(rules: Rules) -> tuple[int, ...]:
+    """Return the marks under which an older ensure may have landed last."""
+    if not rules.doubts_end:
+        return (decisions.ANYBODY,)
+    return (1, 2, decisions.ANYBODY, decisions.DEAD)
 
 
 def _mark(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
@@ -149,11 +158,13 @@ def _confess(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
 def _report(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
     """Tell of an ensure without a definite answer."""
     d = at.record(r)
-    if rules.marks and s[d + at.MARK] != decisions.ANYBODY:
+    want = permits.wanted(s, rules, w, r) if rules.doubts_end else decisions.ANYBODY
+    if rules.marks and s[d + at.MARK] not in (want, decisions.ANYBODY):
         n = bytearray(s)
         world.touch(n, r)
-        n[d + at.MARK] = decisions.ANYBODY
-        out.append(Step(("{a} reports on {r}, and writes `*`", w, r), n))
+        n[d + at.MARK] = want
+        words = "`*`" if want == decisions.ANYBODY else "its name"
+        out.append(Step((f"{{a}} reports on {{r}}, and writes {words}", w, r), n))
 
 
 # --- the call -----------------------------------------------------------------------
@@ -170,7 +181,7 @@ def _send(s: State, rules: Rules, w: int, out: Steps) -> None:
     before = len(out)
     if world.may_send(s, rules, a):
         n[a + at.STAGE] = at.SENT
-        if rules.updates and s[at.memory(w, r) + at.CLOCK] >= rules.wait:
+        if _are_older_over(s, rules, w, r):
             n[a + at.CARRIES] |= at.OLDER_ARE_OVER
         _send_by_bounds(n, s, rules, w, out)
         n = bytearray(s)
@@ -178,6 +189,14 @@ def _send(s: State, rules: Rules, w: int, out: Steps) -> None:
     _give_up(n, rules, w, r)
     text = "{a} does not ensure {r} now, or is refused"
     out.append(Step((text, w, r), n, trouble=len(out) > before))
+
+
+def _are_older_over(s: State, rules: Rules, w: int, r: int) -> bool:
+    """Tell whether no older ensure can take effect that the registrar does not know."""
+    if rules.doubts_end and not rules.doubts_age:
+        return True
+    counts = rules.updates or rules.doubts_end
+    return counts and s[at.memory(w, r) + at.CLOCK] >= rules.wait
 
 
 def _give_up(n: Draft, rules: Rules, w: int, r: int) -> None:
@@ -246,7 +265,8 @@ def _in_flight(s: State, rules: Rules, w: int, out: Steps) -> None:
         if rules.doubts:
             m = at.memory(w, r)
             n[m + at.MEMORY] |= at.DOUBTS
-            if s[a + at.CARRIES] & 1 != s[at.record(r) + at.CHANGED]:
+            older = s[a + at.CARRIES] & 1 != s[at.record(r) + at.CHANGED]
+            if older or rules.doubts_end:
                 n[m + at.CLOCK] = 0
         _give_up(n, rules, w, r)
         text = "{a}'s ensure({r}) is without a definite answer, and still out"
@@ -267,6 +287,8 @@ def _answer(s: State, rules: Rules, w: int, out: Steps) -> None:
         over = rules.updates and s[m + at.CLOCK] >= rules.wait
     if current and over:
         n[m + at.MEMORY] |= at.CONFIRMED
+    if rules.doubts_end and over:
+        n[m + at.MEMORY] &= ~at.DOUBTS
     out.append(Step(("{a} is told that {r} is in", w, r), n))
 
 
@@ -281,7 +303,8 @@ def _register(s: State, rules: Rules, w: int, out: Steps) -> None:
         out.append(Step(("{a} cannot write {r} Registered: it has changed", w, r), n))
         return
     want = permits.wanted(s, rules, w, r)
-    left = decisions.mark_left(w + 1, want, s[d + at.ALWAYS])
+    doubts = rules.doubts_end and s[at.memory(w, r) + at.MEMORY] & at.DOUBTS
+    left = decisions.mark_left(w + 1, want, s[d + at.ALWAYS], doubts)
     if not rules.star_stays and not s[at.memory(w, r) + at.MEMORY] & at.DOUBTS:
         left = decisions.NOBODY
     world.register(n, rules, r, left)
@@ -298,7 +321,8 @@ def _unheard(s: State, rules: Rules, w: int, left: int, out: Steps) -> None:
     world.rest(n, a)
     n[a + at.UNHEARD] = 1 + left
     if rules.doubts_writes and left == decisions.NOBODY:
-        n[m + at.MEMORY] = n[m + at.MEMORY] & ~at.CLAIMS | at.DOUBTS
+        doubt = at.STARS if rules.doubts_end else at.DOUBTS
+        n[m + at.MEMORY] = n[m + at.MEMORY] & ~at.CLAIMS | doubt
     text = "{a} hears nothing of its write of {r} Registered, which is still out"
     out.append(Step((text, w, 0), n, fault=True))
 

@@ -98,6 +98,9 @@ class Rules:
             which ends none is out.
         notes_calls: that one took it before each call that it would have no answer; else
             what it had out when it ended is not known.
+        doubts_end: a registrar's doubts end with an ensure that is sent when its earlier
+            ones are over; until then it leaves its own name as the mark.
+        doubts_age: it waits until they are over.
         running: calls are answered by Running, and go on.
         success_ends: a success ends what the same record's calls had left running.
         stamps: a record says how long its ensures may live, before the first one is sent
@@ -192,6 +195,8 @@ class Rules:
     inherits: bool = False
     recalls: bool = False
     notes_calls: bool = True
+    doubts_end: bool = False
+    doubts_age: bool = True
     running: bool = False
     success_ends: bool = True
     stamps: bool = True

@@ -127,7 +127,8 @@ def _tick(s: State, rules: Rules, out: Steps) -> None:
         d = at.record(r)
         if n[d + at.PHASE] == at.DELETING and n[d + at.AGE] < rules.wait:
             n[d + at.AGE] += 1
-        if rules.updates and n[d + at.PHASE] == at.LIVE:
+        clocks = rules.updates or rules.doubts_end
+        if clocks and n[d + at.PHASE] == at.LIVE:
             _clocks(n, rules, r)
     _lock_ages(n, rules)
     if rules.frees_in_time:

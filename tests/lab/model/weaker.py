@@ -327,6 +327,18 @@ WEAKER = (
         "S3",
     ),
     Variant(
+        "w51",
+        "a registrar's doubts end with the next ensure that succeeds",
+        record(doubts_end=True, doubts_age=False),
+        "S3",
+    ),
+    Variant(
+        "w52",
+        "a write without an answer counts like a call: doubts of it end",
+        record(doubts_end=True, unheard=True, doubts_writes=False),
+        "S3",
+    ),
+    Variant(
         "w60",
         "the pod is not read before the first ensure of a record",
         record(crashes=False, gates=True, looks=False),

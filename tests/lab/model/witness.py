@@ -41,7 +41,9 @@ class Memory:
         kept: the versions that own updates made, for later turns to begin with, and
             when; an update may come while a turn goes on.
         claims: generations for which nobody else can have an ensure out.
-        doubts: an own ensure had no definite answer.
+        out_until: until when an own ensure may take effect that had no definite answer; for
+            ever, where it is not known what came of one.
+        unheard: nothing was heard of an own write that cleared the mark.
         has_lock: on the record's address.
         said: for how long calls for the record's end may take effect, as that lock says.
         covered: the same, as this one has announced.
@@ -56,7 +58,8 @@ class Memory:
     seen: Facts | None = None
     kept: list[tuple[float, Facts]] = field(default_factory=list)
     claims: set[int] = field(default_factory=set)
-    doubts: bool = False
+    out_until: float = NEVER
+    unheard: bool = False
     has_lock: bool = False
     said: float = 0.0
     covered: float = 0.0
@@ -246,4 +249,4 @@ def wanted(e: Event, memory: Memory, seen: Facts) -> int:
     now = mark(e.actor, seen.ensuring)
     settled = decisions.is_settled(seen.registered, now, seen.always)
     claims = seen.generation in memory.claims
-    return decisions.mark_of(1, now, settled, claims, memory.doubts)
+    return decisions.mark_of(1, now, settled, claims, memory.unheard)

@@ -31,7 +31,7 @@ REGISTERING: dict[str, Mutant] = {
             Edit(
                 registration,
                 "marker",
-                "record.status.ensuring == state.incarnation",
+                "is_own(record.status.ensuring, state.incarnation)",
                 "True",
             ),
         ),
@@ -41,9 +41,18 @@ REGISTERING: dict[str, Mutant] = {
         "whoever had a call without an answer does not sign off",
         (
             Edit(
-                registration, "marker", "if mine and not state.is_uncertain", "if mine"
+                registration,
+                "_write_registered",
+                "mark == state.incarnation and not state.is_uncertain",
+                "mark == state.incarnation",
             ),
         ),
+        _LIFE,
+        modes=("timeout-late", "reset-late", "5xx-late"),
+    ),
+    "signs-off-too-soon": Mutant(
+        "whoever had one signs off after an ensure that was sent when it was over",
+        (Edit(registration, "_are_all_over", "return step.final and", "return"),),
         _LIFE,
         modes=("timeout-late", "reset-late", "5xx-late"),
     ),
@@ -110,7 +119,7 @@ REGISTERING: dict[str, Mutant] = {
             Edit(
                 registration,
                 "next_ensure",
-                "if record.status.ensuring == ANY_INCARNATION and unconfirmed:",
+                "if mark and (unconfirmed or is_own(mark, state.incarnation)):",
                 "if False:",
             ),
         ),
@@ -123,8 +132,8 @@ REGISTERING: dict[str, Mutant] = {
             Edit(
                 registration,
                 "_rest_to_confirm",
-                "until = max(state.first_seen + settling.total_seconds(), state.stale_until)",
-                "until = state.stale_until",
+                "until = max(until, state.first_seen + settling.total_seconds())",
+                "until += 0.0",
             ),
         ),
         (*_PARAMETERS, "two-registrars"),
@@ -136,7 +145,7 @@ REGISTERING: dict[str, Mutant] = {
             Edit(
                 registration,
                 "_rest_to_confirm",
-                "until = max(until, state.uncertain_call.until)",
+                "until = max(until, call.until)",
                 "until += 0.0",
             ),
         ),
