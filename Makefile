@@ -4,6 +4,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 VENV := .venv
+# Images of Python set it; tests start hundreds of processes, and each would compile all of lbcf.
+unexport PYTHONDONTWRITEBYTECODE
 BIN := $(VENV)/bin
 TOUCHED := $(VENV)/.installed
 PIP_INSTALL := $(BIN)/pip install --quiet --require-hashes --no-deps
