@@ -290,6 +290,8 @@ async def test_tenant_gets_as_far_as_the_viewer_s_role_goes(stage: Stage) -> Non
     """What may not be read is said; what may not be done is refused in a line."""
     login = await a_tenant(stage)
     stranger = stage.cluster.kubeconfig_for(f"stranger-{stage.namespace}", groups=())
+    drain = {"spec": {"drain": {"timeoutSeconds": 300}}}
+    await stage.patch(objects.GROUPS, "web", drain)
     await stage.add_pod("a", "10.0.0.1")
     await stage.until_registered("10.0.0.1:80")
     await stage.control("sessions", backendAddr="10.0.0.1:80", sessions=1)
