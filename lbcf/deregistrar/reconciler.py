@@ -108,6 +108,8 @@ class Deregistrar:
         if new is None:
             if old is not None:
                 self._states.pop(old.meta.uid, None)
+                # Somebody else may have let it go: of its end we tell nobody anything.
+                self._noted.after(old.meta.uid, None)
             return
         if not new.is_deleting or not new.is_held:
             return

@@ -16,6 +16,10 @@ class FakeJournal:
         self._run, self._values = run, dict(found or {})
         return found
 
+    def noted(self, kind: str) -> list[object]:
+        """Return the values whose names begin so."""
+        return [v for name, v in self._values.items() if name.startswith(kind)]
+
     def put(self, name: str, value: object | None) -> None:
         """Write a value, or take a name out."""
         if value is None:
