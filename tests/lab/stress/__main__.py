@@ -29,7 +29,8 @@ def main() -> int:
     flags = parser.parse_args()
     seed = secrets.randbelow(10**6) if flags.seed is None else flags.seed
     print(f"{flags.loops} busy loops, order of seed {seed}", flush=True)
-    order = ("--random-order", f"--random-order-seed={seed}")
+    # pytest-xdist would sort the files by how many tests they have.
+    order = ("--random-order", f"--random-order-seed={seed}", "--no-loadscope-reorder")
     with busy(flags.loops):
         command = (sys.executable, "-m", "pytest", *order, *flags.pytest)
         return subprocess.run(command, check=False).returncode
