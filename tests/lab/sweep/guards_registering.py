@@ -175,9 +175,7 @@ REGISTERING: dict[str, Mutant] = {
                 "stale += 0.0",
             ),
         ),
-        ("parameters-later",),
-        pairs=True,
-        modes=("timeout-late", "reset-late", "5xx-late", "reset", "5xx"),
+        ("parameters-in-doubt",),
     ),
     "claims-what-it-found": Mutant(
         "only whoever wrote a record's spec may claim it",

@@ -219,6 +219,18 @@ async def parameters_back(world: World) -> None:
 
 
 @scenario()
+async def parameters_in_doubt(world: World) -> None:
+    """Two changes have no answer, one after the other, at a record that others marked."""
+    world.troubles["ensureBackend"] = ["crash-late"]
+    await begin(world, ONE)
+    await asyncio.sleep(60)
+    world.troubles["ensureBackend"] = ["timeout-late", "timeout"]
+    world.put_group(parameters={"weight": "2"})
+    await asyncio.sleep(5)
+    world.put_group(parameters={"weight": "3"})
+
+
+@scenario()
 async def parameters_and_end(world: World) -> None:
     """Parameters change, and the pod goes while they are being applied."""
     await begin(world, ONE)
