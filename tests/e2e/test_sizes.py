@@ -94,9 +94,10 @@ async def test_three_hundred_records_of_the_largest_size(bare: Stage) -> None:
 
 
 async def test_sixty_load_balancers_that_lose_all_members_at_once(bare: Stage) -> None:
-    """Each looks up which of 3,000 records were its own: by one list, below 200 MiB.
+    """Each looks up which of 3,000 records were its own: by one list, below 250 MiB.
 
-    A list for each took 276 MiB, the one takes 131 (115 before the reset).
+    A list for each took 276 MiB, the one takes 128 (115 before the reset), and 208 on a
+    machine that was so busy that some load balancers' epochs came later than others'.
     """
     await bare.start_driver()
     await bare.start("controller")
@@ -117,7 +118,7 @@ async def test_sixty_load_balancers_that_lose_all_members_at_once(bare: Stage) -
 
     peak = peak_of(bare, "controller")
     print("MiB:", before, peak)
-    assert peak < 200
+    assert peak < 250
 
 
 async def until_members(stage: Stage, count: int) -> None:
