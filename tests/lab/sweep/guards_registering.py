@@ -176,6 +176,7 @@ REGISTERING: dict[str, Mutant] = {
             ),
         ),
         ("parameters-in-doubt",),
+        modes=("suspend",),
     ),
     "claims-what-it-found": Mutant(
         "only whoever wrote a record's spec may claim it",
