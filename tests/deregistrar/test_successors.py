@@ -116,11 +116,14 @@ async def test_who_waits_is_told_when_late_calls_are_over(scene: Scene) -> None:
     assert told.is_over
 
 
-async def test_wait_of_less_than_a_microsecond_is_none(scene: Scene) -> None:
+async def test_wait_of_less_than_a_microsecond_is_none(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A pause that is too short to be one would be over at once, and again and again."""
     record = await scene.waits()
     longest = DRIVER.settling(Operation.DEREGISTER_BACKEND).total_seconds()
     now = scene.clock.monotonic()
+    monkeypatch.setattr(scene.clock, "monotonic", lambda: now)
 
     scene.successors.ended(HOLDER, DRIVER, LateCalls(now - longest + 3e-7, longest))
     await scene.successors.reconcile(record.meta.key)
