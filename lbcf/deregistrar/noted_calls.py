@@ -63,7 +63,6 @@ class NotedCalls:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._noted: dict[Uid, LateCalls] = {}
 
     def begin(self, run: str, predecessor: Predecessor | None) -> Left | None:
         """Begin to note; returns what the run before has left, None where that is unknown.
@@ -81,7 +80,7 @@ class NotedCalls:
         except (msgspec.ValidationError, ValueError):
             return None  # another version of this program wrote it
         for uid, late in left.calls.items():
-            self._put(uid, late)
+            self.after(uid, late)
         return left
 
     def before(self, uid: Uid, late: LateCalls | None, settling: float) -> None:
@@ -97,27 +96,17 @@ class NotedCalls:
         """
         longest = settling if late is None else max(late.settling, settling)
         # When it is sent is not known yet: the next run takes it for the latest moment.
-        self._put(uid, LateCalls(math.inf, longest))
+        self.after(uid, LateCalls(math.inf, longest))
 
     def after(self, uid: Uid, late: LateCalls | None) -> None:
         """Note what came of the calls for a record's end so far."""
-        if uid in self._noted or late is not None:
-            self._put(uid, late)
+        told = late and [_finite(late.since), _finite(late.settling)]
+        self._journal.put(f"{_CALL}{uid}", told)
 
     def ended(self, uid: Uid, end: NotedEnd | None) -> None:
         """Note an end; None: it is of no interest any more."""
         told = None if end is None else [*map(_finite, attrs.astuple(end))]
         self._journal.put(f"{_END}{uid}", told)
-
-    def _put(self, uid: Uid, late: LateCalls | None) -> None:
-        if self._noted.get(uid) == late:
-            return
-        told = late and [_finite(late.since), _finite(late.settling)]
-        self._journal.put(f"{_CALL}{uid}", told)
-        if late is None:
-            self._noted.pop(uid, None)
-        else:
-            self._noted[uid] = late
 
 
 _CALL = "call/"

@@ -122,7 +122,7 @@ class FileJournal:
         Raises:
             OSError: it cannot be written, and the file cannot be emptied.
         """
-        if self._file is None or (value is None and name not in self._values):
+        if self._file is None or self._values.get(name) == value:
             return
         if value is None:
             del self._values[name]
