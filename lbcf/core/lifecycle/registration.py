@@ -248,7 +248,7 @@ def next_ensure(
         return timedelta(seconds=max(0.0, rest))
     unconfirmed = state.confirmed != record.meta.generation
     mark = record.status.ensuring
-    if mark and (unconfirmed or is_own(mark, state.incarnation)):
+    if mark and (unconfirmed or mark == state.incarnation):
         return max(_rest_to_confirm(state, record, now), timedelta(0))
     return None
 
@@ -269,7 +269,7 @@ def _rest_to_confirm(
     if isinstance(driver, Explanation):
         return DRIVER_RECHECK
     settling = max(driver.settling(Operation.ENSURE_BACKEND), record.settling)
-    is_ours = is_own(record.status.ensuring, state.incarnation)
+    is_ours = record.status.ensuring == state.incarnation
     until = state.stale_until
     # Ensures of older incarnations may have any parameters; of our own only those of
     # other generations have others. All of ours must be over before the mark is cleared.
@@ -385,16 +385,11 @@ def marker(state: RegistrationState, record: BackendRecord) -> str:
     is marked with that name already. `*` otherwise.
     """
     mine = (
-        is_own(record.status.ensuring, state.incarnation)
+        record.status.ensuring == state.incarnation
         or record.is_settled
         or _is_claimed(state, record)
     )
     return state.incarnation if mine and not state.unheard else ANY_INCARNATION
-
-
-def is_own(mark: str, incarnation: str) -> bool:
-    """Return whether `ensuring` names this incarnation."""
-    return mark == incarnation
 
 
 def _is_always(record: BackendRecord) -> bool:
@@ -649,7 +644,7 @@ def _succeeded(
 def _are_all_over(state: RegistrationState, step: CallDriver) -> bool:
     """Return whether all earlier ensures under our mark were over when one was sent."""
     mark = step.permission.record.status.ensuring
-    return step.final and is_own(mark, state.incarnation)
+    return step.final and mark == state.incarnation
 
 
 def _with_uncertain_call(

@@ -31,7 +31,7 @@ REGISTERING: dict[str, Mutant] = {
             Edit(
                 registration,
                 "marker",
-                "is_own(record.status.ensuring, state.incarnation)",
+                "record.status.ensuring == state.incarnation",
                 "True",
             ),
         ),
@@ -119,7 +119,7 @@ REGISTERING: dict[str, Mutant] = {
             Edit(
                 registration,
                 "next_ensure",
-                "if mark and (unconfirmed or is_own(mark, state.incarnation)):",
+                "if mark and (unconfirmed or mark == state.incarnation):",
                 "if False:",
             ),
         ),
