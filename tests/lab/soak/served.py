@@ -394,12 +394,17 @@ async def _until_rest(driver: UnsteadyDriver, wanted: set[str]) -> list[str]:
     """Wait until the members are those that should be; name those that are not."""
     end = time.monotonic() + REST
     while True:
-        members = {member.address for member in driver.listed()}
-        wrong = [f"missing at the end: {member}" for member in wanted - members]
-        wrong += [f"leaked: {member}" for member in members - wanted]
+        wrong = differences({member.address for member in driver.listed()}, wanted)
         if not wrong or time.monotonic() > end:
-            return sorted(wrong)
+            return wrong
         await asyncio.sleep(LOOK)
+
+
+def differences(members: set[str], wanted: set[str]) -> list[str]:
+    """Name the members that are missing, and those that should not be there."""
+    missing = (f"missing at the end: {member}" for member in wanted - members)
+    leaked = (f"leaked: {member}" for member in members - wanted)
+    return sorted([*missing, *leaked])
 
 
 def _wrong(

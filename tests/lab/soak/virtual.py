@@ -20,6 +20,7 @@ from tests.lab.soak.served import (
     PART,
     REST,
     Crowd,
+    differences,
     result_of,
     write_absences,
 )
@@ -169,8 +170,7 @@ async def _measure(folder: Path, seed: int, seconds: float, trouble: bool) -> Re
     crowd.stop()
     end = world.second()
     await world.until(lambda: world.members == wanted, REST)
-    rest = [f"missing at the end: {one}" for one in sorted(wanted - world.members)]
-    rest += [f"leaked: {one}" for one in sorted(world.members - wanted)]
+    rest = differences(world.members, wanted)
     if world.breach is not None:
         rest.append(str(world.breach))
     writes = [step for step in world.steps[begun:] if run.is_write(step)]
