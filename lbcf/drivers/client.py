@@ -342,7 +342,8 @@ def _translated(flight: _Flight, timeout: timedelta) -> Iterator[None]:
 
 
 def _timed_out(flight: _Flight, timeout: timedelta) -> TimedOut:
-    seconds = f"{timeout.total_seconds():g} s"
+    # What is left of the driver's time-out is 1.99976 s: people read 2.
+    seconds = f"{timeout.total_seconds():.3g} s"
     if flight.connected:
         return TimedOut(f"{flight.name}: no whole answer within {seconds}")
     return TimedOut(f"{flight.name}: no connection within {seconds}", definite=True)

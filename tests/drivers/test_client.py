@@ -6,6 +6,7 @@ import socket
 import ssl
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import pytest
 import trustme
@@ -184,6 +185,14 @@ async def test_each_call_has_its_own_time_out(pool: DriverPool) -> None:
         assert not patient.done()
         patient.cancel()
         await asyncio.gather(patient, return_exceptions=True)
+
+
+async def test_people_read_how_long_a_call_took(pool: DriverPool) -> None:
+    """What is left of a time-out of 0.2 s is told as 0.2 s."""
+    rest = timedelta(seconds=0.199976)
+    async with serving(silent) as url:
+        with pytest.raises(TimedOut, match=r"no whole answer within 0\.2 s$"):
+            await ensure(pool, url, rest)
 
 
 async def test_an_endless_body_is_cut(pool: DriverPool) -> None:
