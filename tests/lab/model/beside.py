@@ -12,6 +12,18 @@ from tests.lab.model.rules import Rules
 from tests.lab.model.world import Draft, State, Step, Steps
 
 
+def steps(s: State, rules: Rules, w: int, out: Steps) -> None:
+    """Add what a registrar may do beside its turns."""
+    if rules.resets and s[at.EPOCH]:
+        survey(s, rules, w, out)
+    if rules.updates:
+        update(s, rules, w, out)
+    if rules.signs_off:
+        for r in range(rules.records):
+            sign_off(s, rules, w, r, out)
+    end(s, rules, w, out)
+
+
 def update(s: State, rules: Rules, w: int, out: Steps) -> None:
     """Change the first record's spec, once; its applier does so beside its turns."""
     d, m, a = at.record(0), at.memory(w, 0), at.registrar(w)
@@ -112,11 +124,49 @@ def _flag(n: Draft, rules: Rules, w: int, r: int) -> None:
             n[a + at.CURRENT] = 0
 
 
+def sign_off(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
+    """Write into a record that ends that none of its ensures is out any more."""
+    a, d, m = at.registrar(w), at.record(r), at.memory(w, r)
+    in_turn = s[a + at.STAGE] != at.IDLE and s[a + at.WHICH] == r
+    if s[d + at.PHASE] != at.DELETING or not s[d + at.ADDRESS] or in_turn:
+        return
+    kept, always = s[m + at.MEMORY], s[d + at.ALWAYS]
+    doubts = rules.signs_off_surely and (
+        kept & at.STARS or (kept & at.DOUBTS and s[m + at.CLOCK] < rules.wait)
+    )
+    if rules.running and rules.signs_off_done and _is_running(s, r):
+        return
+    mark = s[d + at.MARK]
+    if mark == decisions.ANYBODY and not rules.signs_off_own:
+        mark = w + 1
+    if decisions.may_sign_off(w + 1, mark, kept & at.CLAIMS, doubts, always):
+        n = bytearray(s)
+        world.touch(n, r)
+        n[d + at.MARK] = decisions.SIGNED_OFF
+        if rules.drops_kept:
+            n[m + at.MEMORY] &= ~at.CLAIMS
+            if r == 0:
+                n[a + at.KEPT] = n[a + at.KEPT_AGE] = 0
+        out.append(Step(("{a} signs {r} off", w, r), n))
+
+
+def _is_running(s: State, r: int) -> bool:
+    """Tell whether an ensure goes on that was answered by Running.
+
+    A registrar that was told so waits for a success, and so never knows less than this.
+    """
+    kinds = (at.LATE_ENSURE, at.LATE_NEW_ENSURE)
+    return any(s[at.orphan(r, at.RUNNING + kind)] for kind in kinds)
+
+
 def end(s: State, rules: Rules, w: int, out: Steps) -> None:
     """Let an incarnation end; another one, with another name, takes its place."""
     a = at.registrar(w)
+    theirs = 0 if rules.heirs_ended else 2 - w
     named = any(
-        s[at.record(r) + at.MARK] == w + 1 or s[at.memory(w, r) + at.MEMORY]
+        decisions.is_own(w + 1, s[at.record(r) + at.MARK])
+        or (theirs and s[at.record(r) + at.MARK] == theirs)
+        or s[at.memory(w, r) + at.MEMORY]
         for r in range(rules.records)
     )
     if not (named or s[a + at.STAGE] or s[a + at.KEPT] or s[a + at.SURVEYED]):
@@ -127,13 +177,40 @@ def end(s: State, rules: Rules, w: int, out: Steps) -> None:
             permits.lose_ensure(n, rules, w)
         _forget(n, rules, w)
         for r in range(rules.records):
-            if n[at.record(r) + at.MARK] == w + 1:
+            if rules.inherits_marks:
+                _inherit(n, s, rules, w, r)
+            elif n[at.record(r) + at.MARK] == w + 1:
                 n[at.record(r) + at.MARK] = decisions.DEAD
         out.append(Step(("{a} ends; another begins in its place", w, 0), n, fault=True))
     if not rules.remembers and s[a + at.STAGE] == at.IDLE:
         n = bytearray(s)
         _forget(n, rules, w)
         out.append(Step(("{a} forgets, and keeps its name", w, 0), n, fault=True))
+
+
+def _inherit(n: Draft, s: State, rules: Rules, w: int, r: int) -> None:
+    """Take the mark of one that has ended for one's own, and what it had out for calls.
+
+    A journal says of which records it had calls out, and since when the latest counts.
+    """
+    a, d, m = at.registrar(w), at.record(r), at.memory(w, r)
+    mark = n[d + at.MARK]
+    if not rules.heirs_ended and mark == 2 - w:
+        n[d + at.MARK] = w + 1 + decisions.BEFORE
+    if decisions.is_own(w + 1, mark) and rules.signs_anew:
+        n[d + at.MARK] = w + 1 + decisions.BEFORE
+    if n[d + at.PHASE] not in (at.LIVE, at.DELETING) or not rules.heirs_doubt:
+        return
+    calling = s[a + at.STAGE] == at.SENT and s[a + at.WHICH] == r
+    if rules.notes_ensures:
+        unknown = calling and rules.notes_before
+    else:
+        registered, always = s[d + at.REGISTERED], s[d + at.ALWAYS]
+        unknown = not decisions.is_settled(registered, mark, always)
+    if unknown or s[m + at.MEMORY] & at.DOUBTS:
+        # What was out when it ended counts from then on.
+        n[m + at.MEMORY] |= at.DOUBTS
+        n[m + at.CLOCK] = 0 if unknown else s[m + at.CLOCK]
 
 
 def _forget(n: Draft, rules: Rules, w: int) -> None:

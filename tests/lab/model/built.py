@@ -295,6 +295,90 @@ BUILT = (
         alive=True,
     ),
     Variant(
+        "b66",
+        "Record, registrars sign off what ends: 2 + 1",
+        record(registrars=2, doubts_end=True, signs_off=True),
+        alive=True,
+    ),
+    Variant(
+        "b67",
+        "Record, registrars sign off what ends, spec changes: 1 + 1",
+        record(updates=True, doubts_end=True, signs_off=True),
+        alive=True,
+    ),
+    Variant(
+        "b77",
+        "Record, registrars sign off, calls are answered by Running: 1 + 1",
+        record(running=True, doubts_end=True, signs_off=True),
+        alive=True,
+    ),
+    Variant(
+        "b68",
+        "Record, marks of a registrar that has ended are inherited: 2 + 1",
+        record(
+            registrars=2,
+            doubts_end=True,
+            signs_off=True,
+            inherits_marks=True,
+        ),
+        alive=True,
+    ),
+    Variant(
+        "b69",
+        "the same, with notes of its ensures: 2 + 1",
+        record(
+            registrars=2,
+            doubts_end=True,
+            signs_off=True,
+            inherits_marks=True,
+            notes_ensures=True,
+        ),
+        alive=True,
+    ),
+    Variant(
+        "b58",
+        "Record, marks and notes are inherited, writes are made late: 1 + 1",
+        record(
+            unheard=True,
+            doubts_end=True,
+            signs_off=True,
+            inherits_marks=True,
+            notes_ensures=True,
+        ),
+        alive=True,
+    ),
+    Variant(
+        "b59",
+        "Record, marks and notes are inherited, spec changes: 1 + 1",
+        record(
+            updates=True,
+            doubts_end=True,
+            signs_off=True,
+            inherits_marks=True,
+            notes_ensures=True,
+        ),
+        alive=True,
+    ),
+    Variant(
+        "b75",
+        "Record, marks and notes are inherited, a reset: 1 + 1",
+        record(
+            resets=True,
+            doubts_end=True,
+            signs_off=True,
+            inherits_marks=True,
+            notes_ensures=True,
+        ),
+        alive=True,
+    ),
+    Variant(
+        "b76",
+        "Address, marks and notes are inherited: 1 + 1",
+        address(
+            doubts_end=True, signs_off=True, inherits_marks=True, notes_ensures=True
+        ),
+    ),
+    Variant(
         "b61",
         "Record, the same pod registered again by an older view: 2 + 1",
         record(gates=True, records=2, namesake=True, registrars=2),

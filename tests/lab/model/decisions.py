@@ -14,11 +14,35 @@ ANYBODY = 3
 """`ensuring` is `*`: a call of nobody-knows-whom may be out."""
 DEAD = 4
 """`ensuring` names an incarnation that is no more."""
+BEFORE = 4
+"""Added to an incarnation: `ensuring` names the one in whose place it began."""
+SIGNED_OFF = 7
+"""`ensuring` says that no ensure of a record that ends is out, nor will be."""
 
 
 def is_settled(registered: int, mark: int, always: int) -> bool:
     """Tell whether no ensure can be out any more."""
-    return bool(registered) and mark == NOBODY and not always
+    is_over = mark == SIGNED_OFF or (bool(registered) and mark == NOBODY)
+    return is_over and not always
+
+
+def is_own(me: int, mark: int) -> bool:
+    """Tell whether a mark is an incarnation's own, or that of one whose place it has."""
+    return mark in (me, me + BEFORE)
+
+
+def may_sign_off(me: int, mark: int, claims: int, doubts: int, always: int) -> bool:
+    """Tell whether an incarnation may say of a record that ends that no ensure is out.
+
+    Args:
+        me: the incarnation.
+        mark: what `ensuring` is.
+        claims: its own write shows that nobody else can have a call out.
+        doubts: a call of its own may still be out.
+        always: the policy: others call without a mark.
+    """
+    alone = is_own(me, mark) or (bool(claims) and mark == NOBODY)
+    return alone and not doubts and not always
 
 
 def mark_of(me: int, mark: int, settled: bool, claims: int, doubts: int) -> int:
@@ -31,7 +55,7 @@ def mark_of(me: int, mark: int, settled: bool, claims: int, doubts: int) -> int:
         claims: its own write shows that nobody else can have a call out.
         doubts: it has had a write, or else a call, without a definite answer.
     """
-    alone = mark == me or settled or (claims and mark == NOBODY)
+    alone = is_own(me, mark) or settled or (claims and mark == NOBODY)
     return me if alone and not doubts else ANYBODY
 
 

@@ -26,11 +26,7 @@ def steps(s: State, rules: Rules, out: Steps) -> None:
                     _begin(s, rules, w, r, out)
         else:
             STAGES[stage](s, rules, w, out)
-        if rules.resets and s[at.EPOCH]:
-            beside.survey(s, rules, w, out)
-        if rules.updates:
-            beside.update(s, rules, w, out)
-        beside.end(s, rules, w, out)
+        beside.steps(s, rules, w, out)
 
 
 def _begin(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
@@ -92,7 +88,7 @@ def _visit(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:
 def _is_due(s: State, rules: Rules, w: int, r: int) -> bool:
     """Tell whether the ensure is to be confirmed, as older ones are over."""
     d, m = at.record(r), at.memory(w, r)
-    if rules.doubts_end and s[d + at.MARK] == w + 1:
+    if rules.doubts_end and decisions.is_own(w + 1, s[d + at.MARK]):
         return s[m + at.CLOCK] >= rules.wait or not rules.doubts_age
     return (
         rules.updates
@@ -107,7 +103,8 @@ def _unconfirmed_marks(rules: Rules) -> tuple[int, ...]:
     """Return the marks under which an older ensure may have landed last."""
     if not rules.doubts_end:
         return (decisions.ANYBODY,)
-    return (1, 2, decisions.ANYBODY, decisions.DEAD)
+    heirs = (1 + decisions.BEFORE, 2 + decisions.BEFORE)
+    return (1, 2, *heirs, decisions.ANYBODY, decisions.DEAD)
 
 
 def _mark(s: State, rules: Rules, w: int, r: int, out: Steps) -> None:

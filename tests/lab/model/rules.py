@@ -101,6 +101,18 @@ class Rules:
         doubts_end: a registrar's doubts end with an ensure that is sent when its earlier
             ones are over; until then it leaves its own name as the mark.
         doubts_age: it waits until they are over.
+        signs_off: it writes into a record that ends that none of its ensures is out,
+        signs_off_surely: once those without an answer are over,
+        signs_off_done: and none goes on that was answered by Running,
+        signs_off_own: and where nobody else may have called.
+        drops_kept: from then on it makes no use of a permission from before.
+        inherits_marks: who begins in the place of a registrar that has ended takes that
+            one's marks for its own,
+        heirs_ended: which no registrar does that may still be at work,
+        heirs_doubt: and expects its calls,
+        notes_ensures: but for those that it has left a note of being answered; each
+        notes_before: is noted as one without an answer before it is made.
+        signs_anew: it signs by another name than that one.
         running: calls are answered by Running, and go on.
         success_ends: a success ends what the same record's calls had left running.
         stamps: a record says how long its ensures may live, before the first one is sent
@@ -197,6 +209,17 @@ class Rules:
     notes_calls: bool = True
     doubts_end: bool = False
     doubts_age: bool = True
+    signs_off: bool = False
+    signs_off_surely: bool = True
+    signs_off_done: bool = True
+    signs_off_own: bool = True
+    drops_kept: bool = True
+    inherits_marks: bool = False
+    heirs_ended: bool = True
+    heirs_doubt: bool = True
+    notes_ensures: bool = False
+    notes_before: bool = True
+    signs_anew: bool = True
     running: bool = False
     success_ends: bool = True
     stamps: bool = True

@@ -49,7 +49,7 @@ def successors(s: State, rules: Rules) -> Steps:
     return out
 
 
-_SWAPPED = (0, 2, 1, 3, 4)
+_SWAPPED = (0, 2, 1, 3, 4, 6, 5, 7)
 
 
 def canonical(s: Draft, rules: Rules) -> State:

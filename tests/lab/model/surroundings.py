@@ -128,7 +128,8 @@ def _tick(s: State, rules: Rules, out: Steps) -> None:
         if n[d + at.PHASE] == at.DELETING and n[d + at.AGE] < rules.wait:
             n[d + at.AGE] += 1
         clocks = rules.updates or rules.doubts_end
-        if clocks and n[d + at.PHASE] == at.LIVE:
+        known = (at.LIVE, at.DELETING) if rules.signs_off else (at.LIVE,)
+        if clocks and n[d + at.PHASE] in known:
             _clocks(n, rules, r)
     _lock_ages(n, rules)
     if rules.frees_in_time:

@@ -339,6 +339,68 @@ WEAKER = (
         "S3",
     ),
     Variant(
+        "w53",
+        "a registrar signs off while a call of its own may be out",
+        record(doubts_end=True, signs_off=True, signs_off_surely=False),
+        "S3",
+    ),
+    Variant(
+        "w54",
+        "a registrar signs off what anybody may have called for",
+        record(registrars=2, doubts_end=True, signs_off=True, signs_off_own=False),
+        "S3",
+    ),
+    Variant(
+        "w63",
+        "a registrar signs off while an ensure is answered by Running",
+        record(running=True, doubts_end=True, signs_off=True, signs_off_done=False),
+        "S3",
+    ),
+    Variant(
+        "w55",
+        "who has signed off goes on by a permission from before",
+        record(updates=True, doubts_end=True, signs_off=True, drops_kept=False),
+        "S3",
+    ),
+    Variant(
+        "w56",
+        "calls of the registrar in whose place one begins are not expected",
+        record(doubts_end=True, inherits_marks=True, heirs_doubt=False),
+        "S3",
+    ),
+    Variant(
+        "w57",
+        "an ensure is noted for the next registrar after it was made",
+        record(
+            doubts_end=True, inherits_marks=True, notes_before=False, notes_ensures=True
+        ),
+        "S3",
+    ),
+    Variant(
+        "w58",
+        "marks are inherited of a registrar that may still be at work",
+        record(
+            registrars=2,
+            doubts_end=True,
+            inherits_marks=True,
+            heirs_ended=False,
+            notes_ensures=True,
+        ),
+        "S3",
+    ),
+    Variant(
+        "w59",
+        "who begins in a registrar's place signs by that one's name",
+        record(
+            unheard=True,
+            doubts_end=True,
+            inherits_marks=True,
+            signs_anew=False,
+            notes_ensures=True,
+        ),
+        "S3",
+    ),
+    Variant(
         "w60",
         "the pod is not read before the first ensure of a record",
         record(crashes=False, gates=True, looks=False),
