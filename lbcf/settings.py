@@ -119,6 +119,7 @@ def add_flags(parser: argparse.ArgumentParser, process: str) -> None:
             help="where to answer pods that wait until no record names them, such as "
             ":11037; 0: nowhere (default: %(default)s)",
         )
+    if process in ("controller", "deregistrar"):
         add(
             "--journal",
             type=Path,

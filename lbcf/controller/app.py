@@ -25,6 +25,7 @@ from lbcf.controller.legacy import LegacyLocks
 from lbcf.controller.load_balancers import LoadBalancers
 from lbcf.controller.member_resync import MemberResync
 from lbcf.controller.metrics import measure
+from lbcf.controller.noted_ensures import NotedEnsures
 from lbcf.controller.record_quota import RecordQuota
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
@@ -151,6 +152,7 @@ class Controller:
         )
         self._make_calls()
         self._checks = FirstChecks(view, parts.clock)
+        self._noted = NotedEnsures(parts.journal)
         self._registrar = self._make_registrar()
         self._statuses = GroupStatusReconciler(
             view,
@@ -217,6 +219,7 @@ class Controller:
             parts.incarnation,
             Shares(_RECORD_WORKERS),
             checks=self._checks,
+            noted=self._noted,
             deregistrar=self._deregistrar_lease.incarnation,
         )
 
@@ -404,9 +407,12 @@ class Controller:
         return contextlib.nullcontext()
 
     async def work(
-        self, stop: asyncio.Event, _predecessor: Predecessor | None = None, /
+        self, stop: asyncio.Event, predecessor: Predecessor | None = None, /
     ) -> None:
         """Work until told to stop; then finish the calls under way."""
+        left = self._noted.begin(self._parts.incarnation, predecessor)
+        if predecessor is not None:
+            self._registrar.inherit(predecessor.name, predecessor.ended_at, left)
         await self._inheritance.take_locks(stop)
         self._statuses.begin()
         if self._series is not None:

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 
 import attrs
@@ -10,11 +10,19 @@ import structlog
 
 from lbcf.controller.apply import Written
 from lbcf.controller.first_checks import FirstChecks
+from lbcf.controller.noted_ensures import NotedEnsures
 from lbcf.controller.view import View
 from lbcf.core.lifecycle import registration
-from lbcf.core.lifecycle.registration import RegistrationState, claim_after_update
-from lbcf.core.lifecycle.steps import Permission
+from lbcf.core.lifecycle.registration import (
+    RegistrationState,
+    UncertainCall,
+    claim_after_update,
+)
+from lbcf.core.lifecycle.steps import CallDriver, Permission, Step
+from lbcf.core.lifecycle.turn import Now
+from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import (
+    SENDING_MARGIN,
     BackendRecord,
     LoadBalancerDriver,
     StaticRef,
@@ -44,6 +52,7 @@ class Registrar:
         incarnation: who this process is, for `status.ensuring`.
         shares: of the queue's workers.
         checks: told whether new members wait for the checks of their load balancer.
+        noted: keeps ensures for the next run in our place.
         deregistrar: says who ends records at present, for `status.deregistrar`; empty
             where that is not known.
     """
@@ -57,6 +66,7 @@ class Registrar:
         shares: Shares,
         *,
         checks: FirstChecks,
+        noted: NotedEnsures,
         deregistrar: Callable[[], str] = lambda: "",
     ) -> None:
         self._view = view
@@ -69,11 +79,46 @@ class Registrar:
         self._limiter = ConcurrencyLimiter(queue)
         self._shares = shares
         self._checks = checks
+        self._noted = noted
         self._expected: set[ObjectKey] = set()
         # Beside the states: a turn under way writes those over with what it knew.
         self._resets: dict[Uid, str] = {}
         # By load balancer, all that were lost; who is back leaves when it is asked for.
         self._lost: dict[ObjectKey, set[Uid]] = {}
+
+    def inherit(
+        self, name: str, ended_at: float, left: Mapping[Uid, float] | None
+    ) -> None:
+        """Go on in the place of a run that had ended before anything was read.
+
+        Args:
+            name: that of the first run of the line.
+            ended_at: monotonic seconds by which the last one had ended.
+            left: of each record of which it may have an ensure out, until when that may
+                take effect, in monotonic seconds; None: not known, so of each that is not
+                settled.
+        """
+        self._incarnation = f"{name}/{self._incarnation}"
+        sent_at = ended_at - SENDING_MARGIN.total_seconds()
+        monotonic = self._executor.now().monotonic
+        fresh = RegistrationState(self._incarnation, first_seen=monotonic)
+        for record in self._view.records.values():
+            until = 0.0
+            if left is not None:
+                until = left.get(record.meta.uid, until)
+            elif not record.is_settled:
+                until = sent_at + record.settling.total_seconds()
+            if record.is_deleting or until:
+                # With which parameters such an ensure was sent is not known.
+                call = UncertainCall(0, until) if until else None
+                state = attrs.evolve(fresh, uncertain_call=call)
+                self._states[record.meta.uid] = state
+            # The next run finds our notes, and not those before them.
+            self._noted.after(record.meta.uid, until)
+            if record.is_deleting:
+                self._end(record)
+        for uid in () if left is None else left.keys() - self._states.keys():
+            self._noted.after(uid, 0.0)
 
     @contextlib.contextmanager
     def expecting(self, key: ObjectKey) -> Iterator[None]:
@@ -109,17 +154,29 @@ class Registrar:
     ) -> None:
         """Note what the store tells of a record."""
         if new is None or new.is_deleting:
-            gone = old or new
+            gone = new or old
             if new is None and old is not None:
                 self._look_after(old.meta.uid)
             if gone is not None:
-                self._states.pop(gone.meta.uid, None)
+                self._end(gone, is_gone=new is None)
                 self._permissions.pop(gone.meta.uid, None)
                 self._resets.pop(gone.meta.uid, None)
                 self._lost.get(gone.load_balancer_key, set()).discard(gone.meta.uid)
             return
         if _is_news(old, new):
             self._queue.add(new.meta.key)
+
+    def _end(self, record: BackendRecord, *, is_gone: bool = False) -> None:
+        """Sign a record off that ends, or forget it."""
+        state = self._states.get(record.meta.uid)
+        if state is None:
+            return
+        now = self._executor.now()
+        if is_gone or registration.rest_to_sign_off(state, record, now) is None:
+            del self._states[record.meta.uid]
+            self._noted.after(record.meta.uid, 0.0)
+        else:
+            self._queue.add(record.meta.key)
 
     def _look_after(self, holder: Uid) -> None:
         """Look at whoever waits for the address of a record that has ended."""
@@ -155,7 +212,9 @@ class Registrar:
     async def _look(self, key: ObjectKey) -> Result:
         """Give a record that needs one a turn, when there is room for it."""
         record = self._view.records.get(key)
-        if record is None or record.is_deleting or key in self._expected:
+        if record is None or key in self._expected:
+            return Done()
+        if record.is_deleting and record.meta.uid not in self._states:
             return Done()
         now = self._executor.now()
         driver = self._view.driver(record.driver_key)
@@ -165,7 +224,11 @@ class Registrar:
         if record.meta.uid in self._resets:
             known = attrs.evolve(known, reset=self._resets[record.meta.uid])
         state = registration.with_due(known, record, now)
-        if not registration.needs_turn(state, record):
+        if record.is_deleting:
+            rest = registration.rest_to_sign_off(state, record, now)
+            if rest is None or rest:
+                return _result(rest)
+        elif not registration.needs_turn(state, record):
             return self._rest(record, state)
         return await self._limiter.turn(
             self._limits(record, driver),
@@ -205,20 +268,26 @@ class Registrar:
             if known is None:
                 return
             self._states[uid] = learnt
+            self._noted.after(uid, learnt.out_until)
             # Once for each answer: a list may end the wait before the turn ends.
             if (answer := learnt.ensured) is not None and answer is not known.ensured:
                 self._checks.answered(record, in_service=answer.in_service)
 
+        def next_step(state: RegistrationState, now: Now) -> Step:
+            step = registration.next_step(state, now)
+            self._note(uid, state, step)
+            return step
+
         finish = await self._executor.run(
             Subject(record.meta.key, uid),
             state,
-            registration.next_step,
+            next_step,
             registration.learn,
             remember,
         )
         if _has_ended(self._states.get(uid)):
             # The view lags behind: by what it shows, the record would be due at once.
-            return Done()
+            return _result(finish.again_after)
         self._catch_up(uid)
         now = self._view.records.get(record.meta.key)
         if now is not None and now.meta.uid == uid and now.is_registered:
@@ -226,6 +295,12 @@ class Registrar:
             if finish.again_after is None:
                 return self._rest(now, self._state_of(now))
         return _result(finish.again_after)
+
+    def _note(self, uid: Uid, state: RegistrationState, step: Step) -> None:
+        """Note an ensure that is about to be made."""
+        if isinstance(step, CallDriver) and step.operation is Operation.ENSURE_BACKEND:
+            settling = step.driver.settling(step.operation).total_seconds()
+            self._noted.before(uid, state.out_until, settling)
 
     def _kept_permission(self, record: BackendRecord) -> Permission | None:
         """Take the permission of an own create or update, unless it has been overtaken.

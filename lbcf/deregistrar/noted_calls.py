@@ -16,13 +16,9 @@ import attrs
 import msgspec
 
 from lbcf.core.lifecycle.deregistration import LateCalls
+from lbcf.core.model.resources import SENDING_MARGIN
 from lbcf.core.model.values import Uid
 from lbcf.runtime.journal import Journal, Predecessor
-
-
-_MARGIN = 2.0
-"""Seconds between a permission and the latest moment at which its call is sent; Δ counts
-from the permission (`LoadBalancerDriver.window`)."""
 
 
 @attrs.frozen
@@ -121,12 +117,14 @@ def _finite(seconds: float) -> float | None:
 def _read(found: Mapping[str, object], ended_at: float) -> Left:
     calls: dict[Uid, LateCalls] = {}
     ends: dict[Uid, NotedEnd] = {}
+    # When a call that was under way was sent is not known: when that run ended, at the latest.
+    sent_at = ended_at - SENDING_MARGIN.total_seconds()
     for name, value in found.items():
         uid = Uid(name.partition("/")[2])
         if name.startswith(_CALL):
             since, settling = msgspec.convert(value, tuple[float | None, float | None])
             calls[uid] = LateCalls(
-                ended_at - _MARGIN if since is None else since,
+                sent_at if since is None else since,
                 math.inf if settling is None else settling,
             )
         else:

@@ -49,7 +49,7 @@ _log = structlog.get_logger(__name__)
 
 
 def _orders(record: BackendRecord) -> tuple[object, ...]:
-    return (record.meta.annotations, record.status.backend_gone)
+    return (record.meta.annotations, record.status.backend_gone, record.is_settled)
 
 
 class Deregistrar:

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.member_resync import MemberResync
+from lbcf.controller.noted_ensures import NotedEnsures
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.resync_schedule import AT_ONCE
 from lbcf.controller.view import View
@@ -29,6 +30,7 @@ from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import LOAD_BALANCERS, RECORDS
 from lbcf.kube.list_watch import Put, Removed
 from lbcf.kube.requests import ApiRequest
+from lbcf.runtime.journal import NoJournal
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.wire.metadata import Identity
@@ -101,6 +103,7 @@ class Stage:
                 "me",
                 Shares(8),
                 checks=checks,
+                noted=NotedEnsures(NoJournal()),
             ),
             checks=checks,
             binds=idle_binds(self.view, client, recorder),

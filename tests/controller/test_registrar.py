@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from lbcf.controller.apply import Written
 from lbcf.controller.first_checks import FirstChecks
+from lbcf.controller.noted_ensures import NotedEnsures
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.steps import (
@@ -21,16 +22,18 @@ from lbcf.core.lifecycle.steps import (
     Reply,
     Step,
     StillRunning,
+    WriteStatus,
 )
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model.operations import Operation
-from lbcf.core.model.resources import BackendRecord, Waiting
+from lbcf.core.model.resources import SIGNED_OFF, BackendRecord, Waiting
 from lbcf.core.model.values import BootTime, ObjectKey, Uid
 from lbcf.core.reasons import Reason
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor import Executor, Subject
 from lbcf.kube.client import KubeClient
 from lbcf.kube.list_watch import Put, Removed
+from lbcf.runtime.journal import Journal, NoJournal, Predecessor
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, RequeueAfter, Result
@@ -40,6 +43,7 @@ from tests.controller.exchanges import Nobody
 from tests.controller.views import everyday, show
 from tests.core.world import World
 from tests.fakes.clock import VirtualClock
+from tests.fakes.journal import FakeJournal
 
 
 ALWAYS_ENSURED = a_record(registered=True, spec=a_spec(ensure_policy=ALWAYS))
@@ -69,18 +73,28 @@ class WorldExecutor(Executor):
         return reply
 
 
-def started(record: BackendRecord) -> tuple[World, Registrar]:
+def started(
+    record: BackendRecord, journal: Journal | None = None
+) -> tuple[World, Registrar]:
     """Start a process that finds a record."""
     world, view = World(record, monotonic=100.0), show(everyday(), record)
-    return world, _registrar(world, view, VirtualClock())[0]
+    return world, _registrar(world, view, VirtualClock(), journal)[0]
 
 
 def _registrar(
-    world: World, view: View, clock: VirtualClock
+    world: World, view: View, clock: VirtualClock, journal: Journal | None = None
 ) -> tuple[Registrar, WorkQueue[ObjectKey]]:
     queue: WorkQueue[ObjectKey] = WorkQueue("records", clock)
     executor, checks = WorldExecutor(world, view), FirstChecks(view, clock)
-    registrar = Registrar(view, queue, executor, "me", Shares(64), checks=checks)
+    registrar = Registrar(
+        view,
+        queue,
+        executor,
+        "me",
+        Shares(64),
+        checks=checks,
+        noted=NotedEnsures(journal or NoJournal()),
+    )
     return registrar, queue
 
 
@@ -230,7 +244,15 @@ async def test_write_that_is_answered_after_the_end_leaves_nothing_behind(
         WorldExecutor(World(None, monotonic=100.0), view),
         FirstChecks(view, clock),
     )
-    registrar = Registrar(view, queue, executor, "me", Shares(64), checks=checks)
+    registrar = Registrar(
+        view,
+        queue,
+        executor,
+        "me",
+        Shares(64),
+        checks=checks,
+        noted=NotedEnsures(NoJournal()),
+    )
     end = attrs.evolve(identity_of(record.meta), version="99")
     view.records.apply(Removed(end))
     registrar.record_changed(record, None)
@@ -241,3 +263,106 @@ async def test_write_that_is_answered_after_the_end_leaves_nothing_behind(
     del record
     gc.collect()
     assert seen() is None
+
+
+ENDING = a_record(ensuring="root/one", deleting=True)
+ENDED_AT = 98.0
+"""Two seconds before a process starts here."""
+EXPECTED = SETTLING - 4
+"""Seconds from then until an ensure is over that was sent at `ENDED_AT`."""
+
+
+async def test_heir_signs_off_what_ends_by_the_notes_that_it_finds() -> None:
+    """At once what has none, and else when it is over."""
+    uid = ENDING.meta.uid
+    for left, waits in (({}, 0.0), ({uid: 130.0}, 30.0)):
+        world, registrar = started(ENDING)
+        registrar.inherit("root", ENDED_AT, left)
+
+        results = await visits(world, registrar, 2)
+
+        assert SIGNED_OFF == world.stored.status.ensuring
+        assert waits == sum(_wish(result).total_seconds() for result in results)
+
+
+async def test_heir_without_notes_expects_ensures_of_what_is_not_settled() -> None:
+    """Until one is over that was sent last thing."""
+    world, registrar = started(ENDING)
+    registrar.inherit("root", ENDED_AT, None)
+
+    assert [RequeueAfter(seconds(EXPECTED))] == await visits(world, registrar, 1)
+    assert "root/one" == world.stored.status.ensuring
+    await visits(world, registrar, 1)
+    assert SIGNED_OFF == world.stored.status.ensuring
+
+
+async def test_heir_notes_for_the_next_one_what_it_expects_itself() -> None:
+    """That one finds its notes, and none from before them."""
+    journal = FakeJournal()
+    NotedEnsures(journal).begin("two", None)
+    live = a_record(ensuring="root/one")
+    _, registrar = started(live, journal)
+
+    registrar.inherit("root", ENDED_AT, None)
+
+    after = Predecessor("two", "root", ENDED_AT + 1)
+    left = NotedEnsures(journal).begin("three", after)
+    assert {live.meta.uid: 100 + EXPECTED} == left
+
+
+async def test_heir_forgets_notes_of_records_that_are_gone() -> None:
+    """Nobody tells it of their end."""
+    journal = FakeJournal()
+    NotedEnsures(journal).begin("two", None)
+    gone = Uid("uid-gone")
+    NotedEnsures(journal).after(gone, 130.0)
+    _, registrar = started(a_record(), journal)
+
+    registrar.inherit("root", ENDED_AT, {gone: 130.0})
+
+    assert [] == journal.noted("")
+
+
+async def test_heir_signs_by_a_name_of_its_own_in_the_line() -> None:
+    """A late write of the one before it must not clear its mark (w59)."""
+    world, registrar = started(a_record(ensuring="root/one"))
+    registrar.inherit("root", ENDED_AT, {})
+
+    await visits(world, registrar, 1)
+
+    assert ["root/me", ""] == [status.ensuring for status in world.writes]
+
+
+async def test_ensure_is_noted_before_it_is_made_and_its_answer_after() -> None:
+    """Who begins in our place expects it in between (w57)."""
+    journal, noted = FakeJournal(), []
+    world, registrar = started(a_record(ensuring="me"), journal)
+
+    def note(_world: World, _step: Step) -> None:
+        noted.append(journal.noted(""))
+
+    world.before = note
+    await visits(world, registrar, 1)
+
+    assert [[], [[0.0, SETTLING]], []] == noted
+
+
+async def test_who_has_signed_off_ignores_what_a_lagging_watch_shows() -> None:
+    """Nor does it use the permission of a write of its own from before (w55)."""
+    live = a_record(ensuring="me", version=5)
+    view, clock = show(everyday(), live), VirtualClock()
+    world = World(live, monotonic=100.0)
+    registrar, _ = _registrar(world, view, clock)
+
+    def end(world: World, step: Step) -> None:
+        if isinstance(step, WriteStatus) and not world.stored.is_deleting:
+            world.record = a_record(ensuring="me", deleting=True, version=9)
+
+    world.before = end
+    await visits(world, registrar, 1)
+    assert SIGNED_OFF == world.stored.status.ensuring
+    show(view, live)
+    registrar.take_up(Written(Permission(live, world.monotonic), None))
+    await visits(world, registrar, 1)
+
+    assert 1 == len(world.calls(Operation.ENSURE_BACKEND))

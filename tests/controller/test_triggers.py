@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.group_status import GroupStatusReconciler
+from lbcf.controller.noted_ensures import NotedEnsures
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.triggers import ChangedBackends, Queues, Triggers
 from lbcf.controller.view import View
@@ -21,6 +22,7 @@ from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import BINDS, GROUPS
 from lbcf.kube.list_watch import Removed
+from lbcf.runtime.journal import NoJournal
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.wire.metadata import identity_of
@@ -88,7 +90,13 @@ def set_up(*things: Thing) -> Bench:
     executor = Executor(client, DriverPool(clock, CollectorRegistry()), clock)
     checks = FirstChecks(view, clock)
     registrar = Registrar(
-        view, queues.records, executor, "me", Shares(64), checks=checks
+        view,
+        queues.records,
+        executor,
+        "me",
+        Shares(64),
+        checks=checks,
+        noted=NotedEnsures(NoJournal()),
     )
     recorder = EventRecorder(client, clock, controller="c", instance="i")
     statuses = GroupStatusReconciler(

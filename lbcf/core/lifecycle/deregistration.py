@@ -8,7 +8,7 @@ explains them:
 1. Without an address nothing was ever registered, and nobody is called. Else calls go out
    only under a permission: a quorum read that showed the record deleting (w02). Where
    members are named after their records, the watch is enough: a deletion is never taken
-   back, nobody but rule 7 writes to the record after it, and a call that comes after the
+   back, what others write after it takes nothing back, and a call that comes after the
    record's end finds nobody's member. That saves a third of the requests.
 2. The drain's clock starts with the first call that may have reached the driver, and is
    written once it has to wait: while the driver could not be reached, nothing was drained.
@@ -18,8 +18,8 @@ explains them:
    call at once so that traffic stops, and one that counts after all ensures are over
    (w21, w22).
 4. The finalizer goes by compare-and-swap, after a success that counts, of this
-   incarnation (w23, w24). What counted counts for later versions, too: no registrar
-   writes into a record that it has read as deleting.
+   incarnation (w23, w24). What counted counts for later versions, too: all that a
+   registrar writes into a record that it has read as deleting is that no ensure is out.
 5. A call without a definite answer may take effect when the record is gone. Where members
    are known by address alone it is the lock that keeps the address from its next owner
    until then, also after a crash, when nobody remembers the call. A call that may take

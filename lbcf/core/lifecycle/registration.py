@@ -26,12 +26,15 @@ them:
    the version before was settled or claimed (`claim_after_update`, w17).
 7. That a member was lost is written down before it is put back (w18);
    `lbcf.controller.member_resync` finds out which are.
-
+8. Kept by `lbcf.core.selection.location`: on the place of a backend.
 9. A record whose pod waits for the end of all its records (`is_gated`) is ensured for the
    first time only after a quorum read of the pod, made once the record existed, showed that
    it is not being deleted (w60, w61).
-
-Rule 8, on the place of a backend, is kept by `lbcf.core.selection.location`.
+10. Who has marked a record that ends signs it off: once none of its ensures is out, and none
+   will be, `ensuring` says so, and the deregistrar need not wait for Δ (w53 to w55, w63).
+11. A mark of a run in whose place this one provably began is like our own, and so are its
+   ensures (w56 to w58); we sign by a name that has that run's in it, and our own behind
+   that: a write of that run that is made late would else clear our mark (w59).
 """
 
 from collections.abc import Callable
@@ -82,6 +85,7 @@ from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import (
     ANY_INCARNATION,
+    SIGNED_OFF,
     BackendRecord,
     LoadBalancerDriver,
     PodRef,
@@ -103,7 +107,7 @@ class UncertainCall:
     """An ensure of this incarnation without a definite answer.
 
     Attributes:
-        generation: of the parameters that it carried.
+        generation: of the parameters that it carried; 0: not known.
         until: monotonic seconds until which it may take effect.
     """
 
@@ -122,6 +126,8 @@ class RegistrationState:
         uncertain_call: the latest of our own ensures that had no definite answer; None,
             too, when one that was sent after its time has succeeded.
         unheard: a write that cleared `ensuring` had no answer.
+        running_until: monotonic seconds until which an ensure may take effect that was
+            answered by Running; 0: there was a Succ since.
         stale_until: monotonic seconds until which such an ensure with parameters older
             than those of `uncertain_call` may take effect.
         confirmed: the generation of an ensure that succeeded, and was sent when none with
@@ -148,6 +154,7 @@ class RegistrationState:
     claimed: int | None = None
     uncertain_call: UncertainCall | None = None
     unheard: bool = False
+    running_until: float = 0.0
     stale_until: float = 0.0
     confirmed: int | None = None
     ensured_at: float | None = None
@@ -170,6 +177,13 @@ class RegistrationState:
     def is_uncertain(self) -> bool:
         """Return whether this incarnation may not clear `ensuring` now."""
         return self.uncertain_call is not None or self.unheard
+
+    @property
+    def out_until(self) -> float:
+        """Return until when one of our own ensures may take effect, 0: none may."""
+        if self.uncertain_call is None:
+            return self.running_until
+        return max(self.uncertain_call.until, self.stale_until, self.running_until)
 
     def begin_turn(
         self,
@@ -227,6 +241,28 @@ def needs_turn(state: RegistrationState, record: BackendRecord) -> bool:
     )
 
 
+def _sign_off(state: RegistrationState, record: BackendRecord, now: Now) -> Step | None:
+    """Write into a record that ends that no ensure is out (rule 10)."""
+    rest = rest_to_sign_off(state, record, now)
+    if rest is None:
+        return None
+    if rest > timedelta(0):
+        return Finish(rest)
+    return WriteStatus(record, attrs.evolve(record.status, ensuring=SIGNED_OFF))
+
+
+def rest_to_sign_off(
+    state: RegistrationState, record: BackendRecord, now: Now
+) -> timedelta | None:
+    """Return how long it is until a record that ends is signed off, None: never by us."""
+    if not record.is_deleting or record.is_settled or not record.address:
+        return None
+    mine = is_of_line(record.status.ensuring, state.incarnation)
+    if not (mine or _is_claimed(state, record)) or _is_always(record):
+        return None
+    return timedelta(seconds=max(0.0, state.out_until - now.monotonic))
+
+
 def _leave_alone(
     state: RegistrationState, record: BackendRecord, now: Now
 ) -> Step | None:
@@ -248,7 +284,7 @@ def next_ensure(
         return timedelta(seconds=max(0.0, rest))
     unconfirmed = state.confirmed != record.meta.generation
     mark = record.status.ensuring
-    if mark and (unconfirmed or mark == state.incarnation):
+    if mark and (unconfirmed or is_of_line(mark, state.incarnation)):
         return max(_rest_to_confirm(state, record, now), timedelta(0))
     return None
 
@@ -269,7 +305,7 @@ def _rest_to_confirm(
     if isinstance(driver, Explanation):
         return DRIVER_RECHECK
     settling = max(driver.settling(Operation.ENSURE_BACKEND), record.settling)
-    is_ours = record.status.ensuring == state.incarnation
+    is_ours = is_of_line(record.status.ensuring, state.incarnation)
     until = state.stale_until
     # Ensures of older incarnations may have any parameters; of our own only those of
     # other generations have others. All of ours must be over before the mark is cleared.
@@ -375,21 +411,30 @@ def _write_marker(
 def _is_claimed(state: RegistrationState, record: BackendRecord) -> bool:
     # Our own create, or our own update of a settled or claimed version, made this
     # generation, and no other incarnation has marked the record since: it has no call out.
-    return state.claimed == record.meta.generation and not record.status.ensuring
+    return state.claimed == record.spec_generation and not record.status.ensuring
 
 
 def marker(state: RegistrationState, record: BackendRecord) -> str:
     """Return what `ensuring` must be while this incarnation may have a call out.
 
     Its own name where no other call can be out: the record is settled or claimed, or it
-    is marked with that name already. `*` otherwise.
+    is marked with that name already, or by a run in whose place it began. `*` otherwise.
     """
     mine = (
-        record.status.ensuring == state.incarnation
+        is_of_line(record.status.ensuring, state.incarnation)
         or record.is_settled
         or _is_claimed(state, record)
     )
     return state.incarnation if mine and not state.unheard else ANY_INCARNATION
+
+
+def is_of_line(mark: str, incarnation: str) -> bool:
+    """Return whether a mark is an incarnation's, or of one in whose place it began.
+
+    Each of these had provably ended when the next one began. All have the name of the first
+    one, and those after it their own behind that and a slash.
+    """
+    return mark.partition("/")[0] == incarnation.partition("/")[0] != ""
 
 
 def _is_always(record: BackendRecord) -> bool:
@@ -476,6 +521,7 @@ def _is_unlisted(driver: LoadBalancerDriver | Explanation) -> bool:
 
 
 STAGES: tuple[Stage, ...] = (
+    _sign_off,
     _leave_alone,
     _write_condition,
     _wait,
@@ -517,6 +563,9 @@ def _observed(
 ) -> RegistrationState:
     state = attrs.evolve(state, permission=permission)
     record = permission.record
+    if record.status.ensuring == SIGNED_OFF:
+        # From here on no permission counts, a newer one of our own neither (w55).
+        return attrs.evolve(state, is_over=True)
     if isinstance(step, WriteStatus):
         state = attrs.evolve(state, report=None)
         if record.is_registered and state.ensured is not None:
@@ -637,6 +686,7 @@ def _succeeded(
         ensured_at=now.monotonic,
         streak=NO_FAILURES,
         confirmed=record.meta.generation if step.final else state.confirmed,
+        running_until=0.0,
         uncertain_call=None if _are_all_over(state, step) else state.uncertain_call,
     )
 
@@ -644,13 +694,18 @@ def _succeeded(
 def _are_all_over(state: RegistrationState, step: CallDriver) -> bool:
     """Return whether all earlier ensures under our mark were over when one was sent."""
     mark = step.permission.record.status.ensuring
-    return step.final and mark == state.incarnation
+    return step.final and is_of_line(mark, state.incarnation)
 
 
-def _with_uncertain_call(
-    state: RegistrationState, step: CallDriver, reply: NoAnswer, now: Now
+def _with_ensure_out(
+    state: RegistrationState, step: CallDriver, reply: CallFailure, now: Now
 ) -> RegistrationState:
     settling = step.driver.settling(step.operation).total_seconds()
+    if isinstance(reply, StillRunning):
+        # No uncertain call: it ends with the Succ that is polled for (docs/protocol.md).
+        return attrs.evolve(state, running_until=now.monotonic + settling)
+    if not isinstance(reply, NoAnswer) or not reply.may_land:
+        return state
     generation = step.permission.record.meta.generation
     stale = state.stale_until
     if (
@@ -669,14 +724,8 @@ def _not_registered_yet(
     if not isinstance(step, CallDriver):
         return state
     record = step.permission.record
-    # Running is no uncertain call: it ends with the Succ that is polled for
-    # (docs/protocol.md).
-    if (
-        isinstance(reply, NoAnswer)
-        and reply.may_land
-        and step.operation is Operation.ENSURE_BACKEND
-    ):
-        state = _with_uncertain_call(state, step, reply, now)
+    if step.operation is Operation.ENSURE_BACKEND:
+        state = _with_ensure_out(state, step, reply, now)
     why = describe_failure(reply, step.driver, step.operation)
     streak = state.streak.with_answer(step.operation, reply)
     pause = retry_delay(reply, streak.length, now)

@@ -89,12 +89,13 @@ class Meta:
         return self.annotations.get(ANNOTATION_DRAIN, "").strip()
 
 
-_MARGIN = timedelta(seconds=2)
+SENDING_MARGIN = timedelta(seconds=2)
+"""From a permission to the latest moment at which its call is sent."""
 _SKEW_AND_TRUNCATION = timedelta(seconds=3)
 _DEFAULT_TIMEOUT = timedelta(seconds=10)
 _DEFAULT_LATE_EFFECT = timedelta(seconds=10)
 USUAL_SETTLING = (
-    _DEFAULT_TIMEOUT + _MARGIN + _DEFAULT_LATE_EFFECT + _SKEW_AND_TRUNCATION
+    _DEFAULT_TIMEOUT + SENDING_MARGIN + _DEFAULT_LATE_EFFECT + _SKEW_AND_TRUNCATION
 )
 """Δ of a driver that says nothing of its times, and of records that say nothing of it."""
 GATE_TIMEOUT = timedelta(minutes=10)
@@ -200,7 +201,7 @@ class LoadBalancerDriver:
 
     def window(self, operation: Operation) -> timedelta:
         """Return how long after its permission began a call must have ended (W)."""
-        return self.timeout(operation) + _MARGIN
+        return self.timeout(operation) + SENDING_MARGIN
 
     def settling(self, operation: Operation) -> timedelta:
         """Return how long a call without a definite answer may still take effect (Δ).
@@ -458,6 +459,8 @@ class DrainProgress:
 ANY_INCARNATION = "*"
 """Several incarnations: in `ensuring`, any of them may have an ensure out; in
 `deregistrar`, more than one may have called for the end of the record."""
+SIGNED_OFF = "-"
+"""In `ensuring` of a record that ends: no ensure of it is out, nor will be."""
 
 
 @attrs.frozen
@@ -593,10 +596,15 @@ class BackendRecord:
         registered = conditions.find(self.status.conditions, conditions.REGISTERED)
         if registered is None or registered.status is not True:
             return False
+        ensured = registered.observed_generation == self.spec_generation
+        return ensured or self.is_legacy
+
+    @property
+    def spec_generation(self) -> int:
+        """Return the generation that its spec had last."""
         # A deletion that finalizers hold up counts as a change of the spec: the API
         # server raises metadata.generation by one when it sets deletionTimestamp.
-        ensured = self.meta.generation - (1 if self.is_deleting else 0)
-        return registered.observed_generation == ensured or self.is_legacy
+        return self.meta.generation - (1 if self.is_deleting else 0)
 
     @property
     def is_legacy(self) -> bool:
@@ -611,9 +619,8 @@ class BackendRecord:
     @property
     def is_settled(self) -> bool:
         """Return whether no ensure can be out: one deregistration is enough."""
-        return (
-            self.is_registered
-            and not self.status.ensuring
-            and not self.is_legacy
-            and not self.spec.ensure_policy.is_always
-        )
+        if self.spec.ensure_policy.is_always:
+            return False
+        is_unmarked = not self.status.ensuring and not self.is_legacy
+        is_over = self.is_registered and is_unmarked
+        return is_over or self.status.ensuring == SIGNED_OFF

@@ -73,11 +73,10 @@ class Replica:
         self._argv = [
             *("setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "lbcf", role),
             *("--kubeconfig", str(kubeconfig), "--metrics-bind-address", "0"),
-            *("--health-probe-bind-address", "0", *ALLOW_BESIDE_US, *flags),
-        ]
-        if role == "deregistrar":
+            *("--health-probe-bind-address", "0", *ALLOW_BESIDE_US),
             # As the volume of its pod: each run finds what the one before it has left.
-            self._argv += ["--journal", str(log.with_suffix(".journal"))]
+            *("--journal", str(log.with_suffix(".journal")), *flags),
+        ]
         self._child: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
 

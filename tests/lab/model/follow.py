@@ -33,8 +33,6 @@ from tests.lab.model.witness import (
     Takeover,
     Witness,
     basis,
-    mark,
-    wanted,
 )
 
 
@@ -64,7 +62,7 @@ def _update(f: Witness, e: Event, memory: Memory) -> str:
         return ""
     if before is None:
         return f"from version {e.of}, which nobody has seen"
-    now = mark(e.actor, before.ensuring)
+    now = f.mark(e.actor, before.ensuring)
     settled = decisions.is_settled(before.registered, now, before.always)
     claimed = before.generation in memory.claims
     claims = decisions.claims_update(settled, claimed, now, before.always)
@@ -99,10 +97,24 @@ def _write(f: Witness, e: Event, memory: Memory) -> str:
     if isinstance(before, str):
         return before
     if before.deleting:
+        if after.ensuring != before.ensuring:
+            return _signed_off(f, e, memory, before)
         return _end_written(memory, before, after)
     if after.settling < before.settling:
         return "an ensure that is out may take effect for longer"
     return _status_written(f, e, memory, before)
+
+
+def _signed_off(f: Witness, e: Event, memory: Memory, before: Facts) -> str:
+    """Whoever has marked a record that ends says that none of its ensures is out."""
+    mark = f.mark(e.actor, before.ensuring)
+    claims = before.generation - 1 in memory.claims and not before.registered
+    until = max(memory.ensured_until(before.settling), memory.running_until)
+    if e.now is None or f.mark(e.actor, e.now.ensuring) != decisions.SIGNED_OFF:
+        return "of a record that ends, the mark can only be signed off"
+    if decisions.may_sign_off(1, mark, claims, e.began < until, before.always):
+        return ""
+    return f"an ensure may be out (mark {before.ensuring!r})"
 
 
 def _status_written(f: Witness, e: Event, memory: Memory, before: Facts) -> str:
@@ -117,13 +129,13 @@ def _status_written(f: Witness, e: Event, memory: Memory, before: Facts) -> str:
         return _address_written(f, e, memory, before)
     signs_off = bool(before.ensuring) and not after.ensuring
     if after.registered and (signs_off or not before.registered):
-        return _registered_written(e, memory, before, after)
-    want = wanted(e, memory, before)
+        return _registered_written(f, e, memory, before)
+    want = f.wanted(e, memory, before)
     # To say that anybody's call may be out is always allowed: it only costs waiting.
     allowed = (want, decisions.ANYBODY)
     if (
         after.ensuring != before.ensuring
-        and mark(e.actor, after.ensuring) not in allowed
+        and f.mark(e.actor, after.ensuring) not in allowed
     ):
         return (
             f"the mark {after.ensuring!r} is not its to write over {before.ensuring!r}"
@@ -153,19 +165,20 @@ def _address_written(f: Witness, e: Event, memory: Memory, before: Facts) -> str
         return "the lock on the address is not held"
     if e.now.lock_settling > memory.said:
         return f"the lock says {memory.said} s, not {e.now.lock_settling} s"
-    return (
-        "" if e.now.ensuring == e.actor else "the address is written without the mark"
-    )
+    is_marked = f.mark(e.actor, e.now.ensuring) == 1
+    return "" if is_marked else "the address is written without the mark"
 
 
-def _registered_written(e: Event, memory: Memory, before: Facts, after: Facts) -> str:
+def _registered_written(f: Witness, e: Event, memory: Memory, before: Facts) -> str:
     """Registered is written after a success, and the mark left as it must be."""
+    after = e.now
+    if after is None:
+        return ""
     if memory.ensured != before.version:
         return f"no ensure has succeeded under version {before.version}"
-    doubts = memory.out_until > NEVER
-    want = wanted(e, memory, before)
-    left = decisions.mark_left(1, want, before.always, doubts)
-    if mark(e.actor, after.ensuring) != left:
+    want = f.wanted(e, memory, before)
+    left = decisions.mark_left(1, want, before.always, memory.doubts)
+    if f.mark(e.actor, after.ensuring) != left:
         return f"the mark {after.ensuring!r} is left behind, from {before.ensuring!r}"
     return ""
 
@@ -208,17 +221,19 @@ def _call(f: Witness, e: Event, memory: Memory) -> str:
     if not seen.address:
         return "the record has no address"
     return (
-        _ensure(e, memory, seen) if e.op == "ensure" else _take_out(f, e, memory, seen)
+        _ensure(f, e, memory, seen)
+        if e.op == "ensure"
+        else _take_out(f, e, memory, seen)
     )
 
 
-def _ensure(e: Event, memory: Memory, seen: Facts) -> str:
+def _ensure(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
     """An ensure goes out for a live record whose mark a deregistrar understands."""
     if seen.deleting:
         return "the record is being deleted"
     if seen.registered and not seen.always and not seen.ensuring:
         return "the record is settled; that an ensure goes out is nowhere written"
-    now, want = mark(e.actor, seen.ensuring), wanted(e, memory, seen)
+    now, want = f.mark(e.actor, seen.ensuring), f.wanted(e, memory, seen)
     claims = seen.generation in memory.claims
     if not decisions.is_covered(now, want, claims, seen.always):
         return f"the mark {seen.ensuring!r} does not tell of this call"
@@ -230,10 +245,19 @@ def _ensure(e: Event, memory: Memory, seen: Facts) -> str:
         memory.out_until = max(
             memory.out_until, until if e.outcome == "unanswered" else float("inf")
         )
-    elif e.outcome == "succeeded" and memory.out_until <= e.began:
-        memory.out_until = NEVER
+    elif e.outcome == "running":
+        memory.running_until = e.began + settling
+    elif e.outcome == "succeeded":
+        _doubts_end(e, memory, seen)
     memory.ensured = seen.version if e.outcome == "succeeded" else None
     return ""
+
+
+def _doubts_end(e: Event, memory: Memory, seen: Facts) -> None:
+    """An ensure that was sent when all earlier ones were over has succeeded."""
+    memory.running_until = NEVER
+    if memory.ensured_until(seen.settling) <= e.began:
+        memory.out_until = memory.inherited_at = NEVER
 
 
 def _take_out(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
@@ -259,7 +283,7 @@ def _take_out(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
 def _deregister(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
     """A deregister counts once no ensure can take effect any more."""
     settled = decisions.is_settled(
-        seen.registered, mark(e.actor, seen.ensuring), seen.always
+        seen.registered, f.mark(e.actor, seen.ensuring), seen.always
     )
     # Ensures that are out went by the driver as it was then, which the record says.
     settling = max(e.driver.settling["ensure"], seen.settling)

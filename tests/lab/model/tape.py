@@ -159,10 +159,10 @@ class Tape:
         self._steps.append(crash)
 
     def inherited(self, actor: str, name: str, began: float, recalls: str = "") -> None:
-        """Note that a deregistrar which began then goes by the name of one before it.
+        """Note that who began then goes by the name of one before it.
 
         Args:
-            actor: the deregistrar.
+            actor: a registrar or a deregistrar.
             name: of the one before it.
             began: seconds.
             recalls: whose knowledge of its calls it has; empty: nobody's.

@@ -43,6 +43,8 @@ class Memory:
         claims: generations for which nobody else can have an ensure out.
         out_until: until when an own ensure may take effect that had no definite answer; for
             ever, where it is not known what came of one.
+        running_until: the same of one that was answered by Running.
+        inherited_at: until when the one before may have sent an ensure; nobody knows which.
         unheard: nothing was heard of an own write that cleared the mark.
         has_lock: on the record's address.
         said: for how long calls for the record's end may take effect, as that lock says.
@@ -59,6 +61,8 @@ class Memory:
     kept: list[tuple[float, Facts]] = field(default_factory=list)
     claims: set[int] = field(default_factory=set)
     out_until: float = NEVER
+    running_until: float = NEVER
+    inherited_at: float = NEVER
     unheard: bool = False
     has_lock: bool = False
     said: float = 0.0
@@ -68,6 +72,19 @@ class Memory:
     unanswered: float = NEVER
     inherited: float = NEVER
     drain: Drain | None = None
+
+    @property
+    def doubts(self) -> bool:
+        """Tell whether an ensure was without an answer, and none succeeded since its time."""
+        return max(self.out_until, self.inherited_at) > NEVER
+
+    def ensured_until(self, settling: float) -> float:
+        """Tell until when an ensure may take effect.
+
+        Args:
+            settling: for how long one of the one before may.
+        """
+        return max(self.out_until, self.inherited_at + settling)
 
 
 @dataclass(frozen=True)
@@ -97,7 +114,7 @@ class Witness:
             paused tells of a release long after it was made.
         clean: records of whose end whoever let them go knows all calls that may be out:
             `unanswered` and `inherited`.
-        heirs: of deregistrars that go by another one's name, how they began to.
+        heirs: of those that go by another one's name, how they began to.
     """
 
     keyed: frozenset[str]
@@ -115,7 +132,7 @@ class Witness:
     heirs: dict[str, Event] = field(default_factory=dict)
 
     def inherit(self, e: Event) -> str:
-        """Let a deregistrar go by another one's name, if nobody else does any more."""
+        """Let one go by another one's name, if nobody else does any more."""
         heirs = {heir for heir, how in self.heirs.items() if how.name == e.name}
         self.heirs[e.actor] = e
         works = ({e.name} | heirs) - self.ended
@@ -124,6 +141,30 @@ class Witness:
     def name_of(self, actor: str) -> str:
         """Return the name by which records know a deregistrar."""
         return self.heirs[actor].name if actor in self.heirs else actor
+
+    def mark(self, actor: str, text: str) -> int:
+        """Number a mark as the model does: 1 is one's own."""
+        known = {
+            "": decisions.NOBODY,
+            "*": decisions.ANYBODY,
+            "-": decisions.SIGNED_OFF,
+            self._signs_as(actor): 1,
+        }
+        if text in known:
+            return known[text]
+        is_before = text.partition("/")[0] == self.name_of(actor)
+        return 1 + decisions.BEFORE if is_before else 2
+
+    def _signs_as(self, actor: str) -> str:
+        """Return by which name a registrar signs."""
+        return f"{self.name_of(actor)}/{actor}" if actor in self.heirs else actor
+
+    def wanted(self, e: Event, memory: Memory, seen: Facts) -> int:
+        """Say what the mark must be before an actor's next ensure."""
+        now = self.mark(e.actor, seen.ensuring)
+        settled = decisions.is_settled(seen.registered, now, seen.always)
+        claims = seen.generation in memory.claims
+        return decisions.mark_of(1, now, settled, claims, memory.unheard)
 
     def memory_of(self, actor: str, record: str) -> Memory:
         """Return what an actor knows of a record.
@@ -142,11 +183,41 @@ class Witness:
         if how is None:
             return Memory()
         if how.recalls:
-            before = self.memory_of(how.recalls, record)
-            if before.unanswered < float("inf"):
-                return Memory(unanswered=before.unanswered, inherited=before.inherited)
+            return self._recalled(self.memory_of(how.recalls, record), how)
         doubts = self.deleted.get(record, float("inf")) < how.began
-        return Memory(inherited=how.began - MARGIN if doubts else NEVER)
+        sent_at = how.began - MARGIN
+        return Memory(
+            inherited=sent_at if doubts else NEVER,
+            inherited_at=sent_at if self._is_unsettled(record) else NEVER,
+        )
+
+    @staticmethod
+    def _recalled(before: Memory, how: Event) -> Memory:
+        """Return what an heir knows that knows what the one before it knew.
+
+        Of a call that was out when that one ended, it knows that it was sent by then.
+        """
+        known = Memory(inherited=before.inherited, inherited_at=before.inherited_at)
+        sent_at = how.began - MARGIN
+        if before.unanswered < float("inf"):
+            known.unanswered = before.unanswered
+        else:
+            known.inherited = sent_at
+        out_until = max(before.out_until, before.running_until)
+        if out_until < float("inf"):
+            known.out_until = out_until
+        else:
+            known.inherited_at = sent_at
+        return known
+
+    def _is_unsettled(self, record: str) -> bool:
+        """Tell whether an ensure of a record may be out, by what is known of it."""
+        known = [version for of, version in self.versions if of == record]
+        if not known:
+            return False
+        last = self.versions[record, max(known)]
+        mark = self.mark("", last.ensuring)
+        return not decisions.is_settled(last.registered, mark, last.always)
 
     def learn_version(self, e: Event) -> str:
         """Note a version; what it says can never change, nor can its drain's clock.
@@ -235,18 +306,3 @@ def basis(witness: Witness, e: Event, memory: Memory) -> Facts | str:
     if newest is None:
         return "without having observed the record since it changed"
     return f"on version {e.of}, and has observed {newest.version} since"
-
-
-def mark(me: str, text: str) -> int:
-    """Number a mark as the model does: 1 is one's own."""
-    if text == me:
-        return 1
-    return {"": decisions.NOBODY, "*": decisions.ANYBODY}.get(text, 2)
-
-
-def wanted(e: Event, memory: Memory, seen: Facts) -> int:
-    """Say what the mark must be before an actor's next ensure."""
-    now = mark(e.actor, seen.ensuring)
-    settled = decisions.is_settled(seen.registered, now, seen.always)
-    claims = seen.generation in memory.claims
-    return decisions.mark_of(1, now, settled, claims, memory.unheard)

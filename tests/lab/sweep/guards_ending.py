@@ -424,8 +424,8 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 BackendRecord,
                 "is_settled",
-                "and not self.spec.ensure_policy.is_always",
-                "",
+                "if self.spec.ensure_policy.is_always:",
+                "if False:",
             ),
         ),
         ("always",),

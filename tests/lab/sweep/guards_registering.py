@@ -1,7 +1,9 @@
 """Guards of `lbcf.core.lifecycle.registration`, and of whoever writes records."""
 
 from lbcf.controller import registrar as registrar_module
+from lbcf.controller.registrar import Registrar
 from lbcf.core.lifecycle import registration
+from lbcf.deregistrar import reconciler
 from lbcf.executor import perform
 from lbcf.executor.perform import Executor
 from tests.lab.sweep.edits import Edit, Mutant, Value
@@ -31,7 +33,7 @@ REGISTERING: dict[str, Mutant] = {
             Edit(
                 registration,
                 "marker",
-                "record.status.ensuring == state.incarnation",
+                "is_of_line(record.status.ensuring, state.incarnation)",
                 "True",
             ),
         ),
@@ -119,7 +121,7 @@ REGISTERING: dict[str, Mutant] = {
             Edit(
                 registration,
                 "next_ensure",
-                "if mark and (unconfirmed or mark == state.incarnation):",
+                "if mark and (unconfirmed or is_of_line(mark, state.incarnation)):",
                 "if False:",
             ),
         ),
@@ -170,7 +172,7 @@ REGISTERING: dict[str, Mutant] = {
         (
             Edit(
                 registration,
-                "_with_uncertain_call",
+                "_with_ensure_out",
                 "stale = max(stale, state.uncertain_call.until)",
                 "stale += 0.0",
             ),
@@ -184,7 +186,7 @@ REGISTERING: dict[str, Mutant] = {
             Edit(
                 registration,
                 "_is_claimed",
-                "state.claimed == record.meta.generation and not",
+                "state.claimed == record.spec_generation and not",
                 "not",
             ),
         ),
@@ -234,6 +236,77 @@ REGISTERING: dict[str, Mutant] = {
             ),
         ),
         ("two-groups-end/backend", "two-groups/backend", "reuse/backend"),
+    ),
+    "signed-off-while-out": Mutant(
+        "what ends is signed off once no ensure of it is out",
+        (
+            Edit(
+                registration,
+                "rest_to_sign_off",
+                "state.out_until - now.monotonic",
+                "0.0",
+            ),
+        ),
+        ("let-go-in-spite-of-kills",),
+    ),
+    "signed-off-for-others": Mutant(
+        "and only where nobody else may have called",
+        (
+            Edit(
+                registration,
+                "rest_to_sign_off",
+                "if not (mine or _is_claimed(state, record)) or",
+                "if",
+            ),
+        ),
+        ("two-registrars", "both-at-once"),
+        modes=("crash-late", "timeout-late", "reset-late", "5xx-late"),
+    ),
+    "sign-off-unheard": Mutant(
+        "a deregistrar looks at what was signed off",
+        (Edit(reconciler, "_orders", ", record.is_settled", ""),),
+        ("taken-when-signed-off-late",),
+    ),
+    "marks-not-inherited": Mutant(
+        "a controller in the place of one that ended signs its records off",
+        (
+            Edit(
+                Registrar,
+                "inherit",
+                'self._incarnation = f"{name}/{self._incarnation}"',
+                "pass",
+            ),
+        ),
+        ("taken-when-signed-off-by-an-heir",),
+    ),
+    "heir-expects-nothing": Mutant(
+        "and expects its ensures where that one has left no notes of them",
+        (Edit(Registrar, "inherit", "elif not record.is_settled:", "elif False:"),),
+        ("let-go-after-two-kills/unjournaled",),
+    ),
+    "ensure-not-noted": Mutant(
+        "an ensure is noted before it is made",
+        (
+            Edit(
+                Registrar,
+                "_note",
+                "self._noted.before(uid, state.out_until, settling)",
+                "pass",
+            ),
+        ),
+        ("let-go-after-two-kills/backend",),
+    ),
+    "answered-ensure-not-noted": Mutant(
+        "and so is its answer",
+        (
+            Edit(
+                Registrar,
+                "_turn",
+                "self._noted.after(uid, learnt.out_until)",
+                "pass",
+            ),
+        ),
+        ("taken-when-signed-off-by-an-heir",),
     ),
     "ensures-unwritten": Mutant(
         "the address is in the record before the first ensure",

@@ -3,7 +3,7 @@
 import asyncio
 
 from tests.lab.sweep.faults import Kind
-from tests.lab.sweep.objects import BACKEND, RECORD
+from tests.lab.sweep.objects import BACKEND, OR_ELSEWHERE, RECORD
 from tests.lab.sweep.stage import ONE, TWO, begin, scenario
 from tests.lab.sweep.world import Step, World
 
@@ -188,7 +188,7 @@ async def drain_in_vain(world: World) -> None:
     world.put_pod("web-2", ONE)
 
 
-@scenario(short=True)
+@scenario(OR_ELSEWHERE, short=True)
 async def parameters(world: World) -> None:
     """A group's parameters change."""
     await begin(world, ONE)
@@ -206,7 +206,7 @@ async def parameters_slowly(world: World) -> None:
     await asyncio.sleep(1)
 
 
-@scenario()
+@scenario(OR_ELSEWHERE)
 async def parameters_back(world: World) -> None:
     """Parameters change, and change back while they are being applied."""
     await begin(world, ONE)
@@ -218,7 +218,7 @@ async def parameters_back(world: World) -> None:
     await asyncio.sleep(1)
 
 
-@scenario()
+@scenario(OR_ELSEWHERE)
 async def parameters_in_doubt(world: World) -> None:
     """Two changes have no answer, one after the other, at a record that others marked."""
     world.troubles["ensureBackend"] = ["crash-late"]
@@ -230,7 +230,7 @@ async def parameters_in_doubt(world: World) -> None:
     world.put_group(parameters={"weight": "3"})
 
 
-@scenario()
+@scenario(OR_ELSEWHERE)
 async def parameters_and_end(world: World) -> None:
     """Parameters change, and the pod goes while they are being applied."""
     await begin(world, ONE)
@@ -241,7 +241,7 @@ async def parameters_and_end(world: World) -> None:
     world.put_pod("web-2", ONE)
 
 
-@scenario({"record": RECORD, "backend": BACKEND})
+@scenario(OR_ELSEWHERE)
 async def unread(world: World) -> None:
     """Parameters change after a look at a record that failed; soon the pod goes."""
     await asyncio.sleep(1)

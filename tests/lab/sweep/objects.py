@@ -102,6 +102,8 @@ class Setting:
         drain_timeout: seconds; the driver's own word on drainBackend.
         timeout: seconds; its word on ensureBackend and deregisterBackend.
         journals: a process that is killed leaves its journal to the one in its place.
+        elsewhere: one that begins in its place is on another machine: nothing tells it that
+            the one before it has ended.
         workers: of each queue: those of the real one, of whom all but a few would only
             wait.
         epoch: what the load balancer's status says of its memory from the start, empty:
@@ -122,6 +124,7 @@ class Setting:
     drain_timeout: int = 10
     timeout: int = _USUAL_TIMEOUT
     journals: bool = True
+    elsewhere: bool = False
     workers: int = 3
     epoch: str = "epoch-1"
 
@@ -140,6 +143,8 @@ NAMED_BY_DRIVER = Setting(MemberKey.RECORD, AddressSource.DRIVER)
 """Members are named after records, and the driver says their addresses."""
 
 SETTINGS = {"record": RECORD, "backend": BACKEND, "driver": DRIVER}
+OR_ELSEWHERE = {**SETTINGS, "elsewhere": attrs.evolve(RECORD, elsewhere=True)}
+"""With a process that may have to wait for calls of the one before it."""
 
 
 def with_drain(setting: Setting, *, drains: bool) -> Setting:

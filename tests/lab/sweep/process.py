@@ -98,6 +98,7 @@ class Process:
         self.role = role
         self.name = f"{role}-{number}"
         ahead = _AHEAD[number % len(_AHEAD)]
+        after = None if world.setting.elsewhere else after
         self.host: Host = Host(ahead, number if after is None else after.host.boot)
         self.predecessor: Predecessor | None = None
         self.journal = FakeJournal()

@@ -21,6 +21,8 @@ POLLS = 7
 """Their pauses are longer than Δ, and shorter than a watch lags."""
 AT_MOST = 2.0
 """Seconds in which an address is in again where nothing fails."""
+JUST_AFTER = 0.15
+"""Seconds in which a call's answer comes, and less than until it is made again."""
 
 
 @scenario({**BY_ADDRESS})
@@ -115,6 +117,63 @@ async def let_go_in_spite_of_kills(world: World) -> None:
     await asyncio.sleep(KILLS_APART)
     if world.is_faultless and any(world.oracle.unsettled()):
         world.fail("not gone after Δ, as each process counted it from its own start")
+
+
+@scenario({**BY_ADDRESS})
+async def taken_when_signed_off(world: World) -> None:
+    """A record ends before it is registered; each of its ensures had its answer."""
+    world.troubles["ensureBackend"] = ["fail"]
+    await begin(world)
+    world.put_pod("web-1", ONE)
+    await world.until(lambda: not world.troubles["ensureBackend"], AT_MOST)
+    await asyncio.sleep(JUST_AFTER)
+    world.drop_pod("web-1")
+    world.put_pod("web-2", ONE)
+    await asyncio.sleep(AT_MOST)
+    if world.is_faultless and any(world.oracle.unsettled()):
+        world.fail(f"not in {AT_MOST} s after its address was free")
+
+
+@scenario({**BY_ADDRESS})
+async def taken_when_signed_off_late(world: World) -> None:
+    """An ensure without an answer is over before any that was sent at the end could be."""
+    world.troubles["ensureBackend"] = ["timeout-late"]
+    await begin(world)
+    world.put_pod("web-1", ONE)
+    await asyncio.sleep(KILLS_APART)
+    world.drop_pod("web-1")
+    world.put_pod("web-2", ONE)
+    await asyncio.sleep(USUAL_SETTLING.total_seconds() + AT_MOST - KILLS_APART)
+    if world.is_faultless and any(world.oracle.unsettled()):
+        world.fail("not in when the last owner's ensure was over")
+
+
+@scenario({**BY_ADDRESS})
+async def taken_when_signed_off_by_an_heir(world: World) -> None:
+    """The same, and the controller is killed in between."""
+    world.troubles["ensureBackend"] = ["fail"]
+    await begin(world)
+    world.put_pod("web-1", ONE)
+    await world.until(lambda: not world.troubles["ensureBackend"], AT_MOST)
+    await asyncio.sleep(JUST_AFTER)
+    world.crash_any("controller", is_old=False)
+    world.drop_pod("web-1")
+    world.put_pod("web-2", ONE)
+    await asyncio.sleep(RESTART + 2 * AT_MOST)
+    if world.is_faultless and any(world.oracle.unsettled()):
+        world.fail("not in although each call of both controllers was answered")
+
+
+@scenario({**BEGUN_ANEW})
+async def let_go_after_two_kills(world: World) -> None:
+    """The controller was killed twice, the first time while it ensured what ends now."""
+    world.troubles["ensureBackend"] = ["crash-late"]
+    await begin(world)
+    world.put_pod("web-1", ONE)
+    await world.until(lambda: not world.troubles["ensureBackend"], AT_MOST)
+    world.drop_pod("web-1")
+    await asyncio.sleep(RESTART + JUST_AFTER)
+    world.crash_any("controller", is_old=False)
 
 
 @scenario({**BEGUN_ANEW})

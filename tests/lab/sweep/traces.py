@@ -19,7 +19,6 @@ from lbcf.core.lifecycle.steps import Permission, Reply, Step
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey, Uid
-from lbcf.deregistrar.noted_calls import Left
 from lbcf.deregistrar.reconciler import Deregistrar
 from lbcf.executor import Executor, Subject
 from lbcf.kube.client import KubeClient
@@ -43,7 +42,8 @@ def taped() -> Iterator[Tape]:
             (Registrar, "take_up", _taking_up(tape)),
             (KubeClient, "delete", _deleting(tape)),
             (World, "crash", _crashing(tape)),
-            (Deregistrar, "inherit", _inheriting(tape)),
+            (Deregistrar, "inherit", _inheriting(tape, Deregistrar.inherit)),
+            (Registrar, "inherit", _inheriting(tape, Registrar.inherit)),
             (Estate, "put_driver", _putting_drivers(tape)),
         ):
             stack.enter_context(Value(owner, name, made).made())
@@ -140,13 +140,10 @@ def _putting_drivers(tape: Tape) -> Any:
     return put
 
 
-def _inheriting(tape: Tape) -> Any:
-    """Note under whose name a deregistrar goes on."""
-    inherit = Deregistrar.inherit
+def _inheriting(tape: Tape, inherit: Any) -> Any:
+    """Note under whose name a registrar or a deregistrar goes on."""
 
-    def inherited(
-        self: Deregistrar, name: str, ended_at: float, left: Left | None
-    ) -> None:
+    def inherited(self: object, name: str, ended_at: float, left: object) -> None:
         process = OWNER.get()
         assert process is not None
         assert process.predecessor is not None

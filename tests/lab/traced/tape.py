@@ -155,7 +155,7 @@ class _Writer:
     def __init__(self, runs: Sequence[Run], drivers: Sequence[Json]) -> None:
         self._runs = runs
         self._driver = drivers[0] if len(drivers) == 1 else None
-        self._deregistrar = ""
+        self._leaders: dict[str, str] = {}
 
     def steps_of(self, request: Request) -> Iterator[dict[str, Any]]:
         """Write down a request, if it is part of the protocol."""
@@ -226,18 +226,20 @@ class _Writer:
             yield {**step, "step": "cover", "outcome": "covered"}
 
     def _inherited(self, request: Request, run: Run) -> Iterator[dict[str, Any]]:
-        """Write down that a deregistrar goes by the name of the one before it.
+        """Write down that a process goes by the name of the one before it.
 
         It finds that one's journal, with what that knew of its calls.
         """
         meta = request.shown.get("metadata", {})
         text = meta.get("annotations", {}).get(f"{names.API_GROUP}/holder-process")
-        if request.name != "lbcf-deregistrar" or request.verb == "get" or text is None:
+        is_led = request.name in ("lbcf-deregistrar", "lbcf-controller")
+        if not is_led or request.verb == "get" or text is None:
             return
         spec, holder = request.shown["spec"], json.loads(text)
         if not str(spec.get("holderIdentity", "")).endswith(f"_{run.name}"):
             return
-        before, self._deregistrar = self._deregistrar, run.name
+        before = self._leaders.get(request.name, run.name)
+        self._leaders[request.name] = run.name
         if holder.get("inherited"):
             recalls = before if before != run.name else ""
             named = {"actor": run.name, "step": "inherit", "name": holder["inherited"]}
