@@ -7,14 +7,14 @@ status 2, before anything has been asked of the cluster.
 import argparse
 import sys
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 
 from lbcf import __version__
 from lbcf.admission import flags as admission_flags
 from lbcf.core.errors import LbcfError
 from lbcf.kube.leader_election import LeadershipLostError
-from lbcf.process import Dependencies, Program, run_process
+from lbcf.process import Build, StandBy, idle, run_process
 from lbcf.runtime.flags import WRONG_USAGE, OneLineParser
 from lbcf.runtime.health import CannotListen
 from lbcf.settings import Settings, SettingsError, add_flags, read_settings
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     flags = parser.parse_args(given)
     try:
         settings = read_settings(flags.process, flags)
-        return _run_again_and_again(settings, _builder(settings, flags))
+        return _run_again_and_again(settings, *_builder(settings, flags))
     except (LbcfError, CannotListen, ValueError) as error:
         print(f"lbcf {flags.process}: {error}", file=sys.stderr)  # noqa: T201
         return WRONG_USAGE
@@ -119,13 +119,11 @@ def _write_driver(argv: Sequence[str]) -> int:
     return _explain([_NEW, *named, *argv[1:]])
 
 
-def _run_again_and_again(
-    settings: Settings, build: Callable[[Dependencies], Program]
-) -> int:
+def _run_again_and_again(settings: Settings, build: Build, stand_by: StandBy) -> int:
     """Run a process to its end; from nothing each time that it has lost its Lease."""
     while True:
         try:
-            return _run(run_process(settings, build))
+            return _run(run_process(settings, build, stand_by))
         except LeadershipLostError:
             # Told in the log already. In a pod, exits that repeat are answered by pauses
             # of up to five minutes (CrashLoopBackOff).
@@ -149,14 +147,12 @@ def _run(process: Coroutine[None, None, int]) -> int:
     return uvloop.run(process)
 
 
-def _builder(
-    settings: Settings, flags: argparse.Namespace
-) -> Callable[[Dependencies], Program]:
+def _builder(settings: Settings, flags: argparse.Namespace) -> tuple[Build, StandBy]:
     """Return the program of a process; imported late, so that each loads only its own."""
     if settings.process == "controller":
         from lbcf.controller.app import Controller  # noqa: PLC0415
 
-        return Controller
+        return Controller, idle
     if settings.process == _ADMISSION:
         try:
             from lbcf.admission.app import Admission  # noqa: PLC0415
@@ -164,7 +160,7 @@ def _builder(
             lacking = f"{error}: lbcf is installed without its extra `admission`"
             raise SettingsError(f"{lacking} (docs/api.md#lbcf-admission)") from error
 
-        return partial(Admission, webhook=admission_flags.read_flags(flags))
-    from lbcf.deregistrar.app import DeregistrarProgram  # noqa: PLC0415
+        return partial(Admission, webhook=admission_flags.read_flags(flags)), idle
+    from lbcf.deregistrar.app import DeregistrarProgram, stand_by  # noqa: PLC0415
 
-    return DeregistrarProgram
+    return DeregistrarProgram, stand_by

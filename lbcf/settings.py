@@ -10,6 +10,7 @@ import attrs
 
 from lbcf.core.errors import LbcfError
 from lbcf.core.model.names import SYSTEM_NAMESPACE
+from lbcf.core.model.shards import MOST_SHARDS
 from lbcf.drivers.access import ALLOW_ALL, DriverAllowlist
 from lbcf.drivers.url_allowlist import AllowedUrl, parse_allowed_url
 from lbcf.runtime.flags import BindAddress, parse_bind_address
@@ -44,6 +45,7 @@ class Settings:
         record_events: tell of each call about a record or load balancer by an Event.
         journal: file in which a run leaves what the next one in its place is to know;
             None: nowhere.
+        shards: among how many leaders the work is divided.
     """
 
     process: str
@@ -63,6 +65,7 @@ class Settings:
     dry_run: bool = False
     record_events: bool = False
     journal: Path | None = None
+    shards: int = 1
 
 
 _PORTS = {
@@ -110,6 +113,14 @@ def add_flags(parser: argparse.ArgumentParser, process: str) -> None:
             "--record-events",
             action="store_true",
             help="an Event for each answer of a driver, as LBCF in Go has them",
+        )
+        add(
+            "--shards",
+            default=1,
+            type=int,
+            metavar="NUMBER",
+            help="among how many leaders the work is divided, the same for the "
+            "controller and the deregistrar (default: %(default)s)",
         )
     if process == "deregistrar":
         add(
@@ -194,6 +205,7 @@ def read_settings(process: str, flags: argparse.Namespace) -> Settings:
         SettingsError: a value that cannot be used.
     """
     dry_run = getattr(flags, "dry_run", False)
+    elects = getattr(flags, "leader_elect", False) and not dry_run
     return Settings(
         process=process,
         kubeconfig=_kubeconfig(flags.kubeconfig),
@@ -205,7 +217,7 @@ def read_settings(process: str, flags: argparse.Namespace) -> Settings:
             "--drain-gate-bind-address", getattr(flags, "drain_gate_bind_address", "0")
         ),
         # A Lease would be written.
-        leader_elect=getattr(flags, "leader_elect", False) and not dry_run,
+        leader_elect=elects,
         log_level=flags.log_level,
         log_format=flags.log_format,
         grace=_seconds("--grace-period", flags.grace_period),
@@ -223,7 +235,19 @@ def read_settings(process: str, flags: argparse.Namespace) -> Settings:
         dry_run=dry_run,
         record_events=getattr(flags, "record_events", False),
         journal=getattr(flags, "journal", None),
+        shards=_shards(getattr(flags, "shards", 1), elects=elects),
     )
+
+
+def _shards(number: int, *, elects: bool) -> int:
+    """Check the number of shards: which one a process has, its Lease says."""
+    if not 1 <= number <= MOST_SHARDS:
+        raise SettingsError(f"--shards {number}: must be from 1 to {MOST_SHARDS}")
+    if number > 1 and not elects:
+        raise SettingsError(
+            f"--shards {number}: needs leader election, and so no --dry-run"
+        )
+    return number
 
 
 def _allowed_url(text: str) -> AllowedUrl:

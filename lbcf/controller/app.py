@@ -12,7 +12,7 @@ from lbcf.controller.addresses import Addresses
 from lbcf.controller.apply import Applier
 from lbcf.controller.bind_view import BindView
 from lbcf.controller.binds import Binds
-from lbcf.controller.deregistrar_lease import DeregistrarLease
+from lbcf.controller.deregistrar_lease import DeregistrarLease, DeregistrarLeases
 from lbcf.controller.driver_decisions import AttachmentKey, Judgements, Validations
 from lbcf.controller.drivers import DriverFinalizer, DriverReconciler
 from lbcf.controller.endpoint_slices import EndpointSliceInformers
@@ -26,10 +26,12 @@ from lbcf.controller.load_balancers import LoadBalancers
 from lbcf.controller.member_resync import MemberResync
 from lbcf.controller.metrics import measure
 from lbcf.controller.noted_ensures import NotedEnsures
+from lbcf.controller.other_shards import ElsewhereLost
 from lbcf.controller.record_quota import RecordQuota
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
 from lbcf.controller.services import Services
+from lbcf.controller.shard_informers import informers_of_shard
 from lbcf.controller.triggers import ChangedBackends, NodeTriggers, Queues, Triggers
 from lbcf.controller.view import LIVING_PODS, View
 from lbcf.core.model import conditions
@@ -44,6 +46,7 @@ from lbcf.core.model.resources import (
     LoadBalancerDriver,
 )
 from lbcf.core.model.services import LoadBalancerClass
+from lbcf.core.model.shards import Shard
 from lbcf.core.model.values import ObjectKey
 from lbcf.executor import Executor, LoadBalancerCalls
 from lbcf.executor.binds import BindWriter
@@ -71,16 +74,18 @@ from lbcf.kube.kinds import (
     PODS,
     RECORDS,
     SERVICES,
+    divided_drivers,
+    divided_load_balancers,
 )
 from lbcf.kube.reader import KubeReader
 from lbcf.kube.transport import AT_ONCE, KEPT
-from lbcf.process import Dependencies
+from lbcf.process import Dependencies, Follower
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import Check
 from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares
 from lbcf.runtime.queue import ReconnectNotifier, WorkQueue
-from lbcf.runtime.worker import Result, Workers
+from lbcf.runtime.worker import Done, Result, Workers
 
 
 _GROUP_WORKERS = 16
@@ -118,12 +123,14 @@ class _Writers:
         client = parts.client
         reporter = RefusalReporter(parts.recorder, parts.metrics)
         refusals = StatusRefusals(parts.clock, reporter.tell)
+        drivers = divided_drivers(view.shard, everywhere=False)
+        balancers = divided_load_balancers(view.shard, everywhere=False)
         return cls(
             ObjectWriter(client, RECORDS, view.records),
             ObjectWriter(client, GROUPS, view.groups, refusals),
             ObjectWriter(client, BINDS, view.binds, refusals),
-            ObjectWriter(client, LOAD_BALANCERS, view.load_balancers, refusals),
-            ObjectWriter(client, DRIVERS, view.drivers, refusals),
+            ObjectWriter(client, balancers, view.load_balancers, refusals),
+            ObjectWriter(client, drivers, view.drivers, refusals),
             ObjectWriter(client, PODS, view.pods),
             ObjectWriter(client, SERVICES, view.services),
             ObjectWriter(client, CLASSES, view.classes),
@@ -135,7 +142,7 @@ class Controller:
 
     def __init__(self, parts: Dependencies) -> None:
         self._parts = parts
-        self._view = view = View()
+        self._view = view = View(parts.shard)
         self._writers = _Writers.of(parts, view)
         self._series = measure(view, parts.clock, parts.metrics)
         self._queues = queues = Queues(
@@ -147,9 +154,7 @@ class Controller:
             drivers=self._queue("drivers"),
         )
         self._scopes = ChangedBackends()
-        self._deregistrar_lease = DeregistrarLease(
-            parts.client, parts.clock, parts.settings.namespace, parts.recorder
-        )
+        self._deregistrar_leases = DeregistrarLeases(self._follow_lease, parts.shard)
         self._make_calls()
         self._checks = FirstChecks(view, parts.clock)
         self._noted = NotedEnsures(parts.journal)
@@ -178,7 +183,18 @@ class Controller:
             self._gate_workers(),
         ]
         informers = _informers_of(view, parts.client, parts.clock)
-        self._informers = (*informers, self._deregistrar_lease.informer)
+        self._informers = (*informers, *self._deregistrar_leases.informers)
+
+    def _follow_lease(self, number: int) -> DeregistrarLease:
+        """Make what follows the Lease of a deregistrar's shard."""
+        parts = self._parts
+        return DeregistrarLease(
+            parts.client,
+            parts.clock,
+            parts.settings.namespace,
+            parts.recorder,
+            number,
+        )
 
     def _make_calls(self) -> None:
         """Make what calls drivers and keeps addresses from being used twice."""
@@ -220,7 +236,7 @@ class Controller:
             Shares(_RECORD_WORKERS),
             checks=self._checks,
             noted=self._noted,
-            deregistrar=self._deregistrar_lease.incarnation,
+            deregistrar=self._deregistrar_leases.incarnation,
         )
 
     def _group_workers(self) -> list[Workers[Any]]:
@@ -258,7 +274,9 @@ class Controller:
             clock,
             shares=Shares(_JUDGING_WORKERS),
         )
-        self._applier = Applier(self._writers.records, clock, self._registrar)
+        self._applier = Applier(
+            self._writers.records, clock, self._registrar, shard=parts.shard
+        )
         quota = RecordQuota(
             view.records, parts.settings.most_records, look_again, parts.metrics
         )
@@ -289,7 +307,11 @@ class Controller:
         """Make what looks after drivers, and those who work on it."""
         parts, queue = self._parts, self._queues.drivers
         self._driver_finalizer = DriverFinalizer(
-            self._view, self._writers.drivers, queue, self._abandonments
+            self._view,
+            self._writers.drivers,
+            queue,
+            self._abandonments,
+            parts.client,
         )
         care = DriverReconciler(
             self._view,
@@ -300,7 +322,8 @@ class Controller:
             queue=queue,
             shares=Shares(_DRIVER_WORKERS),
         )
-        return [Workers(queue, care.reconcile, _DRIVER_WORKERS, parts.clock)]
+        reconcile = _of_shard(parts.shard, care.reconcile)
+        return [Workers(queue, reconcile, _DRIVER_WORKERS, parts.clock)]
 
     def _balancer_workers(self) -> list[Workers[Any]]:
         """Make what takes load balancers through their life, those of Binds too."""
@@ -323,6 +346,7 @@ class Controller:
             self._writers.records,
             self._calls,
             registrar=self._registrar,
+            elsewhere=ElsewhereLost(view, self._writers.records, clock),
             checks=self._checks,
             binds=binds,
             recorder=parts.recorder,
@@ -343,7 +367,9 @@ class Controller:
         return [
             _limited(
                 self._queues.load_balancers,
-                binds.instead_of(balancers.reconcile, self._bind_queue),
+                _of_shard(
+                    parts.shard, binds.instead_of(balancers.reconcile, self._bind_queue)
+                ),
                 _LOAD_BALANCER_WORKERS,
                 clock,
                 lambda shares, key: _limits_of_balancer(view, shares, key),
@@ -364,7 +390,8 @@ class Controller:
             queue=queue,
         )
         services.listen()
-        return _limited(queue, services.reconcile, _SERVICE_WORKERS, parts.clock)
+        reconcile = _of_shard(parts.shard, services.reconcile)
+        return _limited(queue, reconcile, _SERVICE_WORKERS, parts.clock)
 
     def _record_workers(self) -> list[Workers[Any]]:
         """Make who registers records, and who marks those whose backends are gone."""
@@ -393,7 +420,7 @@ class Controller:
         return _limited(queue, gates.reconcile, _GATE_WORKERS, parts.clock)
 
     @property
-    def informers(self) -> Sequence[Informer[Any]]:
+    def informers(self) -> Sequence[Follower]:
         """What must have been read before anything is decided."""
         return self._informers
 
@@ -420,10 +447,11 @@ class Controller:
         rounds = [
             asyncio.create_task(self._inheritance.take_the_rest()),
             asyncio.create_task(self._resync.run()),
-            asyncio.create_task(self._locker.sweep_forever()),
             asyncio.create_task(self._endpoints.run()),
-            asyncio.create_task(self._deregistrar_lease.run()),
+            asyncio.create_task(self._deregistrar_leases.run()),
         ]
+        if self._parts.shard.number == 0:
+            rounds.append(asyncio.create_task(self._locker.sweep_forever()))
         for workers in self._workers:
             workers.start()
         await stop.wait()
@@ -445,7 +473,14 @@ class Controller:
         ailing = TroubleReporter(
             parts.recorder, _TOLD_OF_ALL, "Set up", calls_told=told
         )
-        view.load_balancers.on_change(ailing.load_balancer_changed)
+
+        def balancer_changed(
+            old: LoadBalancer | None, new: LoadBalancer | None
+        ) -> None:
+            if new is not None and view.shard.has(new.meta.key):
+                ailing.load_balancer_changed(old, new)
+
+        view.load_balancers.on_change(balancer_changed)
         self._triggers.listen()
         self._resync.listen()
         parts.secrets.on_change(self._triggers.secret_changed)
@@ -517,10 +552,21 @@ def _limits_of_balancer(view: View, shares: Shares, key: ObjectKey) -> Sequence[
     )
 
 
-def _informers_of(
-    view: View, client: KubeReader, clock: Clock
-) -> tuple[Informer[Any], ...]:
+def _of_shard(
+    shard: Shard, reconcile: Callable[[ObjectKey], Awaitable[Result]]
+) -> Callable[[ObjectKey], Awaitable[Result]]:
+    """Leave alone what another shard looks after, and this one only sees."""
+
+    async def look(key: ObjectKey) -> Result:
+        return await reconcile(key) if shard.has(key) else Done()
+
+    return reconcile if shard.is_whole else look
+
+
+def _informers_of(view: View, client: KubeReader, clock: Clock) -> tuple[Follower, ...]:
     """What keeps the view up to date."""
+    if not view.shard.is_whole:
+        return informers_of_shard(view, client, clock)
     return (
         Informer(client, DRIVERS, clock, store=view.drivers),
         Informer(client, LOAD_BALANCERS, clock, store=view.load_balancers),

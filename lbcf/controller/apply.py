@@ -14,7 +14,7 @@ nothing to delete.
 import asyncio
 
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
@@ -26,6 +26,7 @@ import structlog
 from lbcf.core.backoff import delay_for
 from lbcf.core.lifecycle.steps import Permission
 from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.shards import WHOLE, Shard, record_labels
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.selection.desired import DesiredRecord, Identity, identity_of
 from lbcf.core.selection.legacy import signed
@@ -40,6 +41,7 @@ from lbcf.kube.errors import (
 )
 from lbcf.runtime.clock import Clock
 from lbcf.wire.records import (
+    NO_LABELS,
     render_new_record,
     render_spec_update,
     render_status_update,
@@ -78,6 +80,7 @@ class Applier:
         records: writes records.
         clock: times the permissions.
         successor: goes on with each record that was created or updated.
+        shard: with others, new records are labelled for the one that ends them.
         at_once: how many records may be under way. Few, so that they are registered as
             fast as they are made: a write is a permission to call the driver for seconds
             only.
@@ -89,8 +92,10 @@ class Applier:
         clock: Clock,
         successor: TakesUp,
         *,
+        shard: Shard = WHOLE,
         at_once: int = 16,
     ) -> None:
+        self._shard = shard
         self._records = records
         self._clock = clock
         self._successor = successor
@@ -148,8 +153,8 @@ class Applier:
     async def _create(self, create: Create) -> None:
         """Write a new record; one of that name is looked at, not overwritten."""
         group = create.desired.group.meta.key
-        body = render_new_record(create.desired, create.name)
         key = ObjectKey(group.namespace, create.name)
+        body = render_new_record(create.desired, create.name, self._labels(create, key))
         async with self._slots:
             with self._successor.expecting(key):
                 began = self._clock.monotonic()
@@ -168,6 +173,11 @@ class Applier:
             load_balancer=record.spec.load_balancer,
             address=create.desired.address,
         )
+
+    def _labels(self, create: Create, key: ObjectKey) -> Mapping[str, str]:
+        if self._shard.is_whole:
+            return NO_LABELS
+        return record_labels(key, create.desired.address)
 
     async def _update(self, update: Update) -> None:
         """Write what changed of a live record."""

@@ -2,11 +2,14 @@
 
 import asyncio
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
 import structlog
 
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.shards import Shard, ending_shard, lease_name
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import EventReason
 from lbcf.kube.errors import KubeError
@@ -21,7 +24,6 @@ from lbcf.runtime.clock import Clock
 
 _log = structlog.get_logger(__name__)
 
-_NAME: Final = "lbcf-deregistrar"
 AWAY: Final = Timing().duration + timedelta(seconds=3)
 """Without a renewal of the Lease: another replica would have taken it by then."""
 
@@ -39,6 +41,7 @@ class DeregistrarLease:
         clock: for the informer.
         namespace: where the Lease is.
         recorder: of Events about it.
+        number: of the deregistrar's shard.
 
     Attributes:
         informer: reads the Lease.
@@ -50,13 +53,15 @@ class DeregistrarLease:
         clock: Clock,
         namespace: str,
         recorder: EventRecorder,
+        number: int = 0,
     ) -> None:
-        selection = Selection(namespace, fields=f"metadata.name={_NAME}")
+        name = lease_name("deregistrar", number)
+        selection = Selection(namespace, fields=f"metadata.name={name}")
         self.informer: Informer[Lease] = Informer(
             client, LEASES, clock, selection=selection
         )
         self._client = client
-        self._key = ObjectKey(namespace, _NAME)
+        self._key = ObjectKey(namespace, name)
         self._recorder = recorder
         self._renewed = asyncio.Event()
 
@@ -125,3 +130,29 @@ class DeregistrarLease:
             note=note,
             warning=warning,
         )
+
+
+class DeregistrarLeases:
+    """Follows the Leases of all shards of the deregistrar.
+
+    Args:
+        make: makes what follows the Lease of one shard.
+        shard: of the controller; there are as many of the deregistrar.
+
+    Attributes:
+        informers: read the Leases.
+    """
+
+    def __init__(self, make: Callable[[int], DeregistrarLease], shard: Shard) -> None:
+        self._leases = [make(number) for number in range(shard.count)]
+        self._own = self._leases[shard.number]
+        self.informers = tuple(lease.informer for lease in self._leases)
+
+    def incarnation(self, record: BackendRecord) -> str:
+        """Return which deregistrar ends a record, as far as is known; empty: none."""
+        number = ending_shard(record.meta.labels, len(self._leases))
+        return self._leases[number].incarnation()
+
+    async def run(self) -> None:
+        """Tell by Events of one of them; those of all are told by all shards together."""
+        await self._own.run()

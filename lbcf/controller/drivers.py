@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from lbcf.controller.other_shards import needs_elsewhere
 from lbcf.controller.view import View, needs_of
 from lbcf.core.backoff import delay_for
 from lbcf.core.model import conditions, names
@@ -30,6 +31,7 @@ from lbcf.drivers.pool import DriverPool
 from lbcf.executor.object_events import AbandonmentReporter
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
+from lbcf.kube.reader import KubeReader
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue
@@ -43,6 +45,8 @@ _log = structlog.get_logger(__name__)
 _SOON = timedelta(seconds=1)
 _PERIOD = timedelta(seconds=15)
 """Between two questions to a driver that is well: who is not is asked again sooner."""
+_ELSEWHERE = timedelta(seconds=10)
+"""Between two questions whether another shard's objects need a driver that is to go."""
 
 
 class DriverFinalizer:
@@ -56,6 +60,7 @@ class DriverFinalizer:
         writer: writes drivers.
         queue: of drivers to look at.
         abandonments: hears of drivers that were let go while something needs them.
+        client: asked for what other shards have.
     """
 
     def __init__(
@@ -64,7 +69,9 @@ class DriverFinalizer:
         writer: ObjectWriter[LoadBalancerDriver],
         queue: WorkQueue[ObjectKey],
         abandonments: AbandonmentReporter,
+        client: KubeReader,
     ) -> None:
+        self._client = client
         self._view = view
         self._writer = writer
         self._queue = queue
@@ -128,6 +135,8 @@ class DriverFinalizer:
             return None
         why = meta.abandoned
         needs = needs_of(self._view, meta.key)
+        if not (needs or self._view.shard.is_whole):
+            needs = await needs_elsewhere(self._client, meta.key)
         if needs and not why:
             message = f"being deleted; waits for {'; '.join(needs)}"
             kind, generation = conditions.ACCEPTED, meta.generation
@@ -249,7 +258,8 @@ class DriverReconciler:
         now = self._clock.now()
         found = conditions.with_condition(driver.conditions, needed, now)
         await self._write(driver, found)
-        return Done()
+        # Of what other shards have no watch tells here that it has ended.
+        return Done() if self._view.shard.is_whole else RequeueAfter(_ELSEWHERE)
 
     async def _ask(self, driver: LoadBalancerDriver) -> Condition:
         """Ask a driver how it is."""

@@ -79,14 +79,13 @@ class LoadBalancers:
 
     def look(self, balancer: LoadBalancer) -> Observation:
         """Put together what is in the view."""
-        key, records = balancer.meta.key, self._view.records
-        unread = (
-            one for one in records.unreadable if balancer.is_open_to(one.namespace)
-        )
+        key, view = balancer.meta.key, self._view
+        unreadable = (*view.records.unreadable, *view.others.unreadable)
+        unread = (one for one in unreadable if balancer.is_open_to(one.namespace))
         return observe_load_balancer(
             balancer,
             self._view.driver(balancer.driver_key),
-            users=len(records.by_index("load_balancer", key)),
+            users=len(view.records_at(key)),
             is_coming=self._is_coming(key),
             unreadable=next(unread, None),
             members=len(self._view.members_of(key)),
@@ -94,5 +93,5 @@ class LoadBalancers:
 
     async def lock_members(self, balancer: ObjectKey, key: str) -> bool:
         """Take the locks of its records under one more key."""
-        records = self._view.records.by_index("load_balancer", balancer)
+        records = self._view.records_at(balancer)
         return await self._inheritance.take_also(records, key)

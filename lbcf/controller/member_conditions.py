@@ -13,6 +13,7 @@ import structlog
 from prometheus_client import Gauge
 
 from lbcf.controller.binds import Binds
+from lbcf.controller.other_shards import ElsewhereKnown
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.listing import (
     RETOLD,
@@ -147,7 +148,7 @@ class DriftedCondition:
 
     def _count(self, key: ObjectKey) -> int:
         # One that goes without its member, as by abandon, leaves the list as it was.
-        return len(self._view.records.by_index("load_balancer", key))
+        return len(self._view.records_at(key))
 
     def read_again(self, key: ObjectKey) -> None:
         """Have the next list read though it may be the same: not all was told of it."""
@@ -190,7 +191,7 @@ class DriftedCondition:
                 self._compared[key] = compared
 
     def _still(self, record: BackendRecord) -> bool:
-        now = self._view.records.get(record.meta.key)
+        now = self._view.record(record.meta.key)
         return now is not None and now.meta.uid == record.meta.uid and can_drift(now)
 
     async def _tell(
@@ -221,6 +222,7 @@ class OrphanedCondition:
         writer: writes the condition.
         recorder: of events.
         metrics: of the process; None: nobody measures.
+        elsewhere: knows the records of other shards.
     """
 
     def __init__(
@@ -229,7 +231,9 @@ class OrphanedCondition:
         writer: ConditionWriter,
         recorder: EventRecorder,
         metrics: Metrics | None,
+        elsewhere: ElsewhereKnown,
     ) -> None:
+        self._elsewhere = elsewhere
         self._view = view
         self._writer = writer
         self._recorder = recorder
@@ -254,12 +258,16 @@ class OrphanedCondition:
             KubeError: it could not be written.
         """
         members = [(m.backend_addr, m.record_id) for m in listed.backends]
-        of_balancer = self._view.records.by_index("load_balancer", key)
+        of_balancer = self._view.records_at(key)
         found = orphans_of(of_balancer, members, member_key)
         if found:
             # A load balancer may have several LoadBalancers, each with its records.
-            uids = {record.meta.uid for record in self._view.records.values()}
+            view = self._view
+            every = (*view.records.values(), *view.others.values())
+            uids = {record.meta.uid for record in every}
             found = tuple(member for member in found if member[1] not in uids)
+        if found and not self._view.shard.is_whole:
+            found = await self._elsewhere.without_known(found)
         before = self._suspects.get(key, frozenset())
         self._count(key, len(found), len(before))
         self._suspects.pop(key, None)

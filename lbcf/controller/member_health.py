@@ -189,7 +189,7 @@ class InServiceCondition:
 
     async def _write(self, key: ObjectKey, uid: Uid, word: str | None) -> None:
         """Write one condition, if the record is still to have it."""
-        found = self._view.records.get(key)
+        found = self._view.record(key)
         if found is None or found.meta.uid != uid:
             return
         if found.is_deleting or not found.is_registered:
@@ -200,7 +200,10 @@ class InServiceCondition:
         after = with_in_service(found, condition, self._clock.now())
         body = render_status_update(found, after.status)
         try:
-            await self._records.patch(found.meta, body, "status")
+            written = await self._records.patch(
+                found.meta, body, "status", observe=False
+            )
+            self._view.observe_record(written)
         except (Conflict, NotFound):
             return  # the next reading tells it: a watch that lags may go on to do so
         except KubeError as error:

@@ -15,6 +15,7 @@ where no epoch was known before, but for the members that are listed (w38).
 
 import asyncio
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import structlog
@@ -29,6 +30,7 @@ from lbcf.controller.member_conditions import (
     is_to_be_told,
 )
 from lbcf.controller.member_health import InServiceCondition
+from lbcf.controller.other_shards import ElsewhereKnown, ElsewhereLost
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.resets import ResetMetrics, ResetReporter
 from lbcf.controller.resync_schedule import ResyncSchedule
@@ -48,10 +50,11 @@ from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.list_watch import EVERYTHING, Selection
 from lbcf.kube.reader import KubeReader
-from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.metrics import Metrics
 
+
+_LOST = "the load balancer was reset and lost its members; putting back"
 
 _log = structlog.get_logger(__name__)
 
@@ -66,6 +69,7 @@ class MemberResync:
         records: writes records.
         calls: to drivers, about load balancers.
         registrar: puts members back.
+        elsewhere: has those of other shards put back.
         checks: told which members are in service.
         binds: writes the epochs of load balancers of Binds.
         recorder: of Events about load balancers.
@@ -83,6 +87,7 @@ class MemberResync:
         calls: LoadBalancerCalls,
         *,
         registrar: Registrar,
+        elsewhere: ElsewhereLost,
         checks: FirstChecks,
         binds: Binds,
         recorder: EventRecorder,
@@ -93,13 +98,16 @@ class MemberResync:
         self._view = view
         self._calls = calls
         self._registrar = registrar
+        self._elsewhere = elsewhere
         self._clock = clock
-        self._lists = RecordLister(client, view.records)
+        self._lists = RecordLister(client, view.observe_record)
         self._rounds = ResyncSchedule(self._read, period=period, clock=clock)
         self._epochs: dict[ObjectKey, Epochs] = {}
         self._writer = ConditionWriter(writer, binds, clock)
         self._drift = DriftedCondition(view, self._writer, recorder)
-        self._orphans = OrphanedCondition(view, self._writer, recorder, metrics)
+        self._orphans = OrphanedCondition(
+            view, self._writer, recorder, metrics, ElsewhereKnown(client, clock)
+        )
         self._in_service = InServiceCondition(view, records, checks, clock)
         self._reachable = ReachableCondition(view, self._writer, recorder, clock)
         self._series = None if metrics is None else ResetMetrics(metrics)
@@ -117,6 +125,7 @@ class MemberResync:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._rounds.run())
             tasks.create_task(self._in_service.run())
+            tasks.create_task(self._elsewhere.run())
 
     def _load_balancer_changed(
         self, old: LoadBalancer | None, new: LoadBalancer | None
@@ -147,6 +156,8 @@ class MemberResync:
 
     def _is_listed(self, load_balancer: LoadBalancer) -> bool:
         if load_balancer.info is None or load_balancer.meta.deleting_since is not None:
+            return False
+        if not self._view.shard.has(load_balancer.meta.key):
             return False
         driver = self._view.drivers.get(load_balancer.driver_key)
         can_list = driver is not None and driver.declares(Operation.LIST_BACKENDS)
@@ -197,7 +208,7 @@ class MemberResync:
         )
         if listed is not None and not is_new:
             await self._compare(key, driver, registered, listed)
-        if not is_new and not self._registrar.is_resetting(key):
+        if not is_new and not self._is_resetting(key):
             self._in_service.read(key, driver.member_key, registered, listed)
         epochs = self._epochs.get(key) or Epochs()
         await self._reachable.succeeded(key, epochs, is_epoch_due=is_new)
@@ -218,12 +229,12 @@ class MemberResync:
             load_balancer
         ):
             return False
-        elif self._registrar.is_resetting(key):
+        elif self._is_resetting(key):
             # Whether they are back was to be seen since the last reading.
             if condition := self._resets.under_way(load_balancer):
                 await self._write(load_balancer, condition)
             return True
-        if not self._registrar.is_resetting(key):
+        if not self._is_resetting(key):
             await self._close(load_balancer, listed.epoch)
         return True
 
@@ -235,7 +246,7 @@ class MemberResync:
         listed: Listing,
     ) -> None:
         """Report members that are missing although nothing was reset, and orphans."""
-        if self._registrar.is_resetting(key):
+        if self._is_resetting(key):
             return
         try:
             await self._drift.compare(key, driver.member_key, registered, listed)
@@ -254,7 +265,7 @@ class MemberResync:
     ) -> Epochs:
         """Have every lost member put back, also those that are on their way in."""
         key = load_balancer.meta.key
-        records = self._view.records.by_index("load_balancer", key)
+        records = self._view.records_at(key)
         members = [(m.backend_addr, m.record_id) for m in listed.backends]
         lost = lost_members(records, members, member_key, known.epoch)
         if lost or known.epoch:
@@ -266,13 +277,20 @@ class MemberResync:
                 records=len(lost),
             )
         for record in lost:
-            self._registrar.reset(
-                record, "the load balancer was reset and lost its members; putting back"
-            )
+            if self._view.shard.has_namespace(record.meta.key.namespace):
+                self._registrar.reset(record, _LOST)
+            else:
+                # With the epoch it is another version, also where the last loss is
+                # written already.
+                self._elsewhere.add(record, f"{_LOST} (epoch {listed.epoch})")
         if not known.epoch:
             return known.acted_on(listed.epoch)
         self._resets.lost(load_balancer, known.epoch, listed.epoch, lost)
         return known.after_reset(listed.epoch, self._clock.monotonic())
+
+    def _is_resetting(self, key: ObjectKey) -> bool:
+        elsewhere = self._elsewhere.is_resetting(key)
+        return self._registrar.is_resetting(key) or elsewhere
 
     async def _close(self, load_balancer: LoadBalancer, epoch: str) -> None:
         """Write down the epoch in which all records are in, or written down as lost."""
@@ -305,12 +323,14 @@ class RecordLister:
 
     Args:
         client: the API server.
-        records: sees what is listed.
+        observe: sees what is listed.
     """
 
-    def __init__(self, client: KubeReader, records: Store[BackendRecord]) -> None:
+    def __init__(
+        self, client: KubeReader, observe: Callable[[BackendRecord], None]
+    ) -> None:
         self._client = client
-        self._records = records
+        self._observe = observe
         self._asked: set[ObjectKey] = set()
         self._under_way: asyncio.Task[bool] | None = None
         self._next: asyncio.Task[bool] | None = None
@@ -339,7 +359,7 @@ class RecordLister:
             pages = self._client.list_pages(RECORDS, _selection(asked))
             async for page in pages:
                 for record in page.objects:
-                    self._records.observe(record)
+                    self._observe(record)
         except KubeError as error:
             names = sorted(map(str, asked))
             _log.warning("records.unlisted", load_balancers=names, error=str(error))

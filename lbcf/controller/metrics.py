@@ -31,6 +31,10 @@ _TROUBLE = frozenset({(conditions.REACHABLE, False), (conditions.DRIFTED, True)}
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600)
 
 
+def _has_all(_key: ObjectKey) -> bool:
+    return True
+
+
 class ConditionMetrics(Collector, Generic[T]):
     """The conditions of all objects of a kind.
 
@@ -40,6 +44,7 @@ class ConditionMetrics(Collector, Generic[T]):
         store: where they are; it is empty yet.
         said: what an object's conditions are.
         always: a type that counts for each object: as Unknown where it is not set.
+        has: which objects are counted; those of other shards are not.
     """
 
     def __init__(
@@ -49,7 +54,10 @@ class ConditionMetrics(Collector, Generic[T]):
         store: Store[T],
         said: Callable[[T], tuple[Condition, ...]],
         always: str,
+        *,
+        has: Callable[[ObjectKey], bool] = _has_all,
     ) -> None:
+        self._has = has
         self._name = name
         self._kind = kind
         self._said = said
@@ -71,6 +79,9 @@ class ConditionMetrics(Collector, Generic[T]):
 
     def _changed(self, old: T | None, new: T | None) -> None:
         """Follow one change."""
+        either = new or old
+        if either is None or not self._has(either.meta.key):
+            return
         if old is not None:
             self._tally.subtract(self._labels(old))
         if new is not None:
@@ -96,16 +107,14 @@ class HealthMetrics(Collector):
     """The load balancers that are not well, by name: only these have series.
 
     Args:
-        load_balancers: the store of them, those of Binds among them.
-        records: the store of records; it is empty yet.
+        view: where they are, those of Binds among them; its store of records is empty.
     """
 
-    def __init__(
-        self, load_balancers: Store[LoadBalancer], records: Store[BackendRecord]
-    ) -> None:
-        self._load_balancers = load_balancers
+    def __init__(self, view: View) -> None:
+        self._load_balancers = view.load_balancers
+        self._has = view.shard.has
         self._down: Tally[ObjectKey] = Tally()
-        records.on_change(self._changed)
+        view.records.on_change(self._changed)
 
     def collect(self) -> Iterable[Metric]:
         """Show whoever is in trouble now."""
@@ -115,7 +124,7 @@ class HealthMetrics(Collector):
             "(Drifted).",
             labels=["namespace", "load_balancer", "driver", "condition", "reason"],
         )
-        for found in self._load_balancers.values():
+        for found in filter(self._is_own, self._load_balancers.values()):
             for said in found.conditions:
                 if (said.type, said.status) in _TROUBLE:
                     place = found.meta.key
@@ -130,6 +139,10 @@ class HealthMetrics(Collector):
         for key, count in self._down.items():
             members.add_metric((key.namespace, key.name), count)
         yield members
+
+    def _is_own(self, found: LoadBalancer) -> bool:
+        # What all shards see is shown by one.
+        return self._has(found.meta.key)
 
     def _changed(self, old: BackendRecord | None, new: BackendRecord | None) -> None:
         if new is not None and _sends_nothing_to(new):
@@ -232,6 +245,7 @@ def measure(
             view.load_balancers,
             lambda found: found.conditions,
             conditions.CREATED,
+            has=view.shard.has,
         ),
         ConditionMetrics(
             "lbcf_drivers",
@@ -239,8 +253,9 @@ def measure(
             view.drivers,
             lambda driver: driver.conditions,
             conditions.ACCEPTED,
+            has=view.shard.has,
         ),
     ):
         metrics.registry.register(tally)
-    metrics.registry.register(HealthMetrics(view.load_balancers, view.records))
+    metrics.registry.register(HealthMetrics(view))
     return RegistrationMetrics(view.records, clock, metrics)

@@ -53,7 +53,7 @@ class Registrar:
         shares: of the queue's workers.
         checks: told whether new members wait for the checks of their load balancer.
         noted: keeps ensures for the next run in our place.
-        deregistrar: says who ends records at present, for `status.deregistrar`; empty
+        deregistrar: says who ends a record at present, for `status.deregistrar`; empty
             where that is not known.
     """
 
@@ -67,7 +67,7 @@ class Registrar:
         *,
         checks: FirstChecks,
         noted: NotedEnsures,
-        deregistrar: Callable[[], str] = lambda: "",
+        deregistrar: Callable[[BackendRecord], str] = lambda _record: "",
     ) -> None:
         self._view = view
         self._queue = queue
@@ -219,7 +219,7 @@ class Registrar:
         now = self._executor.now()
         driver = self._view.driver(record.driver_key)
         known = attrs.evolve(
-            self._state_of(record), driver=driver, deregistrar=self._deregistrar()
+            self._state_of(record), driver=driver, deregistrar=self._deregistrar(record)
         )
         if record.meta.uid in self._resets:
             known = attrs.evolve(known, reset=self._resets[record.meta.uid])

@@ -153,5 +153,5 @@ class ResetReporter:
         loss = self._losses.get(found.meta.key)
         if loss is None:
             return 0
-        records = self._view.records.by_index("load_balancer", found.meta.key)
+        records = self._view.records_at(found.meta.key)
         return sum(1 for r in records if r.meta.uid in loss.members and can_drift(r))

@@ -202,6 +202,7 @@ class Triggers:
         view.pods.on_unreadable(self.neighbour_unreadable)
         view.records.on_change(self.record_changed)
         view.records.on_unreadable(self.neighbour_unreadable)
+        view.others.on_change(self.other_changed)
         view.groups.on_change(self.group_changed)
         view.groups.on_unreadable(self.look_at_group)
         view.load_balancers.on_change(self.load_balancer_changed)
@@ -289,6 +290,13 @@ class Triggers:
         else:
             self._scopes.widen(group)
         self._queues.groups.add(group)
+
+    def other_changed(
+        self, old: BackendRecord | None, new: BackendRecord | None
+    ) -> None:
+        """Have a load balancer's records counted where one of another shard's changed."""
+        if (either := new or old) is not None:
+            self._count_again(either.load_balancer_key)
 
     def _see_progress(
         self, group: ObjectKey, old: BackendRecord | None, new: BackendRecord | None

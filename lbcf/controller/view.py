@@ -36,6 +36,7 @@ from lbcf.core.model.resources import (
     StaticRef,
 )
 from lbcf.core.model.services import LoadBalancerClass
+from lbcf.core.model.shards import WHOLE, Shard
 from lbcf.core.model.values import ObjectKey, Port, Uid
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.desired import host_port
@@ -44,7 +45,7 @@ from lbcf.core.selection.location import may_be_marked, node_of
 from lbcf.core.wording import some_of
 from lbcf.kube.kinds import HasMeta
 from lbcf.kube.list_watch import Selection
-from lbcf.kube.store import Store
+from lbcf.kube.store import ALL, Store
 
 
 LIVING_PODS = Selection(fields="status.phase!=Succeeded,status.phase!=Failed")
@@ -176,22 +177,43 @@ def _awaiting_of(pod: Pod) -> Iterator[str]:
         yield _EVERYWHERE
 
 
-class View:
-    """The stores."""
+def _part_of(_key: ObjectKey) -> str:
+    return ALL
 
-    def __init__(self) -> None:
+
+def _namespace_as_part(key: ObjectKey) -> str:
+    return key.namespace
+
+
+class View:
+    """The stores.
+
+    Args:
+        shard: whose namespaces the stores of pods, Services, groups, Binds and records
+            have. Those of load balancers, drivers, classes and nodes have all there are.
+
+    Attributes:
+        shard: the same.
+        others: records of other shards, at load balancers that are this one's.
+    """
+
+    def __init__(self, shard: Shard = WHOLE) -> None:
+        self.shard = shard
+        part_of = _part_of if shard.is_whole else _namespace_as_part
         self.pods: Store[Pod] = Store(
             {
                 "template": template_of,
                 "awaiting": _awaiting_of,
                 "node": _node_name_of,
-            }
+            },
+            part_of=part_of,
         )
         self._templates = LabelSets()
         self.pods.on_change(self._templates.pod_changed)
         self.nodes: Store[Node] = Store()
         self.services: Store[NodePortService] = Store(
-            {"exposed": _balanced_by, "unaddressed": _waits_for_address}
+            {"exposed": _balanced_by, "unaddressed": _waits_for_address},
+            part_of=part_of,
         )
         self.classes: Store[LoadBalancerClass] = Store()
         self.endpoints = EndpointSliceCache()
@@ -208,9 +230,10 @@ class View:
                 "service": _service_of,
                 "exposed_by": _exposed_by,
                 "node_clue": node_clues_of,
-            }
+            },
+            part_of=part_of,
         )
-        self.binds: Store[Bind] = Store()
+        self.binds: Store[Bind] = Store(part_of=part_of)
         self.records: Store[BackendRecord] = Store(
             {
                 "driver": _driver_of,
@@ -221,7 +244,12 @@ class View:
                 "ending": _ending_of,
                 "coming": _coming_of,
                 "holder": _holder_of,
-            }
+            },
+            part_of=part_of,
+        )
+        self.others: Store[BackendRecord] = Store(
+            {"load_balancer": _load_balancer_of, "membership": _membership_of},
+            keep=lambda record: not shard.has_namespace(record.meta.key.namespace),
         )
 
     def driver(self, key: ObjectKey) -> LoadBalancerDriver | Explanation:
@@ -311,7 +339,28 @@ class View:
 
     def members_of(self, load_balancer: ObjectKey) -> Collection[BackendRecord]:
         """Find the records that are registered on a load balancer, and are to stay."""
-        return self.records.by_index("membership", load_balancer)
+        return self._at("membership", load_balancer)
+
+    def records_at(self, load_balancer: ObjectKey) -> Collection[BackendRecord]:
+        """Find all records of a load balancer that is this shard's, whoever has them."""
+        return self._at("load_balancer", load_balancer)
+
+    def _at(self, index: str, load_balancer: ObjectKey) -> Collection[BackendRecord]:
+        own = self.records.by_index(index, load_balancer)
+        others = self.others.by_index(index, load_balancer)
+        return (*own, *others) if others else own
+
+    def record(self, key: ObjectKey) -> BackendRecord | None:
+        """Find a record, this shard's or one of another at its load balancers."""
+        return self._store_of(key).get(key)
+
+    def observe_record(self, record: BackendRecord) -> None:
+        """Take in what a list, or an own write, has shown of a record of any shard."""
+        self._store_of(record.meta.key).observe(record)
+
+    def _store_of(self, key: ObjectKey) -> Store[BackendRecord]:
+        is_own = self.shard.has_namespace(key.namespace)
+        return self.records if is_own else self.others
 
     def groups_meaning(self, pod: Pod) -> Iterator[BackendGroup]:
         """Find the groups that select a pod."""

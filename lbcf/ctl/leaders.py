@@ -112,8 +112,9 @@ def leader_remedy(name: str, namespace: str = "lbcf-system") -> str:
         name: of the Lease.
         namespace: where it is, or should be.
     """
-    pods = f"-l app.kubernetes.io/component={name.removeprefix(_PREFIX)}"
-    alert = f"{name.replace('-', '')}hasnoleader"
+    component = name.removeprefix(_PREFIX).split("-")[0]  # without a shard's number
+    pods = f"-l app.kubernetes.io/component={component}"
+    alert = f"lbcf{component}hasnoleader"
     return (
         f"kubectl -n {namespace} describe pods {pods}: do they run, and are they ready? "
         f"docs/runbooks.md#{alert}"

@@ -19,6 +19,7 @@ from lbcf.core.model.names import SYSTEM_NAMESPACE, bind_of
 from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
 from lbcf.core.model.nodes import SERVICE_LABEL, EndpointSlice
 from lbcf.core.model.resources import BackendGroup, PodSelection, StaticSelection
+from lbcf.core.model.shards import MOST_SHARDS
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.ctl.errors import (
@@ -163,12 +164,24 @@ class Reading:
     async def read_leases(self, names: Iterable[str]) -> tuple[Lease, ...]:
         """Read the Leases of these names, in whichever namespaces they are.
 
+        And those of the further shards, up to a number that there is no Lease of.
+
         Raises:
             KubeError: the API server cannot be asked.
         """
-        chosen = (Selection(fields=f"metadata.name={name}") for name in names)
-        pages = await asyncio.gather(*(self._list(LEASES, one) for one in chosen))
-        return tuple(lease for page in pages for lease in page.objects)
+        found = await asyncio.gather(*map(self._leases_of, names))
+        return tuple(lease for leases in found for lease in leases)
+
+    async def _leases_of(self, name: str) -> list[Lease]:
+        """Read the Leases of all shards of a process."""
+        found: list[Lease] = []
+        for number in range(MOST_SHARDS):
+            shard = f"{name}-{number}" if number else name
+            page = await self._list(LEASES, Selection(fields=f"metadata.name={shard}"))
+            found += page.objects
+            if not page.objects:
+                break
+        return found
 
     async def read_dependencies(self, groups: Iterable[BackendGroup]) -> None:
         """Read the pods, nodes, Services and endpoints that groups depend on.

@@ -4,13 +4,18 @@ import asyncio
 import contextlib
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any
+from datetime import timedelta
 
 from lbcf.core.model import conditions
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
 from lbcf.deregistrar.cut_drains import CutDrains
-from lbcf.deregistrar.drain_gate import DrainGate, GateMetrics, pod_of
+from lbcf.deregistrar.drain_gate import (
+    ASKED_AGAIN,
+    DrainGate,
+    GateMetrics,
+    pod_of,
+)
 from lbcf.deregistrar.gate_server import GateServer
 from lbcf.deregistrar.metrics import DeletionMetrics
 from lbcf.deregistrar.noted_calls import NotedCalls
@@ -27,9 +32,10 @@ from lbcf.executor.object_events import (
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.informer import Informer
-from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS, RECORDS
+from lbcf.kube.kinds import RECORDS, divided_drivers, divided_load_balancers
+from lbcf.kube.list_watch import Selection
 from lbcf.kube.store import Store
-from lbcf.process import Dependencies
+from lbcf.process import Dependencies, Follower
 from lbcf.runtime.health import Check
 from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.limiter import Shares
@@ -41,6 +47,7 @@ _WORKERS = 2048
 """Enough for eight drivers of one namespace that answer nothing, and for four such
 namespaces. A worker costs about a kilobyte and a half."""
 _TELLING_WORKERS = 16
+_SHARDS_ASKED_AGAIN = timedelta(seconds=1)
 _TOLD = frozenset({conditions.DRAINED, conditions.DEREGISTERED})
 
 
@@ -53,10 +60,14 @@ def _driver_of(record: BackendRecord) -> Iterator[ObjectKey]:
     yield record.driver_key
 
 
-def _gate_of(parts: Dependencies, records: Store[BackendRecord]) -> GateServer:
+def _gate_of(
+    parts: Dependencies,
+    records: Store[BackendRecord],
+    again: timedelta = ASKED_AGAIN,
+) -> GateServer:
     """Make what answers pods that wait."""
     series = GateMetrics(parts.metrics)
-    gate = DrainGate(parts.client, records, parts.clock, series)
+    gate = DrainGate(parts.client, records, parts.clock, series, again)
     records.on_change(gate.record_changed)
     return GateServer(gate, series)
 
@@ -76,6 +87,40 @@ def _orphans(
         recorder=parts.recorder,
         clock=parts.clock,
         metrics=parts.metrics,
+    )
+
+
+@contextlib.asynccontextmanager
+async def stand_by(parts: Dependencies) -> AsyncIterator[None]:
+    """Answer pods that wait for their records' end, whichever shard this one leads.
+
+    A pod's records may be several shards': no watch of one tells of all of them, so that
+    the API server is asked often instead.
+    """
+    address = parts.settings.drain_gate
+    if address is None:
+        yield
+        return
+    records: Store[BackendRecord] = Store({"pod": pod_of})
+    async with _gate_of(parts, records, _SHARDS_ASKED_AGAIN).serve(address):
+        yield
+
+
+def _informers_of(
+    parts: Dependencies,
+    drivers: Store[LoadBalancerDriver],
+    load_balancers: Store[LoadBalancer],
+    records: Store[BackendRecord],
+) -> tuple[Follower, ...]:
+    """Make what is read; of the records those alone that this shard ends."""
+    client, clock, shard = parts.client, parts.clock, parts.shard
+    kind = divided_drivers(shard, everywhere=True)
+    balancers = divided_load_balancers(shard, everywhere=True)
+    ended = Selection(labels=shard.ending_selector())
+    return (
+        Informer(client, kind, clock, store=drivers),
+        Informer(client, balancers, clock, store=load_balancers),
+        Informer(client, RECORDS, clock, store=records, selection=ended),
     )
 
 
@@ -145,24 +190,27 @@ class DeregistrarProgram:
             calls_told=parts.settings.record_events,
         )
         troubles.listen(records)
-        self._gate = _gate_of(parts, records)
+        self._gate = _gate_of(parts, records) if parts.shard.is_whole else None
         self._orphans = _orphans(
             parts,
             load_balancers,
             drivers,
             LoadBalancerCalls(parts.drivers, clock, calls_told.load_balancer_told),
         )
-        load_balancers.on_change(self._orphans.load_balancer_changed)
+        load_balancers.on_change(self._load_balancer_changed)
         self._workers = Workers(queue, deregistrar.reconcile, _WORKERS, clock)
         self._telling = Workers(telling, successors.reconcile, _TELLING_WORKERS, clock)
-        self._informers: tuple[Informer[Any], ...] = (
-            Informer(client, DRIVERS, clock, store=drivers),
-            Informer(client, LOAD_BALANCERS, clock, store=load_balancers),
-            Informer(client, RECORDS, clock, store=records),
-        )
+        self._informers = _informers_of(parts, drivers, load_balancers, records)
+
+    def _load_balancer_changed(
+        self, old: LoadBalancer | None, new: LoadBalancer | None
+    ) -> None:
+        """Look for orders to take members out where this shard is to heed them."""
+        if new is not None and self._parts.shard.has(new.meta.key):
+            self._orphans.load_balancer_changed(old, new)
 
     @property
-    def informers(self) -> Sequence[Informer[Any]]:
+    def informers(self) -> Sequence[Follower]:
         """What must have been read before anything is ended."""
         return self._informers
 
@@ -175,7 +223,7 @@ class DeregistrarProgram:
     async def beside(self) -> AsyncIterator[None]:
         """Answer pods that wait for their records' end, leading or not."""
         address = self._parts.settings.drain_gate
-        if address is None:
+        if address is None or self._gate is None:
             yield
             return
         async with self._gate.serve(address):

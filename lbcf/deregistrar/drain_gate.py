@@ -35,7 +35,7 @@ _log = structlog.get_logger(__name__)
 
 _TOGETHER: Final = 100
 """Uids in one LIST: with more, its URL is longer than some proxies take."""
-_AGAIN: Final = timedelta(seconds=5)
+ASKED_AGAIN: Final = timedelta(seconds=5)
 """After which pods are asked for again of which no record is known to be ending."""
 _LONGEST_PAUSE: Final = timedelta(seconds=5)
 
@@ -75,6 +75,7 @@ class DrainGate:
         records: at least those that are being deleted; has the index `pod`.
         clock: waits.
         series: counts.
+        again: after which pods are asked for again of which no record is known.
     """
 
     def __init__(
@@ -83,7 +84,9 @@ class DrainGate:
         records: Store[BackendRecord],
         clock: Clock,
         series: GateMetrics,
+        again: timedelta = ASKED_AGAIN,
     ) -> None:
+        self._again = again
         self._client = client
         self._records = records
         self._clock = clock
@@ -151,7 +154,7 @@ class DrainGate:
     async def _ask_again(self) -> None:
         # An end that no watch told of must not hold a pod for longer than this.
         while True:
-            await self._clock.sleep(_AGAIN)
+            await self._clock.sleep(self._again)
             self._ask_for(self._open)
 
     async def _answer(self) -> None:

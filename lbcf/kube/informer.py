@@ -30,7 +30,7 @@ from lbcf.kube.list_watch import (
     parse_event,
 )
 from lbcf.kube.reader import PAGE_SIZE, KubeReader
-from lbcf.kube.store import Store
+from lbcf.kube.store import ALL, Store
 from lbcf.runtime.clock import Clock
 
 
@@ -79,6 +79,7 @@ class Informer(Generic[T]):
         selection: which objects.
         pacing: how requests are spaced.
         may_be_missing: whether a kind that is not installed counts as read.
+        part: of the store that is fed, where others feed the rest of it.
 
     Attributes:
         store: what has been seen.
@@ -97,6 +98,7 @@ class Informer(Generic[T]):
         selection: Selection = EVERYTHING,
         pacing: Pacing | None = None,
         may_be_missing: bool = False,
+        part: str = ALL,
     ) -> None:
         self.store: Store[T] = Store() if store is None else store
         self.synced = asyncio.Event()
@@ -108,6 +110,7 @@ class Informer(Generic[T]):
         self._selection = selection
         self._pacing = pacing or Pacing()
         self._may_be_missing = may_be_missing
+        self._part = part
         self._is_missing = False
         self._version = ""
         self._fruitless = 0
@@ -169,7 +172,7 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         """Make the store equal to a consistent list."""
-        self.store.begin_list()
+        self.store.begin_list(self._part)
         objects: list[T] = []
         unreadable: list[Unreadable] = []
         version = ""
@@ -182,7 +185,7 @@ class Informer(Generic[T]):
                 unreadable.extend(page.unreadable)
                 version = page.version
                 self._hear()
-        self.store.replace(Page(tuple(objects), tuple(unreadable), version))
+        self.store.replace(Page(tuple(objects), tuple(unreadable), version), self._part)
         self._version = version
         self._wordless = 0
         self.synced.set()
@@ -219,7 +222,7 @@ class Informer(Generic[T]):
     def _follow(self, event: Event[T]) -> None:
         """Put one event into the store; from its version on the watch can go on."""
         self._hear()
-        self.store.apply(event)
+        self.store.apply(event, self._part)
         version = _version_of(event)
         if version and version != self._version:
             self._version = version

@@ -9,7 +9,7 @@ import attrs
 from lbcf.core.model.access import Secret
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.cluster import Pod
-from lbcf.core.model.names import API_GROUP
+from lbcf.core.model.names import API_GROUP, is_shared
 from lbcf.core.model.nodes import EndpointSlice, Node, NodePortService
 from lbcf.core.model.resources import (
     BackendGroup,
@@ -19,6 +19,7 @@ from lbcf.core.model.resources import (
     Meta,
 )
 from lbcf.core.model.services import LoadBalancerClass
+from lbcf.core.model.shards import Shard
 from lbcf.core.model.values import ObjectKey
 from lbcf.wire.binds import parse_bind
 from lbcf.wire.kube import (
@@ -93,6 +94,9 @@ NODES: Final[Resource[Node]] = Resource(
 SERVICES: Final[Resource[NodePortService]] = Resource(
     "", "v1", "services", "Service", parse_service
 )
+NAMESPACES: Final[Resource[MetaOnly]] = Resource(
+    "", "v1", "namespaces", "Namespace", parse_meta_only, namespaced=False
+)
 ENDPOINT_SLICES: Final[Resource[EndpointSlice]] = Resource(
     "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", parse_endpoint_slice
 )
@@ -121,3 +125,36 @@ CLASSES: Final[Resource[LoadBalancerClass]] = Resource(
     namespaced=False,
 )
 BINDS: Final[Resource[Bind]] = Resource(API_GROUP, "v1", "binds", "Bind", parse_bind)
+
+
+def divided_drivers(shard: Shard, *, everywhere: bool) -> Resource[LoadBalancerDriver]:
+    """Return the kind of drivers, of whose `maxConcurrentCalls` a shard takes its part.
+
+    Args:
+        shard: whose.
+        everywhere: all shards call every driver; else only those that all namespaces use.
+    """
+
+    def parse(raw: bytes) -> LoadBalancerDriver:
+        found = parse_driver(raw)
+        if not (everywhere or is_shared(found.meta.key)):
+            return found
+        part = shard.part_of(found.max_concurrent_calls)
+        return attrs.evolve(found, max_concurrent_calls=part)
+
+    return DRIVERS if shard.is_whole else attrs.evolve(DRIVERS, parse=parse)
+
+
+def divided_load_balancers(shard: Shard, *, everywhere: bool) -> Resource[LoadBalancer]:
+    """Return the kind of load balancers with their part, as `divided_drivers` has it."""
+
+    def parse(raw: bytes) -> LoadBalancer:
+        found = parse_load_balancer(raw)
+        limit = found.max_concurrent_calls
+        if limit is None or not (everywhere or is_shared(found.meta.key)):
+            return found
+        return attrs.evolve(found, max_concurrent_calls=shard.part_of(limit))
+
+    return (
+        LOAD_BALANCERS if shard.is_whole else attrs.evolve(LOAD_BALANCERS, parse=parse)
+    )

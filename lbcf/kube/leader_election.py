@@ -10,7 +10,7 @@ anybody else can think so.
 import asyncio
 import os
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import NoReturn
 
@@ -74,6 +74,19 @@ _EXIT_BEFORE_END = 0.95
 two machines do not run at quite the same speed."""
 
 
+async def wait_to_look(candidates: Sequence["LeaderElector"], clock: Clock) -> None:
+    """Wait for the next attempt of some, or for the end of a leader that is watched."""
+    waiting = asyncio.ensure_future(clock.sleep(min(one.pause for one in candidates)))
+    ends = (one.following for one in candidates)
+    try:
+        await asyncio.wait(
+            {waiting, *(end for end in ends if end is not None)},
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+    finally:
+        waiting.cancel()
+
+
 def _nobody_listens(_leading: bool) -> None:
     """Do nothing."""
 
@@ -92,6 +105,8 @@ class LeaderElector:
         on_leading: told True when it begins to lead and False when it ends.
         witness: knows whether an earlier holder has ended; None: nobody does.
         until_refused: returns when a leader elsewhere listens no more.
+        reads_later: it reads nothing before it leads, so that whatever an ended holder has
+            done, it did before that.
     """
 
     def __init__(
@@ -107,6 +122,7 @@ class LeaderElector:
         on_leading: Callable[[bool], None] = _nobody_listens,
         witness: ProcessWitness | None = None,
         until_refused: Callable[[str, int, Clock], Awaitable[None]] = until_refused,
+        reads_later: bool = False,
     ) -> None:
         self._client = client
         self._key = ObjectKey(namespace, name)
@@ -117,6 +133,7 @@ class LeaderElector:
         self._on_leading = on_leading
         self._witness = witness
         self._until_refused = until_refused
+        self._reads_later = reads_later
         self._followed: ProcessIdentity | None = None
         self._following: asyncio.Future[None] | None = None
         self._seen: Identity | None = None
@@ -146,6 +163,10 @@ class LeaderElector:
             )
         except KubeError:
             return
+        self._note_ended(found)
+
+    def _note_ended(self, found: Lease) -> None:
+        """Remember a holder that has provably ended."""
         if self._witness is None or found.process is None or not found.holder:
             return
         # That nobody listens any more is a hint, and no proof: only the witness counts.
@@ -161,7 +182,14 @@ class LeaderElector:
             LeadershipLostError: others may lead now; the worker was cancelled and has
                 ended. Let the process end.
         """
-        lease = await self._acquire()
+        await self.lead(await self._acquire(), worker)
+
+    async def lead(self, lease: Lease, worker: Callable[[], Awaitable[None]]) -> None:
+        """Work under a Lease that `attempt` has taken, and give it back afterwards.
+
+        Raises:
+            LeadershipLostError: as `run`.
+        """
         log.info("leader.elected", lease=str(self._key), identity=self._identity)
         self._on_leading(True)
         guard = asyncio.create_task(self._guard())
@@ -176,37 +204,38 @@ class LeaderElector:
         """Try until the Lease is ours."""
         try:
             while True:
-                try:
-                    lease = await self._attempt()
-                except KubeError as error:
-                    log.warning(
-                        "leader.unknown", lease=str(self._key), error=str(error)
-                    )
-                else:
-                    if lease is not None:
-                        return lease
-                await self._wait_to_look()
+                lease = await self.attempt()
+                if lease is not None:
+                    return lease
+                await wait_to_look([self], self._clock)
         finally:
-            self._follow(None)
+            self.leave()
 
-    async def _wait_to_look(self) -> None:
-        """Wait for the next attempt, or for the end of the leader that is followed.
-
-        A Lease that nobody renews is looked at just when its duration is over.
-        """
-        pause, left = self._spread(), self._free_at - self._clock.monotonic()
-        if left > 0:
-            pause = min(pause, timedelta(seconds=left, milliseconds=1))
-        if self._following is None or self._following.done():
-            await self._clock.sleep(pause)
-            return
-        waiting = asyncio.create_task(self._clock.sleep(pause))
+    async def attempt(self) -> Lease | None:
+        """Take the Lease if it is free; None: it is not, or nobody knows."""
         try:
-            await asyncio.wait(
-                {waiting, self._following}, return_when=asyncio.FIRST_COMPLETED
-            )
-        finally:
-            waiting.cancel()
+            return await self._attempt()
+        except KubeError as error:
+            log.warning("leader.unknown", lease=str(self._key), error=str(error))
+            return None
+
+    def leave(self) -> None:
+        """Watch the present leader no more."""
+        self._follow(None)
+
+    @property
+    def pause(self) -> timedelta:
+        """Return when to look again: a Lease just when its duration is over."""
+        pause, left = self._spread(), self._free_at - self._clock.monotonic()
+        return (
+            min(pause, timedelta(seconds=left, milliseconds=1)) if left > 0 else pause
+        )
+
+    @property
+    def following(self) -> asyncio.Future[None] | None:
+        """Return what is done when the leader that is watched listens no more."""
+        following = self._following
+        return None if following is None or following.done() else following
 
     def _follow(self, leader: ProcessIdentity | None) -> None:
         """Watch another leader, or nobody any more."""
@@ -231,6 +260,8 @@ class LeaderElector:
             self._follow(found.process)
             return None
         kept = found.holder == self._identity
+        if self._reads_later:
+            self._note_ended(found)
         if not kept:
             self._predecessor = self._place_of(found)
         spec = {

@@ -8,13 +8,25 @@ the program of `lbcf.controller`, `lbcf.deregistrar` or `lbcf.admission` with th
 """
 
 from lbcf.process.dependencies import RELEASES_AT_ONCE, Dependencies
-from lbcf.process.host import Program, run_process, silence_of
+from lbcf.process.host import (
+    Build,
+    Follower,
+    Program,
+    StandBy,
+    idle,
+    run_process,
+    silence_of,
+)
 
 
 __all__ = [
     "RELEASES_AT_ONCE",
+    "Build",
     "Dependencies",
+    "Follower",
     "Program",
+    "StandBy",
+    "idle",
     "run_process",
     "silence_of",
 ]

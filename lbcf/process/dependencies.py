@@ -9,6 +9,7 @@ import attrs
 
 from lbcf import __version__
 from lbcf.core.model.names import API_GROUP
+from lbcf.core.model.shards import WHOLE, Shard
 from lbcf.drivers.dry_run import DryDriverPool
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient, connected
@@ -27,6 +28,8 @@ from lbcf.settings import Settings
 
 
 _ELECTION_POOL = 2
+_SHARD_WATCHES = 2**14
+"""Watches of a shard's namespaces: each has a connection as long as it is open."""
 RELEASES_AT_ONCE = 8
 """Finalizers that the deregistrar takes off at a time. By then traffic has ended; with
 as many as the controller has deletions, those that end traffic wait for them (on a busy
@@ -45,6 +48,7 @@ class Dependencies:
         secrets: those that drivers name.
         incarnation: this run of the process; no other run ever has the same.
         journal: for the next run in its place.
+        shard: the part of the work that is this process's, once it leads.
     """
 
     settings: Settings
@@ -57,6 +61,7 @@ class Dependencies:
     metrics: Metrics
     incarnation: str
     journal: Journal = attrs.field(factory=NoJournal)
+    shard: Shard = WHOLE
 
 
 @contextlib.asynccontextmanager
@@ -78,6 +83,7 @@ async def build_dependencies(
                 clock,
                 user_agent=agent,
                 field_manager=name,
+                pool=POOL if settings.shards == 1 else POOL + _SHARD_WATCHES,
                 at_once=RELEASES_AT_ONCE if is_deregistrar else AT_ONCE,
                 middleware=_between(requests, dry, clock),
             )

@@ -8,12 +8,25 @@ import gc
 import os
 import platform
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
+import attrs
 import structlog
 
 from prometheus_client import CollectorRegistry
@@ -21,10 +34,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from lbcf import __version__
+from lbcf.core.model.shards import Shard, lease_name
 from lbcf.kube.connection import connect
 from lbcf.kube.events import EventRecorder
-from lbcf.kube.informer import Informer
+from lbcf.kube.kinds import Resource
 from lbcf.kube.leader_election import LeaderElector, LeadershipLostError
+from lbcf.kube.shard_election import ShardElector
+from lbcf.kube.store import Store
 from lbcf.process.dependencies import Dependencies, build_dependencies
 from lbcf.runtime import failpoints, health, logs, spans
 from lbcf.runtime.clock import Clock
@@ -43,11 +59,29 @@ _SECRETS_WITHIN = timedelta(seconds=5)
 _LAST_EVENTS = timedelta(seconds=2)
 
 
+class Follower(Protocol):
+    """What keeps a store up to date: an informer, or many for the parts of a kind."""
+
+    synced: asyncio.Event
+    store: Store[Any]
+
+    @property
+    def resource(self) -> Resource[Any]:
+        """The kind."""
+
+    @property
+    def last_heard(self) -> float | None:
+        """Monotonic seconds of the last sign of life, None before the first."""
+
+    async def run(self) -> NoReturn:
+        """Follow until cancelled."""
+
+
 class Program(Protocol):
     """The work of one kind of process."""
 
     @property
-    def informers(self) -> Sequence[Informer[Any]]:
+    def informers(self) -> Sequence[Follower]:
         """What it must have read before it works."""
 
     @property
@@ -73,10 +107,27 @@ class Program(Protocol):
         """
 
 
+Build = Callable[[Dependencies], Program]
+"""Makes the program of a process."""
+StandBy = Callable[[Dependencies], AbstractAsyncContextManager[None]]
+"""Does what a replica does that may yet become any shard's leader, and when it is one."""
+
+
+def idle(_parts: Dependencies) -> AbstractAsyncContextManager[None]:
+    """Do nothing beside."""
+    return nullcontext()
+
+
 async def run_process(
-    settings: Settings, build: Callable[[Dependencies], Program]
+    settings: Settings, build: Build, stand_by: StandBy = idle
 ) -> int:
     """Run a process until it is told to end; returns its exit status.
+
+    Args:
+        settings: how.
+        build: makes its program; with several shards only once it leads one.
+        stand_by: with several shards, what it does from its start in place of what the
+            program does `beside` its work.
 
     Raises:
         LeadershipLostError: it led, and lost the Lease; all of its work has ended. To run
@@ -96,9 +147,9 @@ async def run_process(
         parts = await stack.enter_async_context(
             build_dependencies(settings, connection)
         )
-        host = Host(parts, build(parts), asked)
+        host = Host(parts, build, asked)
         await stack.enter_async_context(host.probes())
-        await stack.enter_async_context(host.program.beside())
+        await stack.enter_async_context(host.beside(stand_by))
         _log.info(
             "process.started",
             process=settings.process,
@@ -115,21 +166,37 @@ class Host:
 
     Args:
         parts: what it works with.
-        program: the work.
+        build: makes the program; called at once unless there are several shards.
         asked: set when the process is to end.
+
+    Attributes:
+        program: the program; None: it does not lead one of several shards yet.
     """
 
-    def __init__(
-        self, parts: Dependencies, program: Program, asked: asyncio.Event
-    ) -> None:
+    def __init__(self, parts: Dependencies, build: Build, asked: asyncio.Event) -> None:
         self._parts = parts
-        self.program = program
+        self._build = build
+        self.program: Program | None = None
         self._asked = asked
         self._is_working = False
+        self._live: dict[str, Check] = {}
+        self._ready: dict[str, Check] = {}
         self.loop_watch = LoopWatch(parts.clock, parts.metrics)
+        if parts.settings.shards == 1:
+            self._take_on(parts)
+
+    def _take_on(self, parts: Dependencies) -> Program:
+        """Make the program, and have the probes and metrics tell of what it reads."""
+        program = self.program = self._build(parts)
         parts.metrics.registry.register(
             ReadMetrics(program.informers, parts.recorder, parts.clock)
         )
+        self._ready.update(program.ready)
+        for informer in program.informers:
+            name = informer.resource.plural
+            self._live[f"watch-{name}"] = partial(silence_of, informer, parts.clock)
+            self._ready[f"synced-{name}"] = partial(_unsynced, informer)
+        return program
 
     @property
     def registry(self) -> CollectorRegistry:
@@ -138,42 +205,60 @@ class Host:
 
     def probes(self) -> Any:
         """Serve the probes."""
-        settings, program = self._parts.settings, self.program
-        live: dict[str, Check] = {"event-loop": self.loop_watch.check}
-        ready: dict[str, Check] = dict(program.ready)
-        for informer in program.informers:
-            live[f"watch-{informer.resource.plural}"] = partial(
-                silence_of, informer, self._parts.clock
-            )
-            ready[f"synced-{informer.resource.plural}"] = partial(_unsynced, informer)
+        settings = self._parts.settings
+        self._live["event-loop"] = self.loop_watch.check
         return health.serve(
             probes=settings.probes,
             metrics=settings.metrics,
-            live=live,
-            ready=ready,
+            live=self._live,
+            ready=self._ready,
             registry=self._parts.metrics,
         )
 
+    def beside(self, stand_by: StandBy) -> AbstractAsyncContextManager[None]:
+        """Do what a replica does whether it leads or not.
+
+        Raises:
+            CannotListen: an address is taken.
+        """
+        program = self.program
+        return stand_by(self._parts) if program is None else program.beside()
+
     async def run(self) -> int:
         """Work, and keep everything around it alive until the work has ended."""
-        elector = self._elector()
+        watch, recorder = self.loop_watch, self._parts.recorder
+        async with _background([watch.run(), recorder.run()]):
+            if self.program is None:
+                recorder.is_silent = True
+                return await self._until_asked(self._lead_a_shard())
+            return await self._run_whole(self.program)
+
+    async def _run_whole(self, program: Program) -> int:
+        """Read, and then lead the only shard there is."""
+        elector = self._elector() if self._parts.settings.leader_elect else None
         if elector is not None:
             self._parts.recorder.is_silent = True
             await elector.look_for_ended()
-        background: list[asyncio.Task[Any]] = [
-            asyncio.create_task(informer.run()) for informer in self.program.informers
-        ]
-        background.append(asyncio.create_task(self.loop_watch.run()))
-        background.append(asyncio.create_task(self._parts.recorder.run()))
-        try:
-            return await self._until_asked(asyncio.create_task(self._lead(elector)))
-        finally:
-            for task in background:
-                task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
+        async with _background(informer.run() for informer in program.informers):
+            return await self._until_asked(self._lead(program, elector))
 
-    async def _until_asked(self, leading: "asyncio.Task[None]") -> int:
+    async def _lead_a_shard(self) -> None:
+        """Lead one of several shards: only then is it known what is to be read."""
+        count = self._parts.settings.shards
+        electors = [self._elector(number) for number in range(count)]
+
+        async def work(number: int, predecessor: Predecessor | None) -> None:
+            shard = Shard(number, count)
+            program = self._take_on(attrs.evolve(self._parts, shard=shard))
+            _log.info("shard.taken", shard=number, shards=count)
+            async with _background(informer.run() for informer in program.informers):
+                await self._work(program, predecessor)
+
+        await ShardElector(electors, self._parts.clock).run(work)
+
+    async def _until_asked(self, work: Coroutine[Any, Any, None]) -> int:
         """Wait for the end of the work, or end the waiting for it."""
+        leading = asyncio.create_task(work)
         asked = asyncio.create_task(self._asked.wait())
         await asyncio.wait({leading, asked}, return_when=asyncio.FIRST_COMPLETED)
         asked.cancel()
@@ -189,12 +274,10 @@ class Host:
             return 1
         return 0
 
-    def _elector(self) -> LeaderElector | None:
-        """Make the candidate; None where nobody is elected."""
+    def _elector(self, number: int = 0) -> LeaderElector:
+        """Make the candidate for a shard."""
         parts = self._parts
-        if not parts.settings.leader_elect:
-            return None
-        name = f"lbcf-{parts.settings.process}"
+        name = lease_name(parts.settings.process, number)
         parts.metrics.set_leader(name, leading=False)
         return LeaderElector(
             parts.elections,
@@ -204,17 +287,20 @@ class Host:
             clock=parts.clock,
             on_leading=lambda leading: parts.metrics.set_leader(name, leading=leading),
             witness=_witness(parts.settings, os.environ),
+            reads_later=parts.settings.shards > 1,
         )
 
-    async def _lead(self, elector: LeaderElector | None) -> None:
+    async def _lead(self, program: Program, elector: LeaderElector | None) -> None:
         if elector is None:
-            await self._work()
+            await self._work(program)
         else:
-            await elector.run(lambda: self._work(elector.predecessor))
+            await elector.run(lambda: self._work(program, elector.predecessor))
 
-    async def _work(self, predecessor: Predecessor | None = None) -> None:
+    async def _work(
+        self, program: Program, predecessor: Predecessor | None = None
+    ) -> None:
         """Work once everything has been read."""
-        for informer in self.program.informers:
+        for informer in program.informers:
             await informer.synced.wait()
         # Otherwise the first calls of drivers that need Secrets would all be refused.
         await self._parts.secrets.settle(_SECRETS_WITHIN)
@@ -225,13 +311,27 @@ class Host:
         tune_gc()
         name = "" if predecessor is None else predecessor.name
         _log.info("work.started", inherited=name)
-        await self.program.work(self._asked, predecessor)
+        await program.work(self._asked, predecessor)
         _log.info("work.finished")
         try:
             async with asyncio.timeout(_LAST_EVENTS.total_seconds()):
                 await self._parts.recorder.flush()
         except TimeoutError:
             _log.warning("events.dropped")
+
+
+@asynccontextmanager
+async def _background(
+    tasks: Iterable[Coroutine[Any, Any, object]],
+) -> AsyncIterator[None]:
+    """Run something beside the block, and end it with it."""
+    running = [asyncio.create_task(task) for task in tasks]
+    try:
+        yield
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 def _witness(settings: Settings, environment: Mapping[str, str]) -> SystemWitness:
@@ -247,7 +347,7 @@ def _witness(settings: Settings, environment: Mapping[str, str]) -> SystemWitnes
     return SystemWitness(container, host, probes.port)
 
 
-def silence_of(informer: Informer[Any], clock: Clock) -> str | None:
+def silence_of(informer: Follower, clock: Clock) -> str | None:
     """Return for how long a watch has heard nothing, if that is too long.
 
     One that has never heard anything keeps the process from being ready, and alive: to
@@ -261,7 +361,7 @@ def silence_of(informer: Informer[Any], clock: Clock) -> str | None:
     return f"nothing heard from the API server for {silent:.0f} s"
 
 
-def _unsynced(informer: Informer[Any]) -> str | None:
+def _unsynced(informer: Follower) -> str | None:
     if informer.synced.is_set():
         return None
     return f"{informer.resource.plural} have not been listed yet"
@@ -277,7 +377,7 @@ class ReadMetrics(Collector):
     """
 
     def __init__(
-        self, informers: Sequence[Informer[Any]], recorder: EventRecorder, clock: Clock
+        self, informers: Sequence[Follower], recorder: EventRecorder, clock: Clock
     ) -> None:
         self._informers = informers
         self._recorder = recorder
@@ -307,12 +407,12 @@ class ReadMetrics(Collector):
             value=self._recorder.dropped,
         )
 
-    def _silence(self, informer: Informer[Any]) -> float | None:
+    def _silence(self, informer: Follower) -> float | None:
         heard = informer.last_heard
         return None if heard is None else self._clock.monotonic() - heard
 
     def _by_resource(
-        self, name: str, text: str, ask: Callable[[Informer[Any]], float | None]
+        self, name: str, text: str, ask: Callable[[Follower], float | None]
     ) -> Metric:
         """Make one family; what has no value is left out."""
         family = GaugeMetricFamily(name, text, labels=["resource"])

@@ -8,8 +8,10 @@ changed since.
 
 import math
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from sys import intern
+from types import MappingProxyType
 
 import msgspec
 
@@ -48,6 +50,9 @@ from lbcf.wire.fields import (
     replaced,
 )
 from lbcf.wire.metadata import ObjectMeta, decode, interned_map
+
+
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class _PodRef(msgspec.Struct):
@@ -214,8 +219,16 @@ def _parse_boot_time(moment: _BootTime | None) -> BootTime | None:
     return None if moment is None else BootTime(moment.boot, moment.seconds)
 
 
-def render_new_record(desired: DesiredRecord, name: str) -> dict[str, object]:
-    """Write a record to create: the finalizer and the owner are in it from the start."""
+def render_new_record(
+    desired: DesiredRecord, name: str, labels: Mapping[str, str] = NO_LABELS
+) -> dict[str, object]:
+    """Write a record to create: the finalizer and the owner are in it from the start.
+
+    Args:
+        desired: it.
+        name: of it.
+        labels: that it has beside those of its own.
+    """
     group = desired.group.meta
     return {
         "apiVersion": names.API_VERSION,
@@ -223,7 +236,7 @@ def render_new_record(desired: DesiredRecord, name: str) -> dict[str, object]:
         "metadata": {
             "name": name,
             "namespace": group.key.namespace,
-            "labels": desired.labels(),
+            "labels": {**desired.labels(), **labels},
             "finalizers": [names.FINALIZER_RECORD],
             **_render_annotations(desired),
             "ownerReferences": [

@@ -91,7 +91,9 @@ async def looking_after(url: str, **spec: object) -> AsyncIterator[Care]:
     queue: WorkQueue[ObjectKey] = WorkQueue("drivers", clock)
     recorder = EventRecorder(client, clock, controller="test", instance="test")
     writer = ObjectWriter(client, DRIVERS, view.drivers)
-    holds = DriverFinalizer(view, writer, queue, AbandonmentReporter(recorder, None))
+    holds = DriverFinalizer(
+        view, writer, queue, AbandonmentReporter(recorder, None), client
+    )
     async with DriverPool(clock, CollectorRegistry(), allowlist=BESIDE_US) as pool:
         reconciler = DriverReconciler(
             view, writer, pool, holds, clock, queue=queue, shares=Shares(64)

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.member_resync import MemberResync
 from lbcf.controller.noted_ensures import NotedEnsures
+from lbcf.controller.other_shards import ElsewhereLost
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.resync_schedule import AT_ONCE
 from lbcf.controller.view import View
@@ -94,7 +95,7 @@ class Stage:
             self.view,
             client,
             ObjectWriter(client, LOAD_BALANCERS, self.view.load_balancers),
-            ObjectWriter(client, RECORDS, self.view.records),
+            records := ObjectWriter(client, RECORDS, self.view.records),
             self.calls,
             registrar=Registrar(
                 self.view,
@@ -105,6 +106,7 @@ class Stage:
                 checks=checks,
                 noted=NotedEnsures(NoJournal()),
             ),
+            elsewhere=ElsewhereLost(self.view, records, clock),
             checks=checks,
             binds=idle_binds(self.view, client, recorder),
             recorder=recorder,

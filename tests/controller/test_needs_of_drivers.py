@@ -47,6 +47,7 @@ async def test_what_cannot_be_understood_keeps_a_driver_until_it_is_gone(
         ObjectWriter(client, DRIVERS, view.drivers),
         queue,
         AbandonmentReporter(recorder, None),
+        client,
     ).listen()
     store = STORES[kind](view)
 

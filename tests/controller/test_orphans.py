@@ -3,6 +3,7 @@
 import attrs
 
 from lbcf.controller.member_conditions import ConditionWriter, OrphanedCondition
+from lbcf.controller.other_shards import ElsewhereKnown
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.listing import orphans_of
 from lbcf.core.model import conditions
@@ -62,13 +63,16 @@ class Scene:
         binds = idle_binds(self.view, self.client, self.recorder)
         writer = ObjectWriter(self.client, LOAD_BALANCERS, self.view.load_balancers)
         self._writer = ConditionWriter(writer, binds, clock)
+        self._known = ElsewhereKnown(self.client, clock)
         self.orphans = OrphanedCondition(
-            self.view, self._writer, self.recorder, self.metrics
+            self.view, self._writer, self.recorder, self.metrics, self._known
         )
 
     def begin_anew(self) -> None:
         """Have another process tell, which remembers nothing."""
-        self.orphans = OrphanedCondition(self.view, self._writer, self.recorder, None)
+        self.orphans = OrphanedCondition(
+            self.view, self._writer, self.recorder, None, self._known
+        )
 
     async def begin(self) -> None:
         """Let there be the load balancer."""

@@ -55,7 +55,7 @@ def front(number: int, namespace: str = "shop") -> ObjectKey:
 def test_sixty_at_once_share_two_lists() -> None:
     """One is under way when the others ask: they may not trust what it has read."""
     server = SlowServer()
-    lists = RecordLister(KubeClient(server), View().records)
+    lists = RecordLister(KubeClient(server), View().observe_record)
 
     async def play() -> list[bool]:
         asked = [asyncio.create_task(lists.since_now(front(0)))]
@@ -71,7 +71,7 @@ def test_sixty_at_once_share_two_lists() -> None:
 def test_list_begins_after_it_was_asked_for() -> None:
     """What was written before the question is in the answer, whenever that comes."""
     server = SlowServer()
-    lists = RecordLister(KubeClient(server), View().records)
+    lists = RecordLister(KubeClient(server), View().observe_record)
     asked_at = [0.0, 0.2, 0.9, 1.1, 2.5, 3.0]
 
     async def ask(moment: float) -> bool:
@@ -90,7 +90,7 @@ def test_list_begins_after_it_was_asked_for() -> None:
 def test_only_what_may_be_concerned_is_listed() -> None:
     """A namespace where all who ask are in one; those of all may be used by all."""
     server = SlowServer()
-    lists = RecordLister(KubeClient(server), View().records)
+    lists = RecordLister(KubeClient(server), View().observe_record)
 
     async def ask(*keys: ObjectKey) -> str:
         await asyncio.gather(*map(lists.since_now, keys))
@@ -107,7 +107,7 @@ def test_only_what_may_be_concerned_is_listed() -> None:
 def test_list_that_fails_says_so_to_all_and_is_made_again() -> None:
     """Nobody takes it for the truth."""
     server = SlowServer()
-    lists = RecordLister(KubeClient(server), View().records)
+    lists = RecordLister(KubeClient(server), View().observe_record)
 
     async def play() -> None:
         server.is_down = True
@@ -122,7 +122,7 @@ def test_list_that_fails_says_so_to_all_and_is_made_again() -> None:
 def test_one_who_gives_up_takes_the_list_from_nobody() -> None:
     """The others still get their answer."""
     server = SlowServer()
-    lists = RecordLister(KubeClient(server), View().records)
+    lists = RecordLister(KubeClient(server), View().observe_record)
 
     async def play() -> bool:
         first = asyncio.create_task(lists.since_now(front(1)))

@@ -136,7 +136,7 @@ class World:
                 ).reconcile
             case _:
                 drivers = self._writer(DRIVERS, view.drivers)
-                holds = DriverFinalizer(view, drivers, queue, abandonments)
+                holds = DriverFinalizer(view, drivers, queue, abandonments, self.client)
                 return DriverReconciler(
                     view, drivers, pool, holds, clock, queue=queue, shares=shares
                 ).reconcile

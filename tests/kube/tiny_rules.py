@@ -75,7 +75,8 @@ def place_of(path: str) -> Place:
     size = 2 if parts[0] == "api" else 3
     root, rest = "/".join(parts[:size]), parts[size:]
     namespace = ""
-    if rest[0] == "namespaces":
+    # What stands alone, or before a name alone, is the kind of namespaces itself.
+    if rest[0] == "namespaces" and len(rest) > 2:
         namespace, rest = rest[1], rest[2:]
     plural, name, subresource = (*rest, "", "")[:3]
     return Place(f"{root}/{plural}", plural, namespace, name, subresource)

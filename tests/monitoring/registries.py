@@ -65,7 +65,7 @@ async def a_host(process: str, *, dry_run: bool = False) -> AsyncIterator[Host]:
     probes = BindAddress("127.0.0.1", 0)
     settings = Settings(process, dry_run=dry_run, probes=probes, metrics=probes)
     async with build_dependencies(settings, NOWHERE) as parts:
-        yield Host(parts, PROGRAMS[process](parts), asyncio.Event())
+        yield Host(parts, PROGRAMS[process], asyncio.Event())
 
 
 async def all_families() -> list[Family]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lbcf.kube.informer import Informer
 from tests.monitoring.page import PAGE, with_table
 from tests.monitoring.registries import a_host, all_families
 
@@ -30,7 +31,9 @@ async def test_times_are_in_seconds_and_counters_say_total() -> None:
 async def test_watches_show_how_long_they_are_silent(process: str) -> None:
     """From the first sign of life on; what is held and what is unreadable always."""
     async with a_host(process) as host:
+        assert host.program is not None
         informer = host.program.informers[0]
+        assert isinstance(informer, Informer)
         labels = {"resource": informer.resource.plural}
         before = host.registry.get_sample_value("lbcf_watch_silence_seconds", labels)
         informer.last_heard = 0.0

@@ -48,7 +48,9 @@ async def test_each_watch_is_behind_healthz(process: str) -> None:
         await asyncio.sleep(0)
         async with host.probes() as bound, aiohttp.ClientSession() as session:
             url = f"http://127.0.0.1:{bound.probes}/healthz"
+            assert host.program is not None
             for informer in host.program.informers:
+                assert isinstance(informer, Informer)
                 now = SystemClock().monotonic()
                 informer.last_heard = now
                 async with session.get(url) as answer:

@@ -11,7 +11,7 @@ meanwhile. When that is told is decided by `lbcf.core.lifecycle.steadiness`.
 """
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import attrs
 
@@ -21,7 +21,12 @@ from lbcf.core.lifecycle.turn import describe_failure
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
-from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
+from lbcf.core.model.resources import (
+    BackendRecord,
+    LoadBalancer,
+    LoadBalancerDriver,
+    RecordStatus,
+)
 from lbcf.core.model.values import Listed, MemberKey, Uid
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.wording import some_of
@@ -172,6 +177,17 @@ def lost_members(
     # Without a known epoch nobody can tell whether there was a reset: whatever is not
     # listed counts as lost (w38).
     return missing_members(may_be_in, listed, member_key)
+
+
+def lost_elsewhere(record: BackendRecord, why: str, now: datetime) -> RecordStatus:
+    """Return the status of a record that another shard registers, whose member was lost.
+
+    `ensuring` stays as it is: who writes this calls nobody for the record.
+    """
+    generation, reason = record.meta.generation, Reason.LOAD_BALANCER_RESET
+    condition = Condition(conditions.REGISTERED, False, reason, why, generation)
+    said = conditions.with_condition(record.status.conditions, condition, now)
+    return attrs.evolve(record.status, conditions=said)
 
 
 @attrs.frozen

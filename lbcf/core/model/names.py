@@ -32,6 +32,8 @@ LABEL_SERVICE: Final = f"{API_GROUP}/backend-service"
 LABEL_NODE: Final = f"{API_GROUP}/backend-node"
 """Ours: the node of a record, whether for a Service or for itself."""
 LABEL_STATIC: Final = f"{API_GROUP}/backend-static-addr"
+LABEL_BUCKET: Final = f"{API_GROUP}/bucket"
+"""Ours, on a record that was made by one of several shards: which of them ends it."""
 
 BIND_VERSION: Final = f"{API_GROUP}/v1"
 LABEL_BIND: Final = f"{API_GROUP}/bind"
@@ -84,6 +86,11 @@ def home_of(name: str, user_namespace: str) -> ObjectKey:
     """Return the key of a driver or load balancer that an object refers to by name."""
     shared = name.startswith(SHARED_PREFIX)
     return ObjectKey(SYSTEM_NAMESPACE if shared else user_namespace, name)
+
+
+def is_shared(key: ObjectKey) -> bool:
+    """Return whether a driver or load balancer serves every namespace."""
+    return home_of(key.name, "") == key
 
 
 _BIND: Final = "bind/"

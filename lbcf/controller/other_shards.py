@@ -1,0 +1,183 @@
+"""What concerns records of other shards: at a load balancer that all namespaces share.
+
+Its own shard reads its members, and knows of all records there. It writes into a record of
+another shard what the reading shows, and leaves registrations to the shard that has it.
+"""
+
+import asyncio
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from lbcf.controller.view import View, needs_of
+from lbcf.core.lifecycle.listing import lost_elsewhere
+from lbcf.core.model import names
+from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.values import Listed, ObjectKey, Uid
+from lbcf.executor.writes import ObjectWriter
+from lbcf.kube.errors import Conflict, KubeError, NotFound
+from lbcf.kube.kinds import GROUPS, RECORD_METAS, RECORDS
+from lbcf.kube.list_watch import Selection
+from lbcf.kube.reader import KubeReader
+from lbcf.runtime.clock import Clock
+from lbcf.wire.records import render_status_update
+
+
+_log = structlog.get_logger(__name__)
+
+_AT_ONCE: Final = 16
+_AGAIN: Final = timedelta(seconds=1)
+_RELIST: Final = timedelta(seconds=10)
+_STALE: Final = timedelta(minutes=1)
+"""How long a record that was there is taken to be there."""
+
+
+class ElsewhereLost:
+    """Writes into records of other shards that their members were lost.
+
+    That is a version of the record which its registrar has not seen: no success that is
+    older than the loss can be written any more (w28), and Registered=False brings the
+    record back to its registrar. Once written, no crash forgets it (w18).
+
+    Args:
+        view: where the records are.
+        writer: writes records.
+        clock: times the conditions.
+    """
+
+    def __init__(
+        self, view: View, writer: ObjectWriter[BackendRecord], clock: Clock
+    ) -> None:
+        self._view = view
+        self._writer = writer
+        self._clock = clock
+        self._unwritten: dict[ObjectKey, tuple[Uid, str]] = {}
+        self._lost: dict[ObjectKey, dict[ObjectKey, Uid]] = {}
+        self._news = asyncio.Event()
+
+    def add(self, record: BackendRecord, why: str) -> None:
+        """Have a record say that its member was lost."""
+        key, uid = record.meta.key, record.meta.uid
+        self._unwritten[key] = uid, why
+        self._lost.setdefault(record.load_balancer_key, {})[key] = uid
+        self._news.set()
+
+    def is_resetting(self, load_balancer: ObjectKey) -> bool:
+        """Return whether a member that was lost there is not put back yet."""
+        lost = self._lost.pop(load_balancer, {})
+        still = {key: uid for key, uid in lost.items() if self._is_lost(key, uid)}
+        if still:
+            self._lost[load_balancer] = still
+        return bool(still)
+
+    def _is_lost(self, key: ObjectKey, uid: Uid) -> bool:
+        now = self._view.record(key)
+        if now is None or now.meta.uid != uid or now.is_deleting:
+            return False
+        return key in self._unwritten or not now.is_registered
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        slots = asyncio.Semaphore(_AT_ONCE)
+
+        async def write(key: ObjectKey, uid: Uid, why: str) -> None:
+            async with slots:
+                await self._write(key, uid, why)
+
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            due = list(self._unwritten.items())
+            await asyncio.gather(*(write(key, *what) for key, what in due))
+            if self._unwritten:
+                await self._clock.sleep(_AGAIN)
+                self._news.set()
+
+    async def _write(self, key: ObjectKey, uid: Uid, why: str) -> None:
+        """Write it into one record, unless that is on its way out."""
+        try:
+            found = await self._writer.read(key)
+            if found.meta.uid == uid and not found.is_deleting:
+                status = lost_elsewhere(found, why, self._clock.now())
+                body = render_status_update(found, status)
+                found = await self._writer.patch(
+                    found.meta, body, "status", observe=False
+                )
+                self._view.observe_record(found)
+        except NotFound:
+            _log.debug("reset.gone", record=str(key))
+        except (Conflict, KubeError) as error:
+            _log.warning("reset.unwritten", record=str(key), error=str(error))
+            return
+        self._unwritten.pop(key, None)
+
+
+class ElsewhereKnown:
+    """Knows records of other shards by their uids alone, as far as it had to ask.
+
+    One load balancer may be several LoadBalancer objects, of namespaces of different shards:
+    members that no record here has may be theirs, and are no orphans.
+
+    Args:
+        client: the API server.
+        clock: spaces the questions.
+    """
+
+    def __init__(self, client: KubeReader, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._known = frozenset[str]()
+        self._missing = frozenset[str]()
+        self._asked_at = -_STALE.total_seconds()
+
+    async def without_known(self, members: Iterable[Listed]) -> tuple[Listed, ...]:
+        """Return the members whose records do not exist, as far as that is known.
+
+        They were listed before this is asked, and a record is created before its member is,
+        so that one that is missing now is missing for good.
+
+        Raises:
+            KubeError: the API server could not be asked.
+        """
+        suspects = tuple(members)
+        uids = {uid for _, uid in suspects}
+        rest = uids - self._missing
+        age = self._clock.monotonic() - self._asked_at
+        limit = _STALE if rest <= self._known else _RELIST
+        if rest and age >= limit.total_seconds():
+            await self._ask(uids)
+        return tuple(member for member in suspects if member[1] in self._missing)
+
+    async def _ask(self, uids: set[str]) -> None:
+        """Read the uids of all records."""
+        self._asked_at = self._clock.monotonic()
+        pages = self._client.list_pages(RECORD_METAS)
+        found = [record.meta.uid async for page in pages for record in page.objects]
+        self._known = frozenset(found) & uids
+        self._missing = frozenset(uids - self._known)
+
+
+async def needs_elsewhere(client: KubeReader, driver: ObjectKey) -> list[str]:
+    """Say who needs a driver in any namespace, as it is now.
+
+    Load balancers are in the view of every shard.
+
+    Raises:
+        KubeError: the API server could not be asked.
+    """
+    every = View()
+    label = f"{names.LABEL_DRIVER}={names.label_value(driver.name)}"
+    async for records in client.list_pages(RECORDS, Selection(labels=label)):
+        for record in records.objects:
+            every.records.place(record)
+        if records.unreadable:
+            return [f"unreadable BackendRecord {records.unreadable[0].identity.key}"]
+    async for groups in client.list_pages(GROUPS):
+        for group in groups.objects:
+            every.groups.place(group)
+        if groups.unreadable:
+            return [f"unreadable BackendGroup {groups.unreadable[0].identity.key}"]
+    return needs_of(every, driver)
