@@ -578,3 +578,19 @@ def test_any_interleaving_ends_with_the_servers_state(
     assert run.server.state == held
     assert run.server.state == run.mirror
     assert run.server.revision == run.store.progress
+
+
+def test_parts_of_a_store_say_nothing_of_each_other() -> None:
+    """A list of one drops nothing of another, whose watch may not be as far yet."""
+    store: Store[Thing] = Store(part_of=lambda one: one.name[0])
+    far, near = a_thing("a-far", 5), a_thing("b-near", 3)
+    store.replace(page(far, version=9), "a")
+    store.replace(page(version=2), "b")
+
+    store.observe(near)
+    assert [far, near] == list(store.values())
+    store.replace(page(far, version=10), "a")
+    assert [far, near] == list(store.values())
+
+    store.forget_part("a")
+    assert [near] == list(store.values())

@@ -211,7 +211,7 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "Queues",
             {
                 "{{name}}": 'max by (name) (workqueue_depth{job="lbcf"} '
-                "unless on (pod) (leader_election_master_status == 0))"
+                "unless on (pod) (max by (pod) (leader_election_master_status) == 0))"
             },
             why="Of leaders: what the others have read waits until they lead.",
         ),
