@@ -13,6 +13,7 @@ from lbcf.core.model.shards import Shard
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import GROUPS, LOAD_BALANCERS, NAMESPACES, PODS, RECORDS
+from lbcf.kube.requests import ApiRequest
 from tests.e2e import objects
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
@@ -29,6 +30,16 @@ SHARED = next(
     for i in range(99)
     if Shard(0, COUNT).has(ObjectKey("kube-system", f"lbcf-{i}"))
 )
+
+
+class SlowPods(TinyApi):
+    """Answers for a namespace's pods after all else."""
+
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
+        """Let a list of pods take a second."""
+        if request.method == "GET" and request.path.endswith("/pods"):
+            await asyncio.sleep(1)
+        return await super().send(request, within)
 
 
 @attrs.define
@@ -96,7 +107,7 @@ def test_groups_of_a_namespace_are_seen_after_its_pods() -> None:
     """A group without the pods that are there would lose its records."""
 
     async def play() -> None:
-        stage = Stage()
+        stage = Stage(SlowPods())
         await stage.follow()
         seen: list[int] = []
         stage.view.groups.on_change(
