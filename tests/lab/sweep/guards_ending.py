@@ -436,7 +436,7 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 MemberResync,
                 "_is_new",
-                "if not self._registrar.is_resetting(key):",
+                "if not self._is_resetting(key):",
                 "if True:",
             ),
         ),
