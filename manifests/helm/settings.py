@@ -13,6 +13,7 @@ import yaml
 
 from images.table import IMAGES
 from images.waiter import REFERENCE as WAITER
+from lbcf.core.model.shards import MOST_SHARDS
 
 
 Schema = dict[str, Any]
@@ -22,11 +23,13 @@ _NOTHING: Final[Any] = object()
 POD: Final[Path] = ("spec", "template", "spec")
 CONTAINER: Final[Path] = (*POD, "containers", 0)
 OURS: Final = ("controller", "deregistrar", "admission")
+DIVIDED: Final = frozenset({"controller", "deregistrar"})
+"""Those whose work can be divided among shards."""
 
 TEXT: Final[Schema] = {"type": "string", "minLength": 1}
 FLAG: Final[Schema] = {"type": "boolean"}
 WORDS: Final[Schema] = {"type": "array", "items": {"type": "string", "minLength": 1}}
-COUNT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": 10}
+COUNT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": MOST_SHARDS + 1}
 QUANTITIES: Final[Schema] = {
     "type": "object",
     "additionalProperties": {
@@ -117,21 +120,37 @@ def _process(name: str) -> tuple[list[Value], list[Place]]:
         Value(f"{name}.nodeSelector", "Nodes that it may be on.", LABELS, {}),
         Value(f"{name}.tolerations", "Taints that it bears.", OBJECTS),
     ]
-    args = f".Values.{name}.extraArgs"
     places = [
-        Place(*target, ("spec", "replicas"), f"{name}.replicas"),
+        Place(*target, ("spec", "replicas"), f"{name}.replicas", _replicas(name)),
         Place(*target, (*CONTAINER, "resources"), f"{name}.resources"),
         Place(*target, (*POD, "tolerations"), f"{name}.tolerations"),
         Place(*target, (*POD, "nodeSelector"), f"{name}.nodeSelector", is_new=True),
         Place(*target, (*POD, "imagePullSecrets"), "imagePullSecrets", is_new=True),
         Place(*target, (*CONTAINER, "image"), expression=_image("image")),
-        Place(
-            *target,
-            (*CONTAINER, "args"),
-            expression=f"{{{{ concat (fromJsonArray @found) {args} | toJson }}}}",
-        ),
+        Place(*target, (*CONTAINER, "args"), expression=_args(name)),
     ]
     return values, places
+
+
+def _replicas(name: str) -> str:
+    """Say how many: with shards one more than those at least, as their standby."""
+    if name not in DIVIDED:
+        return ""
+    said = f"int .Values.{name}.replicas"
+    more = f"max ({said}) (add1 (int .Values.shards))"
+    return f"{{{{ if gt (int .Values.shards) 1 }}}}{{{{ {more} }}}}{{{{ else }}}}{{{{ {said} }}}}{{{{ end }}}}"
+
+
+def _args(name: str) -> str:
+    """Put a process's flags together: those of the manifests, of shards, and more."""
+    more = f".Values.{name}.extraArgs"
+    if name not in DIVIDED:
+        return f"{{{{ concat (fromJsonArray @found) {more} | toJson }}}}"
+    return (
+        "{{ $shards := list }}{{ if gt (int .Values.shards) 1 }}"
+        '{{ $shards = list (printf "--shards=%d" (int .Values.shards)) }}{{ end }}'
+        f"{{{{ concat (fromJsonArray @found) $shards {more} | toJson }}}}"
+    )
 
 
 def _reference(image: str) -> tuple[str, str]:
@@ -220,6 +239,12 @@ VALUES: Final[Sequence[Value]] = (
     Value("namespace.create", "Whether it is made, for restricted pods.", FLAG, True),
     Value(
         "crds.install", "Whether the kinds are; no uninstall takes them.", FLAG, True
+    ),
+    Value(
+        "shards",
+        "Among how many leaders the work is divided; each has a replica, and one waits.",
+        {"type": "integer", "minimum": 1, "maximum": MOST_SHARDS},
+        1,
     ),
     *(value for values, _ in _PARTS for value in values),
     Value(

@@ -196,8 +196,20 @@ SET: list[tuple[str, Key, str]] = [
     (
         "controller.extraArgs={--log-level=debug}",
         ("Deployment", "lbcf-controller"),
-        "args=['controller', '--log-level=debug']",
+        "args=['controller', '--journal=/run/lbcf/journal', '--log-level=debug']",
     ),
+    (
+        "shards=4",
+        ("Deployment", "lbcf-controller"),
+        "args=['controller', '--journal=/run/lbcf/journal', '--shards=4']",
+    ),
+    ("shards=4", ("Deployment", "lbcf-deregistrar"), "spec.replicas=5"),
+    (
+        "shards=4,controller.replicas=7",
+        ("Deployment", "lbcf-controller"),
+        "spec.replicas=7",
+    ),
+    ("shards=4", ("Deployment", "lbcf-admission"), "spec.replicas=2"),
     (
         "admission.failurePolicy=Ignore",
         ("ValidatingWebhookConfiguration", "lbcf.tkestack.io"),
@@ -276,6 +288,7 @@ def test_namespace_is_everywhere(helm: Helm) -> None:
     [
         ("controller.replicas=two", "replicas"),
         ("controller.replicas=0", "minimum"),
+        ("shards=33", "maximum"),
         ("controler.replicas=2", "controler"),
         ("admission.failurePolicy=Maybe", "'Fail', 'Ignore'"),
         ("admission.certificate=none", "'own', 'cert-manager'"),
