@@ -12,16 +12,17 @@ from lbcf.kube.client import KubeClient
 from lbcf.kube.dry_run import DryRunTransport
 from lbcf.kube.errors import AlreadyExists, Conflict, NotFound
 from lbcf.kube.kinds import PODS
+from lbcf.kube.list_watch import Selection
 from lbcf.runtime.metrics import DrySteps
 from tests.fakes.clock import VirtualClock
 from tests.kube.builders import CONFIG_MAPS
 from tests.kube.tiny_api import TinyApi
 
 
-@pytest.fixture(
-    name="api",
-    params=["tiny", "dry", pytest.param("real", marks=pytest.mark.cluster)],
-)
+REAL = pytest.param("real", marks=pytest.mark.cluster)
+
+
+@pytest.fixture(name="api", params=["tiny", "dry", REAL])
 def _api(request: pytest.FixtureRequest) -> KubeClient:
     """A client of either server."""
     if request.param == "tiny":
@@ -35,7 +36,7 @@ def _api(request: pytest.FixtureRequest) -> KubeClient:
 @pytest.fixture(name="shop")
 def _shop(request: pytest.FixtureRequest) -> str:
     """A namespace; the server in a dict needs none made."""
-    if "[real" not in request.node.name:
+    if "real" not in request.node.name:
         return "shop"
     return cast("str", request.getfixturevalue("namespace"))
 
@@ -112,6 +113,30 @@ async def test_delete_names_what_it_means(api: KubeClient, shop: str) -> None:
     assert await api.delete(CONFIG_MAPS, key, uid=now.meta.uid, version=version) is None
     with pytest.raises(NotFound):
         await api.get(CONFIG_MAPS, key)
+
+
+# Nothing is created where everything is only imagined.
+@pytest.mark.parametrize("api", ["tiny", REAL], indirect=True)
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ("part in (1,2)", {"a", "b"}),
+        ("part notin (1,3)", {"b", "c"}),
+        ("part!=1", {"b", "c"}),
+    ],
+)
+async def test_selection_by_label(
+    api: KubeClient, shop: str, labels: str, expected: set[str]
+) -> None:
+    """What has no such label is neither among values, nor equal to one."""
+    for name, part in (("a", "1"), ("b", "2"), ("c", "")):
+        made = {"name": name, "labels": {"part": part} if part else {}}
+        await api.create(CONFIG_MAPS, shop, {"metadata": made})
+
+    page = await api.list(CONFIG_MAPS, Selection(shop, labels=labels))
+
+    found = {one.meta.key.name for one in page.objects}
+    assert expected == found - {"kube-root-ca.crt"}
 
 
 async def test_conditions_of_a_pod_are_merged_by_type(

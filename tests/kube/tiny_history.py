@@ -132,7 +132,7 @@ def bookmark(version: int) -> bytes:
 
 
 def matcher(query: Mapping[str, str]) -> Matches:
-    """Read the selectors; only `=`, `!=` and `in` are known."""
+    """Read the selectors; only `=`, `!=`, `in` and `notin` are known."""
     tests = [
         *_terms(query.get("fieldSelector", ""), _field),
         *_terms(query.get("labelSelector", ""), _label),
@@ -143,15 +143,16 @@ def matcher(query: Mapping[str, str]) -> Matches:
 
 
 _TERM = re.compile(r"[^,(]+(?:\([^)]*\))?")
+_AMONG = re.compile(r"(\S+) (in|notin) \(([^)]*)\)")
 
 
 def _terms(selector: str, look: Callable[[Json, str], object]) -> Iterator[Matches]:
     """Read one selector."""
     for term in _TERM.findall(selector):
-        path, operator, among = term.partition(" in ")
-        if operator:
-            values = among.strip("()").split(",")
-            yield functools.partial(_test, look, path, values, True)
+        if among := _AMONG.fullmatch(term):
+            path, operator, listed = among.groups()
+            values = listed.split(",")
+            yield functools.partial(_test, look, path, values, operator == "in")
             continue
         path, operator, value = term.partition("!=")
         if not operator:

@@ -67,6 +67,7 @@ WATCHED = (
     "loadbalancerclasses",
     "loadbalancerdrivers",
     "loadbalancers",
+    "namespaces",
     "nodes",
     "pods",
     "services",

@@ -59,6 +59,11 @@ def node_path(name: str) -> str:
     return f"/api/v1/nodes/{name}"
 
 
+def namespace_path() -> str:
+    """Say where the namespace is in which all plays are."""
+    return f"/api/v1/{SHOP}"
+
+
 def service_path(name: str) -> str:
     """Say where a Service is."""
     return f"/api/v1/{SHOP}/services/{name}"
@@ -106,6 +111,7 @@ class Setting:
             the one before it has ended.
         workers: of each queue: those of the real one, of whom all but a few would only
             wait.
+        shards: among how many controllers, and deregistrars, the work is divided.
         epoch: what the load balancer's status says of its memory from the start, empty:
             nothing.
     """
@@ -126,6 +132,7 @@ class Setting:
     journals: bool = True
     elsewhere: bool = False
     workers: int = 3
+    shards: int = 1
     epoch: str = "epoch-1"
 
     def latency_of(self, operation: Operation) -> float:
@@ -145,6 +152,9 @@ NAMED_BY_DRIVER = Setting(MemberKey.RECORD, AddressSource.DRIVER)
 SETTINGS = {"record": RECORD, "backend": BACKEND, "driver": DRIVER}
 OR_ELSEWHERE = {**SETTINGS, "elsewhere": attrs.evolve(RECORD, elsewhere=True)}
 """With a process that may have to wait for calls of the one before it."""
+
+
+SHARDED = {name: attrs.evolve(one, shards=2) for name, one in SETTINGS.items()}
 
 
 def with_drain(setting: Setting, *, drains: bool) -> Setting:

@@ -23,6 +23,7 @@ import lbcf.controller.app as controller_app
 import lbcf.deregistrar.app as deregistrar_app
 
 from lbcf.core.model.names import API_GROUP
+from lbcf.core.model.shards import Shard, lease_name
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder, Limits
 from lbcf.kube.leader_election import LeaderElector, LeadershipLostError
@@ -78,6 +79,7 @@ class Process:
         role: `controller` or `deregistrar`.
         name: such as `controller-2`; also its incarnation.
         number: its process id.
+        shard: the part of the work that it does.
         predecessor: the process in whose place it begins, None: nobody's.
         journal: what it has left for one that begins in its place.
         host: the machine that it runs on.
@@ -94,6 +96,8 @@ class Process:
         number: int,
         behind: int = 0,
         after: "Process | None" = None,
+        *,
+        shard: Shard,
     ) -> None:
         self.role = role
         self.name = f"{role}-{number}"
@@ -106,6 +110,7 @@ class Process:
             self.predecessor = after.as_predecessor()
             self.journal = after.journal if world.setting.journals else self.journal
         self.number = number
+        self.shard = shard
         self.clock = HostClock(self.host, seed=number)
         self.is_alive = True
         self.began = 0.0
@@ -304,6 +309,7 @@ class Process:
             metrics=cast("Metrics", None),
             incarnation=self.name,
             journal=self.journal,
+            shard=self.shard,
         )
         program = _build(self.role, parts, setting.workers)
         elector = self._elector(client, parts)
@@ -334,7 +340,7 @@ class Process:
             return None
         return LeaderElector(
             client,
-            name=f"lbcf-{self.role}",
+            name=lease_name(self.role, self.shard.number),
             namespace=parts.settings.namespace,
             identity=self.name,
             clock=self.clock,

@@ -125,8 +125,7 @@ async def _judged(scenario: Scenario, world: World) -> None:
         BreachError: it is not.
     """
     world.put_group()
-    world.start("controller")
-    world.start("deregistrar")
+    world.start_shards(world.setting.shards)
     await scenario.script(world)
     world.played_at = asyncio.get_running_loop().time()
     await asyncio.sleep(scenario.settle)

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from lbcf.core.model.shards import WHOLE, Shard, lease_name
 from tests.kube.tiny_history import Change
 from tests.lab.sweep import objects
 from tests.lab.sweep.cluster import Cluster
@@ -85,6 +86,7 @@ class World(Cluster):
         self.ahead: dict[str, float] = {}
         self.on_step: Callable[[Step], None] = lambda _step: None
         self._plan = plan
+        self._retired = 0
         self._breach: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tasks: list[asyncio.Task[Any]] = []
         # Whoever cannot write a status keeps people in the dark about it.
@@ -94,6 +96,7 @@ class World(Cluster):
         self.api.on_change.append(self._changed)
         self.put_driver()
         self.put_load_balancer()
+        self.api.put(objects.namespace_path(), {})
 
     # --- what processes do ------------------------------------------------------------
 
@@ -167,16 +170,22 @@ class World(Cluster):
     # --- what becomes of processes ----------------------------------------------------
 
     def start(
-        self, role: str, *, behind: int = 0, after: Process | None = None
+        self,
+        role: str,
+        shard: Shard = WHOLE,
+        *,
+        behind: int = 0,
+        after: Process | None = None,
     ) -> Process:
         """Start a process, on a machine of its own or in the place of one that ended."""
         number = len(self.processes) + 1
-        process = Process(self, role, number, behind, after)
+        process = Process(self, role, number, behind, after, shard=shard)
         process.host.ahead = self.ahead.pop(role, process.host.ahead)
         self.processes.append(process)
         if role == "deregistrar" and not self.setting.elect:
             lease = objects.lease(process.known_as)
-            self.api.put(objects.lease_path(f"lbcf-{role}"), lease)
+            name = lease_name(role, shard.number)
+            self.api.put(objects.lease_path(name), lease)
         process.start()
         return process
 
@@ -190,13 +199,28 @@ class World(Cluster):
             restart = self._restart_elsewhere if is_old else self._restart
             self.later(RESTART, restart, process)
 
+    def start_shards(self, count: int) -> None:
+        """Start both processes of each of so many shards."""
+        for number in range(count):
+            self.start("controller", Shard(number, count))
+            self.start("deregistrar", Shard(number, count))
+
+    def retire(self, count: int) -> None:
+        """End those that divide the work among so many, and start none of them again."""
+        self._retired = count
+        for process in self.processes:
+            if process.is_alive and process.shard.count == count:
+                process.kill()
+
     def _restart(self, ended: Process) -> None:
-        self.start(ended.role, after=ended)
+        if ended.shard.count != self._retired:
+            self.start(ended.role, ended.shard, after=ended)
 
     def _restart_elsewhere(self, ended: Process) -> None:
         """Start a process anew: its lists are older, its watches behind for a while."""
-        process = self.start(ended.role, behind=OLDER)
-        process.api.hold(DISTURBED)
+        if ended.shard.count != self._retired:
+            process = self.start(ended.role, ended.shard, behind=OLDER)
+            process.api.hold(DISTURBED)
 
     def trouble(self, process: Process, trouble: Trouble, watch: str = "") -> None:
         """Let something happen to a process, or to its watches of a kind."""
@@ -205,7 +229,7 @@ class World(Cluster):
                 is_gap = trouble is Trouble.GAP
                 process.api.hold(DISTURBED, gap=is_gap, only=watch)
             case Trouble.TWIN:
-                self.start(process.role)
+                self.start(process.role, process.shard)
             case _:
                 process.disturb(trouble)
 
