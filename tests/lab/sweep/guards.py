@@ -12,6 +12,13 @@ from tests.lab.sweep.guards_acting import ACTING
 from tests.lab.sweep.guards_ending import ENDING
 from tests.lab.sweep.guards_gating import GATING
 from tests.lab.sweep.guards_registering import REGISTERING
+from tests.lab.sweep.guards_sharding import SHARDING
 
 
-MUTANTS: Mapping[str, Mutant] = {**REGISTERING, **ACTING, **ENDING, **GATING}
+MUTANTS: Mapping[str, Mutant] = {
+    **REGISTERING,
+    **ACTING,
+    **ENDING,
+    **GATING,
+    **SHARDING,
+}

@@ -29,12 +29,15 @@ NEED_FAULTS = frozenset(
         "always-is-settled",
         "batch-permission-for-ever",
         "ensures-from-the-cache",
+        "epoch-before-other-shards",
         "epoch-first",
         "holder-by-name",
+        "load-balancers-are-everybodys",
         "no-quarantine",
         "permission-for-ever",
         "refused-is-gone",
         "renewed-unseen",
+        "second-loss-unsaid",
         "silence-in-a-batch-is-an-answer",
     }
 )

@@ -1,0 +1,50 @@
+"""Guards of what is divided among shards, and of load balancers of another shard."""
+
+from lbcf.controller import app
+from lbcf.controller.member_resync import MemberResync
+from lbcf.controller.view import View
+from lbcf.core.model.shards import Shard
+from tests.lab.sweep.edits import Edit, Mutant
+
+
+SHARDING: dict[str, Mutant] = {
+    "unlabelled-are-nobodys": Mutant(
+        "the first shard ends what names no bucket",
+        (Edit(Shard, "ending_selector", "self.number == 0", "False"),),
+        ("shards-begin/record",),
+    ),
+    "own-records-alone": Mutant(
+        "a load balancer waits for records of every shard before it goes",
+        (Edit(View, "_at", "return (*own, *others) if others else own", "return own"),),
+        ("ends-elsewhere/record",),
+    ),
+    "load-balancers-are-everybodys": Mutant(
+        "one shard alone looks after a load balancer: it knows all of its records",
+        (Edit(app, "_of_shard", "if shard.is_whole else look", ""),),
+        ("ends-elsewhere/record",),
+    ),
+    "epoch-before-other-shards": Mutant(
+        "a new epoch is written when members of other shards are back, too",
+        (
+            Edit(
+                MemberResync,
+                "_is_resetting",
+                "return self._registrar.is_resetting(key) or elsewhere",
+                "return self._registrar.is_resetting(key)",
+            ),
+        ),
+        ("lost-elsewhere/record", "lost-again-elsewhere/record"),
+    ),
+    "second-loss-unsaid": Mutant(
+        "a record whose loss is written already is written once more for the next one",
+        (
+            Edit(
+                MemberResync,
+                "_reset",
+                " (epoch {listed.epoch})",
+                "",
+            ),
+        ),
+        ("lost-again-elsewhere",),
+    ),
+}
