@@ -72,8 +72,10 @@ _HEADERS = {
     "Accept": "application/json",
     "Accept-Encoding": "identity",
     "Content-Type": "application/json",
-    "User-Agent": "lbcf",
 }
+
+AGENT = "lbcf"
+"""The User-Agent of who says none of its own."""
 
 
 @attrs.define
@@ -106,6 +108,7 @@ class DriverClient:
         access: how it is called; None: without credentials.
         allowed_urls: where drivers may be.
         large: places for large lists; None: its own.
+        agent: the User-Agent.
     """
 
     def __init__(
@@ -114,6 +117,7 @@ class DriverClient:
         access: Access | None = None,
         allowed_urls: Sequence[AllowedUrl] = (),
         large: asyncio.Semaphore | None = None,
+        agent: str = AGENT,
     ) -> None:
         self._url = url
         self._large = large or large_lists()
@@ -132,7 +136,7 @@ class DriverClient:
                 use_dns_cache=False,  # the resolver has one that forgives
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers=_HEADERS | proof,
+            headers=_HEADERS | {"User-Agent": agent} | proof,
             # The time-out is ours: aiohttp's own rounds up to whole seconds.
             timeout=aiohttp.ClientTimeout(),
             trace_configs=[_connection_watch()],

@@ -71,8 +71,9 @@ class DryDriverPool(DriverPool):
         *,
         find: FindSecret,
         allowlist: DriverAllowlist,
+        agent: str,
     ) -> None:
-        super().__init__(clock, registry, find=find, allowlist=allowlist)
+        super().__init__(clock, registry, find=find, allowlist=allowlist, agent=agent)
         self._steps = steps
 
     async def call(

@@ -39,7 +39,7 @@ from lbcf.drivers.access import (
     secrets_of,
     stamp_of,
 )
-from lbcf.drivers.client import DriverClient, large_lists
+from lbcf.drivers.client import AGENT, DriverClient, large_lists
 from lbcf.drivers.connections import DriverConnections
 from lbcf.drivers.errors import BadAnswer, DriverError, TooLate
 from lbcf.drivers.metrics import CallMetrics
@@ -81,6 +81,7 @@ class DriverPool:
         registry: counts the calls.
         find: looks up the Secrets that drivers name.
         allowlist: which drivers may be called.
+        agent: the User-Agent, by which drivers' logs tell callers apart.
     """
 
     sends_batches: ClassVar[bool] = True
@@ -92,8 +93,10 @@ class DriverPool:
         *,
         find: FindSecret = no_secrets,
         allowlist: DriverAllowlist = ALLOW_ALL,
+        agent: str = AGENT,
     ) -> None:
         self._clock = clock
+        self._agent = agent
         self._metrics = CallMetrics(registry)
         self._find = find
         self._allowlist = allowlist
@@ -285,6 +288,7 @@ class DriverPool:
             access_of(driver, secrets),
             self._allowlist.allowed_urls,
             self._large,
+            self._agent,
         )
 
     @contextlib.contextmanager

@@ -10,6 +10,7 @@ import attrs
 from lbcf import __version__
 from lbcf.core.model.names import API_GROUP
 from lbcf.core.model.shards import WHOLE, Shard
+from lbcf.drivers.access import FindSecret
 from lbcf.drivers.dry_run import DryDriverPool
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient, connected
@@ -74,7 +75,7 @@ async def build_dependencies(
     dry = DrySteps(metrics.registry) if settings.dry_run else None
     requests = RequestMetrics(metrics.registry, clock)
     name = f"lbcf-{settings.process}"
-    agent = f"{name}/{__version__}"
+    agent = f"{name}/{__version__} ({incarnation})"
     is_deregistrar = settings.process == "deregistrar"
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(
@@ -101,7 +102,9 @@ async def build_dependencies(
         secrets = await stack.enter_async_context(
             _following(connection, clock, requests)
         )
-        drivers = _drivers(settings, clock, metrics, dry, secrets)
+        drivers = _drivers(
+            settings, clock, metrics, dry, find=secrets.find, agent=agent
+        )
         yield Dependencies(
             settings=settings,
             client=client,
@@ -147,12 +150,16 @@ def _drivers(
     clock: Clock,
     metrics: Metrics,
     dry: DrySteps | None,
-    secrets: Secrets,
+    *,
+    find: FindSecret,
+    agent: str,
 ) -> DriverPool:
-    find, allowlist = secrets.find, settings.allowlist
+    registry, allowlist = metrics.registry, settings.allowlist
     if dry is None:
-        return DriverPool(clock, metrics.registry, find=find, allowlist=allowlist)
-    return DryDriverPool(clock, metrics.registry, dry, find=find, allowlist=allowlist)
+        return DriverPool(clock, registry, find=find, allowlist=allowlist, agent=agent)
+    return DryDriverPool(
+        clock, registry, dry, find=find, allowlist=allowlist, agent=agent
+    )
 
 
 @contextlib.asynccontextmanager

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 import signal
 import sys
 
@@ -33,14 +32,12 @@ class Run:
 
     Attributes:
         number: from 1.
-        pid: of its process.
         place: in the log where what it tells begins.
         began: when it was started, by the wall clock.
         ended: when it was seen to have ended; None: it was not.
     """
 
     number: int
-    pid: int
     place: int
     began: datetime
     ended: datetime | None = None
@@ -51,7 +48,6 @@ class Replica:
 
     Attributes:
         role: `controller` or `deregistrar`.
-        user: by whose credentials the API server knows it.
         starts: how often it was started.
         runs: all of them.
     """
@@ -62,14 +58,11 @@ class Replica:
         kubeconfig: Path,
         log: Path,
         flags: Sequence[str],
-        user: str = "",
     ) -> None:
         self.role = role
-        self.user = user
         self.starts = 0
         self.runs: list[Run] = []
         self.log = log
-        self._kubeconfig = kubeconfig
         self._argv = [
             *("setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "lbcf", role),
             *("--kubeconfig", str(kubeconfig), "--metrics-bind-address", "0"),
@@ -98,15 +91,13 @@ class Replica:
         """Start it; its output is appended to its log."""
         env = {**os.environ, failpoints.VARIABLE: failpoint}
         began, number = datetime.now(UTC), self.starts + 1
-        token = re.sub(r"\brun-\d+\b", f"run-{number}", self._kubeconfig.read_text())
-        self._kubeconfig.write_text(token)
         with self.log.open("ab") as out:
             place = out.tell()
             self._child = await asyncio.create_subprocess_exec(
                 *self._argv, cwd=ROOT, env=env, stdout=out, stderr=out
             )
         self.starts = number
-        self.runs.append(Run(number, self._child.pid, place, began))
+        self.runs.append(Run(number, place, began))
 
     def incarnation(self, run: Run) -> str:
         """Return the name that a run has given itself; empty: none."""

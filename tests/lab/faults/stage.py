@@ -158,7 +158,7 @@ async def staged(
     async with contextlib.AsyncExitStack() as stack:
         driver = Witness(key, journal, random.Random(str(plan)))
         replicas: list[tuple[Replica, Gateway]] = []
-        calls = Calls(lambda: [run.pid for r, _ in replicas for run in r.runs])
+        calls = Calls()
         url = await stack.enter_async_context(served(driver, [calls.note]))
         stage = Stage(
             plan,
@@ -198,8 +198,8 @@ async def _add_replica(
     if number >= (2 if several else 1):
         return
     name = f"{role}-{number}"
-    user = f"{name}.{stage.namespace}"
-    connection = await connect(str(cluster.kubeconfig_for(user)))
+    user = cluster.kubeconfig_for(f"{name}.{stage.namespace}")
+    connection = await connect(str(user))
     gateway = await stack.enter_async_context(
         opened(connection, stage.namespace, stage.journal)
     )
@@ -209,7 +209,7 @@ async def _add_replica(
         flags = flags[:2]
     flags.append("--leader-elect" if elects else "--no-leader-elect")
     kubeconfig = gateway.write_kubeconfig(stage.folder / f"{name}.kubeconfig")
-    replica = Replica(role, kubeconfig, stage.folder / f"{name}.log", flags, user)
+    replica = Replica(role, kubeconfig, stage.folder / f"{name}.log", flags)
     stage.replicas.append((replica, gateway))
     stack.push_async_callback(replica.end)
 

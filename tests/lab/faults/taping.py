@@ -83,9 +83,6 @@ def _runs(stage: Stage) -> Iterator[Run]:
                 yield Run(
                     name=name,
                     role=replica.role,
-                    user=replica.user,
-                    mark=f" run-{run.number}",
-                    pid=run.pid,
                     began=second(run.began),
                     ended=None if run.ended is None else second(run.ended),
                 )

@@ -1,19 +1,8 @@
-"""What reached a driver, noted in front of its own code: when, by whom, with which answer.
+"""What reached a driver, noted in front of its own code: when, by whom, and the answer."""
 
-    calls = Calls(pids)
-    web.Application(middlewares=[calls.note])
-
-Who calls is told by the machine: the process at the other end of the connection. Of one
-that is no more by then nobody knows it.
-"""
-
-import asyncio
-import contextlib
 import json
 
-from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -41,7 +30,7 @@ class Call:
     Attributes:
         op: as the model names it.
         record: uid.
-        pid: of who calls; 0: unknown.
+        agent: the User-Agent of who calls.
         address: of the member.
         not_after: until when it may be performed, as it says.
         drained: it says that nothing was left.
@@ -54,7 +43,7 @@ class Call:
 
     op: str
     record: str
-    pid: int
+    agent: str
     address: str
     not_after: float
     drained: bool
@@ -71,16 +60,10 @@ def _now() -> float:
 
 
 class Calls:
-    """All calls about members, in the order of their arrival.
+    """All calls about members, in the order of their arrival."""
 
-    Args:
-        pids: of our processes.
-    """
-
-    def __init__(self, pids: Callable[[], Iterable[int]]) -> None:
+    def __init__(self) -> None:
         self.all: list[Call] = []
-        self._candidates = pids
-        self._pids: dict[asyncio.BaseTransport, int] = {}
 
     @web.middleware
     async def note(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -88,8 +71,8 @@ class Calls:
         op = OPERATIONS.get(request.path.strip("/"))
         if op is None:
             return await handler(request)
-        began, pid = _now(), self._caller(request)
-        call = _call(op, await request.json(), pid, began)
+        began, agent = _now(), request.headers.get("User-Agent", "")
+        call = _call(op, await request.json(), agent, began)
         self.all.append(call)
         response = await handler(request)
         call.ended = _now()
@@ -97,24 +80,13 @@ class Calls:
         call.outcome, call.late = _outcome(response)
         return response
 
-    def _caller(self, request: web.Request) -> int:
-        """Return the process at the other end; a connection stays with one."""
-        transport = request.transport
-        if transport is None:
-            return 0
-        if transport not in self._pids:
-            peer = transport.get_extra_info("peername")
-            here = transport.get_extra_info("sockname")
-            self._pids[transport] = owner_of(peer[1], here[1], self._candidates())
-        return self._pids[transport]
 
-
-def _call(op: str, body: dict[str, Any], pid: int, began: float) -> Call:
+def _call(op: str, body: dict[str, Any], agent: str, began: float) -> Call:
     """Read a request."""
     return Call(
         op=op,
         record=body["recordID"],
-        pid=pid,
+        agent=agent,
         address=body.get("backendAddr", ""),
         not_after=second(datetime.fromisoformat(body["notAfter"])),
         drained=bool(body.get("drained")),
@@ -131,35 +103,3 @@ def _outcome(response: web.StreamResponse) -> tuple[str, bool]:
     words = {"Succ": "succeeded", "Running": "running", "Fail": "refused"}
     late = str(answer.get("msg", "")).startswith(_LATE)
     return words.get(answer.get("status"), "failed"), late
-
-
-def owner_of(port: int, remote: int, pids: Iterable[int]) -> int:
-    """Return the process with a connection of the loopback; 0: none of these has it.
-
-    Args:
-        port: its own end.
-        remote: the other end.
-        pids: of those who may have it.
-    """
-    inode = _inode(port, remote)
-    wanted = f"socket:[{inode}]"
-    found = (pid for pid in pids if inode and wanted in _files(pid))
-    return next(found, 0)
-
-
-def _files(pid: int) -> Iterator[str]:
-    """Name what a process has open."""
-    with contextlib.suppress(OSError):
-        for file in Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(OSError):  # closed meanwhile
-                yield str(file.readlink())
-
-
-def _inode(port: int, remote: int) -> int:
-    """Find a connection among those of the machine."""
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        ends = [int(end.rpartition(":")[2], 16) for end in fields[1:3]]
-        if ends == [port, remote]:
-            return int(fields[9])
-    return 0

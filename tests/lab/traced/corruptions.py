@@ -163,7 +163,7 @@ def _beside(call: Step, calls: list[Step]) -> int:
     out = (other for other in calls if other["heard"] and call["heard"])
     began, actor = call["began"], call["actor"]
     return sum(
-        other["actor"] == actor != "" and other["began"] <= began < other["ended"]
+        other["actor"] == actor and other["began"] <= began < other["ended"]
         for other in out
     )
 

@@ -114,7 +114,9 @@ class _Life:
             turns[number] = step["began"]
             if step["step"] == "call" and not step["heard"]:
                 permitted = step["not_after"] - self.driver["window"][step["op"]]
-                before = [(n, s) for n, s in own if n < number and _may_be_one(s, step)]
+                before = [
+                    (n, s) for n, s in own if n < number and s["actor"] == step["actor"]
+                ]
                 calls = [turns[n] for n, s in before if s["step"] == "call"]
                 shown = [s["began"] for _, s in before if "now" in s]
                 sights = [at for at in shown if at >= permitted]
@@ -224,12 +226,9 @@ class _Life:
         self, world: Witness, place: int, step: Step
     ) -> Iterator[Sequence[Step]]:
         """Say what a call may have been."""
-        for actor in step.get("actors", [step["actor"]]):
-            own, after = {**step, "actor": actor}, self._next(place, actor)
-            for version in self._bases(world, place, own):
-                seen = self._sights[place]
-                sending = Sending(world, own, version, self.driver, seen, after)
-                yield from sending.options()
+        after, seen = self._next(place, step["actor"]), self._sights[place]
+        for version in self._bases(world, place, step):
+            yield from Sending(world, step, version, self.driver, seen, after).options()
 
     def _bases(self, world: Witness, place: int, step: Step) -> Sequence[Facts | None]:
         """Return the versions that a call may have gone by; None: there is none."""
@@ -260,16 +259,10 @@ def _sights(steps: Iterator[Step]) -> Sequence[Sights]:
     return found
 
 
-def _may_be_one(step: Step, other: Step) -> bool:
-    """Tell whether one actor may have made both steps."""
-    makers = other.get("actors", [other["actor"]])
-    return any(maker in makers for maker in step.get("actors", [step["actor"]]))
-
-
 def _is_of(step: Step, actor: str) -> bool:
     """Tell whether a step belongs to an actor's turns, for sure."""
     is_turn = step["step"] != "update" and "beside" not in step
-    return is_turn and actor in (step["actor"], *step.get("actors", ()))
+    return is_turn and bool(step["actor"] == actor)
 
 
 def _event(number: int, step: Step) -> Event:
@@ -324,7 +317,7 @@ def _crowds(tape: Mapping[str, Any], lives: Mapping[str, _Life]) -> Iterator[Ref
     """
     moments = []
     for number, step in enumerate(tape["steps"]):
-        if step["step"] == "call" and step["heard"] and step["actor"]:
+        if step["step"] == "call" and step["heard"]:
             moments.append((step["began"], 1, number, step))
             moments.append((step["ended"], -1, number, step))
     busy: Counter[tuple[str, str]] = Counter()

@@ -53,9 +53,8 @@ class Sights:
         """Take in a step."""
         actor, began = step["actor"], step["began"]
         if step["step"] == "call":
-            for name in step.get("actors", [actor]):
-                self.turn.pop(name, None)
-                self.heard[name] = began
+            self.turn.pop(actor, None)
+            self.heard[actor] = began
         elif "now" in step:
             version = step["now"]["version"]
             self.shown[actor, version] = began

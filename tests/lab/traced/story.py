@@ -20,8 +20,8 @@ from tests.lab.traced.tape import Run, a_tape
 
 ADDRESS = "10.0.0.1:80"
 UID = "u-1"
-CONTROLLER = Run("A1", "controller", "c", " run-1", 1, 0.0, None)
-DEREGISTRAR = Run("B1", "deregistrar", "d", " run-1", 2, 0.0, None)
+CONTROLLER = Run("A1", "controller", 0.0, None)
+DEREGISTRAR = Run("B1", "deregistrar", 0.0, None)
 WINDOW = 12.0
 """Seconds: the driver's time-out of 10 s, and 2 s for us."""
 LATENCY = 0.01
@@ -72,7 +72,7 @@ class Story:
         self.at += LATENCY
         name = f"{verb}-{len(self.asked)}"
         self.asked.append(
-            Request(name, user, "lbcf run-1", verb, resource, "web-1", 200, began,
+            Request(name, user, f"lbcf ({user})", verb, resource, "web-1", 200, began,
                     self.at, sent, copy.deepcopy(shown))
         )  # fmt: skip
         self.at += LATENCY
@@ -87,7 +87,7 @@ class Story:
 
     def create(self) -> None:
         """Let the controller create it."""
-        self._ask("c", "create", "backendrecords", {}, self.body)
+        self._ask("A1", "create", "backendrecords", {}, self.body)
 
     def read(self, user: str) -> None:
         """Let it be read."""
@@ -96,7 +96,7 @@ class Story:
     def call(
         self,
         op: str,
-        pid: int,
+        agent: str,
         outcome: str = "succeeded",
         *,
         drained: bool = False,
@@ -108,7 +108,7 @@ class Story:
         until = min(permitted + WINDOW, began + WINDOW - SPARE)
         self.at += LATENCY
         self.calls.append(
-            Call(op, UID, pid, ADDRESS, until, drained, began, self.at,
+            Call(op, UID, agent, ADDRESS, until, drained, began, self.at,
                  outcome, heard=True)
         )  # fmt: skip
         self.at += LATENCY
@@ -120,21 +120,21 @@ class Story:
                 "lastTransitionTime": _time(self.at)}  # fmt: skip
         self.body["status"] = {"conditions": [true]}
         sent = {"status": {"conditions": [true]}}
-        self._changed("c", "patch", "backendrecords/status", sent)
+        self._changed("A1", "patch", "backendrecords/status", sent)
 
     def delete(self) -> None:
         """Let the controller delete it."""
         self.body["metadata"]["deletionTimestamp"] = _time(self.at)
         self.body["metadata"]["deletionGracePeriodSeconds"] = 0
         self.body["metadata"]["generation"] += 1  # as the API server does
-        self._changed("c", "delete", "backendrecords", {})
+        self._changed("A1", "delete", "backendrecords", {})
 
     def write_drain(self, ends: float, began: float) -> None:
         """Write the clock of a drain down."""
         clock = {"startedAt": _time(began), "deadline": _time(ends)}
         self.body["status"]["drain"] = clock
         sent = {"status": {"drain": clock}}
-        self._changed("d", "patch", "backendrecords/status", sent)
+        self._changed("B1", "patch", "backendrecords/status", sent)
 
     def release(self) -> None:
         """Take the finalizer off."""
@@ -142,7 +142,7 @@ class Story:
         shown = copy.deepcopy(self.body)
         shown["metadata"]["finalizers"] = []
         meta = {"uid": UID, "resourceVersion": version, "finalizers": []}
-        self._ask("d", "patch", "backendrecords", {"metadata": meta}, shown)
+        self._ask("B1", "patch", "backendrecords", {"metadata": meta}, shown)
 
     def tape(self) -> Json:
         """Return the tape."""
@@ -154,7 +154,7 @@ def _registered(drain: int) -> Story:
     """Tell of a record that is registered, and deleted."""
     story = Story(drain=drain)
     story.create()
-    story.call("ensure", 1)
+    story.call("ensure", "A1")
     story.register()
     story.at += 5.0
     story.delete()
@@ -164,7 +164,7 @@ def _registered(drain: int) -> Story:
 def a_life() -> Story:
     """Tell of a record that is not to be drained."""
     story = _registered(0)
-    story.call("deregister", 2)
+    story.call("deregister", "B1")
     story.release()
     return story
 
@@ -173,10 +173,10 @@ def a_drained_life() -> Story:
     """Tell of one whose last session ends while it is drained."""
     story = _registered(30)
     deleted = story.asked[-1].began
-    story.call("drain", 2, "running")
+    story.call("drain", "B1", "running")
     story.at += 1.0
-    story.call("drain", 2, after=story.at - LATENCY)
-    story.call("deregister", 2, drained=True, after=max(deleted, story.at - LATENCY))
+    story.call("drain", "B1", after=story.at - LATENCY)
+    story.call("deregister", "B1", drained=True, after=max(deleted, story.at - LATENCY))
     story.release()
     return story
 
@@ -184,11 +184,11 @@ def a_drained_life() -> Story:
 def a_long_drain(short: float = 0.0) -> Story:
     """Tell of one whose sessions outlast the drain, or its end that comes too early."""
     story = _registered(30)
-    story.call("drain", 2, "running")
+    story.call("drain", "B1", "running")
     began = story.at
     story.write_drain(int(began) + 31, began)
     story.at = began + 30.05 - short
-    story.read("d")
-    story.call("deregister", 2)
+    story.read("B1")
+    story.call("deregister", "B1")
     story.release()
     return story

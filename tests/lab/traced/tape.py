@@ -13,7 +13,6 @@ cannot be seen is left to the judge:
 Beside what is said there, a STEP has
 
     line       of a request: its id in the audit log
-    actors     of a call of which nobody knows who made it: who may have
     address, not_after, drained, heard, late    of a call, as in `calls`
     beside     of a read or write: it was, or may have been, made beside the turns
 
@@ -46,8 +45,6 @@ from tests.lab.traced.sendings import SPARE, plain
 RECORDS = ("backendrecords", "backendrecords/status")
 _SKEW = 3.0
 """Seconds for a driver whose clock is behind, and for times that are cut to seconds."""
-_UNDER_WAY = 1.0
-"""Seconds that a call takes to come in, at most, whose sender is gone by then."""
 _BESIDE = {"waitingFor", "backendGone"}
 """What is written into the status of a record beside its turns."""
 
@@ -59,18 +56,12 @@ class Run:
     Attributes:
         name: its incarnation.
         role: controller or deregistrar.
-        user: by whose credentials it asks.
-        mark: what its User-Agent ends with.
-        pid: its process.
         began: when it was started.
         ended: when it was seen to have ended; None: it was not.
     """
 
     name: str
     role: str
-    user: str
-    mark: str
-    pid: int
     began: float
     ended: float | None
 
@@ -133,15 +124,9 @@ def _ends(
     """Tell who has ended: not before the last of its requests has come in."""
     for run in runs:
         if run.ended is not None:
-            own = [s["began"] for s in steps if _may_be_of(s, run, run.ended)]
+            own = [s["began"] for s in steps if s["actor"] == run.name]
             at = max([run.ended, *own])
             yield {"actor": run.name, "step": "crash", "began": at, "ended": at}
-
-
-def _may_be_of(step: Mapping[str, Any], run: Run, ended: float) -> bool:
-    """Tell whether a run made a step, which may have come in after its end."""
-    unknown = run.name in step.get("actors", ()) and step["began"] < ended + _UNDER_WAY
-    return bool(unknown or step["actor"] == run.name)
 
 
 class _Writer:
@@ -159,7 +144,7 @@ class _Writer:
 
     def steps_of(self, request: Request) -> Iterator[dict[str, Any]]:
         """Write down a request, if it is part of the protocol."""
-        run = self._run_of(request)
+        run = self._run_of(request.agent)
         if request.resource in RECORDS:
             yield from self._about_record(request, run)
         elif request.resource == "leases" and run is not None:
@@ -167,20 +152,13 @@ class _Writer:
 
     def call(self, call: Call) -> dict[str, Any]:
         """Write down a call."""
-        known = [run.name for run in self._runs if call.pid and run.pid == call.pid]
-        role = "controller" if call.op in ("ensure", "generate") else "deregistrar"
-        others = [r.name for r in self._runs if r.role == role and r.began < call.began]
-        step = {
-            "actor": known[0] if known else "",
-            "step": "call",
-            **attrs.asdict(call),
-        }
-        return step if known else {**step, "actors": others}
+        run = self._run_of(call.agent)
+        actor = call.agent if run is None else run.name
+        return {"actor": actor, "step": "call", **attrs.asdict(call)}
 
-    def _run_of(self, request: Request) -> Run | None:
+    def _run_of(self, agent: str) -> Run | None:
         """Find who asked; None: a person, or a program of somebody else's."""
-        own = [r for r in self._runs if r.user == request.user]
-        return next((r for r in own if request.agent.endswith(r.mark)), None)
+        return next((run for run in self._runs if run.name in agent), None)
 
     def _about_record(
         self, request: Request, run: Run | None
