@@ -6,41 +6,21 @@ of a process alone: its successor lives without.
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import sys
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from lbcf.runtime import failpoints
 from tests.drivers.servers import ALLOW_BESIDE_US
+from tests.lab.traced.runs import Runs, events
 
 
 RESTART_DELAY = 0.1
 ROOT = Path(__file__).parents[3]
-
-
-@attrs.define
-class Run:
-    """One run of a process.
-
-    Attributes:
-        number: from 1.
-        place: in the log where what it tells begins.
-        began: when it was started, by the wall clock.
-        ended: when it was seen to have ended; None: it was not.
-    """
-
-    number: int
-    place: int
-    began: datetime
-    ended: datetime | None = None
 
 
 class Replica:
@@ -48,8 +28,7 @@ class Replica:
 
     Attributes:
         role: `controller` or `deregistrar`.
-        starts: how often it was started.
-        runs: all of them.
+        runs: all of its runs.
     """
 
     def __init__(
@@ -60,8 +39,7 @@ class Replica:
         flags: Sequence[str],
     ) -> None:
         self.role = role
-        self.starts = 0
-        self.runs: list[Run] = []
+        self.runs = Runs(log)
         self.log = log
         self._argv = [
             *("setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "lbcf", role),
@@ -84,28 +62,17 @@ class Replica:
             failpoint = ""
             assert self._child is not None
             await self._child.wait()
-            self.runs[-1].ended = datetime.now(UTC)
+            self.runs.end()
             await asyncio.sleep(RESTART_DELAY)
 
     async def _start(self, failpoint: str) -> None:
         """Start it; its output is appended to its log."""
         env = {**os.environ, failpoints.VARIABLE: failpoint}
-        began, number = datetime.now(UTC), self.starts + 1
+        self.runs.begin()
         with self.log.open("ab") as out:
-            place = out.tell()
             self._child = await asyncio.create_subprocess_exec(
                 *self._argv, cwd=ROOT, env=env, stdout=out, stderr=out
             )
-        self.starts = number
-        self.runs.append(Run(number, place, began))
-
-    def incarnation(self, run: Run) -> str:
-        """Return the name that a run has given itself; empty: none."""
-        text = self.log.read_bytes()
-        later = [other.place for other in self.runs if other.number == run.number + 1]
-        own = text[run.place : later[0] if later else len(text)].decode()
-        started = [e for e in _events(own) if e.get("event") == "process.started"]
-        return str(started[0]["incarnation"]) if started else ""
 
     def send(self, number: signal.Signals) -> None:
         """Send it a signal, if it runs."""
@@ -125,7 +92,7 @@ class Replica:
     def events(self, name: str) -> list[dict[str, Any]]:
         """The log events of a name, in order; of all its runs."""
         text = self.log.read_text() if self.log.exists() else ""
-        return [event for event in _events(text) if event.get("event") == name]
+        return [event for event in events(text) if event["event"] == name]
 
     @property
     def works(self) -> bool:
@@ -135,16 +102,9 @@ class Replica:
     @property
     def works_again(self) -> bool:
         """Whether its latest run has begun to work."""
-        return len(self.events("work.started")) >= self.starts
+        return len(self.events("work.started")) >= len(self.runs.started)
 
     @property
     def leads(self) -> bool:
         """Whether some run of it was elected."""
         return bool(self.events("leader.elected"))
-
-
-def _events(text: str) -> list[dict[str, Any]]:
-    """Read the whole lines of a log that are events."""
-    lines = text.splitlines()
-    whole = [line for line in lines if line.startswith("{") and line.endswith("}")]
-    return [json.loads(line) for line in whole]

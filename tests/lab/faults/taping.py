@@ -6,7 +6,7 @@ Each is kept in the run's folder; `python -m tests.lab.traced FILE` judges it ag
 import asyncio
 import json
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from tests.lab.faults.stage import LOOK, NAMESPACES, Stage
 from tests.lab.model.tape import Json
 from tests.lab.traced.audit import requests, second
 from tests.lab.traced.judge import judge, told
-from tests.lab.traced.tape import Run, a_tape
+from tests.lab.traced.tape import a_tape
 
 
 NAME = "tape.json"
@@ -50,9 +50,10 @@ async def taken(stage: Stage) -> Json:
     await _logged(stage)
     path, log_began = stage.cluster.audit_log, stage.log_began
     asked = await asyncio.to_thread(
-        lambda: list(requests(path, log_began, stage.namespace))
+        lambda: list(requests(path, log_began, [stage.namespace]))
     )
-    return a_tape(asked, stage.calls.all, list(_runs(stage)), until)
+    runs = [run for one, _ in stage.replicas for run in one.runs.named(one.role)]
+    return a_tape(asked, stage.calls.all, runs, until)
 
 
 async def _logged(stage: Stage) -> None:
@@ -72,20 +73,6 @@ def _is_logged(stage: Stage, since: int) -> bool:
         lines = log.read().splitlines()
     wanted = b'"verb":"patch"', f'"name":"{stage.namespace}"'.encode()
     return any(all(part in line for part in wanted) for line in lines)
-
-
-def _runs(stage: Stage) -> Iterator[Run]:
-    """Tell of all runs of our processes that have given themselves a name."""
-    for replica, _ in stage.replicas:
-        for run in replica.runs:
-            name = replica.incarnation(run)
-            if name:
-                yield Run(
-                    name=name,
-                    role=replica.role,
-                    began=second(run.began),
-                    ended=None if run.ended is None else second(run.ended),
-                )
 
 
 def follow(tape: Json, folder: Path) -> Followed:

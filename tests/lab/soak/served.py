@@ -286,7 +286,7 @@ async def measure(
         crowd.stop()
         end = _now()
         rest = await _until_rest(driver, wanted)
-        starts = sum(replica.starts for replica in replicas)
+        starts = sum(len(replica.runs.started) for replica in replicas)
     write_absences(folder / "absences.txt", crowd.ready, journal.effects, end)
     (folder / "calls.txt").write_text("".join(f"{call}\n" for call in journal.calls))
     figures: dict[str, object] = {

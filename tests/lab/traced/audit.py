@@ -5,7 +5,7 @@ The cluster has to be started with `Options(audit_bodies=True)`.
 
 import json
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from tests.fakes.clock import EPOCH
 
 
 Body = Mapping[str, Any]
+_PARTS = ("Status", "PartialObjectMetadata")
+"""What is shown in the place of an object; the garbage collector reads metadata alone."""
 
 
 @attrs.frozen
@@ -59,22 +61,23 @@ def second(moment: datetime) -> float:
     return (moment - EPOCH).total_seconds()
 
 
-def requests(path: Path, since: int, namespace: str) -> Iterator[Request]:
-    """Read the requests with bodies in a namespace, from a place in the log on.
+def requests(path: Path, since: int, namespaces: Sequence[str]) -> Iterator[Request]:
+    """Read the requests with bodies in some namespaces, from a place in the log on.
 
     Args:
         path: the log.
         since: how long it was when what is to be read began, in bytes.
-        namespace: in whose objects.
+        namespaces: in whose objects.
     """
     with path.open("rb") as log:
         log.seek(since)
         text = log.read()
-    name = f'"namespace":"{namespace}"'.encode()
+    named = [f'"namespace":"{name}"'.encode() for name in namespaces]
     for line in text[: text.rfind(b"\n") + 1].splitlines():
-        if name in line and b'"level":"RequestResponse"' in line:
+        has_bodies = b'"level":"RequestResponse"' in line
+        if has_bodies and any(name in line for name in named):
             event = json.loads(line)
-            if event["objectRef"].get("namespace") == namespace:
+            if event["objectRef"].get("namespace") in namespaces:
                 yield _request(event)
 
 
@@ -95,5 +98,5 @@ def _request(event: Body) -> Request:
         began=second(datetime.fromisoformat(event["requestReceivedTimestamp"])),
         ended=second(datetime.fromisoformat(event["stageTimestamp"])),
         sent=event.get("requestObject") or {},
-        shown=shown if status < 300 and shown.get("kind") != "Status" else {},
+        shown=shown if status < 300 and shown.get("kind") not in _PARTS else {},
     )

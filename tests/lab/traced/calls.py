@@ -2,6 +2,7 @@
 
 import json
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -39,6 +40,7 @@ class Call:
         outcome: succeeded, running, refused, or failed for what is no valid answer.
         heard: whoever called was there still when it was answered.
         late: it was refused for having come late.
+        shares: it is a further item of a batch, which takes one place in all.
     """
 
     op: str
@@ -52,6 +54,7 @@ class Call:
     outcome: str = "unanswered"
     heard: bool = False
     late: bool = False
+    shares: bool = False
 
 
 def _now() -> float:
@@ -59,30 +62,54 @@ def _now() -> float:
     return second(datetime.now(UTC))
 
 
-class Calls:
-    """All calls about members, in the order of their arrival."""
+def _untold(_number: int, _call: Call) -> None:
+    """Tell nobody."""
 
-    def __init__(self) -> None:
+
+class Calls:
+    """All calls about members, in the order of their arrival.
+
+    Args:
+        tell: told of each with its number, when it has arrived and when it is answered.
+    """
+
+    def __init__(self, tell: Callable[[int, Call], None] = _untold) -> None:
         self.all: list[Call] = []
+        self._tell = tell
 
     @web.middleware
     async def note(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Note a call and its answer."""
-        op = OPERATIONS.get(request.path.strip("/"))
+        """Note a call and its answer, or those of each item of a batch."""
+        path = request.path.strip("/")
+        op = OPERATIONS.get(path.removesuffix("s"))
         if op is None:
             return await handler(request)
         began, agent = _now(), request.headers.get("User-Agent", "")
-        call = _call(op, await request.json(), agent, began)
-        self.all.append(call)
+        body = await request.json()
+        items = body["items"] if path.endswith("s") else [body]
+        calls = {
+            len(self.all) + place: _call(op, item, agent, began, shares=place > 0)
+            for place, item in enumerate(items)
+        }
+        self.all += calls.values()
+        self._tell_all(calls)
         response = await handler(request)
-        call.ended = _now()
-        call.heard = request.transport is not None
-        call.outcome, call.late = _outcome(response)
+        ended, heard = _now(), request.transport is not None
+        for call in calls.values():
+            call.ended, call.heard = ended, heard
+            call.outcome, call.late = _outcome(response, call.record)
+        self._tell_all(calls)
         return response
 
+    def _tell_all(self, calls: Mapping[int, Call]) -> None:
+        for number, call in calls.items():
+            self._tell(number, call)
 
-def _call(op: str, body: dict[str, Any], agent: str, began: float) -> Call:
-    """Read a request."""
+
+def _call(
+    op: str, body: dict[str, Any], agent: str, began: float, *, shares: bool
+) -> Call:
+    """Read a request, or an item of a batch."""
     return Call(
         op=op,
         record=body["recordID"],
@@ -91,15 +118,18 @@ def _call(op: str, body: dict[str, Any], agent: str, began: float) -> Call:
         not_after=second(datetime.fromisoformat(body["notAfter"])),
         drained=bool(body.get("drained")),
         began=began,
+        shares=shares,
     )
 
 
-def _outcome(response: web.StreamResponse) -> tuple[str, bool]:
-    """Read an answer, and whether it refuses what came late."""
+def _outcome(response: web.StreamResponse, record: str) -> tuple[str, bool]:
+    """Read an answer about a record, and whether it refuses what came late."""
     body = getattr(response, "body", None)
     if response.status != 200 or not isinstance(body, bytes):
         return "failed", False
     answer = json.loads(body)
+    results = {one["recordID"]: one for one in answer.get("results", ())}
+    answer = results.get(record, answer)
     words = {"Succ": "succeeded", "Running": "running", "Fail": "refused"}
     late = str(answer.get("msg", "")).startswith(_LATE)
     return words.get(answer.get("status"), "failed"), late

@@ -78,6 +78,14 @@ def settled_early(tape: Json) -> int:
     return _sorted(tape, _first(own, "ensure"))
 
 
+def unensured(tape: Json) -> int:
+    """Take away the ensure, so that Registered is written without one."""
+    own = _chosen(tape)
+    steps_of(tape).remove(_first(own, "ensure"))
+    written = next(s for s in own if "now" in s and s["now"]["registered"])
+    return _sorted(tape, written)
+
+
 CORRUPTIONS: tuple[tuple[Corruption, str], ...] = (
     (swapped, "without having observed the record"),
     (too_late, "after its permission's end"),
@@ -85,6 +93,7 @@ CORRUPTIONS: tuple[tuple[Corruption, str], ...] = (
     (cut_short, "its drain has"),
     (renewed_late, "after its time-out's end"),
     (settled_early, "it may take effect for"),
+    (unensured, "no ensure has succeeded"),
 )
 """Of one life, with why each is refused."""
 

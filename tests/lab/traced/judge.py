@@ -48,12 +48,14 @@ class Verdict:
 
     Attributes:
         steps: that were judged.
+        records: whose lives they were of.
         worlds: that were looked at.
         refusal: the first step, by time, that no world allows; None: all are allowed.
         lines: that step, and those of the tape before it about the same record.
     """
 
     steps: int
+    records: int
     worlds: int
     refusal: Refusal | None = None
     lines: Sequence[Step] = ()
@@ -69,13 +71,13 @@ def judge(tape: Mapping[str, Any]) -> Verdict:
     refusals = refusals or [*_takeovers(steps, lives), *_crowds(tape, lives)]
     tried = sum(life.tried for life in lives.values())
     if not refusals:
-        return Verdict(len(steps), tried)
+        return Verdict(len(steps), len(lives), tried)
     first = min(refusals, key=lambda refusal: refusal.event.number)
     about = first.event.record
     shown = [
         s for n, s in steps if s.get("record") == about and n <= first.event.number
     ]
-    return Verdict(len(steps), tried, first, shown)
+    return Verdict(len(steps), len(lives), tried, first, shown)
 
 
 class _Life:
@@ -159,12 +161,19 @@ class _Life:
         for option in options:
             event = event_of(self._steps[place][0], option)
             after = _copied(world)
-            wrong = option.get("wrong") or follow.judge(after, event)
+            wrong = self._wrong(world, place, option) or follow.judge(after, event)
             if not wrong:
                 after.memories.pop((BESIDE, event.record), None)
                 yield after
                 return
             self._refuse(place, event, wrong)
+
+    def _wrong(self, world: Witness, place: int, option: Step) -> str:
+        """Say what is wrong with a step, whatever its actor heard of it; empty: nothing."""
+        if "done" in option:
+            event = event_of(self._steps[place][0], option["done"])
+            return follow.judge(_copied(world), event)
+        return str(option.get("wrong", ""))
 
     def _tried(self, world: Witness, place: int) -> Iterator[Witness]:
         """Try all that a step may have been; gives the worlds that allow it."""
@@ -186,13 +195,20 @@ class _Life:
         if way != "sure":
             for proof in _PROOFS if step["step"] == "release" else ("",):
                 yield {**whole, "proof": proof}
-        if way:
+        if way == "sure" or (way and not self._changes(step)):
             yield {**whole, "step": "read", "actor": BESIDE}
         elif step["step"] == "write" and "now" in step:
             # Nobody sees whether its answer was heard.
             clears = not step["now"]["ensuring"]
             unheard = {k: v for k, v in whole.items() if k != "now"}
-            yield {**unheard, "outcome": "unknown", "clears": clears}
+            yield {**unheard, "outcome": "unknown", "clears": clears, "done": whole}
+
+    def _changes(self, step: Step) -> bool:
+        """Tell whether a write changed anything that the protocol looks at."""
+        before, after = self._versions.get(step.get("of", 0)), step.get("now")
+        if before is None or after is None:
+            return False
+        return {**before, "version": 0} != {**after, "version": 0}
 
     def _with_version(self, step: Step) -> Step:
         """Show the whole of the version that a write was made to."""
@@ -317,7 +333,7 @@ def _crowds(tape: Mapping[str, Any], lives: Mapping[str, _Life]) -> Iterator[Ref
     """
     moments = []
     for number, step in enumerate(tape["steps"]):
-        if step["step"] == "call" and step["heard"]:
+        if step["step"] == "call" and step["heard"] and not step["shares"]:
             moments.append((step["began"], 1, number, step))
             moments.append((step["ended"], -1, number, step))
     busy: Counter[tuple[str, str]] = Counter()
@@ -330,9 +346,15 @@ def _crowds(tape: Mapping[str, Any], lives: Mapping[str, _Life]) -> Iterator[Ref
             yield Refusal(_event(number, step), why)
 
 
+def in_short(verdict: Verdict) -> str:
+    """Say what came of it in a line."""
+    word = "all allowed" if verdict.refusal is None else "one REFUSED"
+    return f"{verdict.steps:,} steps of {verdict.records:,} records followed, {word}"
+
+
 def told(verdict: Verdict) -> str:
     """Say what came of it, with the lines of the tape that matter."""
     if verdict.refusal is None:
-        return f"allowed: {verdict.steps} steps, {verdict.worlds} worlds"
+        return f"{in_short(verdict)}; {verdict.worlds:,} worlds looked at"
     lines = [json.dumps(line) for line in verdict.lines[-12:]]
     return "\n".join([f"refused: {verdict.refusal}", *lines])

@@ -65,14 +65,21 @@ class Story:
         return str(self.body["metadata"]["resourceVersion"])
 
     def _ask(
-        self, user: str, verb: str, resource: str, sent: Body, shown: Body
+        self,
+        user: str,
+        verb: str,
+        resource: str,
+        sent: Body,
+        shown: Body,
+        *,
+        code: int = 200,
     ) -> None:
         """Note a request; time goes on."""
         began = self.at
         self.at += LATENCY
         name = f"{verb}-{len(self.asked)}"
         self.asked.append(
-            Request(name, user, f"lbcf ({user})", verb, resource, "web-1", 200, began,
+            Request(name, user, f"lbcf ({user})", verb, resource, "web-1", code, began,
                     self.at, sent, copy.deepcopy(shown))
         )  # fmt: skip
         self.at += LATENCY
@@ -128,6 +135,12 @@ class Story:
         self.body["metadata"]["deletionGracePeriodSeconds"] = 0
         self.body["metadata"]["generation"] += 1  # as the API server does
         self._changed("A1", "delete", "backendrecords", {})
+
+    def conflict(self, version: str) -> None:
+        """Refuse a mark that the controller writes over an older version."""
+        meta = {"uid": UID, "resourceVersion": version}
+        sent = {"metadata": meta, "status": {"ensuring": "*"}}
+        self._ask("A1", "patch", "backendrecords/status", sent, {}, code=409)
 
     def write_drain(self, ends: float, began: float) -> None:
         """Write the clock of a drain down."""
@@ -191,4 +204,19 @@ def a_long_drain(short: float = 0.0) -> Story:
     story.read("B1")
     story.call("deregister", "B1")
     story.release()
+    return story
+
+
+def a_call_overtaken() -> Story:
+    """Tell of an ensure that is given up, and comes in when its sender knows better."""
+    story = Story()
+    story.create()
+    created = story.asked[-1].began
+    story.at += 5.0
+    version = story.body["metadata"]["resourceVersion"]
+    story.delete()
+    story.at += 5.0
+    story.conflict(version)
+    story.call("ensure", "A1", after=created)
+    story.calls[-1].heard = False
     return story

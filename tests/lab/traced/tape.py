@@ -13,7 +13,7 @@ cannot be seen is left to the judge:
 Beside what is said there, a STEP has
 
     line       of a request: its id in the audit log
-    address, not_after, drained, heard, late    of a call, as in `calls`
+    address, not_after, drained, heard, late, shares    of a call, as in `calls`
     beside     of a read or write: it was, or may have been, made beside the turns
 
 A DRIVER has its name, how many calls it takes at a time (`places`), and how long each
@@ -82,8 +82,9 @@ def a_tape(
     described = {str(d.meta.key): _described(d) for d in drivers}
     writer = _Writer(runs, list(described.values()))
     steps = [step for request in ordered for step in writer.steps_of(request)]
-    steps += [writer.call(call) for call in calls]
-    steps += _ends(runs, steps)
+    crashes = list(_ends(runs, steps))
+    ended = {crash["actor"]: crash["began"] for crash in crashes}
+    steps += [*crashes, *(writer.call(call, ended) for call in calls)]
     keyed = [str(d.meta.key) for d in drivers if d.member_key is MemberKey.RECORD]
     chosen = [step for step in steps if step["began"] <= until]
     chosen.sort(key=lambda step: step["began"])
@@ -150,11 +151,14 @@ class _Writer:
         elif request.resource == "leases" and run is not None:
             yield from self._about_lease(request, run)
 
-    def call(self, call: Call) -> dict[str, Any]:
-        """Write down a call."""
+    def call(self, call: Call, ended: Mapping[str, float]) -> dict[str, Any]:
+        """Write down a call; who has ended by its answer has not heard that."""
         run = self._run_of(call.agent)
-        actor = call.agent if run is None else run.name
-        return {"actor": actor, "step": "call", **attrs.asdict(call)}
+        if run is None:
+            return {"actor": call.agent, "step": "call", **attrs.asdict(call)}
+        lived = (call.ended or math.inf) <= ended.get(run.name, math.inf)
+        told = attrs.evolve(call, heard=call.heard and lived)
+        return {"actor": run.name, "step": "call", **attrs.asdict(told)}
 
     def _run_of(self, agent: str) -> Run | None:
         """Find who asked; None: a person, or a program of somebody else's."""
@@ -218,10 +222,9 @@ class _Writer:
             return
         before = self._leaders.get(request.name, run.name)
         self._leaders[request.name] = run.name
-        if holder.get("inherited"):
-            recalls = before if before != run.name else ""
+        if holder.get("inherited") and before != run.name:
             named = {"actor": run.name, "step": "inherit", "name": holder["inherited"]}
-            named["recalls"] = recalls
+            named["recalls"] = before
             yield {
                 **named,
                 "line": request.id,

@@ -4,7 +4,12 @@ import pytest
 
 from tests.lab.traced.corruptions import CORRUPTIONS, Corruption, steps_of
 from tests.lab.traced.judge import judge
-from tests.lab.traced.story import a_drained_life, a_life, a_long_drain
+from tests.lab.traced.story import (
+    a_call_overtaken,
+    a_drained_life,
+    a_life,
+    a_long_drain,
+)
 
 
 def test_whole_lives_are_allowed() -> None:
@@ -50,3 +55,14 @@ def test_drain_that_no_driver_saw_begin() -> None:
     verdict = judge({**tape, "steps": seen})
 
     assert None is verdict.refusal
+
+
+def test_call_that_was_given_up_is_judged_by_when_it_was_sent() -> None:
+    """It comes in when its sender has learnt that it does not know the record any more."""
+    story = a_call_overtaken()
+    overtaken = judge(story.tape())
+    story.calls[-1].heard = True
+    sent_then = judge(story.tape())
+
+    assert None is overtaken.refusal
+    assert "without having observed" in str(sent_then.refusal)

@@ -1,0 +1,61 @@
+"""Runs a driver that notes in a file what reaches it, as `calls` does for one in our process.
+
+    python -m tests.lab.traced.recording FILE MODULE [FLAG...]
+
+A call is a line of JSON when it arrives, and one more when it is answered: what was asked of
+a driver that is killed is there, without an answer. Runs of a driver may share a file.
+"""
+
+import json
+import os
+import runpy
+import sys
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from aiohttp import web
+
+from lbcf.sdk.server import Service
+from tests.lab.traced.calls import Call, Calls
+
+
+def recorded(path: Path) -> Iterator[Call]:
+    """Read the calls that runs of a driver have noted; the last line of each counts."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    found: dict[tuple[int, int], dict[str, Any]] = {}
+    for run, number, call in map(json.loads, lines):
+        found[run, number] = call
+    return (Call(**call) for call in found.values())
+
+
+def record(path: Path) -> None:
+    """Have the services of this process note their calls in a file."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    serve = Service.application
+
+    def tell(number: int, call: Call) -> None:
+        line = json.dumps([os.getpid(), number, attrs.asdict(call)])
+        os.write(file, f"{line}\n".encode())
+
+    def application(service: Service) -> web.Application:
+        served = serve(service)
+        served.middlewares.append(Calls(tell).note)
+        return served
+
+    Service.application = application  # type: ignore[assignment,method-assign]
+
+
+def main() -> None:
+    """Run a driver's module as if it had been started itself."""
+    _, path, module, *flags = sys.argv
+    record(Path(path))
+    sys.argv = [module, *flags]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
