@@ -104,7 +104,7 @@ survivors: install ## ~30 min | Change lbcf.core, expression by expression, find
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m tests.lab.survivors $(SURVIVORS_ARGS)
 
 .PHONY: faults
-faults: build ## ~20 min | Sampled crashes, pauses, twins and bad networks on a real API server (FAULTS_ARGS=...).
+faults: build ## ~20 min | Sampled crashes, pauses, twins and bad networks on a real API server, each step held against the model (FAULTS_ARGS=...).
 	$(BIN)/python -m tests.lab.faults $(FAULTS_ARGS)
 
 .PHONY: specs
@@ -114,7 +114,7 @@ specs: build ## ~45 min | Walk the space of specs on a real API server: 10,000 c
 ##@ See it on real nodes
 
 .PHONY: demo
-demo: build ## 3 min | Rollouts, drains and kills on three real nodes under load (DEMO_ARGS=...).
+demo: build ## 3 min | Rollouts, drains and kills on three real nodes under load, each step held against the model (DEMO_ARGS=...).
 	$(BIN)/python -m tests.lab.demo $(DEMO_ARGS)
 
 .PHONY: nodes

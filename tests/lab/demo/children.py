@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.lab.demo.errors import DemoError
 from tests.lab.demo.ground import Ground
+from tests.lab.traced.runs import Runs
 
 
 GRACE = 10.0
@@ -71,6 +72,7 @@ class Supervised:
         name: what it is called in messages; names its log.
         kills: how often `kill` killed it.
         crashes: how often it ended without being asked to.
+        runs: all of its runs.
     """
 
     def __init__(self, ground: Ground, name: str, argv: Sequence[str]) -> None:
@@ -80,9 +82,9 @@ class Supervised:
         self._ground = ground
         self._argv = argv
         self._log = ground.folder / f"{name}.log"
+        self.runs = Runs(self._log)
         self._child: asyncio.subprocess.Process | None = None
         self._expected = False
-        self._begin = 0
         self._may_run = asyncio.Event()
         self._may_run.set()
 
@@ -96,7 +98,7 @@ class Supervised:
         if self._child is None or self._child.returncode is not None:
             return False
         with self._log.open("rb") as log:
-            log.seek(self._begin)
+            log.seek(self.runs.started[-1].place)
             text = log.read()
         return any(event in text for event in WORKING)
 
@@ -127,11 +129,12 @@ class Supervised:
     async def _once(self, tell: Callable[[str], None]) -> None:
         """Start it and wait for its end."""
         self._expected = False
-        self._begin = self._log.stat().st_size if self._log.exists() else 0
+        self.runs.begin()
         self._child = await start(self._ground, self._log, self._argv)
         if self.held:
             self.kill()
         code = await self._child.wait()
+        self.runs.end()
         if not self._expected:
             self.crashes += 1
             tell(f"{self.name} ended by itself with code {code}")
@@ -155,6 +158,7 @@ class Supervised:
         if self._child is None or self._child.returncode is not None:
             return False
         self._expected = True
+        self.runs.end()
         self._child.kill()
         self.kills += 1
         return True

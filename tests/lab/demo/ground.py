@@ -23,6 +23,7 @@ import attrs
 
 from images.waiter import build_waiter
 from tests.lab.cluster import Cluster, up
+from tests.lab.cluster.layout import Options as ClusterOptions
 from tests.lab.demo.errors import DemoError
 from tests.lab.demo.options import Options
 
@@ -95,7 +96,8 @@ def start_cluster(
     Raises:
         tests.lab.cluster.ClusterError: it cannot be started; the message says why.
     """
-    cluster = up(folder / "cluster", nodes=options.nodes, say=say)
+    asked = ClusterOptions(audit_bodies=True)
+    cluster = up(folder / "cluster", nodes=options.nodes, options=asked, say=say)
     if options.gates:
         cluster.load(build_waiter(folder))
     return cluster

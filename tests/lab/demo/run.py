@@ -11,7 +11,7 @@ import random
 import time
 
 from tests.lab.cluster.audit import read_audit
-from tests.lab.demo import children, gates, manifests, stack
+from tests.lab.demo import children, gates, manifests, stack, traces
 from tests.lab.demo.census import REGISTERED, Census
 from tests.lab.demo.errors import DemoError
 from tests.lab.demo.ground import CONTROLLER, DEREGISTRAR, Ground, refuse_strangers
@@ -26,6 +26,7 @@ from tests.lab.demo.stage import Stage
 from tests.lab.demo.traffic import Traffic
 from tests.lab.demo.verdict import Evidence, Verdict, judge, shortfalls
 from tests.lab.demo.writes import Writes, count_writes
+from tests.lab.traced.judge import Verdict as Followed
 
 
 START_LIMIT = 120.0
@@ -90,6 +91,7 @@ async def perform(stage: Stage, addresses: stack.Addresses) -> Verdict:
     writes, lags = audited(stage, lifecycles)
     await leave(stage)
     stage.screen.show(stage.view())
+    judged = await followed(stage)
     traffic = stage.running_traffic()
     return judge(
         Evidence(
@@ -104,6 +106,7 @@ async def perform(stage: Stage, addresses: stack.Addresses) -> Verdict:
             lifecycles=len(lifecycles),
             waited=len(stage.census.waited),
             writes=writes,
+            followed=judged,
             minima=minima(stage.options),
         )
     )
@@ -254,6 +257,15 @@ async def leave(stage: Stage) -> None:
         stage.journal.trouble(
             f"members stay in the load balancer without a record: {names}"
         )
+
+
+async def followed(stage: Stage) -> Followed | None:
+    """What the model says of all that was done, if there is an audit log."""
+    ground = stage.ground
+    if ground.audit_log is None:
+        return None
+    name, programs = stage.place.namespace, stage.programs
+    return await traces.followed(ground.folder, ground.audit_log, name, programs)
 
 
 def audited(stage: Stage, lifecycles: list[str]) -> tuple[Writes | None, Lags]:

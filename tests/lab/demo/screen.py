@@ -22,6 +22,7 @@ from tests.lab.demo.options import RESTARTS
 from tests.lab.demo.proxy import Member
 from tests.lab.demo.traffic import Figures
 from tests.lab.demo.verdict import Verdict, kills_by_name
+from tests.lab.traced.judge import in_short
 
 
 LAST_LINES = 8
@@ -194,6 +195,8 @@ def summary(verdict: Verdict) -> list[str]:
             f"API writes per lifecycle: {per:.2f} (4, 1 more where a drain waited, 2 more "
             "for each reload lived through)"
         )
+    if verdict.followed:
+        lines.append(f"traces: {in_short(verdict.followed)}")
     lines += [f"failed: {example}" for example in verdict.examples]
     lines += [f"missing: {line}" for line in verdict.missing]
     return lines

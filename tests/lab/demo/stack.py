@@ -19,7 +19,7 @@ import attrs
 
 from tests.drivers.servers import ALLOW_BESIDE_US
 from tests.lab.cluster.ports import free_ports
-from tests.lab.demo import children, gates, haproxy, manifests
+from tests.lab.demo import children, gates, haproxy, manifests, traces
 from tests.lab.demo.api import Api
 from tests.lab.demo.census import Census
 from tests.lab.demo.envoy import Envoy
@@ -192,7 +192,8 @@ def our_programs(
     """The driver, the controller and one deregistrar, not started yet."""
     commands = {
         "driver": [
-            *(sys.executable, "-m", *proxy.driver),
+            *(sys.executable, "-m", "tests.lab.traced.recording"),
+            *(str(ground.folder / traces.CALLS), *proxy.driver),
             *("--bind-address", addresses.driver, "--allow-addresses", "127.0.0.0/8"),
         ],
         "controller": [
@@ -217,6 +218,7 @@ def two_deregistrars(ground: Ground, name: str) -> dict[str, children.Supervised
         argv = [
             *_process(ground, "deregistrar", DEREGISTRAR, name),
             *("--leader-elect", "--drain-gate-bind-address", f"{side}:{gates.PORT}"),
+            *("--journal", str(ground.folder / f"{replica}.journal")),
         ]
         programs[replica] = children.Supervised(ground, replica, argv)
     return programs

@@ -10,6 +10,9 @@ from tests.lab.demo.options import Minima, Options, minima
 from tests.lab.demo.traffic import FailedRequest, Figures
 from tests.lab.demo.verdict import Evidence, Share, Verdict, judge, render, shortfalls
 from tests.lab.demo.writes import Writes
+from tests.lab.model.facts import event_of
+from tests.lab.model.witness import Refusal
+from tests.lab.traced.judge import Verdict as Followed
 
 
 KILLS = {"controller": 2, "deregistrar": 2}
@@ -62,6 +65,7 @@ def evidence(journal: Journal, *moments: float) -> Evidence:
         journal=journal,
         lifecycles=2,
         waited=1,
+        followed=None,
         writes=WRITES,
         minima=LEAST,
     )
@@ -75,6 +79,16 @@ def verdict(journal: Journal, *moments: float) -> Verdict:
 def test_succeeds_when_enough_happened_and_nothing_failed() -> None:
     """No failure and no shortfall is a success."""
     assert verdict(busy_journal()).succeeded
+
+
+def test_step_that_the_model_refuses_is_a_failure() -> None:
+    """It is told, though no request failed."""
+    event = event_of(7, {"actor": "A", "step": "write", "began": 0.0, "ended": 0.0})
+    followed = Followed(8, 1, 9, Refusal(event, "it may not"))
+    found = judge(attrs.evolve(evidence(busy_journal()), followed=followed))
+
+    assert not found.succeeded
+    assert "step 7: A may not write" in found.missing[0]
 
 
 def test_one_failed_request_is_a_failure() -> None:

@@ -16,6 +16,8 @@ from tests.lab.demo.lags import Lags
 from tests.lab.demo.options import KILLS, RESTARTS, Minima
 from tests.lab.demo.traffic import FailedRequest, Figures, outside_gaps
 from tests.lab.demo.writes import Writes
+from tests.lab.traced.judge import Verdict as Followed
+from tests.lab.traced.judge import told
 
 
 SHOWN = 10
@@ -38,6 +40,7 @@ class Evidence:
         lifecycles: records that were created and are gone.
         waited: records whose drain had to wait.
         writes: writes to the API, if the audit log could be read.
+        followed: what the model says of all that was done, in the same case.
         minima: what had to be reached.
     """
 
@@ -52,6 +55,7 @@ class Evidence:
     lifecycles: int
     waited: int
     writes: Writes | None
+    followed: Followed | None
     minima: Minima
 
 
@@ -92,6 +96,7 @@ class Verdict:
         lifecycles: records that were created and are gone.
         drains_waited: records whose drain had to wait.
         writes: writes to the API, if the audit log could be read.
+        followed: what the model says of all that was done, in the same case.
         missing: what did not happen often enough, or went wrong; empty is good.
         examples: some of the failed requests, told to people.
     """
@@ -112,6 +117,7 @@ class Verdict:
     lifecycles: int
     drains_waited: int
     writes: Writes | None
+    followed: Followed | None
     missing: Sequence[str]
     examples: Sequence[str]
 
@@ -145,7 +151,8 @@ def judge(evidence: Evidence) -> Verdict:
         lifecycles=evidence.lifecycles,
         drains_waited=evidence.waited,
         writes=evidence.writes,
-        missing=[*short, *journal.troubles, *_early(evidence)],
+        followed=evidence.followed,
+        missing=[*short, *journal.troubles, *_early(evidence), *_refused(evidence)],
         examples=[explain(failure, journal) for failure in real[:SHOWN]],
     )
 
@@ -156,6 +163,12 @@ def _early(evidence: Evidence) -> list[str]:
     if not evidence.gates or not early:
         return []
     return [f"SIGTERM while a record names the pod: {' '.join(early)}"]
+
+
+def _refused(evidence: Evidence) -> list[str]:
+    """Tell of the step that the model does not allow."""
+    found = evidence.followed
+    return [] if found is None or found.refusal is None else [told(found)]
 
 
 def kills_by_name(journal: Journal) -> dict[str, int]:
@@ -240,6 +253,7 @@ def render(verdict: Verdict) -> dict[str, Any]:
         "lifecycles": verdict.lifecycles,
         "api_writes_per_lifecycle": round(writes.per_lifecycle, 2) if writes else None,
         "api_writes": attrs.asdict(writes) if writes else None,
+        "steps_followed": verdict.followed.steps if verdict.followed else None,
         "drains_waited": verdict.drains_waited,
         "p50_ms": verdict.figures.p50_ms,
         "p99_ms": verdict.figures.p99_ms,

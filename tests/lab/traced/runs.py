@@ -19,12 +19,10 @@ class Started:
 
     Attributes:
         place: in the log where what it tells begins.
-        began: when it was started, by the wall clock.
         ended: when it was killed, or seen to have ended; None: it was not.
     """
 
     place: int
-    began: datetime
     ended: datetime | None = None
 
 
@@ -43,7 +41,7 @@ class Runs:
     def begin(self) -> None:
         """Note that one is about to be started."""
         place = self.log.stat().st_size if self.log.exists() else 0
-        self.started.append(Started(place, datetime.now(UTC)))
+        self.started.append(Started(place))
 
     def end(self) -> None:
         """Note that the last one has ended, or is about to be killed."""
@@ -60,10 +58,13 @@ class Runs:
         text = self.log.read_bytes() if self.log.exists() else b""
         for run, end in zip(self.started, ends, strict=True):
             told = events(text[run.place : end].decode())
-            names = [e["incarnation"] for e in told if e["event"] == "process.started"]
-            for name in names[:1]:
+            starts = [event for event in told if event["event"] == "process.started"]
+            for start in starts[:1]:
                 ended = None if run.ended is None else second(run.ended)
-                yield Run(str(name), role, second(run.began), ended)
+                # It looks at what there is from then on, which may be seconds after it
+                # was started, on a busy machine.
+                began = second(datetime.fromisoformat(start["timestamp"]))
+                yield Run(str(start["incarnation"]), role, began, ended)
 
 
 def events(text: str) -> Iterator[dict[str, Any]]:
