@@ -41,6 +41,7 @@ def test_lost_member_is_not_registered_and_nobody_s_mark_is_changed(
     said = conditions.find(status.conditions, conditions.REGISTERED)
     assert said is not None
     assert (False, Reason.LOAD_BALANCER_RESET) == (said.status, said.reason)
+    assert record.meta.generation == said.observed_generation
     assert ensuring == status.ensuring
     # Another loss is another version of the record: no older success is written into it.
     assert status != lost_elsewhere(

@@ -198,6 +198,7 @@ def test_new_entry_is_written_down_before_its_driver_is_asked() -> None:
     [status] = recorded(a_bind(), START)
 
     assert (False, "Creating") == told_by(status, conditions.CREATED)
+    assert [START] == [condition.since for condition in status.conditions]
     assert SPEC == status.spec
     assert () == recorded(a_bind(deleting=True), START)
 

@@ -11,6 +11,7 @@ from lbcf.core.lifecycle.registration import (
     RegistrationState,
     UncertainCall,
     claim_after_update,
+    is_of_line,
     learn,
     with_due,
 )
@@ -1059,3 +1060,21 @@ def test_record_without_an_address_is_not_marked() -> None:
 
     assert known.report is not None
     assert known.report.marker is None
+
+
+@pytest.mark.parametrize(
+    ("mark", "incarnation", "is_of_it"),
+    [
+        ("me", "me", True),
+        ("me", "me/heir", True),
+        ("me/heir", "me/another", True),
+        ("me", "you/me", False),
+        ("", "me", False),
+        ("", "", False),
+    ],
+)
+def test_mark_is_of_all_that_began_in_each_other_s_place(
+    mark: str, incarnation: str, *, is_of_it: bool
+) -> None:
+    """By the name of the first; no mark is nobody's."""
+    assert is_of_it is is_of_line(mark, incarnation)

@@ -7,6 +7,7 @@ is looked after by the bucket that the record's label names.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 import attrs
 
@@ -17,6 +18,8 @@ from lbcf.core.model.values import ObjectKey
 BUCKETS = 256
 MOST_SHARDS = 32
 """More would have fewer than eight buckets each, and be of unequal size."""
+_SPELLED: Final = {str(bucket): bucket for bucket in range(BUCKETS)}
+"""As labels have them: only what a label selector finds, without a sign or a zero before."""
 
 
 def bucket_of(*parts: str) -> int:
@@ -45,13 +48,8 @@ def record_labels(key: ObjectKey, address: str) -> dict[str, str]:
 
 def labelled_bucket(labels: Mapping[str, str]) -> int | None:
     """Return the bucket that a record names; None: none, or what is no bucket."""
-    said = labels.get(LABEL_BUCKET, "")
-    try:
-        bucket = int(said)
-    except ValueError:
-        return None
-    # Only what a label selector finds, too: no sign, no leading zero.
-    return bucket if said == str(bucket) and 0 <= bucket < BUCKETS else None
+    said = labels.get(LABEL_BUCKET)
+    return None if said is None else _SPELLED.get(said)
 
 
 def ending_shard(labels: Mapping[str, str], count: int) -> int:
