@@ -112,7 +112,9 @@ class ElsewhereLost:
         except (Conflict, KubeError) as error:
             _log.warning("reset.unwritten", record=str(key), error=str(error))
             return
-        self._unwritten.pop(key, None)
+        # A further loss may have been told meanwhile: that is another version.
+        if self._unwritten.get(key) == (uid, why):
+            del self._unwritten[key]
 
 
 class ElsewhereKnown:

@@ -1,5 +1,7 @@
 """What a shard does for the records of others at its load balancers."""
 
+import asyncio
+
 import attrs
 import pytest
 
@@ -63,6 +65,41 @@ def test_reset_lasts_until_the_record_is_registered_again_or_ends() -> None:
     assert lost.is_resetting(key)
     view.others.displace(record.meta.key)
     assert not lost.is_resetting(key)
+
+
+def test_a_further_loss_is_written_though_an_earlier_one_just_was() -> None:
+    """Else an ensure from between the two counts, and the member is missing for good."""
+
+    async def play() -> None:
+        api = TinyApi()
+        client = KubeClient(api)
+        body = {
+            "metadata": {"name": "r"},
+            "spec": {"lbName": "front", "lbDriver": "d", "staticAddr": "10.0.0.1:80"},
+        }
+        created = await client.create(RECORDS, a_record().meta.key.namespace, body)
+        view = _elsewhere()
+        view.others.place(created)
+        writer = ObjectWriter(client, RECORDS, view.records)
+        lost = ElsewhereLost(view, writer, VirtualClock())
+
+        def lose_again(_change: object) -> None:
+            """The load balancer is reset once more before the answer has arrived."""
+            api.on_change.clear()
+            lost.add(created, "lost (epoch e3)")
+
+        api.on_change.append(lose_again)
+        lost.add(created, "lost (epoch e2)")
+        writing = asyncio.create_task(lost.run())
+        await asyncio.sleep(10)
+        writing.cancel()
+
+        found = await client.get(RECORDS, created.meta.key)
+        said = conditions.find(found.status.conditions, conditions.REGISTERED)
+        assert said is not None
+        assert "lost (epoch e3)" == said.message
+
+    run_virtual(play())
 
 
 def test_members_of_records_elsewhere_are_no_orphans() -> None:
