@@ -34,7 +34,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from lbcf import __version__
-from lbcf.core.model.shards import Shard, lease_name
+from lbcf.core.model.shards import Shard, lease_name, run_name
 from lbcf.kube.connection import connect
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import Resource
@@ -248,8 +248,12 @@ class Host:
         electors = [self._elector(number) for number in range(count)]
 
         async def work(number: int, predecessor: Predecessor | None) -> None:
-            shard = Shard(number, count)
-            program = self._take_on(attrs.evolve(self._parts, shard=shard))
+            shard, name = (
+                Shard(number, count),
+                run_name(self._parts.incarnation, number),
+            )
+            parts = attrs.evolve(self._parts, shard=shard, incarnation=name)
+            program = self._take_on(parts)
             _log.info("shard.taken", shard=number, shards=count)
             async with _background(informer.run() for informer in program.informers):
                 await self._work(program, predecessor)
@@ -283,7 +287,7 @@ class Host:
             parts.elections,
             name=name,
             namespace=parts.settings.namespace,
-            identity=f"{platform.node()}_{parts.incarnation}",
+            identity=f"{platform.node()}_{run_name(parts.incarnation, number)}",
             clock=parts.clock,
             on_leading=lambda leading: parts.metrics.set_leader(name, leading=leading),
             witness=_witness(parts.settings, os.environ),

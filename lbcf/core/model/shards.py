@@ -111,6 +111,21 @@ class Shard:
 WHOLE = Shard()
 
 
+def run_name(incarnation: str, number: int) -> str:
+    """Return by which name a run of a process leads a shard: by another one for each.
+
+    A Lease may be its own without its knowing, as the answer to its write was lost and it
+    leads another one by now. Whoever begins in its place there takes the names and marks of
+    that shard's last leader for its own: what this run has noted of another shard's calls says
+    nothing of those.
+
+    Args:
+        incarnation: of the process; has no slash.
+        number: of the shard.
+    """
+    return f"{incarnation}-{number}" if number else incarnation
+
+
 def lease_name(process: str, number: int) -> str:
     """Return the name of the Lease of a shard; that of the first has none of its own."""
     return f"lbcf-{process}-{number}" if number else f"lbcf-{process}"
