@@ -72,14 +72,15 @@ class Story:
         sent: Body,
         shown: Body,
         *,
+        name: str = "web-1",
         code: int = 200,
     ) -> None:
         """Note a request; time goes on."""
         began = self.at
         self.at += LATENCY
-        name = f"{verb}-{len(self.asked)}"
+        line = f"{verb}-{len(self.asked)}"
         self.asked.append(
-            Request(name, user, f"lbcf ({user})", verb, resource, "web-1", code, began,
+            Request(line, user, f"lbcf ({user})", verb, resource, name, code, began,
                     self.at, sent, copy.deepcopy(shown))
         )  # fmt: skip
         self.at += LATENCY
@@ -99,6 +100,12 @@ class Story:
     def read(self, user: str) -> None:
         """Let it be read."""
         self._ask(user, "get", "backendrecords", {}, self.body)
+
+    def read_lock(self, user: str) -> None:
+        """Let the lock on its address be read."""
+        spec = {"holderIdentity": f"shop/web-1/{UID}", "leaseDurationSeconds": 20}
+        shown = {"metadata": {"resourceVersion": "8"}, "spec": spec}
+        self._ask(user, "get", "leases", {}, shown, name="addr-1")
 
     def call(
         self,
@@ -190,6 +197,20 @@ def a_drained_life() -> Story:
     story.at += 1.0
     story.call("drain", "B1", after=story.at - LATENCY)
     story.call("deregister", "B1", drained=True, after=max(deleted, story.at - LATENCY))
+    story.release()
+    return story
+
+
+def a_life_beside_another() -> Story:
+    """Tell of one whose lock is read for another record while its own ensure is out."""
+    story = Story()
+    story.create()
+    story.call("ensure", "A1")
+    story.at = story.calls[-1].began + LATENCY / 2
+    story.read_lock("A1")
+    story.register()
+    story.delete()
+    story.call("deregister", "B1")
     story.release()
     return story
 

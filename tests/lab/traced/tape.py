@@ -7,14 +7,14 @@ the order in which it made them, since it makes each when it has heard of the la
 cannot be seen is left to the judge:
 
     which version a call went by, when exactly it was sent, whether its answer was heard,
-    which deregister counted, by which proof a finalizer went, and, of a read or a write of
-    conditions alone, whether it was part of a turn.
+    which deregister counted, by which proof a finalizer went, and, of a read, a lock or a
+    write of conditions alone, whether it was part of a turn.
 
 Beside what is said there, a STEP has
 
     line       of a request: its id in the audit log
     address, not_after, drained, heard, late, shares    of a call, as in `calls`
-    beside     of a read or write: it was, or may have been, made beside the turns
+    beside     of a read, write or lock: it was, or may have been, made beside the turns
 
 A DRIVER has its name, how many calls it takes at a time (`places`), and how long each
 operation's permission lasts (`window`) and may take effect (`settling`). Of one that is
@@ -201,7 +201,10 @@ class _Writer:
         step |= {"settling": float(spec.get("leaseDurationSeconds") or 0)}
         version = int(request.shown["metadata"]["resourceVersion"])
         if is_lock:
+            # Whose turn it was is not in it: another record's looks at it, too, that
+            # wants the address, and locks get further keys beside all turns.
             named = {"step": "lock", "outcome": "taken", "lock": request.name}
+            named["beside"] = "maybe"
             driver = plain(self._driver)
             yield {**step, **named, "driver": driver, "version": version}
         elif is_end and run.role == "deregistrar":

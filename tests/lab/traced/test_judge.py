@@ -8,6 +8,7 @@ from tests.lab.traced.story import (
     a_call_overtaken,
     a_drained_life,
     a_life,
+    a_life_beside_another,
     a_long_drain,
 )
 
@@ -54,6 +55,16 @@ def test_drain_that_no_driver_saw_begin() -> None:
 
     verdict = judge({**tape, "steps": seen})
 
+    assert None is verdict.refusal
+
+
+def test_lock_that_another_record_looks_at() -> None:
+    """Its controller asks for the next one's sake; the answer to its ensure is heard."""
+    tape = a_life_beside_another().tape()
+
+    verdict = judge(tape)
+
+    assert "lock" in [step["step"] for step in steps_of(tape)]
     assert None is verdict.refusal
 
 
