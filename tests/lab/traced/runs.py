@@ -2,7 +2,7 @@
 
 import json
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -58,13 +58,23 @@ class Runs:
         text = self.log.read_bytes() if self.log.exists() else b""
         for run, end in zip(self.started, ends, strict=True):
             told = events(text[run.place : end].decode())
-            starts = [event for event in told if event["event"] == "process.started"]
-            for start in starts[:1]:
-                ended = None if run.ended is None else second(run.ended)
-                # It looks at what there is from then on, which may be seconds after it
-                # was started, on a busy machine.
-                began = second(datetime.fromisoformat(start["timestamp"]))
-                yield Run(str(start["incarnation"]), role, began, ended)
+            ended = None if run.ended is None else second(run.ended)
+            begun = [e for e in told if e["event"] == "process.started"]
+            yield from _named(role, begun, ended)
+
+
+def _named(
+    role: str, begun: Sequence[Mapping[str, Any]], ended: float | None
+) -> Iterator[Run]:
+    """Tell of those in one process: who has lost its Lease begins again by another name.
+
+    It looks at what there is from then on, which may be seconds after the process was
+    started, on a busy machine.
+    """
+    began = [second(datetime.fromisoformat(event["timestamp"])) for event in begun]
+    for number, event in enumerate(begun):
+        end = began[number + 1] if event is not begun[-1] else ended
+        yield Run(str(event["incarnation"]), role, began[number], end)
 
 
 def events(text: str) -> Iterator[dict[str, Any]]:
