@@ -217,7 +217,7 @@ class _Writer:
         """
         meta = request.shown.get("metadata", {})
         text = meta.get("annotations", {}).get(f"{names.API_GROUP}/holder-process")
-        is_led = request.name in ("lbcf-deregistrar", "lbcf-controller")
+        is_led = request.name.startswith(("lbcf-deregistrar", "lbcf-controller"))
         if not is_led or request.verb == "get" or text is None:
             return
         spec, holder = request.shown["spec"], json.loads(text)
