@@ -145,6 +145,10 @@ soak: build ## 18 min | Traffic while all of ours is killed every second (SECOND
 failover: build ## ~10 min | Kill leaders and cut their power, and measure when others go on (FAILOVER_ARGS=...).
 	$(BIN)/python -m tests.lab.failover $(FAILOVER_ARGS)
 
+.PHONY: shards
+shards: build ## ~12 min | Measure what each of four shards holds and reads, and when others go on (SHARDS_ARGS=...).
+	$(BIN)/python -m tests.lab.shards $(SHARDS_ARGS)
+
 .PHONY: bench
 bench: build ## ~40 min | Measure speed, cost and memory on a real control plane (BENCH_ARGS=...).
 	$(BIN)/python -m tests.lab.bench $(BENCH_ARGS)
