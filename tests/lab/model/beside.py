@@ -14,7 +14,7 @@ from tests.lab.model.world import Draft, State, Step, Steps
 
 def steps(s: State, rules: Rules, w: int, out: Steps) -> None:
     """Add what a registrar may do beside its turns."""
-    if rules.resets and s[at.EPOCH]:
+    if rules.resets and s[at.EPOCH] and (rules.reads_both or not rules.elsewhere):
         survey(s, rules, w, out)
     if rules.updates:
         update(s, rules, w, out)
@@ -104,6 +104,7 @@ def survey(s: State, rules: Rules, w: int, out: Steps) -> None:
     flags = (s[at.memory(w, r) + at.MEMORY] for r in range(rules.records))
     if not any(flag & at.RESETTING for flag in flags):
         n[at.EPOCH] = 0
+        n[at.EPOCH_WRITTEN] = s[at.RESETS] if rules.elsewhere else 0
         for v in range(rules.registrars):
             n[at.registrar(v) + at.SURVEYED] = 0
         out.append(Step(("{a} writes the new epoch", w, 0), n, beside=True))
@@ -171,7 +172,7 @@ def end(s: State, rules: Rules, w: int, out: Steps) -> None:
     )
     if not (named or s[a + at.STAGE] or s[a + at.KEPT] or s[a + at.SURVEYED]):
         return
-    if rules.crashes:
+    if rules.crashes and not rules.ends_only:
         n = bytearray(s)
         if s[a + at.STAGE] == at.SENT:
             permits.lose_ensure(n, rules, w)

@@ -176,7 +176,7 @@ def _begin_deleting(
         n[at.record(r) + at.AGE] = 0
         s = bytes(n)
     text = reads + ("" if final else "; this call will not count")
-    if rules.frees and rules.signs and _is_anothers(s, w, r):
+    if rules.frees and rules.signs and _is_anothers(s, rules, w, r):
         n = bytearray(s)
         world.touch(n, r)
         n[at.record(r) + at.ENDER] = decisions.ANYBODY
@@ -214,10 +214,18 @@ def _by_bounds(s: State, rules: Rules, permitted: Step) -> Steps:
     return [shorter, longer]
 
 
-def _is_anothers(s: State, w: int, r: int) -> bool:
+def _is_anothers(s: State, rules: Rules, w: int, r: int) -> bool:
     """Tell whether a record names another deregistrar, who may count on being alone."""
     named = s[at.record(r) + at.ENDER]
-    return named not in (decisions.NOBODY, decisions.ANYBODY, w + 1)
+    if named in (decisions.NOBODY, decisions.ANYBODY):
+        return False
+    return not _is_named(s, rules, w, r)
+
+
+def _is_named(s: State | Draft, rules: Rules, w: int, r: int) -> bool:
+    """Tell whether a record names a deregistrar as who alone may call for its end."""
+    named = s[at.record(r) + at.ENDER]
+    return named == w + 1 or (not rules.names_apart and named in (1, 2))
 
 
 def is_final(s: State, rules: Rules, r: int) -> bool:
@@ -357,7 +365,7 @@ def _let_go(n: Draft, rules: Rules, w: int, r: int) -> None:
     if not rules.frees or n[at.LOCK] != r + 1:
         return
     uncalled = not n[at.record(r) + at.ADDRESS]
-    alone = n[at.record(r) + at.ENDER] == w + 1
+    alone = _is_named(n, rules, w, r)
     if uncalled:
         n[at.ending(w, r)] &= ~at.TICKS_OUT
     if uncalled or (alone and not n[at.ending(w, r)] & at.UNANSWERED):

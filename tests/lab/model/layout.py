@@ -10,7 +10,8 @@ from __future__ import annotations
 # --- the load balancer and the lock -------------------------------------------------
 LOCK, LOCK_AGE, EPOCH, RESETS, FREED, POD = range(6)
 """Holder of the lock (0 nobody, 1 + record); ticks since that holder has been gone;
-whether the epoch has changed and nobody wrote it down; resets that have been; whether a
+whether the epoch has changed and nobody wrote it down; resets that have been, by which
+epochs are numbered; whether a
 deregistrar wrote that all calls for that holder's end were answered; the records' pod."""
 RUNS, DELETED, TOLD = range(3)
 """Of the pod: it runs, it was deleted and its preStop waits, it was told to end."""
@@ -33,6 +34,8 @@ release took its finalizer; `deregistrar`, who alone may call for its end; wheth
 that its ensures may live for longer, or whoever takes its lock over is told so of calls for
 its end (`LONGER_END`)."""
 LONGER_END = 2
+SAYS_LOST = 4
+"""A bit of `STAMP`, too, in a weaker protocol: Registered says that the member was lost."""
 
 ABSENT, LIVE, DELETING, GONE = range(4)
 
@@ -95,7 +98,19 @@ ORPHAN = 8
 LATE_ENSURE, LATE_NEW_ENSURE, LATE_DEREGISTER, LATE_DRAIN, RUNNING = range(5)
 """The kinds; `RUNNING` is added to the kind of a call that was answered by Running."""
 
-SIZE = ORPHANS + MAX_RECORDS * ORPHAN
+# --- the shard of the load balancer, where that is another one than the records' -----
+ACTED_ON = ORPHANS + MAX_RECORDS * ORPHAN
+EPOCH_WRITTEN = ACTED_ON + 1
+"""1 + the epoch that C1 has acted on, 0 since it began; the one that is written down."""
+LOSSES = EPOCH_WRITTEN + 1
+TO_WRITE, ON_ITS_WAY, FURTHER, TO_COME_BACK, HAS_READ = 1, 2, 4, 8, 16
+"""What C1 knows of a record's loss: that it is to be written; that it was written, and C1
+not told yet; that there was a further one since; that the member is not seen back; in a
+weaker protocol, that it has read the record,"""
+READ_MARKS = LOSSES + MAX_RECORDS
+"""and with which mark."""
+
+SIZE = READ_MARKS + MAX_RECORDS
 
 
 def record(r: int) -> int:

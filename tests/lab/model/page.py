@@ -17,7 +17,8 @@ The [lifecycle of a record](lifecycle.md) is a protocol between processes that c
 run twice and read stale caches, and a load balancer that executes calls late. This page is
 written by `make model` from searches of all states; nobody edits it.
 
-A1, A2 are registrars (in the controller), B1, B2 deregistrars, R1 to R3 records. A *mark* is
+A1, A2 are registrars (in the controller), B1, B2 deregistrars, R1 to R3 records; C1 is the shard
+of a load balancer that all namespaces share, where other shards have the records. A *mark* is
 `status.ensuring`; a call that *counts* is one whose success lets the record go. Time passes
 in ticks; a call without a definite answer may be executed for one more tick, or for two where
 a variant says so.

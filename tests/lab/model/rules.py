@@ -21,7 +21,11 @@ class Rules:
         deregistrars: the same, of the other process.
         always: ensurePolicy Always until a change of the spec makes it IfNotSucc.
         updates: whether the first record's spec is changed once.
-        resets: whether the load balancer loses all members once.
+        resets: whether the load balancer loses all members,
+        most_resets: and how often it does at most.
+        elsewhere: whether it is another shard's, C1, which reads its epochs, and writes
+            losses into the records (docs/shards.md); else each registrar reads them.
+        reads_both: whether registrars read them, too, as while the shards change.
         namesake: the second record has the first one's name, and comes after its end.
         drains: whether members are drained before they are deregistered.
         told_gone: whether the controller writes into ending records that their backend is
@@ -39,7 +43,8 @@ class Rules:
             or the shorter ones; a lock is taken under the shorter ones.
         short_takeover: as `takeover`, under the shorter ones.
         skew: by how much a deregistrar may believe to have waited longer than it has.
-        crashes: whether incarnations end at any time.
+        crashes: whether incarnations end at any time,
+        ends_only: those of deregistrars alone.
         silences: whether calls stay without a definite answer.
         unheard: whether writes of Registered to the first record do, and are made later,
             at any time, unless somebody else has written it.
@@ -80,6 +85,7 @@ class Rules:
         signs: who ends a record that names another deregistrar first makes that `*`.
         frees_answered: only if its own calls all had definite answers.
         frees_own: only what it has let go itself.
+        names_apart: no two that are at work have one name, of whichever shards they are.
         frees_ended: only when it has let the record go; else when it sends the call.
         frees_holder: only the lock of that very record.
         frees_in_time: it does so, too, when those of its own calls that had no answer are
@@ -113,6 +119,12 @@ class Rules:
         notes_ensures: but for those that it has left a note of being answered; each
         notes_before: is noted as one without an answer before it is made.
         signs_anew: it signs by another name than that one.
+        losses_first: C1 writes all losses into their records, and sees them registered
+            again, before it writes the new epoch.
+        losses_by_cas: it writes each from the version that it read; else what it has read
+            comes back with it, the mark too.
+        losses_anew: a further loss is another version of a record that says so already.
+        losses_apart: that an earlier one is written says nothing of a further one.
         running: calls are answered by Running, and go on.
         success_ends: a success ends what the same record's calls had left running.
         stamps: a record says how long its ensures may live, before the first one is sent
@@ -146,6 +158,9 @@ class Rules:
     always: bool = False
     updates: bool = False
     resets: bool = False
+    most_resets: int = 1
+    elsewhere: bool = False
+    reads_both: bool = False
     namesake: bool = False
     drains: bool = False
     told_gone: bool = False
@@ -160,6 +175,7 @@ class Rules:
     short_takeover: int = 2
     skew: int = 1
     crashes: bool = True
+    ends_only: bool = False
     silences: bool = True
     unheard: bool = False
     bounded_late: bool = True
@@ -195,6 +211,7 @@ class Rules:
     signs: bool = True
     frees_answered: bool = True
     frees_own: bool = True
+    names_apart: bool = True
     frees_ended: bool = True
     frees_holder: bool = True
     frees_in_time: bool = False
@@ -220,6 +237,10 @@ class Rules:
     notes_ensures: bool = False
     notes_before: bool = True
     signs_anew: bool = True
+    losses_first: bool = True
+    losses_by_cas: bool = True
+    losses_anew: bool = True
+    losses_apart: bool = True
     running: bool = False
     success_ends: bool = True
     stamps: bool = True

@@ -10,7 +10,7 @@ import time
 from array import array
 from dataclasses import dataclass, field
 
-from tests.lab.model import deregistrar, promises, registrar, surroundings
+from tests.lab.model import deregistrar, elsewhere, promises, registrar, surroundings
 from tests.lab.model import layout as at
 from tests.lab.model.rules import Rules
 from tests.lab.model.world import Draft, State, Step, Steps
@@ -45,6 +45,8 @@ def successors(s: State, rules: Rules) -> Steps:
     out: Steps = []
     surroundings.steps(s, rules, out)
     registrar.steps(s, rules, out)
+    if rules.elsewhere:
+        elsewhere.steps(s, rules, out)
     deregistrar.steps(s, rules, out)
     return out
 
@@ -86,8 +88,8 @@ def _swapped(s: Draft, x: int, y: int, z: int) -> Draft:
     n = bytearray(s)
     n[x:z] = s[y:z] + s[x:y]
     for r in range(at.MAX_RECORDS):
-        m = at.record(r) + at.MARK
-        n[m] = _SWAPPED[n[m]]
+        for m in (at.record(r) + at.MARK, at.READ_MARKS + r):
+            n[m] = _SWAPPED[n[m]]
     return n
 
 

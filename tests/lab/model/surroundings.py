@@ -17,7 +17,7 @@ def steps(s: State, rules: Rules, out: Steps) -> None:
                 _late(s, rules, r, kind, out)
     for w in range(rules.registrars if rules.unheard else 0):
         _written_late(s, rules, w, out)
-    if rules.resets and not s[at.RESETS]:
+    if rules.resets and s[at.RESETS] < rules.most_resets:
         _reset(s, rules, out)
     if rules.gates:
         _end_pod(s, rules, out)
@@ -90,7 +90,8 @@ def _reset(s: State, rules: Rules, out: Steps) -> None:
             n[at.record(r) + at.LOST] = 1
     for m in range(at.MEMBERS, at.RECORDS):
         n[m] = 0
-    n[at.RESETS] = n[at.EPOCH] = 1
+    n[at.RESETS] += 1
+    n[at.EPOCH] = 1
     out.append(Step(("the load balancer loses all members", 0, 0), n, fault=True))
 
 

@@ -418,14 +418,65 @@ WEAKER = (
         record(crashes=False, gates=True, lists=False),
         "S6",
     ),
+    Variant(
+        "w64",
+        "another shard writes the new epoch before the losses are in the records",
+        record(resets=True, elsewhere=True, losses_first=False, deregistrars=0),
+        "G",
+        alive=True,
+    ),
+    Variant(
+        "w65",
+        "another shard's loss is written over whatever was written since it was read",
+        record(
+            crashes=False,
+            resets=True,
+            elsewhere=True,
+            registrars=2,
+            losses_by_cas=False,
+        ),
+        "S3",
+    ),
+    Variant(
+        "w66",
+        "a further loss is not written where the record says so of an earlier one",
+        record(
+            resets=True,
+            most_resets=2,
+            elsewhere=True,
+            losses_anew=False,
+            deregistrars=0,
+        ),
+        "G",
+        alive=True,
+    ),
+    Variant(
+        "w67",
+        "a further loss counts as written when an earlier one is",
+        record(
+            resets=True,
+            most_resets=2,
+            elsewhere=True,
+            losses_apart=False,
+            deregistrars=0,
+        ),
+        "G",
+        alive=True,
+    ),
+    Variant(
+        "w68",
+        "two deregistrars of different shards have one name",
+        address(crashes=False, frees=True, deregistrars=2, names_apart=False),
+        "S2",
+    ),
     Variant("w30", "pauses without bound", record(bounded_pause=False), "S"),
     Variant("w31", "late effects without bound", record(bounded_late=False), "S"),
 )
 
-LARGE = ("w34", "w37", "w40", "w46")
-"""Those that are refuted after ten million steps: by `make model` alone."""
+LARGE = ("w34", "w37", "w40", "w46", "w68")
+"""Those that are refuted after some ten million steps: by `make model` alone."""
 SLOW = (
     *("w02", "w04", "w07", "w08", "w09", "w17", "w19", "w20", "w26"),
-    *("w33", "w35", "w36", "w41", "w42", "w43", "w44", "w45", "w47"),
+    *("w33", "w35", "w36", "w41", "w42", "w43", "w44", "w45", "w47", "w65"),
 )
 """Those that are refuted after some hundred thousand steps only."""

@@ -67,6 +67,7 @@ def register(s: Draft, rules: Rules, r: int, left: int) -> None:
     d = at.record(r)
     touch(s, r)
     s[d + at.REGISTERED] = s[d + at.ADDRESS] = 1
+    s[d + at.STAMP] &= ~at.SAYS_LOST
     if rules.marks:
         s[d + at.MARK] = left
 
