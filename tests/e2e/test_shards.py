@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from lbcf.core.model.names import LABEL_DRAINING
 from lbcf.core.model.shards import Shard
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.kinds import NAMESPACES
@@ -216,6 +217,9 @@ async def test_load_balancer_that_all_share_is_looked_after_by_one_shard(
         assert before != (await bare.control("members"))["epoch"]
 
         await bare.client.delete(objects.LOAD_BALANCERS, key)
+        # A policy of the cluster, where it is in place, lets no other driver go.
+        draining = {"metadata": {"labels": {LABEL_DRAINING: "true"}}}
+        await bare.client.patch(objects.DRIVERS, key, draining)
         await bare.client.delete(objects.DRIVERS, key)
 
         async def all_gone() -> bool:
