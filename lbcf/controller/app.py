@@ -447,11 +447,13 @@ class Controller:
         rounds = [
             asyncio.create_task(self._inheritance.take_the_rest()),
             asyncio.create_task(self._resync.run()),
-            asyncio.create_task(self._endpoints.run()),
-            asyncio.create_task(self._deregistrar_leases.run()),
         ]
         if self._parts.shard.number == 0:
             rounds.append(asyncio.create_task(self._locker.sweep_forever()))
+        rounds += [
+            asyncio.create_task(self._endpoints.run()),
+            asyncio.create_task(self._deregistrar_leases.run()),
+        ]
         for workers in self._workers:
             workers.start()
         await stop.wait()
