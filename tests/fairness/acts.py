@@ -66,11 +66,13 @@ async def act(world: World, again: str = "") -> Mapping[str, float]:
 async def _lose(world: World) -> float:
     """Let the load balancer lose its member; wait until that is put back.
 
-    It loses it right after it was asked for its members: the next question is to come.
+    It loses it right after it was asked for its members itself, not another load balancer
+    of the driver: so the next question is a whole period away, here as anywhere.
     """
     members, before = world.members[_HOST], len(world.calls)
+    front = f"{FRONT.namespace}/{FRONT.name}"
     await world.until(
-        lambda: _arrived(world, Operation.LIST_BACKENDS, before), PATIENCE
+        lambda: _arrived(world, Operation.LIST_BACKENDS, before, front), PATIENCE
     )
     await asyncio.sleep(2 * LATENCY)
     members.lose_all()
@@ -93,10 +95,12 @@ async def _end(world: World, group: Group) -> Mapping[str, float]:
     return {"drain": drained, "deregister": world.second() - began}
 
 
-def _arrived(world: World, operation: Operation, before: int) -> bool:
-    """Tell whether the calm driver was asked since then."""
+def _arrived(world: World, operation: Operation, before: int, about: str = "") -> bool:
+    """Tell whether the calm driver was asked since then, about something or anything."""
     return any(
-        call.operation is operation and call.host == _HOST
+        call.operation is operation
+        and call.host == _HOST
+        and about in ("", call.about)
         for call in world.calls[before:]
     )
 

@@ -193,7 +193,8 @@ class World:
             TimedOut: it is one that hangs.
         """
         request = parse_request(operation, body)
-        about = str(getattr(request, "record_id", ""))
+        balancer = getattr(request, "lb_info", {}).get("id", "")
+        about = str(getattr(request, "record_id", "") or balancer)
         self.calls.append(Call(self.second(), host, operation, about))
         self._look()
         if host.startswith("hang") or (host.startswith("half") and b"noisy" in body):
