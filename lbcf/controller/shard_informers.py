@@ -1,15 +1,15 @@
-"""What a shard follows: its own namespaces, one by one, and records at its load balancers.
+"""What a shard follows: what is in its own namespaces, and records at its load balancers.
 
-    Namespace -> those of this shard -> an informer for each, per kind -> a part of the store
+    Namespace -> those of other shards -> left out of each list and watch
 
-So the API server sends a shard what is its own, and nothing else. Of a namespace that appears
-later pods are read before records, and records before groups: a group is never seen without
-the pods that are there.
+So the API server sends a shard what is its own, and little else.
 """
 
 import asyncio
 
-from typing import Any, Generic, NoReturn, TypeVar
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, NoReturn
 
 import attrs
 import structlog
@@ -18,7 +18,7 @@ from lbcf.controller.view import LIVING_PODS, View
 from lbcf.core.model import names
 from lbcf.core.model.resources import BackendRecord, LoadBalancer
 from lbcf.core.model.shards import Shard
-from lbcf.kube.informer import Informer
+from lbcf.kube.informer import Informer, Select
 from lbcf.kube.kinds import (
     BINDS,
     CLASSES,
@@ -28,7 +28,6 @@ from lbcf.kube.kinds import (
     PODS,
     RECORDS,
     SERVICES,
-    HasMeta,
     Resource,
     divided_drivers,
     divided_load_balancers,
@@ -41,126 +40,45 @@ from lbcf.runtime.clock import Clock
 from lbcf.wire.metadata import MetaOnly
 
 
-T = TypeVar("T", bound=HasMeta)
-
 _log = structlog.get_logger(__name__)
 
+_UNLIKE: Final = "metadata.namespace!={}"
+_MOST_NAMES: Final = 2000
+"""The API server takes a request line of 1 MiB, which is over 12,000 names of any length
+(measured on Kubernetes 1.36); each event that it might send is compared with all of them."""
 
-@attrs.frozen
-class OwnNamespaces:
-    """The namespaces of a shard, and how they are read.
 
-    Attributes:
-        client: asks.
-        clock: of the informers.
-        shard: whose namespaces are followed.
+class OtherNamespaces:
+    """Keeps what is in namespaces of other shards from being sent.
+
+    Of all kinds that a custom resource can be selected by, and of pods and Services, too, the
+    API server knows `metadata.namespace!=`. What it sends nevertheless, as of a namespace that
+    is newer than the watch, is not kept by the stores.
+
+    Args:
+        shard: whose namespaces are wanted.
         every: follows all namespaces of the cluster; to be run beside.
     """
 
-    client: KubeReader
-    clock: Clock
-    shard: Shard
-    every: Informer[MetaOnly]
+    def __init__(self, shard: Shard, every: Informer[MetaOnly]) -> None:
+        self._shard = shard
+        self._every = every
 
+    def left_out_of(self, selection: Selection) -> Select:
+        """Return what selects the same, without other shards' namespaces."""
 
-class NamespacedInformers(Generic[T]):
-    """Follows one kind in the namespaces of a shard; each is a part of the store.
+        async def select() -> Selection:
+            await self._every.synced.wait()
+            others = map(_UNLIKE.format, islice(self._others(), _MOST_NAMES))
+            fields = ",".join(filter(None, (selection.fields, *others)))
+            return attrs.evolve(selection, fields=fields)
 
-    Args:
-        own: the namespaces.
-        resource: the kind.
-        store: what is fed.
-        after: of each namespace, these are read before.
-        selection: which objects, in each namespace.
-        may_be_missing: as the informer has it.
+        return select
 
-    Attributes:
-        store: the same.
-        synced: set when all namespaces have been listed that were there at the start.
-    """
-
-    def __init__(
-        self,
-        own: OwnNamespaces,
-        resource: Resource[T],
-        store: Store[T],
-        *,
-        after: "NamespacedInformers[Any] | None" = None,
-        selection: Selection = EVERYTHING,
-        may_be_missing: bool = False,
-    ) -> None:
-        self.store = store
-        self.synced = asyncio.Event()
-        self._own = own
-        self._resource = resource
-        self._after = after
-        self._selection = selection
-        self._may_be_missing = may_be_missing
-        self._informers: dict[str, Informer[T]] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        own.every.store.on_change(self._changed)
-
-    @property
-    def resource(self) -> Resource[T]:
-        """Return the kind."""
-        return self._resource
-
-    @property
-    def last_heard(self) -> float | None:
-        """Return when the namespace was heard of that is silent for longest."""
-        heard = [one.last_heard for one in self._informers.values()]
-        return min((at for at in heard if at is not None), default=None)
-
-    async def run(self) -> NoReturn:
-        """Follow until cancelled."""
-        try:
-            await self._own.every.synced.wait()
-            for namespace in list(self._informers):
-                await self.read(namespace)
-            self.synced.set()
-            while True:
-                await asyncio.Event().wait()
-        finally:
-            for task in self._tasks.values():
-                task.cancel()
-
-    async def read(self, namespace: str) -> None:
-        """Wait until a namespace has been listed, or is followed no more."""
-        while (informer := self._informers.get(namespace)) is not None:
-            listed = asyncio.create_task(informer.synced.wait())
-            await asyncio.wait(
-                {self._tasks[namespace], listed}, return_when=asyncio.FIRST_COMPLETED
-            )
-            listed.cancel()
-            if informer.synced.is_set():
-                return
-
-    def _changed(self, old: MetaOnly | None, new: MetaOnly | None) -> None:
-        """Begin to follow a namespace, or cease to."""
-        either = new or old
-        name = "" if either is None else either.meta.key.name
-        if not self._own.shard.has_namespace(name):
-            return
-        if new is None:
-            self._tasks.pop(name).cancel()
-            del self._informers[name]
-            self.store.forget_part(name)
-        elif old is None:
-            informer = self._informers[name] = Informer(
-                self._own.client,
-                self._resource,
-                self._own.clock,
-                store=self.store,
-                selection=attrs.evolve(self._selection, namespace=name),
-                may_be_missing=self._may_be_missing,
-                part=name,
-            )
-            self._tasks[name] = asyncio.create_task(self._follow(name, informer))
-
-    async def _follow(self, namespace: str, informer: Informer[T]) -> None:
-        if self._after is not None:
-            await self._after.read(namespace)
-        await informer.run()
+    def _others(self) -> Iterator[str]:
+        """Return the names of namespaces that other shards have."""
+        found = (namespace.meta.key.name for namespace in self._every.store.values())
+        return (name for name in found if not self._shard.has_namespace(name))
 
 
 class SharedRecords:
@@ -260,24 +178,26 @@ def informers_of_shard(
     drivers = divided_drivers(shard, everywhere=False)
     kind = divided_load_balancers(shard, everywhere=False)
     balancers = Informer(client, kind, clock, store=view.load_balancers)
-    own = OwnNamespaces(client, clock, shard, Informer(client, NAMESPACES, clock))
-    pods = NamespacedInformers(own, PODS, view.pods, selection=LIVING_PODS)
-    services = NamespacedInformers(own, SERVICES, view.services, after=pods)
-    records = NamespacedInformers(own, RECORDS, view.records, after=services)
+    every = Informer(client, NAMESPACES, clock)
+    others = OtherNamespaces(shard, every)
+    own = others.left_out_of(EVERYTHING)
+    living = others.left_out_of(LIVING_PODS)
     return (
+        every,
         Informer(client, drivers, clock, store=view.drivers),
         balancers,
+        Informer(client, GROUPS, clock, store=view.groups, selection=own),
+        Informer(
+            client, BINDS, clock, store=view.binds, selection=own, may_be_missing=True
+        ),
+        Informer(client, RECORDS, clock, store=view.records, selection=own),
+        Informer(client, PODS, clock, store=view.pods, selection=living),
         Informer(client, NODES, clock, store=view.nodes),
+        Informer(client, SERVICES, clock, store=view.services, selection=own),
         Informer(client, CLASSES, clock, store=view.classes, may_be_missing=True),
-        pods,
-        services,
-        records,
-        NamespacedInformers(own, BINDS, view.binds, after=records, may_be_missing=True),
-        NamespacedInformers(own, GROUPS, view.groups, after=records),
         SharedRecords(
             client, clock, shard=shard, load_balancers=balancers, store=view.others
         ),
-        own.every,
     )
 
 

@@ -45,7 +45,7 @@ from lbcf.core.selection.location import may_be_marked, node_of
 from lbcf.core.wording import some_of
 from lbcf.kube.kinds import HasMeta
 from lbcf.kube.list_watch import Selection
-from lbcf.kube.store import ALL, Store
+from lbcf.kube.store import Store
 
 
 LIVING_PODS = Selection(fields="status.phase!=Succeeded,status.phase!=Failed")
@@ -177,14 +177,6 @@ def _awaiting_of(pod: Pod) -> Iterator[str]:
         yield _EVERYWHERE
 
 
-def _part_of(_key: ObjectKey) -> str:
-    return ALL
-
-
-def _namespace_as_part(key: ObjectKey) -> str:
-    return key.namespace
-
-
 class View:
     """The stores.
 
@@ -199,21 +191,20 @@ class View:
 
     def __init__(self, shard: Shard = WHOLE) -> None:
         self.shard = shard
-        part_of = _part_of if shard.is_whole else _namespace_as_part
         self.pods: Store[Pod] = Store(
             {
                 "template": template_of,
                 "awaiting": _awaiting_of,
                 "node": _node_name_of,
             },
-            part_of=part_of,
+            where=self._is_own,
         )
         self._templates = LabelSets()
         self.pods.on_change(self._templates.pod_changed)
         self.nodes: Store[Node] = Store()
         self.services: Store[NodePortService] = Store(
             {"exposed": _balanced_by, "unaddressed": _waits_for_address},
-            part_of=part_of,
+            where=self._is_own,
         )
         self.classes: Store[LoadBalancerClass] = Store()
         self.endpoints = EndpointSliceCache()
@@ -231,9 +222,9 @@ class View:
                 "exposed_by": _exposed_by,
                 "node_clue": node_clues_of,
             },
-            part_of=part_of,
+            where=self._is_own,
         )
-        self.binds: Store[Bind] = Store(part_of=part_of)
+        self.binds: Store[Bind] = Store(where=self._is_own)
         self.records: Store[BackendRecord] = Store(
             {
                 "driver": _driver_of,
@@ -245,11 +236,11 @@ class View:
                 "coming": _coming_of,
                 "holder": _holder_of,
             },
-            part_of=part_of,
+            where=self._is_own,
         )
         self.others: Store[BackendRecord] = Store(
             {"load_balancer": _load_balancer_of, "membership": _membership_of},
-            keep=lambda record: not shard.has_namespace(record.meta.key.namespace),
+            where=lambda key: not self._is_own(key),
         )
 
     def driver(self, key: ObjectKey) -> LoadBalancerDriver | Explanation:
@@ -359,8 +350,10 @@ class View:
         self._store_of(record.meta.key).observe(record)
 
     def _store_of(self, key: ObjectKey) -> Store[BackendRecord]:
-        is_own = self.shard.has_namespace(key.namespace)
-        return self.records if is_own else self.others
+        return self.records if self._is_own(key) else self.others
+
+    def _is_own(self, key: ObjectKey) -> bool:
+        return self.shard.has_namespace(key.namespace)
 
     def groups_meaning(self, pod: Pod) -> Iterator[BackendGroup]:
         """Find the groups that select a pod."""

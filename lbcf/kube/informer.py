@@ -7,6 +7,7 @@ happens, the way on is to watch from the last version, or to list again.
 
 import asyncio
 
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from datetime import timedelta
 from typing import Generic, NoReturn, TypeVar
@@ -30,11 +31,14 @@ from lbcf.kube.list_watch import (
     parse_event,
 )
 from lbcf.kube.reader import PAGE_SIZE, KubeReader
-from lbcf.kube.store import ALL, Store
+from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 
 
 T = TypeVar("T", bound=HasMeta)
+
+Select = Callable[[], Awaitable[Selection]]
+"""Says which objects are meant; asked anew for each list and each watch."""
 
 log = structlog.get_logger(__name__)
 
@@ -76,10 +80,10 @@ class Informer(Generic[T]):
         resource: the kind.
         clock: waits.
         store: what is fed; its own where none is given.
-        selection: which objects.
+        selection: which objects; whoever says that anew each time leaves out only what the
+            store does not keep.
         pacing: how requests are spaced.
         may_be_missing: whether a kind that is not installed counts as read.
-        part: of the store that is fed, where others feed the rest of it.
 
     Attributes:
         store: what has been seen.
@@ -95,10 +99,9 @@ class Informer(Generic[T]):
         clock: Clock,
         *,
         store: Store[T] | None = None,
-        selection: Selection = EVERYTHING,
+        selection: Selection | Select = EVERYTHING,
         pacing: Pacing | None = None,
         may_be_missing: bool = False,
-        part: str = ALL,
     ) -> None:
         self.store: Store[T] = Store() if store is None else store
         self.synced = asyncio.Event()
@@ -110,7 +113,6 @@ class Informer(Generic[T]):
         self._selection = selection
         self._pacing = pacing or Pacing()
         self._may_be_missing = may_be_missing
-        self._part = part
         self._is_missing = False
         self._version = ""
         self._fruitless = 0
@@ -151,6 +153,11 @@ class Informer(Generic[T]):
                 self._version = ""
         return None
 
+    async def _selected(self) -> Selection:
+        if isinstance(self._selection, Selection):
+            return self._selection
+        return await self._selection()
+
     def _note_missing(self, error: KubeError) -> None:
         """Count a kind that is not installed as synced; go on asking for it.
 
@@ -172,12 +179,13 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         """Make the store equal to a consistent list."""
-        self.store.begin_list(self._part)
+        selection = await self._selected()
+        self.store.begin_list()
         objects: list[T] = []
         unreadable: list[Unreadable] = []
         version = ""
         pages = self._client.list_pages(
-            self._resource, self._selection, page_size=self._pacing.page_size
+            self._resource, selection, page_size=self._pacing.page_size
         )
         async with aclosing(pages):
             async for page in pages:
@@ -185,7 +193,7 @@ class Informer(Generic[T]):
                 unreadable.extend(page.unreadable)
                 version = page.version
                 self._hear()
-        self.store.replace(Page(tuple(objects), tuple(unreadable), version), self._part)
+        self.store.replace(Page(tuple(objects), tuple(unreadable), version))
         self._version = version
         self._wordless = 0
         self.synced.set()
@@ -198,12 +206,13 @@ class Informer(Generic[T]):
 
     async def _watch(self) -> None:
         """Follow events until the server closes; a good watch clears the failures."""
+        selection = await self._selected()
         opened = self._clock.monotonic()
         shortest, longest = self._pacing.watch_seconds
         seconds = shortest + int((longest - shortest) * self._clock.jitter())
         watch = self._client.watch(
             self._resource,
-            self._selection,
+            selection,
             version=self._version,
             seconds=seconds,
             silence=self._pacing.silence,
@@ -222,7 +231,7 @@ class Informer(Generic[T]):
     def _follow(self, event: Event[T]) -> None:
         """Put one event into the store; from its version on the watch can go on."""
         self._hear()
-        self.store.apply(event, self._part)
+        self.store.apply(event)
         version = _version_of(event)
         if version and version != self._version:
             self._version = version

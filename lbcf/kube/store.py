@@ -63,8 +63,6 @@ Listener = Callable[[T | None, T | None], None]
 
 log = structlog.get_logger(__name__)
 
-ALL: Final = "*"
-"""The part of a store that is fed as a whole; no namespace has this name."""
 _ENDS_REMEMBERED: Final = 10_000
 
 
@@ -77,28 +75,27 @@ class Store(Generic[T]):
     Args:
         indexes: by name, for `by_index`.
         keep: objects for which it is False are not held; pure.
-        part_of: says to which part a key belongs, where several informers feed the store,
-            each a part of it: their lists and versions tell nothing of each other's.
+        where: the same of keys, so that one that cannot be read is left out, too.
     """
 
     def __init__(
         self,
         indexes: Mapping[str, Terms[T]] | None = None,
         keep: Callable[[T], bool] = lambda _value: True,
-        part_of: Callable[[ObjectKey], str] = lambda _key: ALL,
+        where: Callable[[ObjectKey], bool] = lambda _key: True,
     ) -> None:
         self._held: dict[ObjectKey, T] = {}
         self._unreadable: dict[ObjectKey, Unreadable] = {}
         self._indexes = {name: Index(terms) for name, terms in (indexes or {}).items()}
         self._keep = keep
+        self._where = where
         self._listeners: list[Listener[T]] = []
         self._unreadable_listeners: list[Callable[[ObjectKey], None]] = []
-        self._part_of = part_of
-        self._progress: dict[str, int] = {}
+        self._progress = 0
         self._fresh: set[ObjectKey] = set()
         self._placed: set[ObjectKey] = set()
-        self._ended: dict[Uid, str] = {}
-        self._ended_before_list: dict[str, frozenset[Uid]] = {}
+        self._ended: dict[Uid, None] = {}
+        self._ended_before_list: frozenset[Uid] = frozenset()
 
     def __len__(self) -> int:
         """Return how many objects are held."""
@@ -107,7 +104,7 @@ class Store(Generic[T]):
     @property
     def progress(self) -> int:
         """Return the newest version that lists and watches have told of."""
-        return max(self._progress.values(), default=0)
+        return self._progress
 
     @property
     def unreadable(self) -> Mapping[ObjectKey, str]:
@@ -165,7 +162,7 @@ class Store(Generic[T]):
         """
         seen = identity_of(value.meta)
         newest = self._known(seen.key)
-        beaten = self._told(seen.key) if newest is None else newest.number
+        beaten = self._progress if newest is None else newest.number
         if seen.number is None or beaten is None or seen.number <= beaten:
             return
         if seen.uid not in self._ended:
@@ -179,11 +176,11 @@ class Store(Generic[T]):
             return
         newest = self._known(ended.key)
         if newest is not None and newest.uid == ended.uid:
-            self._remember_end(ended)
+            self._remember_end(ended.uid)
             self._drop(ended.key)
-        elif ended.number > self._told(ended.key):
+        elif ended.number > self._progress:
             # The watch has not even told its beginning.
-            self._remember_end(ended)
+            self._remember_end(ended.uid)
 
     def place(self, value: T) -> None:
         """Hold a value made of an object of another kind, of which no list here tells."""
@@ -195,49 +192,42 @@ class Store(Generic[T]):
         self._placed.discard(key)
         self._drop(key)
 
-    def begin_list(self, part: str = ALL) -> None:
+    def begin_list(self) -> None:
         """Note that a consistent list is being asked for.
 
         It will have all that was written before this moment. What is observed from now
         on it may or may not have.
         """
-        self._fresh = {key for key in self._fresh if self._part_of(key) != part}
-        self._ended_before_list[part] = frozenset(
-            uid for uid, where in self._ended.items() if where == part
-        )
+        self._fresh.clear()
+        self._ended_before_list = frozenset(self._ended)
 
-    def replace(self, page: Page[T], part: str = ALL) -> None:
-        """Become what a whole list of a part says; only real differences are told."""
-        for uid in self._ended_before_list.pop(part, ()):
+    def replace(self, page: Page[T]) -> None:
+        """Become what a whole list says; only real differences are told."""
+        for uid in self._ended_before_list:
             self._ended.pop(uid, None)
         number = number_of(page.version)
         # Not the greater of both: a restored etcd counts from an earlier number.
-        self._progress[part] = number or 0
-        self._forget_all_but(page, number, part)
+        self._progress = number or 0
+        self._forget_all_but(page, number)
         for value in page.objects:
             self._put(value)
         for unreadable in page.unreadable:
             self._obscure(unreadable)
 
-    def forget_part(self, part: str) -> None:
-        """Hold nothing more of a part that nobody follows any longer."""
-        self.replace(Page((), (), ""), part)
-        self._progress.pop(part)
-
-    def apply(self, event: Event[T], part: str = ALL) -> None:
-        """Follow one event of the watch of a part."""
+    def apply(self, event: Event[T]) -> None:
+        """Follow one event of a watch."""
         match event:
             case Put(value):
                 self._put(value)
-                self._move(part, value.meta.resource_version)
+                self._move(value.meta.resource_version)
             case Obscured(unreadable):
                 self._obscure(unreadable)
-                self._move(part, unreadable.identity.version)
+                self._move(unreadable.identity.version)
             case Removed(identity):
                 self._remove(identity)
-                self._move(part, identity.version)
+                self._move(identity.version)
             case Bookmark(version):
-                self._move(part, version)
+                self._move(version)
             case _:
                 assert_never(event)
 
@@ -249,9 +239,9 @@ class Store(Generic[T]):
 
     def _obscure(self, unreadable: Unreadable) -> None:
         """Note that an object's newest version cannot be read."""
-        if self._is_outdated(unreadable.identity):
-            return
         key = unreadable.identity.key
+        if not self._where(key) or self._is_outdated(unreadable.identity):
+            return
         self._unreadable[key] = unreadable
         log.warning("object.unreadable", key=str(key), message=unreadable.message)
         self._tell_unreadable(key)
@@ -279,30 +269,23 @@ class Store(Generic[T]):
         held = self._held.get(key)
         return None if held is None else identity_of(held.meta)
 
-    def _told(self, key: ObjectKey) -> int:
-        """Return the newest version that a key's own part was told of."""
-        return self._progress.get(self._part_of(key), 0)
+    def _move(self, version: str) -> None:
+        self._progress = max(self._progress, number_of(version) or 0)
 
-    def _move(self, part: str, version: str) -> None:
-        known = self._progress.get(part, 0)
-        self._progress[part] = max(known, number_of(version) or 0)
-
-    def _remember_end(self, ended: Identity) -> None:
+    def _remember_end(self, uid: Uid) -> None:
         """Believe nothing more of an object until the watch tells its end.
 
         Of one outside the selection it never will: hence the bound.
         """
-        self._ended[ended.uid] = self._part_of(ended.key)
+        self._ended[uid] = None
         if len(self._ended) > _ENDS_REMEMBERED:
             self._ended.pop(next(iter(self._ended)))
 
-    def _forget_all_but(self, page: Page[T], number: int | None, part: str) -> None:
-        """Drop what a part's list does not have, but for what was written after it."""
+    def _forget_all_but(self, page: Page[T], number: int | None) -> None:
+        """Drop what a list does not have, but for what was written after it."""
         listed = {value.meta.key for value in page.objects}
         listed.update(unreadable.identity.key for unreadable in page.unreadable)
         for key in [*self._held, *self._unreadable]:
-            if self._part_of(key) != part:
-                continue
             known = self._known(key)
             later = (
                 key in self._fresh
@@ -315,7 +298,7 @@ class Store(Generic[T]):
     def _settle(self, value: T) -> None:
         """Hold this version, or none if it is not to be kept; tell the difference."""
         key = value.meta.key
-        if not self._keep(value):
+        if not (self._where(key) and self._keep(value)):
             self._drop(key)
             return
         old = self._held.get(key)

@@ -29,8 +29,6 @@ from lbcf.settings import Settings
 
 
 _ELECTION_POOL = 2
-_SHARD_WATCHES = 2**14
-"""Watches of a shard's namespaces: each has a connection as long as it is open."""
 RELEASES_AT_ONCE = 8
 """Finalizers that the deregistrar takes off at a time. By then traffic has ended; with
 as many as the controller has deletions, those that end traffic wait for them (on a busy
@@ -84,7 +82,6 @@ async def build_dependencies(
                 clock,
                 user_agent=agent,
                 field_manager=name,
-                pool=POOL if settings.shards == 1 else POOL + _SHARD_WATCHES,
                 at_once=RELEASES_AT_ONCE if is_deregistrar else AT_ONCE,
                 middleware=_between(requests, dry, clock),
             )

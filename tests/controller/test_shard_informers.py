@@ -2,6 +2,8 @@
 
 import asyncio
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import NoReturn
 
@@ -21,8 +23,8 @@ from tests.kube.tiny_api import TinyApi
 
 
 COUNT = 2
-OWN, OTHER = (
-    next(f"n{i}" for i in range(99) if Shard(shard, COUNT).has_namespace(f"n{i}"))
+(OWN, OWN_LATER), (OTHER, OTHER_LATER) = (
+    [f"n{i}" for i in range(99) if Shard(shard, COUNT).has_namespace(f"n{i}")][:2]
     for shard in range(COUNT)
 )
 SHARED = next(
@@ -32,14 +34,24 @@ SHARED = next(
 )
 
 
-class SlowPods(TinyApi):
-    """Answers for a namespace's pods after all else."""
+class Watched(TinyApi):
+    """Notes what its watches tell."""
 
-    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
-        """Let a list of pods take a second."""
-        if request.method == "GET" and request.path.endswith("/pods"):
-            await asyncio.sleep(1)
-        return await super().send(request, within)
+    told = b""
+
+    @asynccontextmanager
+    async def stream(
+        self, request: ApiRequest, silence: timedelta
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open a watch."""
+        async with super().stream(request, silence) as chunks:
+
+            async def noted() -> AsyncIterator[bytes]:
+                async for chunk in chunks:
+                    self.told += chunk
+                    yield chunk
+
+            yield noted()
 
 
 @attrs.define
@@ -69,54 +81,58 @@ class Stage:
         for one in informers:
             await one.synced.wait()
 
+    def held(self) -> set[str]:
+        """Return the namespaces of pods, and those of groups: they are the same."""
+        pods = {pod.meta.key.namespace for pod in self.view.pods.values()}
+        assert pods == {group.meta.key.namespace for group in self.view.groups.values()}
+        return pods
+
     async def passes(self) -> None:
         """Let watches tell."""
         await self.clock.sleep(timedelta(seconds=5))
 
 
 def test_only_own_namespaces_are_held_also_those_that_come_later() -> None:
-    """And nothing is left of one that is gone."""
+    """Of a namespace of another shard that comes later watches tell; nothing is held."""
 
     async def play() -> None:
         stage = Stage()
         await stage.put(OWN)
         await stage.put(OTHER)
         await stage.follow()
-        assert [ObjectKey(OWN, "a")] == [p.meta.key for p in stage.view.pods.values()]
-        assert [ObjectKey(OWN, "web")] == [
-            g.meta.key for g in stage.view.groups.values()
-        ]
+        assert {OWN} == stage.held()
 
-        later = next(
-            f"m{i}" for i in range(99) if Shard(0, COUNT).has_namespace(f"m{i}")
-        )
-        await stage.put(later)
+        await stage.put(OWN_LATER)
+        await stage.put(OTHER_LATER)
         await stage.passes()
-        assert {OWN, later} == {
-            pod.meta.key.namespace for pod in stage.view.pods.values()
-        }
+        assert {OWN, OWN_LATER} == stage.held()
 
-        await stage.client.delete(NAMESPACES, ObjectKey("", later))
+        await stage.client.delete(PODS, ObjectKey(OWN_LATER, "a"))
+        await stage.client.delete(GROUPS, ObjectKey(OWN_LATER, "web"))
         await stage.passes()
-        assert {OWN} == {pod.meta.key.namespace for pod in stage.view.pods.values()}
+        assert {OWN} == stage.held()
 
     run_virtual(play())
 
 
-def test_groups_of_a_namespace_are_seen_after_its_pods() -> None:
-    """A group without the pods that are there would lose its records."""
+def test_nothing_is_sent_of_other_namespaces_that_were_there() -> None:
+    """Each list and each watch names them as left out, beside what it leaves out anyway."""
 
     async def play() -> None:
-        stage = Stage(SlowPods())
-        await stage.follow()
-        seen: list[int] = []
-        stage.view.groups.on_change(
-            lambda _old, _new: seen.append(len(stage.view.pods))
-        )
+        api = Watched()
+        stage = Stage(api)
         await stage.put(OWN)
+        await stage.put(OTHER)
+        await stage.follow()
+        for namespace in (OWN, OTHER):
+            await stage.client.create(PODS, namespace, objects.a_pod("later"))
+        ended = {**objects.a_pod("ended"), "status": {"phase": "Failed"}}
+        await stage.client.create(PODS, OWN, ended)
         await stage.passes()
 
-        assert [1] == seen
+        assert f'"namespace":"{OWN}"'.encode() in api.told
+        assert f'"namespace":"{OTHER}"'.encode() not in api.told
+        assert b'"ended"' not in api.told
 
     run_virtual(play())
 

@@ -98,9 +98,7 @@ async def _end(world: World, group: Group) -> Mapping[str, float]:
 def _arrived(world: World, operation: Operation, before: int, about: str = "") -> bool:
     """Tell whether the calm driver was asked since then, about something or anything."""
     return any(
-        call.operation is operation
-        and call.host == _HOST
-        and about in ("", call.about)
+        call.operation is operation and call.host == _HOST and about in ("", call.about)
         for call in world.calls[before:]
     )
 

@@ -1,5 +1,6 @@
 """What every API server does, the real one, the one in a dict and the imagined one."""
 
+from datetime import timedelta
 from typing import Any, cast
 
 import msgspec
@@ -19,6 +20,7 @@ from tests.kube.builders import CONFIG_MAPS
 from tests.kube.tiny_api import TinyApi
 
 
+SILENCE = timedelta(seconds=60)
 REAL = pytest.param("real", marks=pytest.mark.cluster)
 
 
@@ -137,6 +139,31 @@ async def test_selection_by_label(
 
     found = {one.meta.key.name for one in page.objects}
     assert expected == found - {"kube-root-ca.crt"}
+
+
+# So a shard keeps other shards' namespaces from being sent.
+@pytest.mark.parametrize("api", ["tiny", REAL], indirect=True)
+async def test_selection_without_a_namespace(api: KubeClient, shop: str) -> None:
+    """A list, and a watch, of all namespaces but some."""
+    without = Selection(fields=f"metadata.namespace!={shop},metadata.namespace!=gone")
+    await api.create(CONFIG_MAPS, shop, {"metadata": {"name": "left-out"}})
+    await api.create(CONFIG_MAPS, "default", {"metadata": {"name": f"in-{shop}"}})
+
+    page = await api.list(CONFIG_MAPS, without)
+    watch = api.watch(
+        CONFIG_MAPS, without, version=page.version, seconds=30, silence=SILENCE
+    )
+    async with watch as chunks:
+        await api.create(CONFIG_MAPS, shop, {"metadata": {"name": "left-out-2"}})
+        await api.create(CONFIG_MAPS, "default", {"metadata": {"name": f"on-{shop}"}})
+        told = b""
+        while f'"on-{shop}"'.encode() not in told:
+            told += await anext(chunks)
+
+    keys = {one.meta.key for one in page.objects}
+    assert ObjectKey("default", f"in-{shop}") in keys
+    assert shop not in {key.namespace for key in keys}
+    assert b"left-out" not in told
 
 
 async def test_conditions_of_a_pod_are_merged_by_type(

@@ -580,17 +580,12 @@ def test_any_interleaving_ends_with_the_servers_state(
     assert run.server.revision == run.store.progress
 
 
-def test_parts_of_a_store_say_nothing_of_each_other() -> None:
-    """A list of one drops nothing of another, whose watch may not be as far yet."""
-    store: Store[Thing] = Store(part_of=lambda one: one.name[0])
-    far, near = a_thing("a-far", 5), a_thing("b-near", 3)
-    store.replace(page(far, version=9), "a")
-    store.replace(page(version=2), "b")
+def test_keys_elsewhere_are_not_held() -> None:
+    """Neither what can be read, nor what cannot."""
+    store: Store[Thing] = Store(where=lambda key: key.name != "elsewhere")
+    store.replace(page(a_thing("elsewhere", 2), a_thing("here", 3), version=3))
+    store.observe(a_thing("elsewhere", 4))
+    store.apply(Obscured(unreadable("elsewhere", 5)))
 
-    store.observe(near)
-    assert [far, near] == list(store.values())
-    store.replace(page(far, version=10), "a")
-    assert [far, near] == list(store.values())
-
-    store.forget_part("a")
-    assert [near] == list(store.values())
+    assert ["here"] == [one.meta.key.name for one in store.values()]
+    assert not store.unreadable

@@ -80,7 +80,7 @@ class Shard:
 
     def has_namespace(self, namespace: str) -> bool:
         """Return whether what is in a namespace is this one's."""
-        return self._has(bucket_of(namespace))
+        return self.is_whole or self._has(bucket_of(namespace))
 
     def has(self, key: ObjectKey) -> bool:
         """Return whether an object, of any kind but Pod and BackendRecord, is this one's."""
