@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from lbcf.core.model.names import ANNOTATION_ABANDON, FINALIZER_RECORD
+from lbcf.core.model.names import ANNOTATION_ABANDON, FINALIZER_RECORD, LABEL_BUCKET
 from tests.lab.cluster import Cluster
 from tests.manifests import accounts
 from tests.manifests.api import Answer, Api
@@ -26,6 +26,7 @@ USERS = (ADMINISTRATOR, CONTROLLER, DEREGISTRAR, NAMESAKE, COLLECTOR)
 
 NOT_YOURS = "a BackendRecord is what drivers were told"
 HELD = "metadata.finalizers: only the deregistrar takes"
+SHARD = f"metadata.labels: {LABEL_BUCKET} says which shard ends the record"
 SAMPLE = "BackendRecord pod"
 OTHER = "example.com/held"
 
@@ -74,9 +75,14 @@ def _shop(control_plane: Cluster, crds: Path) -> Iterator[Shop]:
 
 
 def _held(record: Document, namespace: str, uid: str) -> Document:
-    """The record with finalizers, its status, and an owner that lives as long as it."""
+    """The record with finalizers and a bucket, and an owner that lives as long as it."""
     owner = {"apiVersion": "v1", "kind": "Namespace", "name": namespace, "uid": uid}
-    held = {"finalizers": [FINALIZER_RECORD, OTHER], "ownerReferences": [owner]}
+    labels = {**record["metadata"].get("labels", {}), LABEL_BUCKET: "7"}
+    held = {
+        "finalizers": [FINALIZER_RECORD, OTHER],
+        "labels": labels,
+        "ownerReferences": [owner],
+    }
     return {**record, "metadata": {**record["metadata"], **held}}
 
 
@@ -109,6 +115,10 @@ BARE = _meta(finalizers=None)
         (ADMINISTRATOR, _meta(finalizers=[FINALIZER_RECORD]), "", ""),
         (ADMINISTRATOR, _meta(annotations={ANNOTATION_ABANDON: "gone"}), "", ""),
         (ADMINISTRATOR, _meta(labels={"team": "shop"}), "", ""),
+        (ADMINISTRATOR, _meta(labels={LABEL_BUCKET: "8"}), "", SHARD),
+        (ADMINISTRATOR, _meta(labels={LABEL_BUCKET: None}), "", SHARD),
+        (ADMINISTRATOR, _meta(labels=None), "", SHARD),
+        (CONTROLLER, _meta(labels={LABEL_BUCKET: "8"}), "", SHARD),
         (COLLECTOR, _meta(ownerReferences=None), "", ""),
     ],
 )
