@@ -146,7 +146,7 @@ failover: build ## ~10 min | Kill leaders and cut their power, and measure when 
 	$(BIN)/python -m tests.lab.failover $(FAILOVER_ARGS)
 
 .PHONY: shards
-shards: build ## ~12 min | Measure what each of four shards holds and reads, and when others go on (SHARDS_ARGS=...).
+shards: build ## ~10 min | Measure what each of four shards holds and reads, and when others go on (SHARDS_ARGS=...).
 	$(BIN)/python -m tests.lab.shards $(SHARDS_ARGS)
 
 .PHONY: bench

@@ -7,14 +7,16 @@ import time
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 
 from lbcf import sdk
+from lbcf.core.model.cluster import Attachment
 from lbcf.core.model.names import LABEL_BUCKET, SYSTEM_NAMESPACE
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.connection import connect
-from lbcf.kube.kinds import NAMESPACES, RECORDS
+from lbcf.kube.kinds import DRIVERS, GROUPS, LOAD_BALANCERS, NAMESPACES, RECORDS
 from lbcf.kube.list_watch import Selection
 from tests.e2e import objects
 from tests.e2e.stage import Stage, staged
@@ -23,14 +25,15 @@ from tests.lab.bench.pods import paced
 from tests.lab.cluster import Cluster
 from tests.lab.failover.scene import FirstCalls
 from tests.lab.faults.witness import served
+from tests.lab.shards import etcd
+from tests.lab.shards.records import Sample, registered
 from tests.manifests.documents import CRDS
 
 
 DRIVER = "lbcf-shards"
-_AT_ONCE = 256
-_RATE = 60.0
-"""Records that are to come in a second: with twice as many, on two cores that had other work,
-leaders lost their Leases, as no renewal was answered in time."""
+FRONT = "front"
+EACH = 50
+"""Addresses of a group."""
 _TOUCHES = 500.0
 """Records changed in a second."""
 _QUIET = 5.0
@@ -64,60 +67,84 @@ class Ground:
         cluster: the control plane.
         stage: starts processes.
         driver: of all load balancers.
-        addresses: of each namespace's group.
+        namespaces: of all groups but the sample.
+        groups: the addresses of each.
     """
 
     cluster: Cluster
     stage: Stage
     driver: Counting
-    addresses: dict[str, list[str]]
+    namespaces: tuple[str, ...]
+    groups: dict[ObjectKey, list[str]]
 
     @property
     def count(self) -> int:
-        """Return how many records there are to be."""
-        return sum(map(len, self.addresses.values()))
+        """Return how many records there are."""
+        return sum(map(len, self.groups.values()))
+
+    async def make_sample(self) -> None:
+        """Have a load balancer and a group really made; both processes must be there."""
+        home, create = self.stage.namespace, self.stage.client.create
+        await create(objects.LOAD_BALANCERS, home, _a_balancer())
+        addresses = [f"10.0.0.{n}:80" for n in range(EACH)]
+        spec = {"loadBalancers": [FRONT], "static": addresses}
+        await create(
+            objects.GROUPS, home, {"metadata": {"name": "sample"}, "spec": spec}
+        )
+        await self.stage.until("the sample is registered", self._is_sample_told)
+
+    async def _is_sample_told(self) -> bool:
+        (group,) = await self.stage.listed(objects.GROUPS)
+        return bool(group.body.get("status", {}).get("registeredBackends") == EACH)
 
     async def fill(self) -> None:
-        """Create what is to be registered; somebody must be there who does that."""
-        names = list(self.addresses)
-        rate = _RATE * len(names) / self.count
-        await paced(range(len(names)), rate, lambda n: self._add(names[n]))
+        """Put everything there as it is once it is registered; no controller may run."""
+        (balancer,) = await self.stage.listed(objects.LOAD_BALANCERS)
+        (group,) = await self.stage.listed(objects.GROUPS)
+        record, *_ = await self.stage.listed(objects.RECORDS)
+        sample = Sample(balancer.body, group.body, record.body)
+        (driver,) = (await self.stage.client.list(DRIVERS)).objects
+        for name in self.namespaces:
+            await self.stage.client.create(NAMESPACES, "", {"metadata": {"name": name}})
+        async with etcd.opened(self.cluster) as store:
+            fronts = {name: sample.balancer_of(name) for name in self.namespaces}
+            await store.put(LOAD_BALANCERS, fronts.values())
+            for key, addresses in self.groups.items():
+                front = LOAD_BALANCERS.parse(json.dumps(fronts[key.namespace]).encode())
+                body = sample.group_of(key, addresses)
+                await store.put(GROUPS, [body])
+                records = registered(sample, body, Attachment(front, driver))
+                await store.put(RECORDS, records)
+        await self._until_seen()
 
-    async def _add(self, namespace: str) -> None:
-        create = self.stage.client.create
-        await create(NAMESPACES, "", {"metadata": {"name": namespace}})
-        balancer = objects.a_load_balancer(namespace, DRIVER)
-        balancer["metadata"]["name"] = "front"
-        await create(objects.LOAD_BALANCERS, namespace, balancer)
-        spec = {"loadBalancers": ["front"], "static": self.addresses[namespace]}
-        group = {"metadata": {"name": "all"}, "spec": spec}
-        await create(objects.GROUPS, namespace, group)
+    async def _until_seen(self) -> None:
+        """Wait until the API server itself has taken in what is in etcd."""
 
-    async def until_registered(self) -> None:
-        """Wait until all members are in, and nobody is called any more."""
-        still = 0
-        while not still or self._members() != self.count:
+        async def are_seen() -> bool:
+            last = Selection(next(reversed(self.groups)).namespace)
+            return bool((await self.stage.client.list(RECORDS, last)).objects)
+
+        await self.stage.until("the API server has all records", are_seen)
+
+    async def until_quiet(self) -> None:
+        """Wait until nobody is called any more."""
+        for _ in range(_PATIENCE):
             before = self.driver.calls
             await asyncio.sleep(_QUIET)
-            still = still + 1 if before == self.driver.calls else 0
-            if still > _PATIENCE:
-                told = f"{self._members()} of {self.count} members"
-                raise RuntimeError(f"{told}, and nothing moves")
+            if before == self.driver.calls:
+                return
+        raise RuntimeError(f"the driver is still called after {_PATIENCE * _QUIET:g} s")
 
-    def _members(self) -> int:
-        return len(list(self.driver.members))
-
-    async def take_out(self, namespace: str, address: str) -> None:
+    async def take_out(self, key: ObjectKey, address: str) -> None:
         """Let a group have an address no more."""
-        left = self.addresses[namespace]
+        left = self.groups[key]
         left.remove(address)
-        key = ObjectKey(namespace, "all")
         await self.stage.client.patch(objects.GROUPS, key, {"spec": {"static": left}})
 
     async def touch(self, part: float) -> int:
         """Change a part of all records, such that nothing follows; return how many."""
         chosen: list[ObjectKey] = []
-        for namespace in self.addresses:
+        for namespace in self.namespaces:
             selection = Selection(namespace, labels=LABEL_BUCKET)
             page = await self.stage.client.list(RECORDS, selection)
             found = [one.meta.key for one in page.objects]
@@ -136,10 +163,19 @@ class Ground:
         return len(chosen)
 
 
-def spread(records: int, namespaces: int) -> dict[str, list[str]]:
-    """Say which addresses each namespace's group has."""
-    whole = [f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}:80" for n in range(records)]
-    return {f"tenant-{n}": whole[n::namespaces] for n in range(namespaces)}
+def _a_balancer() -> dict[str, Any]:
+    body = objects.a_load_balancer(FRONT, DRIVER)
+    return {**body, "metadata": {"name": FRONT}}
+
+
+def spread(records: int, namespaces: int) -> dict[ObjectKey, list[str]]:
+    """Say which addresses each group has: as many each, the groups in turn."""
+    found = {}
+    for group in range(records // EACH):
+        numbers = range((group + 1) * EACH, (group + 2) * EACH)
+        key = ObjectKey(f"tenant-{group % namespaces}", f"g{group // namespaces}")
+        found[key] = [f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}:80" for n in numbers]
+    return found
 
 
 @contextlib.asynccontextmanager
@@ -154,7 +190,9 @@ async def put_up(
         async with staged(cluster, home, folder) as stage, served(driver) as url:
             # What a driver lists would count among what processes have read.
             asked = [w for w in objects.webhooks() if w["name"] != "listBackends"]
-            body = objects.a_driver(url, maxConcurrentCalls=_AT_ONCE, webhooks=asked)
+            body = objects.a_driver(url, webhooks=asked)
             body["metadata"]["name"] = DRIVER
             await stage.client.create(objects.DRIVERS, SYSTEM_NAMESPACE, body)
-            yield Ground(cluster, stage, driver, spread(records, namespaces))
+            groups = spread(records, namespaces)
+            tenants = tuple(f"tenant-{n}" for n in range(namespaces))
+            yield Ground(cluster, stage, driver, tenants, groups)

@@ -33,10 +33,16 @@ class Replicas:
     _running: list[Process] = attrs.Factory(list)
 
     async def start(self) -> None:
-        """Start all; returns when each shard is led."""
-        for _ in range(self.count + 1 if self.count > 1 else 1):
+        """Start all; returns when each shard is led.
+
+        One after another: where all read everything at once, an API server that shares two
+        processors with them answers no renewal of a Lease in time.
+        """
+        for number in range(1, self.count + 1):
             await self.add()
-        await self.until_led()
+            await self.until_led(number)
+        if self.count > 1:
+            await self.add()
 
     async def add(self) -> None:
         """Start one more."""
@@ -47,13 +53,14 @@ class Replicas:
         self._running.append(process)
         await stage.until_logged(process, "process.started")
 
-    async def until_led(self) -> None:
-        """Wait until each shard has a leader that has read everything."""
+    async def until_led(self, count: int | None = None) -> None:
+        """Wait until each shard, or so many, have a leader that has read everything."""
+        wanted = self.count if count is None else count
 
-        async def all_led() -> bool:
-            return len(self._leaders()) == self.count
+        async def are_led() -> bool:
+            return len(self._leaders()) == wanted
 
-        await self.ground.stage.until(f"each {self.role} works", all_led)
+        await self.ground.stage.until(f"{wanted} of the {self.role} work", are_led)
 
     def _leaders(self) -> dict[int, Process]:
         """Return who works, by shard."""
@@ -67,11 +74,6 @@ class Replicas:
     def loads(self) -> tuple[Load, ...]:
         """Return what each leader bears, in the order of the shards."""
         return tuple(load(one.pid) for _, one in sorted(self._leaders().items()))
-
-    def standby(self) -> Load:
-        """Return what the one bears that leads nothing."""
-        leaders = self._leaders().values()
-        return next(load(o.pid) for o in self._running if o.runs and o not in leaders)
 
     async def end(self) -> None:
         """End all."""
@@ -90,22 +92,23 @@ class Replicas:
             The seconds until the driver is first called for that.
         """
         await asyncio.sleep(_HELD)
-        namespace, address = self._of_shard(shard)
+        group, address = self._of_shard(shard)
         killed = time.time()
         await self._leaders()[shard].end(signal.SIGKILL)
-        await self.ground.take_out(namespace, address)
+        await self.ground.take_out(group, address)
         called = await self.ground.driver.heard_of(address)
         await self.until_led()
         await self.add()
         return called - killed
 
-    def _of_shard(self, shard: int) -> tuple[str, str]:
-        """Find an address that a shard of this role works on."""
+    def _of_shard(self, shard: int) -> tuple[ObjectKey, str]:
+        """Find an address that a shard of this role works on, and its group."""
         part = Shard(shard, self.count)
-        for namespace, addresses in self.ground.addresses.items():
+        for group, addresses in self.ground.groups.items():
             for address in addresses:
-                labels = record_labels(ObjectKey(namespace, ""), address)
+                labels = record_labels(group, address)
                 ends = ending_shard(labels, self.count) == shard
-                if part.has_namespace(namespace) if self.role == "controller" else ends:
-                    return namespace, address
+                has = part.has_namespace(group.namespace)
+                if has if self.role == "controller" else ends:
+                    return group, address
         raise LookupError(f"no address is of shard {shard}")

@@ -3,9 +3,11 @@
 import asyncio
 import os
 
+from collections import Counter
+
 import uvloop
 
-from tests.lab.shards.ground import spread
+from tests.lab.shards.ground import EACH, spread
 from tests.lab.shards.meters import MIB, Division, Load, load
 
 
@@ -44,8 +46,9 @@ def test_greatest_share_is_that_of_one_shard() -> None:
 
 
 def test_each_address_is_in_one_group() -> None:
-    """And groups are of equal size."""
-    groups = spread(1000, 8)
+    """And groups are of equal size, as many in each namespace."""
+    groups = spread(1000, 4)
 
-    assert [125] * 8 == [len(addresses) for addresses in groups.values()]
+    assert {EACH} == {len(addresses) for addresses in groups.values()}
     assert 1000 == len({one for addresses in groups.values() for one in addresses})
+    assert [5] * 4 == list(Counter(key.namespace for key in groups).values())
