@@ -189,6 +189,10 @@ class Informer(Generic[T]):
         )
         async with aclosing(pages):
             async for page in pages:
+                if not self.synced.is_set():
+                    # A first list of thousands, taken in at once, would keep the loop from
+                    # renewing a Lease in time.
+                    self.store.take_in(page.objects)
                 objects.extend(map(self.store.held_for, page.objects))
                 unreadable.extend(page.unreadable)
                 version = page.version

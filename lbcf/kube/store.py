@@ -201,6 +201,11 @@ class Store(Generic[T]):
         self._fresh.clear()
         self._ended_before_list = frozenset(self._ended)
 
+    def take_in(self, values: Iterable[T]) -> None:
+        """Hold what a list has whose rest is still to come, before `replace` ends it."""
+        for value in values:
+            self._put(value)
+
     def replace(self, page: Page[T]) -> None:
         """Become what a whole list says; only real differences are told."""
         for uid in self._ended_before_list:
@@ -209,8 +214,7 @@ class Store(Generic[T]):
         # Not the greater of both: a restored etcd counts from an earlier number.
         self._progress = number or 0
         self._forget_all_but(page, number)
-        for value in page.objects:
-            self._put(value)
+        self.take_in(page.objects)
         for unreadable in page.unreadable:
             self._obscure(unreadable)
 

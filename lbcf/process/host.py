@@ -137,6 +137,7 @@ async def run_process(
         CannotListen: an address for probes or metrics is taken.
         ValueError: the failpoint that the environment asks for is none.
     """
+    free_last_run()
     logs.configure(settings.log_level, settings.log_format)
     failpoints.arm(os.environ.get(failpoints.VARIABLE))
     kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
@@ -431,6 +432,13 @@ YOUNG: Final = 10_000
 of API calls."""
 MIDDLE: Final = 20
 OLD: Final = 20
+
+
+def free_last_run() -> None:
+    """Free what an ended run in this process has held: it was left alone until now."""
+    if gc.get_freeze_count():
+        gc.unfreeze()
+        gc.collect()
 
 
 def tune_gc() -> None:

@@ -106,13 +106,23 @@ class TestList:
     async def test_synced_only_after_the_last_page(
         self, client: KubeClient, server: ScriptedServer, clock: PromptClock
     ) -> None:
-        """A part of a list is no list."""
+        """A part of a list is no list; it is held, so that the rest is no work for seconds."""
         server.script(answer(things(thing_json("a", 1), version=7, rest="more")))
         informer = Informer(client, THINGS, clock)
         async with following(informer, server):
             assert not informer.synced.is_set()
-            assert 0 == len(informer.store)
+            assert {"a": "1"} == held(informer)
             assert informer.last_heard is not None
+
+    async def test_later_list_is_taken_in_as_a_whole(self, follow: Follow) -> None:
+        """Who decides meanwhile decides by what was true at one moment."""
+        informer = await follow(
+            answer(things(thing_json("a", 1), version=5)),
+            refusal(410, "Expired"),
+            answer(things(thing_json("b", 7), version=9, rest="more")),
+        )
+
+        assert {"a": "1"} == held(informer)
 
     async def test_selectors_are_sent_with_both(
         self, client: KubeClient, server: ScriptedServer, clock: PromptClock
