@@ -8,7 +8,7 @@ import ssl
 import sys
 import time
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,11 +26,15 @@ from tests.e2e import objects
 from tests.e2e.objects import Whole
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.ports import free_ports
+from tests.lab.traced.runs import Runs
+from tests.lab.traced.tape import Run
 
 
 T = TypeVar("T")
 PATIENCE = 180.0
 """Seconds; the garbage collector learns of new kinds every half minute."""
+SYSTEM = "kube-system"
+"""Has what serves all namespaces."""
 
 
 class Process:
@@ -40,6 +44,7 @@ class Process:
         self.name = name
         self.argv = argv
         self.log = log
+        self.incarnations = Runs(log)
         self._running: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
@@ -48,6 +53,7 @@ class Process:
         In a session of its own: the kernel shares the cores out between these, as it
         does between the containers of a node.
         """
+        self.incarnations.begin()
         with self.log.open("ab") as out:
             self._running = await asyncio.create_subprocess_exec(
                 *self.argv, stdout=out, stderr=out, start_new_session=True
@@ -56,6 +62,8 @@ class Process:
     def send(self, how: signal.Signals) -> None:
         """Send a signal; none if it has ended."""
         assert self._running is not None, f"{self.name} was not started"
+        if how is signal.SIGKILL:
+            self.incarnations.end()
         with contextlib.suppress(ProcessLookupError):
             self._running.send_signal(how)
 
@@ -67,12 +75,20 @@ class Process:
     async def wait(self) -> int:
         """Wait for the end; returns the exit status."""
         assert self._running is not None, f"{self.name} was not started"
-        return await asyncio.wait_for(self._running.wait(), PATIENCE)
+        status = await asyncio.wait_for(self._running.wait(), PATIENCE)
+        self.incarnations.end()
+        return status
 
     @property
     def runs(self) -> bool:
         """Whether it has been started and has not ended."""
         return self._running is not None and self._running.returncode is None
+
+    def named(self) -> Iterator[Run]:
+        """Tell of its runs, if it is one of ours: who they said they were."""
+        if "lbcf" in self.argv:
+            role = self.argv[self.argv.index("lbcf") + 1]
+            yield from self.incarnations.named(role)
 
     @property
     def pid(self) -> int:
@@ -98,7 +114,15 @@ class Stage:
         self.namespace = namespace
         self.client = client
         self.folder = folder
+        self.namespaces = {namespace, SYSTEM}
+        """All whose records and drivers the processes work with."""
         self.processes: dict[str, Process] = {}
+        self.started: list[Process] = []
+        """All of them, also those that have left `processes`."""
+        self.called = folder / "calls.jsonl"
+        """What the in-memory driver was called for, by all of its runs."""
+        self.log_began = cluster.audit_log.stat().st_size
+        """How long the audit log was at the beginning, in bytes."""
         self.logins: dict[str, Path] = {}
         """Kubeconfigs of processes that are not to be administrators."""
         self.driver_url = ""
@@ -143,7 +167,8 @@ class Stage:
             self.driver_url = f"{scheme}://127.0.0.1:{free_ports(1)[0]}"
         address = self.driver_url.partition("://")[2]
         argv = [
-            *(sys.executable, "-m", "webhooks.memory"),
+            *(sys.executable, "-m", "tests.lab.traced.recording"),
+            *(str(self.called), "webhooks.memory"),
             *("--bind-address", address, "--member-key", member_key, *flags),
         ]
         process = await self._run("driver", argv)
@@ -157,6 +182,7 @@ class Stage:
             earlier = len(list(self.folder.glob(f"{name}-*.log")))
             known = Process(name, argv, self.folder / f"{name}-{earlier}.log")
             self.processes[name] = known
+            self.started.append(known)
         await known.start()
         return known
 
@@ -359,11 +385,15 @@ class Stage:
         assert record is not None
         return record
 
-    async def end(self) -> None:
-        """End all processes that still run, and let go of what they held."""
-        for process in self.processes.values():
+    async def halt(self) -> None:
+        """End all processes that still run."""
+        for process in [*self.processes.values(), *self.started]:
             if process.runs:
                 await process.end(signal.SIGKILL)
+
+    async def end(self) -> None:
+        """End all processes that still run, and let go of what they held."""
+        await self.halt()
         for kind in (
             # What they are derived into would come back.
             objects.SERVICES,

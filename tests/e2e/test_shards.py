@@ -17,14 +17,13 @@ from lbcf.core.model.shards import Shard
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.kinds import NAMESPACES
 from tests.e2e import objects
-from tests.e2e.stage import Process, Stage
+from tests.e2e.stage import SYSTEM, Process, Stage
 
 
 pytestmark = pytest.mark.cluster
 
 WORKERS = ("controller", "deregistrar")
 COUNT = 2
-SYSTEM = "kube-system"
 
 
 def _names(stem: str) -> list[str]:
@@ -45,15 +44,14 @@ async def _namespaces(stage: Stage) -> AsyncIterator[list[Stage]]:
     stages = []
     for name in _names(stage.namespace):
         await stage.client.create(NAMESPACES, "", {"metadata": {"name": name}})
+        stage.namespaces.add(name)
         one = Stage(stage.cluster, name, stage.client, stage.folder)
         one.driver_url = stage.driver_url
         stages.append(one)
     try:
         yield stages
     finally:
-        for process in stage.processes.values():
-            if process.runs:
-                await process.end(signal.SIGKILL)
+        await stage.halt()
         for one in stages:
             await one.end()
 

@@ -75,8 +75,11 @@ def running(nodes: int, options: Options | None = None) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[Cluster]:
-    """A control plane alone, shared by the session's tests: use a namespace each."""
-    with running(0) as cluster:
+    """A control plane alone, shared by the session's tests: use a namespace each.
+
+    Its audit log has bodies: what our processes do is held against the model by them.
+    """
+    with running(0, Options(audit_bodies=True)) as cluster:
         yield cluster
 
 

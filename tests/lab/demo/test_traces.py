@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.traced.corruptions import CORRUPTIONS, Corruption
+from tests.lab.traced.corruptions import CORRUPTIONS, Corruption, see_refused
 from tests.lab.traced.judge import judge
 
 
@@ -27,11 +27,4 @@ def test_life_of_a_demo_is_followed() -> None:
 )
 def test_corrupted_life_is_refused(corrupted: Corruption, why: str) -> None:
     """The refusal names the step that was put elsewhere."""
-    tape = json.loads(TAPE.read_text())
-    place = corrupted(tape)
-
-    verdict = judge(tape)
-
-    assert verdict.refusal is not None
-    assert place == verdict.refusal.event.number
-    assert why in str(verdict.refusal)
+    see_refused(json.loads(TAPE.read_text()), corrupted, why)

@@ -24,7 +24,7 @@ from lbcf.kube.errors import KubeError
 from lbcf.kube.kinds import Resource
 from lbcf.kube.list_watch import Selection
 from tests.e2e import objects
-from tests.e2e.objects import Whole, parse_whole
+from tests.e2e.objects import Whole
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.fixtures import running
 from tests.lab.cluster.layout import Options
@@ -35,10 +35,10 @@ from tests.lab.faults.plans import ROLES, Kind, Plan
 from tests.lab.faults.replicas import Replica
 from tests.lab.faults.witness import Witness, served
 from tests.lab.traced.calls import Calls
+from tests.lab.traced.marks import NAMESPACES
 from tests.manifests.documents import CRDS
 
 
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", parse_whole)
 START = 90.0
 LOOK = 0.1
 

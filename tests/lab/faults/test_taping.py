@@ -1,7 +1,6 @@
 """What a real run did is what the model does; with one step elsewhere it is not."""
 
 import asyncio
-import copy
 
 from pathlib import Path
 
@@ -17,9 +16,7 @@ from tests.lab.faults.plans import Kind, Plan
 from tests.lab.faults.scenario import PATIENCE, C, script
 from tests.lab.faults.stage import LOOK, Stage, staged
 from tests.lab.faults.taping import follow, taken
-from tests.lab.model.tape import Json
-from tests.lab.traced.corruptions import ALL, Corruption, steps_of
-from tests.lab.traced.judge import judge
+from tests.lab.traced.corruptions import ALL, see_refused, steps_of
 
 
 QUIET = Plan(
@@ -51,7 +48,7 @@ async def test_real_run_is_followed(told: Cluster, tmp_path: Path) -> None:
     assert [] == [*wrong, *followed.violations]
     assert followed.steps == len(steps_of(tape)) > 20
     for corrupted, why in ALL:
-        _refused(copy.deepcopy(tape), corrupted, why)
+        see_refused(tape, corrupted, why)
 
 
 async def _let_go(stage: Stage, address: str) -> None:
@@ -63,13 +60,3 @@ async def _let_go(stage: Stage, address: str) -> None:
     async with asyncio.timeout(PATIENCE):
         while address in [r.address for r in await stage.records()]:  # noqa: ASYNC110
             await asyncio.sleep(LOOK)
-
-
-def _refused(tape: Json, corrupted: Corruption, why: str) -> None:
-    """Look whether a corrupted tape is refused where it was corrupted."""
-    place = corrupted(tape)
-    verdict = judge(tape)
-
-    assert verdict.refusal is not None, corrupted.__name__
-    assert place == verdict.refusal.event.number
-    assert why in str(verdict.refusal)

@@ -33,10 +33,10 @@ from tests.lab.demo.ground import Ground
 from tests.lab.demo.haproxy import HAProxy, ask
 from tests.lab.demo.journal import Journal
 from tests.lab.demo.stack import beside, running_haproxy
-from tests.lab.faults.stage import NAMESPACES
 from tests.lab.soak.pods import PORT
 from tests.lab.soak.run import Result, programs
 from tests.lab.soak.web import WebServer
+from tests.lab.traced.marks import NAMESPACES
 
 
 PODS = 3

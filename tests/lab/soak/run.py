@@ -26,11 +26,11 @@ from tests.lab.demo.journal import Journal
 from tests.lab.demo.stack import beside, running_haproxy
 from tests.lab.demo.traffic import FailedRequest, Traffic, outside_gaps
 from tests.lab.demo.verdict import explain
-from tests.lab.faults.stage import NAMESPACES
 from tests.lab.soak.audit import Auditor
 from tests.lab.soak.kills import DRIVER, Killer
 from tests.lab.soak.pods import PORT, Pods
 from tests.lab.soak.turmoil import Turmoil
+from tests.lab.traced.marks import NAMESPACES
 
 
 KILL_PAUSE = 1.0

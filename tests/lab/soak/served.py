@@ -35,10 +35,10 @@ from tests.e2e import objects
 from tests.lab.cluster import Cluster
 from tests.lab.faults.history import Effect, Journal
 from tests.lab.faults.replicas import Replica
-from tests.lab.faults.stage import NAMESPACES
 from tests.lab.faults.witness import served
 from tests.lab.soak.run import Result
 from tests.lab.soak.unsteady import TIMEOUT, UnsteadyDriver, losing
+from tests.lab.traced.marks import NAMESPACES
 
 
 ADDRESSES = tuple(f"10.0.0.{number}" for number in range(1, 41))

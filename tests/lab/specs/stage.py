@@ -33,12 +33,12 @@ from tests.e2e import objects
 from tests.e2e.node_objects import NODES
 from tests.e2e.objects import Whole
 from tests.e2e.stage import Stage
-from tests.lab.faults.stage import NAMESPACES
 from tests.lab.faults.witness import served
 from tests.lab.specs.chains import UNREADY, State, merge
 from tests.lab.specs.meaning import NODE_ADDRESSES, Member, Scene, address_of
 from tests.lab.specs.oracle import complaints
 from tests.lab.specs.schemas import NS, NUMBER
+from tests.lab.traced.marks import NAMESPACES
 from webhooks.memory import MemoryDriver
 from webhooks.memory_members import Members
 

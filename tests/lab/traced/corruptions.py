@@ -4,10 +4,13 @@ A corruption changes a tape in place, of a record that was drained to its last s
 deregistered, and returns the number of the step that is refused then.
 """
 
+import copy
+
 from collections.abc import Callable
 from typing import Any
 
 from tests.lab.model.tape import Json
+from tests.lab.traced.judge import judge
 
 
 Step = dict[str, Any]
@@ -141,6 +144,17 @@ ALL: tuple[tuple[Corruption, str], ...] = (
     (unmarked, "has succeeded that counts"),
 )
 """Of a run in which an address is reused, and a record let go by a person, too."""
+
+
+def see_refused(tape: Json, corrupted: Corruption, why: str) -> None:
+    """Look whether a tape, corrupted in a copy, is refused where it was corrupted."""
+    changed = copy.deepcopy(tape)
+    place = corrupted(changed)
+    refusal = judge(changed).refusal
+
+    assert refusal is not None, corrupted.__name__
+    assert place == refusal.event.number, (corrupted.__name__, str(refusal))
+    assert why in str(refusal), corrupted.__name__
 
 
 def _chosen(tape: Json) -> list[Step]:
