@@ -1,11 +1,12 @@
-"""The control plane with our CRDs, and a stage on it."""
+"""The control plane with our CRDs, and a stage on it whose processes are followed."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.stage import Stage, staged
+from tests.e2e.stage import Stage
+from tests.e2e.traces import followed
 from tests.lab.cluster import Cluster
 
 
@@ -15,10 +16,14 @@ async def _bare(
     crds: Path,
     namespace: str,
     tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> AsyncIterator[Stage]:
-    """A namespace with nothing in it and no process running."""
+    """A namespace with nothing in it and no process running.
+
+    In the end the processes are killed, and what they did is held against the model.
+    """
     assert crds.name == "crds"
-    async with staged(control_plane, namespace, tmp_path) as stage:
+    async with followed(control_plane, namespace, tmp_path, request) as stage:
         yield stage
 
 

@@ -120,7 +120,7 @@ class Stage:
         self.started: list[Process] = []
         """All of them, also those that have left `processes`."""
         self.called = folder / "calls.jsonl"
-        """What the in-memory driver was called for, by all of its runs."""
+        """What drivers were called for, by all of their runs."""
         self.log_began = cluster.audit_log.stat().st_size
         """How long the audit log was at the beginning, in bytes."""
         self.logins: dict[str, Path] = {}
@@ -167,13 +167,17 @@ class Stage:
             self.driver_url = f"{scheme}://127.0.0.1:{free_ports(1)[0]}"
         address = self.driver_url.partition("://")[2]
         argv = [
-            *(sys.executable, "-m", "tests.lab.traced.recording"),
-            *(str(self.called), "webhooks.memory"),
+            *self.recorded("webhooks.memory"),
             *("--bind-address", address, "--member-key", member_key, *flags),
         ]
         process = await self._run("driver", argv)
         await eventually(self._driver_answers, "the driver answers")
         return process
+
+    def recorded(self, module: str) -> list[str]:
+        """Spell how a driver is started; its flags follow, its calls are noted."""
+        recording = (sys.executable, "-m", "tests.lab.traced.recording")
+        return [*recording, str(self.called), module]
 
     async def _run(self, name: str, argv: list[str]) -> Process:
         """Start a process, or start it again."""

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.asking import Answer, a_tenant, ask
-from tests.e2e.stage import Stage, staged
-from tests.lab.cluster import Cluster
+from tests.e2e.stage import Stage
+from tests.e2e.traces import followed
+from tests.lab.cluster import Cluster, Options
 from tests.lab.cluster.fixtures import running
 from tests.manifests import accounts
 from tests.manifests.documents import ROOT
@@ -31,7 +32,7 @@ WORKERS = ("controller", "deregistrar")
 @pytest.fixture(scope="module", name="own")
 def _own() -> Iterator[Cluster]:
     """A control plane for these tests alone, with all that is applied but the webhook."""
-    with running(0) as cluster:
+    with running(0, Options(audit_bodies=True)) as cluster:
         cluster.kubectl("apply", "--server-side", "-k", MANIFESTS / "crds")
         established = ("wait", "--for=condition=Established", "--timeout=60s")
         cluster.kubectl(*established, "-f", MANIFESTS / "crds")
@@ -41,10 +42,13 @@ def _own() -> Iterator[Cluster]:
 
 
 @pytest.fixture(name="installed")
-async def _installed(own: Cluster, tmp_path: Path) -> AsyncIterator[Stage]:
+async def _installed(
+    own: Cluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[Stage]:
     """Our processes lead, and a driver in memory is well."""
     with own.namespace() as name:
-        async with staged(own, name, tmp_path) as stage:
+        async with followed(own, name, tmp_path, request) as stage:
+            stage.namespaces.add("lbcf-system")
             await stage.start_driver()
             for process in WORKERS:
                 login = accounts.login(own, f"lbcf-{process}", tmp_path)

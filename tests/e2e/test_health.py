@@ -7,7 +7,6 @@ asserted, since the machine may be busy: `tests.monitoring.test_symptoms` and
 
 import asyncio
 import signal
-import sys
 import tempfile
 import time
 
@@ -54,7 +53,7 @@ async def start_driver(bare: Stage, proxy: Haproxy) -> str:
     """Start HAProxy's driver; return its URL."""
     address = f"127.0.0.1:{free_ports(1)[0]}"
     argv = [
-        *(sys.executable, "-m", "webhooks.haproxy", "--bind-address", address),
+        *(*bare.recorded("webhooks.haproxy"), "--bind-address", address),
         *("--allow-sockets", f"{proxy.folder}/*.sock"),
         *("--allow-addresses", "127.0.0.0/8"),
     ]

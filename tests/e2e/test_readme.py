@@ -148,8 +148,8 @@ def envoy_argv(folder: Path, xds: Path) -> list[str | Path]:
     return [BINARY, *(str(places.get(one, one)) for one in args)]
 
 
-def driver_argv(folder: Path, serving: int, xds: int) -> list[str]:
-    """Return what starts the driver with the shipped flags, and files of ours."""
+def driver_flags(folder: Path, serving: int, xds: int) -> list[str]:
+    """Return the shipped flags of the driver, with files of ours."""
     workload = shipped("deployment.yaml")["Deployment"]["spec"]["template"]["spec"]
     text = "\n".join(workload["containers"][0]["args"])
     for theirs, ours in (
@@ -160,8 +160,7 @@ def driver_argv(folder: Path, serving: int, xds: int) -> list[str]:
     ):
         assert theirs in text
         text = text.replace(theirs, ours)
-    where = ("--bind-address", f"127.0.0.1:{serving}")
-    return [sys.executable, "-m", "webhooks.envoy", *where, *text.splitlines()]
+    return ["--bind-address", f"127.0.0.1:{serving}", *text.splitlines()]
 
 
 def made_token(folder: Path) -> dict[str, Any]:
@@ -194,7 +193,9 @@ async def _node(bare: Stage) -> AsyncIterator[Node]:
     driver["spec"]["url"] = f"http://127.0.0.1:{serving}"
     both = yaml.safe_dump_all([made_token(folder), driver])
     socket = folder / "xds.sock"
-    await started(bare, "envoy-driver", driver_argv(folder, serving, xds))
+    flags = driver_flags(folder, serving, xds)
+    bare.namespaces.add("default")
+    await started(bare, "envoy-driver", [*bare.recorded("webhooks.envoy"), *flags])
     async with Node.up() as node, handed_on(socket, xds):
         cluster.kubectl("apply", "-f", "-", stdin=both)
         await started(bare, "envoy", node.command(*envoy_argv(folder, socket)))

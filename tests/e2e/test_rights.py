@@ -47,7 +47,8 @@ IN_NAMESPACE = ("--namespace", NAMESPACE)
 
 
 async def _live(stage: Stage) -> None:
-    """Do all that the three processes do."""
+    """Do all that the three processes do, with locks in the namespace of their own."""
+    stage.namespaces.add(NAMESPACE)
     await stage.start_driver("Address")
     await _start_webhook(stage)
     await stage.start("controller", *IN_NAMESPACE)

@@ -1,7 +1,5 @@
 """Services of type LoadBalancer at load balancers that have addresses: Envoy with a pool, ELBv2."""
 
-import sys
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -45,7 +43,8 @@ async def driven(
     stage: Stage, module: str, port: int, *flags: str, **declared: object
 ) -> AsyncIterator[None]:
     """Run a driver, declared so, with the controller and a deregistrar that call it."""
-    argv = [sys.executable, "-m", module, "--bind-address", f"127.0.0.1:{port}", *flags]
+    address = ("--bind-address", f"127.0.0.1:{port}")
+    argv = [*stage.recorded(module), *address, *flags]
     driver = Process("driver", argv, stage.folder / "driver-0.log")
     stage.processes["driver"] = driver
     await driver.start()

@@ -1,7 +1,6 @@
 """Services of type LoadBalancer on the real API server: an address, members, all of it away."""
 
 import json
-import sys
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -304,7 +303,7 @@ async def _edge(bare: Stage) -> AsyncIterator[int]:
     """The driver of an Envoy, and a class; yields the one port that it may listen on."""
     port, serving, xds = free_ports(3)
     argv = [
-        *(sys.executable, "-m", "webhooks.envoy"),
+        *bare.recorded("webhooks.envoy"),
         *("--bind-address", f"127.0.0.1:{serving}"),
         *("--xds-address", f"127.0.0.1:{xds}"),
         *("--state-directory", str(bare.folder / "envoy")),

@@ -15,8 +15,9 @@ import pytest
 
 from lbcf.core.model.names import API_GROUP
 from tests.e2e import objects
-from tests.e2e.stage import Stage, staged
-from tests.lab.cluster import Cluster
+from tests.e2e.stage import Stage
+from tests.e2e.traces import followed
+from tests.lab.cluster import Cluster, Options
 from tests.lab.cluster.fixtures import running
 from tests.manifests import accounts
 from tests.manifests.documents import ROOT
@@ -41,12 +42,14 @@ BOTH = {"10.0.0.1:80", "10.0.0.2:80"}
 @pytest.fixture(scope="module", name="own")
 def _own() -> Iterator[Cluster]:
     """A control plane for these tests alone."""
-    with running(0) as cluster:
+    with running(0, Options(audit_bodies=True)) as cluster:
         yield cluster
 
 
 @pytest.fixture(name="installed")
-async def _installed(own: Cluster, tmp_path: Path) -> AsyncIterator[Stage]:
+async def _installed(
+    own: Cluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[Stage]:
     """All is applied, with both gates, our processes run, a group and a Bind have a pod each.
 
     The epochs of both load balancers are known.
@@ -58,7 +61,8 @@ async def _installed(own: Cluster, tmp_path: Path) -> AsyncIterator[Stage]:
     for parts in ("overlays/without-webhook", "drain-gate", "readiness-gate"):
         own.kubectl("apply", "--server-side", "-k", manifests / parts)
     with own.namespace() as name:
-        async with staged(own, name, tmp_path) as stage:
+        async with followed(own, name, tmp_path, request) as stage:
+            stage.namespaces.add(SYSTEM)
             await stage.start_driver()
             for process in WORKERS:
                 account = f"lbcf-{process}"

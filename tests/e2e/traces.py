@@ -1,25 +1,52 @@
 """What the processes of a test did is held against the model, step by step.
 
-The API server's audit log has what they asked for and wrote, the in-memory driver notes
-what it was called for (`tests.lab.traced.recording`).
+The API server's audit log has what they asked for and wrote, drivers note what they were
+called for (`tests.lab.traced.recording`).
 """
 
 import asyncio
+import contextlib
 import json
 
+from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 
-from tests.e2e.stage import Stage
+import pytest
+
+from tests.e2e.left_out import why_left_out
+from tests.e2e.stage import Stage, staged
+from tests.lab.cluster import Cluster
+from tests.lab.cluster.audit import lines
 from tests.lab.model.tape import Json
-from tests.lab.traced.audit import requests, second
+from tests.lab.traced.audit import Request, requests, second
+from tests.lab.traced.calls import Call
 from tests.lab.traced.judge import Verdict, judge, told
 from tests.lab.traced.marks import until_logged
 from tests.lab.traced.recording import recorded
-from tests.lab.traced.tape import a_tape
+from tests.lab.traced.tape import RECORDS, Run, a_tape
 
 
+OURS = ("lbcf-controller/", "lbcf-deregistrar/")
+"""How the User-Agents of our processes begin, with those of their calls."""
 TAPE = "tape.json"
 """All that was judged, in the test's folder."""
+
+
+@contextlib.asynccontextmanager
+async def followed(
+    cluster: Cluster, namespace: str, folder: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[Stage]:
+    """Give a test a stage; judge what its processes did, when they have been killed.
+
+    How many steps that were is a property of the test in its report.
+    """
+    async with staged(cluster, namespace, folder) as stage:
+        yield stage
+        await stage.halt()
+        if not why_left_out(request.path.stem, request.node.name):
+            verdict = await follow(stage)
+            request.node.user_properties.append(("steps", verdict.steps))
 
 
 async def taken(stage: Stage) -> Json:
@@ -29,14 +56,31 @@ async def taken(stage: Stage) -> Json:
 
 
 def _tape(stage: Stage) -> Json:
-    """Put the tape together; what a test tidies up after its processes is left out."""
+    """Put the tape together.
+
+    What a test tidies up after its processes is left out, and what it asks the driver for
+    itself.
+    """
     log, namespaces = stage.cluster.audit_log, sorted(stage.namespaces)
     asked = list(requests(log, stage.log_began, namespaces))
     runs = [run for process in stage.started for run in process.named()]
+    calls = [call for call in recorded(stage.called) if call.agent.startswith(OURS)]
+    assert not (unknown := _strangers(asked, calls, runs)), f"not known: {unknown}"
     ends = [
         second(datetime.now(UTC)) if run.ended is None else run.ended for run in runs
     ]
-    return a_tape(asked, recorded(stage.called), runs, max(ends, default=0.0))
+    return a_tape(asked, calls, runs, max(ends, default=0.0))
+
+
+def _strangers(
+    asked: Iterable[Request], calls: Iterable[Call], runs: Iterable[Run]
+) -> set[str]:
+    """Return the controllers and deregistrars that a tape would not know."""
+    about = {request.agent for request in asked if request.resource in RECORDS}
+    ours = {agent for agent in about if agent.startswith(OURS)}
+    ours |= {call.agent for call in calls}
+    names = [run.agent for run in runs]
+    return {agent for agent in ours if not any(name in agent for name in names)}
 
 
 async def follow(stage: Stage) -> Verdict:
@@ -59,8 +103,6 @@ def _lived(stage: Stage) -> bool:
     """Whether the audit log tells of a record that was created."""
     wanted = b'"verb":"create"', b'"resource":"backendrecords"', b'"code":201'
     named = [f'"namespace":"{name}"'.encode() for name in stage.namespaces]
-    with stage.cluster.audit_log.open("rb") as log:
-        log.seek(stage.log_began)
-        lines = log.read().splitlines()
-    created = [line for line in lines if all(part in line for part in wanted)]
+    log = lines(stage.cluster.audit_log, stage.log_began)
+    created = (line for line in log if all(part in line for part in wanted))
     return any(name in line for line in created for name in named)

@@ -5,7 +5,7 @@ Tests count the writes of a controller here; see `controlplane.audit_policy`.
 
 import json
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import attrs
@@ -50,10 +50,19 @@ class AuditEvent:
 
 def read_audit(path: Path, user: str | None = None) -> list[AuditEvent]:
     """The events of a log, of one user if one is named; a half line is left out."""
-    text = path.read_text() if path.exists() else ""
-    lines = text[: text.rfind("\n") + 1].splitlines()
-    events = [_parse(json.loads(line)) for line in lines]
+    named = b"" if user is None else json.dumps(user, ensure_ascii=False).encode()
+    found = (line for line in lines(path) if named in line) if path.exists() else ()
+    events = [_parse(json.loads(line)) for line in found]
     return [event for event in events if user in (None, event.user)]
+
+
+def lines(path: Path, since: int = 0) -> Iterator[bytes]:
+    """The lines of a log from a place on, one at a time: with bodies they may be large."""
+    with path.open("rb") as log:
+        log.seek(since)
+        for line in log:
+            if line.endswith(b"\n"):
+                yield line
 
 
 def _parse(event: Mapping[str, object]) -> AuditEvent:

@@ -445,6 +445,14 @@ def test_an_address_is_free_at_once_after_an_end_with_all_answers() -> None:
     assert follow(with_takeover(an_end("B1", CallRefused("no")))) is None
 
 
+def test_an_address_is_not_free_while_its_holder_is_there() -> None:
+    """All its calls have answers, and it still has its finalizer."""
+    refusal = follow(with_takeover(an_end("B1", CallRefused("no")), -1.0))
+
+    assert refusal is not None
+    assert "ended -1.000 s ago" in refusal.why
+
+
 def test_an_address_is_free_when_calls_without_an_answer_are_over() -> None:
     """They count from two seconds before each was sent, five before the end."""
     trace = an_end("B1", SILENCE)

@@ -272,7 +272,8 @@ class Witness:
             announced = self.covered.get(holder, 0.0)
             wait = max(event.driver.end_settling, takeover.said, announced)
             since = event.ended - self.gone[holder]
-            if since < wait and not self._is_clean(holder, event.ended, wait):
+            waits = not self._is_clean(holder, event.ended, wait)
+            if since < 0 or (since < wait and waits):
                 return Refusal(event, f"{holder} ended {since:.3f} s ago, not {wait} s")
         return None
 

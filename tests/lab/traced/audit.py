@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from tests.fakes.clock import EPOCH
+from tests.lab.cluster.audit import lines
 
 
 Body = Mapping[str, Any]
@@ -64,20 +65,20 @@ def second(moment: datetime) -> float:
 def requests(path: Path, since: int, namespaces: Sequence[str]) -> Iterator[Request]:
     """Read the requests with bodies in some namespaces, from a place in the log on.
 
+    Those by which nothing is to be stored are left out.
+
     Args:
         path: the log.
         since: how long it was when what is to be read began, in bytes.
         namespaces: in whose objects.
     """
-    with path.open("rb") as log:
-        log.seek(since)
-        text = log.read()
     named = [f'"namespace":"{name}"'.encode() for name in namespaces]
-    for line in text[: text.rfind(b"\n") + 1].splitlines():
+    for line in lines(path, since):
         has_bodies = b'"level":"RequestResponse"' in line
         if has_bodies and any(name in line for name in named):
             event = json.loads(line)
-            if event["objectRef"].get("namespace") in namespaces:
+            is_there = event["objectRef"].get("namespace") in namespaces
+            if is_there and "dryRun=" not in event["requestURI"]:
                 yield _request(event)
 
 

@@ -1,6 +1,7 @@
 """What reached a driver, noted in front of its own code: when, by whom, and the answer."""
 
 import json
+import math
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -33,7 +34,7 @@ class Call:
         record: uid.
         agent: the User-Agent of who calls.
         address: of the member.
-        not_after: until when it may be performed, as it says.
+        not_after: until when it may be performed, as it says; infinite: it does not.
         drained: it says that nothing was left.
         began: when it had arrived.
         ended: when it was answered; None: it was not.
@@ -115,11 +116,16 @@ def _call(
         record=body["recordID"],
         agent=agent,
         address=body.get("backendAddr", ""),
-        not_after=second(datetime.fromisoformat(body["notAfter"])),
+        not_after=_end(body.get("notAfter")),
         drained=bool(body.get("drained")),
         began=began,
         shares=shares,
     )
+
+
+def _end(moment: str | None) -> float:
+    """Read until when a call may be performed; who knows only LBCF's protocol says nothing."""
+    return math.inf if moment is None else second(datetime.fromisoformat(moment))
 
 
 def _outcome(response: web.StreamResponse, record: str) -> tuple[str, bool]:

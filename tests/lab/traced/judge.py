@@ -17,6 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from operator import itemgetter
 from typing import Any
 
 import attrs
@@ -64,8 +65,7 @@ class Verdict:
 def judge(tape: Mapping[str, Any]) -> Verdict:
     """Find the first step of a tape that the model does not allow."""
     steps = list(enumerate(tape["steps"]))
-    uids = dict.fromkeys(s["record"] for _, s in steps if "record" in s)
-    lives = {uid: _Life(tape, uid) for uid in uids}
+    lives = {uid: _Life(tape, own) for uid, own in _by_record(steps).items()}
     allowed = {uid for uid, life in lives.items() if next(life.worlds(), None)}
     refusals = [life.refusal for uid, life in lives.items() if uid not in allowed]
     refusals = refusals or [*_takeovers(steps, lives), *_crowds(tape, lives)]
@@ -80,6 +80,19 @@ def judge(tape: Mapping[str, Any]) -> Verdict:
     return Verdict(len(steps), len(lives), tried, first, shown)
 
 
+def _by_record(
+    steps: Sequence[tuple[int, Step]],
+) -> Mapping[str, Sequence[tuple[int, Step]]]:
+    """Sort steps out by record, each with those that are about none."""
+    found: dict[str, list[tuple[int, Step]]] = {}
+    everybody = [one for one in steps if "record" not in one[1]]
+    for one in steps:
+        if "record" in one[1]:
+            found.setdefault(one[1]["record"], []).append(one)
+    first = itemgetter(0)
+    return {uid: sorted([*everybody, *own], key=first) for uid, own in found.items()}
+
+
 class _Life:
     """All that a tape tells of one record, taken through the worlds that allow it.
 
@@ -88,15 +101,12 @@ class _Life:
         refusal: the last step that any world has come to, and why it was refused there.
     """
 
-    def __init__(self, tape: Mapping[str, Any], uid: str) -> None:
+    def __init__(
+        self, tape: Mapping[str, Any], own: Sequence[tuple[int, Step]]
+    ) -> None:
         self.tried = 0
         self._keyed = frozenset(tape["keyed"])
         self._drivers: Mapping[str, Any] = tape["drivers"]
-        own = [
-            (number, step)
-            for number, step in enumerate(tape["steps"])
-            if step.get("record", uid) == uid
-        ]
         shown = [step["now"] for _, step in own if "now" in step]
         self._versions = {version["version"]: version for version in shown}
         name = shown[0]["driver"] if shown else next(iter(self._drivers))

@@ -8,6 +8,7 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import Resource
 from tests.e2e.objects import parse_whole
+from tests.lab.cluster.audit import lines
 
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", parse_whole)
@@ -31,8 +32,5 @@ def _size(path: Path) -> int:
 
 def _is_logged(audit_log: Path, since: int, namespace: str) -> bool:
     """Whether the log tells from a place on that a namespace was changed."""
-    with audit_log.open("rb") as log:
-        log.seek(since)
-        lines = log.read().splitlines()
     wanted = b'"verb":"patch"', f'"name":"{namespace}"'.encode()
-    return any(all(part in line for part in wanted) for line in lines)
+    return any(all(part in line for part in wanted) for line in lines(audit_log, since))

@@ -2,13 +2,14 @@
 
 import json
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from lbcf.core.model.shards import run_name
 from tests.lab.traced.audit import second
 from tests.lab.traced.tape import Run
 
@@ -57,24 +58,37 @@ class Runs:
         ends = [*(later.place for later in self.started[1:]), None]
         text = self.log.read_bytes() if self.log.exists() else b""
         for run, end in zip(self.started, ends, strict=True):
-            told = events(text[run.place : end].decode())
+            told = list(events(text[run.place : end].decode()))
             ended = None if run.ended is None else second(run.ended)
-            begun = [e for e in told if e["event"] == "process.started"]
-            yield from _named(role, begun, ended)
+            yield from _named(role, told, ended)
 
 
 def _named(
-    role: str, begun: Sequence[Mapping[str, Any]], ended: float | None
+    role: str, told: Sequence[Mapping[str, Any]], ended: float | None
 ) -> Iterator[Run]:
     """Tell of those in one process: who has lost its Lease begins again by another name.
 
     It looks at what there is from then on, which may be seconds after the process was
-    started, on a busy machine.
+    started, on a busy machine. Who leads another shard than the first has its name for that.
     """
+    begun = [e for e in told if e["event"] == "process.started"]
     began = [second(datetime.fromisoformat(event["timestamp"])) for event in begun]
+    shards = _shards(told)
     for number, event in enumerate(begun):
         end = began[number + 1] if event is not begun[-1] else ended
-        yield Run(str(event["incarnation"]), role, began[number], end)
+        agent = str(event["incarnation"])
+        yield Run(run_name(agent, shards[number]), role, began[number], end, agent)
+
+
+def _shards(told: Iterable[Mapping[str, Any]]) -> Sequence[int]:
+    """Return which shard each run in a process led; none is as the first."""
+    found: list[int] = []
+    for event in told:
+        if event["event"] == "process.started":
+            found.append(0)
+        elif event["event"] == "shard.taken":
+            found[-1] = int(event["shard"])
+    return found
 
 
 def events(text: str) -> Iterator[dict[str, Any]]:

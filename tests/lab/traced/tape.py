@@ -58,12 +58,18 @@ class Run:
         role: controller or deregistrar.
         began: when it was started.
         ended: when it was seen to have ended; None: it was not.
+        agent: what its User-Agent has of it; it names no shard.
     """
 
     name: str
     role: str
     began: float
     ended: float | None
+    agent: str = attrs.field()
+
+    @agent.default
+    def _its_name(self) -> str:
+        return self.name
 
 
 def a_tape(
@@ -162,7 +168,7 @@ class _Writer:
 
     def _run_of(self, agent: str) -> Run | None:
         """Find who asked; None: a person, or a program of somebody else's."""
-        return next((run for run in self._runs if run.name in agent), None)
+        return next((run for run in self._runs if run.agent in agent), None)
 
     def _about_record(
         self, request: Request, run: Run | None
@@ -228,12 +234,9 @@ class _Writer:
         if holder.get("inherited") and before != run.name:
             named = {"actor": run.name, "step": "inherit", "name": holder["inherited"]}
             named["recalls"] = before
-            yield {
-                **named,
-                "line": request.id,
-                "began": run.began,
-                "ended": request.ended,
-            }
+            # Who stood by may have begun while its predecessor was at work.
+            times = {"began": request.began, "ended": request.ended}
+            yield {**named, "line": request.id, **times}
 
 
 def _of(request: Request, field: str) -> str:

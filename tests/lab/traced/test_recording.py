@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 
+from math import isinf
 from pathlib import Path
 
 import aiohttp
@@ -25,6 +26,11 @@ def _asked(record: str) -> dict[str, object]:
     return {**asked, **about, **rest, "namespace": "shop"}
 
 
+def _asked_by_lbcf(record: str) -> dict[str, object]:
+    """Return what a call says of who knows its protocol alone: not until when."""
+    return {key: said for key, said in _asked(record).items() if key != "notAfter"}
+
+
 async def test_calls_of_a_killed_driver_are_kept(tmp_path: Path) -> None:
     """Single ones and those of a batch: by whom, about which record, with which answer."""
     path, port = tmp_path / "calls.jsonl", free_ports(1)[0]
@@ -41,6 +47,7 @@ async def test_calls_of_a_killed_driver_are_kept(tmp_path: Path) -> None:
             for operation, body in (
                 (Operation.ENSURE_BACKEND, one),
                 (Operation.ENSURE_BACKENDS, many),
+                (Operation.ENSURE_BACKEND, _asked_by_lbcf("u-4")),
             ):
                 async with session.post(f"/{operation}", json=body) as response:
                     assert 200 == response.status, await response.text()
@@ -50,8 +57,9 @@ async def test_calls_of_a_killed_driver_are_kept(tmp_path: Path) -> None:
 
     found = list(recorded(path))
 
-    assert ["u-1", "u-2", "u-3"] == [call.record for call in found]
-    assert [False, False, True] == [call.shares for call in found]
+    assert ["u-1", "u-2", "u-3", "u-4"] == [call.record for call in found]
+    assert [False, False, True, False] == [call.shares for call in found]
+    assert [False, False, False, True] == [isinf(call.not_after) for call in found]
     assert {("ensure", "succeeded", "lbcf (me)", True)} == {
         (call.op, call.outcome, call.agent, call.heard) for call in found
     }

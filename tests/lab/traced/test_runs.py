@@ -42,3 +42,19 @@ def test_process_begins_again_by_another_name(tmp_path: Path) -> None:
     assert Run("one", "controller", 1.0, 5.0) == found[0]
     assert found[1].ended is not None
     assert Run("three", "controller", 9.0, None) == found[2]
+
+
+def test_run_is_named_after_the_shard_that_it_leads(tmp_path: Path) -> None:
+    """Its User-Agent names none, and the first one's name is the process's own."""
+    log = tmp_path / "controller.log"
+    runs = Runs(log)
+    runs.begin()
+    for number, name in enumerate(("one", "two")):
+        _start(log, name, float(number))
+        _say(log, "shard.taken", shard=number, shards=2)
+
+    found = list(runs.named("controller"))
+
+    assert [("one", "one"), ("two-1", "two")] == [
+        (run.name, run.agent) for run in found
+    ]
