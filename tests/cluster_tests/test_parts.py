@@ -9,12 +9,14 @@ import tarfile
 import threading
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tests.cluster_tests.calls import PATIENCE
 from tests.lab.cluster.audit import read_audit
 from tests.lab.cluster.binaries import digest, made_once
+from tests.lab.cluster.certificates import write_private
 from tests.lab.cluster.layers import Layer, save_image
 from tests.lab.cluster.pids import Pid
 from tests.lab.cluster.ports import free_ports
@@ -30,6 +32,19 @@ def fail_half_way(folder: Path) -> None:
         assert fresh is not None
         (fresh / "half").touch()
         raise ZeroDivisionError
+
+
+def test_file_is_there_while_another_one_is_written_in_its_place(
+    tmp_path: Path,
+) -> None:
+    """Also where that fails: a process may be reading the kubeconfig it was started with."""
+    path = tmp_path / "kubeconfig"
+    write_private(path, b"first")
+    with pytest.raises(TypeError):
+        write_private(path, cast("bytes", "no bytes"))
+
+    assert b"first" == path.read_bytes()
+    assert 0o600 == path.stat().st_mode & 0o777
 
 
 def test_reused_pid_is_not_hit() -> None:

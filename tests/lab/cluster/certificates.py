@@ -8,10 +8,10 @@ import base64
 import datetime as dt
 import ipaddress
 import json
-import os
 
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import attrs
 
@@ -71,11 +71,13 @@ class Pair:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read, at once with that mode."""
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
+    """Write a file that only its owner may read; who reads it meanwhile finds the old one.
+
+    The kubeconfig of a user is made anew while the process that was started with it reads it.
+    """
+    with NamedTemporaryFile(dir=path.parent, delete=False) as stream:
         stream.write(content)
+    Path(stream.name).replace(path)
 
 
 def _subject(user: str, groups: Iterable[str]) -> x509.Name:
