@@ -21,6 +21,7 @@ from lbcf.controller.gates import ReadinessGates
 from lbcf.controller.gone_backends import GoneBackends
 from lbcf.controller.group_status import GroupStatusReconciler, HeldRemovalsReporter
 from lbcf.controller.groups import GroupReconciler, ServiceGrace
+from lbcf.controller.informers import informers_of
 from lbcf.controller.legacy import LegacyLocks
 from lbcf.controller.load_balancers import LoadBalancers
 from lbcf.controller.member_resync import MemberResync
@@ -31,9 +32,8 @@ from lbcf.controller.record_quota import RecordQuota
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
 from lbcf.controller.services import Services
-from lbcf.controller.shard_informers import informers_of_shard
 from lbcf.controller.triggers import ChangedBackends, NodeTriggers, Queues, Triggers
-from lbcf.controller.view import LIVING_PODS, View
+from lbcf.controller.view import View
 from lbcf.core.model import conditions
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.cluster import Pod
@@ -63,21 +63,16 @@ from lbcf.executor.refusals import StatusRefusals
 from lbcf.executor.services import ClassWriter, ServiceWriter
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.address_locks import AddressLocks
-from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import (
     BINDS,
     CLASSES,
-    DRIVERS,
     GROUPS,
-    LOAD_BALANCERS,
-    NODES,
     PODS,
     RECORDS,
     SERVICES,
     divided_drivers,
     divided_load_balancers,
 )
-from lbcf.kube.reader import KubeReader
 from lbcf.kube.transport import AT_ONCE, KEPT
 from lbcf.process import Dependencies, Follower
 from lbcf.runtime.clock import Clock
@@ -182,7 +177,7 @@ class Controller:
             *driver_workers,
             self._gate_workers(),
         ]
-        informers = _informers_of(view, parts.client, parts.clock)
+        informers = informers_of(view, parts.client, parts.clock)
         self._informers = (*informers, *self._deregistrar_leases.informers)
 
     def _follow_lease(self, number: int) -> DeregistrarLease:
@@ -563,20 +558,3 @@ def _of_shard(
         return await reconcile(key) if shard.has(key) else Done()
 
     return reconcile if shard.is_whole else look
-
-
-def _informers_of(view: View, client: KubeReader, clock: Clock) -> tuple[Follower, ...]:
-    """What keeps the view up to date."""
-    if not view.shard.is_whole:
-        return informers_of_shard(view, client, clock)
-    return (
-        Informer(client, DRIVERS, clock, store=view.drivers),
-        Informer(client, LOAD_BALANCERS, clock, store=view.load_balancers),
-        Informer(client, GROUPS, clock, store=view.groups),
-        Informer(client, BINDS, clock, store=view.binds, may_be_missing=True),
-        Informer(client, RECORDS, clock, store=view.records),
-        Informer(client, PODS, clock, store=view.pods, selection=LIVING_PODS),
-        Informer(client, NODES, clock, store=view.nodes),
-        Informer(client, SERVICES, clock, store=view.services),
-        Informer(client, CLASSES, clock, store=view.classes, may_be_missing=True),
-    )

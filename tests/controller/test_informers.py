@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import attrs
 
-from lbcf.controller.shard_informers import informers_of_shard
+from lbcf.controller.informers import informers_of
 from lbcf.controller.view import View
 from lbcf.core.model.shards import Shard
 from lbcf.core.model.values import ObjectKey
@@ -75,7 +75,7 @@ class Stage:
 
     async def follow(self) -> None:
         """Follow until all has been read."""
-        informers = informers_of_shard(self.view, self.client, self.clock)
+        informers = informers_of(self.view, self.client, self.clock)
         # Held: the loop does not.
         self.tasks = [asyncio.create_task(one.run()) for one in informers]
         for one in informers:

@@ -1,8 +1,8 @@
-"""What a shard follows: what is in its own namespaces, and records at its load balancers.
+"""What a controller follows; a shard what is in its own namespaces, and a little more.
 
     Namespace -> those of other shards -> left out of each list and watch
 
-So the API server sends a shard what is its own, and little else.
+So the API server sends a shard what is its own, and records of others at its load balancers.
 """
 
 import asyncio
@@ -51,9 +51,9 @@ _MOST_NAMES: Final = 2000
 class OtherNamespaces:
     """Keeps what is in namespaces of other shards from being sent.
 
-    Of all kinds that a custom resource can be selected by, and of pods and Services, too, the
-    API server knows `metadata.namespace!=`. What it sends nevertheless, as of a namespace that
-    is newer than the watch, is not kept by the stores.
+    The API server leaves them out of lists and watches by the field selector
+    `metadata.namespace!=`, which it knows of every kind. What it sends nevertheless, as of a
+    namespace that is newer than the watch, is not kept by the stores.
 
     Args:
         shard: whose namespaces are wanted.
@@ -170,20 +170,27 @@ class SharedRecords:
             self.synced.set()
 
 
-def informers_of_shard(
-    view: View, client: KubeReader, clock: Clock
-) -> tuple[Follower, ...]:
-    """Return what keeps a shard's view up to date: of most kinds its own namespaces alone."""
+def informers_of(view: View, client: KubeReader, clock: Clock) -> tuple[Follower, ...]:
+    """Return what keeps the view of a whole controller, or of one shard, up to date."""
     shard = view.shard
     drivers = divided_drivers(shard, everywhere=False)
     kind = divided_load_balancers(shard, everywhere=False)
     balancers = Informer(client, kind, clock, store=view.load_balancers)
-    every = Informer(client, NAMESPACES, clock)
-    others = OtherNamespaces(shard, every)
-    own = others.left_out_of(EVERYTHING)
-    living = others.left_out_of(LIVING_PODS)
+    own: Selection | Select = EVERYTHING
+    living: Selection | Select = LIVING_PODS
+    before: tuple[Follower, ...] = ()
+    after: tuple[Follower, ...] = ()
+    if not shard.is_whole:
+        every = Informer(client, NAMESPACES, clock)
+        others = OtherNamespaces(shard, every)
+        own = others.left_out_of(EVERYTHING)
+        living = others.left_out_of(LIVING_PODS)
+        shared = SharedRecords(
+            client, clock, shard=shard, load_balancers=balancers, store=view.others
+        )
+        before, after = (every,), (shared,)
     return (
-        every,
+        *before,
         Informer(client, drivers, clock, store=view.drivers),
         balancers,
         Informer(client, GROUPS, clock, store=view.groups, selection=own),
@@ -195,9 +202,7 @@ def informers_of_shard(
         Informer(client, NODES, clock, store=view.nodes),
         Informer(client, SERVICES, clock, store=view.services, selection=own),
         Informer(client, CLASSES, clock, store=view.classes, may_be_missing=True),
-        SharedRecords(
-            client, clock, shard=shard, load_balancers=balancers, store=view.others
-        ),
+        *after,
     )
 
 
