@@ -33,8 +33,6 @@ from tests.lab.traced.tape import Run
 T = TypeVar("T")
 PATIENCE = 180.0
 """Seconds; the garbage collector learns of new kinds every half minute."""
-SYSTEM = "kube-system"
-"""Has what serves all namespaces."""
 
 
 class Process:
@@ -114,7 +112,7 @@ class Stage:
         self.namespace = namespace
         self.client = client
         self.folder = folder
-        self.namespaces = {namespace, SYSTEM}
+        self.namespaces = {namespace, names.SYSTEM_NAMESPACE}
         """All whose records and drivers the processes work with."""
         self.processes: dict[str, Process] = {}
         self.started: list[Process] = []

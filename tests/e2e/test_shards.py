@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from lbcf.core.model.names import LABEL_DRAINING
+from lbcf.core.model.names import LABEL_DRAINING, SYSTEM_NAMESPACE
 from lbcf.core.model.shards import Shard
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.kinds import NAMESPACES
 from tests.e2e import objects
-from tests.e2e.stage import SYSTEM, Process, Stage
+from tests.e2e.stage import Process, Stage
 
 
 pytestmark = pytest.mark.cluster
@@ -180,8 +180,8 @@ async def _share(bare: Stage, stages: list[Stage], name: str) -> None:
     driver["metadata"]["name"] = name
     balancer = objects.a_load_balancer(name, name)
     balancer["spec"]["scope"] = [stage.namespace for stage in stages]
-    await bare.client.create(objects.DRIVERS, SYSTEM, driver)
-    await bare.client.create(objects.LOAD_BALANCERS, SYSTEM, balancer)
+    await bare.client.create(objects.DRIVERS, SYSTEM_NAMESPACE, driver)
+    await bare.client.create(objects.LOAD_BALANCERS, SYSTEM_NAMESPACE, balancer)
 
 
 async def test_load_balancer_that_all_share_is_looked_after_by_one_shard(
@@ -197,7 +197,7 @@ async def test_load_balancer_that_all_share_is_looked_after_by_one_shard(
             await stage.create(objects.GROUPS, objects.a_group(lbs=(shared,)))
             await stage.add_pod("a", f"10.2.{number}.1")
         addresses = {f"10.2.{number}.1:80" for number in range(COUNT)}
-        key = ObjectKey(SYSTEM, shared)
+        key = ObjectKey(SYSTEM_NAMESPACE, shared)
 
         async def all_in() -> bool:
             found = [await stage.registered() for stage in stages]

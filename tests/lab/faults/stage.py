@@ -21,7 +21,7 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.connection import connect
 from lbcf.kube.errors import KubeError
-from lbcf.kube.kinds import Resource
+from lbcf.kube.kinds import NAMESPACES, Resource
 from lbcf.kube.list_watch import Selection
 from tests.e2e import objects
 from tests.e2e.objects import Whole
@@ -35,7 +35,6 @@ from tests.lab.faults.plans import ROLES, Kind, Plan
 from tests.lab.faults.replicas import Replica
 from tests.lab.faults.witness import Witness, served
 from tests.lab.traced.calls import Calls
-from tests.lab.traced.marks import NAMESPACES
 from tests.manifests.documents import CRDS
 
 

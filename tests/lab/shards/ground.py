@@ -7,7 +7,6 @@ import time
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import attrs
 
@@ -85,7 +84,8 @@ class Ground:
     async def make_sample(self) -> None:
         """Have a load balancer and a group really made; both processes must be there."""
         home, create = self.stage.namespace, self.stage.client.create
-        await create(objects.LOAD_BALANCERS, home, _a_balancer())
+        balancer = objects.a_load_balancer(FRONT, DRIVER)
+        await create(objects.LOAD_BALANCERS, home, balancer)
         addresses = [f"10.0.0.{n}:80" for n in range(EACH)]
         spec = {"loadBalancers": [FRONT], "static": addresses}
         await create(
@@ -161,11 +161,6 @@ class Ground:
 
             await paced(range(len(chosen)), _TOUCHES, touch_one)
         return len(chosen)
-
-
-def _a_balancer() -> dict[str, Any]:
-    body = objects.a_load_balancer(FRONT, DRIVER)
-    return {**body, "metadata": {"name": FRONT}}
 
 
 def spread(records: int, namespaces: int) -> dict[ObjectKey, list[str]]:

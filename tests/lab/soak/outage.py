@@ -21,6 +21,7 @@ import attrs
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
+from lbcf.kube.kinds import NAMESPACES
 from lbcf.runtime.clock import SystemClock
 from tests.e2e import objects
 from tests.e2e.node_objects import NODES
@@ -36,7 +37,6 @@ from tests.lab.demo.stack import beside, running_haproxy
 from tests.lab.soak.pods import PORT
 from tests.lab.soak.run import Result, programs
 from tests.lab.soak.web import WebServer
-from tests.lab.traced.marks import NAMESPACES
 
 
 PODS = 3

@@ -13,6 +13,7 @@ import attrs
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
+from lbcf.kube.kinds import NAMESPACES
 from lbcf.runtime.clock import SystemClock
 from tests.drivers.servers import ALLOW_BESIDE_US
 from tests.e2e import objects
@@ -30,7 +31,6 @@ from tests.lab.soak.audit import Auditor
 from tests.lab.soak.kills import DRIVER, Killer
 from tests.lab.soak.pods import PORT, Pods
 from tests.lab.soak.turmoil import Turmoil
-from tests.lab.traced.marks import NAMESPACES
 
 
 KILL_PAUSE = 1.0

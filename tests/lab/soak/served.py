@@ -30,6 +30,7 @@ import attrs
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
+from lbcf.kube.kinds import NAMESPACES
 from lbcf.runtime.clock import SystemClock
 from tests.e2e import objects
 from tests.lab.cluster import Cluster
@@ -38,7 +39,6 @@ from tests.lab.faults.replicas import Replica
 from tests.lab.faults.witness import served
 from tests.lab.soak.run import Result
 from tests.lab.soak.unsteady import TIMEOUT, UnsteadyDriver, losing
-from tests.lab.traced.marks import NAMESPACES
 
 
 ADDRESSES = tuple(f"10.0.0.{number}" for number in range(1, 41))

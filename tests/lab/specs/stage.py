@@ -27,7 +27,7 @@ from lbcf.kube.errors import (
     NotFound,
 )
 from lbcf.kube.informer import Informer
-from lbcf.kube.kinds import Resource
+from lbcf.kube.kinds import NAMESPACES, Resource
 from lbcf.runtime.clock import SystemClock
 from tests.e2e import objects
 from tests.e2e.node_objects import NODES
@@ -38,7 +38,6 @@ from tests.lab.specs.chains import UNREADY, State, merge
 from tests.lab.specs.meaning import NODE_ADDRESSES, Member, Scene, address_of
 from tests.lab.specs.oracle import complaints
 from tests.lab.specs.schemas import NS, NUMBER
-from tests.lab.traced.marks import NAMESPACES
 from webhooks.memory import MemoryDriver
 from webhooks.memory_members import Members
 

@@ -6,12 +6,10 @@ from pathlib import Path
 
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
-from lbcf.kube.kinds import Resource
-from tests.e2e.objects import parse_whole
+from lbcf.kube.kinds import NAMESPACES
 from tests.lab.cluster.audit import lines
 
 
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", parse_whole)
 _PATIENCE = 30.0
 _LOOK = 0.1
 
