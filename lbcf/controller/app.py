@@ -92,6 +92,7 @@ _SERVICE_WORKERS = 16
 _RECORD_WORKERS = 1024
 _STATUS_WORKERS = 4
 _GONE_WORKERS = 8
+_LOSS_WORKERS = 16
 _GATE_WORKERS = 16
 _DRIVER_WORKERS = 64
 _JUDGING_WORKERS = 256
@@ -166,12 +167,14 @@ class Controller:
         )
         group_workers = self._group_workers()
         driver_workers = self._driver_workers()
+        elsewhere_workers = self._elsewhere_workers()
         balancer_workers = self._balancer_workers()
         self._listen()
         self._endpoints = self._listen_to_nodes()
         self._workers: list[Workers[Any]] = [
             *group_workers,
             *balancer_workers,
+            elsewhere_workers,
             self._service_workers(),
             *self._record_workers(),
             *driver_workers,
@@ -341,7 +344,7 @@ class Controller:
             self._writers.records,
             self._calls,
             registrar=self._registrar,
-            elsewhere=ElsewhereLost(view, self._writers.records, clock),
+            elsewhere=self._elsewhere,
             checks=self._checks,
             binds=binds,
             recorder=parts.recorder,
@@ -371,6 +374,13 @@ class Controller:
             ),
             _limited(self._bind_queue, binds.reconcile, _BIND_WORKERS, clock),
         ]
+
+    def _elsewhere_workers(self) -> Workers[Any]:
+        """Make what writes losses into records of other shards, and those who work on it."""
+        parts, queue = self._parts, self._queue("lost-elsewhere")
+        records = self._writers.records
+        self._elsewhere = ElsewhereLost(self._view, records, queue, parts.clock)
+        return Workers(queue, self._elsewhere.reconcile, _LOSS_WORKERS, parts.clock)
 
     def _service_workers(self) -> Workers[Any]:
         """Make who takes Services of type LoadBalancer through their life."""

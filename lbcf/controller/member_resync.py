@@ -125,8 +125,6 @@ class MemberResync:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._rounds.run())
             tasks.create_task(self._in_service.run())
-            if not self._view.shard.is_whole:
-                tasks.create_task(self._elsewhere.run())
 
     def _load_balancer_changed(
         self, old: LoadBalancer | None, new: LoadBalancer | None

@@ -4,8 +4,6 @@ Its own shard reads its members, and knows of all records there. It writes into 
 another shard what the reading shows, and leaves registrations to the shard that has it.
 """
 
-import asyncio
-
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
@@ -18,18 +16,18 @@ from lbcf.core.model import names
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import Listed, ObjectKey, Uid
 from lbcf.executor.writes import ObjectWriter
-from lbcf.kube.errors import Conflict, KubeError, NotFound
+from lbcf.kube.errors import NotFound
 from lbcf.kube.kinds import GROUPS, RECORD_METAS, RECORDS
 from lbcf.kube.list_watch import Selection
 from lbcf.kube.reader import KubeReader
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.worker import Done, Result
 from lbcf.wire.records import render_status_update
 
 
 _log = structlog.get_logger(__name__)
 
-_AT_ONCE: Final = 16
-_AGAIN: Final = timedelta(seconds=1)
 _RELIST: Final = timedelta(seconds=10)
 _STALE: Final = timedelta(minutes=1)
 """How long a record that was there is taken to be there."""
@@ -45,25 +43,30 @@ class ElsewhereLost:
     Args:
         view: where the records are.
         writer: writes records.
+        queue: of keys of records of other shards.
         clock: times the conditions.
     """
 
     def __init__(
-        self, view: View, writer: ObjectWriter[BackendRecord], clock: Clock
+        self,
+        view: View,
+        writer: ObjectWriter[BackendRecord],
+        queue: WorkQueue[ObjectKey],
+        clock: Clock,
     ) -> None:
         self._view = view
         self._writer = writer
+        self._queue = queue
         self._clock = clock
         self._unwritten: dict[ObjectKey, tuple[Uid, str]] = {}
         self._lost: dict[ObjectKey, dict[ObjectKey, Uid]] = {}
-        self._news = asyncio.Event()
 
     def add(self, record: BackendRecord, why: str) -> None:
         """Have a record say that its member was lost."""
         key, uid = record.meta.key, record.meta.uid
         self._unwritten[key] = uid, why
         self._lost.setdefault(record.load_balancer_key, {})[key] = uid
-        self._news.set()
+        self._queue.add(key)
 
     def is_resetting(self, load_balancer: ObjectKey) -> bool:
         """Return whether a member that was lost there is not put back yet."""
@@ -79,42 +82,34 @@ class ElsewhereLost:
             return False
         return key in self._unwritten or not now.is_registered
 
-    async def run(self) -> None:
-        """Write until cancelled."""
-        slots = asyncio.Semaphore(_AT_ONCE)
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Write what is not written into one record, unless that is on its way out.
 
-        async def write(key: ObjectKey, uid: Uid, why: str) -> None:
-            async with slots:
-                await self._write(key, uid, why)
-
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            due = list(self._unwritten.items())
-            await asyncio.gather(*(write(key, *what) for key, what in due))
-            if self._unwritten:
-                await self._clock.sleep(_AGAIN)
-                self._news.set()
+        Raises:
+            Conflict: somebody else wrote it.
+            KubeError: the API server could not be asked.
+        """
+        due = self._unwritten.get(key)
+        if due is None:
+            return Done()
+        await self._write(key, *due)
+        # A further loss may have been told meanwhile: that is another version.
+        if self._unwritten.get(key) == due:
+            del self._unwritten[key]
+        return Done()
 
     async def _write(self, key: ObjectKey, uid: Uid, why: str) -> None:
-        """Write it into one record, unless that is on its way out."""
         try:
             found = await self._writer.read(key)
-            if found.meta.uid == uid and not found.is_deleting:
-                status = lost_elsewhere(found, why, self._clock.now())
-                body = render_status_update(found, status)
-                found = await self._writer.patch(
-                    found.meta, body, "status", observe=False
-                )
-                self._view.observe_record(found)
+            if found.meta.uid != uid or found.is_deleting:
+                return
+            status = lost_elsewhere(found, why, self._clock.now())
+            body = render_status_update(found, status)
+            found = await self._writer.patch(found.meta, body, "status", observe=False)
         except NotFound:
             _log.debug("reset.gone", record=str(key))
-        except (Conflict, KubeError) as error:
-            _log.warning("reset.unwritten", record=str(key), error=str(error))
-            return
-        # A further loss may have been told meanwhile: that is another version.
-        if self._unwritten.get(key) == (uid, why):
-            del self._unwritten[key]
+        else:
+            self._view.observe_record(found)
 
 
 class ElsewhereKnown:

@@ -106,7 +106,9 @@ class Stage:
                 checks=checks,
                 noted=NotedEnsures(NoJournal()),
             ),
-            elsewhere=ElsewhereLost(self.view, records, clock),
+            elsewhere=ElsewhereLost(
+                self.view, records, WorkQueue("lost-elsewhere", clock), clock
+            ),
             checks=checks,
             binds=idle_binds(self.view, client, recorder),
             recorder=recorder,

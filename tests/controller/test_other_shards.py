@@ -2,6 +2,8 @@
 
 import asyncio
 
+from datetime import timedelta
+
 import attrs
 import pytest
 
@@ -9,11 +11,16 @@ from lbcf.controller.other_shards import ElsewhereKnown, ElsewhereLost
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.listing import lost_elsewhere
 from lbcf.core.model import conditions
+from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.shards import Shard
+from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import RECORDS
+from lbcf.kube.requests import ApiRequest
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.worker import Workers
 from tests.builders import START, a_record
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
@@ -57,7 +64,8 @@ def test_reset_lasts_until_the_record_is_registered_again_or_ends() -> None:
     record = a_record(registered=True)
     view.others.place(record)
     writer = ObjectWriter(KubeClient(TinyApi()), RECORDS, view.records)
-    lost = ElsewhereLost(view, writer, VirtualClock())
+    clock = VirtualClock()
+    lost = ElsewhereLost(view, writer, WorkQueue("lost", clock), clock)
     key = record.load_balancer_key
 
     assert not lost.is_resetting(key)
@@ -67,37 +75,93 @@ def test_reset_lasts_until_the_record_is_registered_again_or_ends() -> None:
     assert not lost.is_resetting(key)
 
 
+BODY = {
+    "metadata": {"name": "r"},
+    "spec": {"lbName": "front", "lbDriver": "d", "staticAddr": "10.0.0.1:80"},
+}
+
+
+class CutApi(TinyApi):
+    """An API server whose first answers never come: whoever waits is cut off."""
+
+    def __init__(self, cut: int = 0) -> None:
+        super().__init__()
+        self.cut = cut
+
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
+        """Answer."""
+        if request.method != "POST" and self.cut:
+            self.cut -= 1
+            raise asyncio.CancelledError
+        return await super().send(request, within)
+
+
+class Loss:
+    """A record of another shard, whose member is lost.
+
+    Args:
+        api: has the record.
+    """
+
+    def __init__(self, api: TinyApi) -> None:
+        self.view = _elsewhere()
+        self.client = KubeClient(api)
+        clock = VirtualClock()
+        queue: WorkQueue[ObjectKey] = WorkQueue("lost", clock)
+        writer = ObjectWriter(self.client, RECORDS, self.view.records)
+        self.lost = ElsewhereLost(self.view, writer, queue, clock)
+        self._workers = Workers(queue, self.lost.reconcile, 1, clock)
+
+    async def create(self) -> BackendRecord:
+        """Create the record, and begin to write."""
+        namespace = a_record().meta.key.namespace
+        created = await self.client.create(RECORDS, namespace, BODY)
+        self.view.others.place(created)
+        self._workers.start()
+        return created
+
+    async def said(self, record: BackendRecord) -> str:
+        """Stop after a while, and return what is written of it then."""
+        await asyncio.sleep(10)
+        await self._workers.stop(timedelta(0))
+        found = await self.client.get(RECORDS, record.meta.key)
+        said = conditions.find(found.status.conditions, conditions.REGISTERED)
+        return "" if said is None else said.message
+
+
 def test_a_further_loss_is_written_though_an_earlier_one_just_was() -> None:
     """Else an ensure from between the two counts, and the member is missing for good."""
 
     async def play() -> None:
         api = TinyApi()
-        client = KubeClient(api)
-        body = {
-            "metadata": {"name": "r"},
-            "spec": {"lbName": "front", "lbDriver": "d", "staticAddr": "10.0.0.1:80"},
-        }
-        created = await client.create(RECORDS, a_record().meta.key.namespace, body)
-        view = _elsewhere()
-        view.others.place(created)
-        writer = ObjectWriter(client, RECORDS, view.records)
-        lost = ElsewhereLost(view, writer, VirtualClock())
+        loss = Loss(api)
+        created = await loss.create()
 
         def lose_again(_change: object) -> None:
             """The load balancer is reset once more before the answer has arrived."""
             api.on_change.clear()
-            lost.add(created, "lost (epoch e3)")
+            loss.lost.add(created, "lost (epoch e3)")
 
         api.on_change.append(lose_again)
-        lost.add(created, "lost (epoch e2)")
-        writing = asyncio.create_task(lost.run())
-        await asyncio.sleep(10)
-        writing.cancel()
+        loss.lost.add(created, "lost (epoch e2)")
 
-        found = await client.get(RECORDS, created.meta.key)
-        said = conditions.find(found.status.conditions, conditions.REGISTERED)
-        assert said is not None
-        assert "lost (epoch e3)" == said.message
+        assert "lost (epoch e3)" == await loss.said(created)
+
+    run_virtual(play())
+
+
+@pytest.mark.parametrize("cut", [1, 2])
+def test_loss_is_written_though_reading_or_writing_was_cut_off(cut: int) -> None:
+    """Nobody else knows of it as long as this process goes on."""
+
+    async def play() -> None:
+        loss = Loss(CutApi(cut))
+        created = await loss.create()
+
+        loss.lost.add(created, "lost (epoch e2)")
+
+        assert "lost (epoch e2)" == await loss.said(created)
+        assert loss.lost.is_resetting(created.load_balancer_key)
 
     run_virtual(play())
 
@@ -108,11 +172,7 @@ def test_members_of_records_elsewhere_are_no_orphans() -> None:
     async def play() -> None:
         api = TinyApi()
         client = KubeClient(api)
-        body = {
-            "metadata": {"name": "r"},
-            "spec": {"lbName": "front", "lbDriver": "d", "staticAddr": "10.0.0.1:80"},
-        }
-        record = await client.create(RECORDS, "other", body)
+        record = await client.create(RECORDS, "other", BODY)
         known = ElsewhereKnown(client, VirtualClock())
         theirs = ("10.0.0.1:80", record.meta.uid)
         nobody_s = ("10.0.0.2:80", "no-such-uid")
