@@ -28,6 +28,7 @@ from lbcf.controller.member_resync import MemberResync
 from lbcf.controller.metrics import measure
 from lbcf.controller.noted_ensures import NotedEnsures
 from lbcf.controller.other_shards import ElsewhereLost
+from lbcf.controller.record_lister import RecordLister
 from lbcf.controller.record_quota import RecordQuota
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
@@ -337,12 +338,14 @@ class Controller:
             shares=Shares(_BIND_WORKERS),
             is_coming=self._applier.is_coming,
         )
+        lists = RecordLister(parts.client, view.observe_record)
         self._resync = MemberResync(
             view,
             parts.client,
             self._writers.load_balancers,
             self._writers.records,
             self._calls,
+            lists=lists,
             registrar=self._registrar,
             elsewhere=self._elsewhere,
             checks=self._checks,
@@ -360,6 +363,7 @@ class Controller:
             executor,
             self._abandonments,
             inheritance=self._inheritance,
+            lists=lists,
             is_coming=self._applier.is_coming,
         )
         return [

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import structlog
 
 from lbcf.controller.legacy import LegacyLocks
+from lbcf.controller.record_lister import RecordLister
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.load_balancer import LoadBalancerState
 from lbcf.core.lifecycle.load_balancer_status import observe_load_balancer
@@ -32,9 +33,11 @@ class LoadBalancers:
         abandonments: AbandonmentReporter,
         *,
         inheritance: LegacyLocks,
+        lists: RecordLister,
         is_coming: Callable[[ObjectKey], bool],
     ) -> None:
         self._view = view
+        self._lists = lists
         self._inheritance = inheritance
         self._is_coming = is_coming
         self._abandonments = abandonments
@@ -87,6 +90,7 @@ class LoadBalancers:
             self._view.driver(balancer.driver_key),
             users=len(view.records_at(key)),
             is_coming=self._is_coming(key),
+            is_shared=view.shard.shares(key),
             unreadable=next(unread, None),
             members=len(self._view.members_of(key)),
         )
@@ -95,3 +99,7 @@ class LoadBalancers:
         """Take the locks of its records under one more key."""
         records = self._view.records_at(balancer)
         return await self._inheritance.take_also(records, key)
+
+    async def list_records(self, balancer: ObjectKey) -> bool:
+        """See all of its records that there are now; False: nobody could say."""
+        return await self._lists.since_now(balancer)

@@ -15,7 +15,6 @@ where no epoch was known before, but for the members that are listed (w38).
 
 import asyncio
 
-from collections.abc import Callable
 from datetime import timedelta
 
 import structlog
@@ -31,6 +30,7 @@ from lbcf.controller.member_conditions import (
 )
 from lbcf.controller.member_health import InServiceCondition
 from lbcf.controller.other_shards import ElsewhereKnown, ElsewhereLost
+from lbcf.controller.record_lister import RecordLister
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.resets import ResetMetrics, ResetReporter
 from lbcf.controller.resync_schedule import ResyncSchedule
@@ -38,7 +38,6 @@ from lbcf.controller.triggers import same_spec
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.listing import Epochs, lost_members
 from lbcf.core.model.conditions import Condition
-from lbcf.core.model.names import SYSTEM_NAMESPACE
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey, ObjectKey
@@ -47,8 +46,6 @@ from lbcf.executor import Listing, LoadBalancerCalls
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, KubeError, NotFound
 from lbcf.kube.events import EventRecorder
-from lbcf.kube.kinds import RECORDS
-from lbcf.kube.list_watch import EVERYTHING, Selection
 from lbcf.kube.reader import KubeReader
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.metrics import Metrics
@@ -68,6 +65,7 @@ class MemberResync:
         writer: writes load balancers.
         records: writes records.
         calls: to drivers, about load balancers.
+        lists: shows all records of a load balancer that there are now.
         registrar: puts members back.
         elsewhere: has those of other shards put back.
         checks: told which members are in service.
@@ -86,6 +84,7 @@ class MemberResync:
         records: ObjectWriter[BackendRecord],
         calls: LoadBalancerCalls,
         *,
+        lists: RecordLister,
         registrar: Registrar,
         elsewhere: ElsewhereLost,
         checks: FirstChecks,
@@ -100,7 +99,7 @@ class MemberResync:
         self._registrar = registrar
         self._elsewhere = elsewhere
         self._clock = clock
-        self._lists = RecordLister(client, view.observe_record)
+        self._lists = lists
         self._rounds = ResyncSchedule(self._read, period=period, clock=clock)
         self._epochs: dict[ObjectKey, Epochs] = {}
         self._writer = ConditionWriter(writer, binds, clock)
@@ -312,62 +311,3 @@ class MemberResync:
             _log.warning("epoch.unwritten", error=str(error))
             return False
         return True
-
-
-class RecordLister:
-    """Lists records into their store, one list at a time.
-
-    A program in front of many load balancers that restarts resets all of them at once,
-    and each list holds a page of records in memory: so one list is shared by all of them.
-
-    Args:
-        client: the API server.
-        observe: sees what is listed.
-    """
-
-    def __init__(
-        self, client: KubeReader, observe: Callable[[BackendRecord], None]
-    ) -> None:
-        self._client = client
-        self._observe = observe
-        self._asked: set[ObjectKey] = set()
-        self._under_way: asyncio.Task[bool] | None = None
-        self._next: asyncio.Task[bool] | None = None
-
-    async def since_now(self, load_balancer: ObjectKey) -> bool:
-        """See every record of a load balancer that there is now.
-
-        A list that is under way may have begun before: the next one is waited for, which
-        all share who ask until it begins.
-
-        Returns:
-            False: the API server could not say.
-        """
-        self._asked.add(load_balancer)
-        if self._next is None or self._next.done():
-            self._next = asyncio.create_task(self._list_after(self._under_way))
-        return await asyncio.shield(self._next)
-
-    async def _list_after(self, before: "asyncio.Task[bool] | None") -> bool:
-        """List when the list before has ended; False: it failed."""
-        if before is not None:
-            await asyncio.wait({before})
-        self._under_way, self._next = self._next, None
-        asked, self._asked = self._asked, set()
-        try:
-            pages = self._client.list_pages(RECORDS, _selection(asked))
-            async for page in pages:
-                for record in page.objects:
-                    self._observe(record)
-        except KubeError as error:
-            names = sorted(map(str, asked))
-            _log.warning("records.unlisted", load_balancers=names, error=str(error))
-            return False
-        return True
-
-
-def _selection(load_balancers: set[ObjectKey]) -> Selection:
-    namespaces = {key.namespace for key in load_balancers}
-    if len(namespaces) > 1 or SYSTEM_NAMESPACE in namespaces:
-        return EVERYTHING
-    return Selection(namespaces.pop())

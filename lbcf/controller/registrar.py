@@ -219,7 +219,10 @@ class Registrar:
         now = self._executor.now()
         driver = self._view.driver(record.driver_key)
         known = attrs.evolve(
-            self._state_of(record), driver=driver, deregistrar=self._deregistrar(record)
+            self._state_of(record),
+            driver=driver,
+            at_other_shard=not self._view.shard.has(record.load_balancer_key),
+            deregistrar=self._deregistrar(record),
         )
         if record.meta.uid in self._resets:
             known = attrs.evolve(known, reset=self._resets[record.meta.uid])

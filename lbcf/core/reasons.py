@@ -317,7 +317,7 @@ class Reason(Explained):
     )
     LOAD_BALANCER_DELETING = (
         "LoadBalancerDeleting",
-        _READY,
+        Where("Groups", "Ready; Registered of a record"),
         "it is being deleted: the group's records leave it, nothing new comes",
         "take it out of the spec",
     )

@@ -18,6 +18,7 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     DriverSucceeded,
     Ensured,
     HoldLoadBalancer,
+    ListRecords,
     LoadBalancerGone,
     Locked,
     LockMembers,
@@ -62,6 +63,9 @@ class Surroundings(Protocol):
 
         False: the API server gave no answer for some.
         """
+
+    async def list_records(self, balancer: ObjectKey) -> bool:
+        """List its records of all shards; False: the API server could not say."""
 
 
 class LoadBalancerExecutor:
@@ -128,6 +132,9 @@ class LoadBalancerExecutor:
             case LockMembers(balancer=balancer, lock_key=key):
                 is_locked = await around.lock_members(balancer.meta.key, key)
                 return LockTaken() if is_locked else WriteUnconfirmed()
+            case ListRecords(balancer=balancer):
+                has_listed = await around.list_records(balancer.meta.key)
+                return around.look(balancer) if has_listed else WriteUnconfirmed()
             case Finish():
                 raise ValueError("a finished turn has nothing to perform")
             case _:

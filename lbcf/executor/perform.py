@@ -12,6 +12,7 @@ import structlog
 
 from lbcf.core.lifecycle.steps import (
     Abandoned,
+    BalancerRead,
     CallDriver,
     Conflicted,
     CoverEnd,
@@ -23,6 +24,7 @@ from lbcf.core.lifecycle.steps import (
     Observed,
     Permission,
     PodRead,
+    ReadBalancer,
     ReadPod,
     ReadRecord,
     RecordGone,
@@ -60,7 +62,7 @@ from lbcf.kube.errors import (
     Unavailable,
     answer_lost,
 )
-from lbcf.kube.kinds import PODS, RECORDS
+from lbcf.kube.kinds import LOAD_BALANCERS, PODS, RECORDS
 from lbcf.kube.reader import KubeReader
 from lbcf.kube.store import Store
 from lbcf.runtime import failpoints, spans
@@ -211,8 +213,8 @@ class Executor:
                 return await self._write_step(step)
             case CallDriver():
                 return await self._call_driver(subject, step)
-            case ReadPod():
-                return await self._read_pod(step)
+            case ReadPod() | ReadBalancer():
+                return await self._read_beside(step)
             case TakeLock() | CoverEnd():
                 return await self._write_lease(step)
             case ReleaseRecord():
@@ -239,6 +241,14 @@ class Executor:
         body = render_status_update(step.record, step.status)
         return await self._write(step.record, body, "status")
 
+    async def _read_beside(
+        self, step: ReadPod | ReadBalancer
+    ) -> PodRead | BalancerRead:
+        """Read what a record depends on."""
+        if isinstance(step, ReadBalancer):
+            return await self._read_balancer(step.record)
+        return await self._read_pod(step)
+
     async def _read_pod(self, step: ReadPod) -> PodRead:
         try:
             pod = await failpoints.through(
@@ -247,6 +257,16 @@ class Executor:
         except NotFound:
             return PodRead(is_ending=True)
         return PodRead(is_ending=pod.is_terminating or pod.meta.uid != step.uid)
+
+    async def _read_balancer(self, record: BackendRecord) -> BalancerRead:
+        try:
+            found = await failpoints.through(
+                self._client.get(LOAD_BALANCERS, record.load_balancer_key), answer_lost
+            )
+        except NotFound:
+            return BalancerRead(is_ending=True)
+        is_kept = found.meta.deleting_since is None and found.is_of(record.spec)
+        return BalancerRead(is_ending=not is_kept)
 
     async def _write(
         self, before: BackendRecord, body: dict[str, object], subresource: str = ""

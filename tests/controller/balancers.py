@@ -20,6 +20,7 @@ from lbcf.controller.bind_view import BindView
 from lbcf.controller.binds import Binds
 from lbcf.controller.legacy import LegacyLocks
 from lbcf.controller.load_balancers import LoadBalancers
+from lbcf.controller.record_lister import RecordLister
 from lbcf.controller.view import View
 from lbcf.core.model import names
 from lbcf.core.model.operations import Operation
@@ -159,6 +160,7 @@ class Cluster:
             ),
             told,
             inheritance=LegacyLocks(self.view, locker, clock),
+            lists=RecordLister(self.client, self.view.observe_record),
             is_coming=lambda _key: False,
         )
         self.binds = Binds(

@@ -15,6 +15,7 @@ from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.member_resync import MemberResync
 from lbcf.controller.noted_ensures import NotedEnsures
 from lbcf.controller.other_shards import ElsewhereLost
+from lbcf.controller.record_lister import RecordLister
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.resync_schedule import AT_ONCE
 from lbcf.controller.view import View
@@ -97,6 +98,7 @@ class Stage:
             ObjectWriter(client, LOAD_BALANCERS, self.view.load_balancers),
             records := ObjectWriter(client, RECORDS, self.view.records),
             self.calls,
+            lists=RecordLister(client, self.view.observe_record),
             registrar=Registrar(
                 self.view,
                 queue,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
-from lbcf.controller.member_resync import RecordLister
+from lbcf.controller.record_lister import RecordLister
 from lbcf.controller.view import View
 from lbcf.core.model.names import SYSTEM_NAMESPACE
 from lbcf.core.model.values import ObjectKey

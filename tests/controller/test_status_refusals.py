@@ -15,6 +15,7 @@ from lbcf.controller.drivers import DriverFinalizer, DriverReconciler
 from lbcf.controller.group_status import GroupStatusReconciler
 from lbcf.controller.legacy import LegacyLocks
 from lbcf.controller.load_balancers import LoadBalancers
+from lbcf.controller.record_lister import RecordLister
 from lbcf.controller.view import View
 from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.pool import DriverPool
@@ -132,6 +133,7 @@ class World:
                     LoadBalancerExecutor(balancers, calls, clock),
                     abandonments,
                     inheritance=LegacyLocks(view, locker, clock),
+                    lists=RecordLister(self.client, view.observe_record),
                     is_coming=lambda _key: False,
                 ).reconcile
             case _:

@@ -14,6 +14,7 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     CallForLoadBalancer,
     DriverSucceeded,
     HoldLoadBalancer,
+    ListRecords,
     LoadBalancerGone,
     LockMembers,
     Observation,
@@ -31,6 +32,7 @@ from lbcf.core.lifecycle.steps import (
     NoAnswer,
     Released,
     StillRunning,
+    WriteUnconfirmed,
 )
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model import names
@@ -89,6 +91,8 @@ class World:
         stored: as the API server has it: a LoadBalancer, or a Bind with one load balancer.
         answers: of the driver, in order; after them it always succeeds.
         is_coming: a record of it is being created.
+        is_shared: other shards have records of it.
+        unseen: records of those that only a list shows; None: a list has no answer.
         conflicts: writes that fail for somebody else's, counted from the next one.
         exists: the driver has it.
         may_land: until when a create without a definite answer may make it.
@@ -102,6 +106,8 @@ class World:
     answers: deque[CallFailure | DriverSucceeded] = attrs.Factory(deque)
     users: int = 0
     is_coming: bool = False
+    is_shared: bool = False
+    unseen: int | None = 0
     unreadable: ObjectKey | None = None
     members: int = 0
     locks_answered: bool = True
@@ -149,6 +155,7 @@ class World:
             self.driver,
             users=self.users,
             is_coming=self.is_coming,
+            is_shared=self.is_shared,
             unreadable=self.unreadable,
             members=self.members,
         )
@@ -203,6 +210,8 @@ class World:
                 return self._call(step)
             case LockMembers():
                 return LockTaken() if self.locks_answered else Conflicted()
+            case ListRecords():
+                return self._list()
             case ReadLoadBalancer():
                 return LoadBalancerGone() if self.is_over else self.look()
             case HoldLoadBalancer() | WriteOutcome() | ReleaseLoadBalancer():
@@ -231,6 +240,14 @@ class World:
             self.stored = attrs.evolve(stored, statuses=(status,))
         else:
             self.stored = load_balancer_status.with_outcome(stored, step.outcome, now)
+        return self.look()
+
+    def _list(self) -> Reply:
+        """Show what only a list shows."""
+        if self.unseen is None:
+            return WriteUnconfirmed()
+        self.users += self.unseen
+        self.unseen = 0
         return self.look()
 
     def _call(self, step: CallForLoadBalancer) -> Reply:

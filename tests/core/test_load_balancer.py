@@ -393,6 +393,33 @@ def test_record_that_is_being_created_ends_first(make: Make) -> None:
     assert ["deleteLoadBalancer", "Deleted"] == named(world.steps)
 
 
+def test_records_of_other_shards_are_listed_before_it_goes() -> None:
+    """The view of them may lag, and with it they would lose their traffic (w91)."""
+    world = ready(an_object_world())
+    world.is_shared, world.unseen = True, 1
+    world.delete()
+
+    assert Finish() == world.turn()
+    assert ["ListRecords", "InUse"] == named(world.steps)
+    world.users = 0
+    world.steps.clear()
+    world.turn()
+    assert ["ListRecords", "deleteLoadBalancer", "Deleted"] == named(world.steps)
+
+
+def test_it_stays_while_nobody_can_say_who_needs_it() -> None:
+    """The API server has no answer: it is asked again in a moment."""
+    world = ready(an_object_world())
+    world.is_shared, world.unseen = True, None
+    world.delete()
+
+    assert Finish(timedelta(seconds=1)) == world.turn()
+    assert "deleteLoadBalancer" not in named(world.steps)
+    world.unseen = 0
+    world.turn()
+    assert ["ListRecords", "deleteLoadBalancer", "Deleted"] == named(world.steps)[-3:]
+
+
 def test_record_that_cannot_be_understood_may_need_it() -> None:
     """Somebody has to look at it."""
     world = ready(an_object_world())

@@ -194,6 +194,51 @@ def test_registered_record_is_ensured_again_without_a_look_at_its_pod() -> None:
     assert "ReadPod" not in world.kinds
 
 
+def elsewhere() -> RegistrationState:
+    """Another shard deletes the record's load balancer."""
+    return RegistrationState(ME, first_seen=0.0, claimed=1, at_other_shard=True)
+
+
+def test_load_balancer_of_another_shard_is_read_once_before_the_first_ensure() -> None:
+    """It is read when the record exists: its shard lists records before it goes (w92)."""
+    world = World(a_record())
+    world.answers.append(NO)
+
+    state, _ = visit(world, elsewhere())
+
+    assert ["ReadRecord", "ReadBalancer", "ensureBackend", "WriteStatus"] == world.kinds
+    visit(world, state)
+    assert 1 == world.kinds.count("ReadBalancer")
+    assert world.stored.is_registered
+
+
+def test_record_whose_load_balancer_goes_is_not_ensured_until_it_is_there() -> None:
+    """It is looked at again: the load balancer may be made anew as the same one."""
+    world = World(a_record(), balancer_is_ending=True)
+
+    state, finish = visit(world, elsewhere())
+
+    assert not world.calls(Operation.ENSURE_BACKEND)
+    assert (False, "LoadBalancerDeleting") == word(world.stored)
+    assert DRIVER_RECHECK == finish.again_after
+    world.balancer_is_ending = False
+    visit(world, state)
+    assert world.stored.is_registered
+
+
+def test_registered_record_is_ensured_again_without_a_look_at_its_load_balancer() -> (
+    None
+):
+    """Whoever registered it has looked, and since then the load balancer waits for it."""
+    world = World(a_record(registered=True))
+    world.put(spec=a_spec(parameters={"weight": "2"}))
+
+    visit(world, elsewhere())
+
+    assert world.calls(Operation.ENSURE_BACKEND)
+    assert "ReadBalancer" not in world.kinds
+
+
 @pytest.mark.parametrize(
     ("said", "written"),
     [

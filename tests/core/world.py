@@ -15,6 +15,7 @@ from lbcf.core.lifecycle import deregistration, registration
 from lbcf.core.lifecycle.deregistration import DeregistrationState
 from lbcf.core.lifecycle.registration import RegistrationState
 from lbcf.core.lifecycle.steps import (
+    BalancerRead,
     CallDriver,
     Conflicted,
     CoverEnd,
@@ -24,6 +25,7 @@ from lbcf.core.lifecycle.steps import (
     Observed,
     Permission,
     PodRead,
+    ReadBalancer,
     ReadPod,
     ReadRecord,
     RecordGone,
@@ -65,6 +67,7 @@ class World:
         answers: of the driver, in order; after them it always succeeds.
         locks: answers of the locker; after them it always gives the lock.
         pod_is_ending: what a quorum read of the record's pod shows.
+        balancer_is_ending: what one of its load balancer shows.
         steps: all that was asked.
         before: called before each step; what it does comes in between.
     """
@@ -76,6 +79,7 @@ class World:
     answers: deque[Reply] = attrs.Factory(deque)
     locks: deque[Reply] = attrs.Factory(deque)
     pod_is_ending: bool = False
+    balancer_is_ending: bool = False
     steps: list[Step] = attrs.Factory(list)
     before: "Interference" = lambda _world, _step: None
 
@@ -125,19 +129,21 @@ class World:
                 return self._write(step)
             case WriteSettling():
                 return self._write_settling(step)
-            case ReadPod() | TakeLock() | CoverEnd():
+            case ReadPod() | ReadBalancer() | TakeLock() | CoverEnd():
                 return self._cleared(step)
             case ReleaseRecord():
                 return self._release(step)
             case Finish():
                 raise AssertionError("a finished turn was carried out")
 
-    def _cleared(self, step: ReadPod | TakeLock | CoverEnd) -> Reply:
-        """Tell of the pod, of the lock, or of who takes it over."""
+    def _cleared(self, step: ReadPod | ReadBalancer | TakeLock | CoverEnd) -> Reply:
+        """Tell of the pod, of the load balancer, of the lock, or of who takes it over."""
         if isinstance(step, CoverEnd):
             return EndCovered(step.settling)
         if isinstance(step, ReadPod):
             return PodRead(self.pod_is_ending)
+        if isinstance(step, ReadBalancer):
+            return BalancerRead(self.balancer_is_ending)
         return self.locks.popleft() if self.locks else LockTaken(step.takeover_after)
 
     def _observed(self) -> Observed | RecordGone:

@@ -7,6 +7,7 @@ came of it. The rules, under the numbers that they have in docs/lifecycle.md:
 1. `Created` is Unknown in the status before the first createLoadBalancer: a later process
    knows by it that there may be something to delete.
 2. The driver deletes it once no BackendRecord needs it: with it, their traffic would go.
+   Where other shards have records of it, these are listed first: the view may lag (w91).
 3. One that was never seen created is deleted once no createLoadBalancer can take effect
    any more: a call that lands later would make one that nobody remembers.
 4. It is let go only after its driver has deleted it, was never asked to create it, or a
@@ -43,6 +44,7 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     Ensured,
     HoldLoadBalancer,
     InUse,
+    ListRecords,
     LoadBalancerGone,
     Locked,
     LockMembers,
@@ -111,6 +113,7 @@ class LoadBalancerState:
         is_valid: its driver has no objection to what it is about to be asked.
         locked: a key under which its members' addresses are locked, by this turn.
         ensured: the answer of ensureLoadBalancer that is not written down yet.
+        has_listed: its records were listed by this turn.
         is_deleted: its driver has deleted it.
         outcome: to be written before anything else.
         end: of the turn.
@@ -129,6 +132,7 @@ class LoadBalancerState:
     is_valid: bool = False
     locked: str = ""
     ensured: DriverSucceeded | None = None
+    has_listed: bool = False
     is_deleted: bool = False
     outcome: Outcome | None = None
     end: Finish | None = None
@@ -277,6 +281,15 @@ def _release(state: LoadBalancerState, seen: Observation, now: Now) -> Step | No
     return None
 
 
+def _list_records(
+    state: LoadBalancerState, seen: Observation, _now: Now
+) -> Step | None:
+    """List the records of other shards that need it, once its end is known (rule 2)."""
+    if state.has_listed or not seen.is_shared or isinstance(seen.driver, Explanation):
+        return None
+    return ListRecords(seen.balancer)
+
+
 def _delete(_state: LoadBalancerState, seen: Observation, _now: Now) -> Step | None:
     """Have its driver delete it, or what may have come of creating it."""
     if isinstance(seen.driver, Explanation):
@@ -298,7 +311,7 @@ LIVING: tuple[Stage, ...] = (
     _write_ensured,
     _come_again,
 )
-ENDING: tuple[Stage, ...] = (_write_outcome, _wait, _release, _delete)
+ENDING: tuple[Stage, ...] = (_write_outcome, _wait, _release, _list_records, _delete)
 
 
 def _call(operation: Operation, seen: Observation) -> CallForLoadBalancer | None:
@@ -507,7 +520,9 @@ def _is_entry(state: LoadBalancerState) -> bool:
 
 
 def _written(state: LoadBalancerState, step: Step, now: Now) -> LoadBalancerState:
-    """Take it that a write was made."""
+    """Take it that a write, or a list, was made."""
+    if isinstance(step, ListRecords):
+        return attrs.evolve(state, has_listed=True)
     if not isinstance(step, WriteOutcome):
         return state
     state = attrs.evolve(state, outcome=None)

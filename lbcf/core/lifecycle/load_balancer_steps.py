@@ -40,6 +40,7 @@ class Observation:
             has no place for that.
         users: records that need it.
         is_coming: a record of it is being created, and may not show yet.
+        is_shared: other shards have records that need it, and that may not show yet.
         unreadable: a record that cannot be understood and may need it.
         abandoned: why a person ordered to let go of it without its driver; else empty.
         members: records registered on it, None where they are not counted in its status.
@@ -58,6 +59,7 @@ class Observation:
     rest: timedelta | None = None
     users: int = 0
     is_coming: bool = False
+    is_shared: bool = False
     unreadable: ObjectKey | None = None
     abandoned: str = ""
     members: int | None = None
@@ -229,6 +231,13 @@ class LockMembers:
 
 
 @attrs.frozen
+class ListRecords:
+    """List the records that need it, from the API server itself (a quorum read)."""
+
+    balancer: LoadBalancer
+
+
+@attrs.frozen
 class ReleaseLoadBalancer:
     """Take our finalizer off, or the entry out of the status."""
 
@@ -242,6 +251,7 @@ Step = (
     | CallForLoadBalancer
     | WriteOutcome
     | LockMembers
+    | ListRecords
     | ReleaseLoadBalancer
     | Finish
 )

@@ -35,6 +35,9 @@ them:
 11. A mark of a run in whose place this one provably began is like our own, and so are its
    ensures (w56 to w58); we sign by a name that has that run's in it, and our own behind
    that: a write of that run that is made late would else clear our mark (w59).
+12. A record at a load balancer of another shard is ensured for the first time only after a
+   quorum read of that, made once the record existed, showed that it is not being deleted:
+   its shard lists the records before it deletes it (w92, w93).
 """
 
 from collections.abc import Callable
@@ -44,6 +47,7 @@ import attrs
 
 from lbcf.core.lifecycle.in_service import in_service, with_in_service
 from lbcf.core.lifecycle.steps import (
+    BalancerRead,
     CallDriver,
     CallFailure,
     CallRefused,
@@ -56,6 +60,7 @@ from lbcf.core.lifecycle.steps import (
     Observed,
     Permission,
     PodRead,
+    ReadBalancer,
     ReadPod,
     ReadRecord,
     RecordGone,
@@ -101,6 +106,15 @@ NO_ADDRESS_GIVEN = NoAnswer(
 
 _LOOK_AGAIN = timedelta(seconds=5)
 
+_POD_ENDS = Explanation(
+    Reason.POD_TERMINATING, "the pod is being deleted, so it is not registered"
+)
+_BALANCER_ENDS = Explanation(
+    Reason.LOAD_BALANCER_DELETING,
+    "the load balancer is being deleted, is gone, or was made anew: nothing is registered "
+    "there any more for this record",
+)
+
 
 @attrs.frozen
 class UncertainCall:
@@ -142,6 +156,9 @@ class RegistrationState:
         locked: this record holds the lock on that address.
         lock_settling: what that lock says of calls for the record's end.
         pod_seen: its pod was read since it exists, and was not being deleted.
+        at_other_shard: another shard deletes its load balancer.
+        balancer_seen: its load balancer was read since it exists, and was not being
+            deleted.
         deregistrar: the incarnation that deregisters at present, as far as is known.
         ensured: the answer of an ensure that is not written to the record yet.
         streak: failures in a row.
@@ -166,6 +183,8 @@ class RegistrationState:
     locked: bool = False
     lock_settling: timedelta = timedelta(0)
     pod_seen: bool = False
+    at_other_shard: bool = False
+    balancer_seen: bool = False
     deregistrar: str = ""
     ensured: Succeeded | None = None
     streak: FailureStreak = NO_FAILURES
@@ -464,6 +483,16 @@ def _read_pod(
     return ReadPod(ObjectKey(record.meta.key.namespace, backend.name), backend.uid)
 
 
+def _read_balancer(
+    state: RegistrationState, record: BackendRecord, _now: Now
+) -> Step | None:
+    """Read the load balancer of another shard before the first ensure (w92)."""
+    if not state.at_other_shard or state.balancer_seen or state.ensured is not None:
+        return None
+    # Whoever made it Registered has read it, and since then it waits for the record.
+    return None if record.is_in else ReadBalancer(record)
+
+
 def _ensure(state: RegistrationState, record: BackendRecord, now: Now) -> Step | None:
     """Call ensureBackend."""
     if (
@@ -532,6 +561,7 @@ STAGES: tuple[Stage, ...] = (
     _write_marker,
     _write_settling,
     _read_pod,
+    _read_balancer,
     _ensure,
     _write_registered,
 )
@@ -548,7 +578,7 @@ def learn(
             return _after_failed_write(state, step, reply)
         case Observed(permission) | Superseded(permission):
             return _observed(state, step, permission)
-        case LockTaken() | PodRead() | EndCovered():
+        case LockTaken() | PodRead() | BalancerRead() | EndCovered():
             return _cleared(state, reply)
         case LockHeld():
             return _wait_for_lock(state, step, reply, now)
@@ -646,19 +676,23 @@ def _wait_for_lock(
 
 
 def _cleared(
-    state: RegistrationState, reply: LockTaken | PodRead | EndCovered
+    state: RegistrationState, reply: LockTaken | PodRead | BalancerRead | EndCovered
 ) -> RegistrationState:
-    if isinstance(reply, EndCovered):
-        return state  # asked for at a record's end only
-    if isinstance(reply, LockTaken):
-        return attrs.evolve(state, locked=True, lock_settling=reply.settling)
-    if not reply.is_ending or state.permission is None:
-        return attrs.evolve(state, pod_seen=not reply.is_ending)
-    # This view of the pod is older: the record goes once the watch has told of its end.
-    why = Explanation(
-        Reason.POD_TERMINATING, "the pod is being deleted, so it is not registered"
-    )
-    return _report(state, state.permission.record, why, _LOOK_AGAIN)
+    match reply:
+        case EndCovered():
+            return state  # asked for at a record's end only
+        case LockTaken():
+            return attrs.evolve(state, locked=True, lock_settling=reply.settling)
+        case PodRead(is_ending):
+            state = attrs.evolve(state, pod_seen=not is_ending)
+            why, pause = _POD_ENDS, _LOOK_AGAIN
+        case BalancerRead(is_ending):
+            state = attrs.evolve(state, balancer_seen=not is_ending)
+            why, pause = _BALANCER_ENDS, DRIVER_RECHECK
+    if not is_ending or state.permission is None:
+        return state
+    # This view of it is older: the record goes once the watch has told of its end.
+    return _report(state, state.permission.record, why, pause)
 
 
 def _holder(record: BackendRecord, reply: LockHeld) -> str:

@@ -93,6 +93,13 @@ class ReadPod:
 
 
 @attrs.frozen
+class ReadBalancer:
+    """Read the load balancer of a record from the API server itself (a quorum read)."""
+
+    record: BackendRecord
+
+
+@attrs.frozen
 class TakeLock:
     """Take the lock on (driver, load balancer, address) for this record.
 
@@ -172,6 +179,7 @@ Step = (
     | WriteStatus
     | WriteSettling
     | ReadPod
+    | ReadBalancer
     | TakeLock
     | CoverEnd
     | ReleaseRecord
@@ -297,6 +305,17 @@ class PodRead:
 
 
 @attrs.frozen
+class BalancerRead:
+    """What a record's load balancer does.
+
+    Attributes:
+        is_ending: it is being deleted, or is gone, or another one has its name.
+    """
+
+    is_ending: bool
+
+
+@attrs.frozen
 class LockTaken:
     """The address is this record's alone.
 
@@ -346,6 +365,7 @@ Reply = (
     | NoAnswer
     | Superseded
     | PodRead
+    | BalancerRead
     | LockTaken
     | EndCovered
     | LockHeld

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from lbcf.core.lifecycle.steps import (
     Abandoned,
+    BalancerRead,
     CallDriver,
     CallRefused,
     Conflicted,
@@ -63,6 +64,7 @@ _OUTCOMES: dict[type, str] = {
     LockHeld: "held",
     EndCovered: "covered",
     PodRead: "observed",
+    BalancerRead: "observed",
     Released: "released",
 }
 

@@ -3,6 +3,7 @@
 from lbcf.controller import app
 from lbcf.controller.member_resync import MemberResync
 from lbcf.controller.view import View
+from lbcf.core.lifecycle import load_balancer, registration
 from lbcf.core.model.shards import Shard
 from tests.lab.sweep.edits import Edit, Mutant
 
@@ -22,6 +23,25 @@ SHARDING: dict[str, Mutant] = {
         "one shard alone looks after a load balancer: it knows all of its records",
         (Edit(app, "_of_shard", "if shard.is_whole else look", ""),),
         ("ends-elsewhere/record",),
+    ),
+    "records-unlisted": Mutant(
+        "a load balancer goes when a list shows no record, and not by the watch alone",
+        (
+            Edit(
+                load_balancer,
+                "_list_records",
+                "state.has_listed or not seen.is_shared",
+                "seen",
+            ),
+        ),
+        ("ends-elsewhere",),
+        modes=("gap", "gap-records"),
+    ),
+    "load-balancer-unread": Mutant(
+        "a record is ensured when its load balancer was read, and was not being deleted",
+        (Edit(registration, "_read_balancer", "not state.at_other_shard", "state"),),
+        ("ends-elsewhere-as-pods-come",),
+        modes=("lag-load-balancers",),
     ),
     "epoch-before-other-shards": Mutant(
         "a new epoch is written when members of other shards are back, too",

@@ -59,6 +59,7 @@ class Oracle:
         self.waiting = WaitingPods(world)
         self._departed: set[tuple[str, str]] = set()
         self._let_go: set[str] = set()
+        self._ensured: set[str] = set()
 
     def stored(self, path: str, whole: Json | None) -> None:
         """Take in a record's new version, or its end."""
@@ -72,10 +73,14 @@ class Oracle:
         self.gates.stored(before, seen)
 
     def load_balancer_ended(self, name: str) -> None:
-        """A load balancer may not go while a record needs it, but by force."""
+        """A load balancer may not go while a record needs it, but by force.
+
+        One that was never ensured needs nothing.
+        """
         if name in self._world.forced:
             return
-        if any(seen.lb_name == name for seen in self.records.values()):
+        here = (seen for seen in self.records.values() if seen.lb_name == name)
+        if any(seen.uid in self._ensured for seen in here):
             self._world.fail(f"load balancer {name} went before its records")
 
     def backend_changed(self, before: Json, after: Json | None) -> None:
@@ -161,6 +166,8 @@ class Oracle:
         """Look at a call that leaves; returns what is told whether it may be heard."""
         uid = getattr(request, "record_id", "")
         seen = self._record(uid)
+        if isinstance(request, requests.EnsureBackendRequest) and seen is not None:
+            self._ensure_sent(seen)
         if isinstance(request, requests.DrainBackendRequest):
             return self.drains.drain_sent(process, seen, uid)
         if seen is None or not self._drains(seen):
@@ -168,6 +175,14 @@ class Oracle:
         if isinstance(request, requests.DeregisterBackendRequest):
             self.drains.deregister_sent(process, seen, request)
         return lambda _heard: None
+
+    def _ensure_sent(self, seen: Seen) -> None:
+        """What is gone takes nobody new."""
+        name, is_first = seen.lb_name, seen.uid not in self._ensured
+        is_gone = not self._world.has_load_balancer(name)
+        if is_first and is_gone and name not in self._world.forced:
+            self._world.fail(f"{seen.name} is put in at {name}, which is gone")
+        self._ensured.add(seen.uid)
 
     def taken_out(self, uid: str, sessions: int) -> None:
         """Note that a member's sessions end with it."""

@@ -105,6 +105,21 @@ async def lost_again_elsewhere(world: World) -> None:
 
 
 @scenario(SHARDED, settle=400.0, quiet=120.0)
+async def ends_elsewhere_as_pods_come(world: World) -> None:
+    """It is deleted when one has come and others do, and made anew as the same."""
+    world.put_driver(SHARED)
+    _put_elsewhere(world)
+    world.put_group(loadBalancers=[ELSEWHERE])
+    await begin(world)
+    world.put_pod("web-1", NEAR)
+    await asyncio.sleep(0.03)
+    world.end_load_balancer(ELSEWHERE)
+    world.put_pod("web-2", FAR)
+    await asyncio.sleep(30)
+    _put_elsewhere(world)
+
+
+@scenario(SHARDED, settle=400.0, quiet=120.0)
 async def ends_elsewhere(world: World) -> None:
     """It is deleted with its members, and made anew."""
     await _at_a_shared_one(world)
