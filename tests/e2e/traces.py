@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import json
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,16 +19,14 @@ from tests.e2e.stage import Stage, staged
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.audit import lines
 from tests.lab.model.tape import Json
-from tests.lab.traced.audit import Request, requests, second
-from tests.lab.traced.calls import Call
+from tests.lab.traced.audit import requests
 from tests.lab.traced.judge import Verdict, judge, told
 from tests.lab.traced.marks import until_logged
+from tests.lab.traced.moments import second
 from tests.lab.traced.recording import recorded
-from tests.lab.traced.tape import RECORDS, Run, a_tape
+from tests.lab.traced.tape import OURS, a_tape, strangers
 
 
-OURS = ("lbcf-controller/", "lbcf-deregistrar/")
-"""How the User-Agents of our processes begin, with those of their calls."""
 TAPE = "tape.json"
 """All that was judged, in the test's folder."""
 
@@ -65,22 +63,11 @@ def _tape(stage: Stage) -> Json:
     asked = list(requests(log, stage.log_began, namespaces))
     runs = [run for process in stage.started for run in process.named()]
     calls = [call for call in recorded(stage.called) if call.agent.startswith(OURS)]
-    assert not (unknown := _strangers(asked, calls, runs)), f"not known: {unknown}"
+    assert not (unknown := strangers(asked, calls, runs)), f"not known: {unknown}"
     ends = [
         second(datetime.now(UTC)) if run.ended is None else run.ended for run in runs
     ]
     return a_tape(asked, calls, runs, max(ends, default=0.0))
-
-
-def _strangers(
-    asked: Iterable[Request], calls: Iterable[Call], runs: Iterable[Run]
-) -> set[str]:
-    """Return the controllers and deregistrars that a tape would not know."""
-    about = {request.agent for request in asked if request.resource in RECORDS}
-    ours = {agent for agent in about if agent.startswith(OURS)}
-    ours |= {call.agent for call in calls}
-    names = [run.agent for run in runs]
-    return {agent for agent in ours if not any(name in agent for name in names)}
 
 
 async def follow(stage: Stage) -> Verdict:

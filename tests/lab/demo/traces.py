@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.lab.demo.children import Supervised
-from tests.lab.traced.audit import requests, second
+from tests.lab.traced.audit import requests
 from tests.lab.traced.judge import Verdict, judge
+from tests.lab.traced.moments import second
 from tests.lab.traced.recording import recorded
 from tests.lab.traced.tape import a_tape
 

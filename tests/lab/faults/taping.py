@@ -15,9 +15,10 @@ import attrs
 from tests.lab.faults.oracle import Violation
 from tests.lab.faults.stage import Stage
 from tests.lab.model.tape import Json
-from tests.lab.traced.audit import requests, second
+from tests.lab.traced.audit import requests
 from tests.lab.traced.judge import judge, told
 from tests.lab.traced.marks import until_logged
+from tests.lab.traced.moments import second
 from tests.lab.traced.tape import a_tape
 
 

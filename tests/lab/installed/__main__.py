@@ -11,15 +11,18 @@ import time
 
 from pathlib import Path
 
+import attrs
+
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.binaries import find_binaries
 from tests.lab.cluster.fixtures import QUICK_FAILURES, running
 from tests.lab.cluster.images import build_images
 from tests.lab.cluster.packages import install_packages
 from tests.lab.demo.traffic import FailedRequest
-from tests.lab.installed import acts, images, install, verdict
+from tests.lab.installed import acts, images, install, traces, verdict
 from tests.lab.installed.install import SYSTEM
 from tests.lab.installed.witness import Witness, told_about, watching
+from tests.lab.traced.judge import told
 
 
 RATE = "60"  # requests per second
@@ -36,7 +39,7 @@ def main() -> int:
     install_packages(_say)
     build_images(find_binaries(alone=False, say=_say), _say)
     folder = Path(tempfile.mkdtemp(prefix="lbcf-installed-", dir="/tmp"))
-    with running(3, QUICK_FAILURES) as cluster:
+    with running(3, attrs.evolve(QUICK_FAILURES, audit_bodies=True)) as cluster:
         for archive in images.archives(folder):
             _say(f"loading {archive.name}")
             cluster.load(archive)
@@ -51,7 +54,7 @@ def main() -> int:
 
 def _run(cluster: Cluster, folder: Path) -> bool:
     """Install, stir, uninstall; returns whether anything went wrong."""
-    overlay = install.write_overlay(folder / "first")
+    overlay = traces.write_overlay(folder / "first")
     _say("installing")
     install.install(cluster, overlay)
     install.add_app(cluster)
@@ -64,18 +67,21 @@ def _run(cluster: Cluster, folder: Path) -> bool:
         finally:
             requests, failures = _end_load(load, folder)
             log = cluster.kubectl(*SYSTEM, "logs", "deployment/haproxy", "--tail=-1")
+        _say("uninstalling")
+        _say(install.uninstall(cluster))
     (folder / "haproxy.log").write_text(log)
     lost = verdict.examine(failures, verdict.read_log(log))
     failed = verdict.unexcused(lost, scene.outages)
     _explain(failed, folder)
-    _say("uninstalling")
-    _say(install.uninstall(cluster))
     left = install.left_over(cluster)
     _say(
         f"requests {requests}, failed {len(failed)}, with pods of a node without power "
         f"{len(lost) - len(failed)}, left over {left}"
     )
-    return not requests or bool(failed or left)
+    followed = traces.follow(cluster, folder, witness)
+    _say(told(followed))
+    refused = followed.refusal is not None or not followed.steps
+    return not requests or refused or bool(failed or left)
 
 
 def _start_load(cluster: Cluster, folder: Path) -> "subprocess.Popen[bytes]":

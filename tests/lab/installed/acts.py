@@ -15,7 +15,7 @@ import attrs
 
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.errors import ClusterError, KubectlError
-from tests.lab.installed import install
+from tests.lab.installed import install, traces
 from tests.lab.installed.images import NEXT
 from tests.lab.installed.install import SYSTEM, WAIT
 from tests.lab.installed.verdict import Outage
@@ -113,7 +113,7 @@ def upgrade(scene: Scene) -> None:
     until("nothing drains", lambda: len(records(scene)) == len(live_members(scene)))
     before, ready = live_members(scene), ready_since(scene)
     install.install(
-        scene.cluster, install.write_overlay(scene.folder / "next", tag=NEXT)
+        scene.cluster, traces.write_overlay(scene.folder / "next", tag=NEXT)
     )
     # A pod that was unready meanwhile, as on a busy machine, may have another record.
     steady = {

@@ -26,6 +26,7 @@ PROCESSES = ("controller", "deregistrar", "admission")
 OURS = (*PROCESSES, "haproxy")
 WAIT = "--timeout=180s"
 PATIENCE = 120.0
+_BESIDE = "beside.yaml"
 
 
 def write_overlay(
@@ -33,6 +34,7 @@ def write_overlay(
     tag: str = "",
     driver: str = "haproxy",
     patches: Sequence[Mapping[str, Any]] = (),
+    beside: Sequence[Mapping[str, Any]] = (),
 ) -> Path:
     """Write an operator's own overlay: which manifests, and where the images are.
 
@@ -41,6 +43,7 @@ def write_overlay(
         tag: of the images; where unsaid, that of the manifests.
         driver: which one, of those that ship.
         patches: of kustomize, that the operator has beside.
+        beside: objects that are installed with it.
     """
     folder.mkdir(exist_ok=True)
     parts = (MANIFESTS / "overlays" / "default", MANIFESTS / "drivers" / driver)
@@ -54,6 +57,9 @@ def write_overlay(
         "resources": [os.path.relpath(part, folder) for part in parts],
         "images": images,
     }
+    if beside:
+        (folder / _BESIDE).write_text(yaml.safe_dump_all(beside))
+        overlay["resources"].append(_BESIDE)
     overlay["patches"] = [*patches, *([_next_kinds()] if tag else [])]
     (folder / "Kustomization").write_text(yaml.safe_dump(overlay))
     return folder

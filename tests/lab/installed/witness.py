@@ -11,6 +11,7 @@ import threading
 import time
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.lab.cluster import Cluster
@@ -49,6 +50,9 @@ SHOWN = 40
 class Witness:
     """Watches a cluster until told to end.
 
+    Attributes:
+        ended: pods of ours that were seen to have ended, and when.
+
     Args:
         cluster: which one.
         folder: for what is seen.
@@ -66,6 +70,7 @@ class Witness:
         self._children: list[subprocess.Popen[str]] = []
         self._readers: list[threading.Thread] = []
         self._followed: set[str] = set()
+        self.ended: dict[str, datetime] = {}
         self._ended = threading.Event()
 
     def note(self, text: str) -> None:
@@ -139,7 +144,17 @@ class Witness:
         self._followed.add(pod)
         with (self._folder / f"{pod}.log").open("w") as kept:
             where = ("-n", "lbcf-system", "-f", pod)
-            self._start("logs", *where, stdout=kept.fileno())
+            child = self._start("logs", *where, stdout=kept.fileno())
+        self._readers.append(
+            threading.Thread(target=self._await_end, args=(pod, child))
+        )
+        self._readers[-1].start()
+
+    def _await_end(self, pod: str, child: "subprocess.Popen[str]") -> None:
+        """Note when a pod has ended: what it writes comes to its end."""
+        child.wait()
+        if not self._ended.is_set():
+            self.ended[pod] = datetime.now(UTC)
 
     def _read_load(self) -> None:
         """Write down how busy the machine is."""

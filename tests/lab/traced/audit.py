@@ -12,8 +12,8 @@ from typing import Any
 
 import attrs
 
-from tests.fakes.clock import EPOCH
 from tests.lab.cluster.audit import lines
+from tests.lab.traced.moments import second
 
 
 Body = Mapping[str, Any]
@@ -55,11 +55,6 @@ class Request:
     def is_done(self) -> bool:
         """Whether it succeeded."""
         return 200 <= self.code < 300
-
-
-def second(moment: datetime) -> float:
-    """Return a moment of the wall clock as one of a tape."""
-    return (moment - EPOCH).total_seconds()
 
 
 def requests(path: Path, since: int, namespaces: Sequence[str]) -> Iterator[Request]:

@@ -12,7 +12,7 @@ import attrs
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from tests.lab.traced.audit import second
+from tests.lab.traced.moments import second
 
 
 OPERATIONS = {
@@ -41,7 +41,8 @@ class Call:
         outcome: succeeded, running, refused, or failed for what is no valid answer.
         heard: whoever called was there still when it was answered.
         late: it was refused for having come late.
-        shares: it is a further item of a batch, which takes one place in all.
+        batched: it is an item of a batch.
+        shares: and a further one: the batch takes one place in all.
     """
 
     op: str
@@ -55,6 +56,7 @@ class Call:
     outcome: str = "unanswered"
     heard: bool = False
     late: bool = False
+    batched: bool = False
     shares: bool = False
 
 
@@ -87,10 +89,11 @@ class Calls:
             return await handler(request)
         began, agent = _now(), request.headers.get("User-Agent", "")
         body = await request.json()
-        items = body["items"] if path.endswith("s") else [body]
+        is_batch = path.endswith("s")
+        items = body["items"] if is_batch else [body]
         calls = {
-            len(self.all) + place: _call(op, item, agent, began, shares=place > 0)
-            for place, item in enumerate(items)
+            len(self.all) + n: _call(op, item, agent, began, n if is_batch else None)
+            for n, item in enumerate(items)
         }
         self.all += calls.values()
         self._tell_all(calls)
@@ -108,9 +111,13 @@ class Calls:
 
 
 def _call(
-    op: str, body: dict[str, Any], agent: str, began: float, *, shares: bool
+    op: str,
+    body: dict[str, Any],
+    agent: str,
+    began: float,
+    place: int | None,
 ) -> Call:
-    """Read a request, or an item of a batch."""
+    """Read a request, or the item at a place of a batch."""
     return Call(
         op=op,
         record=body["recordID"],
@@ -119,7 +126,8 @@ def _call(
         not_after=_end(body.get("notAfter")),
         drained=bool(body.get("drained")),
         began=began,
-        shares=shares,
+        batched=place is not None,
+        shares=bool(place),
     )
 
 

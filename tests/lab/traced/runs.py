@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from lbcf.core.model.shards import run_name
-from tests.lab.traced.audit import second
+from tests.lab.traced.moments import second
 from tests.lab.traced.tape import Run
 
 
@@ -60,13 +60,18 @@ class Runs:
         for run, end in zip(self.started, ends, strict=True):
             told = list(events(text[run.place : end].decode()))
             ended = None if run.ended is None else second(run.ended)
-            yield from _named(role, told, ended)
+            yield from named(role, told, ended)
 
 
-def _named(
+def named(
     role: str, told: Sequence[Mapping[str, Any]], ended: float | None
 ) -> Iterator[Run]:
     """Tell of those in one process: who has lost its Lease begins again by another name.
+
+    Args:
+        role: controller or deregistrar.
+        told: the events of its log.
+        ended: when it had ended; None: it was not seen to.
 
     It looks at what there is from then on, which may be seconds after the process was
     started, on a busy machine. Who leads another shard than the first has its name for that.

@@ -6,7 +6,7 @@ shows none of that. Beside what the model asks, a call is held to its permission
     it names the address that the version says by which it went,
     its notAfter is no later than that permission's end: the read or write of this
     incarnation that showed the version, plus the operation's window (W),
-    nor than its time-out after it came in,
+    nor than its time-out after it came in, unless it is an item of a batch,
     a driver took it no later than that.
 """
 
@@ -209,9 +209,10 @@ class Sending:
 def sent_at(step: Step, driver: Step) -> float:
     """Return when a call was sent at the earliest, by its notAfter.
 
-    That of generateBackendAddr is its permission's end: what it asks about is read first.
+    That of generateBackendAddr is its permission's end: what it asks about is read first. So is
+    that of an item of a batch, which goes out when all of them are permitted.
     """
-    spare = 0.0 if step["op"] == "generate" else SPARE
+    spare = 0.0 if step["op"] == "generate" or step["batched"] else SPARE
     sent: float = step["not_after"] - driver["window"][step["op"]] + spare
     return sent
 

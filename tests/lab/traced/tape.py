@@ -43,6 +43,8 @@ from tests.lab.traced.sendings import SPARE, plain
 
 
 RECORDS = ("backendrecords", "backendrecords/status")
+OURS = ("lbcf-controller/", "lbcf-deregistrar/")
+"""How the User-Agents of our processes begin, with those of their calls."""
 _SKEW = 3.0
 """Seconds for a driver whose clock is behind, and for times that are cut to seconds."""
 _BESIDE = {"waitingFor", "backendGone"}
@@ -70,6 +72,17 @@ class Run:
     @agent.default
     def _its_name(self) -> str:
         return self.name
+
+
+def strangers(
+    asked: Iterable[Request], calls: Iterable[Call], runs: Iterable[Run]
+) -> set[str]:
+    """Return the controllers and deregistrars that a tape would not know."""
+    about = {request.agent for request in asked if request.resource in RECORDS}
+    agents = {agent for agent in about if agent.startswith(OURS)}
+    agents |= {call.agent for call in calls}
+    names = [run.agent for run in runs]
+    return {agent for agent in agents if not any(name in agent for name in names)}
 
 
 def a_tape(
