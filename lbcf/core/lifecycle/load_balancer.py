@@ -285,7 +285,11 @@ def _list_records(
     state: LoadBalancerState, seen: Observation, _now: Now
 ) -> Step | None:
     """List the records of other shards that need it, once its end is known (rule 2)."""
-    if state.has_listed or not seen.is_shared or isinstance(seen.driver, Explanation):
+    if (
+        state.has_listed
+        or not seen.is_of_shards
+        or isinstance(seen.driver, Explanation)
+    ):
         return None
     return ListRecords(seen.balancer)
 
