@@ -4,6 +4,7 @@ import pytest
 
 from tests.lab.traced.corruptions import CORRUPTIONS, Corruption, steps_of
 from tests.lab.traced.judge import judge
+from tests.lab.traced.sendings import SPARE
 from tests.lab.traced.story import (
     a_call_overtaken,
     a_drained_life,
@@ -37,6 +38,20 @@ def test_corrupted_life_is_refused(corrupted: Corruption, why: str) -> None:
     assert place == verdict.refusal.event.number
     assert why in str(verdict.refusal)
     assert steps_of(tape)[place] == verdict.lines[-1]
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_item_of_a_batch_is_good_until_its_permission_ends(batched: bool) -> None:
+    """A call alone is good for its time-out, which ends earlier where it went out at once."""
+    tape = a_life().tape()
+    for step in steps_of(tape):
+        if step["step"] == "call":
+            step.update(batched=batched, not_after=step["not_after"] + SPARE)
+
+    verdict = judge(tape)
+
+    assert ("" if batched else "its time-out's end") in str(verdict.refusal)
+    assert batched == (verdict.refusal is None)
 
 
 def test_drain_may_not_end_before_its_clock() -> None:
