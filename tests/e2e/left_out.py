@@ -3,18 +3,12 @@
 from collections.abc import Mapping
 
 
-_TOO_LONG = (
-    "21,001 and 1,204 steps, in megabytes: allowed, but a minute or two each time"
-)
-
 LEFT_OUT: Mapping[str, str] = {
     "test_drift::test_orphans_that_are_confirmed_are_taken_out": (
         "a person has a member deregistered whose record is gone: no record's turn calls"
     ),
     "test_gated_rollout": "a node's cluster, no stage: make demo follows rollouts there",
     "test_gates": "no driver is called: the test itself writes the records pods wait for",
-    "test_sizes::test_sixty_load_balancers_that_lose_all_members_at_once": _TOO_LONG,
-    "test_sizes::test_three_hundred_records_of_the_largest_size": _TOO_LONG,
     "test_take_over::test_take_over_touches_nothing_and_lives_on[Record]": (
         "a record of LBCF's is marked, unread, before its spec is changed for the first time"
     ),

@@ -32,6 +32,7 @@ from tests.lab.traced.tape import Run
 
 T = TypeVar("T")
 PATIENCE = 180.0
+_AT_ONCE = 16
 """Seconds; the garbage collector learns of new kinds every half minute."""
 
 
@@ -410,18 +411,20 @@ class Stage:
         ):
             # A test may have taken the kind itself away: its path is nobody's then.
             with contextlib.suppress(NotFound, Unavailable):
-                for held in await self.listed(kind):
-                    await self._let_go(kind, held.meta.key.name)
+                slots = asyncio.Semaphore(_AT_ONCE)
+                held = [one.meta.key.name for one in await self.listed(kind)]
+                await asyncio.gather(*(self._let_go(kind, n, slots) for n in held))
 
-    async def _let_go(self, kind: Any, name: str) -> None:
-        """Delete an object, whatever holds it."""
+    async def _let_go(self, kind: Any, name: str, slots: asyncio.Semaphore) -> None:
+        """Delete an object, whatever holds it, when there is a slot."""
         # Tests of the policies leave them in place, and one guards drivers by a label.
         label = {"metadata": {"labels": {names.LABEL_DRAINING: "true"}}}
-        with contextlib.suppress(NotFound):
-            if kind is objects.DRIVERS:
-                await self.patch(kind, name, label)
-            await self.delete(kind, name)
-            await self.patch(kind, name, {"metadata": {"finalizers": None}})
+        async with slots:
+            with contextlib.suppress(NotFound):
+                if kind is objects.DRIVERS:
+                    await self.patch(kind, name, label)
+                await self.delete(kind, name)
+                await self.patch(kind, name, {"metadata": {"finalizers": None}})
 
     def story(self) -> str:
         """What the processes said last, for a test that failed."""
