@@ -62,7 +62,7 @@ from lbcf.kube.errors import (
     Unavailable,
     answer_lost,
 )
-from lbcf.kube.kinds import LOAD_BALANCERS, PODS, RECORDS
+from lbcf.kube.kinds import LOAD_BALANCERS, PODS, RECORDS, HasMeta, Resource
 from lbcf.kube.reader import KubeReader
 from lbcf.kube.store import Store
 from lbcf.runtime import failpoints, spans
@@ -76,6 +76,7 @@ from lbcf.wire.records import render_settling, render_status_update
 
 S = TypeVar("S")
 R = TypeVar("R")
+T = TypeVar("T", bound=HasMeta)
 
 _log = structlog.get_logger(__name__)
 
@@ -225,13 +226,8 @@ class Executor:
     async def _read(self, subject: Subject) -> Observed | RecordGone:
         """Read the record as it is now."""
         began = self._clock.monotonic()
-        try:
-            record = await failpoints.through(
-                self._client.get(RECORDS, subject.key), answer_lost
-            )
-        except NotFound:
-            return RecordGone()
-        if record.meta.uid != subject.uid:
+        record = await self._find(RECORDS, subject.key)
+        if record is None or record.meta.uid != subject.uid:
             return RecordGone()
         return Observed(Permission(record, began))
 
@@ -245,28 +241,23 @@ class Executor:
         self, step: ReadPod | ReadBalancer
     ) -> PodRead | BalancerRead:
         """Read what a record depends on."""
-        if isinstance(step, ReadBalancer):
-            return await self._read_balancer(step.record)
-        return await self._read_pod(step)
+        if isinstance(step, ReadPod):
+            pod = await self._find(PODS, step.key)
+            is_there = pod is not None and pod.meta.uid == step.uid
+            is_kept = pod is not None and not pod.is_terminating
+            return PodRead(is_ending=not (is_there and is_kept))
+        record = step.record
+        found = await self._find(LOAD_BALANCERS, record.load_balancer_key)
+        is_there = found is not None and found.is_of(record.spec)
+        is_kept = found is not None and found.meta.deleting_since is None
+        return BalancerRead(is_ending=not (is_there and is_kept))
 
-    async def _read_pod(self, step: ReadPod) -> PodRead:
+    async def _find(self, kind: Resource[T], key: ObjectKey) -> T | None:
+        """Read an object from the API server itself; None: there is none."""
         try:
-            pod = await failpoints.through(
-                self._client.get(PODS, step.key), answer_lost
-            )
+            return await failpoints.through(self._client.get(kind, key), answer_lost)
         except NotFound:
-            return PodRead(is_ending=True)
-        return PodRead(is_ending=pod.is_terminating or pod.meta.uid != step.uid)
-
-    async def _read_balancer(self, record: BackendRecord) -> BalancerRead:
-        try:
-            found = await failpoints.through(
-                self._client.get(LOAD_BALANCERS, record.load_balancer_key), answer_lost
-            )
-        except NotFound:
-            return BalancerRead(is_ending=True)
-        is_kept = found.meta.deleting_since is None and found.is_of(record.spec)
-        return BalancerRead(is_ending=not is_kept)
+            return None
 
     async def _write(
         self, before: BackendRecord, body: dict[str, object], subresource: str = ""

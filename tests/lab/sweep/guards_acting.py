@@ -237,7 +237,7 @@ ACTING: dict[str, Mutant] = {
     ),
     "reads-any-namesake": Mutant(
         "a namesake of another uid is another record",
-        (Edit(Executor, "_read", "if record.meta.uid != subject.uid:", "if False:"),),
+        (Edit(Executor, "_read", " or record.meta.uid != subject.uid", ""),),
         ("behind",),
         modes=("lost", "timeout-now", "5xx-now"),
     ),
