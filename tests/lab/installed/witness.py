@@ -69,6 +69,7 @@ class Witness:
         self._lock = threading.Lock()
         self._children: list[subprocess.Popen[str]] = []
         self._readers: list[threading.Thread] = []
+        self._endings: list[threading.Thread] = []
         self._followed: set[str] = set()
         self.ended: dict[str, datetime] = {}
         self._ended = threading.Event()
@@ -99,6 +100,8 @@ class Witness:
         for reader in self._readers:
             reader.join()
         self._kill()  # what a reader has started last
+        for ending in self._endings:
+            ending.join()
         with self._lock:
             self._story.close()
 
@@ -145,10 +148,9 @@ class Witness:
         with (self._folder / f"{pod}.log").open("w") as kept:
             where = ("-n", "lbcf-system", "-f", pod)
             child = self._start("logs", *where, stdout=kept.fileno())
-        self._readers.append(
-            threading.Thread(target=self._await_end, args=(pod, child))
-        )
-        self._readers[-1].start()
+        ending = threading.Thread(target=self._await_end, args=(pod, child))
+        self._endings.append(ending)
+        ending.start()
 
     def _await_end(self, pod: str, child: "subprocess.Popen[str]") -> None:
         """Note when a pod has ended: what it writes comes to its end."""
