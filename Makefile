@@ -123,7 +123,7 @@ nodes: build ## ~10 min | What happens to nodes, done to three real ones under l
 	$(BIN)/python -m tests.lab.nodes --naive $(NODES_ARGS)
 
 .PHONY: e2e
-e2e: build ## ~10 min | Install everything into three real nodes, stir it under load, uninstall it.
+e2e: build ## ~10 min | Install everything into three real nodes, stir it under load, uninstall it; each step is held against the model.
 	$(BIN)/python -m tests.lab.installed
 
 .PHONY: kubernetes-e2e

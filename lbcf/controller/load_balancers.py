@@ -90,7 +90,7 @@ class LoadBalancers:
             self._view.driver(balancer.driver_key),
             users=len(view.records_at(key)),
             is_coming=self._is_coming(key),
-            is_of_shards=view.shard.is_with_others_at(key),
+            is_used_elsewhere=view.shard.is_used_elsewhere(key),
             unreadable=next(unread, None),
             members=len(self._view.members_of(key)),
         )

@@ -91,7 +91,7 @@ class World:
         stored: as the API server has it: a LoadBalancer, or a Bind with one load balancer.
         answers: of the driver, in order; after them it always succeeds.
         is_coming: a record of it is being created.
-        is_of_shards: other shards have records of it.
+        is_used_elsewhere: other shards have records of it.
         unseen: records of those that only a list shows; None: a list has no answer.
         conflicts: writes that fail for somebody else's, counted from the next one.
         exists: the driver has it.
@@ -106,7 +106,7 @@ class World:
     answers: deque[CallFailure | DriverSucceeded] = attrs.Factory(deque)
     users: int = 0
     is_coming: bool = False
-    is_of_shards: bool = False
+    is_used_elsewhere: bool = False
     unseen: int | None = 0
     unreadable: ObjectKey | None = None
     members: int = 0
@@ -155,7 +155,7 @@ class World:
             self.driver,
             users=self.users,
             is_coming=self.is_coming,
-            is_of_shards=self.is_of_shards,
+            is_used_elsewhere=self.is_used_elsewhere,
             unreadable=self.unreadable,
             members=self.members,
         )

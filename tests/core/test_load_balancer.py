@@ -396,7 +396,7 @@ def test_record_that_is_being_created_ends_first(make: Make) -> None:
 def test_records_of_other_shards_are_listed_before_it_goes() -> None:
     """The view of them may lag, and with it they would lose their traffic (w91)."""
     world = ready(an_object_world())
-    world.is_of_shards, world.unseen = True, 1
+    world.is_used_elsewhere, world.unseen = True, 1
     world.delete()
 
     assert Finish() == world.turn()
@@ -410,7 +410,7 @@ def test_records_of_other_shards_are_listed_before_it_goes() -> None:
 def test_it_stays_while_nobody_can_say_who_needs_it() -> None:
     """The API server has no answer: it is asked again in a moment."""
     world = ready(an_object_world())
-    world.is_of_shards, world.unseen = True, None
+    world.is_used_elsewhere, world.unseen = True, None
     world.delete()
 
     assert Finish(timedelta(seconds=1)) == world.turn()

@@ -109,7 +109,7 @@ def test_other_shards_have_records_where_all_namespaces_may(
     shard: Shard, namespace: str, name: str, expected: bool
 ) -> None:
     """They are listed before it is deleted (w91)."""
-    assert expected == shard.is_with_others_at(ObjectKey(namespace, name))
+    assert expected == shard.is_used_elsewhere(ObjectKey(namespace, name))
 
 
 def test_limit_is_divided_and_never_nothing() -> None:

@@ -287,7 +287,7 @@ def _list_records(
     """List the records of other shards that need it, once its end is known (rule 2)."""
     if (
         state.has_listed
-        or not seen.is_of_shards
+        or not seen.is_used_elsewhere
         or isinstance(seen.driver, Explanation)
     ):
         return None

@@ -42,7 +42,7 @@ def observe_load_balancer(
     *,
     users: int = 0,
     is_coming: bool = False,
-    is_of_shards: bool = False,
+    is_used_elsewhere: bool = False,
     unreadable: ObjectKey | None = None,
     members: int = 0,
 ) -> Observation:
@@ -53,7 +53,7 @@ def observe_load_balancer(
         driver: of it, or why there is none.
         users: records that need it.
         is_coming: one more is being created.
-        is_of_shards: other shards have records of it.
+        is_used_elsewhere: other shards have records of it.
         unreadable: a record that cannot be understood and may need it.
         members: records that are registered on it.
     """
@@ -73,7 +73,7 @@ def observe_load_balancer(
         is_held=names.FINALIZER_LOAD_BALANCER in balancer.meta.finalizers,
         users=users,
         is_coming=is_coming,
-        is_of_shards=is_of_shards,
+        is_used_elsewhere=is_used_elsewhere,
         unreadable=unreadable,
         abandoned=balancer.meta.abandoned,
         members=members,

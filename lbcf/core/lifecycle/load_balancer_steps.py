@@ -40,7 +40,7 @@ class Observation:
             has no place for that.
         users: records that need it.
         is_coming: a record of it is being created, and may not show yet.
-        is_of_shards: records of other shards may need it, and need not show yet.
+        is_used_elsewhere: records of other shards may need it, and need not show yet.
         unreadable: a record that cannot be understood and may need it.
         abandoned: why a person ordered to let go of it without its driver; else empty.
         members: records registered on it, None where they are not counted in its status.
@@ -59,7 +59,7 @@ class Observation:
     rest: timedelta | None = None
     users: int = 0
     is_coming: bool = False
-    is_of_shards: bool = False
+    is_used_elsewhere: bool = False
     unreadable: ObjectKey | None = None
     abandoned: str = ""
     members: int | None = None

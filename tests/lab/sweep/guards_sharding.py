@@ -30,7 +30,7 @@ SHARDING: dict[str, Mutant] = {
             Edit(
                 load_balancer,
                 "_list_records",
-                "not seen.is_of_shards",
+                "not seen.is_used_elsewhere",
                 "seen",
             ),
         ),

@@ -68,13 +68,13 @@ def named(
 ) -> Iterator[Run]:
     """Tell of those in one process: who has lost its Lease begins again by another name.
 
+    It looks at what there is from then on, which may be seconds after the process was
+    started, on a busy machine. Who leads another shard than the first has its name for that.
+
     Args:
         role: controller or deregistrar.
         told: the events of its log.
         ended: when it had ended; None: it was not seen to.
-
-    It looks at what there is from then on, which may be seconds after the process was
-    started, on a busy machine. Who leads another shard than the first has its name for that.
     """
     begun = [e for e in told if e["event"] == "process.started"]
     began = [second(datetime.fromisoformat(event["timestamp"])) for event in begun]

@@ -13,7 +13,7 @@ cannot be seen is left to the judge:
 Beside what is said there, a STEP has
 
     line       of a request: its id in the audit log
-    address, not_after, drained, heard, late, shares    of a call, as in `calls`
+    address, not_after, drained, heard, late, batched, shares    of a call, as in `calls`
     beside     of a read, write or lock: it was, or may have been, made beside the turns
 
 A DRIVER has its name, how many calls it takes at a time (`places`), and how long each
