@@ -191,13 +191,14 @@ def informers_of(view: View, client: KubeReader, clock: Clock) -> tuple[Follower
         before, after = (every,), (shared,)
     return (
         *before,
+        # By far the longest list: a start waits for it.
+        Informer(client, RECORDS, clock, store=view.records, selection=own),
         Informer(client, drivers, clock, store=view.drivers),
         balancers,
         Informer(client, GROUPS, clock, store=view.groups, selection=own),
         Informer(
             client, BINDS, clock, store=view.binds, selection=own, may_be_missing=True
         ),
-        Informer(client, RECORDS, clock, store=view.records, selection=own),
         Informer(client, PODS, clock, store=view.pods, selection=living),
         Informer(client, NODES, clock, store=view.nodes),
         Informer(client, SERVICES, clock, store=view.services, selection=own),

@@ -6,7 +6,7 @@ out: whoever decides about it must hold. ERROR and BOOKMARK events never reach t
 of the kind.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from typing import Final, Generic, TypeVar
 
 import attrs
@@ -97,21 +97,46 @@ class _List(msgspec.Struct):
 _decode = msgspec.json.Decoder(_List).decode
 
 
-def read_page(resource: Resource[T], body: bytes) -> Page[T]:
-    """Read the answer to a list request.
+@attrs.frozen
+class Answer:
+    """The answer to a list request, its objects still unread.
+
+    Attributes:
+        bodies: the JSON of each object.
+        version: resourceVersion of the list, where a watch begins.
+        rest: the token for what follows, empty at the end.
+    """
+
+    bodies: Sequence[msgspec.Raw]
+    version: str
+    rest: str
+
+    def read(self, resource: Resource[T]) -> Page[T]:
+        """Read the objects.
+
+        Raises:
+            UnreadableAnswer: an object without even a name.
+        """
+        try:
+            objects, unreadable = read_each(resource, map(bytes, self.bodies))
+        except (msgspec.DecodeError, UnicodeDecodeError, Malformed) as error:
+            raise UnreadableAnswer(f"list of {resource.plural}: {error}") from error
+        return Page(objects, unreadable, self.version, self.rest)
+
+
+def open_answer(plural: str, body: bytes) -> Answer:
+    """Read what the answer to a list request says of the list itself.
 
     Raises:
-        BadAnswer: no list, no version, or an object without even a name.
+        UnreadableAnswer: no list, or no version.
     """
     try:
         found = _decode(body)
-        bodies = (bytes(item) for item in found.items or ())
-        objects, unreadable = read_each(resource, bodies)
-    except (msgspec.DecodeError, UnicodeDecodeError, Malformed) as error:
-        raise UnreadableAnswer(f"list of {resource.plural}: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableAnswer(f"list of {plural}: {error}") from error
     if not found.metadata.version:
-        raise UnreadableAnswer(f"list of {resource.plural}: it has no resourceVersion")
-    return Page(objects, unreadable, found.metadata.version, found.metadata.rest)
+        raise UnreadableAnswer(f"list of {plural}: it has no resourceVersion")
+    return Answer(found.items or (), found.metadata.version, found.metadata.rest)
 
 
 def read_each(

@@ -11,16 +11,19 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Final, TypeVar
 
+import attrs
+
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.errors import AnswerTooLarge, UnreadableAnswer
 from lbcf.kube.kinds import HasMeta, Resource
 from lbcf.kube.list_watch import (
     EVERYTHING,
     LINE_LIMIT,
+    Answer,
     Page,
     Selection,
     Unreadable,
-    read_page,
+    open_answer,
 )
 from lbcf.kube.requests import ApiRequest, HttpTransport
 from lbcf.wire.errors import Malformed
@@ -36,6 +39,8 @@ whoever may create objects decides about their size: a page that is longer is no
 its end, but asked for again with fewer objects."""
 _PAGES_AT_ONCE: Final = 4
 """Pages of all lists that are read at a time: a process starts with a list of each kind."""
+_UNTIL_SENT: Final = 0.001
+"""Seconds in which the loop sends what has been begun: while a page is read nothing else runs."""
 _SHRINK: Final = 8
 _GROWTH: Final = 4
 
@@ -61,8 +66,9 @@ class KubeReader:
     ) -> AsyncGenerator[Page[T], None]:
         """List, page by page, all from the same moment.
 
-        One page is in memory at a time, of at most `PAGE_BYTES`: the number of objects
-        that are asked for follows what the last page weighed.
+        The next page is on its way while one is read: two are in memory, each of at most
+        `PAGE_BYTES`. The number of objects that are asked for follows what the last page
+        weighed.
 
         Args:
             resource: the kind.
@@ -82,24 +88,59 @@ class KubeReader:
         query = first if version is None else {**first, "resourceVersion": version}
         # Out of its cache the server gives everything at once, whatever the limit.
         most = None if version == "0" else PAGE_BYTES
-        limit = page_size
+        request = ApiRequest("GET", path, query, most=most)
+        coming = self._begin(resource.plural, request, page_size)
+        try:
+            while True:
+                answer, fitting = await coming
+                if rest := answer.rest:
+                    # The server needs as long for a page as we do: of a start's second,
+                    # 0.3 s went by unused with 2,000 records (measured).
+                    after = attrs.evolve(request, query={**first, "continue": rest})
+                    limit = min(page_size, fitting)
+                    coming = self._begin(resource.plural, after, limit)
+                    await asyncio.sleep(_UNTIL_SENT)
+                page = answer.read(resource)
+                del answer
+                yield page
+                if not rest:
+                    return
+        finally:
+            coming.cancel()
+
+    def _begin(
+        self, plural: str, request: ApiRequest, limit: int
+    ) -> "asyncio.Task[tuple[Answer, int]]":
+        """Ask for a page; whoever wants it waits for the task."""
+        task = asyncio.create_task(self._ask(plural, request, limit))
+        # Where nobody does any more, nobody is to be told that it failed.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return task
+
+    async def _ask(
+        self, plural: str, request: ApiRequest, limit: int
+    ) -> tuple[Answer, int]:
+        """Ask for a page, of fewer objects where they are too large.
+
+        Returns:
+            The answer, and how many objects as large as these fit into a page.
+
+        Raises:
+            AnswerTooLarge: a single object is longer than a page may be.
+            KubeError: as the tree tells.
+        """
         while True:
-            request = ApiRequest("GET", path, {**query, "limit": str(limit)}, most=most)
+            query = {**request.query, "limit": str(limit)}
             try:
                 async with self._pages:
-                    body = await self._exchange.send(request)
+                    body = await self._exchange.send(attrs.evolve(request, query=query))
             except AnswerTooLarge:
                 if limit == 1:
                     raise
                 limit = max(1, limit // _SHRINK)
                 continue
-            page = read_page(resource, body)
-            limit = min(page_size, _next_limit(limit, page, len(body)))
-            del body
-            yield page
-            if not page.rest:
-                return
-            query = {**first, "continue": page.rest}
+            answer = open_answer(plural, body)
+            return answer, _next_limit(limit, len(answer.bodies), len(body))
 
     async def list(
         self, resource: Resource[T], selection: Selection = EVERYTHING
@@ -172,8 +213,7 @@ class KubeReader:
         return self._exchange.stream(ApiRequest("GET", path, query), silence)
 
 
-def _next_limit(limit: int, page: Page[T], weight: int) -> int:
-    objects = len(page.objects) + len(page.unreadable)
+def _next_limit(limit: int, objects: int, weight: int) -> int:
     fitting = max(1, objects * PAGE_BYTES // (2 * weight)) if objects else limit
     return min(fitting, _GROWTH * limit)
 

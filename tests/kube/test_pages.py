@@ -6,7 +6,7 @@ import tracemalloc
 import weakref
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 
 import attrs
@@ -108,7 +108,7 @@ NAMES = attrs.evolve(THINGS, parse=_parse_name)
 
 
 async def test_large_objects_come_in_small_pages() -> None:
-    """A list of 120 MiB takes as much memory as its largest page, and all of it comes."""
+    """A list of 120 MiB takes as much memory as its largest pages, and all of it comes."""
     warehouse = Warehouse([2**20] * 120)
     async with a_client(warehouse) as client:
         gc.collect()
@@ -161,19 +161,20 @@ class SlowApi(TinyApi):
 
     Attributes:
         most: how many requests were under way at a time.
+        under_way: how many are.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.most = 0
-        self._under_way = 0
+        self.under_way = 0
 
     async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Answer late."""
-        self._under_way += 1
-        self.most = max(self.most, self._under_way)
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
         await asyncio.sleep(1)
-        self._under_way -= 1
+        self.under_way -= 1
         return await super().send(request, within)
 
 
@@ -187,6 +188,48 @@ def test_four_pages_are_read_at_a_time() -> None:
         return api.most, len(api.requests)
 
     assert (4, 12) == run_virtual(story())
+
+
+class SlowPages(SlowApi):
+    """Has a list of three things, a page for each; takes a second for each page."""
+
+    def perform(self, request: ApiRequest, *, at: int | None = None) -> bytes:
+        """Answer with one thing."""
+        _ = at
+        number = int(request.query.get("continue", "0"))
+        rest = str(number + 1) if number < 2 else ""
+        page = things(thing_json(f"t{number}", 1), version=5, rest=rest)
+        return msgspec.json.encode(page)
+
+
+def test_the_next_page_comes_while_one_is_read() -> None:
+    """Else a start would wait for the server as often as there are pages."""
+
+    async def story() -> list[int]:
+        api, sent = SlowPages(), []
+
+        def parse(body: bytes) -> Thing:
+            # While a page is read, the loop stands still: what is not sent by now comes late.
+            sent.append(api.under_way)
+            return parse_thing(body)
+
+        await KubeClient(api).list(attrs.evolve(THINGS, parse=parse))
+        return sent
+
+    assert [1, 1, 0] == run_virtual(story())
+
+
+def test_a_page_that_nobody_wants_any_more_is_asked_for_no_longer() -> None:
+    """A list that is given up leaves nothing behind."""
+
+    async def story() -> int:
+        async with aclosing(KubeClient(SlowPages()).list_pages(THINGS)) as pages:
+            await anext(pages)
+            assert 2 == len(asyncio.all_tasks())
+        await asyncio.sleep(0)
+        return len(asyncio.all_tasks())
+
+    assert 1 == run_virtual(story())
 
 
 async def test_a_second_list_makes_no_second_copy(
