@@ -1,8 +1,13 @@
-"""`python -m lbcf`: the same as the command `lbcf`."""
+"""`python -m lbcf`, and the command `lbcf`."""
 
 import sys
 
-from lbcf.cli import main
+from lbcf.runtime import garbage
+
+
+garbage.collect_seldom()
+
+from lbcf.cli import main  # noqa: E402 - what it imports is most of what is allocated
 
 
 if __name__ == "__main__":

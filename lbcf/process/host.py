@@ -4,7 +4,6 @@ The program of the process says what to watch and what to do.
 """
 
 import asyncio
-import gc
 import os
 import platform
 
@@ -24,7 +23,7 @@ from contextlib import (
 )
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 import attrs
 import structlog
@@ -42,7 +41,7 @@ from lbcf.kube.leader_election import LeaderElector, LeadershipLostError
 from lbcf.kube.shard_election import ShardElector
 from lbcf.kube.store import Store
 from lbcf.process.dependencies import Dependencies, build_dependencies
-from lbcf.runtime import failpoints, health, logs, spans
+from lbcf.runtime import failpoints, garbage, health, logs, spans
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import Check, LoopWatch
 from lbcf.runtime.journal import Predecessor
@@ -137,7 +136,7 @@ async def run_process(
         CannotListen: an address for probes or metrics is taken.
         ValueError: the failpoint that the environment asks for is none.
     """
-    free_last_run()
+    garbage.begin_run()
     logs.configure(settings.log_level, settings.log_format)
     failpoints.arm(os.environ.get(failpoints.VARIABLE))
     kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
@@ -313,7 +312,7 @@ class Host:
             return
         self._is_working = True
         self._parts.recorder.is_silent = False
-        tune_gc()
+        garbage.leave_alone()
         name = "" if predecessor is None else predecessor.name
         _log.info("work.started", inherited=name)
         await program.work(self._asked, predecessor)
@@ -425,28 +424,3 @@ class ReadMetrics(Collector):
             if (value := ask(informer)) is not None:
                 family.add_metric([informer.resource.plural], value)
         return family
-
-
-YOUNG: Final = 10_000
-"""Allocations between two collections of the youngest; Python's own 700 are a handful
-of API calls."""
-MIDDLE: Final = 20
-OLD: Final = 20
-
-
-def free_last_run() -> None:
-    """Free what an ended run in this process has held: it was left alone until now."""
-    if gc.get_freeze_count():
-        gc.unfreeze()
-        gc.collect()
-
-
-def tune_gc() -> None:
-    """Leave alone what lives now, and look through the rest less often.
-
-    Cached objects are freed by their reference counts when they are replaced; searching
-    all of them for cycles again and again would only cost.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG, MIDDLE, OLD)
