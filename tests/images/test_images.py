@@ -4,14 +4,10 @@ import hashlib
 import json
 import re
 import subprocess
-import tarfile
 
-from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
-import attrs
 import pytest
 
 from cyclonedx.schema import SchemaVersion
@@ -24,53 +20,40 @@ from images.table import IMAGES
 from images.waiter import REFERENCE, build_waiter
 from lbcf import __version__
 from tests.images.test_lock import pinned
-from tests.lab.cluster.commands import find_program
+from tests.images.unpacked import Unpacked, unpacked
 
 
 # Starting it as another user, with nothing around it, takes root.
 pytestmark = pytest.mark.nodes
 
 
-@attrs.frozen
-class Unpacked:
-    """An image's files, and how it is started."""
-
-    files: Path
-    config: Mapping[str, Any]
-    archive: Path
-
-    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        """Start it, as a container engine would."""
-        chroot = find_program("chroot")
-        assert chroot is not None
-        user = f"--userspec={self.config['User']}"
-        return subprocess.run(
-            [chroot, user, self.files, *self.config["Entrypoint"], *argv],
-            env=dict(pair.split("=", 1) for pair in self.config["Env"]),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+def started(image: Unpacked, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Start it, as a container engine would."""
+    return subprocess.run(
+        [*image.command(str(image.files), image.config["User"]), *argv],
+        env=image.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.fixture(scope="module", name="image")
 def _image(tmp_path_factory: pytest.TempPathFactory) -> Unpacked:
     """The smallest one, unpacked."""
-    folder = tmp_path_factory.mktemp("image")
-    path = build(IMAGES["memory"], folder)
-    with tarfile.open(path) as archive:
-        archive.extractall(folder, filter="data")
-    [manifest] = json.loads((folder / "manifest.json").read_text())
+    return unpacked(IMAGES["memory"], tmp_path_factory.mktemp("image"))
+
+
+def test_image_is_loaded_by_its_name(image: Unpacked) -> None:
+    """As manifests call it."""
+    [manifest] = json.loads((image.archive.parent / "manifest.json").read_text())
+
     assert [IMAGES["memory"].reference] == manifest["RepoTags"]
-    files = folder / "root"
-    unpack(path, files)
-    config = json.loads((folder / manifest["Config"]).read_text())["config"]
-    return Unpacked(files, config, path)
 
 
 def test_driver_starts(image: Unpacked) -> None:
     """As a user that is not root, from a root that it does not own."""
-    done = image.run("--help")
+    done = started(image, "--help")
 
     assert "" == done.stderr
     assert "--bind-address" in done.stdout

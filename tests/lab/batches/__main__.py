@@ -2,13 +2,11 @@
 
 import argparse
 import asyncio
-import logging
 import sys
 
 from collections.abc import Sequence
 
 import attrs
-import structlog
 
 from lbcf import sdk
 from lbcf.core.model.operations import Operation
@@ -16,6 +14,7 @@ from tests.lab.batches.caller import Caller, NoProgressError, as_object, followe
 from tests.lab.batches.kills import VICTIMS, killed
 from tests.lab.batches.poison import MEMBERS, USUAL, delay, poisons_of
 from tests.lab.batches.stages import LONG, PACE, STAGES, Stage
+from tests.lab.quiet import log_warnings_only
 from tests.sdk.services import serving
 
 
@@ -103,8 +102,7 @@ async def main(argv: Sequence[str] | None = None) -> None:
         help="of the poisoned one among the members, counted from 0 (default: the first)",
     )
     chosen = parser.parse_args(argv)
-    quiet = structlog.make_filtering_bound_logger(logging.WARNING)
-    structlog.configure(wrapper_class=quiet)
+    log_warnings_only()
     if chosen.item_milliseconds is not None:
         PACE.item = chosen.item_milliseconds / 1000
     if chosen.poison:

@@ -14,6 +14,7 @@ from tests.lab.cluster import Cluster
 from tests.lab.cluster.fixtures import running
 from tests.lab.failover.rounds import STAGES, How, Replicas, Round
 from tests.lab.failover.scene import ROLES, put_up
+from tests.lab.quiet import log_warnings_only
 
 
 LIMITS = {How.STANDBY: 5.0, How.IN_PLACE: 2.0, How.POWER_OFF: 8.0}
@@ -72,6 +73,7 @@ def main() -> int:
     known = [how.name.lower() for how in How]
     add("--only", nargs="+", choices=known, default=known)
     flags = parser.parse_args()
+    log_warnings_only()
     folder = Path(tempfile.mkdtemp(prefix="lbcf-failover-", dir="/tmp"))
     with running(0) as cluster:
         is_well = asyncio.run(measure(cluster, folder, flags))

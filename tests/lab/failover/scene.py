@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 import time
 import uuid
 
@@ -14,10 +13,12 @@ from pathlib import Path
 import aiohttp
 import attrs
 
+from images.table import IMAGES
 from lbcf import sdk
 from tests.drivers.servers import ALLOW_BESIDE_US
 from tests.e2e import objects
 from tests.e2e.stage import Process, Stage, staged
+from tests.images.unpacked import Unpacked, unpacked
 from tests.lab.bench.pods import paced
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.ports import free_ports
@@ -33,16 +34,20 @@ EACH = 50
 BALANCERS = ("front", "back", "left", "right")
 RATE = 20.0
 """Groups, or pods, made in a second."""
+MOUNTED = ("proc", "var/run")
 IN_A_POD = (
     *("setpriv", "--pdeathsig", "KILL"),
-    *("unshare", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"),
-    *("sh", "-c"),
+    *("unshare", "--pid", "--mount", "--fork", "--kill-child"),
+    *("sh", "-ec"),
     (
-        "mount -t tmpfs run /run && mkdir -p /run/secrets/kubernetes.io"
-        ' && cp -r "$0" /run/secrets/kubernetes.io/serviceaccount && exec "$@"'
+        'cd "$0"; mount -t proc proc proc; mount -t tmpfs run var/run; '
+        "mkdir -p var/run/secrets/kubernetes.io; "
+        'cp -r "$1" var/run/secrets/kubernetes.io/serviceaccount; '
+        'shift; exec env -i "$@"'
     ),
 )
-"""Then comes the folder of the service account, then the program."""
+"""Then come the files of the image, the folder of the service account, the environment, and
+the program."""
 
 
 class FirstCalls(MemoryDriver):
@@ -87,6 +92,8 @@ class Scene:
     cluster: Cluster
     stage: Stage
     driver: FirstCalls
+    image: Unpacked
+    """What the processes run from, as they ship: no package of ours for tests beside them."""
     account: Path
     pods: list[tuple[str, str]] = attrs.Factory(list)
     """Names and addresses of pods that wait to be deleted."""
@@ -97,13 +104,19 @@ class Scene:
         """Start a process as in a pod of its own."""
         probes, metrics = free_ports(2)
         host, _, port = self.cluster.server.removeprefix("https://").partition(":")
+        environment = {
+            **self.image.environment,
+            "KUBERNETES_SERVICE_HOST": host,
+            "KUBERNETES_SERVICE_PORT": port,
+            "POD_IP": "127.0.0.1",
+            "POD_UID": str(uuid.uuid4()),
+            "CONTAINER_NAME": role,
+        }
         argv = [
-            *(*IN_A_POD, str(self.account)),
-            # Where it is set, each start would compile all modules; images have them compiled.
-            *("env", "-u", "PYTHONDONTWRITEBYTECODE"),
-            *(f"KUBERNETES_SERVICE_HOST={host}", f"KUBERNETES_SERVICE_PORT={port}"),
-            *("POD_IP=127.0.0.1", f"POD_UID={uuid.uuid4()}", f"CONTAINER_NAME={role}"),
-            *(sys.executable, "-m", "lbcf", role, "--namespace", self.stage.namespace),
+            *(*IN_A_POD, str(self.image.files), str(self.account)),
+            *(f"{name}={value}" for name, value in environment.items()),
+            *self.image.command(".", "0:0"),
+            *(role, "--namespace", self.stage.namespace),
             *("--health-probe-bind-address", f":{probes}"),
             *("--metrics-bind-address", f"127.0.0.1:{metrics}"),
             *ALLOW_BESIDE_US,
@@ -161,7 +174,10 @@ async def put_up(
         async with staged(cluster, namespace, folder) as stage, served(driver) as url:
             account = _account(cluster, namespace, folder / "account")
             stage.driver_url = url
-            scene = Scene(cluster, stage, driver, account)
+            image = unpacked(IMAGES["lbcf"], folder)
+            for name in MOUNTED:
+                (image.files / name).mkdir(parents=True)
+            scene = Scene(cluster, stage, driver, image, account)
             try:
                 for role in ROLES:
                     await stage.until_working(await scene.start(role))

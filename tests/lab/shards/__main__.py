@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import logging
 import shutil
 import statistics
 import sys
@@ -11,10 +10,10 @@ import tempfile
 from pathlib import Path
 
 import attrs
-import structlog
 
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.fixtures import running
+from tests.lab.quiet import log_warnings_only
 from tests.lab.shards.ground import Ground, put_up
 from tests.lab.shards.meters import MIB, Division, Load
 from tests.lab.shards.replicas import Replicas
@@ -170,8 +169,7 @@ def main() -> int:
     add("--shards", type=int, default=4)
     add("--kills", type=int, default=8, help="of leaders of each role; 0: sizes alone")
     flags = parser.parse_args()
-    quiet = structlog.make_filtering_bound_logger(logging.WARNING)
-    structlog.configure(wrapper_class=quiet)
+    log_warnings_only()
     folder = Path(tempfile.mkdtemp(prefix="lbcf-shards-", dir="/tmp"))
     with running(0) as cluster:
         is_well = asyncio.run(measure(cluster, folder, flags))
