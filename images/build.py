@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from images.sbom import bill_of
-from images.table import Image
+from images.table import ENVIRONMENT, Image
 from tests.lab.cluster.images import extensions, shared_libraries
 from tests.lab.cluster.layers import Layer, save_image
 
@@ -71,13 +71,7 @@ def build(image: Image, folder: Path) -> Path:
             layer,
             path,
             Entrypoint=[f"/{PREFIX}/bin/python3", *image.start],
-            Env=[
-                "HOME=/",
-                f"PATH=/{PREFIX}/bin",
-                f"LD_LIBRARY_PATH=/{PREFIX}/lib",
-                "PYTHONUNBUFFERED=1",
-                "PYTHONSAFEPATH=1",
-            ],
+            Env=[f"{name}={value}" for name, value in ENVIRONMENT.items()],
             User=USER,
             WorkingDir="/",
         )

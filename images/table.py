@@ -43,6 +43,21 @@ _MEMORY = (
     "shared",
 )
 
+MEMORY: Mapping[str, str] = {"MALLOC_MMAP_THRESHOLD_": "131072"}
+"""Has glibc give large blocks back that are freed, as it does until the first of them is: then
+it raises that threshold, and pages of lists leave holes among what stays. Without it each
+process holds 5 MiB more once it has read thousands of objects (measured)."""
+
+ENVIRONMENT: Mapping[str, str] = {
+    "HOME": "/",
+    "PATH": "/usr/local/bin",
+    "LD_LIBRARY_PATH": "/usr/local/lib",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONSAFEPATH": "1",
+    **MEMORY,
+}
+"""What a container of ours has in its environment before its manifest adds to it."""
+
 IMAGES: Mapping[str, Image] = {
     "lbcf": Image("lbcf", ("-m", "lbcf"), lock="image-admission"),
     "elbv2": _driver("elbv2", "elbv2", "shared", lock="image-elbv2"),

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from images.build import ROOT, build, unpack
-from images.table import IMAGES
+from images.table import ENVIRONMENT, IMAGES
 from images.waiter import REFERENCE, build_waiter
 from lbcf import __version__
 from tests.images.test_lock import pinned
@@ -167,6 +167,14 @@ def test_containerfile_starts_the_same(name: str) -> None:
         f"COPY --from=build /images/{IMAGES[name].name}/ /",
         f"ENTRYPOINT {started}",
     ] == stage.splitlines()[:2]
+
+
+def test_containerfile_gives_the_same_environment() -> None:
+    """A process finds what it finds in the images that we build ourselves."""
+    text = (ROOT / "images" / "Containerfile").read_text()
+    [line] = re.findall(r"(?m)^ENV (.*)", text)
+
+    assert ENVIRONMENT == dict(pair.split("=", 1) for pair in line.split())
 
 
 def test_containerfile_leaves_nothing_of_the_base() -> None:
