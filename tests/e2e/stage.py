@@ -341,9 +341,11 @@ class Stage:
 
         await eventually(known, "the epoch is known", self)
 
-    async def until(self, told: str, check: Callable[[], Awaitable[T]]) -> T:
-        """Wait until a check says yes; its answer is returned."""
-        return await eventually(check, told, self)
+    async def until(
+        self, told: str, check: Callable[[], Awaitable[T]], more: float = 0.0
+    ) -> T:
+        """Wait until a check says yes, so many seconds more than usual; returns its answer."""
+        return await eventually(check, told, self, more)
 
     async def until_events(self, *expected: tuple[str, str]) -> None:
         """Wait until there are Events of these types and reasons, each once."""
@@ -436,10 +438,14 @@ class Stage:
 
 
 async def eventually(
-    check: Callable[[], Awaitable[T]], told: str, stage: Stage | None = None
+    check: Callable[[], Awaitable[T]],
+    told: str,
+    stage: Stage | None = None,
+    more: float = 0.0,
 ) -> T:
     """Ask again and again until the answer is yes; fail when patience is over."""
-    end = time.monotonic() + PATIENCE
+    patience = PATIENCE + more
+    end = time.monotonic() + patience
     last: object = None
     while time.monotonic() < end:
         try:
@@ -454,7 +460,7 @@ async def eventually(
     records = await stage.listed(objects.RECORDS) if stage else ()
     states = json.dumps([r.body.get("status") for r in records], indent=1)
     raise AssertionError(
-        f"not within {PATIENCE:g} s: {told} ({last!r})\n{states}\n{story}"
+        f"not within {patience:g} s: {told} ({last!r})\n{states}\n{story}"
     )
 
 

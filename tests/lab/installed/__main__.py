@@ -22,6 +22,7 @@ from tests.lab.demo.traffic import FailedRequest
 from tests.lab.installed import acts, images, install, traces, verdict
 from tests.lab.installed.install import SYSTEM
 from tests.lab.installed.witness import Witness, told_about, watching
+from tests.lab.traced.corruptions import CORRUPTIONS, misjudged
 from tests.lab.traced.judge import told
 
 
@@ -81,7 +82,15 @@ def _run(cluster: Cluster, folder: Path) -> bool:
     followed = traces.follow(cluster, folder, witness)
     _say(told(followed))
     refused = followed.refusal is not None or not followed.steps
-    return not requests or refused or bool(failed or left)
+    return not requests or refused or bool(failed or left) or _is_misjudged(folder)
+
+
+def _is_misjudged(folder: Path) -> bool:
+    """Tell whether the judge lets pass what was not so: the same tape with one step changed."""
+    wrong = misjudged(json.loads((folder / traces.TAPE).read_text()))
+    _say(f"the same, each time with one step changed: {len(CORRUPTIONS)} times")
+    _say("\n".join(wrong) or "refused each time")
+    return bool(wrong)
 
 
 def _start_load(cluster: Cluster, folder: Path) -> "subprocess.Popen[bytes]":

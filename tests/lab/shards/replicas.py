@@ -13,6 +13,9 @@ from tests.lab.shards.ground import Ground
 from tests.lab.shards.meters import Load, load
 
 
+_READ = 0.005
+"""Seconds more that are waited for each record there is: an API server without a cache takes
+one for all of 1,000 (measured)."""
 _HELD = 2.0
 """Seconds for which a new standby has been waiting before its leader is killed."""
 
@@ -60,7 +63,9 @@ class Replicas:
         async def are_led() -> bool:
             return len(self._leaders()) == wanted
 
-        await self.ground.stage.until(f"{wanted} of the {self.role} work", are_led)
+        read = self.ground.count * _READ
+        told = f"{wanted} of the {self.role} work"
+        await self.ground.stage.until(told, are_led, read)
 
     def _leaders(self) -> dict[int, Process]:
         """Return who works, by shard."""

@@ -148,13 +148,25 @@ ALL: tuple[tuple[Corruption, str], ...] = (
 
 def see_refused(tape: Json, corrupted: Corruption, why: str) -> None:
     """Look whether a tape, corrupted in a copy, is refused where it was corrupted."""
+    assert None is _misjudged(tape, corrupted, why)
+
+
+def misjudged(tape: Json) -> list[str]:
+    """Corrupt a tape in each way of one life; tell of what was not refused as it should."""
+    found = (_misjudged(tape, corrupted, why) for corrupted, why in CORRUPTIONS)
+    return [text for text in found if text is not None]
+
+
+def _misjudged(tape: Json, corrupted: Corruption, why: str) -> str | None:
+    """Tell how a corrupted copy was judged; None: refused where it was corrupted."""
     changed = copy.deepcopy(tape)
     place = corrupted(changed)
     refusal = judge(changed).refusal
-
-    assert refusal is not None, corrupted.__name__
-    assert place == refusal.event.number, (corrupted.__name__, str(refusal))
-    assert why in str(refusal), corrupted.__name__
+    if refusal is None:
+        return f"{corrupted.__name__}: allowed"
+    if place != refusal.event.number or why not in str(refusal):
+        return f"{corrupted.__name__}: not refused at step {place} because {why}, but {refusal}"
+    return None
 
 
 def _chosen(tape: Json) -> list[Step]:
