@@ -243,9 +243,9 @@ def test_answer_is_of_a_list_that_was_sent_after_the_question() -> None:
 
     async def story(scene: Scene) -> None:
         first = scene.ask()
-        await asyncio.sleep(0)  # its LIST is sent, and not read yet
-        await asyncio.sleep(0)
-        await scene.create()
+        while not scene.lists:  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0)
+        await scene.create()  # its LIST is sent, and not read yet
         assert await first
         assert not await scene.ask(within=timedelta(seconds=2))
 

@@ -65,6 +65,7 @@ async def _make_driver(
             said = {
                 "endpoint_url": emulator.url,
                 "credentials": credentials,
+                "connecting": PATIENCE,
                 "answering": PATIENCE,
             }
             chosen = Settings(**(said | {"attempts": 1} | settings))  # type: ignore[arg-type]

@@ -10,10 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
+import attrs
 import pytest
 
 from lbcf.kube.client import KubeClient
 from lbcf.kube.informer import Informer, Pacing
+from lbcf.kube.kinds import Resource
 from lbcf.kube.list_watch import LINE_LIMIT, Selection
 from lbcf.kube.store import Store
 from tests.kube.builders import (
@@ -24,6 +26,7 @@ from tests.kube.builders import (
     bookmark,
     event,
     key,
+    parse_thing,
     thing_json,
     things,
 )
@@ -85,6 +88,22 @@ def held(informer: Informer[Thing]) -> dict[str, str]:
     return {meta.key.name: meta.resource_version for meta in metas}
 
 
+def told_of(name: str) -> tuple[Resource[Thing], asyncio.Event]:
+    """Return things, and what is set when the one of that name is read.
+
+    The next page is asked for before: the server cannot tell.
+    """
+    is_read = asyncio.Event()
+
+    def parse(body: bytes) -> Thing:
+        thing = parse_thing(body)
+        if thing.meta.key.name == name:
+            is_read.set()
+        return thing
+
+    return attrs.evolve(THINGS, parse=parse), is_read
+
+
 class TestList:
     """The first request, and each after a lost version, is a consistent list."""
 
@@ -108,21 +127,28 @@ class TestList:
     ) -> None:
         """A part of a list is no list; it is held, so that the rest is no work for seconds."""
         server.script(answer(things(thing_json("a", 1), version=7, rest="more")))
-        informer = Informer(client, THINGS, clock)
+        kind, is_read = told_of("a")
+        informer = Informer(client, kind, clock)
         async with following(informer, server):
+            await is_read.wait()
+            assert informer.last_heard is not None
             assert not informer.synced.is_set()
             assert {"a": "1"} == held(informer)
-            assert informer.last_heard is not None
 
-    async def test_later_list_is_taken_in_as_a_whole(self, follow: Follow) -> None:
+    async def test_later_list_is_taken_in_as_a_whole(
+        self, client: KubeClient, server: ScriptedServer, clock: PromptClock
+    ) -> None:
         """Who decides meanwhile decides by what was true at one moment."""
-        informer = await follow(
+        server.script(
             answer(things(thing_json("a", 1), version=5)),
             refusal(410, "Expired"),
             answer(things(thing_json("b", 7), version=9, rest="more")),
         )
-
-        assert {"a": "1"} == held(informer)
+        kind, is_read = told_of("b")
+        informer = Informer(client, kind, clock)
+        async with following(informer, server):
+            await is_read.wait()
+            assert {"a": "1"} == held(informer)
 
     async def test_selectors_are_sent_with_both(
         self, client: KubeClient, server: ScriptedServer, clock: PromptClock

@@ -292,7 +292,7 @@ def test_wheel_has_both_programs(release: Path) -> None:
         *names
     }
     assert "kubectl-lbcf = " in programs
-    assert "\nlbcf = lbcf.cli:main" in programs
+    assert "\nlbcf = lbcf.__main__:main" in programs
     assert {"lbcf", f"lbcf-{__version__}.dist-info"} == folders
 
 

@@ -25,7 +25,7 @@ from tests.lab.sweep.explore import Case, Tally, tally_of
 
 SILENT = 50
 """Nothing but what is critical."""
-_BETWEEN_COLLECTIONS = 200_000
+_THRESHOLDS = (200_000, 10, 10)
 """Allocations, a few runs' worth: each run ends in cycles, and has few before. At Python's
 own 700, a sixth of the time of a run goes into looking for them (measured)."""
 _BATCH = 150
@@ -47,7 +47,7 @@ def prepare() -> None:
     """Get a process ready that does nothing but runs, it and its children."""
     silence()
     gc.freeze()
-    gc.set_threshold(_BETWEEN_COLLECTIONS, 10, 10)
+    gc.set_threshold(*_THRESHOLDS)
 
 
 def tally_apart(cases: Iterable[Case]) -> Tally:
@@ -109,6 +109,17 @@ def silenced() -> Iterator[None]:
         yield
     finally:
         structlog.configure(**before)
+
+
+@contextmanager
+def collected_seldom() -> Iterator[None]:
+    """Look for cycles as seldom as `prepare` has it, for a while: for one test among others."""
+    before = gc.get_threshold()
+    gc.set_threshold(*_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def tally_all(
