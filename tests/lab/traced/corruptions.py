@@ -94,7 +94,7 @@ CORRUPTIONS: tuple[tuple[Corruption, str], ...] = (
     (too_late, "after its permission's end"),
     (let_go_early, "has succeeded that counts"),
     (cut_short, "its drain has"),
-    (renewed_late, "after its time-out's end"),
+    (renewed_late, "s after its "),
     (settled_early, "it may take effect for"),
     (unensured, "no ensure has succeeded"),
 )
