@@ -94,7 +94,7 @@ CORRUPTIONS: tuple[tuple[Corruption, str], ...] = (
     (too_late, "after its permission's end"),
     (let_go_early, "has succeeded that counts"),
     (cut_short, "its drain has"),
-    (renewed_late, "s after its "),
+    (renewed_late, "after its time-out's end"),
     (settled_early, "it may take effect for"),
     (unensured, "no ensure has succeeded"),
 )
@@ -152,8 +152,14 @@ def see_refused(tape: Json, corrupted: Corruption, why: str) -> None:
 
 
 def misjudged(tape: Json) -> list[str]:
-    """Corrupt a tape in each way of one life; tell of what was not refused as it should."""
-    found = (_misjudged(tape, corrupted, why) for corrupted, why in CORRUPTIONS)
+    """Corrupt a tape in each way of one life; tell of what was not refused as it should.
+
+    An item of a batch is good until its permission's end, not until a time-out's.
+    """
+    whys = dict(CORRUPTIONS)
+    if _first(_chosen(tape), "ensure")["batched"]:
+        whys[renewed_late] = "after its permission's end"
+    found = (_misjudged(tape, corrupted, why) for corrupted, why in whys.items())
     return [text for text in found if text is not None]
 
 
