@@ -43,10 +43,10 @@ _MEMORY = (
     "shared",
 )
 
-MEMORY: Mapping[str, str] = {"MALLOC_MMAP_THRESHOLD_": "131072"}
-"""Has glibc give large blocks back that are freed, as it does until the first of them is: then
-it raises that threshold, and pages of lists leave holes among what stays. Without it each
-process holds 5 MiB more once it has read thousands of objects (measured)."""
+ALLOCATOR: Mapping[str, str] = {"MALLOC_MMAP_THRESHOLD_": "131072"}
+"""glibc gives a freed block of at least this size back to the system. Where the size is not
+set, glibc raises it with each such block that is freed (mallopt(3)); then the pages of lists
+leave holes, and a process that has read thousands of objects holds 5 MiB more (measured)."""
 
 ENVIRONMENT: Mapping[str, str] = {
     "HOME": "/",
@@ -54,7 +54,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "LD_LIBRARY_PATH": "/usr/local/lib",
     "PYTHONUNBUFFERED": "1",
     "PYTHONSAFEPATH": "1",
-    **MEMORY,
+    **ALLOCATOR,
 }
 """What a container of ours has in its environment before its manifest adds to it."""
 

@@ -94,8 +94,8 @@ class KubeReader:
             while True:
                 answer, fitting = await coming
                 if rest := answer.rest:
-                    # The server needs as long for a page as we do: of a start's second,
-                    # 0.3 s went by unused with 2,000 records (measured).
+                    # The server needs as long for a page as we do: a start with 2,000
+                    # records waited 0.25 s for it in all (measured).
                     after = attrs.evolve(request, query={**first, "continue": rest})
                     limit = min(page_size, fitting)
                     coming = self._begin(resource.plural, after, limit)

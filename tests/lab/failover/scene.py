@@ -93,7 +93,7 @@ class Scene:
     stage: Stage
     driver: FirstCalls
     image: Unpacked
-    """What the processes run from, as they ship: no package of ours for tests beside them."""
+    """What the processes run from: what ships, without the packages that tests need."""
     account: Path
     pods: list[tuple[str, str]] = attrs.Factory(list)
     """Names and addresses of pods that wait to be deleted."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import attrs
 
-from images.table import MEMORY
+from images.table import ALLOCATOR
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.fixtures import running
 from tests.lab.cluster.layout import Options
@@ -177,7 +177,7 @@ def main() -> int:
     flags = parser.parse_args()
     options = Options(api_flags=_UNCACHED if flags.no_watch_cache else ())
     log_warnings_only()
-    os.environ.update(MEMORY)  # of whoever is started, as in a container
+    os.environ.update(ALLOCATOR)  # of whoever is started, as in a container
     folder = Path(tempfile.mkdtemp(prefix="lbcf-shards-", dir="/tmp"))
     with running(0, options) as cluster:
         is_well = asyncio.run(measure(cluster, folder, flags))

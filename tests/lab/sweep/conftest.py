@@ -1,4 +1,4 @@
-"""Thousands of crashes are nothing to log, and other tests look at logs."""
+"""Thousands of crashes are nothing to log, and leave much garbage behind."""
 
 from collections.abc import Iterator
 
