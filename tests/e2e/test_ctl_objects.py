@@ -96,7 +96,7 @@ async def _nodes(running: Stage) -> AsyncIterator[Nodes]:
 async def test_node_is_told_with_the_checks_of_nodes(nodes: Nodes) -> None:
     """While it is in, once it is excluded, and of one that there is not."""
     stage, port = nodes.stage, await nodes.service()
-    await nodes.group()
+    await nodes.group(drain={"timeoutSeconds": 300})
     one, two = (f"192.0.2.{n}:{port}" for n in (1, 2))
     await stage.until_registered(one, two)
     name = f"node/{nodes.key(1).name}"
