@@ -182,7 +182,9 @@ async def test_bind_is_kept(bare: Stage) -> None:
 
     async def counted() -> bool:
         found = await bare.get(objects.BINDS, "web")
-        return found is not None and 2 == found.body["status"].get("registeredBackends")
+        assert found is not None
+        registered = found.body.get("status", {}).get("registeredBackends")
+        return bool(registered == 2)
 
     await bare.until("the Bind counts both", counted)
     calls = (await bare.control("history"))["calls"]

@@ -45,11 +45,10 @@ def too_late(tape: Json) -> int:
 
 
 def let_go_early(tape: Json) -> int:
-    """Take the finalizer off when the deregister has come, and is not answered."""
+    """Take the finalizer off before the deregister is answered."""
     own = _chosen(tape)
-    call = _last(own, "deregister")
-    release = next(step for step in own if step["step"] == "release")
-    _move(release, (call["began"] + call["ended"]) / 2 - release["began"])
+    release = _release(own)
+    _last(own, "deregister")["ended"] = (release["began"] + release["ended"]) / 2
     return _sorted(tape, release)
 
 
@@ -121,8 +120,7 @@ def taken_twice(tape: Json) -> int:
         and one["record"] != other["record"]
         and one["version"] < other["version"]
     )
-    gone = [s for s in steps_of(tape) if s.get("outcome") == "released"]
-    release = next(step for step in gone if _is_about(step, first))
+    release = _release([s for s in steps_of(tape) if _is_about(s, first)])
     _move(second, release["began"] - 0.01 - second["ended"])
     return _sorted(tape, second)
 
@@ -133,8 +131,8 @@ def unmarked(tape: Json) -> int:
     marked = {step["record"] for step in shown if step["now"]["abandoned"]}
     for step in shown:
         step["now"]["abandoned"] = False
-    gone = [s for s in steps_of(tape) if s.get("outcome") == "released"]
-    return _sorted(tape, next(step for step in gone if step["record"] in marked))
+    release = _release([s for s in steps_of(tape) if s.get("record") in marked])
+    return _sorted(tape, release)
 
 
 ALL: tuple[tuple[Corruption, str], ...] = (
@@ -148,7 +146,8 @@ ALL: tuple[tuple[Corruption, str], ...] = (
 
 def see_refused(tape: Json, corrupted: Corruption, why: str) -> None:
     """Look whether a tape, corrupted in a copy, is refused where it was corrupted."""
-    assert None is _misjudged(tape, corrupted, why)
+    found = _misjudged(tape, corrupted, why)
+    assert found is None, found
 
 
 def misjudged(tape: Json) -> list[str]:
@@ -186,12 +185,10 @@ def _chosen(tape: Json) -> list[Step]:
 def _is_whole(own: list[Step]) -> bool:
     """Tell whether a record was ensured, drained, deregistered once and let go."""
     ops = [step.get("op") for step in own]
-    done = [s["op"] for s in own if s.get("outcome") == "succeeded"]
-    kinds = {step["step"] for step in own}
+    done = {s["op"] for s in own if s.get("outcome") == "succeeded"}
     once = ops.count("deregister") == 1
-    return (
-        once and {"ensure", "drain", "deregister"} <= set(done) and "release" in kinds
-    )
+    gone = "released" in {step.get("outcome") for step in own}
+    return once and {"ensure", "drain", "deregister"} <= done and gone
 
 
 def _is_about(step: Step, other: Step) -> bool:
@@ -215,6 +212,11 @@ def _first(own: list[Step], op: str) -> Step:
 
 def _last(own: list[Step], op: str) -> Step:
     return _first(own[::-1], op)
+
+
+def _release(own: list[Step]) -> Step:
+    """Return the release that took the finalizer off: one before it may have conflicted."""
+    return next(step for step in own if step.get("outcome") == "released")
 
 
 def _driver(tape: Json, own: list[Step]) -> dict[str, Any]:
