@@ -21,7 +21,7 @@ from tests.lab.sweep.mutants import hunt
 
 
 SEED = 1
-PART_OF_SINGLES = 0.02
+PART_OF_SINGLES = 0.01
 PART_OF_FIRSTS = 0.02
 PART_OF_PAIRS = 0.02
 NEED_FAULTS = frozenset(
