@@ -1,7 +1,9 @@
 """The manifests of this version: in the wheel beside this file, in the repository above it."""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +15,8 @@ from lbcf.ctl.errors import CtlError
 Json = Mapping[str, Any]
 """An object of the API."""
 
+_Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 FOLDERS: Final = ("crds", "admission", "rbac", "deploy", "webhook")
 """Those that every installation has, but for the last one, which may be left out."""
 
@@ -23,6 +27,16 @@ def documents(*kinds: str) -> Iterator[Json]:
     Raises:
         CtlError: the manifests did not come with the package.
     """
+    return (found for found in _shipped() if found["kind"] in kinds)
+
+
+@cache
+def _shipped() -> tuple[Json, ...]:
+    """Read all of them, once.
+
+    Half a second of a slow machine without libyaml: no answer of the API server is read
+    meanwhile, and the time-outs of requests go on.
+    """
     inside = files("lbcf.ctl") / "manifests"
     above = Path(__file__).parents[2] / "manifests"
     root = inside if inside.is_dir() else above
@@ -30,9 +44,12 @@ def documents(*kinds: str) -> Iterator[Json]:
         raise CtlError(
             f"there are no manifests in {root}: check needs the wheel, or the repository"
         )
-    for folder in FOLDERS:
-        for file in sorted((root / folder).iterdir(), key=lambda one: one.name):
-            if file.name.endswith(".yaml"):
-                for found in yaml.safe_load_all(file.read_text(encoding="utf-8")):
-                    if found and found["kind"] in kinds:
-                        yield found
+    listed = [_sorted(root / folder) for folder in FOLDERS]
+    texts = [file.read_text(encoding="utf-8") for found in listed for file in found]
+    found = (one for text in texts for one in yaml.load_all(text, _Loader))
+    return tuple(one for one in found if one)
+
+
+def _sorted(folder: Traversable) -> Iterator[Traversable]:
+    found = sorted(folder.iterdir(), key=lambda one: one.name)
+    return (file for file in found if file.name.endswith(".yaml"))
