@@ -183,7 +183,7 @@ def test_killed_start_leaves_nothing(tmp_path: Path) -> None:
     ]
     with subprocess.Popen(argv, cwd=REPOSITORY, stderr=subprocess.DEVNULL) as child:
         end = time.monotonic() + PATIENCE
-        # Its pid is written before it is etcd, which names its folder.
+        # A process has no command line while it is executed, and its pid is written then.
         while not mentions(tmp_path / "run/etcd"):
             assert time.monotonic() < end
             time.sleep(0.01)

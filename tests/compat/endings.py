@@ -145,7 +145,7 @@ class Ending:
         held = [f"seed {self.seed}, members {sorted(self.members)}"]
         for kind in KINDS:
             for whole in await self._all(kind):
-                status = whole.body.get("status", {}).get("conditions")
+                status = whole.status.get("conditions")
                 held.append(
                     f"{kind.kind} {whole.meta.key} {whole.meta.finalizers} {status}"
                 )

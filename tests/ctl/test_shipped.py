@@ -4,7 +4,7 @@ from lbcf.ctl.shipped import documents
 
 
 def test_manifests_are_read_once() -> None:
-    """While they are read, nobody reads answers, and the time of requests goes on."""
+    """Read again for each part of a check, they kept the API server's answers waiting."""
     first, again = list(documents("Role")), list(documents("Role"))
 
     assert first

@@ -118,7 +118,7 @@ async def _have_one_cut(stage: Stage) -> None:
 
     async def remembered() -> bool:
         group = await stage.get(objects.GROUPS, "web")
-        return group is not None and "departed" in group.body.get("status", {})
+        return group is not None and "departed" in group.status
 
     await stage.until("the group remembers it", remembered)
 
@@ -129,9 +129,9 @@ async def _is_counted(stage: Stage) -> bool:
     balancer = await stage.get(objects.LOAD_BALANCERS, "front")
     assert found is not None
     assert balancer is not None
-    if balancer.body.get("status", {}).get("backends") != _INSIDE:
+    if balancer.status.get("backends") != _INSIDE:
         return False
-    status = found.body.get("status", {})
+    status = found.status
     counts = (
         "backends",
         "registeredBackends",

@@ -20,9 +20,15 @@ class Whole:
     meta: Meta
     body: Mapping[str, Any]
 
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """Its status, empty as long as nobody has written one."""
+        status: Mapping[str, Any] = self.body.get("status", {})
+        return status
+
     def condition(self, kind: str) -> Mapping[str, Any]:
         """Return a condition, empty where it was never set."""
-        found = self.body.get("status", {}).get("conditions", [])
+        found = self.status.get("conditions", [])
         return next((c for c in found if c["type"] == kind), {})
 
 
@@ -61,7 +67,7 @@ HELD_BY_KUBELET = "example.org/kubelet"
 
 def epochs_of(bind: Whole) -> list[str | None]:
     """The epochs of a Bind's load balancers, None where it is not known."""
-    statuses = bind.body.get("status", {}).get("loadBalancerStatuses", [])
+    statuses = bind.status.get("loadBalancerStatuses", [])
     found = {status["name"]: status.get("epoch") for status in statuses}
     return [found.get(entry["name"]) for entry in bind.body["spec"]["loadBalancers"]]
 

@@ -300,7 +300,7 @@ class Stage:
         listed = await self.listed(objects.RECORDS)
         return {
             r.body["spec"].get("backendAddr")
-            or r.body.get("status", {}).get("backendAddr", r.meta.key.name): r
+            or r.status.get("backendAddr", r.meta.key.name): r
             for r in listed
         }
 
@@ -334,7 +334,7 @@ class Stage:
 
         async def known() -> bool:
             balancers = await self.listed(objects.LOAD_BALANCERS)
-            found = [b.body.get("status", {}).get("epoch") for b in balancers]
+            found = [b.status.get("epoch") for b in balancers]
             for bind in await self.listed(objects.BINDS):
                 found += objects.epochs_of(bind)
             return {(await self.control("members"))["epoch"]} == set(found)

@@ -25,7 +25,7 @@ async def _running(bare: Stage) -> Stage:
 
 def _statuses(bind: Whole | None) -> dict[str, dict[str, Any]]:
     """The load balancers of a Bind's status, by name."""
-    listed = bind.body.get("status", {}).get("loadBalancerStatuses") if bind else None
+    listed = bind.status.get("loadBalancerStatuses") if bind else None
     return {status["name"]: status for status in listed or ()}
 
 

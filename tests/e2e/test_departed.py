@@ -34,7 +34,7 @@ async def _departed(stage: Stage, number: int) -> list[dict[str, Any]]:
 
     async def told() -> list[dict[str, Any]] | None:
         group = await stage.get(objects.GROUPS, "web")
-        found = group.body.get("status", {}).get("departed", []) if group else []
+        found = group.status.get("departed", []) if group else []
         return found if len(found) == number else None
 
     remembered = await stage.until("the group remembers", told)

@@ -111,10 +111,7 @@ async def nobody_serves(stage: Stage) -> bool:
     group = await stage.get(objects.GROUPS, "web")
     assert group is not None
     said = group.condition("Serving").get("reason")
-    return ("AllMembersDown", 0) == (
-        said,
-        group.body.get("status", {}).get("inService"),
-    )
+    return ("AllMembersDown", 0) == (said, group.status.get("inService"))
 
 
 async def test_load_balancer_that_is_down_is_told_until_it_is_back(

@@ -243,7 +243,7 @@ async def test_status_of_a_group_counts(stage: Stage) -> None:
     async def counted() -> bool:
         group = await stage.get(objects.GROUPS, "web")
         assert group is not None
-        status = group.body.get("status", {})
+        status = group.status
         return (2, 1) == (status.get("backends"), status.get("registeredBackends"))
 
     async def noted() -> list[str]:

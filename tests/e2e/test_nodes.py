@@ -125,7 +125,7 @@ async def _counted(stage: Stage, number: int) -> bool:
 
 def _status(found: Whole | None, field: str) -> object:
     """A field of a status."""
-    return None if found is None else found.body.get("status", {}).get(field)
+    return None if found is None else found.status.get(field)
 
 
 def _writes(stage: Stage) -> list[str]:

@@ -451,7 +451,7 @@ def pooled(name: str, network: str) -> dict[str, Any]:
 async def _given(stage: Stage, name: str) -> dict[str, str]:
     """Which Service has which address, by the record of a class."""
     found = await stage.client.get(objects.CLASSES, ObjectKey("", name))
-    listed = found.body.get("status", {}).get("addresses", [])
+    listed = found.status.get("addresses", [])
     return {one["service"]: one["address"] for one in listed}
 
 

@@ -8,8 +8,7 @@ import contextlib
 import signal
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -185,13 +184,6 @@ async def _share(bare: Stage, stages: list[Stage], name: str) -> None:
     await bare.client.create(objects.LOAD_BALANCERS, SYSTEM_NAMESPACE, balancer)
 
 
-async def _told(bare: Stage, key: ObjectKey) -> Mapping[str, Any]:
-    """The status of a load balancer; empty: it has none yet."""
-    found = await bare.client.get(objects.LOAD_BALANCERS, key)
-    status: Mapping[str, Any] = found.body.get("status", {})
-    return status
-
-
 async def test_load_balancer_that_all_share_is_looked_after_by_one_shard(
     bare: Stage,
 ) -> None:
@@ -209,7 +201,7 @@ async def test_load_balancer_that_all_share_is_looked_after_by_one_shard(
 
         async def all_in() -> bool:
             found = [await stage.registered() for stage in stages]
-            status = await _told(bare, key)
+            status = (await bare.client.get(objects.LOAD_BALANCERS, key)).status
             return (
                 addresses == set.union(*found) == await bare.members()
                 and status.get("backends") == COUNT

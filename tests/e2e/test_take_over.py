@@ -35,7 +35,7 @@ async def _counted(stage: Stage, group: str, number: int) -> bool:
     """Whether a group is reconciled and counts so many registered backends."""
     found = await stage.get(objects.GROUPS, group)
     assert found is not None
-    registered = found.body.get("status", {}).get("registeredBackends")
+    registered = found.status.get("registeredBackends")
     return found.condition("Ready").get("status") == "True" and registered == number
 
 
@@ -183,8 +183,7 @@ async def test_bind_is_kept(bare: Stage) -> None:
     async def counted() -> bool:
         found = await bare.get(objects.BINDS, "web")
         assert found is not None
-        registered = found.body.get("status", {}).get("registeredBackends")
-        return bool(registered == 2)
+        return 2 == found.status.get("registeredBackends")
 
     await bare.until("the Bind counts both", counted)
     calls = (await bare.control("history"))["calls"]

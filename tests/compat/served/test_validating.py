@@ -106,7 +106,7 @@ async def test_bind_meets_its_drivers_word_too(scene: Scene) -> None:
 
     async def created() -> dict[str, str]:
         bind = await stage.get(objects.BINDS, "both")
-        status = {} if bind is None else bind.body.get("status", {})
+        status = {} if bind is None else bind.status
         return next(
             (
                 condition

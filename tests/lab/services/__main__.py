@@ -241,7 +241,7 @@ class Play:
     async def _given(self) -> dict[str, str]:
         """Return which Service has which address, by the record of the class."""
         found = await self.stage.client.get(objects.CLASSES, ObjectKey("", CLASS))
-        listed = found.body.get("status", {}).get("addresses", [])
+        listed = found.status.get("addresses", [])
         return {one["service"]: one["address"] for one in listed}
 
     async def _reached(self) -> None:

@@ -95,7 +95,7 @@ class Ground:
 
     async def _is_sample_told(self) -> bool:
         (group,) = await self.stage.listed(objects.GROUPS)
-        return bool(group.body.get("status", {}).get("registeredBackends") == EACH)
+        return EACH == group.status.get("registeredBackends")
 
     async def fill(self) -> None:
         """Put everything there as it is once it is registered; no controller may run."""
