@@ -5,7 +5,8 @@ line. Exit status 1: something was leaked, wrongly removed, sent to the dead, or
 come to rest. With `--served`, the share of the time in which ready pods were in the load
 balancer; with `--served --trouble`, while calls fail and processes are killed, with
 `--virtual` in virtual time and without a cluster. With
-`--outage`, 20 Deployments are rolled while our processes are away.
+`--outage`, Deployments are rolled while our processes are away: 20 at a time, or as
+`--deployments 1 --rounds 20` one, 20 times (half an hour).
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from tests.lab.cluster import Cluster
 from tests.lab.cluster.fixtures import running
 from tests.lab.demo.ground import ROOT, Ground
 from tests.lab.soak import virtual
-from tests.lab.soak.outage import outage
+from tests.lab.soak.outage import Plan, outage
 from tests.lab.soak.run import Result, soak
 from tests.lab.soak.served import measure
 from tests.lab.sweep.pool import silenced
@@ -32,7 +33,6 @@ from tests.manifests.documents import CRDS
 
 
 ROLES = ("controller", "deregistrar")
-DEPLOYMENTS = 20
 
 
 def ground_of(cluster: Cluster, folder: Path) -> Ground:
@@ -67,7 +67,8 @@ async def _run(cluster: Cluster, folder: Path, seed: int, flags: Namespace) -> R
     chance = random.Random(seed)  # noqa: S311 - one that can be drawn again
     ground = ground_of(cluster, folder)
     if flags.outage:
-        return await outage(ground, cluster, chance, DEPLOYMENTS, flags.away)
+        plan = Plan(flags.deployments, flags.rounds, flags.away)
+        return await outage(ground, cluster, chance, plan)
     return await soak(ground, cluster, chance, flags.seconds, flags.rate)
 
 
@@ -97,6 +98,8 @@ def main() -> int:
     parser.add_argument("--virtual", action="store_true", help="with it: no cluster")
     parser.add_argument("--outage", action="store_true", help="have ours away")
     parser.add_argument("--away", type=float, default=60, help="with it: seconds")
+    parser.add_argument("--deployments", type=int, default=20, help="rolled at a time")
+    parser.add_argument("--rounds", type=int, default=1, help="outages in a row")
     flags = parser.parse_args()
     seed = secrets.randbelow(10**6) if flags.seed is None else flags.seed
     print(f"seed {seed}", flush=True)

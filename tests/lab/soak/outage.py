@@ -14,7 +14,14 @@ import random
 import time
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 
 import attrs
 
@@ -22,6 +29,7 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
 from lbcf.kube.kinds import NAMESPACES
+from lbcf.kube.list_watch import Selection
 from lbcf.runtime.clock import SystemClock
 from tests.e2e import objects
 from tests.e2e.node_objects import NODES
@@ -54,6 +62,21 @@ LOOK = 0.1
 HEARTBEAT = 5.0
 REST = 120.0
 NODE = "n1"
+
+
+@attrs.frozen
+class Plan:
+    """What is played.
+
+    Attributes:
+        deployments: that are rolled at a time.
+        rounds: outages one after another.
+        away: seconds that each takes.
+    """
+
+    deployments: int
+    rounds: int
+    away: float
 
 
 @attrs.define(eq=False)
@@ -117,7 +140,8 @@ class Kubelets:
     async def add(self, deployment: Deployment) -> None:
         """Make a pod, and have it Ready."""
         self.made += 1
-        host, name = f"127.0.78.{self.made}", f"{deployment.name}-{self.made}"
+        block, last = divmod(self.made, 250)
+        host, name = f"127.0.{78 + block}.{1 + last}", f"{deployment.name}-{self.made}"
         body = objects.a_pod(name)
         body["metadata"]["labels"] = {"app": deployment.name}
         body["spec"] |= {"nodeName": NODE, "terminationGracePeriodSeconds": GRACE}
@@ -182,57 +206,95 @@ class Scene:
 
     async def until_settled(self) -> list[str]:
         """Wait until the living pods are the members; name the backends where they are not."""
-        end = time.monotonic() + REST
-        while True:
-            await self.look()
-            wrong = [
-                f"members of {name} are {sorted(self.members[name])}"
-                for name, deployment in self.deployments.items()
-                if sorted(self.members[name])
-                != sorted(pod.address for pod in deployment.living)
-            ]
-            if not wrong or time.monotonic() > end:
-                return wrong
-            await asyncio.sleep(LOOK)
+        return await _until_none(self._unsettled)
+
+    async def until_epochs(self) -> list[str]:
+        """Wait until the epoch of each load balancer is written; name those without one.
+
+        One that has served for a while has it. Whoever is on the way in when the first
+        one is read counts as lost, and is put in twice.
+        """
+        return await _until_none(self._without_epoch)
+
+    async def _unsettled(self) -> list[str]:
+        await self.look()
+        return [
+            f"members of {name} are {sorted(self.members[name])}"
+            for name, deployment in self.deployments.items()
+            if sorted(self.members[name])
+            != sorted(pod.address for pod in deployment.living)
+        ]
+
+    async def _without_epoch(self) -> list[str]:
+        kubelets = self.kubelets
+        here = Selection(namespace=kubelets.namespace)
+        page = await kubelets.client.list(objects.LOAD_BALANCERS, here)
+        return [
+            f"the epoch of {found.meta.key.name} is not written"
+            for found in page.objects
+            if not found.status.get("epoch")
+        ]
+
+
+async def _until_none(wrong: Callable[[], Awaitable[list[str]]]) -> list[str]:
+    """Look again and again until nothing is wrong; what is, when patience is over."""
+    end = time.monotonic() + REST
+    while True:
+        found = await wrong()
+        if not found or time.monotonic() > end:
+            return found
+        await asyncio.sleep(LOOK)
 
 
 async def outage(
-    ground: Ground, cluster: Cluster, chance: random.Random, count: int, away: float
+    ground: Ground, cluster: Cluster, chance: random.Random, plan: Plan
 ) -> Result:
-    """Have ours away for a while, in which so many Deployments are rolled.
+    """Have ours away again and again, each time while Deployments are rolled.
 
     Args:
         ground: where the programs run.
         cluster: the same.
         chance: draws when things happen.
-        count: of Deployments.
-        away: seconds.
+        plan: how often, for how long, and what is rolled.
     """
-    async with _scene(ground, cluster, count) as scene:
-        kubelets, ours = scene.kubelets, scene.ours
+    async with _scene(ground, cluster, plan.deployments) as scene:
+        kubelets = scene.kubelets
         for _ in range(PODS):
             await asyncio.gather(*map(kubelets.add, scene.deployments.values()))
-        wrong = await scene.until_settled()
+        wrong = await scene.until_settled() + await scene.until_epochs()
+        backs: list[float] = []
         async with contextlib.AsyncExitStack() as flowing:
             for deployment in scene.deployments.values():
                 await flowing.enter_async_context(deployment.traffic.flowing())
             async with beside(scene.watch()):
-                began = time.monotonic()
-                for program in ours:
-                    program.hold()
-                rolls = [
-                    asyncio.create_task(_roll(kubelets, deployment, chance))
-                    for deployment in scene.deployments.values()
-                ]
-                await asyncio.sleep(began + away - time.monotonic())
-                for program in ours:
-                    program.release()
-                await asyncio.gather(*rolls)
-                wrong += await scene.until_settled()
-                back = time.monotonic() - began - away
-                await asyncio.gather(*kubelets.ending)
-                wrong += await scene.until_settled()
-    return _result(scene, wrong, back)
+                for _ in range(plan.rounds):
+                    back, still = await _once(scene, chance, plan.away)
+                    wrong += still
+                    backs.append(back)
+    return _result(scene, wrong, backs)
+
+
+async def _once(
+    scene: Scene, chance: random.Random, away: float
+) -> tuple[float, list[str]]:
+    """Have ours away once; say how long it took them, back again, and what is wrong."""
+    kubelets = scene.kubelets
+    began = time.monotonic()
+    for program in scene.ours:
+        program.hold()
+    rolls = [
+        asyncio.create_task(_roll(kubelets, deployment, chance))
+        for deployment in scene.deployments.values()
+    ]
+    await asyncio.sleep(began + away - time.monotonic())
+    for program in scene.ours:
+        program.release()
+    await asyncio.gather(*rolls)
+    wrong = await scene.until_settled()
+    back = time.monotonic() - began - away
+    await asyncio.gather(*kubelets.ending)
+    kubelets.ending.clear()
+    return back, wrong + await scene.until_settled()
 
 
 async def _roll(
@@ -306,7 +368,7 @@ async def _load_balancing(
         await client.create(objects.GROUPS, namespace, group)
 
 
-def _result(scene: Scene, wrong: Sequence[str], back: float) -> Result:
+def _result(scene: Scene, wrong: Sequence[str], backs: Sequence[float]) -> Result:
     """Put everything together."""
     deployments = scene.deployments.values()
     answers: Counter[str] = sum((d.traffic.answers for d in deployments), Counter())
@@ -320,6 +382,7 @@ def _result(scene: Scene, wrong: Sequence[str], back: float) -> Result:
         told,
         {
             "deployments": len(deployments),
+            "outages": len(backs),
             "pods": scene.kubelets.made,
             "requests": answers.total(),
             "failed": sum(bad.values()),
@@ -327,6 +390,6 @@ def _result(scene: Scene, wrong: Sequence[str], back: float) -> Result:
             "old_pods_out_before_their_end_s": round(
                 min(d.spared for d in deployments), 1
             ),
-            "settled_after_the_outage_s": round(back, 1),
+            "settled_after_an_outage_s": round(max(backs), 1),
         },
     )
