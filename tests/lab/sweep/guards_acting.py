@@ -228,7 +228,7 @@ ACTING: dict[str, Mutant] = {
                 "permission = Permission(record, self._executor.now().monotonic)",
             ),
         ),
-        ("always-orphaned", "group-gone", "reuse-later/backend", "two-registrars"),
+        ("always-orphaned-unseen",),
     ),
     "deregisters-from-the-cache": Mutant(
         "where addresses have next owners, a deregistration needs a quorum read",
