@@ -22,7 +22,7 @@ SHARDING: dict[str, Mutant] = {
     "load-balancers-are-everybodys": Mutant(
         "one shard alone looks after a load balancer: it knows all of its records",
         (Edit(app, "_of_shard", "if shard.is_whole else look", ""),),
-        ("ends-elsewhere/record",),
+        ("ends-divided/record",),
     ),
     "records-unlisted": Mutant(
         "a load balancer goes when a list shows no record, and not by the watch alone",

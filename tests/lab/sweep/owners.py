@@ -33,6 +33,13 @@ async def divided(world: World) -> None:
     world.put_pod("web-4", FAR)
 
 
+@scenario(SHARDED)
+async def ends_divided(world: World) -> None:
+    """A load balancer is deleted with its members: one of two shards knows of these."""
+    await begin(world, NEAR, FAR)
+    world.end_load_balancer()
+
+
 async def _with_two_owners(world: World, before: int, after: int) -> None:
     """Change the number of shards while pods come, change, and go."""
     await begin(world, NEAR, FAR)
