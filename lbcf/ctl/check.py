@@ -8,7 +8,7 @@ that; what they may not is left open.
 
 import asyncio
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -20,14 +20,20 @@ from lbcf.core.model.resources import LoadBalancerDriver, Meta
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Reason
 from lbcf.ctl.errors import missing_right
-from lbcf.ctl.leaders import LEASE_NAMES, leader_remedy, leaders_of
+from lbcf.ctl.leaders import (
+    LEASE_NAMES,
+    Leader,
+    leader_remedy,
+    leaders_of,
+    leases_of,
+)
 from lbcf.ctl.remedies import Trouble, remedied_line
 from lbcf.ctl.report import Line, Mark, Section, WhyReport, object_ref
 from lbcf.ctl.shipped import Json, documents
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Forbidden, KubeError, NotFound
 from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS, SECRETS, HasMeta, Resource
-from lbcf.kube.leases import LEASES
+from lbcf.kube.leases import LEASES, Lease
 from lbcf.kube.list_watch import Selection
 
 
@@ -232,17 +238,26 @@ def _labels(spec: Json) -> str:
 
 
 async def _check_leaders(client: KubeClient, now: datetime) -> AsyncIterator[Line]:
-    """Return whether somebody leads, of each process that elects."""
-    for name in LEASE_NAMES:
-        chosen = Selection(fields=f"metadata.name={name}")
-        page = await client.list(LEASES, chosen)
-        leaders = tuple(leaders_of(page.objects, now))
-        alive = next((one for one in leaders if one.is_alive), None)
-        if alive is not None:
-            yield Line(Mark.OK, name, f"{alive.holder} leads, in {alive.namespace}")
-            continue
-        text = f"nobody leads: {name} does not run, or without --leader-elect"
-        yield Line(Mark.NO, name, text, Reason.NO_LEADER, leader_remedy(name))
+    """Return whether somebody leads, of each process that elects, and of its shards."""
+
+    async def named(name: str) -> tuple[Lease, ...]:
+        page = await client.list(LEASES, Selection(fields=f"metadata.name={name}"))
+        return page.objects
+
+    for process in LEASE_NAMES:
+        by_name: dict[str, list[Lease]] = {process: []}
+        for lease in await leases_of(process, named):
+            by_name.setdefault(lease.meta.key.name, []).append(lease)
+        for name, leases in by_name.items():
+            yield _leader_line(name, leaders_of(leases, now))
+
+
+def _leader_line(name: str, leaders: Iterable[Leader]) -> Line:
+    alive = next((one for one in leaders if one.is_alive), None)
+    if alive is not None:
+        return Line(Mark.OK, name, f"{alive.holder} leads, in {alive.namespace}")
+    text = f"nobody leads: {name} does not run, or without --leader-elect"
+    return Line(Mark.NO, name, text, Reason.NO_LEADER, leader_remedy(name))
 
 
 async def _check_rights(client: KubeClient) -> AsyncIterator[Line]:

@@ -6,12 +6,20 @@ more renewal is missing: whoever stopped is known well before its Lease has run 
 clock that is some seconds ahead costs a wait and no false alarm.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from datetime import datetime, timedelta
 from typing import Final
 
 import attrs
 
+from lbcf.core.model.shards import MOST_SHARDS
 from lbcf.kube.leader_election import Timing
 from lbcf.kube.leases import Lease
 from lbcf.runtime.clock import Clock
@@ -70,6 +78,27 @@ async def read_leaders(
         leases = await read()
         overdue &= {identity_of(lease.meta) for lease in leases}
     return tuple(leaders_of(leases, clock.now(), overdue))
+
+
+async def leases_of(
+    name: str, read: Callable[[str], Awaitable[Sequence[Lease]]]
+) -> list[Lease]:
+    """Read the Leases of all shards of a process, up to a number that there is none of.
+
+    Args:
+        name: of the Lease of its first shard.
+        read: reads the Leases of a name, in all namespaces.
+
+    Raises:
+        KubeError: the API server cannot be asked.
+    """
+    found: list[Lease] = []
+    for number in range(MOST_SHARDS):
+        leases = await read(f"{name}-{number}" if number else name)
+        found += leases
+        if not leases:
+            break
+    return found
 
 
 def leaders_of(

@@ -19,7 +19,6 @@ from lbcf.core.model.names import SYSTEM_NAMESPACE, bind_of
 from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
 from lbcf.core.model.nodes import SERVICE_LABEL, EndpointSlice
 from lbcf.core.model.resources import BackendGroup, PodSelection, StaticSelection
-from lbcf.core.model.shards import MOST_SHARDS
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.ctl.errors import (
@@ -31,6 +30,7 @@ from lbcf.ctl.errors import (
     unknown_kind,
 )
 from lbcf.ctl.flags import Kind
+from lbcf.ctl.leaders import leases_of
 from lbcf.ctl.report import Line, Mark, object_ref
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Forbidden, Unavailable
@@ -169,19 +169,14 @@ class Reading:
         Raises:
             KubeError: the API server cannot be asked.
         """
-        found = await asyncio.gather(*map(self._leases_of, names))
+        found = await asyncio.gather(
+            *(leases_of(name, self._leases_named) for name in names)
+        )
         return tuple(lease for leases in found for lease in leases)
 
-    async def _leases_of(self, name: str) -> list[Lease]:
-        """Read the Leases of all shards of a process."""
-        found: list[Lease] = []
-        for number in range(MOST_SHARDS):
-            shard = f"{name}-{number}" if number else name
-            page = await self._list(LEASES, Selection(fields=f"metadata.name={shard}"))
-            found += page.objects
-            if not page.objects:
-                break
-        return found
+    async def _leases_named(self, name: str) -> tuple[Lease, ...]:
+        page = await self._list(LEASES, Selection(fields=f"metadata.name={name}"))
+        return page.objects
 
     async def read_dependencies(self, groups: Iterable[BackendGroup]) -> None:
         """Read the pods, nodes, Services and endpoints that groups depend on.

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lbcf.core.model.values import ObjectKey
+from lbcf.kube.leases import LEASES
 from tests.e2e.asking import Answer, a_tenant, ask
 from tests.e2e.stage import Stage
 from tests.e2e.traces import followed
@@ -99,6 +101,22 @@ async def test_what_is_applied_is_whole(installed: Stage) -> None:
     assert ["ok"] * 2 == listed["leaders"] == listed["rights"]
     assert ["NO"] * 2 == listed["processes"]
     assert ["-"] == listed["webhook"]
+
+
+async def test_a_shard_without_a_leader_is_named(installed: Stage) -> None:
+    """Each that there is a Lease of, up to the first that there is none of."""
+    shards = ("lbcf-controller-1", "lbcf-deregistrar-1", "lbcf-controller-3")
+    for name in shards:
+        lease = {"metadata": {"name": name}, "spec": {}}
+        await installed.client.create(LEASES, "lbcf-system", lease)
+
+    answer = await _checked(installed, [*shards[:2]])
+
+    assert "nobody leads: lbcf-controller-1 does not run" in answer.out
+    assert "component=controller: do they run" in answer.out
+    for name in shards:
+        await installed.client.delete(LEASES, ObjectKey("lbcf-system", name))
+    await _checked(installed, [])
 
 
 async def test_each_missing_part_is_named(installed: Stage) -> None:
