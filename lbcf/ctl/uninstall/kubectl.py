@@ -4,6 +4,7 @@ Everything of `lbcf.ctl.uninstall` reads and writes through here.
 """
 
 import json
+import re
 import subprocess
 
 from collections.abc import Sequence
@@ -23,7 +24,8 @@ KINDS: Final = (
     "loadbalancers",
     "loadbalancerdrivers",
 )
-LEASES: Final = ("lbcf-controller", "lbcf-deregistrar")
+LEADS: Final = re.compile(r"lbcf-(controller|deregistrar)(-\d+)?")
+"""Names of the Leases by which leaders are elected: of a process, and of its shards."""
 NAMED_WORDS: Final = 4
 """So many words of a kubectl command are shown when it fails."""
 

@@ -7,7 +7,7 @@ import argparse
 
 from typing import Final
 
-from lbcf.ctl.uninstall.kubectl import LEASES, full, items, known, kubectl, say
+from lbcf.ctl.uninstall.kubectl import LEADS, full, items, known, kubectl, say
 from lbcf.ctl.uninstall.waiting import until_no_pods
 
 
@@ -38,17 +38,14 @@ def remove(flags: argparse.Namespace) -> None:
     """Delete what was installed: first what runs, last the kinds and our namespaces."""
     inside = ("-n", flags.namespace)
     say(f"deleting what is labelled {OURS}")
-    # Before the controller: nobody would open the gates of pods that are made meanwhile.
-    served = kubectl("api-resources", "--api-group", ADMISSION, "-o", "name")
-    if kinds := [kind for kind in MUTATING if f"{kind}.{ADMISSION}" in served]:
-        kubectl("delete", ",".join(kinds), "-l", OURS, "--ignore-not-found")
+    remove_gates()
     kubectl("delete", "deployments,jobs", *inside, "-l", OURS, "--ignore-not-found")
     until_no_pods(flags)
     kubectl("delete", ",".join(OUTSIDE), "-l", OURS, "--ignore-not-found")
     kubectl("delete", INSIDE, *inside, "-l", OURS, "--ignore-not-found")
     kubectl("delete", GRANTED, *SHARED, "-l", OURS, "--ignore-not-found")
     leases = [one["metadata"]["name"] for one in items("leases", *inside)]
-    if ours := [n for n in leases if n in LEASES or n.startswith(LOCK)]:
+    if ours := [n for n in leases if LEADS.fullmatch(n) or n.startswith(LOCK)]:
         kubectl("delete", "leases", *inside, *ours, "--ignore-not-found")
     say("deleting the kinds")
     if kinds := known():
@@ -56,3 +53,13 @@ def remove(flags: argparse.Namespace) -> None:
     for name in [one["metadata"]["name"] for one in items("ns", "-l", OURS)]:
         say(f"deleting namespace {name}")  # also that of Envoys
         kubectl("delete", "namespace", name)
+
+
+def remove_gates() -> None:
+    """Have pods that are made from now on get no gates of ours.
+
+    Before the controller stops: nobody would open those gates afterwards.
+    """
+    served = kubectl("api-resources", "--api-group", ADMISSION, "-o", "name")
+    if kinds := [kind for kind in MUTATING if f"{kind}.{ADMISSION}" in served]:
+        kubectl("delete", ",".join(kinds), "-l", OURS, "--ignore-not-found")

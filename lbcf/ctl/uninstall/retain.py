@@ -12,7 +12,7 @@ from typing import Final
 
 from lbcf.ctl.uninstall.kubectl import (
     GROUP,
-    LEASES,
+    LEADS,
     Item,
     UninstallError,
     everywhere,
@@ -22,6 +22,7 @@ from lbcf.ctl.uninstall.kubectl import (
     plural,
     say,
 )
+from lbcf.ctl.uninstall.removal import remove_gates
 from lbcf.ctl.uninstall.services import let_go_of_services
 from lbcf.ctl.uninstall.waiting import PAUSE, until_no_pods
 
@@ -80,11 +81,12 @@ def finalizers(item: Item) -> list[str]:
 
 
 def _stop(flags: argparse.Namespace) -> None:
-    """Stop our processes and see that they have stopped.
+    """Stop our processes and see that they have stopped; pods get no gates any more.
 
     Raises:
         UninstallError: somebody still renews a Lease.
     """
+    remove_gates()
     say("stopping controller, deregistrar and admission")
     inside, ours = ("-n", flags.namespace), ("-l", "app.kubernetes.io/name=lbcf")
     if items("deployments", *inside, *ours):
@@ -108,8 +110,10 @@ def _stop(flags: argparse.Namespace) -> None:
 def _renewals(flags: argparse.Namespace) -> dict[str, str]:
     """When each Lease that somebody holds was renewed last, by holder."""
     return {
-        f"{name} ({lease['spec']['holderIdentity']})": str(lease["spec"]["renewTime"])
+        f"{name} ({lease['spec']['holderIdentity']})": str(
+            lease["spec"].get("renewTime")
+        )
         for lease in items("leases", "-n", flags.namespace)
-        if (name := lease["metadata"]["name"]) in LEASES
+        if LEADS.fullmatch(name := lease["metadata"]["name"])
         and lease["spec"].get("holderIdentity")
     }
