@@ -5,36 +5,30 @@ import sys
 
 from pathlib import Path
 
-from images.build import BuildError, build, unpack
-from images.table import IMAGES
-from images.waiter import NAME as WAITER
-from images.waiter import REFERENCE, build_waiter
+from images.build import BuildError, unpack
+from images.catalog import REFERENCES, make
 
 
 def main() -> int:
     """Build; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m images", description=__doc__)
-    names = {**{name: IMAGES[name].reference for name in IMAGES}, WAITER: REFERENCE}
-    known = ", ".join(names)
+    known = ", ".join(REFERENCES)
     parser.add_argument("names", nargs="*", help=f"which: {known} (default: all)")
     parser.add_argument("--to", type=Path, default=Path("build/images"))
     parser.add_argument(
         "--unpack", type=Path, help="put the files of each into a folder there, too"
     )
     flags = parser.parse_args()
-    if unknown := set(flags.names) - set(names):
+    if unknown := set(flags.names) - set(REFERENCES):
         parser.error(f"no image {', '.join(sorted(unknown))}; there are {known}")
     flags.to.mkdir(parents=True, exist_ok=True)
     try:
-        for name in flags.names or names:
-            is_waiter = name == WAITER
-            path = (
-                build_waiter(flags.to) if is_waiter else build(IMAGES[name], flags.to)
-            )
+        for name in flags.names or REFERENCES:
+            path = make(name, flags.to)
             if flags.unpack is not None:
                 unpack(path, flags.unpack / path.stem)
             size = path.stat().st_size / 2**20
-            told = f"{names[name]}  {path}  {size:.0f} MiB"
+            told = f"{REFERENCES[name]}  {path}  {size:.0f} MiB"
             print(f"{told}  {path.with_suffix('.cdx.json')}")  # noqa: T201
     except BuildError as error:
         print(f"images: {error}", file=sys.stderr)  # noqa: T201

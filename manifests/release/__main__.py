@@ -9,7 +9,7 @@ from pathlib import Path
 import manifests.release
 
 from images.build import BuildError
-from images.table import IMAGES
+from images.catalog import REFERENCES
 from manifests.helm.settings import RUNBOOK_BASE
 from manifests.helm.source import SourceError
 from manifests.release.folder import REGISTRY, FolderError, Places, make
@@ -35,7 +35,7 @@ def main() -> int:
         description=manifests.release.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    known = ", ".join(IMAGES)
+    known = ", ".join(REFERENCES)
     parser.add_argument(
         "images", nargs="*", help=f"which images: {known} (default: all)"
     )
@@ -54,11 +54,11 @@ def main() -> int:
         "https://git.example.com/lbcf/blob/main/: alerts then link their runbooks there",
     )
     flags = parser.parse_args()
-    if unknown := set(flags.images) - set(IMAGES):
+    if unknown := set(flags.images) - set(REFERENCES):
         parser.error(f"no image {', '.join(sorted(unknown))}; there are {known}")
     try:
         places = Places(flags.registry, flags.runbook_base)
-        make(flags.to, places, flags.images or list(IMAGES), print)
+        make(flags.to, places, flags.images or list(REFERENCES), print)
     except (BuildError, FolderError, SourceError) as error:
         print(f"release: {error}", file=sys.stderr)
         return 1

@@ -15,8 +15,8 @@ from typing import Final
 import attrs
 import yaml
 
-from images.build import ROOT, build
-from images.table import IMAGES
+from images import catalog
+from images.build import ROOT
 from lbcf import __version__
 from manifests.helm import chart, source, templates
 
@@ -76,7 +76,7 @@ def make(
     _build_wheel(folder)
     say("wheel")
     for name in images:
-        say(str(build(IMAGES[name], folder / "images")))
+        say(str(catalog.make(name, folder / "images")))
     (folder / SUMS).write_text("".join(_sums(folder)))
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import sysconfig
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from images.table import IMAGES
+from images.catalog import REFERENCES
 from lbcf import __version__
 from lbcf.ctl.shipped import FOLDERS
 from manifests.release.folder import Places, make
@@ -215,7 +216,6 @@ def test_one_apply_installs_everything(control_plane: Cluster, release: Path) ->
 
 def test_images_of_the_manifests_are_those_that_we_make(release: Path) -> None:
     """By name and version; HAProxy alone is somebody else's."""
-    known = {image.reference for image in IMAGES.values()}
     used = {
         container["image"]
         for name in (INSTALL, EXAMPLE)
@@ -224,7 +224,21 @@ def test_images_of_the_manifests_are_those_that_we_make(release: Path) -> None:
         for container in one["spec"]["template"]["spec"]["containers"]
     }
 
-    assert used - known == {"docker.io/library/haproxy:3.2-alpine"}
+    ours = set(REFERENCES.values())
+    assert used - ours == {"docker.io/library/haproxy:3.2-alpine"}
+
+
+def test_images_of_the_chart_are_those_that_we_make(release: Path) -> None:
+    """Also that of pods that wait, which no process of ours runs in."""
+    with tarfile.open(release / CHART) as chart:
+        member = chart.extractfile("lbcf/values.yaml")
+        assert member is not None
+        text = member.read().decode()
+    named = set(re.findall(r"lbcf\.local/([a-z0-9-]+)", text))
+
+    ours = {one.partition("/")[2].partition(":")[0] for one in REFERENCES.values()}
+    assert "lbcf-wait" in named
+    assert named <= ours
 
 
 def test_example_collides_with_nothing_that_ships(
