@@ -184,10 +184,20 @@ class Sending:
         answered = math.inf if step["ended"] is None else step["ended"]
         if step["heard"] and answered <= after and step["outcome"] != "failed":
             yield step["outcome"], self._heard(answered)
-            if step["outcome"] != "succeeded" or step["op"] == "deregister":
+            if not self._matters_when_lost():
                 return  # who has not heard of that may do no more than who has
         # The time-out is over some time before the permission is, or later.
         yield "unanswered", self._heard(min(answered, step["not_after"] - SPARE, after))
+
+    def _matters_when_lost(self) -> bool:
+        """Say whether its sender goes on otherwise where the answer is lost within it.
+
+        After an ensure it leaves its mark, which it takes off when it has heard of the end.
+        """
+        op, outcome = self.step["op"], self.step["outcome"]
+        if outcome == "running":
+            return bool(op == "ensure")
+        return bool(outcome == "succeeded" and op != "deregister")
 
     def _heard(self, first: float) -> Sequence[float]:
         """Return when its end may have been heard of, as far as it makes a difference.

@@ -127,13 +127,14 @@ class Story:
         )  # fmt: skip
         self.at += LATENCY
 
-    def register(self) -> None:
-        """Write that it is registered."""
-        true = {"type": "Registered", "status": "True", "reason": "Registered",
+    def register(self, status: str = "True", mark: str = "") -> None:
+        """Write whether it is registered, and who may have an ensure out."""
+        told = {"type": "Registered", "status": status, "reason": "Registered",
                 "message": "", "observedGeneration": 1,
                 "lastTransitionTime": _time(self.at)}  # fmt: skip
-        self.body["status"] = {"conditions": [true]}
-        sent = {"status": {"conditions": [true]}}
+        written = {"conditions": [told], **({"ensuring": mark} if mark else {})}
+        self.body["status"] = written
+        sent = {"status": written}
         self._changed("A1", "patch", "backendrecords/status", sent)
 
     def delete(self) -> None:
@@ -240,4 +241,23 @@ def a_call_overtaken() -> Story:
     story.conflict(version)
     story.call("ensure", "A1", after=created)
     story.calls[-1].heard = False
+    return story
+
+
+def a_poll_unheard() -> Story:
+    """Tell of an ensure whose `Running` is lost within its sender, which leaves its mark."""
+    story = Story()
+    story.create()
+    story.call("ensure", "A1", "running")
+    story.register("False", "A1")
+    story.at += 1.0
+    story.read("A1")
+    story.call("ensure", "A1")
+    story.register(mark="A1")
+    story.at += 5.0
+    story.delete()
+    story.at += 3 * WINDOW
+    story.read("B1")
+    story.call("deregister", "B1")
+    story.release()
     return story

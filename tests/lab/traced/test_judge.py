@@ -11,6 +11,7 @@ from tests.lab.traced.story import (
     a_life,
     a_life_beside_another,
     a_long_drain,
+    a_poll_unheard,
 )
 
 
@@ -92,3 +93,10 @@ def test_call_that_was_given_up_is_judged_by_when_it_was_sent() -> None:
 
     assert None is overtaken.refusal
     assert "without having observed" in str(sent_then.refusal)
+
+
+def test_answer_that_is_lost_within_its_sender() -> None:
+    """The driver has given it: whoever has not heard of `Running` leaves its mark there."""
+    verdict = judge(a_poll_unheard().tape())
+
+    assert None is verdict.refusal
