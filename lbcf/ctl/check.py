@@ -239,14 +239,9 @@ def _labels(spec: Json) -> str:
 
 async def _check_leaders(client: KubeClient, now: datetime) -> AsyncIterator[Line]:
     """Return whether somebody leads, of each process that elects, and of its shards."""
-
-    async def named(name: str) -> tuple[Lease, ...]:
-        page = await client.list(LEASES, Selection(fields=f"metadata.name={name}"))
-        return page.objects
-
     for process in LEASE_NAMES:
         by_name: dict[str, list[Lease]] = {process: []}
-        for lease in await leases_of(process, named):
+        for lease in await leases_of(process, client.list):
             by_name.setdefault(lease.meta.key.name, []).append(lease)
         for name, leases in by_name.items():
             yield _leader_line(name, leaders_of(leases, now))

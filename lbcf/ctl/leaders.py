@@ -6,25 +6,22 @@ more renewal is missing: whoever stopped is known well before its Lease has run 
 clock that is some seconds ahead costs a wait and no false alarm.
 """
 
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
 import attrs
 
-from lbcf.core.model.shards import MOST_SHARDS
+from lbcf.core.model.shards import MOST_SHARDS, lease_name
+from lbcf.kube.kinds import Resource
 from lbcf.kube.leader_election import Timing
-from lbcf.kube.leases import Lease
+from lbcf.kube.leases import LEASES, Lease
+from lbcf.kube.list_watch import Page, Selection
 from lbcf.runtime.clock import Clock
 from lbcf.wire.metadata import Identity, identity_of
 
+
+ListLeases = Callable[[Resource[Lease], Selection], Awaitable[Page[Lease]]]
 
 CONTROLLER: Final = "lbcf-controller"
 LEASE_NAMES: Final = (CONTROLLER, "lbcf-deregistrar")
@@ -80,23 +77,22 @@ async def read_leaders(
     return tuple(leaders_of(leases, clock.now(), overdue))
 
 
-async def leases_of(
-    name: str, read: Callable[[str], Awaitable[Sequence[Lease]]]
-) -> list[Lease]:
+async def leases_of(name: str, read: ListLeases) -> list[Lease]:
     """Read the Leases of all shards of a process, up to a number that there is none of.
 
     Args:
         name: of the Lease of its first shard.
-        read: reads the Leases of a name, in all namespaces.
+        read: lists those that are selected, in all namespaces.
 
     Raises:
         KubeError: the API server cannot be asked.
     """
     found: list[Lease] = []
     for number in range(MOST_SHARDS):
-        leases = await read(f"{name}-{number}" if number else name)
-        found += leases
-        if not leases:
+        shard = lease_name(name.removeprefix(_PREFIX), number)
+        page = await read(LEASES, Selection(fields=f"metadata.name={shard}"))
+        found += page.objects
+        if not page.objects:
             break
     return found
 

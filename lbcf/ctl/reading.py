@@ -47,7 +47,7 @@ from lbcf.kube.kinds import (
     HasMeta,
     Resource,
 )
-from lbcf.kube.leases import LEASES, Lease
+from lbcf.kube.leases import Lease
 from lbcf.kube.list_watch import Obscured, Page, Selection, Unreadable
 from lbcf.kube.store import Store
 from lbcf.wire.metadata import Identity
@@ -169,14 +169,8 @@ class Reading:
         Raises:
             KubeError: the API server cannot be asked.
         """
-        found = await asyncio.gather(
-            *(leases_of(name, self._leases_named) for name in names)
-        )
+        found = await asyncio.gather(*(leases_of(name, self._list) for name in names))
         return tuple(lease for leases in found for lease in leases)
-
-    async def _leases_named(self, name: str) -> tuple[Lease, ...]:
-        page = await self._list(LEASES, Selection(fields=f"metadata.name={name}"))
-        return page.objects
 
     async def read_dependencies(self, groups: Iterable[BackendGroup]) -> None:
         """Read the pods, nodes, Services and endpoints that groups depend on.

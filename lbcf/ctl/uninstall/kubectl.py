@@ -24,7 +24,7 @@ KINDS: Final = (
     "loadbalancers",
     "loadbalancerdrivers",
 )
-LEADS: Final = re.compile(r"lbcf-(controller|deregistrar)(-\d+)?")
+LEADER_LEASES: Final = re.compile(r"lbcf-(controller|deregistrar)(-\d+)?")
 """Names of the Leases by which leaders are elected: of a process, and of its shards."""
 NAMED_WORDS: Final = 4
 """So many words of a kubectl command are shown when it fails."""

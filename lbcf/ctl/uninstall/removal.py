@@ -7,7 +7,7 @@ import argparse
 
 from typing import Final
 
-from lbcf.ctl.uninstall.kubectl import LEADS, full, items, known, kubectl, say
+from lbcf.ctl.uninstall.kubectl import LEADER_LEASES, full, items, known, kubectl, say
 from lbcf.ctl.uninstall.waiting import until_no_pods
 
 
@@ -45,7 +45,7 @@ def remove(flags: argparse.Namespace) -> None:
     kubectl("delete", INSIDE, *inside, "-l", OURS, "--ignore-not-found")
     kubectl("delete", GRANTED, *SHARED, "-l", OURS, "--ignore-not-found")
     leases = [one["metadata"]["name"] for one in items("leases", *inside)]
-    if ours := [n for n in leases if LEADS.fullmatch(n) or n.startswith(LOCK)]:
+    if ours := [n for n in leases if LEADER_LEASES.fullmatch(n) or n.startswith(LOCK)]:
         kubectl("delete", "leases", *inside, *ours, "--ignore-not-found")
     say("deleting the kinds")
     if kinds := known():

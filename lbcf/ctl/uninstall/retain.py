@@ -12,7 +12,7 @@ from typing import Final
 
 from lbcf.ctl.uninstall.kubectl import (
     GROUP,
-    LEADS,
+    LEADER_LEASES,
     Item,
     UninstallError,
     everywhere,
@@ -114,6 +114,6 @@ def _renewals(flags: argparse.Namespace) -> dict[str, str]:
             lease["spec"].get("renewTime")
         )
         for lease in items("leases", "-n", flags.namespace)
-        if LEADS.fullmatch(name := lease["metadata"]["name"])
+        if LEADER_LEASES.fullmatch(name := lease["metadata"]["name"])
         and lease["spec"].get("holderIdentity")
     }
