@@ -11,8 +11,7 @@ from typing import Any, Final
 import attrs
 import yaml
 
-from images.table import IMAGES
-from images.waiter import REFERENCE as WAITER
+from images.catalog import REFERENCES
 from lbcf.core.model.shards import MOST_SHARDS
 
 
@@ -196,7 +195,7 @@ def _flags(flag: str, values: str) -> str:
 def _driver(name: str) -> tuple[list[Value], list[Place]]:
     """Say what of any driver's can be set, and where."""
     prefix, target = f"drivers.{name}", ("Deployment", f"lbcf-{name}")
-    repository, tag = _reference(IMAGES[name].reference)
+    repository, tag = _reference(REFERENCES[name])
     values = [
         Value(f"{prefix}.enabled", f"The driver of {_CALLED[name]}.", FLAG, False),
         Value(f"{prefix}.image.repository", "Of the driver.", TEXT, repository),
@@ -226,8 +225,8 @@ _ENVOY = ("Deployment", "lbcf-envoy")
 _PROXIES = ("DaemonSet", "lbcf-envoy-edge")
 _DRIVERS = [_driver(name) for name in _CALLED]
 _PARTS = [_process(name) for name in OURS]
-_OURS = _reference(IMAGES["lbcf"].reference)
-_WAITER = _reference(WAITER)
+_OURS = _reference(REFERENCES["lbcf"])
+_WAITER = _reference(REFERENCES["wait"])
 _GATE_POLICY = ("MutatingAdmissionPolicy", "drain-gate.lbcf.tkestack.io")
 _GATE_IMAGE = ".Values.drainGate.image.repository .Values.drainGate.image.tag"
 

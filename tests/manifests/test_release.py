@@ -98,16 +98,19 @@ def test_everything_is_there_with_its_checksum(release: Path) -> None:
 
 
 @pytest.mark.usefixtures("found")
-def test_images_and_their_bills_of_materials_have_checksums(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["memory", "wait"])
+def test_images_and_their_bills_of_materials_have_checksums(
+    tmp_path: Path, name: str
+) -> None:
     """`sha256sum --check` tells of another archive, and of another list of what is in it."""
-    make(tmp_path, Places(), ["memory"], print)
+    make(tmp_path, Places(), [name], print)
 
     made = {f"images/{path.name}" for path in (tmp_path / "images").iterdir()}
-    assert {"images/lbcf-memory.tar", "images/lbcf-memory.cdx.json"} == made
+    assert {f"images/lbcf-{name}.tar", f"images/lbcf-{name}.cdx.json"} == made
     assert made <= _sums(tmp_path).keys()
     check = ("sha256sum", "--quiet", "--check", "SHA256SUMS")
     subprocess.run(check, cwd=tmp_path, check=True)
-    (tmp_path / "images" / "lbcf-memory.cdx.json").write_text("{}")
+    (tmp_path / "images" / f"lbcf-{name}.cdx.json").write_text("{}")
     assert subprocess.run(
         check, cwd=tmp_path, check=False, capture_output=True
     ).returncode
