@@ -262,22 +262,22 @@ async def outage(
         for _ in range(PODS):
             await asyncio.gather(*map(kubelets.add, scene.deployments.values()))
         wrong = await scene.until_settled() + await scene.until_epochs()
-        backs: list[float] = []
+        catch_ups: list[float] = []
         async with contextlib.AsyncExitStack() as flowing:
             for deployment in scene.deployments.values():
                 await flowing.enter_async_context(deployment.traffic.flowing())
             async with beside(scene.watch()):
                 for _ in range(plan.rounds):
-                    back, still = await _once(scene, chance, plan.away)
+                    catch_up, still = await _once(scene, chance, plan.away)
                     wrong += still
-                    backs.append(back)
-    return _result(scene, wrong, backs)
+                    catch_ups.append(catch_up)
+    return _result(scene, wrong, catch_ups)
 
 
 async def _once(
     scene: Scene, chance: random.Random, away: float
 ) -> tuple[float, list[str]]:
-    """Have ours away once; say how long it took them, back again, and what is wrong."""
+    """Have ours away once; return the seconds until all was right again, and what is not."""
     kubelets = scene.kubelets
     began = time.monotonic()
     for program in scene.ours:
@@ -291,10 +291,10 @@ async def _once(
         program.release()
     await asyncio.gather(*rolls)
     wrong = await scene.until_settled()
-    back = time.monotonic() - began - away
+    catch_up = time.monotonic() - began - away
     await asyncio.gather(*kubelets.ending)
     kubelets.ending.clear()
-    return back, wrong + await scene.until_settled()
+    return catch_up, wrong + await scene.until_settled()
 
 
 async def _roll(
@@ -368,7 +368,7 @@ async def _load_balancing(
         await client.create(objects.GROUPS, namespace, group)
 
 
-def _result(scene: Scene, wrong: Sequence[str], backs: Sequence[float]) -> Result:
+def _result(scene: Scene, wrong: Sequence[str], catch_ups: Sequence[float]) -> Result:
     """Put everything together."""
     deployments = scene.deployments.values()
     answers: Counter[str] = sum((d.traffic.answers for d in deployments), Counter())
@@ -382,7 +382,7 @@ def _result(scene: Scene, wrong: Sequence[str], backs: Sequence[float]) -> Resul
         told,
         {
             "deployments": len(deployments),
-            "outages": len(backs),
+            "outages": len(catch_ups),
             "pods": scene.kubelets.made,
             "requests": answers.total(),
             "failed": sum(bad.values()),
@@ -390,6 +390,6 @@ def _result(scene: Scene, wrong: Sequence[str], backs: Sequence[float]) -> Resul
             "old_pods_out_before_their_end_s": round(
                 min(d.spared for d in deployments), 1
             ),
-            "settled_after_an_outage_s": round(max(backs), 1),
+            "settled_after_an_outage_s": round(max(catch_ups), 1),
         },
     )
