@@ -106,17 +106,14 @@ class Rules:
         silences: deleteLoadBalancer stays without an answer, and takes effect later.
         ordered: M1 is promised there.
         held: our finalizer is on the object.
-        waits: it is not deleted as long as the view has a record of it.
-        counts_own: nor while an own create is under way.
+        waits: it is not deleted as long as there is a record of it.
+        lists: that is asked of the API server, and not of the view.
+        looks: the object is read before a record is ensured.
+        looks_late: and that once the record exists.
         compares: a record of another load balancer than the object's ends.
-        one_view: the object's end goes by the view by which records are created, not by a
-            newer read.
         keeps: a record is deregistered where it says itself, not where the object does.
         outlasts: the finalizer goes when own deletions without an answer are over, too.
-        shared: C1 has the records, C2 the object: they are different shards.
-        lists: records of other shards are listed before deleteLoadBalancer.
-        looks: another shard's object is read before a record is ensured.
-        looks_late: and that once the record exists.
+        divided: C1 has the records, C2 the object: they are different shards.
     """
 
     name: str
@@ -130,15 +127,13 @@ class Rules:
     ordered: bool = True
     held: bool = True
     waits: bool = True
-    counts_own: bool = True
-    one_view: bool = True
-    compares: bool = True
-    keeps: bool = True
-    outlasts: bool = True
-    shared: bool = False
     lists: bool = True
     looks: bool = True
     looks_late: bool = True
+    compares: bool = True
+    keeps: bool = True
+    outlasts: bool = True
+    divided: bool = False
 
     def target(self, seen: int) -> int:
         """Say which load balancer an object stands for."""
@@ -146,7 +141,7 @@ class Rules:
 
     def may_ensure(self, one: Record) -> bool:
         """Say whether a record may be ensured for all that was read for it."""
-        return one.is_seen or not (self.shared and self.looks)
+        return one.is_seen or not self.looks
 
     def is_needed(self, one: Record) -> bool:
         """Say whether a record needs its load balancer: its member may be there."""
@@ -227,12 +222,13 @@ def _fair(s: State, rules: Rules) -> Iterator[Step]:
         known = tuple(one._replace(is_out=False) for one in s.controllers)
         over = s._replace(late_delete=False, controllers=known)
         yield Step("the late deleteLoadBalancer is over", over)
+    yield from _reads(s, rules)
     for c, one in enumerate(s.controllers):
         yield from _catches_up(s, c, one)
-        if not rules.shared or c == 0:
+        if not rules.divided or c == 0:
             yield from _creates(s, c, one, rules)
             yield from _removes(s, c, one, rules)
-        if not rules.shared or c == 1:
+        if not rules.divided or c == 1:
             yield from _ends_object(s, c, one, rules)
 
 
@@ -249,9 +245,6 @@ def _record(s: State, r: int, **changes: object) -> State:
 def _lives(s: State, rules: Rules) -> Iterator[Step]:
     """Let records be ensured as long as they exist, and end."""
     for r, one in enumerate(s.records):
-        if one.phase == LIVE and _is_looked_for(s, r, rules):
-            text = f"C1 reads the object for R{r + 1}: it is there"
-            yield Step(text, _record(s, r, is_seen=True))
         if one.exists and not one.is_in and rules.may_ensure(one):
             yield Step(f"R{r + 1}'s member is put in", _record(s, r, is_in=True))
         if one.phase != ENDING:
@@ -261,15 +254,6 @@ def _lives(s: State, rules: Rules) -> Iterator[Step]:
         broken = f"M2: R{r + 1} is gone, and its member is left where it was" * left
         text = f"R{r + 1} is deregistered, and gone"
         yield Step(text, _record(s, r, phase=GONE, is_in=left), broken)
-
-
-def _is_looked_for(s: State, r: int, rules: Rules) -> bool:
-    """Tell whether the object is read for a record that exists, and is what it names."""
-    one = s.records[r]
-    if rules.may_ensure(one) or not rules.looks_late:
-        return False
-    is_there = s.object in (USED, ANEW) and rules.target(s.object) == one.at
-    return is_there and s.controllers[0].records[r] == LIVE
 
 
 def _made(s: State, target: int) -> tuple[int, State] | None:
@@ -301,6 +285,22 @@ def _seen(one: Controller, r: int, phase: int) -> tuple[int, ...]:
     return (*one.records[:r], phase, *one.records[r + 1 :])
 
 
+def _reads(s: State, rules: Rules) -> Iterator[Step]:
+    """Read the object for a record that is seen, and find what the record names."""
+    for r, record in enumerate(s.records):
+        if rules.may_ensure(record) or not rules.looks_late:
+            continue
+        readers = s.controllers[:1] if rules.divided else s.controllers
+        is_there = s.object in (USED, ANEW) and rules.target(s.object) == record.at
+        if (
+            is_there
+            and record.phase == LIVE
+            and any(one.records[r] == LIVE for one in readers)
+        ):
+            text = f"the object is read for R{r + 1}: it is there"
+            yield Step(text, _record(s, r, is_seen=True))
+
+
 def _creates(s: State, c: int, one: Controller, rules: Rules) -> Iterator[Step]:
     """Create a record by the view, and hear of it."""
     target = rules.target(one.sees)
@@ -320,7 +320,7 @@ def _creates(s: State, c: int, one: Controller, rules: Rules) -> Iterator[Step]:
             text = f"the API server creates R{r + 1} for C{c + 1}"
             yield Step(text, _with(n, c, create=MADE + r, has_read=False))
     elif s.wanted and one.sees in (USED, ANEW) and not _is_served(s, one, rules):
-        has_read = rules.shared and not rules.looks_late and s.object in (USED, ANEW)
+        has_read = not rules.looks_late and s.object in (USED, ANEW)
         text = f"C{c + 1} {'reads the object, and ' * has_read}sends a create"
         yield Step(text, _with(s, c, create=SENT + target, has_read=has_read))
 
@@ -360,10 +360,10 @@ def _removes(s: State, c: int, one: Controller, rules: Rules) -> Iterator[Step]:
 
 def _ends_object(s: State, c: int, one: Controller, rules: Rules) -> Iterator[Step]:
     """Have the load balancer deleted, then take the finalizer off."""
-    if (one.sees if rules.one_view else s.object) != LEAVING:
-        return
+    if LEAVING not in (one.sees, s.object):
+        return  # neither the view says so, nor a read of the object
     waits = rules.outlasts and one.is_out
-    if rules.shared and rules.lists and one.delete == NOTHING and not one.has_listed:
+    if rules.lists and one.delete == NOTHING and not one.has_listed:
         phases = tuple(record.phase for record in s.records)
         none = not any(record.exists for record in s.records)
         n = _with(s, c, records=phases, has_listed=none)
@@ -386,8 +386,7 @@ def _ends_object(s: State, c: int, one: Controller, rules: Rules) -> Iterator[St
 
 
 def _is_used(one: Controller, rules: Rules) -> bool:
-    seen = rules.waits and any(phase in (LIVE, ENDING) for phase in one.records)
-    return seen or (rules.counts_own and bool(one.create))
+    return rules.waits and any(phase in (LIVE, ENDING) for phase in one.records)
 
 
 def _deleted_too_early(s: State, rules: Rules) -> str:
@@ -479,30 +478,25 @@ VARIANTS = (
         silences=False,
         ordered=False,
     ),
-    Rules(
-        "b93",
-        "made again as another: 2 controllers, M2 and M4",
-        leaders=2,
-        silences=False,
-        ordered=False,
-    ),
+    Rules("b93", "made again as another: 2 controllers", leaders=2, silences=False),
     Rules("b94", "made again as the same, and deletions that are late", same=True),
-    Rules("b95", "of another shard, made again as another", leaders=2, shared=True),
+    Rules("b95", "of another shard, made again as another", leaders=2, divided=True),
     Rules(
         "b96",
         "of another shard, made again as the same",
         leaders=2,
-        shared=True,
+        divided=True,
         same=True,
     ),
     Rules(
         "b97",
         "of another shard, made again as another, and a crash",
         leaders=2,
-        shared=True,
+        divided=True,
         crashes=1,
         silences=False,
     ),
+    Rules("b98", "made again as another, and a crash", crashes=1),
     Rules(
         "w80",
         "the object has no finalizer",
@@ -514,18 +508,21 @@ VARIANTS = (
         "it does not wait for records",
         "M1",
         waits=False,
+        lists=False,
     ),
     Rules(
         "w82",
-        "an own create that is under way is not counted",
+        "records are not listed before it is deleted, and a controller ends in the middle",
         "M1",
-        counts_own=False,
+        crashes=1,
+        lists=False,
     ),
     Rules(
         "w83",
-        "the object's end goes by a newer read than creates go by",
+        "records are not listed before it is deleted, and there are two controllers",
         "M1",
-        one_view=False,
+        leaders=2,
+        lists=False,
     ),
     Rules(
         "w84",
@@ -545,11 +542,19 @@ VARIANTS = (
     ),
     Rules(
         "w86",
-        "as built, a controller ends in the middle: a limit",
+        "the object is not read before a record is ensured, and a controller ends in the middle",
         "M1",
         crashes=1,
+        looks=False,
     ),
-    Rules("w87", "as built, two controllers at once: a limit", "M1", leaders=2),
+    Rules(
+        "w87",
+        "the object is read before the record exists, and there are two controllers",
+        "M1",
+        leaders=2,
+        divided=True,
+        looks_late=False,
+    ),
     Rules(
         "w88",
         "it does not wait for an own deletion that is late",
@@ -573,30 +578,6 @@ VARIANTS = (
         same=True,
         crashes=1,
         ordered=False,
-    ),
-    Rules(
-        "w91",
-        "of another shard, and records are not listed before it is deleted",
-        "M1",
-        leaders=2,
-        shared=True,
-        lists=False,
-    ),
-    Rules(
-        "w92",
-        "of another shard, and not read before records are ensured",
-        "M1",
-        leaders=2,
-        shared=True,
-        looks=False,
-    ),
-    Rules(
-        "w93",
-        "of another shard, and read before the record exists",
-        "M1",
-        leaders=2,
-        shared=True,
-        looks_late=False,
     ),
 )
 
@@ -632,10 +613,9 @@ HEAD = f"""
 
 A LoadBalancer object is deleted, and made again, while a pod comes, is registered or goes. C1 and C2 are controllers; the
 view of each lags, of the object and of each record by itself, and after a crash it begins with the oldest lists.
-Records live as the searches above know them. M1 is promised where one controller runs that does not end in the middle
-(b90, b91), and where the load balancer is of another shard than the record (b95 to b97: C1 is the record's, C2 the load
-balancer's, and either may end in the middle); beyond that a record may be left, which is ended all the same (M2, M4).
-What is built does not hold everything: each *limit* is a way that is known and left open.
+Records live as the searches above know them. M1 is promised unless somebody takes the finalizer off by force (b92):
+then a record may be left, which is ended all the same (M2, M4). In b95 to b97 C1 has the records and C2 the load balancer:
+they are different shards. What is built does not hold everything: each *limit* is a way that is known and left open.
 
 | promise | means |
 |---|---|

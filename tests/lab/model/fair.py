@@ -75,9 +75,9 @@ class Graph(Generic[S]):
         # Of sets of actors there are few: steps and states have their numbers.
         self._sets: list[int] = []
         self._set_numbers: dict[int, int] = {}
-        self._done = array("H")
-        self._able = array("H")
-        self._due = array("H")
+        self._done = array("I")
+        self._able = array("I")
+        self._due = array("I")
         for seed in seeds:
             self._number(seed)
         while len(self._able) < len(self.states):
